@@ -1,0 +1,84 @@
+package graph
+
+import (
+	"bytes"
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Error is a mistake in a graph, with its place. Line and Col count from 1 and are 0
+// where the graph was built in Go.
+type Error struct {
+	File      string
+	Line, Col int
+	Node, Op  string
+	Err       error
+}
+
+// Error prints FILE:LINE:COL: node "sum" (add): what is wrong.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.File != "" {
+		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Col)
+	}
+	if e.Node != "" {
+		fmt.Fprintf(&b, "node %q", e.Node)
+		if e.Op != "" {
+			fmt.Fprintf(&b, " (%s)", e.Op)
+		}
+		b.WriteString(": ")
+	}
+	return b.String() + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// source is the file that a graph came from; it turns offsets into lines and columns.
+type source struct {
+	file  string
+	lines []int // offsets of line starts
+}
+
+func newSource(file string, data []byte) *source {
+	s := &source{file: file, lines: []int{0}}
+	for at := 0; ; {
+		i := bytes.IndexByte(data[at:], '\n')
+		if i < 0 {
+			return s
+		}
+		at += i + 1
+		s.lines = append(s.lines, at)
+	}
+}
+
+// locate fills in the place of an error at a byte offset; -1 means unknown.
+func (s *source) locate(e *Error, at int) *Error {
+	if s == nil || at < 0 {
+		return e
+	}
+	i := sort.SearchInts(s.lines, at+1) - 1
+	e.File, e.Line, e.Col = s.file, i+1, at-s.lines[i]+1
+	return e
+}
+
+// Fail returns an error of a node with its place.
+func (g *Graph) Fail(n *Node, err error) *Error {
+	e := &Error{Node: n.Name, Err: err}
+	if n.Op != nil {
+		e.Op = n.Op.Name
+	}
+	return g.src.locate(e, n.at)
+}
+
+// Place returns file, line and column of a node; zero values if it is not from a file.
+func (g *Graph) Place(n *Node) (file string, line, col int) {
+	e := g.src.locate(&Error{}, n.at)
+	return e.File, e.Line, e.Col
+}
+
+// failAt returns an error at a byte offset that belongs to no node.
+func (g *Graph) failAt(at int, format string, args ...any) *Error {
+	return g.src.locate(&Error{Err: fmt.Errorf(format, args...)}, at)
+}

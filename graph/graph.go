@@ -1,0 +1,264 @@
+package graph
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Graph is a DAG of ops over values. Build one with [New] and the op methods, or load one
+// with [Load]. A Graph is not safe for concurrent changes; compiled programs are
+// independent of it.
+type Graph struct {
+	Name      string
+	Inputs    []*Value
+	Constants []*Value
+	Nodes     []*Node
+	Outputs   []Output
+	Symbols   map[string]Bounds
+
+	lookup Lookup
+	values map[string]*Value
+	nodes  map[string]*Node
+	bound  map[string]int
+	src    *source
+	errs   []error
+	serial int
+}
+
+// Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
+type Bounds struct{ Min, Max int }
+
+// Value is an input, a constant, or a result of a node. Meta is valid once it was
+// inferred, which the builder and the loader do.
+type Value struct {
+	Name string
+	Meta tensor.Meta
+	// Node is the producer and Index its output; Node is nil for inputs and constants.
+	Node  *Node
+	Index int
+	// Alias is the operand whose storage the value shares, the nearest one; else nil.
+	Alias *Value
+	// Const holds the data of a constant.
+	Const *tensor.Tensor
+	// Dims is the shape as written, for inputs that have symbolic dimensions.
+	Dims []Dim
+
+	format  tensor.MemoryFormat
+	file    constFile
+	strided bool
+	at      int
+}
+
+// Dim is a size, or the symbol that stands for one.
+type Dim struct {
+	Size   int
+	Symbol string
+}
+
+// Node applies an op.
+type Node struct {
+	Name  string
+	Op    *Op
+	In    []Arg
+	Attrs any
+	Out   []*Value
+	// Pin is the memory format that the output must have; NoFormat if none.
+	Pin tensor.MemoryFormat
+	// Variant indexes the layout variant that the passes chose; -1 before.
+	Variant int
+	// Why tells the reason for a node that a pass inserted; empty for the user's own.
+	Why string
+
+	given Attrs
+	at    int
+}
+
+// Output names a value as a result of the graph. Pin is the memory format in which it
+// must be handed over; NoFormat if any will do.
+type Output struct {
+	Name  string
+	Value *Value
+	Pin   tensor.MemoryFormat
+	at    int
+}
+
+// New returns an empty graph whose ops are found by lookup (kernels.Lookup).
+func New(name string, lookup Lookup) *Graph {
+	return &Graph{Name: name, lookup: lookup, values: map[string]*Value{}, nodes: map[string]*Node{}}
+}
+
+// Op returns an op of the graph's catalogue by name; nil if there is none.
+func (g *Graph) Op(name string) *Op { return g.lookup(name) }
+
+// Value returns a value by name; nil if there is none.
+func (g *Graph) Value(name string) *Value { return g.values[name] }
+
+// Values calls f with all values: inputs, constants, then the results of nodes in order.
+func (g *Graph) Values(f func(*Value)) {
+	for _, v := range g.Inputs {
+		f(v)
+	}
+	for _, v := range g.Constants {
+		f(v)
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			f(v)
+		}
+	}
+}
+
+// Root returns the value that owns the storage: v itself unless it is a view.
+func (v *Value) Root() *Value {
+	for v.Alias != nil {
+		v = v.Alias
+	}
+	return v
+}
+
+// StorageLen returns the number of elements, of v's dtype, in the storage that v lies in.
+func (v *Value) StorageLen() int {
+	root := v.Root()
+	if root.Const != nil {
+		return root.Const.Storage().Len() / v.Meta.DType.Size()
+	}
+	return root.Meta.Extent() * root.Meta.DType.Size() / v.Meta.DType.Size()
+}
+
+// Kind tells what the value is: "input", "constant", or the name of its op.
+func (v *Value) Kind() string {
+	switch {
+	case v.Node != nil:
+		return v.Node.Op.Name
+	case v.Const != nil:
+		return "constant"
+	}
+	return "input"
+}
+
+// Call returns the node's call for its op, with the metas of its outputs.
+func (n *Node) Call() *Call {
+	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
+	for _, v := range n.Out {
+		c.Out = append(c.Out, v.Meta)
+	}
+	return c
+}
+
+// Infer sets the metas and aliases of the node's outputs from those of its operands: what
+// eager PyTorch gives, and then the node's own pin. The error is the op's.
+func (n *Node) Infer() error {
+	res, err := n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant})
+	if err != nil {
+		return err
+	}
+	if len(res) != len(n.Out) {
+		return fmt.Errorf("makes %d values, \"outputs\" names %d", len(res), len(n.Out))
+	}
+	for i, r := range res {
+		v := n.Out[i]
+		v.Meta, v.Alias = r.Meta, nil
+		if r.Alias >= 0 {
+			v.Alias = n.In[r.Alias].Value
+		}
+		if n.Pin != tensor.NoFormat && !v.Meta.Is(n.Pin) {
+			st, err := n.Pin.Strides(v.Meta.Shape)
+			if err != nil {
+				return err
+			}
+			v.Meta, v.Alias = v.Meta.WithStrides(st), nil
+		}
+		if err := v.Meta.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fresh returns a name that no value and no node has, made from base.
+func (g *Graph) Fresh(base string) string {
+	name := base
+	for g.values[name] != nil || g.nodes[name] != nil {
+		g.serial++
+		name = fmt.Sprintf("%s.%d", base, g.serial)
+	}
+	return name
+}
+
+// Insert makes a node for a pass, with one output named like it, and infers it. The pass
+// places it in Nodes. why is the reason that users are told.
+func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
+	o := g.lookup(op)
+	if o == nil {
+		return nil, fmt.Errorf("there is no op %q", op)
+	}
+	a, err := o.Schema.Decode(attrs, g.bound)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Variant: -1, Why: why, at: -1}
+	n.Out = []*Value{{Name: n.Name, Node: n, at: -1}}
+	g.nodes[n.Name], g.values[n.Name] = n, n.Out[0]
+	return n, n.Infer()
+}
+
+// Rename gives a value another name; the old name is free afterwards.
+func (g *Graph) Rename(v *Value, name string) {
+	delete(g.values, v.Name)
+	v.Name = name
+	g.values[name] = v
+}
+
+// Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas
+// and constant data are shared.
+func (g *Graph) Clone() *Graph {
+	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
+		values: make(map[string]*Value, len(g.values)), nodes: make(map[string]*Node, len(g.nodes))}
+	to := make(map[*Value]*Value, len(g.values))
+	copyValue := func(v *Value) *Value {
+		w := *v
+		to[v], c.values[w.Name] = &w, &w
+		return &w
+	}
+	for _, v := range g.Inputs {
+		c.Inputs = append(c.Inputs, copyValue(v))
+	}
+	for _, v := range g.Constants {
+		c.Constants = append(c.Constants, copyValue(v))
+	}
+	c.Nodes = make([]*Node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		m := *n
+		m.Out = make([]*Value, len(n.Out))
+		for k, v := range n.Out {
+			m.Out[k] = copyValue(v)
+			m.Out[k].Node = &m
+		}
+		c.Nodes[i], c.nodes[m.Name] = &m, &m
+	}
+	for _, n := range c.Nodes {
+		in := make([]Arg, len(n.In))
+		for k, a := range n.In {
+			in[k] = a
+			if a.Value != nil {
+				in[k].Value = to[a.Value]
+			}
+		}
+		n.In = in
+		for _, v := range n.Out {
+			if v.Alias != nil {
+				v.Alias = to[v.Alias]
+			}
+		}
+	}
+	for _, o := range g.Outputs {
+		o.Value = to[o.Value]
+		c.Outputs = append(c.Outputs, o)
+	}
+	return c
+}
+
+// Bound returns the sizes that symbols are bound to.
+func (g *Graph) Bound() map[string]int { return maps.Clone(g.bound) }

@@ -1,0 +1,105 @@
+package graph
+
+import (
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pointwise is a pointwise op by its two parts, from which inference and kernel follow: an
+// iteration over the operands, and a body over contiguous blocks. The same iterator gives
+// the layout that is inferred and the loop that is run.
+type Pointwise struct {
+	// Config states the iteration. outs are the outputs, laid out by the iterator or given;
+	// the operands must follow in their order, all of them.
+	Config func(c *Call, outs []iter.Operand) (iter.Config, error)
+	// Body returns the body for the dtypes that the iteration's loops see. The error says
+	// that they are not served.
+	Body func(c *Call, it *iter.Iterator) (iter.Body, error)
+	// Outputs is the number of outputs; 0 means 1.
+	Outputs int
+	// Grain is the number of elements worth a chunk; 0 means iter.GrainSize.
+	Grain int
+}
+
+func (p *Pointwise) outputs() int { return max(p.Outputs, 1) }
+
+// iterate builds the iteration; given outputs dictate their layout.
+func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Body, error) {
+	cfg, err := p.Config(c, outs)
+	if err != nil {
+		return nil, nil, err
+	}
+	it, err := cfg.Build()
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := p.Body(c, it)
+	return it, body, err
+}
+
+// Infer gives the results by the permutation rule.
+func (p *Pointwise) Infer(c *Call) ([]Result, error) {
+	it, _, err := p.iterate(c, make([]iter.Operand, p.outputs()))
+	if err != nil {
+		return nil, err
+	}
+	res := make([]Result, p.outputs())
+	for i := range res {
+		res[i] = Result{it.Meta(i), Fresh}
+	}
+	return res, nil
+}
+
+// Compile prepares the loop. Where the outputs have the layout that the rule gives, the
+// iteration is the one that inferred it; a layout chosen otherwise leads the permutation
+// as a given output does.
+func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
+	outs := make([]iter.Operand, p.outputs())
+	it, body, err := p.iterate(c, outs)
+	if err != nil {
+		return nil, err
+	}
+	same := true
+	for i, m := range c.Out {
+		same = same && it.Meta(i).SameLayout(m)
+		outs[i] = iter.Of(m)
+	}
+	if !same {
+		if it, body, err = p.iterate(c, outs); err != nil {
+			return nil, err
+		}
+	}
+	return p.kernel(c, it, body), nil
+}
+
+func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Body) *Kernel {
+	grain := p.Grain
+	if grain == 0 {
+		grain = iter.GrainSize
+	}
+	k := &Kernel{Loop: it, Phases: []Phase{{
+		Chunks: it.Chunks(grain),
+		Run: func(m *Mem, chunk int) error {
+			return it.ForBlocks(m.Cursor, m.Ptrs, it.Chunk(chunk, grain), body)
+		},
+	}}}
+	nout := p.outputs()
+	for i, a := range c.In {
+		m := it.Meta(nout + i)
+		if a.Kind == NumberArg {
+			if k.Bound == nil {
+				k.Bound = make([]*tensor.Tensor, len(c.In))
+			}
+			k.Bound[i] = a.Number.Tensor(m.DType)
+			continue
+		}
+		for o := range nout {
+			// Block by block reading stays ahead of writing only if every element is
+			// replaced at its own place.
+			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
+				k.InPlace = append(k.InPlace, InPlace{o, i})
+			}
+		}
+	}
+	return k
+}

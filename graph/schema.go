@@ -1,0 +1,303 @@
+package graph
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Schema describes the attributes of an op: the fields of a Go struct, by their tags
+//
+//	Stride []int `attr:"stride" default:"1" len:"2" doc:"step of the window"`
+//
+// A field without a default must be given. The default "none" leaves the zero value:
+// nil for a pointer or slice, Invalid for a dtype. len spreads a single number over a
+// list of that length and refuses other lengths. oneof lists the permitted strings,
+// separated by "|".
+//
+// Fields may be bool, int, float64, string, []int, []float64, *int, *float64, *bool,
+// tensor.Scalar, tensor.DType, tensor.MemoryFormat, and []bool.
+type Schema struct {
+	typ    reflect.Type
+	Fields []Field
+	byName map[string]int
+	zero   any   // the attributes when none are given
+	err    error // why some must be given
+}
+
+// Field is one attribute.
+type Field struct {
+	Name, Doc, Default string
+	Type               string // as the documentation prints it
+	Required           bool
+	OneOf              []string
+	length             int
+	index              int
+}
+
+// SchemaOf reads the schema from the tags of struct A. It panics on a malformed one: that
+// is a mistake in the program.
+func SchemaOf[A any]() *Schema {
+	t := reflect.TypeFor[A]()
+	s := &Schema{typ: t, byName: map[string]int{}}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, ok := f.Tag.Lookup("attr")
+		if !ok {
+			panic("graph: field " + f.Name + " of " + t.String() + " has no attr tag")
+		}
+		def, has := f.Tag.Lookup("default")
+		fd := Field{Name: name, Doc: f.Tag.Get("doc"), Default: def, Required: !has, Type: typeName(f.Type), index: i}
+		if l := f.Tag.Get("len"); l != "" {
+			fd.length, _ = strconv.Atoi(l)
+		}
+		if o := f.Tag.Get("oneof"); o != "" {
+			fd.OneOf = strings.Split(o, "|")
+		}
+		s.byName[name] = len(s.Fields)
+		s.Fields = append(s.Fields, fd)
+	}
+	s.zero, s.err = s.Decode(nil, nil)
+	return s
+}
+
+func typeName(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[tensor.Scalar]():
+		return "number"
+	case reflect.TypeFor[tensor.DType]():
+		return "dtype"
+	case reflect.TypeFor[tensor.MemoryFormat]():
+		return "memory_format"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeName(t.Elem()) + "?"
+	case reflect.Slice:
+		return typeName(t.Elem()) + "[]"
+	case reflect.Float64:
+		return "float"
+	}
+	return t.String()
+}
+
+// Decode returns a pointer to the attribute struct filled from the given attributes.
+// symbols gives the sizes of symbolic dimensions, which may stand wherever an integer
+// may. Unknown, missing and ill-typed attributes are errors that name the attribute.
+func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
+	if len(given) == 0 && s.zero != nil {
+		return s.zero, nil
+	}
+	for name := range given {
+		if _, ok := s.byName[name]; !ok {
+			return nil, fmt.Errorf("unknown attribute %q%s", name, s.suggest())
+		}
+	}
+	out := reflect.New(s.typ)
+	for _, f := range s.Fields {
+		v, ok := given[f.Name]
+		if !ok {
+			if f.Required {
+				return nil, fmt.Errorf("attribute %q (%s) is missing", f.Name, f.Type)
+			}
+			if f.Default == "none" {
+				continue
+			}
+			v = f.defaultValue()
+		}
+		if err := f.set(out.Elem().Field(f.index), v, symbols); err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", f.Name, err)
+		}
+	}
+	return out.Interface(), nil
+}
+
+func (s *Schema) suggest() string {
+	if len(s.Fields) == 0 {
+		return ": the op has none"
+	}
+	names := make([]string, len(s.Fields))
+	for i, f := range s.Fields {
+		names[i] = f.Name
+	}
+	return ": the op has " + strings.Join(names, ", ")
+}
+
+// defaultValue parses the default tag: a number, true, false, a list of numbers separated
+// by commas, or a string.
+func (f Field) defaultValue() any {
+	if strings.HasSuffix(f.Type, "[]") {
+		list := []any{}
+		for _, part := range strings.Split(f.Default, ",") {
+			if part != "" {
+				list = append(list, literal(part))
+			}
+		}
+		return list
+	}
+	return literal(f.Default)
+}
+
+func literal(s string) any {
+	switch s {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return i
+	}
+	if x, err := strconv.ParseFloat(s, 64); err == nil {
+		return x
+	}
+	return s
+}
+
+func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
+	if v == nil {
+		if f.Default == "none" || dst.Kind() == reflect.Pointer {
+			return nil
+		}
+		return fmt.Errorf("must not be null")
+	}
+	if err := setValue(dst, v, symbols); err != nil {
+		return err
+	}
+	if f.length > 0 {
+		if dst.Len() == 1 {
+			for dst.Len() < f.length {
+				dst.Set(reflect.Append(dst, dst.Index(0)))
+			}
+		}
+		if dst.Len() != f.length && !(dst.Len() == 0 && f.Default == "none") {
+			return fmt.Errorf("want %d numbers, got %d", f.length, dst.Len())
+		}
+	}
+	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
+		return fmt.Errorf("%q is not one of %s", dst.String(), strings.Join(f.OneOf, ", "))
+	}
+	return nil
+}
+
+// setValue stores a JSON or Go value in a field of a matching type.
+func setValue(dst reflect.Value, v any, symbols map[string]int) error {
+	switch p := dst.Addr().Interface().(type) {
+	case *bool:
+		b, ok := v.(bool)
+		if !ok {
+			return fmt.Errorf("want true or false, got %v", v)
+		}
+		*p = b
+	case *int:
+		i, err := toInt(v, symbols)
+		*p = i
+		return err
+	case *float64:
+		x, ok := toFloat(v)
+		if !ok {
+			return fmt.Errorf("want a number, got %v", v)
+		}
+		*p = x
+	case *string:
+		s, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("want a string, got %v", v)
+		}
+		*p = s
+	case *tensor.Scalar:
+		s, ok := tensor.ScalarOf(v)
+		if x, isText := v.(string); isText {
+			// JSON has no literal for these.
+			f, err := strconv.ParseFloat(x, 64)
+			s, ok = tensor.FloatScalar(f), err == nil
+		}
+		if !ok {
+			return fmt.Errorf("want a number, got %v", v)
+		}
+		*p = s
+	case *tensor.DType:
+		return setNamed(p, v, tensor.ParseDType)
+	case *tensor.MemoryFormat:
+		return setNamed(p, v, tensor.ParseMemoryFormat)
+	default:
+		return setCompound(dst, v, symbols)
+	}
+	return nil
+}
+
+func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
+	if t, ok := v.(T); ok {
+		*p = t
+		return nil
+	}
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("want a name, got %v", v)
+	}
+	t, err := parse(s)
+	*p = t
+	return err
+}
+
+func setCompound(dst reflect.Value, v any, symbols map[string]int) error {
+	if dst.Kind() == reflect.Pointer {
+		e := reflect.New(dst.Type().Elem())
+		if err := setValue(e.Elem(), v, symbols); err != nil {
+			return err
+		}
+		dst.Set(e)
+		return nil
+	}
+	src := reflect.ValueOf(v)
+	if src.Kind() != reflect.Slice {
+		// A single number stands for a list of one.
+		src = reflect.ValueOf([]any{v})
+	}
+	list := reflect.MakeSlice(dst.Type(), src.Len(), src.Len())
+	for i := range src.Len() {
+		if err := setValue(list.Index(i), src.Index(i).Interface(), symbols); err != nil {
+			return err
+		}
+	}
+	dst.Set(list)
+	return nil
+}
+
+func toInt(v any, symbols map[string]int) (int, error) {
+	switch x := v.(type) {
+	case int:
+		return x, nil
+	case int64:
+		return int(x), nil
+	case float64:
+		if x == float64(int(x)) {
+			return int(x), nil
+		}
+	case string:
+		if n, ok := symbols[x]; ok {
+			return n, nil
+		}
+		return 0, fmt.Errorf("unknown symbol %q", x)
+	}
+	return 0, fmt.Errorf("want an integer, got %v", v)
+}
+
+func toFloat(v any) (float64, bool) {
+	switch x := v.(type) {
+	case int:
+		return float64(x), true
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, true
+	case string:
+		f, err := strconv.ParseFloat(x, 64)
+		return f, err == nil
+	}
+	return 0, false
+}

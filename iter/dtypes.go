@@ -1,0 +1,160 @@
+package iter
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// computeTypes finds the common dtype, the dtypes of outputs, and which operands are
+// converted in the loop (TensorIteratorBase::compute_types).
+//
+// Where PyTorch makes a temporary of a converted operand, nothing is made here, but the
+// strides of that temporary are what takes part in the permutation: the layout comes out
+// as PyTorch's does on the CPU.
+func (it *Iterator) computeTypes(c Config) error {
+	common, output := tensor.Invalid, tensor.Invalid
+	mixedIn, mixedOut, undefined := false, false, false
+	for i := range it.ops {
+		o := &it.ops[i]
+		if o.target == tensor.Invalid {
+			if c.dtype != tensor.Invalid {
+				o.target = c.dtype
+			} else {
+				undefined = true
+			}
+		}
+		if !o.Defined {
+			continue
+		}
+		seen, mixed := &common, &mixedIn
+		if o.isOutput {
+			seen, mixed = &output, &mixedOut
+		}
+		if *seen == tensor.Invalid {
+			*seen = o.target
+		} else if *seen != o.target {
+			*mixed = true
+		}
+	}
+	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid && len(it.ops) > it.noutputs) {
+		for i := range it.ops {
+			if o := &it.ops[i]; o.Defined && o.target != common {
+				return fmt.Errorf("Found dtype %s but expected %s", o.target.TorchName(), common.TorchName())
+			}
+		}
+	}
+	if !undefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast {
+		if mixedIn {
+			common = tensor.Invalid
+		}
+		it.finishTypes(common)
+		return nil
+	}
+	if c.flags.promote && (mixedIn || it.hasNumbers()) {
+		d, err := it.commonDType()
+		if err != nil {
+			return err
+		}
+		common = d
+	}
+	if c.flags.intToFloat {
+		common = tensor.FloatFor(common)
+	}
+	return it.castTo(common)
+}
+
+func (it *Iterator) hasNumbers() bool {
+	for i := it.noutputs; i < len(it.ops); i++ {
+		if it.ops[i].Number.IsSet() {
+			return true
+		}
+	}
+	return false
+}
+
+func (it *Iterator) commonDType() (tensor.DType, error) {
+	var p tensor.Promotion
+	for i := it.noutputs; i < len(it.ops); i++ {
+		if o := &it.ops[i]; o.Number.IsSet() {
+			p.AddNumber(o.Number)
+		} else {
+			p.Add(o.Meta.DType, o.Meta.Rank())
+		}
+	}
+	return p.Result()
+}
+
+// castTo gives every operand the dtype that loops see, and converted operands the layout
+// of PyTorch's temporary.
+func (it *Iterator) castTo(common tensor.DType) error {
+	for i := range it.ops {
+		o := &it.ops[i]
+		if o.target == tensor.Invalid {
+			o.target = common
+		}
+		if !o.Defined {
+			continue
+		}
+		if it.flags.safeCast && o.isOutput && o.target != common && !tensor.CanCast(common, o.target) {
+			return fmt.Errorf("result type %s can't be cast to the desired output type %s", common.TorchName(), o.target.TorchName())
+		}
+		if o.target == common {
+			continue
+		}
+		switch {
+		case o.Number.IsSet():
+			// The number itself is stored in the common dtype: nothing is lost on the way.
+			o.target, o.meta.DType = common, common
+		case o.isOutput && it.flags.castOutputs && !o.willResize:
+			// A contiguous temporary leads the permutation.
+			o.target = common
+			o.rule, o.ruleSet = tensor.New(common, o.Meta.Shape...), true
+		case !o.isOutput && it.flags.promote:
+			o.target = common
+			o.rule, o.ruleSet = CastMeta(o.Meta, common), true
+		}
+	}
+	it.finishTypes(common)
+	return nil
+}
+
+func (it *Iterator) finishTypes(common tensor.DType) {
+	it.common = common
+	for i := range it.ops {
+		o := &it.ops[i]
+		if o.target == tensor.Invalid {
+			o.target = common
+		}
+		if !o.Defined && o.meta.DType == tensor.Invalid {
+			o.meta.DType = o.target
+		}
+		if !o.ruleSet {
+			o.rule = o.Meta
+		}
+		if it.flags.opMath {
+			o.target = o.target.OpMath()
+		}
+		if o.target != o.meta.DType {
+			it.staged = true
+		}
+	}
+}
+
+// CastMeta returns the meta of m converted to d with its layout preserved, as
+// Tensor::to(dtype) gives: the same strides if m is non-overlapping and dense, else dense
+// strides in the same order. A value of dtype d already is returned as it is.
+func CastMeta(m tensor.Meta, d tensor.DType) tensor.Meta {
+	if m.DType == d {
+		return m
+	}
+	return PreserveMeta(m).WithDType(d)
+}
+
+// PreserveMeta returns the meta of a fresh copy of m in memory format preserve.
+func PreserveMeta(m tensor.Meta) tensor.Meta {
+	if m.IsNonOverlappingAndDense() {
+		return m.WithStrides(m.Strides)
+	}
+	return m.WithStrides(tensor.DenseStrides(m.Shape, m.Strides))
+}

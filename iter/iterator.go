@@ -1,0 +1,140 @@
+package iter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// FastSetup tells by which of TensorIterator's short cuts an iteration was laid out.
+type FastSetup uint8
+
+// The kinds of fast set-up, in the order in which they are tried.
+const (
+	FastNone FastSetup = iota
+	FastContiguous
+	FastChannelsLast
+	FastNonOverlappingDense
+)
+
+// String returns the kind as graphrun prints it.
+func (f FastSetup) String() string {
+	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
+}
+
+// Iterator is an iteration over operands, set up once. It is immutable and safe for
+// concurrent use; what a walk changes lives in a [Cursor].
+type Iterator struct {
+	ops      []operand
+	noutputs int
+	shape    []int // broadcast, in the operands' order of dimensions
+	perm     []int // fastest dimension first
+	fast     FastSetup
+	common   tensor.DType
+	flags    flags
+	warnings []string
+
+	walkShape   []int // coalesced, fastest first
+	walkStrides []int // bytes; [dim*len(ops)+op], padded to two dimensions
+	numel       int
+	staged      bool // some operand is converted in the loop
+}
+
+// operand is an Operand on its way through the set-up. meta is what memory holds; rule
+// are the strides that take part in the permutation: those of PyTorch's temporary where
+// the operand is converted.
+type operand struct {
+	Operand
+	isOutput   bool
+	readWrite  bool
+	willResize bool
+	target     tensor.DType // the dtype that loops see
+	meta       tensor.Meta  // outputs: as laid out
+	rule       tensor.Meta
+	ruleSet    bool
+}
+
+// Len returns the number of operands, outputs included.
+func (it *Iterator) Len() int { return len(it.ops) }
+
+// NumOutputs returns the number of outputs, which stand first.
+func (it *Iterator) NumOutputs() int { return it.noutputs }
+
+// Numel returns the number of elements walked: the product of the broadcast shape.
+func (it *Iterator) Numel() int { return it.numel }
+
+// Shape returns the broadcast shape in the operands' order of dimensions.
+func (it *Iterator) Shape() []int { return slices.Clone(it.shape) }
+
+// Perm returns the order of the dimensions in memory, fastest first.
+func (it *Iterator) Perm() []int { return slices.Clone(it.perm) }
+
+// FastSetup returns the short cut taken.
+func (it *Iterator) FastSetup() FastSetup { return it.fast }
+
+// CommonDType returns the dtype that inputs are promoted to, or tensor.Invalid where
+// operands keep theirs.
+func (it *Iterator) CommonDType() tensor.DType { return it.common }
+
+// DType returns the dtype in which loops see operand i.
+func (it *Iterator) DType(i int) tensor.DType { return it.ops[i].target }
+
+// Meta returns operand i as it lies in memory. For an output that was laid out it is
+// what the caller must allocate. Inputs come back as given.
+func (it *Iterator) Meta(i int) tensor.Meta { return it.ops[i].meta }
+
+// Output returns the meta of the first output.
+func (it *Iterator) Output() tensor.Meta { return it.ops[0].meta }
+
+// Resized reports whether output i was given with another shape and must be resized to
+// what Meta tells.
+func (it *Iterator) Resized(i int) bool { return it.ops[i].Defined && it.ops[i].willResize }
+
+// Warnings returns what PyTorch warns of at set-up, such as a resized output.
+func (it *Iterator) Warnings() []string { return slices.Clone(it.warnings) }
+
+// WalkShape returns the coalesced shape that loops walk, fastest dimension first. It is
+// empty for a single element that no dimension spans.
+func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
+
+// WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
+func (it *Iterator) WalkStrides(i int) []int {
+	st := make([]int, len(it.walkShape))
+	for d := range st {
+		st[d] = it.walkStrides[d*len(it.ops)+i]
+	}
+	return st
+}
+
+// IsContiguous reports whether every operand is one run of elements, in step.
+func (it *Iterator) IsContiguous() bool {
+	if len(it.walkShape) > 1 || it.staged {
+		return false
+	}
+	for i := range it.ops {
+		if it.numel > 1 && it.walkStrides[i] != it.ops[i].meta.DType.Size() {
+			return false
+		}
+	}
+	return true
+}
+
+// String shows what the iteration does: dtype, permutation, coalesced shape, and each
+// operand's byte strides.
+func (it *Iterator) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "shape %s perm %v fast set-up %s walk %v", tensor.ListString(it.shape), it.perm, it.fast, it.walkShape)
+	for i := range it.ops {
+		kind := "in"
+		if i < it.noutputs {
+			kind = "out"
+		}
+		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, it.ops[i].meta, it.WalkStrides(i))
+		if t := it.ops[i].target; t != it.ops[i].meta.DType {
+			fmt.Fprintf(&b, " seen as %v", t)
+		}
+	}
+	return b.String()
+}

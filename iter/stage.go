@@ -1,0 +1,193 @@
+package iter
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// blockBytes is the size of the block in which an operand is gathered or converted: a
+// few of them fit the L1 cache together.
+const blockBytes = 4096
+
+// Body works on contiguous blocks: ptrs[i] is the address of n elements of operand i,
+// outputs first, in the dtypes that loops see. An output may be the same block as an
+// input, never overlap it otherwise. The result for an element must not depend on the
+// others or on n, so that however a range is cut the same bits come out. An error ends
+// the walk.
+type Body func(ptrs []unsafe.Pointer, n int) error
+
+// ForBlocks walks a range with a body that knows contiguous blocks only. Operands that
+// are contiguous are handed over as they lie; strided, broadcast and converted ones pass
+// through blocks of their own, several short rows to a block. It is how one loop serves
+// every layout and every mix of dtypes.
+func (it *Iterator) ForBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, body Body) error {
+	c.ptrs = sized(c.ptrs, len(it.ops))
+	if it.rowsContiguous() {
+		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
+			for j := range n1 {
+				for i := range p {
+					c.ptrs[i] = unsafe.Add(p[i], j*it.walkStrides[len(p)+i])
+				}
+				if err := body(c.ptrs, n0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	s := it.newStager(c, true)
+	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
+		return s.pieces(p, n0, n1, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
+	})
+}
+
+// rowsContiguous reports whether every operand's rows can be handed to a Body as they
+// lie.
+func (it *Iterator) rowsContiguous() bool {
+	if it.staged || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
+		return false
+	}
+	for i := range it.ops {
+		if it.walkStrides[i] != it.ops[i].meta.DType.Size() && it.numel != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// forStaged is ForRange for iterators with converted operands.
+func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
+	ops := len(it.ops)
+	c.ptrs = sized(c.ptrs, ops)
+	c.strides = sized(c.strides, 2*ops)
+	s := it.newStager(c, false)
+	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
+		return s.pieces(p, n0, n1, func(k0, k1 int) error {
+			for i := range ops {
+				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
+				if o := &it.ops[i]; o.target != o.meta.DType {
+					c.strides[i], c.strides[ops+i] = o.target.Size(), k0*o.target.Size()
+				}
+			}
+			return loop(c.ptrs, c.strides, k0, k1)
+		})
+	})
+}
+
+// stager brings pieces of operands into blocks and outputs back.
+type stager struct {
+	it     *Iterator
+	c      *Cursor
+	len    int  // elements in a block
+	blocks bool // all operands must be contiguous, not just of the right dtype
+}
+
+func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
+	size := 1
+	for i := range it.ops {
+		size = max(size, it.ops[i].target.Size())
+	}
+	if need := len(it.ops) * blockBytes; len(c.stage) < need {
+		c.stage = tensor.NewStorage(need).Bytes()
+	}
+	c.filled = sized(c.filled, len(it.ops))
+	clear(c.filled)
+	return stager{it, c, blockBytes / size, blocks}
+}
+
+// pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit a
+// block, and calls f with the addresses in c.ptrs.
+func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
+	rows := 1
+	if n0 <= s.len/2 {
+		rows = s.len / n0
+	}
+	for j := 0; j < n1; j += rows {
+		k1 := min(rows, n1-j)
+		for at := 0; at < n0; at += s.len {
+			k0 := min(s.len, n0-at)
+			for i := range p {
+				s.enter(i, p[i], piece{at, j, k0, k1, n0})
+			}
+			if err := f(k0, k1); err != nil {
+				return err
+			}
+			for i := range s.it.noutputs {
+				s.leave(i, p[i], piece{at, j, k0, k1, n0})
+			}
+		}
+	}
+	return nil
+}
+
+// piece is k1 rows of k0 elements from element at of row j; the rows are n0 long.
+type piece struct{ at, j, k0, k1, n0 int }
+
+// direct reports whether operand i can be handed over as it lies.
+func (s stager) direct(i int, q piece) bool {
+	o := &s.it.ops[i]
+	if o.target != o.meta.DType {
+		return false
+	}
+	if !s.blocks {
+		return true
+	}
+	size := o.meta.DType.Size()
+	st0, st1 := s.it.walkStrides[i], s.it.walkStrides[len(s.it.ops)+i]
+	return (st0 == size || q.k0 == 1) && (q.k1 == 1 || st1 == q.k0*size && q.k0 == q.n0)
+}
+
+func (s stager) block(i int) unsafe.Pointer {
+	return unsafe.Pointer(&s.c.stage[i*blockBytes])
+}
+
+// enter sets c.ptrs[i] to the operand itself or to its block, filled.
+func (s stager) enter(i int, base unsafe.Pointer, q piece) {
+	it, o := s.it, &s.it.ops[i]
+	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	src := unsafe.Add(base, q.at*st0+q.j*st1)
+	if s.direct(i, q) {
+		s.c.ptrs[i] = src
+		return
+	}
+	blk := s.block(i)
+	s.c.ptrs[i] = blk
+	if i < it.noutputs && !it.flags.reduction {
+		return
+	}
+	size := o.target.Size()
+	cv := tensor.Converter(o.target, o.meta.DType)
+	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
+		// A scalar stays in its block from piece to piece.
+		if s.c.filled[i] != src {
+			cv(blk, src, size, 0, s.len)
+			s.c.filled[i] = src
+		}
+		return
+	}
+	if q.k1 > q.k0 {
+		for x := range q.k0 {
+			cv(unsafe.Add(blk, x*size), unsafe.Add(src, x*st0), q.k0*size, st1, q.k1)
+		}
+		return
+	}
+	for r := range q.k1 {
+		cv(unsafe.Add(blk, r*q.k0*size), unsafe.Add(src, r*st1), size, st0, q.k0)
+	}
+}
+
+// leave writes an output's block back.
+func (s stager) leave(i int, base unsafe.Pointer, q piece) {
+	if s.direct(i, q) {
+		return
+	}
+	it, o := s.it, &s.it.ops[i]
+	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	dst := unsafe.Add(base, q.at*st0+q.j*st1)
+	size := o.target.Size()
+	cv := tensor.Converter(o.meta.DType, o.target)
+	for r := range q.k1 {
+		cv(unsafe.Add(dst, r*st1), unsafe.Add(s.block(i), r*q.k0*size), st0, size, q.k0)
+	}
+}

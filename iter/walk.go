@@ -1,0 +1,219 @@
+package iter
+
+import "unsafe"
+
+// GrainSize is the least number of elements worth a parallel task
+// (at::internal::GRAIN_SIZE).
+const GrainSize = 32768
+
+// Range is a run [Begin, End) of the coalesced iteration space, counted in elements.
+type Range struct{ Begin, End int }
+
+// Loop works on n1 rows of n0 elements. ptrs[i] is the address of operand i's first
+// element; strides[i] is its step in bytes inside a row, strides[len(ptrs)+i] from row to
+// row. ptrs may be changed by the loop; both slices are valid during the call only.
+// An error ends the walk.
+type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
+
+// coalesce takes the operands' real strides in the order of the permutation and merges
+// neighbouring dimensions that form one run for all operands
+// (TensorIteratorBase::coalesce_dimensions).
+func (it *Iterator) coalesce() {
+	n, ops := len(it.perm), len(it.ops)
+	strides := make([]int, max(n, 2)*ops)
+	shape := make([]int, n)
+	for k, d := range it.perm {
+		shape[k] = it.shape[d]
+		for i := range it.ops {
+			m := &it.ops[i].meta
+			strides[k*ops+i] = it.effective(m, d) * m.DType.Size()
+		}
+	}
+	if n > 1 {
+		shape = mergeDims(shape, strides, ops)
+	}
+	clear(strides[len(shape)*ops:])
+	it.walkShape, it.walkStrides = shape, strides[:max(len(shape), 2)*ops]
+}
+
+// mergeDims merges in place and returns the shorter shape.
+func mergeDims(shape, strides []int, ops int) []int {
+	row := func(d int) []int { return strides[d*ops : (d+1)*ops] }
+	mergeable := func(a, b int) bool {
+		if shape[a] == 1 || shape[b] == 1 {
+			return true
+		}
+		for i, st := range row(a) {
+			if shape[a]*st != row(b)[i] {
+				return false
+			}
+		}
+		return true
+	}
+	last := 0
+	for d := 1; d < len(shape); d++ {
+		if mergeable(last, d) {
+			if shape[last] == 1 {
+				copy(row(last), row(d))
+			}
+			shape[last] *= shape[d]
+			continue
+		}
+		last++
+		if last != d {
+			copy(row(last), row(d))
+			shape[last] = shape[d]
+		}
+	}
+	return shape[:last+1]
+}
+
+// Chunks returns the number of parallel tasks of grain elements that the iteration
+// makes: a matter of shape and grain alone, never of the number of workers.
+func (it *Iterator) Chunks(grain int) int {
+	return (it.numel + grain - 1) / grain
+}
+
+// Chunk returns the range of task i of [Iterator.Chunks].
+func (it *Iterator) Chunk(i, grain int) Range {
+	return Range{i * grain, min((i+1)*grain, it.numel)}
+}
+
+// All returns the whole range.
+func (it *Iterator) All() Range { return Range{0, it.numel} }
+
+// Cursor holds what a walk changes: counters, addresses and the blocks in which operands
+// are converted. The zero value is ready. A Cursor serves one goroutine at a time and any
+// number of iterators in turn; once grown, walks do not allocate.
+type Cursor struct {
+	counter []int
+	ptrs    []unsafe.Pointer // addresses handed to loops
+	base    []unsafe.Pointer // addresses of the current step
+	strides []int
+	stage   []byte
+	filled  []unsafe.Pointer
+}
+
+// ForEach walks the whole iteration in this goroutine with the loop. ptrs are the
+// addresses of the operands' first elements, outputs first ([tensor.Tensor.Pointer]);
+// nil will do for operands without elements.
+func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
+	var c Cursor
+	return it.ForRange(&c, ptrs, it.All(), loop)
+}
+
+// ForRange walks a range in the largest two-dimensional steps. Operands whose dtype
+// differs from what loops see are converted block by block on the way.
+func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
+	if it.staged {
+		return it.forStaged(c, ptrs, r, loop)
+	}
+	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
+		return loop(p, it.walkStrides[:2*len(it.ops)], n0, n1)
+	})
+}
+
+// steps cuts a range into the largest steps of n0 elements by n1 rows and hands over the
+// addresses (DimCounter, serial_for_each).
+func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range, f func(p []unsafe.Pointer, n0, n1 int) error) error {
+	if r.Begin >= r.End {
+		return nil
+	}
+	ops, shape := len(it.ops), it.walkShape
+	c.base = sized(c.base, ops)
+	if len(shape) <= 1 {
+		for i := range ops {
+			c.base[i] = unsafe.Add(base[i], r.Begin*it.walkStrides[i])
+		}
+		return f(c.base, r.End-r.Begin, 1)
+	}
+	c.counter = sized(c.counter, len(shape))
+	rest := r.Begin
+	for d, s := range shape {
+		c.counter[d] = rest % s
+		rest /= s
+	}
+	for at := r.Begin; at < r.End; {
+		for i := range ops {
+			off := 0
+			for d, v := range c.counter {
+				off += v * it.walkStrides[d*ops+i]
+			}
+			c.base[i] = unsafe.Add(base[i], off)
+		}
+		n0, n1 := maxStep(shape, c.counter, r.End-at)
+		if err := f(c.base, n0, n1); err != nil {
+			return err
+		}
+		at += n0 * n1
+		advance(shape, c.counter, n0, n1)
+	}
+	return nil
+}
+
+// maxStep returns the largest step from the counter of at most left elements: part of a
+// row, or whole rows (DimCounter::max_2d_step).
+func maxStep(shape, counter []int, left int) (n0, n1 int) {
+	n0, n1 = min(shape[0]-counter[0], left), 1
+	if n0 == shape[0] {
+		n1 = min(shape[1]-counter[1], left/shape[0])
+	}
+	return n0, n1
+}
+
+// advance moves the counter past a step (DimCounter::increment).
+func advance(shape, counter []int, n0, n1 int) {
+	d, over := 0, n0
+	if n1 != 1 {
+		d, over = 1, n1
+	}
+	for ; d < len(shape) && over > 0; d++ {
+		counter[d] += over
+		over = 0
+		if counter[d] >= shape[d] {
+			counter[d] -= shape[d]
+			over = 1
+		}
+	}
+}
+
+// Step is one piece of a walk: n1 rows of n0 elements that begin at Counter.
+type Step struct {
+	Counter []int // index in the coalesced shape
+	N0, N1  int
+}
+
+// Steps returns the steps into which a range is cut, in order.
+func (it *Iterator) Steps(r Range) []Step {
+	shape := it.walkShape
+	if len(shape) == 0 {
+		return []Step{{N0: r.End - r.Begin, N1: 1}}
+	}
+	counter := make([]int, len(shape))
+	rest := r.Begin
+	for d, s := range shape {
+		if s > 0 {
+			counter[d] = rest % s
+			rest /= s
+		}
+	}
+	var out []Step
+	for at := r.Begin; at < r.End; {
+		s := Step{Counter: append([]int(nil), counter...), N0: r.End - at, N1: 1}
+		if len(shape) > 1 {
+			s.N0, s.N1 = maxStep(shape, counter, r.End-at)
+		}
+		out = append(out, s)
+		at += s.N0 * s.N1
+		advance(shape, counter, s.N0, s.N1)
+	}
+	return out
+}
+
+// sized returns a slice of length n, the old one where it is large enough.
+func sized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

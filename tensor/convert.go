@@ -1,0 +1,188 @@
+package tensor
+
+import "unsafe"
+
+// ConvertFunc converts n elements. Strides are in bytes and may be 0 or negative; the
+// runs must not overlap, unless dst and src are the same elements.
+type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
+
+// Converter returns the conversion from one dtype to another, by c10::convert's rules:
+// to bool by comparing with 0; to a 16-bit float by way of float32; to uint8 from a
+// float by way of int64; a complex value gives its real part to a real dtype, and its
+// comparison with 0 to bool; integers wrap.
+func Converter(dst, src DType) ConvertFunc { return converters[dst][src] }
+
+var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
+	fillReal[uint8](&t, Uint8)
+	fillReal[int8](&t, Int8)
+	fillReal[int16](&t, Int16)
+	fillReal[int32](&t, Int32)
+	fillReal[int64](&t, Int64)
+	fillReal[uint16](&t, Uint16)
+	fillReal[uint32](&t, Uint32)
+	fillReal[uint64](&t, Uint64)
+	fillReal[float32](&t, Float32)
+	fillReal[float64](&t, Float64)
+	for d := Bool; d < numDTypes; d++ {
+		t[d][Bool] = t[d][Uint8]
+		t[d][Float16] = by(t[d][Float32], 4, halfIn)
+		t[d][BFloat16] = by(t[d][Float32], 4, brainIn)
+		t[d][Complex64] = t[d][Float32] // the real part stands first
+		t[d][Complex128] = t[d][Float64]
+	}
+	for s := Bool; s < numDTypes; s++ {
+		t[Float16][s] = after(t[Float32][s], halfOut)
+		t[BFloat16][s] = after(t[Float32][s], brainOut)
+		t[Complex64][s] = toComplex64(t[Float32][s])
+		t[Complex128][s] = toComplex128(t[Float64][s])
+	}
+	t[Bool][Bool], t[Bool][Uint8] = notZero[uint8], notZero[uint8]
+	t[Bool][Float16], t[Bool][BFloat16] = by(notZero[float32], 4, halfIn), by(notZero[float32], 4, brainIn)
+	t[Bool][Complex64], t[Bool][Complex128] = notZero[complex64], notZero[complex128]
+	t[Complex64][Complex128], t[Complex128][Complex64] = narrowComplex, widenComplex
+	for d := Bool; d < numDTypes; d++ {
+		t[d][d] = copiers[dtypeInfo[d].size]
+	}
+	t[Bool][Bool] = notZero[uint8]
+	return t
+}()
+
+type realNumber interface {
+	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
+}
+
+// fillReal sets the conversions from S to the real dtypes.
+func fillReal[S realNumber](t *[numDTypes][numDTypes]ConvertFunc, s DType) {
+	t[Bool][s] = notZero[S]
+	t[Uint8][s], t[Int8][s] = toByte[S], convert[int8, S]
+	t[Int16][s], t[Int32][s], t[Int64][s] = convert[int16, S], convert[int32, S], convert[int64, S]
+	t[Uint16][s], t[Uint32][s], t[Uint64][s] = convert[uint16, S], convert[uint32, S], convert[uint64, S]
+	t[Float32][s], t[Float64][s] = convert[float32, S], convert[float64, S]
+}
+
+func convert[D, S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	var d D
+	var s S
+	if ds == int(unsafe.Sizeof(d)) && ss == int(unsafe.Sizeof(s)) {
+		out := unsafe.Slice((*D)(dst), n)
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(in[i])
+		}
+		return
+	}
+	for i := range n {
+		*(*D)(unsafe.Add(dst, i*ds)) = D(*(*S)(unsafe.Add(src, i*ss)))
+	}
+}
+
+func toByte[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64(*(*S)(unsafe.Add(src, i*ss))))
+	}
+}
+
+func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		var b uint8
+		if *(*S)(unsafe.Add(src, i*ss)) != 0 {
+			b = 1
+		}
+		*(*uint8)(unsafe.Add(dst, i*ds)) = b
+	}
+}
+
+// copiers move elements of a size without looking at them.
+var copiers = [17]ConvertFunc{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
+
+func move[T uint8 | uint16 | uint32 | uint64 | [2]uint64](dst, src unsafe.Pointer, ds, ss, n int) {
+	var z T
+	if size := int(unsafe.Sizeof(z)); ds == size && ss == size {
+		copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(src), n))
+		return
+	}
+	for i := range n {
+		*(*T)(unsafe.Add(dst, i*ds)) = *(*T)(unsafe.Add(src, i*ss))
+	}
+}
+
+// stage is the number of elements that conversions by way of float32 take at a time.
+const stage = 256
+
+func halfIn(out *[stage]float32, src unsafe.Pointer, ss, n int) {
+	for i := range n {
+		out[i] = (*(*Half)(unsafe.Add(src, i*ss))).Float32()
+	}
+}
+
+func brainIn(out *[stage]float32, src unsafe.Pointer, ss, n int) {
+	for i := range n {
+		out[i] = (*(*Brain)(unsafe.Add(src, i*ss))).Float32()
+	}
+}
+
+func halfOut(dst unsafe.Pointer, in *[stage]float32, ds, n int) {
+	for i := range n {
+		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf(in[i])
+	}
+}
+
+func brainOut(dst unsafe.Pointer, in *[stage]float32, ds, n int) {
+	for i := range n {
+		*(*Brain)(unsafe.Add(dst, i*ds)) = BrainOf(in[i])
+	}
+}
+
+// by converts a 16-bit float to float32 and goes on with then.
+func by(then ConvertFunc, size int, in func(*[stage]float32, unsafe.Pointer, int, int)) ConvertFunc {
+	return func(dst, src unsafe.Pointer, ds, ss, n int) {
+		var buf [stage]float32
+		for at := 0; at < n; at += stage {
+			k := min(n-at, stage)
+			in(&buf, unsafe.Add(src, at*ss), ss, k)
+			then(unsafe.Add(dst, at*ds), unsafe.Pointer(&buf), ds, size, k)
+		}
+	}
+}
+
+// after converts to float32 by first and rounds to a 16-bit float.
+func after(first ConvertFunc, out func(unsafe.Pointer, *[stage]float32, int, int)) ConvertFunc {
+	return func(dst, src unsafe.Pointer, ds, ss, n int) {
+		var buf [stage]float32
+		for at := 0; at < n; at += stage {
+			k := min(n-at, stage)
+			first(unsafe.Pointer(&buf), unsafe.Add(src, at*ss), 4, ss, k)
+			out(unsafe.Add(dst, at*ds), &buf, ds, k)
+		}
+	}
+}
+
+func toComplex64(f ConvertFunc) ConvertFunc {
+	return func(dst, src unsafe.Pointer, ds, ss, n int) {
+		f(dst, src, ds, ss, n)
+		for i := range n {
+			*(*float32)(unsafe.Add(dst, i*ds+4)) = 0
+		}
+	}
+}
+
+func toComplex128(f ConvertFunc) ConvertFunc {
+	return func(dst, src unsafe.Pointer, ds, ss, n int) {
+		f(dst, src, ds, ss, n)
+		for i := range n {
+			*(*float64)(unsafe.Add(dst, i*ds+8)) = 0
+		}
+	}
+}
+
+func narrowComplex(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*complex64)(unsafe.Add(dst, i*ds)) = complex64(*(*complex128)(unsafe.Add(src, i*ss)))
+	}
+}
+
+func widenComplex(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*complex128)(unsafe.Add(dst, i*ds)) = complex128(*(*complex64)(unsafe.Add(src, i*ss)))
+	}
+}

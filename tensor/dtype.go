@@ -1,0 +1,182 @@
+package tensor
+
+import "fmt"
+
+// DType is the type of an element. The names are PyTorch's.
+type DType uint8
+
+// The fifteen dtypes. Uint16, Uint32 and Uint64 promote with nothing but themselves, floats
+// and plain numbers, as in PyTorch.
+const (
+	Invalid DType = iota
+	Bool
+	Uint8
+	Int8
+	Int16
+	Int32
+	Int64
+	Uint16
+	Uint32
+	Uint64
+	Float16
+	BFloat16
+	Float32
+	Float64
+	Complex64
+	Complex128
+	numDTypes
+)
+
+var dtypeInfo = [numDTypes]struct {
+	name, torch string
+	size        int
+}{
+	Invalid:    {"invalid", "Undefined", 0},
+	Bool:       {"bool", "Bool", 1},
+	Uint8:      {"uint8", "Byte", 1},
+	Int8:       {"int8", "Char", 1},
+	Int16:      {"int16", "Short", 2},
+	Int32:      {"int32", "Int", 4},
+	Int64:      {"int64", "Long", 8},
+	Uint16:     {"uint16", "UInt16", 2},
+	Uint32:     {"uint32", "UInt32", 4},
+	Uint64:     {"uint64", "UInt64", 8},
+	Float16:    {"float16", "Half", 2},
+	BFloat16:   {"bfloat16", "BFloat16", 2},
+	Float32:    {"float32", "Float", 4},
+	Float64:    {"float64", "Double", 8},
+	Complex64:  {"complex64", "ComplexFloat", 8},
+	Complex128: {"complex128", "ComplexDouble", 16},
+}
+
+// DTypes returns all dtypes in the order of their constants.
+func DTypes() []DType {
+	out := make([]DType, 0, numDTypes-1)
+	for d := Bool; d < numDTypes; d++ {
+		out = append(out, d)
+	}
+	return out
+}
+
+// ParseDType returns the dtype of a name such as "float32".
+func ParseDType(name string) (DType, error) {
+	for d := Bool; d < numDTypes; d++ {
+		if dtypeInfo[d].name == name {
+			return d, nil
+		}
+	}
+	return Invalid, fmt.Errorf("unknown dtype %q", name)
+}
+
+// String returns the name used in graph files: "float32".
+func (d DType) String() string {
+	if d >= numDTypes {
+		return fmt.Sprintf("dtype(%d)", uint8(d))
+	}
+	return dtypeInfo[d].name
+}
+
+// TorchName returns PyTorch's name of the scalar type, which its messages use: "Float".
+func (d DType) TorchName() string { return dtypeInfo[d].torch }
+
+// Size returns the bytes of one element.
+func (d DType) Size() int { return dtypeInfo[d].size }
+
+// Valid reports whether d is one of the fifteen dtypes.
+func (d DType) Valid() bool { return d > Invalid && d < numDTypes }
+
+// IsFloat reports whether d is a real floating-point dtype.
+func (d DType) IsFloat() bool { return d >= Float16 && d <= Float64 }
+
+// IsComplex reports whether d is complex.
+func (d DType) IsComplex() bool { return d == Complex64 || d == Complex128 }
+
+// IsIntegral reports whether d is an integer dtype; bool is one only if withBool is set
+// (c10::isIntegralType).
+func (d DType) IsIntegral(withBool bool) bool {
+	return d >= Uint8 && d <= Uint64 || withBool && d == Bool
+}
+
+// IsSigned reports whether d can hold negative values.
+func (d DType) IsSigned() bool {
+	return d >= Int8 && d <= Int64 || d >= Float16
+}
+
+// IsBareUnsigned reports whether d is one of the unsigned dtypes that PyTorch's lattice
+// leaves out: uint16, uint32 and uint64.
+func (d DType) IsBareUnsigned() bool { return d >= Uint16 && d <= Uint64 }
+
+// IsReducedFloat reports whether d is a 16-bit float, which is computed in float32.
+func (d DType) IsReducedFloat() bool { return d == Float16 || d == BFloat16 }
+
+// ToReal returns the dtype of the parts of a complex dtype, and d itself otherwise.
+func (d DType) ToReal() DType {
+	switch d {
+	case Complex64:
+		return Float32
+	case Complex128:
+		return Float64
+	}
+	return d
+}
+
+// ToComplex returns the complex dtype whose parts hold d (c10::toComplexType).
+func (d DType) ToComplex() DType {
+	switch d {
+	case Float64, Complex128:
+		return Complex128
+	}
+	return Complex64
+}
+
+// OpMath returns the dtype in which PyTorch's CPU kernels compute on d: float32 for the
+// 16-bit floats, d itself otherwise (at::opmath_type).
+func (d DType) OpMath() DType {
+	if d.IsReducedFloat() {
+		return Float32
+	}
+	return d
+}
+
+// Element is the set of Go types that hold an element. bool values are stored as one
+// byte, 0 or 1.
+type Element interface {
+	bool | uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 |
+		Half | Brain | float32 | float64 | complex64 | complex128
+}
+
+// DTypeOf returns the dtype of a Go element type.
+func DTypeOf[T Element]() DType {
+	var z T
+	switch any(z).(type) {
+	case bool:
+		return Bool
+	case uint8:
+		return Uint8
+	case int8:
+		return Int8
+	case int16:
+		return Int16
+	case int32:
+		return Int32
+	case int64:
+		return Int64
+	case uint16:
+		return Uint16
+	case uint32:
+		return Uint32
+	case uint64:
+		return Uint64
+	case Half:
+		return Float16
+	case Brain:
+		return BFloat16
+	case float32:
+		return Float32
+	case float64:
+		return Float64
+	case complex64:
+		return Complex64
+	}
+	return Complex128
+}

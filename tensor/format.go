@@ -1,0 +1,284 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MemoryFormat names a way to order the dimensions of a dense value. The names are
+// PyTorch's.
+type MemoryFormat uint8
+
+// Preserve keeps the strides of the operand where it is non-overlapping and dense.
+// ChannelsLast is NHWC (rank 4), ChannelsLast3d is NDHWC (rank 5).
+const (
+	NoFormat MemoryFormat = iota
+	Contiguous
+	ChannelsLast
+	ChannelsLast3d
+	Preserve
+)
+
+var formatNames = [...]string{"", "contiguous", "channels_last", "channels_last_3d", "preserve"}
+
+// String returns the name used in graph files.
+func (f MemoryFormat) String() string { return formatNames[f] }
+
+// ParseMemoryFormat returns the format of a name such as "channels_last". PyTorch's
+// longer names with "_format" at the end serve too.
+func ParseMemoryFormat(name string) (MemoryFormat, error) {
+	for f, n := range formatNames {
+		if n != "" && (n == name || n+"_format" == name) {
+			return MemoryFormat(f), nil
+		}
+	}
+	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve", name)
+}
+
+// Strides returns the strides of a dense value of the shape in the format. The errors
+// are PyTorch's for a shape of the wrong rank.
+//
+// Channels-last strides are products of raw sizes, so a size 0 makes strides 0, while
+// contiguous strides take a size 0 as 1 (get_channels_last_strides_2d, TensorImpl).
+func (f MemoryFormat) Strides(shape []int) ([]int, error) {
+	switch f {
+	case Contiguous:
+		return ContiguousStrides(shape), nil
+	case ChannelsLast:
+		if len(shape) != 4 {
+			return nil, fmt.Errorf("required rank 4 tensor to use channels_last format")
+		}
+		return orderedStrides(shape, []int{1, 3, 2, 0}), nil
+	case ChannelsLast3d:
+		if len(shape) != 5 {
+			return nil, fmt.Errorf("required rank 5 tensor to use channels_last_3d format")
+		}
+		return orderedStrides(shape, []int{1, 4, 3, 2, 0}), nil
+	}
+	return nil, fmt.Errorf("memory format %q has no strides of its own", f)
+}
+
+// orderedStrides packs dimensions in the given order, fastest first, from raw sizes.
+func orderedStrides(shape, order []int) []int {
+	st := make([]int, len(shape))
+	step := 1
+	for _, d := range order {
+		st[d] = step
+		step *= shape[d]
+	}
+	return st
+}
+
+// IsContiguous reports whether the value is row-major. Dimensions of size 1 do not
+// count, and a value without elements always is (TensorImpl::compute_contiguous).
+func (m Meta) IsContiguous() bool {
+	step := 1
+	for d := len(m.Shape) - 1; d >= 0; d-- {
+		s := m.Shape[d]
+		if s == 1 {
+			continue
+		}
+		if m.Strides[d] != step && s != 0 {
+			return m.Numel() == 0
+		}
+		step *= s
+	}
+	return true
+}
+
+var (
+	order2d = [...]int{1, 3, 2, 0}
+	order3d = [...]int{1, 4, 3, 2, 0}
+)
+
+// IsChannelsLast reports whether a rank-4 value is dense in NHWC order; dimensions of
+// size 1 do not count (compute_channels_last_contiguous_2d).
+func (m Meta) IsChannelsLast() bool {
+	return len(m.Shape) == 4 && m.denseIn(order2d[:])
+}
+
+// IsChannelsLast3d reports whether a rank-5 value is dense in NDHWC order.
+func (m Meta) IsChannelsLast3d() bool {
+	return len(m.Shape) == 5 && m.denseIn(order3d[:])
+}
+
+func (m Meta) denseIn(order []int) bool {
+	step := 1
+	for _, d := range order {
+		if s := m.Shape[d]; s != 1 {
+			if m.Strides[d] != step {
+				return false
+			}
+			step *= s
+		}
+	}
+	return true
+}
+
+// Is reports whether the value is contiguous in the format, as PyTorch's
+// is_contiguous(memory_format) does. Preserve and NoFormat always hold.
+func (m Meta) Is(f MemoryFormat) bool {
+	switch f {
+	case Contiguous:
+		return m.IsContiguous()
+	case ChannelsLast:
+		return m.IsChannelsLast()
+	case ChannelsLast3d:
+		return m.IsChannelsLast3d()
+	}
+	return true
+}
+
+// StridesLikeChannelsLast reports whether the strides, dense or not, order a rank-4 value
+// as NHWC; ambiguous strides count as NCHW (is_channels_last_strides_2d_s4).
+func (m Meta) StridesLikeChannelsLast() bool {
+	return len(m.Shape) == 4 && m.likeOrder(order2d[:])
+}
+
+// StridesLikeChannelsLast3d is the same for NDHWC and rank 5
+// (is_channels_last_strides_3d_s5).
+func (m Meta) StridesLikeChannelsLast3d() bool {
+	return len(m.Shape) == 5 && m.likeOrder(order3d[:])
+}
+
+func (m Meta) likeOrder(order []int) bool {
+	if m.Strides[1] == 0 {
+		return false
+	}
+	least := 0
+	for _, d := range order {
+		if m.Shape[d] == 0 || m.Strides[d] < least {
+			return false
+		}
+		// N111 with identical strides is taken for NCHW.
+		if d == 0 && least == m.Strides[1] {
+			return false
+		}
+		least = m.Strides[d]
+		if m.Shape[d] > 1 {
+			least *= m.Shape[d]
+		}
+	}
+	return true
+}
+
+// IsNonOverlappingAndDense reports whether some order of the dimensions makes the value
+// dense. As in PyTorch the contiguous and channels-last predicates count first, so a
+// value without elements may be dense with any strides.
+func (m Meta) IsNonOverlappingAndDense() bool {
+	if m.IsContiguous() || m.IsChannelsLast() || m.IsChannelsLast3d() {
+		return true
+	}
+	if len(m.Shape) == 1 {
+		return m.Shape[0] < 2 || m.Strides[0] == 1
+	}
+	var buf [8]int
+	perm := buf[:0]
+	for d, s := range m.Shape {
+		if s != 1 {
+			perm = append(perm, d)
+		}
+	}
+	slices.SortFunc(perm, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
+	step := 1
+	for _, d := range perm {
+		if m.Strides[d] != step {
+			return false
+		}
+		step *= m.Shape[d]
+	}
+	return true
+}
+
+// SuggestMemoryFormat returns the format that the strides resemble: ChannelsLast,
+// ChannelsLast3d or Contiguous. With exactMatch the strides must equal the format's own,
+// those of dimensions of size 0 and 1 included (TensorBase::suggest_memory_format).
+func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
+	f := Contiguous
+	switch {
+	case m.StridesLikeChannelsLast():
+		f = ChannelsLast
+	case m.StridesLikeChannelsLast3d():
+		f = ChannelsLast3d
+	default:
+		return Contiguous
+	}
+	if exactMatch {
+		if st, _ := f.Strides(m.Shape); !slices.Equal(st, m.Strides) {
+			return Contiguous
+		}
+	}
+	return f
+}
+
+// Flags returns the names of the predicates that hold, in a fixed order: contiguous,
+// channels_last, channels_last_3d, non_overlapping_and_dense.
+func (m Meta) Flags() []string {
+	f := make([]string, 0, 4)
+	if m.IsContiguous() {
+		f = append(f, "contiguous")
+	}
+	if m.IsChannelsLast() {
+		f = append(f, "channels_last")
+	}
+	if m.IsChannelsLast3d() {
+		f = append(f, "channels_last_3d")
+	}
+	if len(f) > 0 || m.IsNonOverlappingAndDense() {
+		f = append(f, "non_overlapping_and_dense")
+	}
+	return f
+}
+
+// DenseStrides returns dense strides that keep the order of the operand's dimensions in
+// memory: what empty_like(memory_format=preserve) gives a value that is not dense itself
+// (at::infer_dense_strides). The sort is TensorIterator's insertion sort with ambiguous
+// comparisons for one operand; sizes 0 and 1 do not grow the strides.
+func DenseStrides(shape, strides []int) []int {
+	n := len(shape)
+	perm := make([]int, n)
+	for i := range perm {
+		perm[i] = n - 1 - i
+	}
+	SortDims(perm, func(a, b int) int {
+		switch sa, sb := strides[a], strides[b]; {
+		case sa == 0 || sb == 0:
+			return 0
+		case sa < sb:
+			return -1
+		case sa > sb:
+			return 1
+		case shape[a] > shape[b]:
+			return 1
+		}
+		return 0
+	})
+	out := make([]int, n)
+	step := 1
+	for _, d := range perm {
+		out[d] = step
+		if shape[d] > 1 {
+			step *= shape[d]
+		}
+	}
+	return out
+}
+
+// SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) says
+// where dimension a, which stands before b, belongs: -1 before, 1 after, 0 ambiguous.
+// An ambiguous comparison neither swaps nor stops the scan, and the comparison is no
+// total order, so the algorithm itself is part of the rule: no other sort serves.
+func SortDims(perm []int, swap func(a, b int) int) {
+	for i := 1; i < len(perm); i++ {
+		at := i
+		for before := i - 1; before >= 0; before-- {
+			c := swap(perm[before], perm[at])
+			if c > 0 {
+				perm[before], perm[at] = perm[at], perm[before]
+				at = before
+			} else if c < 0 {
+				break
+			}
+		}
+	}
+}

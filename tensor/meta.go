@@ -1,0 +1,158 @@
+package tensor
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Meta describes a strided value without its data (a meta tensor). Strides and Offset
+// count elements. Shape and Strides have the same length; both may be shared with other
+// metas and must not be written.
+type Meta struct {
+	DType   DType
+	Shape   []int
+	Strides []int
+	Offset  int
+}
+
+// New returns a row-major meta. It keeps shape.
+func New(d DType, shape ...int) Meta {
+	return Meta{DType: d, Shape: shape, Strides: ContiguousStrides(shape)}
+}
+
+// NewFormat returns a dense meta in the given format. It keeps shape. The rank must suit
+// the format: see [MemoryFormat.Strides].
+func NewFormat(d DType, shape []int, f MemoryFormat) (Meta, error) {
+	st, err := f.Strides(shape)
+	return Meta{DType: d, Shape: shape, Strides: st}, err
+}
+
+// Rank returns the number of dimensions.
+func (m Meta) Rank() int { return len(m.Shape) }
+
+// Numel returns the number of elements. It is 1 for a 0-dim value.
+func (m Meta) Numel() int { return Numel(m.Shape) }
+
+// Bytes returns numel times the element size: what a dense copy would take.
+func (m Meta) Bytes() int { return m.Numel() * m.DType.Size() }
+
+// Extent returns the number of elements of storage that the value needs, its offset
+// included: one past the largest index reached, or 0 without elements.
+func (m Meta) Extent() int {
+	end := m.Offset + 1
+	for i, s := range m.Shape {
+		if s == 0 {
+			return 0
+		}
+		end += (s - 1) * m.Strides[i]
+	}
+	return end
+}
+
+// WithDType returns m with another dtype.
+func (m Meta) WithDType(d DType) Meta { m.DType = d; return m }
+
+// WithStrides returns m at offset 0 with other strides. It keeps strides.
+func (m Meta) WithStrides(strides []int) Meta { m.Strides, m.Offset = strides, 0; return m }
+
+// SameLayout reports whether both have the same shape and strides, dimension by
+// dimension; the stride of a dimension of size 1 counts too.
+func (m Meta) SameLayout(o Meta) bool {
+	return slices.Equal(m.Shape, o.Shape) && slices.Equal(m.Strides, o.Strides)
+}
+
+// SameAddresses reports whether both place every element at the same index from their
+// offset. Unlike [Meta.SameLayout] it ignores strides of dimensions of size 1, and all
+// strides of a value without elements.
+func (m Meta) SameAddresses(o Meta) bool {
+	if !slices.Equal(m.Shape, o.Shape) {
+		return false
+	}
+	if m.Numel() == 0 {
+		return true
+	}
+	for i, s := range m.Shape {
+		if s != 1 && m.Strides[i] != o.Strides[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// String prints dtype, shape and strides: "float32[2,3]@(3,1)", with "+4" for an offset.
+func (m Meta) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s[%s]@(%s)", m.DType, join(m.Shape), join(m.Strides))
+	if m.Offset != 0 {
+		fmt.Fprintf(&b, "+%d", m.Offset)
+	}
+	return b.String()
+}
+
+func join(v []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
+}
+
+// ListString prints sizes as PyTorch's messages do: "[2, 3]".
+func ListString(v []int) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
+
+// Numel returns the product of sizes.
+func Numel(shape []int) int {
+	n := 1
+	for _, s := range shape {
+		n *= s
+	}
+	return n
+}
+
+// ContiguousStrides returns row-major strides; a size 0 counts as 1, so that no stride
+// is 0 (c10::contiguous_strides).
+func ContiguousStrides(shape []int) []int {
+	st := make([]int, len(shape))
+	step := 1
+	for d := len(shape) - 1; d >= 0; d-- {
+		st[d] = step
+		step *= max(shape[d], 1)
+	}
+	return st
+}
+
+// MaxBytes bounds the bytes that one value may span: what an address space of 2^47
+// bytes holds. Larger shapes are refused before anything is computed from them.
+const MaxBytes = 1 << 47
+
+// Check reports a meta whose parts do not fit together: other lengths of shape and
+// strides, a negative size, stride or offset, or more than [MaxBytes] bytes.
+func (m Meta) Check() error {
+	if !m.DType.Valid() {
+		return fmt.Errorf("invalid dtype %v", m.DType)
+	}
+	if len(m.Shape) != len(m.Strides) {
+		return fmt.Errorf("mismatch in length of strides and shape: %d strides for %d dimensions", len(m.Strides), len(m.Shape))
+	}
+	if m.Offset < 0 {
+		return fmt.Errorf("negative offset %d", m.Offset)
+	}
+	limit := uint64(MaxBytes / m.DType.Size())
+	span, numel := uint64(m.Offset), uint64(1)
+	for d, s := range m.Shape {
+		if s < 0 {
+			return fmt.Errorf("negative size %d of dimension %d", s, d)
+		}
+		if m.Strides[d] < 0 {
+			return fmt.Errorf("negative stride %d of dimension %d", m.Strides[d], d)
+		}
+		hi, lo := bits.Mul64(uint64(max(s-1, 0)), uint64(m.Strides[d]))
+		nhi, nlo := bits.Mul64(numel, uint64(max(s, 1)))
+		if hi != 0 || lo > limit || span+lo > limit || nhi != 0 || nlo > limit || uint64(m.Strides[d]) > limit {
+			return fmt.Errorf("shape %s with strides %s and offset %d spans more than 2^47 bytes", ListString(m.Shape), ListString(m.Strides), m.Offset)
+		}
+		span, numel = span+lo, nlo
+	}
+	if span > limit {
+		return fmt.Errorf("offset %d spans more than 2^47 bytes", m.Offset)
+	}
+	return nil
+}

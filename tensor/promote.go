@@ -1,0 +1,150 @@
+package tensor
+
+import "fmt"
+
+// lattice holds c10::promoteTypes for the dtypes that take part in it, in this order.
+var latticeOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128, Bool, BFloat16}
+
+var lattice = func() (t [numDTypes][numDTypes]DType) {
+	const (
+		u1, i1, i2, i4, i8 = Uint8, Int8, Int16, Int32, Int64
+		f2, f4, f8         = Float16, Float32, Float64
+		c4, c8, b1, bf     = Complex64, Complex128, Bool, BFloat16
+	)
+	rows := [...][12]DType{
+		{u1, i2, i2, i4, i8, f2, f4, f8, c4, c8, u1, bf},
+		{i2, i1, i2, i4, i8, f2, f4, f8, c4, c8, i1, bf},
+		{i2, i2, i2, i4, i8, f2, f4, f8, c4, c8, i2, bf},
+		{i4, i4, i4, i4, i8, f2, f4, f8, c4, c8, i4, bf},
+		{i8, i8, i8, i8, i8, f2, f4, f8, c4, c8, i8, bf},
+		{f2, f2, f2, f2, f2, f2, f4, f8, c4, c8, f2, f4},
+		{f4, f4, f4, f4, f4, f4, f4, f8, c4, c8, f4, f4},
+		{f8, f8, f8, f8, f8, f8, f8, f8, c8, c8, f8, f8},
+		{c4, c4, c4, c4, c4, c4, c4, c8, c4, c8, c4, c4},
+		{c8, c8, c8, c8, c8, c8, c8, c8, c8, c8, c8, c8},
+		{u1, i1, i2, i4, i8, f2, f4, f8, c4, c8, b1, bf},
+		{bf, bf, bf, bf, bf, f4, f4, f8, c4, c8, bf, bf},
+	}
+	for i, row := range rows {
+		for j, d := range row {
+			t[latticeOrder[i]][latticeOrder[j]] = d
+		}
+	}
+	for d := Uint16; d <= Uint64; d++ {
+		t[d][d] = d
+		for f := Float16; f <= Float64; f++ {
+			t[d][f], t[f][d] = f, f
+		}
+	}
+	return t
+}()
+
+// Promote returns the smallest dtype that both promote to (c10::promoteTypes). uint16,
+// uint32 and uint64 promote with themselves and, to the float, with floats; everything
+// else is refused in PyTorch's words.
+// float16 with complex64 gives complex64, for there is no complex32 here.
+func Promote(a, b DType) (DType, error) {
+	if d := lattice[a][b]; d != Invalid {
+		return d, nil
+	}
+	return Invalid, fmt.Errorf("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote %s and %s", a.TorchName(), b.TorchName())
+}
+
+// CanCast reports whether a result of dtype from may be written to dtype to: not from
+// complex to real, from float to integer, or from anything to bool (c10::canCast).
+func CanCast(from, to DType) bool {
+	switch {
+	case from.IsComplex() && !to.IsComplex():
+		return false
+	case from.IsFloat() && to.IsIntegral(false):
+		return false
+	case from != Bool && to == Bool:
+		return false
+	}
+	return true
+}
+
+// Promotion gathers operands and gives their common dtype by the three categories of
+// at::native::ResultTypeState: dimensioned tensors count first; 0-dim tensors only if
+// they are of a higher kind (bool, integer, float, complex) than those; plain numbers
+// last, as the default dtype of their kind. The zero value is ready for use.
+type Promotion struct {
+	dim, zero, wrapped DType
+	err                error
+}
+
+// Add takes part with a tensor of dtype d and the given rank.
+func (p *Promotion) Add(d DType, rank int) {
+	if rank > 0 {
+		p.dim = p.join(p.dim, d)
+	} else {
+		p.zero = p.join(p.zero, d)
+	}
+}
+
+// AddNumber takes part with a plain number. A float counts as float32, a complex number
+// as complex64: the default dtypes.
+func (p *Promotion) AddNumber(s Scalar) {
+	d := s.DType()
+	switch d {
+	case Float64:
+		d = Float32
+	case Complex128:
+		d = Complex64
+	}
+	p.wrapped = p.join(p.wrapped, d)
+}
+
+func (p *Promotion) join(a, b DType) DType {
+	if a == Invalid {
+		return b
+	}
+	d, err := Promote(a, b)
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	return d
+}
+
+// Result returns the common dtype (at::native::result_type).
+func (p *Promotion) Result() (DType, error) {
+	if p.err != nil {
+		return Invalid, p.err
+	}
+	d, err := combine(p.zero, p.wrapped)
+	if err == nil {
+		d, err = combine(p.dim, d)
+	}
+	return d, err
+}
+
+// combine lets lower change higher only if it is of a higher kind
+// (combine_categories).
+func combine(higher, lower DType) (DType, error) {
+	switch {
+	case higher == Invalid:
+		return lower, nil
+	case lower == Invalid || higher.IsComplex():
+		return higher, nil
+	case lower.IsComplex():
+		// A float keeps its own width, whatever the width of the complex value.
+		if higher.IsFloat() {
+			return higher.ToComplex(), nil
+		}
+		return lower, nil
+	case higher.IsFloat():
+		return higher, nil
+	case higher == Bool || lower.IsFloat():
+		return Promote(higher, lower)
+	}
+	return higher, nil
+}
+
+// FloatFor returns the dtype in which a transcendental function of d is computed and
+// returned: d itself for floats and complex dtypes, float32 for bool and integers.
+func FloatFor(d DType) DType {
+	if d.IsFloat() || d.IsComplex() {
+		return d
+	}
+	return Float32
+}

@@ -1,0 +1,122 @@
+package tensor
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Scalar is a plain number, as Python's True, 2, 0.5 or 1j: it takes part in type
+// promotion by its category only (a wrapped number).
+type Scalar struct {
+	kind scalarKind
+	i    int64
+	c    complex128
+}
+
+type scalarKind uint8
+
+const (
+	noScalar scalarKind = iota
+	boolScalar
+	intScalar
+	floatScalar
+	complexScalar
+)
+
+// BoolScalar returns a plain true or false.
+func BoolScalar(b bool) Scalar {
+	s := Scalar{kind: boolScalar}
+	if b {
+		s.i, s.c = 1, 1
+	}
+	return s
+}
+
+// IntScalar returns a plain integer.
+func IntScalar(i int64) Scalar { return Scalar{intScalar, i, complex(float64(i), 0)} }
+
+// FloatScalar returns a plain floating-point number.
+func FloatScalar(f float64) Scalar { return Scalar{floatScalar, int64(f), complex(f, 0)} }
+
+// ComplexScalar returns a plain complex number.
+func ComplexScalar(c complex128) Scalar { return Scalar{complexScalar, int64(real(c)), c} }
+
+// ScalarOf returns the scalar of a Go bool, integer, float or complex value.
+func ScalarOf(v any) (Scalar, bool) {
+	switch x := v.(type) {
+	case Scalar:
+		return x, x.IsSet()
+	case bool:
+		return BoolScalar(x), true
+	case int:
+		return IntScalar(int64(x)), true
+	case int32:
+		return IntScalar(int64(x)), true
+	case int64:
+		return IntScalar(x), true
+	case float32:
+		return FloatScalar(float64(x)), true
+	case float64:
+		return FloatScalar(x), true
+	case complex128:
+		return ComplexScalar(x), true
+	}
+	return Scalar{}, false
+}
+
+// IsSet reports whether s holds a number; the zero Scalar does not.
+func (s Scalar) IsSet() bool { return s.kind != noScalar }
+
+// DType returns the dtype that PyTorch gives a tensor wrapped around the number: bool,
+// int64, float64 or complex128.
+func (s Scalar) DType() DType {
+	return [...]DType{Invalid, Bool, Int64, Float64, Complex128}[s.kind]
+}
+
+// Float returns the value as a float64, of a complex number the real part.
+func (s Scalar) Float() float64 {
+	if s.kind == intScalar {
+		return float64(s.i)
+	}
+	return real(s.c)
+}
+
+// Int returns the value as an int64, truncated toward zero.
+func (s Scalar) Int() int64 { return s.i }
+
+// Complex returns the value as a complex128.
+func (s Scalar) Complex() complex128 { return s.c }
+
+// String prints the number as a graph file has it.
+func (s Scalar) String() string {
+	switch s.kind {
+	case noScalar:
+		return "none"
+	case boolScalar:
+		return fmt.Sprint(s.i != 0)
+	case intScalar:
+		return fmt.Sprint(s.i)
+	case floatScalar:
+		return fmt.Sprint(real(s.c))
+	}
+	return fmt.Sprint(s.c)
+}
+
+// Tensor returns the number as a 0-dim tensor of the dtype, converted as [Converter]
+// does.
+func (s Scalar) Tensor(d DType) *Tensor {
+	t := Empty(New(d))
+	s.Store(d, t.Pointer())
+	return t
+}
+
+// Store writes the number, converted to d, at p.
+func (s Scalar) Store(d DType, p unsafe.Pointer) {
+	if s.kind == complexScalar || s.kind == floatScalar {
+		c := s.c
+		Converter(d, Complex128)(p, unsafe.Pointer(&c), 0, 0, 1)
+		return
+	}
+	i := s.i
+	Converter(d, Int64)(p, unsafe.Pointer(&i), 0, 0, 1)
+}

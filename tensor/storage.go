@@ -1,0 +1,261 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Align is the alignment of fresh storage in bytes: a cache line, and an AVX-512 vector.
+const Align = 64
+
+// Storage is a run of bytes that tensors share. Two tensors alias if they point to the
+// same Storage.
+type Storage struct {
+	data []byte
+}
+
+// NewStorage returns zeroed storage of n bytes, aligned to [Align].
+func NewStorage(n int) *Storage {
+	if n == 0 {
+		return &Storage{}
+	}
+	b := make([]byte, n+Align-1)
+	shift := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (Align - 1))
+	return &Storage{data: b[shift : shift+n : shift+n]}
+}
+
+// StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must
+// stay valid while tensors use it.
+func StorageOf(b []byte) *Storage { return &Storage{data: b} }
+
+// Bytes returns the storage itself, not a copy.
+func (s *Storage) Bytes() []byte { return s.data }
+
+// Len returns the size in bytes.
+func (s *Storage) Len() int { return len(s.data) }
+
+// Tensor is a value with data: a Meta over Storage.
+type Tensor struct {
+	Meta
+	storage *Storage
+}
+
+// Empty returns a tensor of zeroed fresh storage that is just large enough for m, its
+// offset included.
+func Empty(m Meta) *Tensor {
+	return &Tensor{Meta: m, storage: NewStorage(m.Extent() * m.DType.Size())}
+}
+
+// Zeros returns a row-major tensor of zeros.
+func Zeros(d DType, shape ...int) *Tensor { return Empty(New(d, shape...)) }
+
+// Over returns a tensor over existing storage. The error tells when m reaches past its end.
+func Over(m Meta, s *Storage) (*Tensor, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	if need := m.Extent() * m.DType.Size(); need > len(s.data) {
+		return nil, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d requiring a storage size of %d are out of bounds for storage of size %d",
+			ListString(m.Shape), ListString(m.Strides), m.Offset, m.DType.Size(), need, len(s.data))
+	}
+	return &Tensor{Meta: m, storage: s}, nil
+}
+
+// FromSlice returns a row-major tensor over the slice itself: writes to one are seen in
+// the other. len(data) must be the product of shape.
+func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
+	m := New(DTypeOf[T](), shape...)
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	if m.Numel() != len(data) {
+		return nil, fmt.Errorf("shape '%s' is invalid for input of size %d", ListString(shape), len(data))
+	}
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*m.DType.Size())
+	return &Tensor{Meta: m, storage: &Storage{data: b}}, nil
+}
+
+// Must returns t and panics on an error: for tensors written out in tests and examples.
+func Must(t *Tensor, err error) *Tensor {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// ToSlice returns the elements in logical (row-major) order as a fresh slice. T must be
+// the Go type of the tensor's dtype.
+func ToSlice[T Element](t *Tensor) ([]T, error) {
+	if want := DTypeOf[T](); want != t.DType {
+		return nil, fmt.Errorf("tensor holds %v, not %v", t.DType, want)
+	}
+	out := make([]T, t.Numel())
+	if len(out) == 0 {
+		return out, nil
+	}
+	p := t.Pointer()
+	i := 0
+	t.Walk(func(at int) {
+		out[i] = *(*T)(unsafe.Add(p, at*t.DType.Size()))
+		i++
+	})
+	return out, nil
+}
+
+// Walk calls f with the index, in elements from [Tensor.Pointer], of every element in
+// logical order.
+func (m Meta) Walk(f func(at int)) {
+	if m.Numel() == 0 {
+		return
+	}
+	last := len(m.Shape) - 1
+	if last < 0 {
+		f(0)
+		return
+	}
+	counter := make([]int, len(m.Shape))
+	at := 0
+	for {
+		n, st := m.Shape[last], m.Strides[last]
+		for i := range n {
+			f(at + i*st)
+		}
+		d := last - 1
+		for ; d >= 0; d-- {
+			counter[d]++
+			at += m.Strides[d]
+			if counter[d] < m.Shape[d] {
+				break
+			}
+			at -= m.Strides[d] * m.Shape[d]
+			counter[d] = 0
+		}
+		if d < 0 {
+			return
+		}
+	}
+}
+
+// Storage returns the storage, which other tensors may share.
+func (t *Tensor) Storage() *Storage { return t.storage }
+
+// Pointer returns the address of the element at index (0, ..., 0); nil without elements.
+func (t *Tensor) Pointer() unsafe.Pointer {
+	if t.Numel() == 0 || len(t.storage.data) == 0 {
+		return nil
+	}
+	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
+}
+
+// View returns a tensor over the same storage described by m.
+func (t *Tensor) View(m Meta) (*Tensor, error) { return Over(m, t.storage) }
+
+// Contiguous returns t itself if it is row-major, else a row-major copy.
+func (t *Tensor) Contiguous() *Tensor {
+	if t.IsContiguous() {
+		return t
+	}
+	return t.CopyTo(New(t.DType, t.Shape...))
+}
+
+// CopyTo returns a copy of the values with the layout and dtype of m, converted as
+// [Convert] does. The shapes must be equal.
+func (t *Tensor) CopyTo(m Meta) *Tensor {
+	m.Offset = 0
+	out := Empty(m)
+	CopyElements(out, t)
+	return out
+}
+
+// CopyElements writes the values of src into dst, element by element in logical order,
+// converted as [Convert] does. The shapes must be equal and the bytes must not overlap.
+func CopyElements(dst, src *Tensor) {
+	if dst.Numel() == 0 {
+		return
+	}
+	cv := Converter(dst.DType, src.DType)
+	ds, ss := dst.DType.Size(), src.DType.Size()
+	dp, sp := dst.Pointer(), src.Pointer()
+	last := dst.Rank() - 1
+	if last < 0 {
+		cv(dp, sp, 0, 0, 1)
+		return
+	}
+	outer := Meta{DType: dst.DType, Shape: dst.Shape[:last], Strides: dst.Strides[:last]}
+	starts := make([]int, 0, outer.Numel())
+	outer.Walk(func(at int) { starts = append(starts, at) })
+	i := 0
+	Meta{DType: src.DType, Shape: src.Shape[:last], Strides: src.Strides[:last]}.Walk(func(at int) {
+		cv(unsafe.Add(dp, starts[i]*ds), unsafe.Add(sp, at*ss), dst.Strides[last]*ds, src.Strides[last]*ss, dst.Shape[last])
+		i++
+	})
+}
+
+// Stats returns the least, the greatest and the mean value; of complex values the real
+// part counts. A NaN makes all three NaN, as does a tensor without elements.
+func (t *Tensor) Stats() (least, most, mean float64) {
+	n := t.Numel()
+	if n == 0 {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
+	flat := t.CopyTo(New(Float64, t.Shape...))
+	v := unsafe.Slice((*float64)(flat.Pointer()), n)
+	least, most = math.Inf(1), math.Inf(-1)
+	sum := 0.0
+	for _, x := range v {
+		least, most = min(least, x), max(most, x)
+		sum += x
+	}
+	return least, most, sum / float64(n)
+}
+
+// At returns the element at an index of the logical shape, of any dtype, as a Scalar.
+func (t *Tensor) At(index ...int) Scalar {
+	at := 0
+	for d, i := range index {
+		at += i * t.Strides[d]
+	}
+	p := unsafe.Add(t.Pointer(), at*t.DType.Size())
+	switch {
+	case t.DType == Uint64:
+		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
+	case t.DType.IsFloat():
+		var f float64
+		Converter(Float64, t.DType)(unsafe.Pointer(&f), p, 0, 0, 1)
+		return FloatScalar(f)
+	case t.DType.IsComplex():
+		var c complex128
+		Converter(Complex128, t.DType)(unsafe.Pointer(&c), p, 0, 0, 1)
+		return ComplexScalar(c)
+	}
+	var i int64
+	Converter(Int64, t.DType)(unsafe.Pointer(&i), p, 0, 0, 1)
+	if t.DType == Bool {
+		return BoolScalar(i != 0)
+	}
+	return IntScalar(i)
+}
+
+// Set writes the element at an index of the logical shape, converted to the dtype.
+func (t *Tensor) Set(s Scalar, index ...int) {
+	at := 0
+	for d, i := range index {
+		at += i * t.Strides[d]
+	}
+	s.Store(t.DType, unsafe.Add(t.Pointer(), at*t.DType.Size()))
+}
+
+// SetFlat writes element i of a row-major tensor, converted to the dtype.
+func (t *Tensor) SetFlat(i int, s Scalar) {
+	s.Store(t.DType, unsafe.Add(t.Pointer(), i*t.DType.Size()))
+}
+
+// Expanded returns a view of t broadcast to the shape.
+func (t *Tensor) Expanded(shape []int) (*Tensor, error) {
+	m, err := t.Meta.Expand(shape)
+	if err != nil {
+		return nil, err
+	}
+	return t.View(m)
+}
