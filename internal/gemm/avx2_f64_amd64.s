@@ -1,0 +1,24 @@
+//go:build amd64 && !noasm
+
+// AVX2+FMA kernels for float64; the code is in avx2_body.h.
+
+#include "textflag.h"
+
+#define ES 8
+#define HALF 4
+#define BCAST VBROADCASTSD
+#define FMA VFMADD231PD
+#define FMAS VFMADD231SD
+#define ADD VADDPD
+#define MOVU VMOVUPD
+#define MOVS VMOVSD
+#define HSUM \
+	VHADDPD X0, X0, X0
+
+#define MICRO6X2 ·micro6x2AVX2F64
+#define MICRO4X2 ·micro4x2AVX2F64
+#define MICRO2X2 ·micro2x2AVX2F64
+#define AXPY4 ·axpy4AVX2F64
+#define DOT ·dotAVX2F64
+
+#include "avx2_body.h"

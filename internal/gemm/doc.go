@@ -1,0 +1,67 @@
+// Package gemm multiplies dense matrices: C = A·B (+ C) (+ bias), with A of
+// m×k elements, B of k×n and C of m×n. It is the engine under matmul, linear,
+// batched products and convolution by implicit GEMM.
+//
+// # Plans, phases and tiles
+//
+// A Plan is made once per shape and strides and executed any number of times.
+// Execution belongs to the caller, who owns the goroutines:
+//
+//	for phase := range plan.Phases() {
+//		// these calls are independent: run them on any workers, then join
+//		for tile := range plan.Tiles(phase) {
+//			plan.Run(phase, tile, &args, workerScratch)
+//		}
+//	}
+//
+// A plan that shares packed panels between tiles alternates packing and
+// compute phases; the others have one phase. Tiles of a compute phase write
+// disjoint parts of C. Args.Shared (ScratchLen elements) belongs to one
+// execution; worker scratch (WorkerScratchLen elements) to one Run call at a
+// time. Run allocates nothing.
+//
+// # Determinism
+//
+// The number of tiles and the order of additions depend on the Spec and on
+// the kernel set only, so results have the same bits for any number of
+// workers and any order of tiles. Kernel sets (AVX-512, AVX2 with FMA, and
+// portable Go) block and round differently: bits may differ between CPUs.
+// K is summed in blocks, each added to C in order. With K = 0, C becomes zero
+// or the bias. No product is skipped, so 0·Inf and 0·NaN give NaN.
+//
+// # Operands
+//
+// Strides count elements and may be zero or negative for A and B. C needs
+// distinct addresses for its elements and is fastest with a column stride of
+// 1 (or, with strided A and B, a row stride of 1). Inputs may overlap one
+// another; C must not overlap an input. Pointers must stay reachable by the
+// caller through Args while Run executes.
+//
+// Constant operands are packed once with PackA or PackB and passed as source
+// Prepacked. A source Custom supplies panels through a PackFunc, which may be
+// asked for any range of K and any group of panels; each element is asked for
+// once per execution.
+//
+// # Convolution
+//
+// With images in NHWC order, rows of A are output pixels, k runs over (kh,
+// kw, channel) and B is the prepacked weight matrix of k×Cout:
+//
+//	Spec{M: pixels, N: cout, K: kh*kw*cin, A: Operand{Source: Custom},
+//		B: Operand{Source: Prepacked}, CRowStride: cout, CColStride: 1, Bias: BiasCols, BiasStride: 1}
+//
+// Its PackA collects, per panel of PackRows pixels and per (kh, kw), one
+// pointer to the channels of each pixel (nil in the padding) and calls
+// Interleave. With images in NCHW order the weights are the prepacked A of
+// Cout×k and the columns of B are output pixels:
+//
+//	Spec{M: cout, N: pixels, K: cin*kh*kw, A: Operand{Source: Prepacked},
+//		B: Operand{Source: Custom}, CRowStride: pixels, CColStride: 1, Bias: BiasRows, BiasStride: 1}
+//
+// Its PackB copies, per k, the input pixels under PackCols outputs.
+//
+// # Kernels
+//
+// The noasm build tag and CPUs without AVX2 and FMA select the portable
+// kernels; GODEBUG=cpu.avx512f=off or cpu.avx2=off do so at run time.
+package gemm

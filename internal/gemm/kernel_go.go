@@ -1,0 +1,99 @@
+package gemm
+
+import "unsafe"
+
+const (
+	goMR = 4
+	goNR = 4
+)
+
+// goKernels returns the portable kernel set of T.
+func goKernels[T Number]() *kernelSet {
+	return &kernelSet{
+		name: "go", mr: goMR, nr: goNR, kc: 256, maskedCols: true,
+		variants: []variant{{goMR, goNR, goMicro[T]}},
+		axpy4:    goAxpy4[T], dot: goDot[T],
+	}
+}
+
+// goMicro is the portable microFunc. It makes two passes of 4×2 accumulators
+// over the panels: sixteen accumulators and their operands do not fit the 15
+// vector registers the compiler has on amd64, and spilling costs more than
+// reading A twice.
+func goMicro[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
+	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
+	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
+	if cols > 2 {
+		half := 2 * unsafe.Sizeof(*(*T)(nil))
+		goMicroHalf[T](kc, a, astep, unsafe.Add(b, half), unsafe.Add(c, half), ldc,
+			unsafe.Add(init, half), ldinit, rowBias, rows, cols-2)
+	}
+}
+
+func goMicroHalf[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
+	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
+	var c00, c01, c10, c11, c20, c21, c30, c31 T
+	bstep := goNR * int(unsafe.Sizeof(c00))
+	// Offsets rather than moving pointers: a pointer past the last row could
+	// lie in another object.
+	offA, offB := 0, 0
+	for ; kc > 0; kc-- {
+		pa := (*[4]T)(unsafe.Add(a, offA))
+		pb := (*[2]T)(unsafe.Add(b, offB))
+		offA += astep
+		offB += bstep
+		b0, b1 := pb[0], pb[1]
+		x0, x1, x2, x3 := pa[0], pa[1], pa[2], pa[3]
+		c00 += x0 * b0
+		c10 += x1 * b0
+		c20 += x2 * b0
+		c30 += x3 * b0
+		c01 += x0 * b1
+		c11 += x1 * b1
+		c21 += x2 * b1
+		c31 += x3 * b1
+	}
+	acc := [8]T{c00, c01, c10, c11, c20, c21, c30, c31}
+	for i := 0; i < rows; i++ {
+		var bias T
+		if rowBias != nil {
+			bias = *at[T](rowBias, i)
+		}
+		for j := 0; j < cols; j++ {
+			*at[T](unsafe.Add(c, i*ldc), j) = acc[2*i+j] + bias + *at[T](unsafe.Add(init, i*ldinit), j)
+		}
+	}
+}
+
+func goAxpy4[T Number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
+	xs := *(*[4]T)(x)
+	ys := unsafe.Slice((*T)(y), n)
+	b0 := unsafe.Slice((*T)(b), n)[:len(ys)]
+	b1 := unsafe.Slice((*T)(unsafe.Add(b, ldb)), n)[:len(ys)]
+	b2 := unsafe.Slice((*T)(unsafe.Add(b, 2*ldb)), n)[:len(ys)]
+	b3 := unsafe.Slice((*T)(unsafe.Add(b, 3*ldb)), n)[:len(ys)]
+	for j := range ys {
+		ys[j] += xs[0]*b0[j] + xs[1]*b1[j] + xs[2]*b2[j] + xs[3]*b3[j]
+	}
+}
+
+func goDot[T Number](n int, x, y, out unsafe.Pointer) {
+	xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
+	var s0, s1, s2, s3 T
+	for len(xs) >= 4 && len(ys) >= 4 {
+		s0 += xs[0] * ys[0]
+		s1 += xs[1] * ys[1]
+		s2 += xs[2] * ys[2]
+		s3 += xs[3] * ys[3]
+		xs, ys = xs[4:], ys[4:]
+	}
+	for i, v := range xs {
+		s0 += v * ys[i]
+	}
+	*(*T)(out) = (s0 + s1) + (s2 + s3)
+}
+
+// at addresses element i of the T array at p.
+func at[T any](p unsafe.Pointer, i int) *T {
+	return (*T)(unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil)))))
+}

@@ -1,0 +1,245 @@
+package gemm
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// Source says where the elements of an operand come from.
+type Source uint8
+
+const (
+	// Strided reads the operand in place, at any strides in elements
+	// including 0 (broadcast) and negative ones.
+	Strided Source = iota
+	// Prepacked reads the output of PackA or PackB; strides are ignored.
+	Prepacked
+	// Custom asks a PackFunc for panels; strides are ignored.
+	Custom
+)
+
+// Operand describes A (m×k) or B (k×n). Strides are in elements.
+type Operand struct {
+	Source    Source
+	RowStride int
+	ColStride int
+}
+
+// Bias selects a vector added to every row or column of the product.
+type Bias uint8
+
+const (
+	NoBias   Bias = iota
+	BiasRows      // bias[i] is added to all of row i: m elements
+	BiasCols      // bias[j] is added to all of column j: n elements
+)
+
+// Spec is the shape-level description of C = A·B + bias, or of C += A·B + bias
+// with Accumulate. All strides are in elements.
+type Spec struct {
+	M, N, K    int
+	A, B       Operand
+	CRowStride int
+	CColStride int
+	Accumulate bool
+	Bias       Bias
+	BiasStride int
+}
+
+// Args are the per-execution inputs of a plan. A, B and Bias may overlap one
+// another; C must overlap none of them nor Shared.
+type Args[T Number] struct {
+	A, B, C unsafe.Pointer
+	Bias    unsafe.Pointer
+	PackA   PackFunc[T] // for Source Custom
+	PackB   PackFunc[T]
+	// Shared has ScratchLen elements and carries packed panels from one phase
+	// to the next; contents before the first phase do not matter.
+	Shared []T
+	// Epilogue, when set, is called once per tile after C[i0:i1, j0:j1] got
+	// its final values, by the goroutine that ran the tile. The calls of one
+	// execution cover C exactly once.
+	Epilogue func(i0, i1, j0, j1 int)
+}
+
+type path uint8
+
+const (
+	pathSimple path = iota // strided loops, for tiny and for empty sums
+	pathDot                // few rows, columns of B contiguous
+	pathAxpy               // few rows, rows of B contiguous
+	pathTiled              // packed panels and register tiles
+)
+
+// side is how the tiled path feeds one operand to the kernels.
+type side struct {
+	source Source
+	shared bool // packed once by a packing phase, else per tile
+	w      int  // panel width
+	lanes  int  // m or n
+	ls, ks int  // strides along lanes and along K
+}
+
+// Plan is an immutable multiplication schedule; see the package comment for
+// its phases. It is safe for concurrent use.
+type Plan[T Number] struct {
+	spec    Spec // as executed: A and B trade places when swapped is set
+	swapped bool
+	path    path
+	set     *kernelSet
+	a, b    side
+	kc      int // depth of a K block: one pass over a C tile
+	kd      int // depth of a K super-block: what Shared holds at once
+	mt, nt  int // rows and columns of a tile
+	mTiles  int
+	nTiles  int
+	worker  workerLayout
+	shared  int
+}
+
+// workerLayout holds element offsets into an aligned worker scratch.
+type workerLayout struct {
+	b, tile, rowBias, colBias, total int
+}
+
+var (
+	errShape  = errors.New("gemm: negative dimension")
+	errOption = errors.New("gemm: unknown source or bias")
+)
+
+// NewPlan schedules a multiplication. The schedule depends on the spec and on
+// the CPU's kernel set only.
+func NewPlan[T Number](s Spec) (*Plan[T], error) {
+	return newPlan[T](kernelsOf[T](), s, sharedElems)
+}
+
+// newPlan is NewPlan for a given kernel set and bound on shared elements.
+func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) {
+	if s.M < 0 || s.N < 0 || s.K < 0 {
+		return nil, errShape
+	}
+	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols {
+		return nil, errOption
+	}
+	p := &Plan[T]{spec: s, set: set}
+	if s.N == 1 {
+		p.spec.CColStride = 1
+	}
+	strided := s.A.Source == Strided && s.B.Source == Strided
+	switch {
+	case s.M == 0 || s.N == 0 || s.K == 0,
+		strided && s.M*s.N <= simpleMACs && s.M*s.N*s.K <= simpleMACs:
+		p.planSimple()
+	case strided && p.planDirect():
+	default:
+		if strided && s.M > 1 && p.spec.CColStride != 1 && s.CRowStride == 1 {
+			p.swap()
+		}
+		p.planTiled(maxShared)
+	}
+	return p, nil
+}
+
+// swap turns the product into Cᵀ = Bᵀ·Aᵀ.
+func (p *Plan[T]) swap() {
+	s := &p.spec
+	p.swapped = !p.swapped
+	s.M, s.N = s.N, s.M
+	s.A, s.B = s.B, s.A
+	s.A.RowStride, s.A.ColStride = s.A.ColStride, s.A.RowStride
+	s.B.RowStride, s.B.ColStride = s.B.ColStride, s.B.RowStride
+	s.CRowStride, s.CColStride = s.CColStride, s.CRowStride
+	switch s.Bias {
+	case BiasRows:
+		s.Bias = BiasCols
+	case BiasCols:
+		s.Bias = BiasRows
+	}
+}
+
+// planTiled fixes the blocking of the packed path.
+func (p *Plan[T]) planTiled(maxShared int) {
+	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
+	p.path = pathTiled
+	p.kc = ceilDiv(s.K, ceilDiv(s.K, p.set.kc))
+	p.a = side{source: s.A.Source, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
+	p.b = side{source: s.B.Source, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
+	if s.A.Source == Strided {
+		p.a.w = p.set.panelRows(s.M)
+	}
+	g := chooseGrid(p.a, p.b, s.K, p.kc)
+	p.mt, p.nt, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
+	p.a.shared, p.b.shared = g.shareA, g.shareB
+
+	lanes := 0
+	for _, d := range []side{p.a, p.b} {
+		if d.shared {
+			lanes += roundUp(d.lanes, d.w)
+		}
+	}
+	p.kd = s.K
+	if lanes*s.K > maxShared {
+		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
+	}
+	slack := alignBytes / size
+	if lanes > 0 {
+		p.shared = lanes*p.kd + slack
+	}
+	l := &p.worker
+	if p.a.local() {
+		l.b = roundUp(p.mt*p.kc, slack)
+	}
+	l.tile = l.b
+	if p.b.local() {
+		l.tile += roundUp(p.nt*p.kc, slack)
+	}
+	l.rowBias = l.tile + roundUp(p.set.mr*p.set.nr, slack)
+	l.colBias = l.rowBias
+	if s.Bias == BiasRows {
+		l.colBias += roundUp(p.mt+p.set.mr, slack)
+	}
+	l.total = l.colBias + slack
+	if s.Bias == BiasCols {
+		l.total += p.nt + p.set.nr
+	}
+}
+
+// local reports whether each tile packs the operand for itself.
+func (d side) local() bool { return d.source != Prepacked && !d.shared }
+
+// PackRows is the panel width W that PackA callbacks fill.
+func (p *Plan[T]) PackRows() int { return p.set.mr }
+
+// PackCols is the panel width W that PackB callbacks fill.
+func (p *Plan[T]) PackCols() int { return p.set.nr }
+
+// ScratchLen is the number of elements Args.Shared must have.
+func (p *Plan[T]) ScratchLen() int { return p.shared }
+
+// WorkerScratchLen is the number of elements Run needs for itself; concurrent
+// calls need distinct ones.
+func (p *Plan[T]) WorkerScratchLen() int { return p.worker.total }
+
+// packs reports whether packing phases precede the compute phases.
+func (p *Plan[T]) packs() bool { return p.a.shared || p.b.shared }
+
+// Phases is the number of phases. All tiles of a phase must have finished
+// before a tile of the next one starts; tiles within a phase are independent.
+func (p *Plan[T]) Phases() int {
+	if !p.packs() {
+		return 1
+	}
+	return 2 * ceilDiv(p.spec.K, p.kd)
+}
+
+// Tiles is the number of tiles of a phase.
+func (p *Plan[T]) Tiles(phase int) int {
+	if p.packs() && phase%2 == 0 {
+		depth := p.superDepth(phase / 2)
+		return p.a.packTiles(depth) + p.b.packTiles(depth)
+	}
+	return p.mTiles * p.nTiles
+}
+
+// superDepth is the depth of K super-block i; only the last is short.
+func (p *Plan[T]) superDepth(i int) int { return min(p.kd, p.spec.K-i*p.kd) }

@@ -1,0 +1,236 @@
+package gemm
+
+import "unsafe"
+
+// exec is one Run call: the arguments in the plan's own orientation.
+type exec[T Number] struct {
+	*Plan[T]
+	pa, pb, pc    unsafe.Pointer
+	bias          unsafe.Pointer
+	packA, packB  PackFunc[T]
+	shA, shB      unsafe.Pointer // aligned shared panels
+	worker        unsafe.Pointer // aligned worker scratch
+	superK, depth int            // current K super-block
+}
+
+// Run executes one tile of one phase. worker has WorkerScratchLen elements
+// and is private to the call; its contents do not matter. Run allocates
+// nothing and starts no goroutine.
+func (p *Plan[T]) Run(phase, tile int, args *Args[T], worker []T) {
+	if p.spec.M == 0 || p.spec.N == 0 {
+		return
+	}
+	x := exec[T]{Plan: p, pa: args.A, pb: args.B, pc: args.C, bias: args.Bias,
+		packA: args.PackA, packB: args.PackB}
+	if p.swapped {
+		x.pa, x.pb = x.pb, x.pa
+	}
+	if n := p.worker.total; n > 0 {
+		x.worker = aligned(worker[:n])
+	}
+	if p.packs() {
+		x.superK = phase / 2 * p.kd
+		x.depth = p.superDepth(phase / 2)
+		x.shA = aligned(args.Shared[:p.shared])
+		x.shB = x.shA
+		if p.a.shared {
+			x.shB = unsafe.Pointer(at[T](x.shA, roundUp(p.a.lanes, p.a.w)*p.kd))
+		}
+		if phase%2 == 0 {
+			x.runPack(tile)
+			return
+		}
+	} else {
+		x.depth = p.spec.K
+	}
+	i0, j0 := tile%p.mTiles*p.mt, tile/p.mTiles*p.nt
+	i1, j1 := min(i0+p.mt, p.spec.M), min(j0+p.nt, p.spec.N)
+	switch p.path {
+	case pathTiled:
+		x.runTile(i0, i1, j0, j1)
+	case pathSimple:
+		x.runSimple(i0, i1, j0, j1)
+	default:
+		x.runDirect(j0, j1)
+	}
+	if args.Epilogue != nil && x.superK+x.depth == p.spec.K {
+		if p.swapped {
+			i0, i1, j0, j1 = j0, j1, i0, i1
+		}
+		args.Epilogue(i0, i1, j0, j1)
+	}
+}
+
+// RunAll executes every phase and tile in order on the calling goroutine.
+func (p *Plan[T]) RunAll(args *Args[T], worker []T) {
+	for ph := range p.Phases() {
+		for t := range p.Tiles(ph) {
+			p.Run(ph, t, args, worker)
+		}
+	}
+}
+
+// aligned returns the first alignBytes-aligned address in s, which must have
+// slack for it.
+func aligned[T Number](s []T) unsafe.Pointer {
+	ptr := unsafe.Pointer(unsafe.SliceData(s))
+	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1))
+}
+
+// runPack packs one chunk of a shared operand for the current super-block.
+func (x *exec[T]) runPack(tile int) {
+	if n := x.a.packTiles(x.depth); tile >= n {
+		x.packShared(tile-n, x.b, x.pb, x.packB, x.shB)
+		return
+	}
+	x.packShared(tile, x.a, x.pa, x.packA, x.shA)
+}
+
+func (x *exec[T]) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc[T], to unsafe.Pointer) {
+	panels, chunk := d.packChunk(x.depth)
+	groups := ceilDiv(ceilDiv(d.lanes, d.w), panels)
+	l0 := tile % groups * panels * d.w
+	l1 := min(l0+panels*d.w, d.lanes)
+	k0 := tile / groups * chunk
+	k1 := min(k0+chunk, x.depth)
+	if chunk == x.depth {
+		// Whole panels follow one another, so one call packs the group.
+		dst := unsafe.Slice(at[T](to, l0*x.depth), roundUp(l1-l0, d.w)*x.depth)
+		pack(x.set, dst, d, src, fn, x.superK, x.superK+x.depth, l0, l1)
+		return
+	}
+	for l := l0; l < l1; l += d.w {
+		dst := unsafe.Slice(at[T](to, l*x.depth+k0*d.w), d.w*(k1-k0))
+		pack(x.set, dst, d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.w, d.lanes))
+	}
+}
+
+func pack[T Number](set *kernelSet, dst []T, d side, src unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) {
+	if d.source == Custom {
+		fn(dst, k0, k1, l0, l1)
+		return
+	}
+	packPanels(set, dst, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
+}
+
+// panels locates the packed block [k0, k1) of lanes [l0, l1), packing it into
+// the worker's buffer when the side is local, and returns the address of its
+// first panel with the distance between panels in elements.
+func (x *exec[T]) panels(d side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) (unsafe.Pointer, int) {
+	switch {
+	case d.source == Prepacked:
+		return unsafe.Pointer(at[T](src, l0*x.spec.K+k0*d.w)), d.w * x.spec.K
+	case d.shared:
+		return unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w * x.depth
+	}
+	dst := unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0))
+	pack(x.set, dst, d, src, fn, k0, k1, l0, l1)
+	return local, d.w * (k1 - k0)
+}
+
+// runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
+// outermost, then blocks of A that fit L2, then panels of B that fit L1.
+func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
+	p := x.Plan
+	if x.superK == 0 {
+		x.gatherBias(i0, i1, j0, j1)
+	}
+	localB := unsafe.Pointer(at[T](x.worker, p.worker.b))
+	end := x.superK + x.depth
+	for k0 := x.superK; k0 < end; k0 += p.kc {
+		k1 := min(k0+p.kc, end)
+		aBase, aStride := x.panels(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
+		bBase, bStride := x.panels(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
+		t := tileState[T]{exec: x, i0: i0, j0: j0, kc: k1 - k0, first: k0 == 0}
+		block := max(1, blockElems/(p.a.w*t.kc)) * p.a.w
+		for ib := i0; ib < i1; ib += block {
+			ie := min(ib+block, i1)
+			for j := j0; j < j1; j += p.b.w {
+				bp := unsafe.Pointer(at[T](bBase, (j-j0)/p.b.w*bStride))
+				cols := min(p.b.w, j1-j)
+				for i := ib; i < ie; i += p.a.w {
+					ap := unsafe.Pointer(at[T](aBase, (i-i0)/p.a.w*aStride))
+					t.micro(ap, bp, i, j, min(p.a.w, ie-i), cols)
+				}
+			}
+		}
+	}
+}
+
+// gatherBias copies the tile's part of the bias to contiguous worker scratch,
+// where kernels may read whole panels of it.
+func (x *exec[T]) gatherBias(i0, i1, j0, j1 int) {
+	to, l0, l1 := x.worker, 0, 0
+	switch x.spec.Bias {
+	case BiasRows:
+		to, l0, l1 = unsafe.Pointer(at[T](x.worker, x.Plan.worker.rowBias)), i0, i1
+	case BiasCols:
+		to, l0, l1 = unsafe.Pointer(at[T](x.worker, x.Plan.worker.colBias)), j0, j1
+	}
+	for l := l0; l < l1; l++ {
+		*at[T](to, l-l0) = *at[T](x.bias, l*x.spec.BiasStride)
+	}
+}
+
+// tileState is the part of a tile's state that is fixed within a K block.
+type tileState[T Number] struct {
+	*exec[T]
+	i0, j0, kc int
+	first      bool
+}
+
+// micro computes one register tile at (i, j) of C, directly in C when the
+// kernel can address it and otherwise through the worker's temporary tile.
+func (t *tileState[T]) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
+	p, s := t.Plan, &t.spec
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	fn := p.set.micro(rows, cols)
+	astep := p.a.w * size
+	c := unsafe.Pointer(at[T](t.pc, i*s.CRowStride+j*s.CColStride))
+	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
+	if s.CColStride != 1 || clash || (cols < p.set.nr && !p.set.maskedCols) {
+		tmp := unsafe.Pointer(at[T](t.exec.worker, p.worker.tile))
+		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		t.merge(tmp, c, i, j, rows, cols)
+		return
+	}
+	ldc := s.CRowStride * size
+	init, ldinit := c, ldc
+	var rowBias unsafe.Pointer
+	if t.first {
+		if !s.Accumulate {
+			init, ldinit = unsafe.Pointer(&zeroRow), 0
+		}
+		switch s.Bias {
+		case BiasCols:
+			init = unsafe.Pointer(at[T](t.exec.worker, p.worker.colBias+j-t.j0))
+		case BiasRows:
+			rowBias = unsafe.Pointer(at[T](t.exec.worker, p.worker.rowBias+i-t.i0))
+		}
+	}
+	fn(t.kc, ap, astep, bp, c, ldc, init, ldinit, rowBias, rows, cols)
+}
+
+// merge adds a temporary register tile to C, with the bias in the first block.
+func (t *tileState[T]) merge(tmp, c unsafe.Pointer, i, j, rows, cols int) {
+	p, s := t.Plan, &t.spec
+	keep := !t.first || s.Accumulate
+	for r := range rows {
+		for q := range cols {
+			v := *at[T](tmp, r*p.set.nr+q)
+			if t.first {
+				switch s.Bias {
+				case BiasRows:
+					v += *at[T](t.exec.worker, p.worker.rowBias+i+r-t.i0)
+				case BiasCols:
+					v += *at[T](t.exec.worker, p.worker.colBias+j+q-t.j0)
+				}
+			}
+			d := at[T](c, r*s.CRowStride+q*s.CColStride)
+			if keep {
+				v += *d
+			}
+			*d = v
+		}
+	}
+}
