@@ -1,0 +1,259 @@
+package exec
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// plan finds which step waits for which and where every storage lies in the arena.
+//
+// Storages take turns in the arena by their lifetimes in the order of the steps. As the
+// run is concurrent, that order must be made to hold where memory changes hands: a step
+// that writes into bytes taken over waits for all steps that used them before.
+func (p *Program) plan() {
+	m := &planner{p: p, merged: make([]int, len(p.storages)), writer: make([]int32, len(p.storages)),
+		users: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
+	for i := range m.merged {
+		m.merged[i] = i
+	}
+	for i := range m.waits {
+		m.waits[i] = -1
+	}
+	for i := range p.steps {
+		for _, r := range p.steps[i].refs {
+			if r.storage >= 0 {
+				p.storages[r.storage].last = i
+			}
+		}
+	}
+	for i := range p.steps {
+		m.step(i)
+	}
+	p.arena = m.top
+	for v, s := range p.of {
+		p.of[v] = m.find(s)
+	}
+}
+
+// planner walks the steps in order.
+type planner struct {
+	p      *Program
+	merged []int     // by storage: the storage that it lies in, by in-place writing
+	writer []int32   // by storage: the step that wrote it last
+	users  [][]int32 // by storage: the steps that touched it since
+	blocks []block   // free memory below top, by offset
+	top    int
+	waits  []int32 // by step: the last step that was made to wait for it
+}
+
+// block is free memory, and the steps that used it last.
+type block struct {
+	at, size int
+	users    []int32
+}
+
+// find returns the storage in which a storage lies.
+func (m *planner) find(s int) int {
+	for m.merged[s] != s {
+		s = m.merged[s]
+	}
+	return s
+}
+
+func (m *planner) step(i int) {
+	p := m.p
+	s := &p.steps[i]
+	nout := len(s.node.Out)
+	for k := range s.refs {
+		if r := &s.refs[k]; r.storage >= 0 {
+			r.storage = m.find(r.storage)
+			if k >= nout && m.planned(r.storage) {
+				m.wait(i, m.writer[r.storage])
+			}
+		}
+	}
+	m.inPlace(i)
+	for k := range nout {
+		r := s.refs[k]
+		if r.storage < 0 {
+			continue
+		}
+		m.writer[r.storage] = int32(i)
+		// A storage written in place has its memory already.
+		if st := &p.storages[r.storage]; st.kind == inArena && r.storage == p.of[s.node.Out[k]] {
+			st.at = m.alloc(i, st.bytes)
+		}
+	}
+	if s.kernel.Scratch > 0 {
+		s.scratch = m.alloc(i, s.kernel.Scratch)
+	}
+	for _, r := range s.refs {
+		if r.storage >= 0 && m.planned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
+			m.users[r.storage] = append(m.users[r.storage], int32(i))
+		}
+	}
+	m.release(i)
+}
+
+// planned reports whether a step of the program writes the storage.
+func (m *planner) planned(s int) bool {
+	k := m.p.storages[s].kind
+	return k == inArena || k == inFresh
+}
+
+// lastUsers returns the tail of a storage's users, enough to find a repeat of this step.
+func (m *planner) lastUsers(storage int) []int32 {
+	u := m.users[storage]
+	return u[max(0, len(u)-1):]
+}
+
+// wait makes step i wait for step on, once.
+func (m *planner) wait(i int, on int32) {
+	if int(on) == i || m.waits[on] == int32(i) {
+		return
+	}
+	m.waits[on] = int32(i)
+	m.p.steps[on].next = append(m.p.steps[on].next, int32(i))
+	m.p.steps[i].deps++
+}
+
+// inPlace lets outputs take over the memory of operands that die here, where the kernel
+// permits it.
+func (m *planner) inPlace(i int) {
+	p := m.p
+	s := &p.steps[i]
+	nout := len(s.node.Out)
+	taken := map[int]bool{}
+	for _, pair := range s.kernel.InPlace {
+		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
+		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage || out.storage != p.of[s.node.Out[pair.Out]] {
+			continue
+		}
+		from, to := &p.storages[in.storage], &p.storages[out.storage]
+		if from.kind != inArena || to.kind != inArena || from.last != i || in.off != 0 || from.bytes < to.bytes || !m.readsAlike(i, pair.In) {
+			continue
+		}
+		taken[in.storage] = true
+		for _, u := range m.users[in.storage] {
+			m.wait(i, u)
+		}
+		m.users[in.storage] = nil
+		from.last = to.last
+		m.merged[out.storage] = in.storage
+		out.storage = in.storage
+	}
+}
+
+// readsAlike reports whether all operands of step i in the storage of operand in read
+// every element at its own place, so that overwriting one after the other is safe.
+func (m *planner) readsAlike(i, in int) bool {
+	s := &m.p.steps[i]
+	nout := len(s.node.Out)
+	meta := s.node.In[in].Meta()
+	for k, a := range s.node.In {
+		if k == in || s.refs[nout+k].storage != s.refs[nout+in].storage || a.Kind != graph.TensorArg {
+			continue
+		}
+		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() || !other.SameAddresses(meta) {
+			return false
+		}
+	}
+	return true
+}
+
+// alloc takes size bytes of the arena for step i, from the smallest free block that
+// holds them, else by growing.
+func (m *planner) alloc(i, size int) int {
+	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
+	if size == 0 {
+		return 0
+	}
+	best := -1
+	for k := range m.blocks {
+		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
+			best = k
+			if b.size == size {
+				break
+			}
+		}
+	}
+	if best < 0 {
+		at := m.top
+		m.top += size
+		return at
+	}
+	b := m.blocks[best]
+	for _, u := range b.users {
+		m.wait(i, u)
+	}
+	if b.size == size {
+		m.blocks = slices.Delete(m.blocks, best, best+1)
+	} else {
+		m.blocks[best].at += size
+		m.blocks[best].size -= size
+	}
+	return b.at
+}
+
+// release frees what step i used last.
+func (m *planner) release(i int) {
+	p := m.p
+	s := &p.steps[i]
+	if s.kernel.Scratch > 0 {
+		m.put(s.scratch, s.kernel.Scratch, []int32{int32(i)})
+	}
+	for _, r := range s.refs {
+		if r.storage < 0 {
+			continue
+		}
+		st := &p.storages[r.storage]
+		if st.kind == inArena && st.last == i && m.users[r.storage] != nil {
+			m.put(st.at, st.bytes, m.users[r.storage])
+			m.users[r.storage] = nil
+		}
+	}
+}
+
+// put returns memory to the free blocks. Neighbours are joined if few steps would have
+// to be waited for.
+func (m *planner) put(at, size int, users []int32) {
+	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
+	if size == 0 {
+		return
+	}
+	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].at > at })
+	m.blocks = slices.Insert(m.blocks, k, block{at, size, m.few(users)})
+	m.join(k)
+	m.join(k - 1)
+}
+
+// join merges free block k with the next one if they touch.
+func (m *planner) join(k int) {
+	if k < 0 || k+1 >= len(m.blocks) {
+		return
+	}
+	a, b := m.blocks[k], m.blocks[k+1]
+	if a.at+a.size != b.at {
+		return
+	}
+	users := slices.Concat(a.users, b.users)
+	slices.Sort(users)
+	m.blocks[k] = block{a.at, a.size + b.size, m.few(slices.Compact(users))}
+	m.blocks = slices.Delete(m.blocks, k+1, k+2)
+}
+
+// few keeps lists of users short, so that planning stays linear: where many would have to
+// be waited for, the latest is made to wait for the others and stands for all.
+func (m *planner) few(users []int32) []int32 {
+	if len(users) <= 32 {
+		return users
+	}
+	latest := users[len(users)-1]
+	for _, u := range users[:len(users)-1] {
+		m.wait(int(latest), u)
+	}
+	return []int32{latest}
+}

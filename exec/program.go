@@ -1,0 +1,211 @@
+package exec
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Options choose how a program runs.
+type Options struct {
+	// Threads bounds the workers of one run; 0 means GOMAXPROCS.
+	Threads int
+}
+
+// Program is a compiled graph.
+type Program struct {
+	inputs   []*graph.Value
+	outputs  []graph.Output
+	steps    []step
+	storages []storage
+	of       map[*graph.Value]int // storage of each root value
+	phases   int                  // over all steps
+	ptrs     int                  // operand addresses over all steps
+	arena    int                  // bytes
+	worker   int                  // bytes of scratch for each worker
+	threads  int
+	graph    *graph.Graph
+
+	mu   sync.Mutex
+	free []*Session
+}
+
+// storageKind tells where the bytes of a storage come from in a run.
+type storageKind uint8
+
+const (
+	inArena storageKind = iota
+	inInput
+	inConst
+	inFresh // allocated for each run: what outputs lie in
+)
+
+// storage is the memory of one root value and its views.
+type storage struct {
+	kind  storageKind
+	bytes int
+	at    int            // offset in the arena
+	input int            // index of the input
+	data  *tensor.Tensor // the constant
+	root  *graph.Value
+	last  int // last step that touches it
+}
+
+// ref is an address: a storage and a byte offset, relative to the root value's first
+// element for inputs and to the start of the storage for others.
+type ref struct {
+	storage int
+	off     int
+}
+
+// step is one kernel call.
+type step struct {
+	node   *graph.Node
+	kernel *graph.Kernel
+	refs   []ref // outputs, then operands; storage -1: nil address
+	first  int   // index of its first address in a session
+	phase  int   // index of its first phase in a session
+	deps   int32
+	next   []int32 // steps that wait for this one
+	// scratch is the offset in the arena of the kernel's shared scratch.
+	scratch int
+}
+
+// Compile prepares a graph whose layouts are chosen (passes.Run). The error names the node
+// that no kernel serves.
+func Compile(g *graph.Graph, o Options) (*Program, error) {
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, graph: g, of: map[*graph.Value]int{}}
+	p.addStorages(g)
+	for _, n := range g.Nodes {
+		if n.Out[0].Alias != nil {
+			continue
+		}
+		if err := p.addStep(n); err != nil {
+			return nil, g.Fail(n, err)
+		}
+	}
+	p.plan()
+	return p, nil
+}
+
+// addStorages gives every root value its storage.
+func (p *Program) addStorages(g *graph.Graph) {
+	add := func(v *graph.Value, s storage) {
+		s.root, s.last = v, -1
+		s.bytes = v.Meta.Extent() * v.Meta.DType.Size()
+		p.of[v] = len(p.storages)
+		p.storages = append(p.storages, s)
+	}
+	for i, v := range g.Inputs {
+		add(v, storage{kind: inInput, input: i})
+	}
+	for _, v := range g.Constants {
+		add(v, storage{kind: inConst, data: v.Const})
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v.Alias == nil {
+				add(v, storage{kind: inArena})
+			}
+		}
+	}
+	for _, o := range g.Outputs {
+		if s := &p.storages[p.of[o.Value.Root()]]; s.kind == inArena {
+			s.kind = inFresh
+		}
+	}
+}
+
+// addStep compiles the node's kernel.
+func (p *Program) addStep(n *graph.Node) error {
+	if n.Op.Compile == nil {
+		return fmt.Errorf("no kernel makes this value")
+	}
+	k, err := n.Op.Compile(n.Call())
+	if err != nil {
+		return err
+	}
+	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases}
+	for _, v := range n.Out {
+		s.refs = append(s.refs, p.refOf(v))
+	}
+	for i, a := range n.In {
+		r := ref{storage: -1}
+		switch {
+		case i < len(k.Bound) && k.Bound[i] != nil:
+			r = p.bound(k.Bound[i])
+		case a.Kind == graph.TensorArg:
+			r = p.refOf(a.Value)
+		}
+		s.refs = append(s.refs, r)
+	}
+	p.phases += len(k.Phases)
+	p.ptrs += len(s.refs)
+	p.worker = max(p.worker, k.Worker)
+	p.steps = append(p.steps, s)
+	return nil
+}
+
+// bound is the address of a tensor that a kernel brings itself.
+func (p *Program) bound(t *tensor.Tensor) ref {
+	if t.Numel() == 0 {
+		return ref{storage: -1}
+	}
+	p.storages = append(p.storages, storage{kind: inConst, data: t, bytes: t.Bytes(), last: -1})
+	return ref{storage: len(p.storages) - 1, off: t.Offset * t.DType.Size()}
+}
+
+func (p *Program) refOf(v *graph.Value) ref {
+	if v.Meta.Numel() == 0 {
+		return ref{storage: -1}
+	}
+	return ref{storage: p.of[v.Root()], off: v.Meta.Offset * v.Meta.DType.Size()}
+}
+
+// Step describes one kernel call of a program.
+type Step struct {
+	Name    string
+	Ops     []string // the nodes that it computes
+	Node    *graph.Node
+	Loop    *iter.Iterator // nil for a kernel that is no pointwise loop
+	Strides []int          // of the first output, in elements
+	Buffer  int            // the storage of the first output: the same number, the same memory
+	Bytes   int            // of the outputs
+}
+
+// Steps returns what runs, in a valid order.
+func (p *Program) Steps() []Step {
+	out := make([]Step, len(p.steps))
+	for i, s := range p.steps {
+		n := s.node
+		bytes := 0
+		for _, v := range n.Out {
+			bytes += v.Meta.Bytes()
+		}
+		out[i] = Step{Name: n.Name, Ops: []string{n.Name}, Node: n, Loop: s.kernel.Loop,
+			Strides: n.Out[0].Meta.Strides, Buffer: p.of[n.Out[0]], Bytes: bytes}
+	}
+	return out
+}
+
+// ArenaBytes returns the size of the memory that intermediate values of a run share.
+func (p *Program) ArenaBytes() int { return p.arena }
+
+// PeakBytes returns the memory that a run takes beside its inputs and constants: arena,
+// outputs, and scratch of one worker.
+func (p *Program) PeakBytes() int {
+	total := p.arena + p.worker
+	for _, s := range p.storages {
+		if s.kind == inFresh {
+			total += s.bytes
+		}
+	}
+	return total
+}

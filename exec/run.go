@@ -1,0 +1,177 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Run runs the program on inputs by name and returns the outputs by name.
+//
+// An input must have the dtype and shape that the graph declares; one of another layout
+// is copied first. An output that is a view of an input shares its storage; two outputs
+// may share storage with each other. The error names the node that failed first in the
+// order of the graph; a cancelled context gives its cause. Nothing of the run goes on
+// after the return.
+func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	s := p.acquire()
+	defer p.giveBack(s)
+	return s.Run(ctx, in)
+}
+
+// Run is [Program.Run] in this session's memory.
+func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	list := make([]*tensor.Tensor, len(s.p.inputs))
+	for i, v := range s.p.inputs {
+		list[i] = in[v.Name]
+	}
+	if len(in) > len(list) {
+		for name := range in {
+			if !slices.ContainsFunc(s.p.inputs, func(v *graph.Value) bool { return v.Name == name }) {
+				return nil, fmt.Errorf("the graph has no input %q", name)
+			}
+		}
+	}
+	out := make([]*tensor.Tensor, len(s.p.outputs))
+	if err := s.RunInto(ctx, list, out); err != nil {
+		return nil, err
+	}
+	res := make(map[string]*tensor.Tensor, len(out))
+	for i, o := range s.p.outputs {
+		res[o.Name] = out[i]
+	}
+	return res, nil
+}
+
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. An output
+// given as a tensor of the dtype, shape and strides that the program makes is written in
+// place; nil is replaced by a fresh tensor.
+func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	s := p.acquire()
+	defer p.giveBack(s)
+	return s.RunInto(ctx, in, out)
+}
+
+// RunInto is [Program.RunInto] in this session's memory. With one thread, all outputs
+// given and inputs of the declared layout, it allocates nothing.
+func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	p := s.p
+	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
+		return fmt.Errorf("want %d inputs and %d outputs, got %d and %d", len(p.inputs), len(p.outputs), len(in), len(out))
+	}
+	for i, v := range p.inputs {
+		if err := p.checkInput(v, in[i]); err != nil {
+			return err
+		}
+		if !fits(v, in[i]) {
+			in = slices.Clone(in)
+			in[i] = in[i].CopyTo(v.Meta.WithStrides(v.Meta.Strides)).Shifted(v.Meta)
+		}
+	}
+	defer s.release()
+	if err := s.allocate(in, out); err != nil {
+		return err
+	}
+	s.bind(in)
+	if err := s.execute(ctx); err != nil {
+		return err
+	}
+	for i, o := range p.outputs {
+		if err := s.deliver(o, in, &out[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Program) checkInput(v *graph.Value, t *tensor.Tensor) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("input %q is missing", v.Name)
+	case t.DType != v.Meta.DType:
+		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)
+	case !slices.Equal(t.Shape, v.Meta.Shape):
+		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(t.Shape), tensor.ListString(v.Meta.Shape))
+	}
+	return nil
+}
+
+// fits reports whether the tensor lies as the program was compiled for.
+func fits(v *graph.Value, t *tensor.Tensor) bool {
+	return t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset
+}
+
+// allocate gets the memory of the outputs: the caller's tensor where one was given.
+func (s *Session) allocate(in, out []*tensor.Tensor) error {
+	p := s.p
+	for i, o := range p.outputs {
+		t := out[i]
+		if t == nil {
+			continue
+		}
+		m := o.Value.Meta
+		if t.DType != m.DType || !t.SameLayout(m) {
+			return fmt.Errorf("output %q is %v, the tensor given for it %v", o.Name, m, t.Meta)
+		}
+		if shares(t, out[:i]) || shares(t, in) {
+			return fmt.Errorf("the tensor given for output %q shares storage with an input or another output", o.Name)
+		}
+		if k := p.of[o.Value.Root()]; p.storages[k].kind == inFresh && o.Value.Alias == nil && t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
+			s.fresh[k] = t.Storage()
+		}
+	}
+	for k := range p.storages {
+		if p.storages[k].kind == inFresh && s.fresh[k] == nil {
+			s.fresh[k] = tensor.NewStorage(p.storages[k].bytes)
+		}
+	}
+	return nil
+}
+
+// shares reports whether t lies in the storage of one of the tensors.
+func shares(t *tensor.Tensor, with []*tensor.Tensor) bool {
+	for _, x := range with {
+		if x != nil && x.Storage() == t.Storage() && t.Numel() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver sets an output: the storage that the run wrote, a view of an input, or a copy of
+// a constant.
+func (s *Session) deliver(o graph.Output, in []*tensor.Tensor, out **tensor.Tensor) error {
+	root := o.Value.Root()
+	k := s.p.of[root]
+	so := &s.p.storages[k]
+	m := o.Value.Meta
+	var t *tensor.Tensor
+	var err error
+	switch so.kind {
+	case inFresh:
+		if *out != nil && (*out).Storage() == s.fresh[k] {
+			return nil
+		}
+		t, err = tensor.Over(m, s.fresh[k])
+	case inInput:
+		x := in[so.input]
+		m.Offset += (x.Offset - root.Meta.Offset) * x.DType.Size() / m.DType.Size()
+		t, err = x.View(m)
+	default:
+		if t, err = so.data.View(m); err == nil && *out == nil {
+			t = t.CopyTo(m)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("output %q: %w", o.Name, err)
+	}
+	if *out == nil {
+		*out = t
+	} else {
+		tensor.CopyElements(*out, t)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// openPhase is a phase of a step with chunks left for any worker.
+type openPhase struct{ step, phase int32 }
+
+// execute runs all steps; see schedule for how.
+func (s *Session) execute(ctx context.Context) error {
+	if len(s.workers) == 1 {
+		return s.serial(ctx)
+	}
+	s.reset()
+	r := &schedule{s: s, ctx: ctx, left: len(s.p.steps), failed: -1}
+	r.cond.L = &r.mu
+	stop := context.AfterFunc(ctx, func() { r.fail(-1, context.Cause(ctx)) })
+	defer stop()
+	var g errgroup.Group
+	g.SetLimit(len(s.workers))
+	for i := 1; i < len(s.workers); i++ {
+		g.Go(func() error { r.work(&s.workers[i]); return nil })
+	}
+	r.work(&s.workers[0])
+	_ = g.Wait()
+	return r.err
+}
+
+// serial runs the steps in order in this goroutine.
+func (s *Session) serial(ctx context.Context) error {
+	w := &s.workers[0]
+	for i := range s.p.steps {
+		st := &s.p.steps[i]
+		s.prepare(w, st)
+		for ph := range st.kernel.Phases {
+			for c := range st.kernel.Phases[ph].Chunks {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err := s.chunk(w, st, ph, c); err != nil {
+					return s.p.graph.Fail(st.node, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// prepare points the worker's memory at a step's operands.
+func (s *Session) prepare(w *workerState, st *step) {
+	w.mem.Ptrs = s.ptrs[st.first : st.first+len(st.refs)]
+	w.mem.Scratch = nil
+	if n := st.kernel.Scratch; n > 0 {
+		w.mem.Scratch = s.arena.Bytes()[st.scratch : st.scratch+n]
+	}
+}
+
+// chunk runs one chunk. A panic in a kernel is a broken invariant of the kernel; it comes
+// back as an error that names the node, for it must not end other runs of the process.
+func (s *Session) chunk(w *workerState, st *step, phase, c int) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+		}
+	}()
+	return st.kernel.Phases[phase].Run(&w.mem, c)
+}
+
+// schedule is a concurrent run. A worker takes a ready step, or joins an open phase whose
+// chunks are not all handed out; whoever finishes the last chunk of a phase opens the
+// next, and whoever finishes a step readies those that waited for it and goes on with one
+// of them. Workers with nothing to do sleep.
+type schedule struct {
+	s      *Session
+	ctx    context.Context
+	mu     sync.Mutex
+	cond   sync.Cond
+	left   int // steps to finish
+	err    error
+	failed int // the step of err
+	stop   bool
+}
+
+// fail ends the run. Of several failed steps the first in the order of the program wins;
+// step -1 is the context.
+func (r *schedule) fail(step int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == 0 {
+		return
+	}
+	if r.err == nil || step < r.failed && step >= 0 {
+		r.err, r.failed = err, step
+	}
+	r.stop = true
+	r.cond.Broadcast()
+}
+
+// work is the life of a worker.
+func (r *schedule) work(w *workerState) {
+	for {
+		step, phase := r.take()
+		for step >= 0 {
+			step, phase = r.run(w, step, phase)
+		}
+		if phase < 0 {
+			return
+		}
+	}
+}
+
+// take waits for something to do. A negative phase ends the worker.
+func (r *schedule) take() (step, phase int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		switch {
+		case r.stop || r.left == 0:
+			return -1, -1
+		case len(r.s.open) > 0:
+			o := r.s.open[len(r.s.open)-1]
+			return o.step, o.phase
+		case len(r.s.ready) > 0:
+			n := len(r.s.ready) - 1
+			step := r.s.ready[n]
+			r.s.ready = r.s.ready[:n]
+			return step, 0
+		}
+		r.cond.Wait()
+	}
+}
+
+// run works on a phase of a step until its chunks are handed out. It returns the step to
+// go on with, or a negative one to take another.
+func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
+	s := r.s
+	st := &s.p.steps[step]
+	phases := st.kernel.Phases
+	for int(phase) < len(phases) && phases[phase].Chunks == 0 {
+		phase++
+	}
+	if int(phase) >= len(phases) {
+		return r.finish(step), 0
+	}
+	s.prepare(w, st)
+	chunks := int32(phases[phase].Chunks)
+	next, done := &s.next[st.phase+int(phase)], &s.done[st.phase+int(phase)]
+	for first := true; ; first = false {
+		c := next.Add(1) - 1
+		if c >= chunks {
+			return -1, 0
+		}
+		if first && c == 0 && chunks > 1 {
+			r.publish(openPhase{step, phase})
+		}
+		if c == chunks-1 && chunks > 1 {
+			r.withdraw(openPhase{step, phase})
+		}
+		if r.ctx.Err() != nil {
+			r.fail(-1, context.Cause(r.ctx))
+			return -1, 0
+		}
+		if err := s.chunk(w, st, int(phase), int(c)); err != nil {
+			r.fail(int(step), s.p.graph.Fail(st.node, err))
+			return -1, 0
+		}
+		if done.Add(1) == chunks {
+			return step, phase + 1
+		}
+	}
+}
+
+// publish lets other workers join a phase.
+func (r *schedule) publish(o openPhase) {
+	r.mu.Lock()
+	r.s.open = append(r.s.open, o)
+	r.mu.Unlock()
+	r.cond.Broadcast()
+}
+
+// withdraw ends that, once all chunks are handed out.
+func (r *schedule) withdraw(o openPhase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, x := range r.s.open {
+		if x == o {
+			r.s.open = append(r.s.open[:i], r.s.open[i+1:]...)
+			return
+		}
+	}
+}
+
+// finish readies the steps that waited for this one and returns one of them.
+func (r *schedule) finish(step int32) int32 {
+	s := r.s
+	own := int32(-1)
+	woken := 0
+	r.mu.Lock()
+	for _, n := range s.p.steps[step].next {
+		if s.deps[n].Add(-1) != 0 {
+			continue
+		}
+		if own < 0 {
+			own = n
+			continue
+		}
+		s.ready = append(s.ready, n)
+		woken++
+	}
+	r.left--
+	if r.left == 0 || r.stop {
+		own = -1
+		r.cond.Broadcast()
+	} else if woken > 0 {
+		r.cond.Broadcast()
+	}
+	r.mu.Unlock()
+	return own
+}

@@ -1,0 +1,133 @@
+package exec
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Session is the memory of one run at a time: the arena, the addresses of all operands,
+// and the counters of the schedule. It is not safe for concurrent use; [Program.Run] keeps
+// sessions for reuse by itself.
+type Session struct {
+	p       *Program
+	arena   *tensor.Storage
+	ptrs    []unsafe.Pointer
+	patches []patch
+	fresh   []*tensor.Storage // by storage, in a run
+	workers []workerState
+
+	deps  []atomic.Int32 // by step: steps still to wait for
+	next  []atomic.Int32 // by phase: chunks handed out
+	done  []atomic.Int32 // by phase: chunks finished
+	ready []int32
+	open  []openPhase
+}
+
+// patch is an address that differs from run to run.
+type patch struct {
+	ptr int
+	ref ref
+}
+
+// workerState is what one worker has for itself.
+type workerState struct {
+	mem    graph.Mem
+	cursor iter.Cursor
+}
+
+// NewSession returns a session with its arena allocated.
+func (p *Program) NewSession() *Session {
+	s := &Session{p: p, arena: tensor.NewStorage(p.arena), ptrs: make([]unsafe.Pointer, p.ptrs),
+		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads),
+		deps: make([]atomic.Int32, len(p.steps)), next: make([]atomic.Int32, p.phases), done: make([]atomic.Int32, p.phases)}
+	for i := range s.workers {
+		w := &s.workers[i]
+		w.mem.Worker = tensor.NewStorage(p.worker).Bytes()
+		w.mem.Cursor = &w.cursor
+	}
+	for i := range p.steps {
+		st := &p.steps[i]
+		for k, r := range st.refs {
+			if r.storage < 0 {
+				continue
+			}
+			switch so := &p.storages[r.storage]; so.kind {
+			case inArena:
+				s.ptrs[st.first+k] = address(s.arena.Bytes(), so.at+r.off)
+			case inConst:
+				s.ptrs[st.first+k] = address(so.data.Storage().Bytes(), r.off)
+			default:
+				s.patches = append(s.patches, patch{st.first + k, r})
+			}
+		}
+	}
+	return s
+}
+
+func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
+
+// bind points the operands at the run's inputs and outputs.
+func (s *Session) bind(in []*tensor.Tensor) {
+	for _, pt := range s.patches {
+		so := &s.p.storages[pt.ref.storage]
+		if so.kind == inFresh {
+			s.ptrs[pt.ptr] = address(s.fresh[pt.ref.storage].Bytes(), pt.ref.off)
+			continue
+		}
+		t := in[so.input]
+		shift := (t.Offset - so.root.Meta.Offset) * t.DType.Size()
+		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.off)
+	}
+}
+
+// reset readies the counters for a concurrent run.
+func (s *Session) reset() {
+	s.ready, s.open = s.ready[:0], s.open[:0]
+	for i := range s.p.steps {
+		d := s.p.steps[i].deps
+		s.deps[i].Store(d)
+		if d == 0 {
+			s.ready = append(s.ready, int32(i))
+		}
+	}
+	for i := range s.next {
+		s.next[i].Store(0)
+		s.done[i].Store(0)
+	}
+}
+
+// release forgets the run's inputs and outputs, so that a kept session does not keep
+// them in memory.
+func (s *Session) release() {
+	clear(s.fresh)
+	for _, pt := range s.patches {
+		s.ptrs[pt.ptr] = nil
+	}
+}
+
+// acquire returns a session that was kept, or a new one.
+func (p *Program) acquire() *Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		s := p.free[n-1]
+		p.free = p.free[:n-1]
+		return s
+	}
+	return p.NewSession()
+}
+
+// keptSessions bounds the sessions that a program keeps between runs.
+const keptSessions = 4
+
+func (p *Program) giveBack(s *Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) < keptSessions {
+		p.free = append(p.free, s)
+	}
+}

@@ -1,0 +1,211 @@
+// Package npz reads and writes numpy's .npy and .npz files.
+//
+// An .npz file is a zip archive of .npy arrays, stored or deflated. Files are not
+// trusted: what a header claims is checked against the size of its entry before memory
+// is taken, and the memory that a file can claim is bounded by the data it holds.
+package npz
+
+import (
+	"archive/zip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxRatio bounds how many bytes deflate makes of one: 258 from two bits, and zlib's
+// documentation gives 1032 for the whole.
+const maxRatio = 1032
+
+// Archive is an open .npz file. Its methods, except Close, may be called from several
+// goroutines at once.
+type Archive struct {
+	path    string
+	file    *os.File
+	names   []string
+	entries map[string]*zip.File
+}
+
+// Open opens the .npz file at path and reads its directory. The errors name the file.
+func Open(path string) (*Archive, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", path)
+	}
+	var a *Archive
+	if err == nil {
+		a, err = NewArchive(path, f, info.Size())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	a.file = f
+	return a, nil
+}
+
+// NewArchive reads the directory of an .npz archive of size bytes; name stands for the
+// file in errors. r must stay readable while the archive is in use. Entries that overlap
+// are refused: few bytes could otherwise stand for many arrays.
+func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	a := &Archive{path: name, entries: make(map[string]*zip.File, len(z.File))}
+	type span struct {
+		start, end int64
+		name       string
+	}
+	spans := make([]span, 0, len(z.File))
+	for _, f := range z.File {
+		if strings.HasSuffix(f.Name, "/") {
+			continue // a directory holds no array
+		}
+		key := strings.TrimSuffix(f.Name, ".npy")
+		if a.entries[key] != nil {
+			return nil, fmt.Errorf("%s: entry %q is there twice", name, key)
+		}
+		start, err := f.DataOffset()
+		if err != nil {
+			return nil, fmt.Errorf("%s: entry %q: %w", name, key, err)
+		}
+		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
+			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key, f.CompressedSize64, start)
+		}
+		spans = append(spans, span{start, start + int64(f.CompressedSize64), key})
+		a.entries[key] = f
+		a.names = append(a.names, key)
+	}
+	slices.SortFunc(spans, func(x, y span) int { return int(x.start - y.start) })
+	for i := 1; i < len(spans); i++ {
+		if spans[i].start < spans[i-1].end {
+			return nil, fmt.Errorf("%s: entries %q and %q overlap", name, spans[i-1].name, spans[i].name)
+		}
+	}
+	return a, nil
+}
+
+// Names returns the keys in the order of the archive, without ".npy". The slice is fresh.
+func (a *Archive) Names() []string { return slices.Clone(a.names) }
+
+// Read reads one array into fresh storage: see [ReadNPY]. It also checks the sum that
+// the archive keeps of the entry's bytes. The errors name file and entry.
+func (a *Archive) Read(name string) (*tensor.Tensor, error) {
+	t, err := a.read(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, err)
+	}
+	return t, nil
+}
+
+func (a *Archive) read(name string) (*tensor.Tensor, error) {
+	f := a.entries[name]
+	if f == nil {
+		return nil, errors.New("no such entry")
+	}
+	const encrypted = 1
+	if f.Flags&encrypted != 0 {
+		return nil, errors.New("encrypted")
+	}
+	packed := f.CompressedSize64
+	if f.Method == zip.Store && f.UncompressedSize64 != packed || f.UncompressedSize64/maxRatio > packed {
+		return nil, fmt.Errorf("claims to hold %d bytes in %d", f.UncompressedSize64, packed)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return readNPY(r, int64(f.UncompressedSize64), int64(packed))
+}
+
+// Close closes the file. Tensors that were read stay valid.
+func (a *Archive) Close() error {
+	if a.file == nil {
+		return nil
+	}
+	return a.file.Close()
+}
+
+// ReadFile reads all arrays of the .npz file at path by their keys.
+func ReadFile(path string) (map[string]*tensor.Tensor, error) {
+	a, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	out := make(map[string]*tensor.Tensor, len(a.names))
+	for _, n := range a.names {
+		if out[n], err = a.Read(n); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Entry is one array of an archive to be written. Name is its key, without ".npy".
+type Entry struct {
+	Name   string
+	Tensor *tensor.Tensor
+}
+
+// EntriesOf returns the arrays of a map sorted by name.
+func EntriesOf(m map[string]*tensor.Tensor) []Entry {
+	out := make([]Entry, 0, len(m))
+	for n, t := range m {
+		out = append(out, Entry{n, t})
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// WriteNPZ writes the arrays in the given order, stored without compression as numpy's
+// savez does: see [WriteNPY]. The same entries always give the same bytes. Names must
+// differ from each other and not be empty.
+func WriteNPZ(w io.Writer, entries []Entry) error {
+	z := zip.NewWriter(w)
+	seen := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		if e.Name == "" || strings.HasSuffix(e.Name, "/") {
+			return fmt.Errorf("entry %q: not a name", e.Name)
+		}
+		if seen[e.Name] {
+			return fmt.Errorf("entry %q is there twice", e.Name)
+		}
+		seen[e.Name] = true
+		f, err := z.CreateHeader(&zip.FileHeader{Name: e.Name + ".npy", Method: zip.Store})
+		if err == nil {
+			err = WriteNPY(f, e.Tensor)
+		}
+		if err != nil {
+			return fmt.Errorf("entry %q: %w", e.Name, err)
+		}
+	}
+	return z.Close()
+}
+
+// WriteFile writes the arrays to the .npz file at path, which it replaces: see
+// [WriteNPZ]. After an error the file may be there in part. The errors name the file.
+func WriteFile(path string, entries []Entry) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = WriteNPZ(f, entries)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,244 @@
+package npz
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxRank is the most dimensions that numpy and PyTorch allow.
+const maxRank = 64
+
+// maxHeader bounds a header's bytes. numpy refuses more than 10,000 unless told to trust
+// the file; an array of plain numbers never needs a tenth of that.
+const maxHeader = 1 << 16
+
+// codes are numpy's names for the dtypes, without the byte order. bfloat16, which numpy
+// lacks, is written as its bits.
+var codes = map[string]tensor.DType{
+	"b1": tensor.Bool, "u1": tensor.Uint8, "i1": tensor.Int8,
+	"i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
+	"u2": tensor.Uint16, "u4": tensor.Uint32, "u8": tensor.Uint64,
+	"f2": tensor.Float16, "f4": tensor.Float32, "f8": tensor.Float64,
+	"c8": tensor.Complex64, "c16": tensor.Complex128,
+}
+
+// codeOf returns the code under which a dtype is written.
+func codeOf(d tensor.DType) string {
+	for c, t := range codes {
+		if t == d {
+			return c
+		}
+	}
+	return "u2" // bfloat16, the only dtype without a code
+}
+
+// header is what the text at the start of an .npy file says.
+type header struct {
+	dtype   tensor.DType
+	order   byte // '<', '>' or '|'
+	fortran bool
+	shape   []int
+}
+
+// meta returns the value's description. Column-major data keep their order in memory and
+// get strides to match.
+func (h header) meta() (tensor.Meta, error) {
+	m := tensor.New(h.dtype, h.shape...)
+	if h.fortran {
+		step := 1
+		for d, s := range h.shape {
+			m.Strides[d] = step
+			step *= max(s, 1)
+		}
+	}
+	return m, m.Check()
+}
+
+// parseHeader reads the Python dictionary of an .npy header. It takes exactly what numpy
+// takes: the three keys, each once, in any order.
+func parseHeader(text string) (h header, err error) {
+	p := &parser{rest: text}
+	p.expect('{')
+	seen := map[string]bool{}
+	for p.err == nil && !p.skip('}') {
+		key := p.str()
+		p.expect(':')
+		if p.err == nil && seen[key] {
+			return h, fmt.Errorf("header has the key %q twice", key)
+		}
+		seen[key] = true
+		switch key {
+		case "descr":
+			h.dtype, h.order = p.descr()
+		case "fortran_order":
+			h.fortran = p.boolean()
+		case "shape":
+			h.shape = p.tuple()
+		default:
+			p.fail("unknown key %q", key)
+		}
+		if !p.skip(',') {
+			p.expect('}')
+			break
+		}
+	}
+	if p.err != nil {
+		return h, p.err
+	}
+	if strings.TrimLeft(p.rest, blanks) != "" {
+		return h, fmt.Errorf("header goes on after its dictionary: %.20q", p.rest)
+	}
+	if len(seen) != 3 {
+		return h, errors.New("header lacks one of descr, fortran_order and shape")
+	}
+	return h, nil
+}
+
+const blanks = " \t\r\n"
+
+// parser reads Python literals. After the first error every step does nothing, so that
+// callers look at err once.
+type parser struct {
+	rest string
+	err  error
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("header: "+format, args...)
+	}
+}
+
+// skip drops blanks and, if it comes next, the byte c; it reports whether it did.
+func (p *parser) skip(c byte) bool {
+	p.rest = strings.TrimLeft(p.rest, blanks)
+	if p.rest == "" || p.rest[0] != c {
+		return false
+	}
+	p.rest = p.rest[1:]
+	return true
+}
+
+func (p *parser) expect(c byte) {
+	if p.err == nil && !p.skip(c) {
+		p.fail("want %q before %.20q", c, p.rest)
+	}
+}
+
+// str reads a quoted string. Escapes do not occur in the strings that are valid here.
+func (p *parser) str() string {
+	if p.err != nil {
+		return ""
+	}
+	p.rest = strings.TrimLeft(p.rest, blanks)
+	if p.rest != "" && (p.rest[0] == '\'' || p.rest[0] == '"') {
+		if end := strings.IndexByte(p.rest[1:], p.rest[0]); end >= 0 {
+			s := p.rest[1 : end+1]
+			p.rest = p.rest[end+2:]
+			return s
+		}
+	}
+	p.fail("want a string before %.20q", p.rest)
+	return ""
+}
+
+func (p *parser) descr() (tensor.DType, byte) {
+	p.rest = strings.TrimLeft(p.rest, blanks)
+	if strings.HasPrefix(p.rest, "[") {
+		p.fail("arrays of records are not supported")
+	}
+	s := p.str()
+	if p.err != nil {
+		return tensor.Invalid, 0
+	}
+	if len(s) > 1 && strings.IndexByte("<>|=", s[0]) >= 0 {
+		if d, ok := codes[s[1:]]; ok {
+			return d, s[0]
+		}
+	}
+	p.fail("unsupported dtype %.20q", s)
+	return tensor.Invalid, 0
+}
+
+func (p *parser) boolean() bool {
+	p.rest = strings.TrimLeft(p.rest, blanks)
+	for _, word := range []string{"True", "False"} {
+		if after, ok := strings.CutPrefix(p.rest, word); ok {
+			p.rest = after
+			return word == "True"
+		}
+	}
+	p.fail("want True or False before %.20q", p.rest)
+	return false
+}
+
+// tuple reads a tuple of sizes. As in Python, one element takes a comma behind it.
+func (p *parser) tuple() []int {
+	out := []int{}
+	p.expect('(')
+	comma := true
+	for p.err == nil && !p.skip(')') {
+		if !comma {
+			p.fail("want a comma before %.20q", p.rest)
+			break
+		}
+		out = append(out, p.size())
+		comma = p.skip(',')
+		if len(out) > maxRank {
+			p.fail("more than %d dimensions", maxRank)
+		}
+	}
+	if len(out) == 1 && !comma {
+		p.fail("shape is a number, not a tuple")
+	}
+	return out
+}
+
+// size reads an integer that is not negative. Python 2 wrote an L behind some.
+func (p *parser) size() int {
+	p.rest = strings.TrimLeft(p.rest, blanks)
+	n := 0
+	for n < len(p.rest) && p.rest[n] >= '0' && p.rest[n] <= '9' {
+		n++
+	}
+	v, err := strconv.Atoi(p.rest[:n])
+	if err != nil {
+		p.fail("want a size before %.20q", p.rest)
+		return 0
+	}
+	p.rest = strings.TrimPrefix(p.rest[n:], "L")
+	return v
+}
+
+// encodeHeader returns the magic, version and text of a row-major array's header, padded
+// so that the data start at a multiple of 64 bytes.
+func encodeHeader(d tensor.DType, shape []int) []byte {
+	order := "<"
+	switch {
+	case d.Size() == 1:
+		order = "|"
+	case bigEndian:
+		order = ">"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, codeOf(d))
+	for i, s := range shape {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(strconv.Itoa(s))
+	}
+	if len(shape) == 1 {
+		b.WriteByte(',')
+	}
+	b.WriteString("), }")
+	// Version 1 has two bytes for the length, and maxRank sizes fit into those.
+	pad := 63 - (10+b.Len())%64
+	text := b.String() + strings.Repeat(" ", pad) + "\n"
+	out := append([]byte(magic), 1, 0, byte(len(text)), byte(len(text)>>8))
+	return append(out, text...)
+}

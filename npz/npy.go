@@ -1,0 +1,192 @@
+package npz
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const magic = "\x93NUMPY"
+
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+
+// ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
+//
+// size is the number of bytes that r holds, which the header must account for exactly,
+// and which the caller vouches for: memory is taken accordingly. A negative size is
+// unknown; memory then grows as data arrive, and r must end with the array.
+//
+// The elements become native in byte order. Column-major data stay in their order and
+// get strides to match, so the result need not be contiguous.
+func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
+	return readNPY(r, size, size)
+}
+
+// ReadNPYFile reads the .npy file at path: see [ReadNPY].
+func ReadNPYFile(path string) (*tensor.Tensor, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size := int64(-1)
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	t, err := ReadNPY(f, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// readNPY is ReadNPY where a size may be a mere claim: sure bytes are known to be there,
+// and memory for more is taken only as data arrive.
+func readNPY(r io.Reader, size, sure int64) (*tensor.Tensor, error) {
+	h, start, err := readHeader(r, size)
+	if err != nil {
+		return nil, err
+	}
+	m, err := h.meta()
+	if err != nil {
+		return nil, err
+	}
+	need := m.Bytes()
+	if size >= 0 && int64(need) != size-start {
+		return nil, fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(m.Shape), m.DType, need, size-start)
+	}
+	s, err := fill(r, need, sure)
+	if err != nil {
+		return nil, err
+	}
+	// One more read finds data past the end, and makes a zip entry check its sum.
+	var extra [1]byte
+	if n, err := io.ReadFull(r, extra[:]); n > 0 {
+		return nil, errors.New("data go on after the array")
+	} else if err != io.EOF {
+		return nil, err
+	}
+	toNative(s.Bytes(), h)
+	return tensor.Over(m, s)
+}
+
+// readHeader reads up to the data and returns how many bytes that took.
+func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
+	var fixed [12]byte
+	if err := readAll(r, fixed[:8]); err != nil {
+		return h, 0, err
+	}
+	if string(fixed[:6]) != magic {
+		return h, 0, errors.New("not an .npy array: wrong magic")
+	}
+	width := 4
+	switch fixed[6] {
+	case 1:
+		width = 2
+	case 2, 3:
+	default:
+		return h, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
+	}
+	if fixed[7] != 0 {
+		return h, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
+	}
+	if err := readAll(r, fixed[8:8+width]); err != nil {
+		return h, 0, err
+	}
+	n := int64(binary.LittleEndian.Uint32(fixed[8:])) // the bytes past width are 0
+	start = 8 + int64(width) + n
+	if n > maxHeader || size >= 0 && start > size {
+		return h, 0, fmt.Errorf("header claims %d bytes", n)
+	}
+	text := make([]byte, n)
+	if err := readAll(r, text); err != nil {
+		return h, 0, err
+	}
+	h, err = parseHeader(string(text))
+	return h, start, err
+}
+
+// readAll fills b, and calls an early end by its name.
+func readAll(r io.Reader, b []byte) error {
+	_, err := io.ReadFull(r, b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errors.New("truncated header")
+	}
+	return err
+}
+
+// firstStep is the memory taken on a mere claim.
+const firstStep = 1 << 20
+
+// fill reads need bytes into storage. It takes no more memory than the larger of sure,
+// firstStep and twice of what has arrived.
+func fill(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
+	first := max(firstStep, min(sure, math.MaxInt))
+	s := tensor.NewStorage(int(min(int64(need), first)))
+	have := 0
+	for {
+		n, err := io.ReadFull(r, s.Bytes()[have:])
+		have += n
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return nil, fmt.Errorf("truncated: %d of %d bytes of data", have, need)
+		case err != nil:
+			return nil, err
+		case have == need:
+			return s, nil
+		}
+		more := tensor.NewStorage(min(need, 2*have))
+		copy(more.Bytes(), s.Bytes())
+		s = more
+	}
+}
+
+// toNative brings elements into the machine's byte order, and makes any true of a bool
+// array 1, which the rest of the program relies on.
+func toNative(b []byte, h header) {
+	if h.dtype == tensor.Bool {
+		for i, v := range b {
+			if v > 1 {
+				b[i] = 1
+			}
+		}
+		return
+	}
+	if h.order != '<' && h.order != '>' || (h.order == '>') == bigEndian {
+		return
+	}
+	unit := h.dtype.Size()
+	if h.dtype.IsComplex() {
+		unit /= 2
+	}
+	if unit == 1 {
+		return
+	}
+	for i := 0; i < len(b); i += unit {
+		slices.Reverse(b[i : i+unit])
+	}
+}
+
+// WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16
+// value is written as uint16: its bits.
+func WriteNPY(w io.Writer, t *tensor.Tensor) error {
+	if len(t.Shape) > maxRank {
+		return fmt.Errorf("%d dimensions: at most %d can be written", len(t.Shape), maxRank)
+	}
+	if _, err := w.Write(encodeHeader(t.DType, t.Shape)); err != nil {
+		return err
+	}
+	if t.Numel() == 0 {
+		return nil
+	}
+	c := t.Contiguous()
+	at := c.Offset * c.DType.Size()
+	_, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()])
+	return err
+}

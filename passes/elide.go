@@ -1,0 +1,247 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// uses counts who reads a value.
+type uses struct {
+	nodes  map[*graph.Value][]*graph.Node // once for every operand place
+	output map[*graph.Value]bool
+}
+
+func usesOf(g *graph.Graph) uses {
+	u := uses{make(map[*graph.Value][]*graph.Node, len(g.Nodes)), map[*graph.Value]bool{}}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				u.nodes[a.Value] = append(u.nodes[a.Value], n)
+			}
+		}
+	}
+	for _, o := range g.Outputs {
+		u.output[o.Value] = true
+	}
+	return u
+}
+
+// redirect makes all readers of from read to instead.
+func (u uses) redirect(g *graph.Graph, from, to *graph.Value) {
+	for _, n := range u.nodes[from] {
+		for i := range n.In {
+			if n.In[i].Value == from {
+				n.In[i].Value = to
+			}
+		}
+		for _, v := range n.Out {
+			if v.Alias == from {
+				v.Alias = to
+			}
+		}
+		u.nodes[to] = append(u.nodes[to], n)
+	}
+	delete(u.nodes, from)
+	if u.output[from] {
+		for i := range g.Outputs {
+			if g.Outputs[i].Value == from {
+				g.Outputs[i].Value = to
+			}
+		}
+		u.output[to] = true
+	}
+}
+
+// elider drops copies in one walk over the nodes.
+type elider struct {
+	plan *Plan
+	uses uses
+	gone map[*graph.Node]bool
+}
+
+func elideCopies(p *Plan) error {
+	e := &elider{p, usesOf(p.Graph), map[*graph.Node]bool{}}
+	for _, n := range p.Graph.Nodes {
+		if n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
+			e.shorten(n)
+			if why := e.needless(n); why != "" {
+				e.uses.redirect(p.Graph, n.Out[0], n.In[0].Value)
+				e.drop(n, why)
+			}
+		}
+	}
+	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return e.gone[n] })
+	return nil
+}
+
+func (e *elider) drop(n *graph.Node, why string) {
+	e.plan.Elided = append(e.plan.Elided, Elision{n.Name, why})
+	e.gone[n] = true
+}
+
+// shorten makes a copy of a copy read the original. The copy in between goes, as dead,
+// if nobody else reads it.
+func (e *elider) shorten(n *graph.Node) {
+	for {
+		mid := n.In[0].Value
+		if mid.Node == nil || !mid.Node.Op.Identity || mid.Alias != nil || mid.Node.Pin != 0 ||
+			mid.Node.In[0].Kind != graph.TensorArg || mid.Node.In[0].Meta().DType != mid.Meta.DType || n.Out[0].Alias != nil {
+			return
+		}
+		src := mid.Node.In[0].Value
+		if !e.reads(n, mid, src) {
+			return
+		}
+		e.uses.nodes[mid] = slices.DeleteFunc(e.uses.nodes[mid], func(u *graph.Node) bool { return u == n })
+		e.uses.nodes[src] = append(e.uses.nodes[src], n)
+		n.In[0].Value = src
+		if len(e.uses.nodes[mid]) == 0 && !e.uses.output[mid] && !e.gone[mid.Node] {
+			e.drop(mid.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
+		}
+	}
+}
+
+// needless returns why a copy can go, or "".
+func (e *elider) needless(n *graph.Node) string {
+	v, src := n.Out[0], n.In[0].Value
+	switch {
+	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
+		return fmt.Sprintf("%q already has the layout %v", src.Name, formatOf(src))
+	case e.uses.output[v]:
+		return ""
+	case len(e.uses.nodes[v]) == 0:
+		return ""
+	case n.Pin != 0:
+		return ""
+	case v.Meta.SameLayout(src.Meta):
+		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
+	}
+	for _, c := range e.uses.nodes[v] {
+		if !e.reads(c, v, src) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("all its consumers can read %q as it lies", src.Name)
+}
+
+func formatOf(v *graph.Value) string {
+	if f := v.Meta.Flags(); len(f) > 0 {
+		return f[0]
+	}
+	return fmt.Sprint(v.Meta.Strides)
+}
+
+// reads reports whether a consumer of from can read to instead and still make the same
+// outputs. A pointwise op can, for it writes any layout that is asked of it; other ops
+// can if their contract and their inference say the same of both.
+func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
+	if c.Op.Storage || c.Op.Kind == graph.View && !c.Op.Identity {
+		return false
+	}
+	for _, v := range c.Out {
+		if v.Alias != nil {
+			return false
+		}
+	}
+	call := c.Call()
+	call.In = slices.Clone(c.In)
+	for i := range call.In {
+		if call.In[i].Value == from {
+			call.In[i].Value = to
+		}
+	}
+	if c.Variant >= 0 {
+		v := c.Op.Variants(call)
+		if c.Variant >= len(v) {
+			return false
+		}
+		for i, f := range v[c.Variant].In {
+			if i < len(call.In) && call.In[i].Kind == graph.TensorArg && !call.In[i].Meta().Is(f) {
+				return false
+			}
+		}
+		return true
+	}
+	if c.Op.Kind == graph.Follows {
+		return true
+	}
+	res, err := c.Op.Infer(call)
+	if err != nil || len(res) != len(c.Out) {
+		return false
+	}
+	for i, r := range res {
+		if r.Alias >= 0 || !r.Meta.SameAddresses(c.Out[i].Meta) {
+			return false
+		}
+	}
+	return true
+}
+
+// cancelPermutes drops the later of two permutations in a row that undo one another:
+// readers take the operand of the first.
+func cancelPermutes(p *Plan) error {
+	g := p.Graph
+	u := usesOf(g)
+	gone := map[*graph.Node]bool{}
+	for _, n := range g.Nodes {
+		if n.Pin != 0 || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
+			continue
+		}
+		first := n.In[0].Value.Node
+		if first == nil || first.Op.Permutes == nil || first.Pin != 0 {
+			continue
+		}
+		src := first.In[0].Value
+		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
+			continue
+		}
+		u.redirect(g, n.Out[0], src)
+		gone[n] = true
+		p.Elided = append(p.Elided, Elision{n.Name, fmt.Sprintf("undoes %q: its consumers read %q", first.Name, src.Name)})
+	}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return gone[n] })
+	return nil
+}
+
+// identity reports whether permuting by a and then by b changes nothing.
+func identity(a, b []int) bool {
+	for i, d := range b {
+		if a[d] != i {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// dropDead removes nodes that no output depends on.
+func dropDead(p *Plan) error {
+	live := map[*graph.Node]bool{}
+	var stack []*graph.Node
+	mark := func(v *graph.Value) {
+		if v.Node != nil && !live[v.Node] {
+			live[v.Node] = true
+			stack = append(stack, v.Node)
+		}
+	}
+	for _, o := range p.Graph.Outputs {
+		mark(o.Value)
+	}
+	for len(stack) > 0 {
+		n := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				mark(a.Value)
+			}
+		}
+	}
+	for _, n := range p.Graph.Nodes {
+		if !live[n] {
+			p.Elided = append(p.Elided, Elision{n.Name, "no output depends on it"})
+		}
+	}
+	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !live[n] })
+	return nil
+}

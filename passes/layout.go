@@ -1,0 +1,236 @@
+package passes
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// layouter walks the nodes in order, gives each the layout that the strategy wants for
+// the operands as they now are, and emits the copies that pins and contracts need.
+type layouter struct {
+	plan   *Plan
+	g      *graph.Graph
+	nodes  []*graph.Node
+	rigid  map[*graph.Value]bool
+	now    map[*graph.Value]*graph.Value // values replaced by a copy for all consumers
+	copies map[copyKey]*graph.Value
+}
+
+type copyKey struct {
+	value  *graph.Value
+	format tensor.MemoryFormat
+}
+
+func chooseLayouts(p *Plan) error {
+	l := &layouter{plan: p, g: p.Graph, rigid: rigid(p.Graph),
+		now: map[*graph.Value]*graph.Value{}, copies: map[copyKey]*graph.Value{}}
+	nodes := p.Graph.Nodes
+	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
+	for _, v := range p.Graph.Inputs {
+		if err := l.settle(v, tensor.NoFormat); err != nil {
+			return err
+		}
+	}
+	for _, n := range nodes {
+		if err := l.node(n); err != nil {
+			return err
+		}
+	}
+	for i := range p.Graph.Outputs {
+		o := &p.Graph.Outputs[i]
+		o.Value = l.current(o.Value)
+		if o.Pin == tensor.NoFormat || o.Value.Meta.Is(o.Pin) {
+			continue
+		}
+		v, err := l.copyOf(o.Value, o.Pin, fmt.Sprintf("output %q is pinned to %v", o.Name, o.Pin))
+		if err != nil {
+			return err
+		}
+		o.Value = v
+	}
+	p.Graph.Nodes = l.nodes
+	return nil
+}
+
+// current returns the value that consumers of v should read.
+func (l *layouter) current(v *graph.Value) *graph.Value {
+	if w, ok := l.now[v]; ok {
+		return w
+	}
+	return v
+}
+
+// node lays one node out.
+func (l *layouter) node(n *graph.Node) error {
+	for i := range n.In {
+		if n.In[i].Kind == graph.TensorArg {
+			n.In[i].Value = l.current(n.In[i].Value)
+		}
+	}
+	res, err := l.infer(n)
+	if err != nil {
+		return l.g.Fail(n, err)
+	}
+	for i, v := range n.Out {
+		v.Meta, v.Alias = res[i].Meta, nil
+		if res[i].Alias >= 0 {
+			v.Alias = n.In[res[i].Alias].Value
+		}
+	}
+	want := l.wanted(n)
+	if n.Op.Variants != nil && n.Out[0].Alias == nil {
+		if err := l.choose(n, want); err != nil {
+			return err
+		}
+	}
+	if n.Op.Kind == graph.Follows && want != tensor.NoFormat && n.Out[0].Alias == nil {
+		for _, v := range n.Out {
+			if st, err := want.Strides(v.Meta.Shape); err == nil && !v.Meta.Is(want) {
+				v.Meta = v.Meta.WithStrides(st)
+			}
+		}
+	}
+	l.nodes = append(l.nodes, n)
+	for _, v := range n.Out {
+		if err := l.settle(v, n.Pin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wanted returns the format that the node's first output should have.
+func (l *layouter) wanted(n *graph.Node) tensor.MemoryFormat {
+	switch {
+	case n.Pin != tensor.NoFormat:
+		return n.Pin
+	case l.rigid[n.Out[0]]:
+		return tensor.NoFormat
+	}
+	return l.plan.layout(n.Out[0].Meta)
+}
+
+// infer is the op's own inference. A view that was possible in the layout as written may
+// be impossible in the one chosen; then its operand is copied into row-major order first.
+func (l *layouter) infer(n *graph.Node) ([]graph.Result, error) {
+	res, err := n.Op.Infer(&graph.Call{In: n.In, Attrs: n.Attrs, Variant: -1})
+	if err == nil || n.Op.Kind != graph.View {
+		return res, err
+	}
+	v, cerr := l.copyOf(n.In[0].Value, tensor.Contiguous, fmt.Sprintf("%s cannot view the chosen layout", n.Name))
+	if cerr != nil {
+		return nil, err
+	}
+	n.In[0].Value = v
+	return n.Op.Infer(&graph.Call{In: n.In, Attrs: n.Attrs, Variant: -1})
+}
+
+// settle demands a pin, or else the strategy's format, of a value that its producer has
+// given another layout: all its consumers then read a copy.
+func (l *layouter) settle(v *graph.Value, pin tensor.MemoryFormat) error {
+	want, why := pin, fmt.Sprintf("%q is pinned to %v", v.Name, pin)
+	if want == tensor.NoFormat && !l.rigid[v] {
+		want = l.plan.layout(v.Meta)
+		why = fmt.Sprintf("strategy %s wants %q %v", l.plan.Strategy, v.Name, want)
+	}
+	if want == tensor.NoFormat || v.Meta.Is(want) {
+		return nil
+	}
+	c, err := l.copyOf(v, want, why)
+	if err != nil {
+		return err
+	}
+	l.now[v] = c
+	if pin != tensor.NoFormat {
+		// The pinned value is the copy: it takes the name over.
+		name := v.Name
+		l.g.Rename(v, l.g.Fresh(name+".unpinned"))
+		l.g.Rename(c, name)
+	}
+	return nil
+}
+
+// copyOf returns a copy of the value in the format, one for all who ask for it.
+func (l *layouter) copyOf(v *graph.Value, f tensor.MemoryFormat, why string) (*graph.Value, error) {
+	key := copyKey{v, f}
+	if c := l.copies[key]; c != nil {
+		return c, nil
+	}
+	n, err := l.g.Insert(v.Name+"."+f.String(), "contiguous", []graph.Arg{{Kind: graph.TensorArg, Value: v}},
+		graph.Attrs{"memory_format": f}, why)
+	if err != nil {
+		return nil, fmt.Errorf("copy of %q: %w", v.Name, err)
+	}
+	l.nodes = append(l.nodes, n)
+	l.copies[key] = n.Out[0]
+	return n.Out[0], nil
+}
+
+// choose takes the variant that gives the wanted format, or the layout inferred, with the
+// fewest bytes copied, and inserts those copies.
+func (l *layouter) choose(n *graph.Node, want tensor.MemoryFormat) error {
+	call := n.Call()
+	variants := n.Op.Variants(call)
+	best, bestBytes := -1, 0
+	for i, v := range variants {
+		bytes := 0
+		for k, f := range v.In {
+			if k < len(n.In) && n.In[k].Kind == graph.TensorArg && !n.In[k].Meta().Is(f) {
+				bytes += n.In[k].Meta().Bytes()
+			}
+		}
+		for k, f := range v.Out {
+			m := n.Out[k].Meta
+			if want != tensor.NoFormat && k == 0 {
+				if f != want {
+					bytes += m.Bytes()
+				}
+			} else if !m.Is(f) {
+				bytes += m.Bytes()
+			}
+		}
+		if best < 0 || bytes < bestBytes {
+			best, bestBytes = i, bytes
+		}
+	}
+	if best < 0 {
+		return l.g.Fail(n, fmt.Errorf("no kernel serves these operands"))
+	}
+	n.Variant = best
+	v := variants[best]
+	for k, f := range v.In {
+		if k >= len(n.In) || n.In[k].Kind != graph.TensorArg || n.In[k].Meta().Is(f) {
+			continue
+		}
+		c, err := l.copyOf(n.In[k].Value, f, l.whyCopy(n, k, v))
+		if err != nil {
+			return l.g.Fail(n, err)
+		}
+		n.In[k].Value = c
+	}
+	for k, f := range v.Out {
+		if m := &n.Out[k].Meta; !m.Is(f) {
+			st, err := f.Strides(m.Shape)
+			if err != nil {
+				return l.g.Fail(n, err)
+			}
+			*m = m.WithStrides(st)
+		}
+	}
+	return nil
+}
+
+func (l *layouter) whyCopy(n *graph.Node, operand int, v graph.Variant) string {
+	m := n.In[operand].Meta()
+	is := "strided"
+	switch {
+	case m.IsContiguous():
+		is = "contiguous"
+	case m.IsChannelsLast() || m.IsChannelsLast3d():
+		is = "channels-last"
+	}
+	return fmt.Sprintf("%s (%s) makes %v output and needs operand %d, %q, %v; it is %s",
+		n.Name, n.Op.Name, v.Out[0], operand, n.In[operand].Value.Name, v.In[operand], is)
+}

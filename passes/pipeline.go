@@ -1,0 +1,126 @@
+package passes
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// Pass is one rewrite of the graph. Needs and Makes are the properties that must hold
+// before and that hold after it; what holds is verified when checking is on.
+type Pass struct {
+	Name, Doc    string
+	Needs, Makes graph.Props
+	Run          func(p *Plan) error
+}
+
+// pipeline is the way from the graph as written to the graph as run.
+var pipeline = []Pass{
+	{"infer", "gives every value eager PyTorch's dtype, shape and layout", graph.Sorted, graph.Typed, inferTypes},
+	{"cancel", "drops permutations that undo one another", graph.Typed, 0, cancelPermutes},
+	{"layout", "chooses layouts by the strategy and inserts the copies they need", graph.Typed, graph.LaidOut, chooseLayouts},
+	{"elide", "drops copies that do nothing, copies of copies, and copies that every consumer can do without", graph.LaidOut, 0, elideCopies},
+	{"dead", "drops nodes that no output needs", graph.LaidOut, 0, dropDead},
+}
+
+// Passes returns the pipeline, for display.
+func Passes() []Pass { return slices.Clone(pipeline) }
+
+// Options choose what Run does.
+type Options struct {
+	// Strategy names the layout strategy; empty means propagate.
+	Strategy string
+	// Check verifies the graph after every pass, and evaluates small graphs by reference
+	// before and after it. An error names the pass.
+	Check bool
+	// Dump, if set, receives the graph after every pass as text.
+	Dump io.Writer
+}
+
+// Plan is the outcome: the graph as it will run, and what was done to it.
+type Plan struct {
+	Graph    *graph.Graph
+	Strategy string
+	Copies   []Copy    // inserted copies that are left
+	Elided   []Elision // nodes that were dropped
+	CostNS   float64   // sum of NodeCost over all nodes
+
+	layout strategy
+}
+
+// Copy is a copy that a pass inserted: of which value, between which strides (in
+// elements), the bytes it reads and writes together, what it costs by the model of
+// [NodeCost], and why.
+type Copy struct {
+	Node     *graph.Node
+	Value    string
+	From, To []int
+	Bytes    int
+	CostNS   float64
+	Why      string
+}
+
+// Elision is a node that was dropped, and why.
+type Elision struct{ Node, Why string }
+
+// Strategies returns the names of the layout strategies, the default first.
+func Strategies() []string { return []string{"propagate", "contiguous", "channels_last"} }
+
+// Run plans a graph, which must be sorted and is not changed.
+func Run(g *graph.Graph, o Options) (*Plan, error) {
+	if o.Strategy == "" {
+		o.Strategy = "propagate"
+	}
+	layout, ok := strategies[o.Strategy]
+	if !ok {
+		return nil, fmt.Errorf("unknown strategy %q: want one of %s", o.Strategy, strings.Join(Strategies(), ", "))
+	}
+	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout}
+	var props graph.Props = graph.Sorted
+	var check *checker
+	if o.Check {
+		if err := graph.Verify(p.Graph, props); err != nil {
+			return nil, err
+		}
+		check = newChecker(g)
+	}
+	for _, pass := range pipeline {
+		if missing := pass.Needs &^ props; missing != 0 {
+			panic(fmt.Sprintf("passes: %s needs %v", pass.Name, missing))
+		}
+		if err := pass.Run(p); err != nil {
+			return nil, err
+		}
+		props |= pass.Makes
+		if o.Dump != nil {
+			fmt.Fprintf(o.Dump, "after %s: %s\n", pass.Name, pass.Doc)
+			dump(o.Dump, p.Graph)
+		}
+		if o.Check {
+			if err := check.after(p.Graph, props); err != nil {
+				return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
+			}
+		}
+	}
+	p.summarise()
+	return p, nil
+}
+
+func inferTypes(p *Plan) error { return p.Graph.Infer() }
+
+// summarise lists the inserted copies that are left and adds the costs up.
+func (p *Plan) summarise() {
+	for _, n := range p.Graph.Nodes {
+		cost := NodeCost(n)
+		p.CostNS += cost
+		if n.Why == "" {
+			continue
+		}
+		from, to := n.In[0].Value.Meta, n.Out[0].Meta
+		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
+			Bytes: from.Bytes() + to.Bytes(), CostNS: cost, Why: n.Why})
+	}
+}

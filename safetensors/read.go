@@ -1,0 +1,278 @@
+// Package safetensors reads and writes files in the safetensors format: a JSON header
+// that says where each tensor lies, and the tensors' bytes one after the other.
+//
+// Files are mapped into memory, and tensors are shown where they lie. Files are not
+// trusted: the header must account for every byte exactly once, as the format's own
+// reader demands, before a tensor is made from it.
+package safetensors
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const (
+	// maxHeader is the format's own limit on a header's bytes.
+	maxHeader = 100_000_000
+	// maxRank is the most dimensions that PyTorch allows.
+	maxRank = 64
+	// metadataKey names the one member of the header that is no tensor.
+	metadataKey = "__metadata__"
+)
+
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+
+var dtypes = map[string]tensor.DType{
+	"BOOL": tensor.Bool, "U8": tensor.Uint8, "I8": tensor.Int8,
+	"I16": tensor.Int16, "U16": tensor.Uint16, "I32": tensor.Int32, "U32": tensor.Uint32,
+	"I64": tensor.Int64, "U64": tensor.Uint64,
+	"F16": tensor.Float16, "BF16": tensor.BFloat16, "F32": tensor.Float32, "F64": tensor.Float64,
+	"C64": tensor.Complex64,
+}
+
+// File is an open safetensors file. Its methods, except Close, may be called from several
+// goroutines at once.
+type File struct {
+	path     string
+	mapped   mmap.MMap
+	names    []string
+	entries  map[string]entry
+	metadata map[string]string
+}
+
+// entry is a tensor's description and its bytes, which lie in the mapping.
+type entry struct {
+	meta       tensor.Meta
+	begin, end int
+	data       []byte
+}
+
+// Open maps the file at path and checks its header. The mapping is private: writes into
+// a tensor do not reach the file. The file must not be cut short while it is open, for
+// the system answers a read past its end with a fault. The errors name the file.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // the mapping outlives the descriptor
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	}
+	if info.Size() < 8 { // an empty file cannot be mapped
+		return nil, fmt.Errorf("%s: %w", path, errShort)
+	}
+	m, err := mmap.Map(f, mmap.COPY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	out, err := Parse(m)
+	if err != nil {
+		m.Unmap()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	out.path, out.mapped = path, m
+	return out, nil
+}
+
+var errShort = errors.New("truncated: no length of the header")
+
+// Parse checks the header of a file that is already in memory. Tensors of the result may
+// alias data.
+func Parse(data []byte) (*File, error) {
+	if bigEndian {
+		return nil, errors.New("safetensors files are little-endian, and this machine is not")
+	}
+	if len(data) < 8 {
+		return nil, errShort
+	}
+	n := binary.LittleEndian.Uint64(data)
+	data = data[8:]
+	if n > maxHeader || n > uint64(len(data)) {
+		return nil, fmt.Errorf("header claims %d bytes of %d", n, len(data))
+	}
+	if n == 0 || data[0] != '{' {
+		return nil, errors.New("header does not start with '{'")
+	}
+	f := &File{entries: map[string]entry{}}
+	if err := f.parseHeader(data[:n]); err != nil {
+		return nil, err
+	}
+	if err := f.place(data[n:]); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// parseHeader reads the JSON. The decoder refuses names that occur twice and invalid
+// UTF-8 by itself.
+func (f *File) parseHeader(text []byte) error {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(text, &members); err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	for name, v := range members {
+		if name == metadataKey {
+			if err := json.Unmarshal(v, &f.metadata); err != nil {
+				return fmt.Errorf("header: %s: %w", metadataKey, err)
+			}
+			continue
+		}
+		e, err := parseEntry(v)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		f.entries[name] = e
+		f.names = append(f.names, name)
+	}
+	return nil
+}
+
+func parseEntry(v jsontext.Value) (e entry, err error) {
+	var raw struct {
+		DType   string  `json:"dtype"`
+		Shape   []int64 `json:"shape"`
+		Offsets []int64 `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
+		return e, err
+	}
+	d, ok := dtypes[raw.DType]
+	if !ok {
+		return e, fmt.Errorf("unsupported dtype %q", raw.DType)
+	}
+	if raw.Shape == nil {
+		return e, errors.New("no shape")
+	}
+	if len(raw.Shape) > maxRank {
+		return e, fmt.Errorf("%d dimensions: more than %d", len(raw.Shape), maxRank)
+	}
+	if len(raw.Offsets) != 2 || raw.Offsets[0] < 0 || raw.Offsets[1] < raw.Offsets[0] {
+		return e, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
+	}
+	shape := make([]int, len(raw.Shape))
+	for i, s := range raw.Shape {
+		shape[i] = int(s)
+	}
+	e.meta = tensor.New(d, shape...)
+	if err := e.meta.Check(); err != nil {
+		return e, err
+	}
+	e.begin, e.end = int(raw.Offsets[0]), int(raw.Offsets[1])
+	if size := e.meta.Bytes(); size != e.end-e.begin {
+		return e, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape), d, size, raw.Offsets, e.end-e.begin)
+	}
+	return e, nil
+}
+
+// place orders the names as the tensors lie in the file, checks that they fill it without
+// overlap or hole, and gives each its bytes.
+func (f *File) place(buffer []byte) error {
+	slices.SortFunc(f.names, func(a, b string) int {
+		x, y := f.entries[a], f.entries[b]
+		if x.begin != y.begin {
+			return x.begin - y.begin
+		}
+		if x.end != y.end {
+			return x.end - y.end
+		}
+		return strings.Compare(a, b)
+	})
+	at := 0
+	for _, n := range f.names {
+		e := f.entries[n]
+		if e.begin != at {
+			return fmt.Errorf("tensor %q starts at %d, but the one before it ends at %d", n, e.begin, at)
+		}
+		if e.end > len(buffer) {
+			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", n, e.end, len(buffer))
+		}
+		e.data = buffer[e.begin:e.end:e.end]
+		f.entries[n] = e
+		at = e.end
+	}
+	if at != len(buffer) {
+		return fmt.Errorf("the tensors end at %d, but the data at %d", at, len(buffer))
+	}
+	return nil
+}
+
+// Names returns the tensors' names as they lie in the file. The slice is fresh.
+func (f *File) Names() []string { return slices.Clone(f.names) }
+
+// Metadata returns a copy of the header's free-form strings.
+func (f *File) Metadata() map[string]string {
+	out := make(map[string]string, len(f.metadata))
+	for k, v := range f.metadata {
+		out[k] = v
+	}
+	return out
+}
+
+// Meta returns a tensor's dtype and shape, row-major, without touching its data.
+func (f *File) Meta(name string) (tensor.Meta, bool) {
+	e, ok := f.entries[name]
+	return e.meta, ok
+}
+
+// Tensor returns the named tensor, row-major. It lies in the mapping itself, and is valid
+// until [File.Close], if its data are aligned to their element size; else it is a copy.
+// bool data that hold anything but 0 and 1 are copied too, and made so.
+func (f *File) Tensor(name string) (*tensor.Tensor, error) {
+	e, ok := f.entries[name]
+	if !ok {
+		return nil, fmt.Errorf("%sno tensor %q", f.prefix(), name)
+	}
+	s := tensor.StorageOf(e.data)
+	odd := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })
+	if odd || !aligned(e.data, e.meta.DType.Size()) {
+		s = tensor.NewStorage(len(e.data))
+		copy(s.Bytes(), e.data)
+	}
+	if odd {
+		for i, b := range s.Bytes() {
+			s.Bytes()[i] = min(b, 1)
+		}
+	}
+	t, err := tensor.Over(e.meta, s)
+	if err != nil {
+		return nil, fmt.Errorf("%stensor %q: %w", f.prefix(), name, err)
+	}
+	return t, nil
+}
+
+func aligned(b []byte, size int) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(size) == 0
+}
+
+func (f *File) prefix() string {
+	if f.path == "" {
+		return ""
+	}
+	return f.path + ": "
+}
+
+// Close unmaps the file. Tensors that lie in the mapping must not be touched afterwards,
+// and further calls find no tensors.
+func (f *File) Close() error {
+	f.names, f.entries = nil, nil
+	if f.mapped == nil {
+		return nil
+	}
+	return f.mapped.Unmap()
+}

@@ -1,0 +1,143 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Entry is one tensor to be written.
+type Entry struct {
+	Name   string
+	Tensor *tensor.Tensor
+}
+
+// described is an entry's member of the header.
+type described struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
+// Write writes the tensors in row-major order, and the metadata if there are any. The
+// same arguments always give the same bytes.
+//
+// Entries are written by falling element size and otherwise in the given order, so that
+// each is aligned and [File.Tensor] need not copy. Names must differ from each other.
+// complex128 is refused: the format has no name for it.
+func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
+	entries = slices.Clone(entries)
+	slices.SortStableFunc(entries, func(a, b Entry) int { return b.Tensor.DType.Size() - a.Tensor.DType.Size() })
+	head, err := encodeHeader(entries, metadata)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Tensor.Numel() == 0 {
+			continue
+		}
+		c := e.Tensor.Contiguous()
+		at := c.Offset * c.DType.Size()
+		if _, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()]); err != nil {
+			return fmt.Errorf("tensor %q: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+// encodeHeader returns the length and the JSON, padded with blanks to a multiple of 8.
+func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
+	if bigEndian {
+		return nil, errors.New("safetensors files are little-endian, and this machine is not")
+	}
+	b := bytes.NewBuffer(make([]byte, 8))
+	b.WriteByte('{')
+	member := func(name string, v any) error {
+		if b.Len() > 9 {
+			b.WriteByte(',')
+		}
+		key, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		value, err := json.Marshal(v, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		b.Write(key)
+		b.WriteByte(':')
+		b.Write(value)
+		return nil
+	}
+	if len(metadata) > 0 {
+		if err := member(metadataKey, metadata); err != nil {
+			return nil, fmt.Errorf("%s: %w", metadataKey, err)
+		}
+	}
+	seen := map[string]bool{metadataKey: true}
+	at := 0
+	for _, e := range entries {
+		code := codeOf(e.Tensor.DType)
+		switch {
+		case code == "":
+			return nil, fmt.Errorf("tensor %q: the format has no dtype %v", e.Name, e.Tensor.DType)
+		case seen[e.Name]:
+			return nil, fmt.Errorf("tensor %q: the name is taken", e.Name)
+		case len(e.Tensor.Shape) > maxRank:
+			return nil, fmt.Errorf("tensor %q: %d dimensions: more than %d", e.Name, len(e.Tensor.Shape), maxRank)
+		}
+		seen[e.Name] = true
+		d := described{code, e.Tensor.Shape, [2]int{at, at + e.Tensor.Bytes()}}
+		if err := member(e.Name, d); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
+		}
+		at = d.Offsets[1]
+	}
+	b.WriteByte('}')
+	for b.Len()%8 != 0 {
+		b.WriteByte(' ')
+	}
+	if b.Len()-8 > maxHeader {
+		return nil, fmt.Errorf("header takes %d bytes: more than %d", b.Len()-8, maxHeader)
+	}
+	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
+	return b.Bytes(), nil
+}
+
+// codeOf returns the format's name of a dtype, or "" if it has none.
+func codeOf(d tensor.DType) string {
+	for c, t := range dtypes {
+		if t == d {
+			return c
+		}
+	}
+	return ""
+}
+
+// WriteFile writes the tensors to the file at path, which it replaces: see [Write]. After
+// an error the file may be there in part. The errors name the file.
+func WriteFile(path string, entries []Entry, metadata map[string]string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = Write(f, entries, metadata)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
