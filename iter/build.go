@@ -19,6 +19,9 @@ func (c Config) Build() (*Iterator, error) {
 	if err := it.checkOverlap(); err != nil {
 		return nil, err
 	}
+	if err := it.computeNames(); err != nil {
+		return nil, err
+	}
 	if err := it.computeShape(c); err != nil {
 		return nil, err
 	}

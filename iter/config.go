@@ -14,6 +14,7 @@ type Operand struct {
 	Number  tensor.Scalar // set for a plain number, which promotes by its category only
 	Storage *tensor.Storage
 	object  *tensor.Tensor
+	names   []string
 }
 
 // Of returns an operand known by its meta alone.

@@ -40,6 +40,10 @@ type Iterator struct {
 	walkStrides []int // bytes; [dim*len(ops)+op], padded to two dimensions
 	numel       int
 	staged      bool // some operand is converted in the loop
+
+	names               []string // of dimensions; nil without any
+	offsets             []int    // bytes by which a part's operands are shifted; nil for the whole
+	accumulate, partial bool     // of a part of a reduction
 }
 
 // operand is an Operand on its way through the set-up. meta is what memory holds; rule

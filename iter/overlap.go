@@ -1,18 +1,30 @@
 package iter
 
 import (
-	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var (
-	errInternalOverlap = errors.New("unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
-	errPartialOverlap  = errors.New("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
+// Overlap is what is known of shared memory.
+type Overlap uint8
+
+// OverlapFull means the same bytes; OverlapTooHard that the search was given up.
+const (
+	OverlapNo Overlap = iota
+	OverlapPartial
+	OverlapFull
+	OverlapTooHard
+)
+
+const (
+	internalOverlap = "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation."
+	partialOverlap  = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation."
 )
 
 // checkOverlap refuses given outputs that overlap themselves or, in part, an input
-// (compute_mem_overlaps, at::assert_no_partial_overlap).
+// (compute_mem_overlaps).
 func (it *Iterator) checkOverlap() error {
 	if it.flags.noOverlapCheck {
 		return nil
@@ -22,46 +34,139 @@ func (it *Iterator) checkOverlap() error {
 		if !out.Defined {
 			continue
 		}
-		if overlapsItself(out.Meta) {
-			return errInternalOverlap
+		if InternalOverlap(out.Meta) == OverlapPartial {
+			return fmt.Errorf("%s (output %d, %v)", internalOverlap, i, out.Meta)
 		}
 		for j := it.noutputs; j < len(it.ops); j++ {
 			in := &it.ops[j]
 			if in.object != nil && in.object == out.object || in.Storage == nil || in.Storage != out.Storage {
 				continue
 			}
-			if overlapsInPart(out.Meta, in.Meta) {
-				return errPartialOverlap
+			if OverlapOf(out.Meta, in.Meta) == OverlapPartial {
+				return fmt.Errorf("%s (output %d, %v, and input %d, %v)", partialOverlap, i, out.Meta, j-it.noutputs, in.Meta)
 			}
 		}
 	}
 	return nil
 }
 
-// overlapsItself reports a dimension of stride 0 and size over 1, which is all that
-// at::has_internal_overlap decides.
-func overlapsItself(m tensor.Meta) bool {
-	if m.IsNonOverlappingAndDense() {
-		return false
+// InternalOverlap tells whether two elements of a value share memory: OverlapNo or
+// OverlapPartial, or OverlapTooHard where the search was given up.
+//
+// A dimension of stride 0 and size over 1 decides at once, as in
+// at::has_internal_overlap; where PyTorch gives up, the question is decided exactly for
+// all but contrived strides.
+func InternalOverlap(m tensor.Meta) Overlap {
+	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
+		return OverlapNo
 	}
+	// Two elements meet if sum(d*stride) = 0 for differences d of their indices, not all
+	// zero. With y = d + size-1 all terms are positive: sum(y*stride) = sum((size-1)*stride).
+	var terms []term
+	target := 0
 	for d, s := range m.Shape {
-		if s > 1 && m.Strides[d] == 0 {
-			return true
+		if s == 1 {
+			continue
 		}
+		if m.Strides[d] == 0 {
+			return OverlapPartial
+		}
+		terms = append(terms, term{m.Strides[d], 2 * (s - 1), s - 1})
+		target += m.Strides[d] * (s - 1)
 	}
-	return false
+	return solve(terms, target, true)
 }
 
-// overlapsInPart reports byte ranges of two dense values that intersect without being
-// the same (at::get_overlap_status).
-func overlapsInPart(a, b tensor.Meta) bool {
-	if a.Numel() == 0 || b.Numel() == 0 || !a.IsNonOverlappingAndDense() || !b.IsNonOverlappingAndDense() {
+// OverlapOf tells how two values in the same storage overlap. Values that are
+// non-overlapping and dense are compared by their byte ranges (at::get_overlap_status):
+// the same range is OverlapFull whatever the strides. For others OverlapFull means
+// element for element; anything else shared is found exactly.
+func OverlapOf(a, b tensor.Meta) Overlap {
+	if a.Numel() == 0 || b.Numel() == 0 {
+		return OverlapNo
+	}
+	sa, sb := a.DType.Size(), b.DType.Size()
+	a0, b0 := a.Offset*sa, b.Offset*sb
+	a1, b1 := a.Extent()*sa, b.Extent()*sb
+	if a1 <= b0 || b1 <= a0 {
+		return OverlapNo
+	}
+	if a.IsNonOverlappingAndDense() && b.IsNonOverlappingAndDense() {
+		if a0 == b0 && a1 == b1 {
+			return OverlapFull
+		}
+		return OverlapPartial
+	}
+	if a0 == b0 && sa == sb && a.SameAddresses(b) {
+		return OverlapFull
+	}
+	// a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for bytes u and v of the elements.
+	// With j and v counted from their ends all terms are positive.
+	terms := []term{{1, sa - 1 + sb - 1, -1}}
+	target := b0 - a0 + sb - 1
+	for d, s := range a.Shape {
+		terms = append(terms, term{a.Strides[d] * sa, s - 1, -1})
+	}
+	for d, s := range b.Shape {
+		terms = append(terms, term{b.Strides[d] * sb, s - 1, -1})
+		target += b.Strides[d] * sb * (s - 1)
+	}
+	return solve(terms, target, false)
+}
+
+// term is a variable of a bounded linear equation: 0 <= x <= most, with a coefficient.
+// trivial is its value in the solution that does not count.
+type term struct{ coef, most, trivial int }
+
+// solveLimit bounds the nodes of the search.
+const solveLimit = 1 << 16
+
+// solve reports whether sum(coef*x) = target has a solution within the bounds, other than
+// the trivial one if that is asked: OverlapPartial or OverlapNo. It searches by falling
+// coefficients and prunes by what the rest can reach, as numpy's
+// solve_diophantine does.
+func solve(terms []term, target int, notTrivial bool) Overlap {
+	terms = slices.DeleteFunc(terms, func(t term) bool { return t.most == 0 || t.coef == 0 })
+	slices.SortFunc(terms, func(a, b term) int { return b.coef - a.coef })
+	n := len(terms)
+	reach, div := make([]int, n+1), make([]int, n+1)
+	for k := n - 1; k >= 0; k-- {
+		reach[k] = reach[k+1] + terms[k].coef*terms[k].most
+		div[k] = gcd(terms[k].coef, div[k+1])
+	}
+	budget := solveLimit
+	var search func(k, rest int, trivial bool) bool
+	search = func(k, rest int, trivial bool) bool {
+		if budget--; budget < 0 {
+			return false
+		}
+		if k == n {
+			return rest == 0 && !(trivial && notTrivial)
+		}
+		if rest < 0 || rest > reach[k] || rest%div[k] != 0 {
+			return false
+		}
+		t := terms[k]
+		lo := max(0, (rest-reach[k+1]+t.coef-1)/t.coef)
+		for x := min(t.most, rest/t.coef); x >= lo; x-- {
+			if search(k+1, rest-x*t.coef, trivial && x == t.trivial) {
+				return true
+			}
+		}
 		return false
 	}
-	a0, b0 := a.Offset*a.DType.Size(), b.Offset*b.DType.Size()
-	a1, b1 := a0+a.Bytes(), b0+b.Bytes()
-	if a0 == b0 && a1 == b1 {
-		return false
+	switch found := search(0, target, true); {
+	case found:
+		return OverlapPartial
+	case budget < 0:
+		return OverlapTooHard
 	}
-	return a0 < b1 && b0 < a1
+	return OverlapNo
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

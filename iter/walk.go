@@ -29,11 +29,18 @@ func (it *Iterator) coalesce() {
 			strides[k*ops+i] = it.effective(m, d) * m.DType.Size()
 		}
 	}
-	if n > 1 {
-		shape = mergeDims(shape, strides, ops)
+	it.walkShape, it.walkStrides = shape, strides
+	it.merge()
+}
+
+// merge makes the walk's dimensions as few as possible, and pads its strides to two.
+func (it *Iterator) merge() {
+	ops := len(it.ops)
+	if len(it.walkShape) > 1 {
+		it.walkShape = mergeDims(it.walkShape, it.walkStrides, ops)
 	}
-	clear(strides[len(shape)*ops:])
-	it.walkShape, it.walkStrides = shape, strides[:max(len(shape), 2)*ops]
+	clear(it.walkStrides[len(it.walkShape)*ops:])
+	it.walkStrides = it.walkStrides[:max(len(it.walkShape), 2)*ops]
 }
 
 // mergeDims merges in place and returns the shorter shape.
@@ -89,6 +96,7 @@ type Cursor struct {
 	counter []int
 	ptrs    []unsafe.Pointer // addresses handed to loops
 	base    []unsafe.Pointer // addresses of the current step
+	start   []unsafe.Pointer // addresses at which a part begins
 	strides []int
 	stage   []byte
 	filled  []unsafe.Pointer
@@ -121,6 +129,9 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range, f func(p []
 	}
 	ops, shape := len(it.ops), it.walkShape
 	c.base = sized(c.base, ops)
+	if it.offsets != nil {
+		base = it.shifted(c, base)
+	}
 	if len(shape) <= 1 {
 		for i := range ops {
 			c.base[i] = unsafe.Add(base[i], r.Begin*it.walkStrides[i])
@@ -149,6 +160,15 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range, f func(p []
 		advance(shape, c.counter, n0, n1)
 	}
 	return nil
+}
+
+// shifted returns the addresses at which a part of an iteration begins.
+func (it *Iterator) shifted(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
+	c.start = sized(c.start, len(base))
+	for i, off := range it.offsets {
+		c.start[i] = unsafe.Add(base[i], off)
+	}
+	return c.start
 }
 
 // maxStep returns the largest step from the counter of at most left elements: part of a

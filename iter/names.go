@@ -1,0 +1,114 @@
+package iter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Named returns the operand with names for its dimensions, one each; "" leaves a
+// dimension without a name. Named operands are unified by name as PyTorch's named tensors
+// are.
+func (o Operand) Named(names ...string) Operand {
+	o.names = names
+	return o
+}
+
+// Names returns the names of the result's dimensions, "" for one without a name; nil if
+// no operand has names.
+func (it *Iterator) Names() []string { return slices.Clone(it.names) }
+
+// computeNames unifies the names of the operands that take part in the shape
+// (compute_names), and holds given outputs to the result (propagate_names).
+func (it *Iterator) computeNames() error {
+	some := false
+	for i := range it.ops {
+		o := &it.ops[i]
+		if o.names != nil && len(o.names) != len(o.Meta.Shape) {
+			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names), len(o.Meta.Shape))
+		}
+		some = some || o.names != nil
+	}
+	if !some {
+		return nil
+	}
+	first := true
+	for i := range it.ops {
+		o := &it.ops[i]
+		if !o.Defined || o.isOutput && !it.flags.keepOutputs {
+			continue
+		}
+		names := o.names
+		if names == nil {
+			names = make([]string, len(o.Meta.Shape))
+		}
+		if first {
+			it.names, first = names, false
+			continue
+		}
+		u, err := UnifyNames(it.names, names)
+		if err != nil {
+			return err
+		}
+		it.names = u
+	}
+	for i := range it.noutputs {
+		if o := &it.ops[i]; o.Defined && o.names != nil && !slices.Equal(o.names, it.names) {
+			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output names %s. Please rename the out tensor's dims with `Tensor.rename`.",
+				listNames(o.names), listNames(it.names))
+		}
+	}
+	return nil
+}
+
+// UnifyNames returns the names of the dimensions of two values broadcast together: from
+// the right, a name meets the same name or none, and no name may stand at different
+// places (at::unify_from_right). The errors are PyTorch's.
+func UnifyNames(a, b []string) ([]string, error) {
+	n := max(len(a), len(b))
+	out := make([]string, n)
+	at := func(v []string, k int) string {
+		if k < len(v) {
+			return v[len(v)-1-k]
+		}
+		return ""
+	}
+	for k := range n {
+		x, y := at(a, k), at(b, k)
+		if x != "" && y != "" && x != y {
+			return nil, fmt.Errorf("Error when attempting to broadcast dims %s and dims %s: dim '%s' and dim '%s' are at the same position from the right but do not match.",
+				listNames(a), listNames(b), x, y)
+		}
+		out[n-1-k] = x + y
+		if x != "" && y != "" {
+			out[n-1-k] = x
+			continue
+		}
+		if err := misaligned(x, a, b); err != nil {
+			return nil, err
+		}
+		if err := misaligned(y, b, a); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func misaligned(name string, own, other []string) error {
+	if name == "" || !slices.Contains(other, name) {
+		return nil
+	}
+	return fmt.Errorf("Misaligned dims when attempting to broadcast dims %s and dims %s: dim '%s' appears in a different position from the right across both lists.",
+		listNames(own), listNames(other), name)
+}
+
+func listNames(names []string) string {
+	parts := make([]string, len(names))
+	for i, n := range names {
+		parts[i] = "None"
+		if n != "" {
+			parts[i] = "'" + n + "'"
+		}
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}

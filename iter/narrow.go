@@ -1,0 +1,162 @@
+package iter
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Narrow returns the iteration over size elements from start of dimension dim of
+// [Iterator.WalkShape], over the same operands and addresses. If size is 1 the walk is
+// coalesced anew, except in a reduction (TensorIteratorBase::narrow).
+func (it *Iterator) Narrow(dim, start, size int) *Iterator {
+	if dim < 0 || dim >= len(it.walkShape) || start < 0 || size < 1 || start+size > it.walkShape[dim] {
+		panic(fmt.Sprintf("iter: Narrow(%d, %d, %d) of walk %v", dim, start, size, it.walkShape))
+	}
+	part := it.part()
+	ops := len(it.ops)
+	for i := range ops {
+		part.offsets[i] += start * it.walkStrides[dim*ops+i]
+	}
+	part.walkShape[dim] = size
+	part.recount()
+	if size == 1 && !it.flags.reduction {
+		part.merge()
+	}
+	return part
+}
+
+// SelectAll returns the iteration with every dimension from first on fixed at an index,
+// their sizes kept as 1 (select_all_keeping_dim).
+func (it *Iterator) SelectAll(first int, indices []int) *Iterator {
+	part := it.part()
+	ops := len(it.ops)
+	for k, index := range indices {
+		d := first + k
+		if d >= len(it.walkShape) || index < 0 || index >= it.walkShape[d] {
+			panic(fmt.Sprintf("iter: SelectAll(%d, %v) of walk %v", first, indices, it.walkShape))
+		}
+		for i := range ops {
+			part.offsets[i] += index * it.walkStrides[d*ops+i]
+		}
+		part.walkShape[d] = 1
+	}
+	part.recount()
+	return part
+}
+
+// RemoveOperand returns the iteration without operand i; the walk stays as it is
+// (remove_operand).
+func (it *Iterator) RemoveOperand(i int) *Iterator {
+	part := it.part()
+	ops := len(it.ops)
+	part.ops = slices.Delete(slices.Clone(it.ops), i, i+1)
+	part.offsets = slices.Delete(part.offsets, i, i+1)
+	if i < it.noutputs {
+		part.noutputs--
+	}
+	part.walkStrides = part.walkStrides[:0]
+	for k, st := range it.walkStrides {
+		if k%ops != i {
+			part.walkStrides = append(part.walkStrides, st)
+		}
+	}
+	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return o.target != o.meta.DType })
+	return part
+}
+
+// part returns a copy whose walk may be changed.
+func (it *Iterator) part() *Iterator {
+	c := *it
+	c.walkShape, c.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
+	c.offsets = make([]int, len(it.ops))
+	copy(c.offsets, it.offsets)
+	return &c
+}
+
+func (it *Iterator) recount() {
+	it.numel = 1
+	for _, s := range it.walkShape {
+		it.numel *= s
+	}
+}
+
+// Accumulates reports whether the iteration adds to what an earlier part of the same
+// reduction left in the outputs.
+func (it *Iterator) Accumulates() bool { return it.accumulate }
+
+// IsFinal reports whether the outputs are complete after this part of a reduction.
+func (it *Iterator) IsFinal() bool { return !it.partial }
+
+// CanUse32Bit reports whether element counts and byte offsets of all operands fit a
+// signed 32-bit integer (can_use_32bit_indexing).
+func (it *Iterator) CanUse32Bit() bool {
+	if it.numel > math.MaxInt32 {
+		return false
+	}
+	for i := range it.ops {
+		if it.reach(i) > math.MaxInt32 {
+			return false
+		}
+	}
+	return true
+}
+
+// reach returns one past the largest byte offset of operand i, that of its first byte.
+func (it *Iterator) reach(i int) int {
+	r := 1
+	for d, s := range it.walkShape {
+		r += (s - 1) * it.walkStrides[d*len(it.ops)+i]
+	}
+	return r
+}
+
+// Split32 cuts the iteration into parts that fit 32-bit indexing, in order
+// (with_32bit_indexing). The dimension with the largest extent in bytes is halved until
+// all fit. Where that is a reduced dimension, the later part accumulates, and the earlier
+// is not final.
+func (it *Iterator) Split32() []*Iterator {
+	if it.CanUse32Bit() || it.numel == 0 {
+		return []*Iterator{it}
+	}
+	dim := it.widest()
+	half := it.walkShape[dim] / 2
+	first := it.Narrow(dim, 0, half)
+	// Narrow may have merged dimensions of the first part; the second is cut from it.
+	second := it.Narrow(dim, half, it.walkShape[dim]-half)
+	if it.isReduced(dim) {
+		first.partial = true
+		second.accumulate = true
+	}
+	return append(first.Split32(), second.Split32()...)
+}
+
+// widest returns the dimension over 1 of the largest extent, the outermost of equals
+// (get_dim_to_split).
+func (it *Iterator) widest() int {
+	best, most := -1, -1
+	for d := len(it.walkShape) - 1; d >= 0; d-- {
+		if it.walkShape[d] == 1 {
+			continue
+		}
+		for i := range it.ops {
+			if e := (it.walkShape[d] - 1) * it.walkStrides[d*len(it.ops)+i]; e > most {
+				best, most = d, e
+			}
+		}
+	}
+	return best
+}
+
+// isReduced reports whether an output stays where it is along a dimension of the walk.
+func (it *Iterator) isReduced(dim int) bool {
+	if !it.flags.reduction {
+		return false
+	}
+	for i := range it.noutputs {
+		if it.walkStrides[dim*len(it.ops)+i] == 0 && it.walkShape[dim] > 1 {
+			return true
+		}
+	}
+	return false
+}
