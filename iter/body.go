@@ -54,3 +54,26 @@ func Kernel3[D, A, B, C any](f func(a A, b B, c C) D) Body {
 		}
 	})
 }
+
+// Kernel1Out2 makes a Body of a function of one element with two results.
+func Kernel1Out2[D, E, A any](f func(a A) (D, E)) Body {
+	return func(p []unsafe.Pointer, n int) error {
+		d, e, a := unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*E)(p[1]), n), unsafe.Slice((*A)(p[2]), n)
+		for i := range a {
+			d[i], e[i] = f(a[i])
+		}
+		return nil
+	}
+}
+
+// Kernel2Out2 makes a Body of a function of two elements with two results.
+func Kernel2Out2[D, E, A, B any](f func(a A, b B) (D, E)) Body {
+	return func(p []unsafe.Pointer, n int) error {
+		d, e := unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*E)(p[1]), n)
+		a, b := unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n)
+		for i := range a {
+			d[i], e[i] = f(a[i], b[i])
+		}
+		return nil
+	}
+}
