@@ -16,6 +16,7 @@ type layouter struct {
 	rigid  map[*graph.Value]bool
 	now    map[*graph.Value]*graph.Value // values replaced by a copy for all consumers
 	copies map[copyKey]*graph.Value
+	moved  map[*graph.Value]bool // values laid out otherwise than inferred from the graph as written
 }
 
 type copyKey struct {
@@ -25,7 +26,7 @@ type copyKey struct {
 
 func chooseLayouts(p *Plan) error {
 	l := &layouter{plan: p, g: p.Graph, rigid: rigid(p.Graph),
-		now: map[*graph.Value]*graph.Value{}, copies: map[copyKey]*graph.Value{}}
+		now: map[*graph.Value]*graph.Value{}, copies: map[copyKey]*graph.Value{}, moved: map[*graph.Value]bool{}}
 	nodes := p.Graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
 	for _, v := range p.Graph.Inputs {
@@ -64,19 +65,17 @@ func (l *layouter) current(v *graph.Value) *graph.Value {
 
 // node lays one node out.
 func (l *layouter) node(n *graph.Node) error {
+	stale := n.Pin != tensor.NoFormat
 	for i := range n.In {
-		if n.In[i].Kind == graph.TensorArg {
-			n.In[i].Value = l.current(n.In[i].Value)
+		if a := &n.In[i]; a.Kind == graph.TensorArg {
+			now := l.current(a.Value)
+			stale = stale || now != a.Value || l.moved[now]
+			a.Value = now
 		}
 	}
-	res, err := l.infer(n)
-	if err != nil {
-		return l.g.Fail(n, err)
-	}
-	for i, v := range n.Out {
-		v.Meta, v.Alias = res[i].Meta, nil
-		if res[i].Alias >= 0 {
-			v.Alias = n.In[res[i].Alias].Value
+	if stale {
+		if err := l.reinfer(n); err != nil {
+			return l.g.Fail(n, err)
 		}
 	}
 	want := l.wanted(n)
@@ -89,6 +88,7 @@ func (l *layouter) node(n *graph.Node) error {
 		for _, v := range n.Out {
 			if st, err := want.Strides(v.Meta.Shape); err == nil && !v.Meta.Is(want) {
 				v.Meta = v.Meta.WithStrides(st)
+				l.moved[v] = true
 			}
 		}
 	}
@@ -96,6 +96,25 @@ func (l *layouter) node(n *graph.Node) error {
 	for _, v := range n.Out {
 		if err := l.settle(v, n.Pin); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// reinfer gives the node's outputs the metas that follow from the operands as they now
+// are.
+func (l *layouter) reinfer(n *graph.Node) error {
+	res, err := l.infer(n)
+	if err != nil {
+		return err
+	}
+	for i, v := range n.Out {
+		if !v.Meta.SameLayout(res[i].Meta) || v.Meta.Offset != res[i].Meta.Offset {
+			l.moved[v] = true
+		}
+		v.Meta, v.Alias = res[i].Meta, nil
+		if res[i].Alias >= 0 {
+			v.Alias = n.In[res[i].Alias].Value
 		}
 	}
 	return nil
@@ -217,6 +236,7 @@ func (l *layouter) choose(n *graph.Node, want tensor.MemoryFormat) error {
 				return l.g.Fail(n, err)
 			}
 			*m = m.WithStrides(st)
+			l.moved[n.Out[k]] = true
 		}
 	}
 	return nil

@@ -1,0 +1,266 @@
+package exec_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func compile(t testing.TB, g *graph.Graph, threads int) *exec.Program {
+	require.NoError(t, g.Err())
+	p, err := exec.Compile(g, exec.Options{Threads: threads})
+	require.NoError(t, err)
+	return p
+}
+
+func random(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
+	t := tensor.Zeros(m.DType, m.Shape...)
+	for i := range t.Numel() {
+		t.SetFlat(i, tensor.FloatScalar(rng.Float64()*2-1))
+	}
+	out := tensor.Empty(m)
+	tensor.CopyElements(out, t)
+	return out
+}
+
+// randomGraph makes a DAG with views, sums, shared operands and several outputs.
+func randomGraph(rng *rand.Rand, nodes int) (*graph.Graph, map[string]*tensor.Tensor) {
+	g := graph.New("random", lookup)
+	in := map[string]*tensor.Tensor{}
+	var vals []*graph.Value
+	for i := range 3 {
+		name := fmt.Sprintf("x%d", i)
+		m := tensor.New(tensor.Float32, 20, 20)
+		if i == 1 {
+			m, _ = m.Transpose(0, 1)
+		}
+		vals = append(vals, g.InputMeta(name, m))
+		in[name] = random(rng, m)
+	}
+	pick := func() *graph.Value { return vals[len(vals)-1-rng.IntN(min(6, len(vals)))] }
+	for range nodes {
+		var v *graph.Value
+		switch rng.IntN(6) {
+		case 0:
+			v = g.Apply("half", nil, pick())[0]
+		case 1:
+			v = g.Apply("flip", nil, pick())[0]
+		case 2:
+			s := g.Apply("total", nil, g.Apply("half", nil, pick())[0])[0]
+			v = g.Apply("add", nil, pick(), s)[0]
+		case 3:
+			v = g.Apply("mul", nil, pick(), 0.75)[0]
+		default:
+			v = g.Apply("add", nil, pick(), pick())[0]
+		}
+		vals = append(vals, g.Apply("half", nil, v)[0])
+	}
+	for i := range 4 {
+		g.Output(fmt.Sprintf("y%d", i), vals[len(vals)-1-i*2])
+	}
+	return g, in
+}
+
+func bits(t testing.TB, x *tensor.Tensor) []float32 {
+	v, err := tensor.ToSlice[float32](x)
+	require.NoError(t, err)
+	return v
+}
+
+// The same bits come out for any number of workers, and for sessions used again.
+func TestSameBitsForAnyWorkers(t *testing.T) {
+	for seed := range uint64(40) {
+		g, in := randomGraph(rand.New(rand.NewPCG(seed, 0)), 30)
+		want, err := compile(t, g, 1).Run(context.Background(), in)
+		require.NoError(t, err)
+		for _, threads := range []int{2, 3, 8} {
+			p := compile(t, g, threads)
+			for range 5 {
+				got, err := p.Run(context.Background(), in)
+				require.NoError(t, err)
+				for name := range want {
+					assert.Equal(t, bits(t, want[name]), bits(t, got[name]), "seed %d, %d threads, %s", seed, threads, name)
+				}
+			}
+		}
+	}
+}
+
+// What the arena's reuse could break shows against a program in which nothing is reused:
+// one where every value is an output.
+func TestReuseChangesNothing(t *testing.T) {
+	for seed := range uint64(40) {
+		g, in := randomGraph(rand.New(rand.NewPCG(seed, 1)), 25)
+		shared, err := compile(t, g, 1).Run(context.Background(), in)
+		require.NoError(t, err)
+		all := g.Clone()
+		for _, n := range all.Nodes {
+			all.Output("keep "+n.Name, n.Out[0])
+		}
+		p := compile(t, all, 1)
+		assert.Zero(t, p.ArenaBytes()/1024)
+		kept, err := p.Run(context.Background(), in)
+		require.NoError(t, err)
+		for name := range shared {
+			assert.Equal(t, bits(t, kept[name]), bits(t, shared[name]), "seed %d %s", seed, name)
+		}
+	}
+}
+
+func TestConcurrentRuns(t *testing.T) {
+	g, in := randomGraph(rand.New(rand.NewPCG(7, 7)), 40)
+	p := compile(t, g, 3)
+	want, err := p.Run(context.Background(), in)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			for range 5 {
+				got, err := p.Run(context.Background(), in)
+				if assert.NoError(t, err) {
+					for name := range want {
+						assert.Equal(t, bits(t, want[name]), bits(t, got[name]))
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestFirstErrorNamesItsNode(t *testing.T) {
+	for _, threads := range []int{1, 2, 8} {
+		g := graph.New("failing", lookup)
+		x := g.Input("x", tensor.Float32, 4)
+		g.Output("a", g.Apply("fail", nil, x)[0])
+		g.Output("b", g.Apply("fail", nil, x)[0])
+		_, err := compile(t, g, threads).Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
+		var e *graph.Error
+		require.ErrorAs(t, err, &e)
+		assert.ErrorIs(t, err, errRefused)
+		assert.Equal(t, "fail", e.Op)
+		assert.Contains(t, []string{"fail", "fail.1"}, e.Node)
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	g := graph.New("panicking", lookup)
+	g.Output("a", g.Apply("panic", nil, g.Input("x", tensor.Float32, 4))[0])
+	_, err := compile(t, g, 2).Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
+	assert.ErrorContains(t, err, `node "panic" (panic): internal error: broken invariant`)
+}
+
+func TestCancelIsPrompt(t *testing.T) {
+	for _, threads := range []int{1, 4} {
+		g := graph.New("slow", lookup)
+		g.Output("a", g.Apply("linger", nil, g.Input("x", tensor.Float32, 4))[0])
+		p := compile(t, g, threads)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		why := errors.New("the user left")
+		lingering.Store(0)
+		go func() {
+			for lingering.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			cancel(why)
+		}()
+		_, err := p.Run(ctx, map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
+		assert.ErrorIs(t, err, why)
+		assert.Less(t, int(lingering.Load()), 900, "most chunks were not run")
+	}
+}
+
+func TestInputs(t *testing.T) {
+	g := graph.New("g", lookup)
+	g.Output("y", g.Apply("half", nil, g.Input("x", tensor.Float32, 2, 3))[0])
+	p := compile(t, g, 1)
+	run := func(in map[string]*tensor.Tensor) error {
+		_, err := p.Run(context.Background(), in)
+		return err
+	}
+	assert.EqualError(t, run(nil), `input "x" is missing`)
+	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float64, 2, 3)}), `input "x" is float64, the graph wants float32`)
+	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 2)}), `input "x" has shape [3, 2], the graph wants [2, 3]`)
+	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2, 3), "z": nil}), `the graph has no input "z"`)
+
+	// Another layout is copied to the declared one.
+	base := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 3, 2))
+	m, _ := base.Transpose(0, 1)
+	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Must(base.View(m))})
+	require.NoError(t, err)
+	assert.Equal(t, []float32{0, 1, 2, 0.5, 1.5, 2.5}, bits(t, out["y"]))
+}
+
+// Outputs may be views of inputs, constants, views of intermediates, and one another.
+func TestOutputsThatShare(t *testing.T) {
+	g := graph.New("g", lookup)
+	x := g.Input("x", tensor.Float32, 2, 3)
+	c := g.Constant("c", tensor.Must(tensor.FromSlice([]float32{7}, 1)))
+	h := g.Apply("half", nil, x)[0]
+	g.Output("x", x).Output("xt", g.Apply("flip", nil, x)[0]).Output("c", c).
+		Output("h", h).Output("ht", g.Apply("flip", nil, h)[0])
+	p := compile(t, g, 2)
+	in := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 2, 3))
+	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": in})
+	require.NoError(t, err)
+	assert.Same(t, in.Storage(), out["xt"].Storage())
+	assert.Equal(t, []float32{0, 3, 1, 4, 2, 5}, bits(t, out["xt"]))
+	assert.NotSame(t, c.Const.Storage(), out["c"].Storage())
+	assert.Equal(t, []float32{7}, bits(t, out["c"]))
+	assert.Same(t, out["h"].Storage(), out["ht"].Storage())
+	assert.Equal(t, []float32{0, 1.5, 0.5, 2, 1, 2.5}, bits(t, out["ht"]))
+}
+
+func TestRunInto(t *testing.T) {
+	g := graph.New("g", lookup)
+	x := g.Input("x", tensor.Float32, 100)
+	v := x
+	for range 20 {
+		v = g.Apply("half", nil, g.Apply("add", nil, v, x)[0])[0]
+	}
+	g.Output("y", v)
+	p := compile(t, g, 1)
+	in := []*tensor.Tensor{random(rand.New(rand.NewPCG(1, 1)), x.Meta)}
+	out := []*tensor.Tensor{tensor.Zeros(tensor.Float32, 100)}
+	s := p.NewSession()
+	require.NoError(t, s.RunInto(context.Background(), in, out))
+	want, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": in[0]})
+	require.NoError(t, err)
+	assert.Equal(t, bits(t, want["y"]), bits(t, out[0]))
+	assert.Zero(t, testing.AllocsPerRun(10, func() { _ = s.RunInto(context.Background(), in, out) }))
+	assert.LessOrEqual(t, p.ArenaBytes(), 2*448, "a chain of pointwise ops writes in place")
+
+	assert.ErrorContains(t, p.RunInto(context.Background(), in, in), "shares storage with an input")
+	assert.ErrorContains(t, p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 99)}), `output "y" is`)
+}
+
+// An operand that is also read in another order must not be overwritten.
+func TestNoInPlaceUnderATransposedReader(t *testing.T) {
+	g := graph.New("g", lookup)
+	h := g.Apply("half", nil, g.Input("x", tensor.Float32, 30, 30))[0]
+	g.Output("y", g.Apply("half", nil, g.Apply("add", nil, h, g.Apply("flip", nil, h)[0])[0])[0])
+	in := random(rand.New(rand.NewPCG(3, 3)), tensor.New(tensor.Float32, 30, 30))
+	out, err := compile(t, g, 1).Run(context.Background(), map[string]*tensor.Tensor{"x": in})
+	require.NoError(t, err)
+	got := bits(t, out["y"])
+	for i := range 30 {
+		for j := range 30 {
+			a, b := float32(in.At(i, j).Float())/2, float32(in.At(j, i).Float())/2
+			require.Equal(t, (a+b)/2, got[i*30+j])
+		}
+	}
+}
