@@ -1,0 +1,243 @@
+package iter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// addresses returns the byte offsets of all elements, by brute force.
+func addresses(m tensor.Meta) (starts []int) {
+	size := m.DType.Size()
+	m.Walk(func(at int) { starts = append(starts, (m.Offset+at)*size) })
+	return starts
+}
+
+func smallMeta(t *rapid.T, d tensor.DType) tensor.Meta {
+	n := rapid.IntRange(0, 3).Draw(t, "rank")
+	m := tensor.Meta{DType: d, Offset: rapid.IntRange(0, 6).Draw(t, "offset")}
+	for range n {
+		m.Shape = append(m.Shape, rapid.IntRange(0, 4).Draw(t, "size"))
+		m.Strides = append(m.Strides, rapid.IntRange(0, 9).Draw(t, "stride"))
+	}
+	return m
+}
+
+func TestInternalOverlapIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := smallMeta(t, tensor.Float32)
+		want := iter.OverlapNo
+		seen := map[int]bool{}
+		for _, a := range addresses(m) {
+			if seen[a] {
+				want = iter.OverlapPartial
+			}
+			seen[a] = true
+		}
+		assert.Equal(t, want, iter.InternalOverlap(m), "%v", m)
+	})
+}
+
+func TestOverlapIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := smallMeta(t, rapid.SampledFrom([]tensor.DType{tensor.Uint8, tensor.Float32}).Draw(t, "a"))
+		b := smallMeta(t, rapid.SampledFrom([]tensor.DType{tensor.Uint8, tensor.Float32}).Draw(t, "b"))
+		bytes := func(m tensor.Meta) map[int]bool {
+			set := map[int]bool{}
+			for _, s := range addresses(m) {
+				for k := range m.DType.Size() {
+					set[s+k] = true
+				}
+			}
+			return set
+		}
+		sa, sb := bytes(a), bytes(b)
+		shared := false
+		for k := range sa {
+			shared = shared || sb[k]
+		}
+		switch got := iter.OverlapOf(a, b); got {
+		case iter.OverlapNo:
+			assert.False(t, shared, "%v %v", a, b)
+		case iter.OverlapPartial:
+			assert.True(t, shared, "%v %v", a, b)
+		case iter.OverlapFull:
+			assert.Equal(t, sa, sb, "%v %v", a, b)
+		default:
+			t.Fatalf("gave up on %v and %v", a, b)
+		}
+	})
+}
+
+func TestExactOverlapIsRefused(t *testing.T) {
+	x := tensor.Zeros(tensor.Float32, 16)
+	view := func(offset int, shape, strides []int) *tensor.Tensor {
+		return tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: strides, Offset: offset}))
+	}
+	even, odd, third := view(0, []int{5}, []int{2}), view(1, []int{5}, []int{2}), view(0, []int{5}, []int{3})
+	_, err := iter.Unary(iter.OfTensor(even), iter.OfTensor(odd)).Build()
+	assert.NoError(t, err, "interleaved elements do not meet")
+	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(third)).Build()
+	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single memory location")
+	_, err = iter.Unary(iter.OfTensor(view(0, []int{3, 3}, []int{2, 1})), iter.OfTensor(view(9, []int{3, 3}, []int{2, 1}))).Build()
+	assert.ErrorContains(t, err, "more than one element of the written-to tensor")
+	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(view(0, []int{5}, []int{2}))).Build()
+	assert.NoError(t, err, "full overlap is allowed")
+}
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct {
+		a, b, want []string
+		err        string
+	}{
+		{[]string{"N", "C"}, []string{"N", "C"}, []string{"N", "C"}, ""},
+		{[]string{"N", "C"}, []string{"C"}, []string{"N", "C"}, ""},
+		{[]string{"N", ""}, []string{"C"}, []string{"N", "C"}, ""},
+		{[]string{"A", "B", "C"}, []string{"B", ""}, []string{"A", "B", "C"}, ""},
+		{[]string{"N", "C"}, []string{"C", "N"}, nil, "Error when attempting to broadcast dims ['N', 'C'] and dims ['C', 'N']: dim 'C' and dim 'N' are at the same position from the right but do not match."},
+		{[]string{"", "C"}, []string{"C", ""}, nil, "Misaligned dims when attempting to broadcast dims [None, 'C'] and dims ['C', None]: dim 'C' appears in a different position from the right across both lists."},
+		{[]string{"A", ""}, []string{"A"}, nil, "Misaligned dims when attempting to broadcast dims ['A'] and dims ['A', None]: dim 'A' appears in a different position from the right across both lists."},
+	} {
+		two := func(n int) tensor.Meta {
+			s := make([]int, n)
+			for i := range s {
+				s[i] = 2
+			}
+			return tensor.New(tensor.Float32, s...)
+		}
+		it, err := iter.Binary(iter.Undefined(), iter.Of(two(len(c.a))).Named(c.a...), iter.Of(two(len(c.b))).Named(c.b...)).Build()
+		if c.err != "" {
+			assert.EqualError(t, err, c.err)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, c.want, it.Names())
+	}
+	m := tensor.New(tensor.Float32, 2, 2)
+	_, err := iter.Binary(iter.Of(m).Named("N", "D"), iter.Of(m).Named("N", "C"), iter.Of(m)).Build()
+	assert.EqualError(t, err, "Name mismatch: specified out tensor with names ['N', 'D'] are not the same as the computed output names ['N', 'C']. Please rename the out tensor's dims with `Tensor.rename`.")
+}
+
+// mark counts visits of the elements of its operand.
+func mark(p []unsafe.Pointer, st []int, n0, n1 int) error {
+	for j := range n1 {
+		for i := range n0 {
+			*(*uint8)(unsafe.Add(p[0], i*st[0]+j*st[len(p)]))++
+		}
+	}
+	return nil
+}
+
+func TestNarrowWalksAPart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SliceOfN(rapid.IntRange(1, 5), 1, 4).Draw(t, "shape")
+		m := anyMeta(t, tensor.Uint8, shape)
+		x := tensor.Empty(m)
+		it, err := iter.Nullary(iter.OfTensor(x)).Build()
+		require.NoError(t, err)
+		walk := it.WalkShape()
+		dim := rapid.IntRange(0, len(walk)-1).Draw(t, "dim")
+		cut := rapid.IntRange(0, walk[dim]).Draw(t, "cut")
+		ptrs, err := it.Bind(x)
+		require.NoError(t, err)
+		total := 0
+		for _, r := range [][2]int{{0, cut}, {cut, walk[dim] - cut}} {
+			if r[1] > 0 {
+				part := it.Narrow(dim, r[0], r[1])
+				total += part.Numel()
+				require.NoError(t, part.ForEach(ptrs, mark))
+			}
+		}
+		assert.Equal(t, it.Numel(), total)
+		got, _ := tensor.ToSlice[uint8](x)
+		for _, v := range got {
+			assert.EqualValues(t, 1, v)
+		}
+	})
+}
+
+func TestSelectAllAndRemoveOperand(t *testing.T) {
+	m := tensor.Meta{DType: tensor.Uint8, Shape: []int{3, 4, 5}, Strides: []int{60, 10, 1}}
+	x, y := tensor.Empty(m), tensor.Zeros(tensor.Uint8, 3, 4, 5)
+	it, err := iter.Copy(iter.OfTensor(x), iter.OfTensor(y)).Build()
+	require.NoError(t, err)
+	require.Equal(t, []int{5, 4, 3}, it.WalkShape())
+	only := it.RemoveOperand(1)
+	assert.Equal(t, 1, only.Len())
+	row := only.SelectAll(1, []int{2, 1})
+	assert.Equal(t, 5, row.Numel())
+	ptrs, _ := it.Bind(x, y)
+	require.NoError(t, row.ForEach(ptrs[:1], mark))
+	for i := range 3 {
+		for j := range 4 {
+			want := 0
+			if i == 1 && j == 2 {
+				want = 1
+			}
+			assert.EqualValues(t, want, x.At(i, j, 0).Int())
+			assert.EqualValues(t, want, x.At(i, j, 4).Int())
+		}
+	}
+	assert.Panics(t, func() { only.Narrow(0, 4, 2) })
+}
+
+// Only metas are needed to see how a huge iteration is cut.
+func TestSplit32(t *testing.T) {
+	m := tensor.New(tensor.Float32, 3, 1<<30)
+	it, err := iter.Copy(iter.Of(m), iter.Of(m)).Build()
+	require.NoError(t, err)
+	assert.False(t, it.CanUse32Bit())
+	total := 0
+	for _, part := range it.Split32() {
+		assert.True(t, part.CanUse32Bit())
+		assert.True(t, part.IsFinal())
+		assert.False(t, part.Accumulates())
+		total += part.Numel()
+	}
+	assert.Equal(t, it.Numel(), total)
+
+	red, err := iter.Reduction(iter.Of(tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}), iter.Of(m)).Build()
+	require.NoError(t, err)
+	final, accumulating := 0, 0
+	for _, part := range red.Split32() {
+		if part.IsFinal() {
+			final++
+		}
+		if part.Accumulates() {
+			accumulating++
+		}
+	}
+	assert.Positive(t, final)
+	assert.Positive(t, accumulating)
+}
+
+func TestParallel(t *testing.T) {
+	m := tensor.Meta{DType: tensor.Uint8, Shape: []int{30, 40, 50}, Strides: []int{8000, 100, 1}}
+	for _, workers := range []int{1, 2, 7} {
+		x := tensor.Empty(m)
+		it, err := iter.Nullary(iter.OfTensor(x)).Build()
+		require.NoError(t, err)
+		ptrs, _ := it.Bind(x)
+		require.NoError(t, it.Parallel(context.Background(), ptrs, 777, workers, mark))
+		got, _ := tensor.ToSlice[uint8](x)
+		for _, v := range got {
+			require.EqualValues(t, 1, v)
+		}
+	}
+	it, err := iter.Nullary(iter.Of(m)).Build()
+	require.NoError(t, err)
+	boom := errors.New("boom")
+	ptrs := []unsafe.Pointer{tensor.Empty(m).Pointer()}
+	assert.ErrorIs(t, it.Parallel(context.Background(), ptrs, 100, 4, func([]unsafe.Pointer, []int, int, int) error { return boom }), boom)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(boom)
+	assert.ErrorIs(t, it.Parallel(ctx, ptrs, 100, 4, mark), boom)
+}
