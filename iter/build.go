@@ -61,7 +61,7 @@ func (it *Iterator) markReadWrite() {
 func (it *Iterator) computeShape(c Config) error {
 	if c.flags.staticShape {
 		it.shape, it.numel = c.shape, tensor.Numel(c.shape)
-		return nil
+		return it.coverStatic()
 	}
 	for i := range it.ops {
 		o := &it.ops[i]
@@ -80,6 +80,26 @@ func (it *Iterator) computeShape(c Config) error {
 		}
 	}
 	it.numel = tensor.Numel(it.shape)
+	return nil
+}
+
+// coverStatic refuses operands that do not reach as far as a declared shape.
+func (it *Iterator) coverStatic() error {
+	for i := range it.ops {
+		o := &it.ops[i]
+		if !o.Defined {
+			continue
+		}
+		lead := len(it.shape) - len(o.Meta.Shape)
+		short := lead < 0
+		for d := 0; !short && d < len(o.Meta.Shape); d++ {
+			size := o.Meta.Shape[d]
+			short = size < it.shape[lead+d] && size != 1
+		}
+		if short {
+			return fmt.Errorf("operand %d with shape %s does not cover the declared shape %s", i, tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape))
+		}
+	}
 	return nil
 }
 

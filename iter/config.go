@@ -151,7 +151,8 @@ func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 // on them; results are rounded on write. Layouts do not change. Default false.
 func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 
-// StaticShape declares the shape instead of inferring it from the operands.
+// StaticShape declares the shape instead of inferring it from the operands, which may be
+// larger: the walk covers their beginning.
 func (c Config) StaticShape(shape ...int) Config {
 	c.shape, c.flags.staticShape = shape, true
 	return c

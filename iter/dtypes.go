@@ -96,11 +96,11 @@ func (it *Iterator) castTo(common tensor.DType) error {
 		if !o.Defined {
 			continue
 		}
-		if it.flags.safeCast && o.isOutput && o.target != common && !tensor.CanCast(common, o.target) {
+		if it.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid && !tensor.CanCast(common, o.target) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s", common.TorchName(), o.target.TorchName())
 		}
-		if o.target == common {
-			continue
+		if o.target == common || common == tensor.Invalid {
+			continue // without inputs there is nothing to convert to
 		}
 		switch {
 		case o.Number.IsSet():
