@@ -26,4 +26,5 @@ require (
 	github.com/mattn/go-runewidth v0.0.20 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
@@ -31,10 +33,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		b := g.Symbols[name]
 		n, ok := dims[name]
 		if !ok {
-			n = max(b.Min, 2)
-			if b.Max > 0 {
-				n = min(n, b.Max)
-			}
+			n = b.least()
 		}
 		if n < b.Min || b.Max > 0 && n > b.Max {
 			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, n, b.Min, b.Max)
@@ -49,11 +48,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		}
 	}
 	for _, n := range g.Nodes {
-		a, err := n.Op.Schema.Decode(n.given, g.bound)
-		if err != nil {
-			return g.Fail(n, err)
-		}
-		n.Attrs = a
+		n.Attrs, n.badAttrs = n.Op.Schema.Decode(n.given, g.bound)
 	}
 	return nil
 }
@@ -61,8 +56,9 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 // Infer sets the metas of all values from those of the inputs, in order. The error names
 // the first node that is refused.
 func (g *Graph) Infer() error {
+	var c Call
 	for _, n := range g.Nodes {
-		if err := n.Infer(); err != nil {
+		if err := n.infer(&c); err != nil {
 			return g.Fail(n, err)
 		}
 	}
@@ -74,37 +70,69 @@ func (g *Graph) Infer() error {
 // values of refused nodes have no meta.
 func (g *Graph) InferAll() map[*Node]*Error {
 	refused := map[*Node]*Error{}
+	var c Call
 	for _, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind == TensorArg && a.Value.Node != nil && refused[a.Value.Node] != nil {
-				refused[n] = g.Fail(n, fmt.Errorf("depends on %q, which was refused", a.Value.Name))
-				break
-			}
+		err := n.dependsOn(refused)
+		if err == nil {
+			err = n.infer(&c)
 		}
-		if refused[n] != nil {
+		if err == nil {
 			continue
 		}
-		if err := n.Infer(); err != nil {
-			refused[n] = g.Fail(n, err)
+		refused[n] = g.Fail(n, err)
+		for _, v := range n.Out {
+			// What an earlier inference left does not hold any more.
+			v.Meta, v.Alias = tensor.Meta{}, nil
 		}
 	}
 	return refused
 }
 
+func (n *Node) dependsOn(refused map[*Node]*Error) error {
+	for _, a := range n.In {
+		if a.Kind == TensorArg && a.Value.Node != nil && refused[a.Value.Node] != nil {
+			return &dependent{a.Value.Name}
+		}
+	}
+	return nil
+}
+
+// dependent is the reason of a node that was never asked.
+type dependent struct{ on string }
+
+// Error names the operand that there is not.
+func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }
+
 // Drop returns a copy of the graph without the given nodes, what depends on them, and the
 // outputs that they made.
 func (g *Graph) Drop(refused map[*Node]*Error) *Graph {
-	d := *g
+	d := g.Clone()
 	d.Nodes, d.Outputs = nil, nil
 	for _, n := range g.Nodes {
+		m := d.nodes[n.Name]
 		if refused[n] == nil {
-			d.Nodes = append(d.Nodes, n)
+			d.Nodes = append(d.Nodes, m)
+			continue
+		}
+		delete(d.nodes, m.Name)
+		for _, v := range m.Out {
+			delete(d.values, v.Name)
 		}
 	}
 	for _, o := range g.Outputs {
 		if o.Value.Node == nil || refused[o.Value.Node] == nil {
+			o.Value = d.values[o.Value.Name]
 			d.Outputs = append(d.Outputs, o)
 		}
 	}
-	return &d
+	return d
+}
+
+// least returns the size of a symbol that nobody binds.
+func (b Bounds) least() int {
+	n := max(b.Min, 2)
+	if b.Max > 0 {
+		n = min(n, b.Max)
+	}
+	return n
 }

@@ -1,9 +1,10 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -13,82 +14,106 @@ type constFile struct{ path, key string }
 
 // declared is what the file says of an input or a constant.
 type declared struct {
-	name, dtype, file, key string
-	dims                   []Dim
-	hasShape, hasStrides   bool
-	strides                []int
-	offset                 int
-	format                 tensor.MemoryFormat
-	data                   []byte
-	at, dataAt             int
+	name, dtype, file, key      string
+	dims                        []Dim
+	hasDType, hasShape, strided bool
+	strides                     []int
+	offset                      int
+	format                      tensor.MemoryFormat
+	data                        []byte
+	at, dataAt                  int
 }
 
-// declaration reads the object of an input or a constant; allowed lists the keys.
-func (l *loader) declaration(at int, what, allowed string, constant bool) (*declared, error) {
-	d := &declared{at: at}
-	err := l.scan.object(func(key string, at int) error {
+const (
+	inputKeys    = "name, dtype, shape, strides, offset, memory_format"
+	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format"
+)
+
+// declaration reads the object of an input or a constant. ok tells that nothing is wrong
+// with it so far.
+func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err error) {
+	d = &declared{at: at}
+	before := len(l.errs)
+	err = l.scan.object(func(key string, at int) error { return l.declare1(d, key, at, constant) })
+	what := "input"
+	if constant {
+		what = "constant"
+	}
+	if len(l.errs) == before && err == nil {
 		switch {
-		case key == "name":
-			return l.scan.text(&d.name)
-		case key == "dtype":
-			return l.scan.text(&d.dtype)
-		case key == "shape":
-			d.hasShape = true
-			return l.scan.array(func(at int) error { return l.dim(d, at, constant) })
-		case key == "strides" && !constant:
-			d.hasStrides = true
-			return l.scan.array(func(int) error {
-				var i int
-				err := l.scan.integer(&i)
-				d.strides = append(d.strides, i)
-				return err
-			})
-		case key == "offset" && !constant:
-			return l.scan.integer(&d.offset)
-		case key == "memory_format":
-			return l.scan.format(l, &d.format)
-		case key == "data" && constant:
-			d.dataAt = l.scan.at()
-			raw, err := l.scan.raw()
-			d.data = raw
-			return err
-		case key == "file" && constant:
-			return l.scan.text(&d.file)
-		case key == "key" && constant:
-			return l.scan.text(&d.key)
+		case d.name == "":
+			l.failAt(at, "it has no name")
+		case l.g.values[d.name] != nil:
+			l.failAt(at, "two values are named %q", d.name)
+		case !d.hasDType:
+			l.failAt(at, "\"dtype\" is missing")
+		case !d.hasShape:
+			l.failAt(at, "\"shape\" is missing")
+		case d.strided && d.format != tensor.NoFormat:
+			l.failAt(at, "\"strides\" and \"memory_format\" cannot both be given")
 		}
-		return l.unknown(key, at, allowed)
-	})
-	if err != nil {
-		return d, err
 	}
-	if d.name == "" {
-		l.failAt(at, "%s without a name", what)
+	l.blame(before, what, d.name)
+	return d, len(l.errs) == before && err == nil, err
+}
+
+// blame says of the mistakes since before which input or constant they are of.
+func (l *loader) blame(before int, what, name string) {
+	for _, e := range l.errs[before:] {
+		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
 	}
-	if l.g.values[d.name] != nil {
-		l.failAt(at, "two values are named %q", d.name)
+}
+
+func (l *loader) declare1(d *declared, key string, at int, constant bool) error {
+	switch {
+	case key == "name":
+		return l.scan.text(&d.name)
+	case key == "dtype":
+		d.hasDType = true
+		return l.scan.text(&d.dtype)
+	case key == "shape":
+		d.hasShape = true
+		return l.scan.array(func(at int) error { return l.dim(d, at, constant) })
+	case key == "strides":
+		d.strided = true
+		return l.scan.array(func(int) error {
+			var i int
+			err := l.scan.integer(&i)
+			d.strides = append(d.strides, i)
+			return err
+		})
+	case key == "offset":
+		return l.scan.integer(&d.offset)
+	case key == "memory_format":
+		return l.scan.format(&d.format)
+	case key == "data" && constant:
+		d.dataAt = l.scan.at()
+		raw, err := l.scan.raw()
+		d.data = raw
+		return err
+	case key == "file" && constant:
+		return l.scan.text(&d.file)
+	case key == "key" && constant:
+		return l.scan.text(&d.key)
+	case constant:
+		return l.unknown(key, at, constantKeys)
 	}
-	if !d.hasShape {
-		l.failAt(at, "%s %q: \"shape\" is missing", what, d.name)
-	}
-	return d, nil
+	return l.unknown(key, at, inputKeys)
 }
 
 func (l *loader) dim(d *declared, at int, constant bool) error {
-	if !l.scan.isText() {
-		var dim Dim
-		err := l.scan.integer(&dim.Size)
-		if dim.Size < 0 {
-			l.failAt(at, "negative size %d", dim.Size)
-			dim.Size = 0
-		}
-		d.dims = append(d.dims, dim)
-		return err
-	}
 	var dim Dim
-	err := l.scan.text(&dim.Symbol)
-	if constant {
-		l.failAt(at, "a constant's shape cannot be symbolic")
+	var err error
+	if l.scan.isText() {
+		err = l.scan.text(&dim.Symbol)
+		switch {
+		case constant:
+			l.failAt(at, "a constant's shape cannot be symbolic")
+		case dim.Symbol == "":
+			l.failAt(at, "a symbol needs a name")
+		}
+	} else if err = l.scan.integer(&dim.Size); dim.Size < 0 {
+		l.failAt(at, "negative size %d", dim.Size)
 	}
 	d.dims = append(d.dims, dim)
 	return err
@@ -107,42 +132,43 @@ func sizes(dims []Dim, bound map[string]int) []int {
 }
 
 func (l *loader) input(at int) error {
-	d, err := l.declaration(at, "input", "name, dtype, shape, strides, offset, memory_format", false)
-	if err != nil {
+	before := len(l.errs)
+	d, ok, err := l.declaration(at, false)
+	v := &Value{Name: d.name, format: d.format, strided: d.strided, graph: l.g, at: at}
+	if !ok {
+		l.placeholder(v)
 		return err
 	}
-	dt, err := tensor.ParseDType(d.dtype)
-	if err != nil {
-		l.failAt(at, "input %q: %v", d.name, err)
-		dt = tensor.Float32
+	if v.Meta.DType, err = tensor.ParseDType(d.dtype); err != nil {
+		l.failAt(at, "%w", err)
 	}
-	v := &Value{Name: d.name, format: d.format, strided: d.hasStrides, at: at}
-	v.Meta = tensor.Meta{DType: dt, Offset: d.offset, Strides: d.strides}
-	symbolic := false
+	v.Meta.Offset, v.Meta.Strides = d.offset, d.strides
 	for _, dim := range d.dims {
-		if dim.Symbol == "" {
-			continue
-		}
-		symbolic = true
-		if l.g.Symbols == nil {
-			l.g.Symbols = map[string]Bounds{}
-		}
-		if _, ok := l.g.Symbols[dim.Symbol]; !ok {
-			l.g.Symbols[dim.Symbol] = Bounds{}
+		if dim.Symbol != "" {
+			l.symbol(dim.Symbol)
+			v.Dims = d.dims
 		}
 	}
-	if symbolic || d.hasStrides && d.format != tensor.NoFormat {
-		v.Dims = d.dims
-		if d.hasStrides {
-			l.failAt(at, "input %q: \"strides\" cannot stand with symbolic sizes or \"memory_format\"", d.name)
+	if v.Dims != nil && d.strided {
+		l.failAt(at, "\"strides\" cannot stand with symbolic sizes")
+	}
+	if len(l.errs) == before {
+		if err := v.setShape(sizes(d.dims, nil)); err != nil {
+			l.failAt(at, "%w", err)
 		}
 	}
-	if err := v.setShape(sizes(d.dims, nil)); err != nil {
-		l.failAt(at, "input %q: %v", d.name, err)
-	}
+	l.blame(before, "input", d.name)
 	l.g.Inputs = append(l.g.Inputs, v)
 	l.g.values[d.name] = v
 	return nil
+}
+
+// placeholder makes the name of a refused input or constant known, so that its users are
+// not refused for that.
+func (l *loader) placeholder(v *Value) {
+	if v.Name != "" && l.g.values[v.Name] == nil {
+		l.g.values[v.Name] = v
+	}
 }
 
 // setShape completes an input's meta for a shape.
@@ -167,16 +193,19 @@ func (v *Value) setShape(shape []int) error {
 }
 
 func (l *loader) constant(at int) error {
-	d, err := l.declaration(at, "constant", "name, dtype, shape, data, file, key, memory_format", true)
-	if err != nil {
+	before := len(l.errs)
+	d, ok, err := l.declaration(at, true)
+	v := &Value{Name: d.name, graph: l.g, at: at, format: d.format, strided: d.strided, file: constFile{d.file, d.key}}
+	if !ok {
+		l.placeholder(v)
 		return err
 	}
-	v := &Value{Name: d.name, at: at, format: d.format, file: constFile{d.file, d.key}}
-	t, at, err := l.constData(d)
+	t, at, err := l.constData(v, d)
 	if err != nil {
-		l.failAt(at, "constant %q: %v", d.name, err)
+		l.failAt(at, "%w", err)
 		t = tensor.Zeros(tensor.Float32)
 	}
+	l.blame(before, "constant", d.name)
 	v.Const, v.Meta = t, t.Meta
 	l.g.Constants = append(l.g.Constants, v)
 	l.g.values[d.name] = v
@@ -184,58 +213,69 @@ func (l *loader) constant(at int) error {
 }
 
 // constData returns the data and, with an error, its place.
-func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
+func (l *loader) constData(v *Value, d *declared) (*tensor.Tensor, int, error) {
 	dt, err := tensor.ParseDType(d.dtype)
 	if err != nil {
 		return nil, d.at, err
 	}
-	m := tensor.Meta{DType: dt, Shape: sizes(d.dims, nil)}
-	m.Strides = make([]int, len(m.Shape))
-	if err := m.Check(); err != nil {
+	v.Meta = tensor.Meta{DType: dt, Offset: d.offset, Strides: d.strides}
+	if err := v.setShape(sizes(d.dims, nil)); err != nil {
 		return nil, d.at, err
 	}
-	m = tensor.New(dt, m.Shape...)
+	m := v.Meta
+	if err := checkSpread(m); err != nil {
+		return nil, d.at, err
+	}
 	var t *tensor.Tensor
+	at := d.at
 	switch {
 	case (d.data == nil) == (d.file == ""):
-		return nil, d.at, fmt.Errorf("wants either \"data\" or \"file\"")
+		return nil, d.at, errors.New("wants either \"data\" or \"file\"")
+	case d.data != nil && d.key != "":
+		return nil, d.at, errors.New("\"key\" needs \"file\"")
 	case d.data != nil:
-		if t, err = parseData(d.data, m); err != nil {
-			return nil, d.dataAt, err
-		}
+		t, at, err = parseData(d.data, d.dataAt, m)
 	default:
-		if t, err = l.readConst(d, m); err != nil {
-			return nil, d.at, err
-		}
+		t, err = l.readConst(d, m)
 	}
-	if d.format != tensor.NoFormat && !t.Is(d.format) {
-		st, err := d.format.Strides(t.Shape)
-		if err != nil {
-			return nil, d.at, err
-		}
-		t = t.CopyTo(t.Meta.WithStrides(st))
+	if err != nil {
+		return nil, at, err
 	}
-	return t, d.at, nil
+	t, err = layAs(t, m)
+	return t, d.at, err
+}
+
+// layAs returns t as m says, over its own storage if that will do: files may hold other
+// orders than row-major, and many tensors in one storage.
+func layAs(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
+	if m.Offset == 0 && m.SameAddresses(t.Meta) {
+		size := m.DType.Size()
+		return tensor.Over(m, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
+	}
+	laid := tensor.Empty(m)
+	tensor.CopyElements(laid, t)
+	return laid, nil
+}
+
+// maxSpread bounds the storage of a constant with strides to so many elements for each
+// of its own: a few bytes of a file must not make us allocate gigabytes.
+const maxSpread = 64
+
+func checkSpread(m tensor.Meta) error {
+	if m.Extent() > maxSpread*(m.Numel()+64) {
+		return fmt.Errorf("%d elements spread over %d of storage", m.Numel(), m.Extent())
+	}
+	return nil
 }
 
 // readConst opens a constant's file, which may not lie outside the graph's folder.
 func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
-	if !filepath.IsLocal(filepath.FromSlash(d.file)) {
-		return nil, fmt.Errorf("file %q is outside the folder of the graph file", d.file)
-	}
 	if l.open == nil {
 		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(l.dir, filepath.FromSlash(d.file)))
+	path, err := inside(l.dir, d.file)
 	if err != nil {
 		return nil, err
-	}
-	root, err := filepath.EvalSymlinks(l.dir)
-	if err != nil {
-		return nil, err
-	}
-	if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
-		return nil, fmt.Errorf("file %q is outside the folder of the graph file", d.file)
 	}
 	t, err := l.open(path, d.key)
 	if err != nil {
@@ -247,56 +287,37 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	if t.DType != m.DType || tensor.ListString(t.Shape) != tensor.ListString(m.Shape) {
+	if t.DType != m.DType || !slices.Equal(t.Shape, m.Shape) {
 		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", t.DType, tensor.ListString(t.Shape), m.DType, tensor.ListString(m.Shape))
 	}
 	return t, nil
 }
 
-// parseData reads nested or flat numbers in logical row-major order. A complex element is
-// a pair of numbers, or one number if all are. "NaN", "Infinity" and "-Infinity" stand as
-// strings.
-func parseData(raw []byte, m tensor.Meta) (*tensor.Tensor, error) {
-	s := newScanner(raw)
-	var flat []tensor.Scalar
-	limit := 2*m.Numel() + 1
-	var walk func() error
-	walk = func() error {
-		if s.dec.PeekKind() == '[' {
-			return s.array(func(int) error { return walk() })
-		}
-		v, err := s.value()
-		if err != nil {
-			return err
-		}
-		sc, ok := tensor.ScalarOf(v)
-		if text, is := v.(string); is {
-			f, err := strconv.ParseFloat(text, 64)
-			sc, ok = tensor.FloatScalar(f), err == nil
-		}
-		if !ok {
-			return fmt.Errorf("data: want numbers, got %v", v)
-		}
-		if len(flat) < limit {
-			flat = append(flat, sc)
-		}
-		return nil
+// inside returns the path of a file in the folder, with symbolic links followed: neither
+// ".." nor a link may lead out of it.
+func inside(dir, file string) (string, error) {
+	outside := fmt.Errorf("file %q is outside the folder of the graph file", file)
+	local := filepath.FromSlash(file)
+	if !filepath.IsLocal(local) {
+		return "", outside
 	}
-	if err := walk(); err != nil {
-		return nil, err
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, local))
+	if err != nil {
+		return "", err
 	}
-	if m.DType.IsComplex() && len(flat) == 2*m.Numel() {
-		for i := range m.Numel() {
-			flat[i] = tensor.ComplexScalar(complex(flat[2*i].Float(), flat[2*i+1].Float()))
-		}
-		flat = flat[:m.Numel()]
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
 	}
-	if len(flat) != m.Numel() {
-		return nil, fmt.Errorf("data holds %d numbers, shape %s wants %d", len(flat), tensor.ListString(m.Shape), m.Numel())
+	// A link to an absolute path makes one of the two absolute.
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
 	}
-	t := tensor.Empty(m)
-	for i, sc := range flat {
-		t.SetFlat(i, sc)
+	if root, err = filepath.Abs(root); err != nil {
+		return "", err
 	}
-	return t, nil
+	if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
+		return "", outside
+	}
+	return path, nil
 }

@@ -37,12 +37,12 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // source is the file that a graph came from; it turns offsets into lines and columns.
 type source struct {
-	file  string
-	lines []int // offsets of line starts
+	file, dir string
+	lines     []int // offsets of line starts
 }
 
-func newSource(file string, data []byte) *source {
-	s := &source{file: file, lines: []int{0}}
+func newSource(file, dir string, data []byte) *source {
+	s := &source{file: file, dir: dir, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1)}
 	for at := 0; ; {
 		i := bytes.IndexByte(data[at:], '\n')
 		if i < 0 {

@@ -45,9 +45,11 @@ type Value struct {
 	// Dims is the shape as written, for inputs that have symbolic dimensions.
 	Dims []Dim
 
+	graph   *Graph
 	format  tensor.MemoryFormat
 	file    constFile
-	strided bool
+	strided bool // the layout was given by strides
+	refused bool // stands for the output of a node that was not made
 	at      int
 }
 
@@ -72,7 +74,11 @@ type Node struct {
 	Why string
 
 	given Attrs
-	at    int
+	// badArgs and badAttrs tell why the operands or attributes of a file will not do.
+	// Inference returns them, so that it can go on past the node.
+	badArgs, badAttrs error
+	at                int
+	mark              mark
 }
 
 // Output names a value as a result of the graph. Pin is the memory format in which it
@@ -149,14 +155,33 @@ func (n *Node) Call() *Call {
 
 // Infer sets the metas and aliases of the node's outputs from those of its operands: what
 // eager PyTorch gives, and then the node's own pin. The error is the op's.
-func (n *Node) Infer() error {
-	res, err := n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant})
+func (n *Node) Infer() error { return n.infer(&Call{}) }
+
+// infer is Infer with a Call to be overwritten: inferring a graph takes one for all nodes.
+func (n *Node) infer(c *Call) error {
+	if err := n.bad(); err != nil {
+		return err
+	}
+	*c = Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
+	res, err := n.Op.Infer(c)
 	if err != nil {
 		return err
 	}
 	if len(res) != len(n.Out) {
 		return fmt.Errorf("makes %d values, \"outputs\" names %d", len(res), len(n.Out))
 	}
+	return n.settle(res)
+}
+
+func (n *Node) bad() error {
+	if n.badArgs != nil {
+		return n.badArgs
+	}
+	return n.badAttrs
+}
+
+// settle gives the outputs what was inferred, and the layout of the node's pin.
+func (n *Node) settle(res []Result) error {
 	for i, r := range res {
 		v := n.Out[i]
 		v.Meta, v.Alias = r.Meta, nil
@@ -199,7 +224,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 		return nil, err
 	}
 	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Variant: -1, Why: why, at: -1}
-	n.Out = []*Value{{Name: n.Name, Node: n, at: -1}}
+	n.Out = []*Value{{Name: n.Name, Node: n, graph: g, at: -1}}
 	g.nodes[n.Name], g.values[n.Name] = n, n.Out[0]
 	return n, n.Infer()
 }
@@ -219,6 +244,7 @@ func (g *Graph) Clone() *Graph {
 	to := make(map[*Value]*Value, len(g.values))
 	copyValue := func(v *Value) *Value {
 		w := *v
+		w.graph = c
 		to[v], c.values[w.Name] = &w, &w
 		return &w
 	}

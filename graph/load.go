@@ -1,11 +1,12 @@
 package graph
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/graphrun/graphrun/tensor"
@@ -19,13 +20,17 @@ type OpenConst func(path, key string) (*tensor.Tensor, error)
 // constants' files lie, and must contain them. The graph comes back sorted and inferred.
 //
 // All mistakes are collected; the error is an [Errors], each with line, column and node.
+// Nodes that only depend on one that was refused are not among them.
 func Load(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
 	g, err := Parse(r, name, dir, lookup, open)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.Bind(nil); err != nil {
-		return nil, err
+	if err := g.BindOnly(nil); err != nil {
+		return nil, asErrors(err)
+	}
+	if err := g.Infer(); err != nil {
+		return nil, g.rootErrors(g.InferAll())
 	}
 	return g, nil
 }
@@ -44,13 +49,7 @@ func LoadFile(path string, lookup Lookup, open OpenConst) (*Graph, error) {
 type Errors []*Error
 
 // Error prints one mistake a line.
-func (e Errors) Error() string {
-	list := make([]error, len(e))
-	for i := range e {
-		list[i] = e[i]
-	}
-	return errors.Join(list...).Error()
-}
+func (e Errors) Error() string { return errors.Join(e.Unwrap()...).Error() }
 
 // Unwrap returns the mistakes.
 func (e Errors) Unwrap() []error {
@@ -61,33 +60,108 @@ func (e Errors) Unwrap() []error {
 	return list
 }
 
+func asErrors(err error) Errors {
+	var list Errors
+	var one *Error
+	switch {
+	case errors.As(err, &list):
+		return list
+	case errors.As(err, &one):
+		return Errors{one}
+	}
+	return Errors{{Err: err}}
+}
+
+// rootErrors returns the refusals that have a reason of their own, in the order of nodes.
+func (g *Graph) rootErrors(refused map[*Node]*Error) Errors {
+	var list Errors
+	for _, n := range g.Nodes {
+		e := refused[n]
+		if e == nil || len(list) == maxErrors {
+			continue
+		}
+		if _, follows := e.Err.(*dependent); !follows {
+			list = append(list, e)
+		}
+	}
+	list.sort()
+	return list
+}
+
+func (e Errors) sort() {
+	slices.SortStableFunc(e, func(a, b *Error) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Col - b.Col
+	})
+}
+
 // maxErrors bounds the mistakes that are collected from one file.
 const maxErrors = 100
 
-// Parse reads a graph file without inferring: structure, names, ops and attributes are
-// checked, and the nodes are sorted. [Graph.Bind] and [Graph.Infer] complete it.
+// Parse reads a graph file without inferring: structure, names and ops are checked, and the
+// nodes are sorted. [Graph.Bind] and [Graph.Infer] complete it. Wrong attributes, and
+// operands too many or missing, are a node's refusal: inference tells them, so that
+// [Graph.InferAll] can go on past them.
 func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
-	data, err := io.ReadAll(r)
+	data, err := readAll(r)
 	if err != nil {
 		return nil, err
 	}
 	g := New("", lookup)
-	g.src = newSource(name, data)
-	l := &loader{g: g, data: data, dir: dir, open: open, scan: newScanner(data)}
+	g.src = newSource(name, dir, data)
+	l := &loader{g: g, data: data, dir: dir, open: open, attrs: map[attrsKey]attrsValue{}}
+	l.reserve(bytes.Count(data, []byte(`"op"`)))
+	l.scan = newScanner(data, func(at int, err error) { l.failAt(at, "%w", err) })
 	if err := l.file(); err != nil {
-		return nil, l.syntaxError(err)
+		l.syntaxError(err)
+	} else {
+		l.resolve()
 	}
-	l.resolve()
 	if len(l.errs) == 0 {
 		if err := g.Sort(); err != nil {
-			l.add(err)
+			l.errs = asErrors(err)
 		}
 	}
 	if len(l.errs) > 0 {
+		l.addRefusals()
+		l.errs.sort()
 		return nil, l.errs
 	}
 	return g, nil
 }
+
+// readAll is io.ReadAll with a buffer of the right size where the size can be known: a
+// graph of a million nodes is a hundred megabytes, and growing to it copies it over and
+// over.
+func readAll(r io.Reader) ([]byte, error) {
+	size := 0
+	switch x := r.(type) {
+	case interface{ Len() int }:
+		size = x.Len()
+	case *os.File:
+		if st, err := x.Stat(); err == nil && st.Mode().IsRegular() {
+			size = int(min(st.Size(), maxPresize))
+		}
+	}
+	data := make([]byte, 0, size+512)
+	for {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case err == io.EOF:
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) == cap(data):
+			data = slices.Grow(data, len(data))
+		}
+	}
+}
+
+// maxPresize bounds what a file's size makes us allocate before anything was read.
+const maxPresize = 1 << 30
 
 type loader struct {
 	g    *Graph
@@ -98,15 +172,18 @@ type loader struct {
 	errs Errors
 
 	raw     []rawNode
+	pending []pendingArg
+	scratch []Arg
 	outputs []rawOutput
-	seen    map[string]bool
+	attrs   map[attrsKey]attrsValue
+	slab    slab
 }
 
-type rawNode struct {
-	node    *Node
-	op      string
-	inputs  []any
-	outputs []string
+// reserve makes room for about n nodes at once: growing step by step copies all of it
+// again and again.
+func (l *loader) reserve(n int) {
+	l.g.nodes, l.g.values = make(map[string]*Node, n), make(map[string]*Value, n)
+	l.g.Nodes, l.raw = make([]*Node, 0, n), make([]rawNode, 0, n)
 }
 
 type rawOutput struct {
@@ -114,46 +191,39 @@ type rawOutput struct {
 	out   Output
 }
 
-func (l *loader) add(err error) {
-	var one *Error
-	if !errors.As(err, &one) {
-		one = &Error{File: l.g.src.file, Err: err}
-	}
-	if len(l.errs) < maxErrors {
-		l.errs = append(l.errs, one)
-	}
-}
-
 func (l *loader) failAt(at int, format string, args ...any) {
 	l.add(l.g.failAt(at, format, args...))
 }
 
-// syntaxError gives a decoder's error its place.
-func (l *loader) syntaxError(err error) error {
-	var se *jsontext.SyntacticError
-	if errors.As(err, &se) {
-		return Errors{l.g.failAt(int(se.ByteOffset), "%s", syntaxMessage(se))}
+func (l *loader) add(e *Error) {
+	if len(l.errs) < maxErrors {
+		l.errs = append(l.errs, e)
 	}
-	var pe *placeError
-	if errors.As(err, &pe) {
-		return append(l.errs, l.g.failAt(pe.at, "%v", pe.err))
-	}
-	return Errors{l.g.failAt(l.scan.at(), "%v", err)}
 }
 
-func syntaxMessage(se *jsontext.SyntacticError) string {
-	msg := se.Err.Error()
-	if p := string(se.JSONPointer); p != "" {
-		msg += " at " + p
+// syntaxError adds the error that ended the reading.
+func (l *loader) syntaxError(err error) {
+	at, msg := l.scan.at(), err.Error()
+	var se *jsontext.SyntacticError
+	if errors.As(err, &se) {
+		at, msg = int(se.ByteOffset), se.Err.Error()
+		if p := string(se.JSONPointer); p != "" {
+			msg += " at " + p
+		}
+	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		at, msg = len(l.data), "unexpected end of the file"
 	}
-	return "JSON: " + msg
+	if len(l.errs) == maxErrors {
+		l.errs = l.errs[:maxErrors-1]
+	}
+	l.failAt(min(at, len(l.data)), "JSON: %s", msg)
 }
 
 // file reads the top-level object.
 func (l *loader) file() error {
-	required := map[string]bool{"version": true, "inputs": true, "nodes": true, "outputs": true}
+	seen := map[string]bool{}
 	err := l.scan.object(func(key string, at int) error {
-		delete(required, key)
+		seen[key] = true
 		switch key {
 		case "version":
 			v, err := l.scan.value()
@@ -179,11 +249,9 @@ func (l *loader) file() error {
 	if err != nil {
 		return err
 	}
-	if err := l.scan.end(); err != nil {
-		return err
-	}
+	l.scan.end()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
-		if required[key] {
+		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
 			l.failAt(0, "%q is missing", key)
 		}
 	}
@@ -196,9 +264,8 @@ func (l *loader) unknown(key string, at int, want string) error {
 }
 
 func (l *loader) symbols() error {
-	l.g.Symbols = map[string]Bounds{}
 	return l.scan.object(func(name string, at int) error {
-		b := Bounds{Min: 0}
+		var b Bounds
 		err := l.scan.object(func(key string, at int) error {
 			switch key {
 			case "min":
@@ -208,54 +275,26 @@ func (l *loader) symbols() error {
 			}
 			return l.unknown(key, at, "min, max")
 		})
-		if b.Min < 0 || b.Max != 0 && b.Max < b.Min {
+		switch {
+		case name == "":
+			l.failAt(at, "a symbol needs a name")
+		case b.Min < 0 || b.Max != 0 && b.Max < b.Min:
 			l.failAt(at, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
 		}
+		l.symbol(name)
 		l.g.Symbols[name] = b
 		return err
 	})
 }
 
-// node reads one node; names are resolved when all of the file is read.
-func (l *loader) node(at int) error {
-	n := &Node{Variant: -1, at: at}
-	r := rawNode{node: n}
-	err := l.scan.object(func(key string, at int) error {
-		switch key {
-		case "name":
-			return l.scan.text(&n.Name)
-		case "op":
-			return l.scan.text(&r.op)
-		case "inputs":
-			v, err := l.scan.value()
-			list, ok := v.([]any)
-			if err == nil && !ok {
-				l.failAt(at, "\"inputs\" must be a list")
-			}
-			r.inputs = list
-			return err
-		case "attrs":
-			v, err := l.scan.value()
-			m, ok := v.(map[string]any)
-			if err == nil && !ok && v != nil {
-				l.failAt(at, "\"attrs\" must be an object")
-			}
-			n.given = m
-			return err
-		case "outputs":
-			return l.scan.array(func(at int) error {
-				var s string
-				err := l.scan.text(&s)
-				r.outputs = append(r.outputs, s)
-				return err
-			})
-		case "memory_format":
-			return l.scan.format(l, &n.Pin)
-		}
-		return l.unknown(key, at, "name, op, inputs, attrs, outputs, memory_format")
-	})
-	l.raw = append(l.raw, r)
-	return err
+// symbol makes a symbol known; a size may stand before, or without, its bounds.
+func (l *loader) symbol(name string) {
+	if l.g.Symbols == nil {
+		l.g.Symbols = map[string]Bounds{}
+	}
+	if _, ok := l.g.Symbols[name]; !ok {
+		l.g.Symbols[name] = Bounds{}
+	}
 }
 
 // output reads an output: a value's name, or an object.
@@ -267,6 +306,7 @@ func (l *loader) output(at int) error {
 		l.outputs = append(l.outputs, r)
 		return err
 	}
+	before := len(l.errs)
 	err := l.scan.object(func(key string, at int) error {
 		switch key {
 		case "value":
@@ -274,104 +314,15 @@ func (l *loader) output(at int) error {
 		case "name":
 			return l.scan.text(&r.out.Name)
 		case "memory_format":
-			return l.scan.format(l, &r.out.Pin)
+			return l.scan.format(&r.out.Pin)
 		}
 		return l.unknown(key, at, "value, name, memory_format")
 	})
 	if r.out.Name == "" {
 		r.out.Name = r.value
 	}
-	l.outputs = append(l.outputs, r)
-	return err
-}
-
-// resolve ties names to values, finds ops, and decodes attributes.
-func (l *loader) resolve() {
-	g := l.g
-	for i := range l.raw {
-		l.declare(&l.raw[i])
+	if len(l.errs) == before {
+		l.outputs = append(l.outputs, r)
 	}
-	for i := range l.raw {
-		if err := l.complete(&l.raw[i]); err != nil {
-			l.add(g.Fail(l.raw[i].node, err))
-		}
-	}
-	names := map[string]bool{}
-	for _, r := range l.outputs {
-		v := g.values[r.value]
-		switch {
-		case v == nil:
-			l.failAt(r.out.at, "output %q: there is no value %q", r.out.Name, r.value)
-		case names[r.out.Name]:
-			l.failAt(r.out.at, "two outputs are named %q", r.out.Name)
-		}
-		names[r.out.Name] = true
-		r.out.Value = v
-		g.Outputs = append(g.Outputs, r.out)
-	}
-}
-
-// declare makes the node's output values known by name.
-func (l *loader) declare(r *rawNode) {
-	g, n := l.g, r.node
-	switch {
-	case n.Name == "":
-		l.failAt(n.at, "node without a name")
-		return
-	case g.nodes[n.Name] != nil:
-		l.failAt(n.at, "two nodes are named %q", n.Name)
-		return
-	}
-	g.nodes[n.Name] = n
-	g.Nodes = append(g.Nodes, n)
-	if r.outputs == nil {
-		r.outputs = []string{n.Name}
-	}
-	vals := make([]Value, len(r.outputs))
-	for i, name := range r.outputs {
-		v := &vals[i]
-		*v = Value{Name: name, Node: n, Index: i, at: n.at}
-		n.Out = append(n.Out, v)
-		if name == "" || g.values[name] != nil {
-			l.add(g.Fail(n, fmt.Errorf("two values are named %q", name)))
-			continue
-		}
-		g.values[name] = v
-	}
-}
-
-// complete finds the node's op and operands.
-func (l *loader) complete(r *rawNode) error {
-	g, n := l.g, r.node
-	n.Op = g.lookup(r.op)
-	if n.Op == nil {
-		return fmt.Errorf("there is no op %q", r.op)
-	}
-	n.In = make([]Arg, len(r.inputs))
-	for i, in := range r.inputs {
-		switch x := in.(type) {
-		case nil:
-		case string:
-			v := g.values[x]
-			if v == nil {
-				return fmt.Errorf("there is no value %q", x)
-			}
-			n.In[i] = Arg{Kind: TensorArg, Value: v}
-		default:
-			s, ok := tensor.ScalarOf(in)
-			if !ok {
-				return fmt.Errorf("input %d must be a value's name, a number or null", i)
-			}
-			n.In[i] = Arg{Kind: NumberArg, Number: s}
-		}
-	}
-	if err := n.checkArity(); err != nil {
-		return err
-	}
-	if len(g.Symbols) > 0 {
-		return nil // decoded when the symbols are bound
-	}
-	a, err := n.Op.Schema.Decode(n.given, nil)
-	n.Attrs = a
 	return err
 }

@@ -35,6 +35,20 @@ type Op struct {
 	// result that shares storage.
 	Compile func(c *Call) (*Kernel, error)
 
+	// Identity says that the result holds operand 0's elements unchanged where the dtypes
+	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
+	Identity bool
+	// Permutes returns, for a view that only reorders dimensions, the operand's dimension
+	// that stands at each place of the result; nil: the view does more.
+	Permutes func(c *Call) []int
+	// Storage says that the result depends on how the operand lies in memory, not on its
+	// elements alone (as_strided): its layout must not be chosen otherwise.
+	Storage bool
+
+	// Flops returns the multiplications, additions and the like that a call makes, for the
+	// cost model; nil: one for each element of the outputs.
+	Flops func(c *Call) float64
+
 	// Pointwise holds the iteration and the block body of a pointwise op, from which Infer
 	// and Compile follow; nil for other ops. A chain of bodies over the same blocks is the
 	// fusion of the ops.
@@ -44,6 +58,10 @@ type Op struct {
 	// layout (nil for an operand left out, 0-dim for a number). Results are row-major or
 	// of any other layout; only values and dtypes count.
 	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+
+	// Eager computes the results of an op whose shapes depend on data; Infer then gives
+	// Results that are Dynamic. The graph runs piecewise around it.
+	Eager func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Examples are calls that tests and the documentation run.
 	Examples []Example
@@ -146,13 +164,21 @@ func (c *Call) Const(i int) *tensor.Tensor {
 type Result struct {
 	Meta  tensor.Meta
 	Alias int
+	// Dynamic says that only the dtype is known before the op has run.
+	Dynamic bool
+}
+
+// Runtime is what an op with Eager may ask of the executor.
+type Runtime interface {
+	// Run plans and runs a graph, such as the body of a loop, on inputs in its order.
+	Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
 
 // Fresh marks a result with storage of its own.
 const Fresh = -1
 
 // New1 returns the result of an op that makes one value of fresh storage.
-func New1(m tensor.Meta) []Result { return []Result{{m, Fresh}} }
+func New1(m tensor.Meta) []Result { return []Result{{Meta: m, Alias: Fresh}} }
 
 // Variant is one combination of layouts that a kernel serves. In and Out hold a memory
 // format for each operand and output; NoFormat means any layout.

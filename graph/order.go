@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	gonum "gonum.org/v1/gonum/graph"
@@ -9,52 +10,99 @@ import (
 	"gonum.org/v1/gonum/graph/topo"
 )
 
-// Sort puts Nodes into a topological order: the order in which they stand where that is
-// one already, else gonum's stabilised order. A cycle is an error that names all of it.
+// mark is how far the ordering of nodes has come with one.
+type mark uint8
+
+const (
+	unvisited mark = iota
+	open           // its operands are being placed
+	placed
+)
+
+// Sort puts Nodes into a topological order: the order in which they stand, except that a
+// node that is used before it stands comes just before its first user. Cycles are errors,
+// each of which names all of one; several are an [Errors].
+//
+// The order is found here and not by gonum's topo.SortStabilized, which finds components
+// by recursion: measured on chains, 0.1 s for 100,000 nodes and 2 s for a million, on
+// hundreds of bytes of stack a node, so that some millions end the process; and it moves
+// nodes that stand well. gonum serves where there are cycles, to tell the components.
 func (g *Graph) Sort() error {
-	if g.sorted() {
-		return nil
+	for _, n := range g.Nodes {
+		n.mark = unvisited
 	}
-	d := newDirected(g)
-	if d.self >= 0 {
-		return g.cycleError(d, nil)
+	order := make([]*Node, 0, len(g.Nodes))
+	type frame struct {
+		node *Node
+		next int // operand to be looked at
 	}
-	order, err := topo.SortStabilized(d, nil)
-	if err != nil {
-		if cycles, ok := err.(topo.Unorderable); ok {
-			return g.cycleError(d, cycles)
+	var stack []frame
+	for _, root := range g.Nodes {
+		if root.mark == placed {
+			continue
 		}
-		return err
+		root.mark = open
+		stack = append(stack[:0], frame{root, 0})
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if top.next == len(top.node.In) {
+				top.node.mark = placed
+				order = append(order, top.node)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			a := top.node.In[top.next]
+			top.next++
+			if a.Kind != TensorArg || a.Value.Node == nil || a.Value.Node.mark == placed {
+				continue
+			}
+			if a.Value.Node.mark == open {
+				return g.cycles()
+			}
+			a.Value.Node.mark = open
+			stack = append(stack, frame{a.Value.Node, 0})
+		}
 	}
-	nodes := make([]*Node, len(order))
-	for i, n := range order {
-		nodes[i] = g.Nodes[n.ID()]
-	}
-	g.Nodes = nodes
+	g.Nodes = order
 	return nil
 }
 
-// sorted reports whether every node stands after those it depends on.
-func (g *Graph) sorted() bool {
-	seen := make(map[*Node]bool, len(g.Nodes))
-	for _, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind == TensorArg && a.Value.Node != nil && !seen[a.Value.Node] {
-				return false
+// cycles returns an error for every node that uses itself and for every strongly
+// connected component.
+func (g *Graph) cycles() error {
+	d := newDirected(g)
+	var errs Errors
+	for _, id := range d.selves[:min(len(d.selves), maxErrors)] {
+		errs = append(errs, g.cycleError([]int64{id}))
+	}
+	_, err := topo.SortStabilized(d, nil)
+	if components, ok := err.(topo.Unorderable); ok {
+		for _, c := range components {
+			if len(errs) < maxErrors {
+				errs = append(errs, g.cycleError(d.cycle(c)))
 			}
 		}
-		seen[n] = true
 	}
-	return true
+	errs.sort()
+	return errs
+}
+
+func (g *Graph) cycleError(path []int64) *Error {
+	names := make([]string, 0, len(path)+1)
+	for _, id := range path {
+		names = append(names, g.Nodes[id].Name)
+	}
+	names = append(names, names[0])
+	return g.Fail(g.Nodes[path[0]], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
 }
 
 // directed is the graph of nodes as gonum sees it. Operands stay in the nodes: a gonum
 // graph has no parallel edges, so x+x would lose one. It leaves out a node's edge to
-// itself, on which gonum panics; cycleError looks for those.
+// itself, on which gonum panics, and lists such nodes.
 type directed struct {
 	next, prev [][]gonum.Node
 	nodes      []gonum.Node
-	self       int
+	selves     []int64
 }
 
 type nodeID int64
@@ -64,22 +112,24 @@ func (id nodeID) ID() int64 { return int64(id) }
 
 func newDirected(g *Graph) *directed {
 	index := make(map[*Node]int, len(g.Nodes))
-	d := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes)), self: -1}
+	d := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}
 	for i, n := range g.Nodes {
 		index[n] = i
 		d.nodes = append(d.nodes, nodeID(i))
 	}
+	usedBy := make([]int, len(g.Nodes)) // the last node, plus one, that uses each
 	for i, n := range g.Nodes {
 		for _, a := range n.In {
 			if a.Kind != TensorArg || a.Value.Node == nil {
 				continue
 			}
 			from := index[a.Value.Node]
-			if from == i {
-				d.self = i
+			if usedBy[from] == i+1 {
 				continue
 			}
-			if k := len(d.prev[i]); k > 0 && d.prev[i][k-1] == d.nodes[from] {
+			usedBy[from] = i + 1
+			if from == i {
+				d.selves = append(d.selves, int64(i))
 				continue
 			}
 			d.next[from] = append(d.next[from], d.nodes[i])
@@ -113,12 +163,7 @@ func (d *directed) HasEdgeBetween(x, y int64) bool {
 
 // HasEdgeFromTo reports whether y uses an output of x.
 func (d *directed) HasEdgeFromTo(x, y int64) bool {
-	for _, n := range d.next[x] {
-		if n.ID() == y {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(d.next[x], d.nodes[y])
 }
 
 // Edge returns the edge from u to v, or nil.
@@ -140,44 +185,31 @@ func (e edge) To() gonum.Node { return e.to }
 // ReversedEdge returns the edge turned round.
 func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
 
-// cycleError walks one of the strongly connected components for a path that returns to
-// its start, and names every node on it.
-func (g *Graph) cycleError(d *directed, cycles topo.Unorderable) error {
-	var path []int64
-	if len(cycles) > 0 {
-		path = findCycle(d, cycles[0])
-	}
-	if len(path) == 0 {
-		path = []int64{int64(max(d.self, 0))}
-	}
-	names := make([]string, 0, len(path)+1)
-	for _, id := range path {
-		names = append(names, g.Nodes[id].Name)
-	}
-	names = append(names, names[0])
-	return g.Fail(g.Nodes[path[0]], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
-}
-
-// findCycle follows edges inside the component until a node comes up again.
-func findCycle(d *directed, component []gonum.Node) []int64 {
+// cycle returns the shortest way, inside a strongly connected component, from its first
+// node back to it.
+func (d *directed) cycle(component []gonum.Node) []int64 {
 	in := map[int64]bool{}
 	start := component[0].ID()
 	for _, n := range component {
 		in[n.ID()] = true
 		start = min(start, n.ID())
 	}
-	at := map[int64]int{}
-	var path []int64
-	for id := start; ; {
-		if k, ok := at[id]; ok {
-			return path[k:]
-		}
-		at[id] = len(path)
-		path = append(path, id)
-		for _, n := range d.next[id] {
-			if in[n.ID()] {
-				id = n.ID()
-				break
+	from := map[int64]int64{}
+	for queue := []int64{start}; ; queue = queue[1:] {
+		for _, n := range d.next[queue[0]] {
+			id := n.ID()
+			if id == start {
+				path := []int64{}
+				for at := queue[0]; at != start; at = from[at] {
+					path = append(path, at)
+				}
+				path = append(path, start)
+				slices.Reverse(path)
+				return path
+			}
+			if _, seen := from[id]; in[id] && !seen {
+				from[id] = queue[0]
+				queue = append(queue, id)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	}
 	res := make([]Result, p.outputs())
 	for i := range res {
-		res[i] = Result{it.Meta(i), Fresh}
+		res[i] = Result{Meta: it.Meta(i), Alias: Fresh}
 	}
 	return res, nil
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -12,13 +13,18 @@ import (
 
 // scanner reads JSON by kind, keeping track of places. It is the only user of the JSON
 // library, which is still experimental.
+//
+// Mistakes of syntax end the reading: they are the errors that methods return. A value of
+// the wrong kind does not: it is reported and skipped, so that one reading finds all.
 type scanner struct {
-	dec  *jsontext.Decoder
-	data []byte
+	dec    *jsontext.Decoder
+	data   []byte
+	report func(at int, err error)
+	keys   map[string]string // keys of objects recur: each is allocated once
 }
 
-func newScanner(data []byte) *scanner {
-	return &scanner{jsontext.NewDecoder(bytes.NewBuffer(data)), data}
+func newScanner(data []byte, report func(at int, err error)) *scanner {
+	return &scanner{jsontext.NewDecoder(bytes.NewBuffer(data)), data, report, map[string]string{}}
 }
 
 // at returns the offset at which the next token starts.
@@ -30,23 +36,24 @@ func (s *scanner) at() int {
 	return at
 }
 
-// want reads a token of the kind.
-func (s *scanner) want(kind jsontext.Kind, what string) (jsontext.Token, error) {
-	at := s.at()
-	if got := s.dec.PeekKind(); got != kind && got != 0 {
-		return jsontext.Token{}, &placeError{at, fmt.Errorf("want %s, got %s", what, kindName(got))}
+// is reports whether the next value is of the kind. If it is of another one, that is
+// reported and the value skipped; a mistake of syntax is returned.
+func (s *scanner) is(kind jsontext.Kind, what string) (bool, error) {
+	switch got := s.dec.PeekKind(); got {
+	case kind:
+		return true, nil
+	case 0, '}', ']':
+		// PeekKind hides the mistake of syntax; reading the token tells it.
+		_, err := s.dec.ReadToken()
+		if err == nil {
+			err = fmt.Errorf("want %s, got %q", what, got)
+		}
+		return false, err
+	default:
+		s.report(s.at(), fmt.Errorf("want %s, got %s", what, kindName(got)))
+		return false, s.dec.SkipValue()
 	}
-	return s.dec.ReadToken()
 }
-
-// placeError is a mistake of shape, rather than of syntax, at an offset.
-type placeError struct {
-	at  int
-	err error
-}
-
-// Error prints the mistake without its place.
-func (e *placeError) Error() string { return e.err.Error() }
 
 func kindName(k jsontext.Kind) string {
 	switch k {
@@ -60,24 +67,25 @@ func kindName(k jsontext.Kind) string {
 		return "a number"
 	case '{':
 		return "an object"
-	case '[':
-		return "a list"
 	}
-	return k.String()
+	return "a list"
 }
 
 // object reads an object and calls f at each value with its key and the key's offset.
 func (s *scanner) object(f func(key string, at int) error) error {
-	if _, err := s.want('{', "an object"); err != nil {
+	if ok, err := s.is('{', "an object"); !ok {
 		return err
 	}
-	for s.dec.PeekKind() != '}' {
+	if _, err := s.dec.ReadToken(); err != nil {
+		return err
+	}
+	for s.dec.PeekKind() == '"' {
 		at := s.at()
-		tok, err := s.dec.ReadToken()
+		key, err := s.key()
 		if err != nil {
 			return err
 		}
-		if err := f(tok.String(), at); err != nil {
+		if err := f(key, at); err != nil {
 			return err
 		}
 	}
@@ -87,51 +95,88 @@ func (s *scanner) object(f func(key string, at int) error) error {
 
 // array reads a list and calls f at each element with its offset.
 func (s *scanner) array(f func(at int) error) error {
-	if _, err := s.want('[', "a list"); err != nil {
+	if ok, err := s.is('[', "a list"); !ok {
 		return err
 	}
-	for s.dec.PeekKind() != ']' {
-		before := s.dec.InputOffset()
+	if _, err := s.dec.ReadToken(); err != nil {
+		return err
+	}
+	for {
+		switch s.dec.PeekKind() {
+		case ']', '}', 0:
+			_, err := s.dec.ReadToken()
+			return err
+		}
 		if err := f(s.at()); err != nil {
 			return err
 		}
-		if s.dec.InputOffset() == before {
-			return fmt.Errorf("unexpected end of JSON")
-		}
 	}
-	_, err := s.dec.ReadToken()
-	return err
 }
 
 func (s *scanner) isText() bool { return s.dec.PeekKind() == '"' }
 
-func (s *scanner) text(p *string) error {
-	tok, err := s.want('"', "a string")
-	if err == nil {
-		*p = tok.String()
+func (s *scanner) key() (string, error) {
+	raw, err := s.quoted()
+	if err != nil {
+		return "", err
 	}
+	if key, ok := s.keys[string(raw)]; ok {
+		return key, nil
+	}
+	key := string(raw)
+	s.keys[key] = key
+	return key, nil
+}
+
+// quoted reads a string, which must be next, without its quotes. The bytes are valid
+// until the next call.
+func (s *scanner) quoted() ([]byte, error) {
+	raw, err := s.dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], nil
+	}
+	return jsontext.AppendUnquote(nil, raw)
+}
+
+func (s *scanner) text(p *string) error {
+	if ok, err := s.is('"', "a string"); !ok {
+		return err
+	}
+	raw, err := s.quoted()
+	*p = string(raw)
 	return err
 }
 
 func (s *scanner) integer(p *int) error {
 	at := s.at()
-	tok, err := s.want('0', "an integer")
+	if ok, err := s.is('0', "an integer"); !ok {
+		return err
+	}
+	tok, err := s.dec.ReadToken()
 	if err != nil {
 		return err
 	}
 	i, err := strconv.Atoi(tok.String())
 	if err != nil {
-		return &placeError{at, fmt.Errorf("want an integer, got %s", tok.String())}
+		s.report(at, fmt.Errorf("want an integer, got %s", tok.String()))
+		return nil
 	}
 	*p = i
 	return nil
 }
 
-func (s *scanner) format(l *loader, p *tensor.MemoryFormat) error {
+// format reads the name of a memory format, or null.
+func (s *scanner) format(p *tensor.MemoryFormat) error {
 	at := s.at()
 	var name string
 	if s.dec.PeekKind() == 'n' {
 		return s.skip()
+	}
+	if ok, err := s.is('"', "a memory format"); !ok {
+		return err
 	}
 	if err := s.text(&name); err != nil {
 		return err
@@ -141,7 +186,8 @@ func (s *scanner) format(l *loader, p *tensor.MemoryFormat) error {
 		err = fmt.Errorf("memory format preserve cannot be demanded")
 	}
 	if err != nil {
-		l.failAt(at, "%v", err)
+		s.report(at, err)
+		return nil
 	}
 	*p = f
 	return nil
@@ -149,22 +195,22 @@ func (s *scanner) format(l *loader, p *tensor.MemoryFormat) error {
 
 func (s *scanner) skip() error { return s.dec.SkipValue() }
 
-// raw returns the bytes of the next value.
+// raw returns the bytes of the next value, which are part of the file's.
 func (s *scanner) raw() ([]byte, error) {
 	v, err := s.dec.ReadValue()
-	return bytes.Clone(v), err
+	end := int(s.dec.InputOffset())
+	return s.data[end-len(v) : end : end], err
 }
 
 // end reports anything that stands after the top-level value.
-func (s *scanner) end() error {
+func (s *scanner) end() {
 	if at := s.at(); at < len(s.data) {
-		return &placeError{at, fmt.Errorf("unexpected text after the end of the graph")}
+		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))
 	}
-	return nil
 }
 
 // value reads any value: nil, bool, int64, float64, string, []any or map[string]any. A
-// number is an int64 if it is written without a point and exponent and fits.
+// number is an int64 if it is written without a point and exponent.
 func (s *scanner) value() (any, error) {
 	switch s.dec.PeekKind() {
 	case '{':
@@ -184,6 +230,7 @@ func (s *scanner) value() (any, error) {
 		})
 		return list, err
 	}
+	at := s.at()
 	tok, err := s.dec.ReadToken()
 	if err != nil {
 		return nil, err
@@ -196,16 +243,35 @@ func (s *scanner) value() (any, error) {
 	case '"':
 		return tok.String(), nil
 	case '0':
-		return number(tok.String())
+		v, err := number(tok.String())
+		if err != nil {
+			s.report(at, err)
+		}
+		return v, nil
 	}
 	return nil, nil
 }
 
+// number tells integers from floating-point numbers as Python does: by how they are
+// written.
 func number(text string) (any, error) {
 	if !strings.ContainsAny(text, ".eE") {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return i, nil
+		i, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return i, fmt.Errorf("%s is no 64-bit integer", text)
 		}
+		return i, nil
 	}
-	return strconv.ParseFloat(text, 64)
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return x, fmt.Errorf("%s is too large for a 64-bit float", text)
+	}
+	return x, nil
+}
+
+// special returns the floating-point number that a string names: JSON has no literal for
+// NaN, Infinity and -Infinity.
+func special(text string) (float64, bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }

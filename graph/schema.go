@@ -25,8 +25,7 @@ type Schema struct {
 	typ    reflect.Type
 	Fields []Field
 	byName map[string]int
-	zero   any   // the attributes when none are given
-	err    error // why some must be given
+	zero   any // the attributes when none are given; nil if some must be
 }
 
 // Field is one attribute.
@@ -61,7 +60,11 @@ func SchemaOf[A any]() *Schema {
 		s.byName[name] = len(s.Fields)
 		s.Fields = append(s.Fields, fd)
 	}
-	s.zero, s.err = s.Decode(nil, nil)
+	zero, err := s.Decode(nil, nil)
+	s.zero = zero
+	if err != nil && !slices.ContainsFunc(s.Fields, func(f Field) bool { return f.Required }) {
+		panic("graph: default of " + t.String() + ": " + err.Error())
+	}
 	return s
 }
 
@@ -159,6 +162,12 @@ func literal(s string) any {
 }
 
 func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
+		// An attribute that another op's struct holds may be handed on as it is.
+		if v = nil; !p.IsNil() {
+			v = p.Elem().Interface()
+		}
+	}
 	if v == nil {
 		if f.Default == "none" || dst.Kind() == reflect.Pointer {
 			return nil
@@ -210,12 +219,7 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 		}
 		*p = s
 	case *tensor.Scalar:
-		s, ok := tensor.ScalarOf(v)
-		if x, isText := v.(string); isText {
-			// JSON has no literal for these.
-			f, err := strconv.ParseFloat(x, 64)
-			s, ok = tensor.FloatScalar(f), err == nil
-		}
+		s, ok := scalarOf(v)
 		if !ok {
 			return fmt.Errorf("want a number, got %v", v)
 		}
@@ -296,8 +300,25 @@ func toFloat(v any) (float64, bool) {
 	case float64:
 		return x, true
 	case string:
-		f, err := strconv.ParseFloat(x, 64)
-		return f, err == nil
+		return special(x)
 	}
 	return 0, false
+}
+
+// scalarOf is tensor.ScalarOf that also takes what JSON has no literals for: "NaN",
+// "Infinity" and "-Infinity", and a pair of numbers for a complex one.
+func scalarOf(v any) (tensor.Scalar, bool) {
+	switch x := v.(type) {
+	case string:
+		f, ok := special(x)
+		return tensor.FloatScalar(f), ok
+	case []any:
+		if len(x) != 2 {
+			return tensor.Scalar{}, false
+		}
+		re, ok := toFloat(x[0])
+		im, ok2 := toFloat(x[1])
+		return tensor.ComplexScalar(complex(re, im)), ok && ok2
+	}
+	return tensor.ScalarOf(v)
 }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -32,7 +33,36 @@ var Sub = define[addAttrs](graph.Op{
 	Examples:  []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 })
 
+// Rsub is other - alpha*self.
+var Rsub = define[addAttrs](graph.Op{
+	Name:      "rsub",
+	Doc:       "Subtracts alpha times self from other, broadcast together. Bools are refused.",
+	Params:    []graph.Param{self, otherNum},
+	Pointwise: &reversed,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		// aten calls sub with the operands exchanged, and other leads the layout.
+		return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
+	},
+	Ref: pointwiseRef(&reversed, func(c *graph.Call) scalarFunc {
+		f := addRef(-1)(c)
+		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return f(d, []tensor.Scalar{x[1], x[0]}) }
+	}),
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+})
+
 var (
+	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+		body, err := subtraction.Body(c, it)
+		if err != nil {
+			return nil, err
+		}
+		return func(p []unsafe.Pointer, n int) error {
+			p[1], p[2] = p[2], p[1]
+			err := body(p, n)
+			p[1], p[2] = p[2], p[1]
+			return err
+		}, nil
+	}}
 	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
 	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
 )

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -86,20 +87,48 @@ func complexes2(c64 func(dst, a, b []complex64), c128 func(dst, a, b []complex12
 // pick returns the table's body for the dtype in which the iteration computes, or
 // PyTorch's refusal.
 func (t *bodies) pick(name string, it *iter.Iterator) (iter.Body, error) {
-	d := it.DType(it.NumOutputs())
-	if b := t[d]; b != nil {
-		return b, nil
-	}
-	return nil, notImplemented(name, d)
+	return t.pickLabel(name+"_cpu", it)
 }
 
-func notImplemented(name string, d tensor.DType) error {
-	return fmt.Errorf("\"%s_cpu\" not implemented for '%s'", name, d.TorchName())
+// pickLabel is pick for ops whose refusals go by another label than the name with _cpu.
+func (t *bodies) pickLabel(label string, it *iter.Iterator) (iter.Body, error) {
+	first := it.NumOutputs()
+	if b := t[it.DType(first)]; b != nil {
+		return b, nil
+	}
+	d := it.Meta(first).DType
+	if it.CommonDType() != tensor.Invalid {
+		d = it.CommonDType()
+	}
+	return nil, unserved(label, d)
+}
+
+func notImplemented(name string, d tensor.DType) error { return unserved(name+"_cpu", d) }
+
+func unserved(label string, d tensor.DType) error {
+	return fmt.Errorf("\"%s\" not implemented for '%s'", label, d.TorchName())
 }
 
 // fixed makes the Body function of an op whose loops depend on no attribute.
 func fixed(name string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Body, error) {
-	return func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) { return t.pick(name, it) }
+	return labelled(name+"_cpu", t)
+}
+
+// labelled is fixed for ops whose refusals go by a label of their own.
+func labelled(label string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Body, error) {
+	return func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) { return t.pickLabel(label, it) }
+}
+
+// only is the table that serves a single dtype.
+func only(d tensor.DType, b iter.Body) (t bodies) {
+	t[d] = b
+	return t
+}
+
+// boolAsByte lets bools be computed as the bytes 0 and 1 that they are.
+func boolAsByte(t bodies) bodies {
+	t[tensor.Bool] = t[tensor.Uint8]
+	return t
 }
 
 // unary, unaryFloat, binary, binaryFloat and comparison state PyTorch's ready
@@ -123,4 +152,44 @@ func binaryFloat(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 
 func comparison(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Comparison(outs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
+}
+
+func ternary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
+}
+
+// unaryTo configures a unary op that keeps its operand's dtype in the loop and yields d.
+func unaryTo(d tensor.DType) config {
+	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		out := outs[0]
+		if !out.Defined {
+			out = iter.UndefinedOf(d)
+		}
+		return iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).OpMath(true), nil
+	}
+}
+
+// config states the iteration of a call.
+type config = func(c *graph.Call, outs []iter.Operand) (iter.Config, error)
+
+// checked puts a check before a configuration.
+func checked(f config, check func(c *graph.Call) error) config {
+	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		if err := check(c); err != nil {
+			return iter.Config{}, err
+		}
+		return f(c, outs)
+	}
+}
+
+// realOnly refuses complex operands with the message.
+func realOnly(f config, message string) config {
+	return checked(f, func(c *graph.Call) error {
+		for i := range c.In {
+			if c.Meta(i).DType.IsComplex() {
+				return errors.New(message)
+			}
+		}
+		return nil
+	})
 }

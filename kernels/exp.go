@@ -9,23 +9,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exp is e to the power of self.
-var Exp = transcendental("exp", "Raises e to the power of each element.", math.Exp, cmplx.Exp)
+// Powers of constants, and logarithms. bool and integers are computed as float32.
+var (
+	Exp   = transcendental("exp", "exp_vml_cpu", "Raises e to the power of each element.", math.Exp, cmplx.Exp)
+	Exp2  = transcendental("exp2", "exp2", "Raises 2 to the power of each element.", math.Exp2, nil)
+	Expm1 = transcendental("expm1", "expm1_vml_cpu", "Raises e to the power of each element and takes 1 off, exact near 0.", math.Expm1, nil)
+	Log   = transcendental("log", "log_vml_cpu", "Takes the natural logarithm of each element.", math.Log, cmplx.Log)
+	Log2  = transcendental("log2", "log2_vml_cpu", "Takes the logarithm to base 2 of each element.", math.Log2,
+		func(z complex128) complex128 { return cmplx.Log(z) / math.Ln2 })
+	Log10 = transcendental("log10", "log10_vml_cpu", "Takes the logarithm to base 10 of each element.", math.Log10,
+		func(z complex128) complex128 { return cmplx.Log(z) / math.Ln10 })
+	Log1p = transcendental("log1p", "log1p_vml_cpu", "Takes the natural logarithm of each element plus 1, exact near 0.", math.Log1p, nil)
+)
 
 // transcendental defines an op on floats and complex numbers by its two functions; z may
-// be nil. bool and integers are computed as float32.
-func transcendental(name, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
-	p := &graph.Pointwise{Config: unaryFloat, Body: fixed(name, mathBodies(f, z)), Grain: heavyGrain}
-	return define[none](graph.Op{
-		Name:      name,
-		Doc:       doc,
-		Params:    []graph.Param{self},
-		Pointwise: p,
-		Ref: pointwiseRef(p, always(byKind(nil,
+// be nil. bool and integers are computed as float32. label is what refusals go by.
+func transcendental(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+	return elementwise[none](name, doc, unary1,
+		&graph.Pointwise{Config: unaryFloat, Body: labelled(label, mathBodies(f, z)), Grain: heavyGrain},
+		always(byKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
-			func(x []complex128) complex128 { return z(x[0]) }))),
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}}},
-	})
+			func(x []complex128) complex128 { return z(x[0]) })),
+		exUnary, example(nil, exInts))
 }
 
 // heavyGrain is the chunk of pointwise ops that take some ten nanoseconds an element.

@@ -12,7 +12,8 @@ type scalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 
 // pointwiseRef defines a pointwise op by a function of one element: operands are
 // broadcast, converted to the dtype of computation, and the result to the output's dtype.
-// f may read the attributes of the call.
+// Operands that are left out take no place among those that f sees. f may read the
+// attributes of the call.
 func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) scalarFunc) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		cfg, err := p.Config(c, make([]iter.Operand, max(p.Outputs, 1)))
@@ -25,25 +26,29 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) scalarFunc) func(*gr
 		}
 		nout := it.NumOutputs()
 		shape := it.Shape()
-		full := make([]*tensor.Tensor, len(in))
-		for i, t := range in {
+		var full []*tensor.Tensor
+		for _, t := range in {
+			if t == nil {
+				continue
+			}
+			i := len(full)
 			// The operand is converted as memory holds it to what loops see.
 			t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
 			m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
 			if err != nil {
 				return nil, err
 			}
-			full[i] = m
+			full = append(full, m)
 		}
 		out := tensor.Zeros(it.Meta(0).DType, shape...)
 		f := f(c)
-		x := make([]tensor.Scalar, len(in))
+		x := make([]tensor.Scalar, len(full))
 		eachIndex(shape, func(index []int) {
 			for i, t := range full {
 				x[i] = t.At(index...)
 			}
 			d := it.DType(0)
-			if len(in) > 0 {
+			if len(full) > 0 {
 				d = it.DType(nout)
 			}
 			out.Set(f(d, x), index...)

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// result is what a command line left.
+type result struct {
+	code        int
+	out, errors string
+}
+
+// call runs a command line in this process.
+func call(t *testing.T, args ...string) result {
+	t.Helper()
+	return callIn(t, t.Context(), args...)
+}
+
+func callIn(t *testing.T, ctx context.Context, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := execute(ctx, args, &out, &errs)
+	return result{code, out.String(), errs.String()}
+}
+
+// succeed is call for what must succeed without a word on stderr.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	r := call(t, args...)
+	if r.code != exitDone || r.errors != "" {
+		t.Fatalf("graphrun %s: exit %d, stderr:\n%s", strings.Join(args, " "), r.code, r.errors)
+	}
+	return r.out
+}
+
+// write puts a file into a fresh folder and returns its path.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// decode reads a JSON document strictly: a key that T lacks is an error.
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return v
+}
+
+// small has a channels-last input with a symbolic size, a strided one, and a view.
+const small = `{
+  "version": 1,
+  "name": "small",
+  "symbols": {"N": {"min": 1, "max": 64}},
+  "inputs": [
+    {"name": "x", "dtype": "float32", "shape": ["N", 3, 4, 5], "memory_format": "channels_last"},
+    {"name": "b", "dtype": "float32", "shape": [3, 4, 5]},
+    {"name": "i", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 4}
+  ],
+  "nodes": [
+    {"name": "y", "op": "add", "inputs": ["x", "b"]},
+    {"name": "p", "op": "permute", "inputs": ["y"], "attrs": {"dims": [0, 2, 3, 1]}},
+    {"name": "j", "op": "mul", "inputs": ["i", 2]}
+  ],
+  "outputs": ["y", {"value": "p", "name": "nhwc"}, "j"]
+}
+`
+
+// broken has one node that PyTorch refuses and one that depends on it.
+const broken = `{
+  "version": 1,
+  "inputs": [
+    {"name": "a", "dtype": "float32", "shape": [2, 3]},
+    {"name": "b", "dtype": "float32", "shape": [2, 4]}
+  ],
+  "nodes": [
+    {"name": "fine", "op": "add", "inputs": ["a", 1]},
+    {"name": "sum", "op": "add", "inputs": ["a", "b"]},
+    {"name": "after", "op": "exp", "inputs": ["sum"]}
+  ],
+  "outputs": ["fine", "after"]
+}
+`
+
+const sizeMismatch = "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1"
+
+func TestExitCodes(t *testing.T) {
+	good, bad := write(t, "good.json", small), write(t, "bad.json", broken)
+	missing := filepath.Join(t.TempDir(), "missing.json")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"infer " + good, 0, ""},
+		{"run " + good, 0, ""},
+		{"", 0, ""},
+		{"--help", 0, ""},
+		{"infer " + bad, 2, sizeMismatch},
+		{"infer --keep-going " + bad, 1, sizeMismatch},
+		{"run " + bad, 2, sizeMismatch},
+		{"run --keep-going " + bad, 1, sizeMismatch},
+		{"plan " + bad, 2, sizeMismatch},
+		{"bench " + bad, 2, sizeMismatch},
+		{"compare " + bad, 2, sizeMismatch},
+		{"view " + bad + " -o x.dot", 2, sizeMismatch},
+		{"infer " + missing, 2, "no such file"},
+		{"infer model.onnx", 2, "ONNX files are not served"},
+		{"infer", 2, "wants one graph file"},
+		{"infer a b", 2, "wants one graph file"},
+		{"infr " + good, 2, "did you mean infer?"},
+		{"nonsense", 2, `unknown command "nonsense"`},
+		{"infer --jsn " + good, 2, "did you mean --json?"},
+		{"run --seed x " + good, 2, "invalid argument"},
+		{"run --strategy fast " + good, 2, "want one of propagate, contiguous, channels_last"},
+		{"run --threads -1 " + good, 2, "--threads"},
+		{"run --dim N " + good, 2, "as in N=8"},
+		{"run --dim N=65 " + good, 2, "outside its bounds"},
+		{"run --dim M=1 " + good, 2, `no symbolic dimension "M"`},
+		{"run --input q=x.npy " + good, 2, `no input "q"`},
+		{"run --input x " + good, 2, "NAME=FILE.npy"},
+		{"run --inputs missing.npz " + good, 2, "no such file"},
+		{"run --outputs out.txt " + good, 2, ".npz"},
+		{"run --outputs /nonexistent/out.npz " + good, 1, "nonexistent"},
+		{"bench --runs 0 " + good, 2, "at least 1"},
+		{"compare --strategies propagate,propagate " + good, 2, "twice"},
+		{"view " + good, 2, "-o OUT.dot"},
+		{"view -o x.svg " + good, 2, "only .dot"},
+		{"ops nosuch_operation", 2, "there is no op"},
+		{"ops ad", 2, "did you mean add?"},
+		{"version", 0, ""},
+		{"version x", 2, "no arguments"},
+	} {
+		r := call(t, strings.Fields(c.args)...)
+		if r.code != c.code || !strings.Contains(r.errors, c.says) || c.code == 0 && r.errors != "" {
+			t.Errorf("graphrun %s: exit %d, want %d, and %q in\n%s", c.args, r.code, c.code, c.says, r.errors)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := callIn(t, ctx, "run", write(t, "g.json", small))
+	if r.code != exitFailed || r.errors != "graphrun: interrupted\n" {
+		t.Errorf("exit %d, stderr %q", r.code, r.errors)
+	}
+}
+
+func TestErrorPlaces(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"refused", broken, `:9:5: node "sum" (add): ` + sizeMismatch},
+		{"syntax", "{\n \"version\": 1,\n \"inputs\": [}\n", ":3:"},
+		{"unknown key", strings.Replace(small, `"name": "small"`, `"nmae": "small"`, 1), `:3:3: unknown key "nmae"`},
+		{"unknown op", strings.Replace(small, `"mul"`, `"mull"`, 1), `node "j" (mull): there is no op "mull"`},
+		{"unknown value", strings.Replace(small, `["i", 2]`, `["k", 2]`, 1), `:13:43: node "j" (mul): there is no value "k"`},
+		{"cycle", strings.Replace(small, `["x", "b"]`, `["p", "b"]`, 1), "y -> p -> y"},
+		{"attribute", strings.Replace(small, `"dims"`, `"dim"`, 1), `:12:5: node "p" (permute): unknown attribute "dim"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := write(t, "g.json", c.text)
+			for _, extra := range [][]string{nil, {"--json"}} {
+				r := call(t, append([]string{"infer", path}, extra...)...)
+				if r.code != exitWrong || !strings.HasPrefix(r.errors, path+":") || !strings.Contains(r.errors, c.want) {
+					t.Errorf("exit %d, want %q in\n%s", r.code, c.want, r.errors)
+				}
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, cmd := range newRoot().Commands() {
+		name := cmd.Name()
+		out := succeed(t, name, "--help")
+		if name != "version" && !strings.Contains(out, "Examples:") {
+			t.Errorf("graphrun %s --help has no example", name)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := succeed(t, "completion", shell); !strings.Contains(out, "graphrun") {
+			t.Errorf("no completion for %s", shell)
+		}
+	}
+	for args, want := range map[string]string{
+		"run --strategy chan": "channels_last",
+		"run x":               "json",
+		"ops conv2":           "conv2d",
+		"pl":                  "plan",
+	} {
+		out := call(t, append([]string{"__complete"}, strings.Fields(args)...)...).out
+		if !strings.Contains(out, want) {
+			t.Errorf("completing %q: no %q in\n%s", args, want, out)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if out := succeed(t, "version"); !strings.HasPrefix(out, "graphrun ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestOps(t *testing.T) {
+	list := succeed(t, "ops")
+	for _, want := range []string{"\nadd ", "follows", "(self, other, alpha=1)"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %q in\n%s", want, list)
+		}
+	}
+	page := succeed(t, "ops", "add")
+	for _, want := range []string{"add(self, other, alpha=1)\n", "Layout: follows", "tensor or number", "alpha", "default 1"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "x.dot")
+	for _, extra := range [][]string{nil, {"--strategy", "contiguous"}} {
+		succeed(t, append([]string{"view", write(t, "g.json", small), "-o", out}, extra...)...)
+		text, err := os.ReadFile(out)
+		if err != nil || !bytes.Contains(text, []byte("digraph")) || !bytes.Contains(text, []byte("->")) {
+			t.Errorf("%v:\n%s", err, text)
+		}
+	}
+}

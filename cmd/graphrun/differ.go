@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// differ says how the values of two results differ; it returns "" if they agree within
+// the tolerance of their dtype. Layouts do not matter, and NaN equals NaN.
+func differ(a, b *tensor.Tensor) string {
+	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
+		return fmt.Sprintf("%v%s and %v%s", a.DType, tensor.ListString(a.Shape), b.DType, tensor.ListString(b.Shape))
+	}
+	if a.Numel() == 0 {
+		return ""
+	}
+	bound, inexact := tolerances[a.DType]
+	if !inexact {
+		return differExactly(a, b)
+	}
+	x, y := wide(a), wide(b)
+	worst := 0.0
+	for i := range x {
+		if x[i] == y[i] || cmplx.IsNaN(x[i]) && cmplx.IsNaN(y[i]) {
+			continue
+		}
+		d := cmplx.Abs(x[i]-y[i]) / (1 + cmplx.Abs(y[i]))
+		if math.IsNaN(d) {
+			d = math.Inf(1)
+		}
+		worst = max(worst, d)
+	}
+	if worst <= bound {
+		return ""
+	}
+	return fmt.Sprintf("off by %.3g relative, %.3g is tolerated", worst, bound)
+}
+
+// wide returns the elements in logical order as complex numbers.
+func wide(t *tensor.Tensor) []complex128 {
+	c := t.CopyTo(tensor.New(tensor.Complex128, t.Shape...))
+	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
+}
+
+func differExactly(a, b *tensor.Tensor) string {
+	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(), b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
+	n := 0
+	for size := a.DType.Size(); len(x) > 0; x, y = x[size:], y[size:] {
+		if !slices.Equal(x[:size], y[:size]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d elements differ", n, a.Numel())
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+type inferFlags struct {
+	json, keepGoing bool
+	dims            []string
+}
+
+func inferCommand() *cobra.Command {
+	var f inferFlags
+	cmd := &cobra.Command{
+		Use:   "infer FILE",
+		Short: "Show the dtype, shape, strides and aliases of every value",
+		Long: `Applies PyTorch's propagation rules to the graph as it is written: nothing is fused,
+moved or dropped. Data are not touched.
+
+flags are those that hold of contiguous, channels_last, channels_last_3d and
+non_overlapping_and_dense. An alias is the value whose storage a view shares.`,
+		Example: `  graphrun infer examples/models/stride_rules.json
+  graphrun infer model.json --json --keep-going
+  graphrun infer model.json --dim N=16`,
+		Args:              oneFile,
+		ValidArgsFunction: completeGraph,
+		RunE: action(func(cmd *cobra.Command, args []string) error {
+			return infer(cmd, args[0], f)
+		}),
+	}
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list refused nodes as errors and infer the rest")
+	dimFlag(cmd, &f.dims)
+	return cmd
+}
+
+func infer(cmd *cobra.Command, path string, f inferFlags) error {
+	g, errs, err := inferGraph(path, f)
+	if g == nil && !f.json {
+		return err
+	}
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	if f.json {
+		writeInferJSON(out, g, errs)
+	} else {
+		writeInferTable(out, g, errs)
+		for _, e := range errs {
+			report(cmd.ErrOrStderr(), e)
+		}
+	}
+	if flush := out.Flush(); flush != nil {
+		return flush
+	}
+	if err == nil && len(errs) > 0 {
+		return &exitError{code: exitFailed}
+	}
+	return err
+}
+
+// inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
+// error ends the command; with --keep-going refused nodes do not make one.
+func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
+	dims, err := parseDims(f.dims)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := parseGraph(path)
+	if err == nil {
+		if err = g.BindOnly(dims); err != nil {
+			err = wrong(named(path, err))
+		}
+	}
+	if err != nil {
+		return nil, mistakes(err), err
+	}
+	if !f.keepGoing {
+		if err := g.Infer(); err != nil {
+			return nil, mistakes(err), wrong(err)
+		}
+		return g, nil, nil
+	}
+	return g, inOrder(g.InferAll()), nil
+}
+
+// inOrder sorts refused nodes by their places.
+func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
+	errs := make([]*graph.Error, 0, len(refused))
+	for _, e := range refused {
+		errs = append(errs, e)
+	}
+	slices.SortFunc(errs, func(a, b *graph.Error) int {
+		return cmp.Or(a.Line-b.Line, a.Col-b.Col, strings.Compare(a.Node, b.Node))
+	})
+	return errs
+}
+
+// mistakes lists what an error from loading holds.
+func mistakes(err error) []*graph.Error {
+	var all graph.Errors
+	var one *graph.Error
+	switch {
+	case errors.As(err, &all):
+		return all
+	case errors.As(err, &one):
+		return []*graph.Error{one}
+	}
+	return []*graph.Error{{Err: err}}
+}
+
+// inferred calls f with every value that has a meta.
+func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
+	if g == nil {
+		return
+	}
+	refused := make(map[string]bool, len(errs))
+	for _, e := range errs {
+		refused[e.Node] = true
+	}
+	g.Values(func(v *graph.Value) {
+		if v.Node == nil || !refused[v.Node.Name] {
+			f(v)
+		}
+	})
+}
+
+// writeInferJSON streams the contract's document, a value a line. Errors of w come out at
+// its Flush.
+func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
+	w.WriteString(`{"values": [`)
+	line := make([]byte, 0, 512)
+	sep := "\n"
+	inferred(g, errs, func(v *graph.Value) {
+		w.WriteString(sep)
+		line = appendValue(line[:0], v)
+		w.Write(line)
+		sep = ",\n"
+	})
+	w.WriteString("],\n \"errors\": [")
+	sep = "\n"
+	for _, e := range errs {
+		w.WriteString(sep)
+		line = appendError(line[:0], e)
+		w.Write(line)
+		sep = ",\n"
+	}
+	w.WriteString("]}\n")
+}
+
+// writeInferTable prints the values as columns.
+func writeInferTable(w io.Writer, g *graph.Graph, errs []*graph.Error) {
+	t := newTable("name", "op", "dtype", "shape", "strides", "offset", "flags", "alias of")
+	inferred(g, errs, func(v *graph.Value) {
+		alias := ""
+		if v.Alias != nil {
+			alias = v.Alias.Name
+		}
+		t.add(v.Name, v.Kind(), v.Meta.DType, ints(v.Meta.Shape), ints(v.Meta.Strides), v.Meta.Offset,
+			strings.Join(v.Meta.Flags(), " "), alias)
+	})
+	t.write(w)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+type inferDoc struct {
+	Values []inferValue `json:"values"`
+	Errors []inferError `json:"errors"`
+}
+
+type inferValue struct {
+	Name    string   `json:"name"`
+	Op      string   `json:"op"`
+	DType   string   `json:"dtype"`
+	Shape   []int    `json:"shape"`
+	Strides []int    `json:"strides"`
+	Offset  int      `json:"offset"`
+	Flags   []string `json:"flags"`
+	AliasOf *string  `json:"alias_of"`
+}
+
+type inferError struct {
+	Node    string `json:"node"`
+	Op      string `json:"op"`
+	Message string `json:"message"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Col     int    `json:"col"`
+}
+
+func TestInferJSON(t *testing.T) {
+	const want = `{"values": [
+  {"name": "x", "op": "input", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
+  {"name": "b", "op": "input", "dtype": "float32", "shape": [3, 4, 5], "strides": [20, 5, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": null},
+  {"name": "i", "op": "input", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 4, "flags": ["non_overlapping_and_dense"], "alias_of": null},
+  {"name": "y", "op": "add", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
+  {"name": "p", "op": "permute", "dtype": "float32", "shape": [2, 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
+  {"name": "j", "op": "mul", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null}],
+ "errors": []}
+`
+	got := succeed(t, "infer", "--json", write(t, "g.json", small))
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	decode[inferDoc](t, got)
+	doc := decode[inferDoc](t, succeed(t, "infer", "--json", "--dim", "N=7", write(t, "g.json", small)))
+	if !slices.Equal(doc.Values[3].Shape, []int{7, 3, 4, 5}) {
+		t.Errorf("N=7 gives %v", doc.Values[3].Shape)
+	}
+}
+
+func TestInferBroken(t *testing.T) {
+	path := write(t, "g.json", broken)
+	sum := inferError{"sum", "add", sizeMismatch, path, 9, 5}
+	after := inferError{"after", "exp", `depends on "sum", which was refused`, path, 10, 5}
+
+	r := call(t, "infer", "--json", path)
+	doc := decode[inferDoc](t, r.out)
+	if r.code != exitWrong || len(doc.Values) != 0 || !slices.Equal(doc.Errors, []inferError{sum}) {
+		t.Errorf("exit %d, %+v", r.code, doc)
+	}
+	if want := fmt.Sprintf("%s:9:5: node \"sum\" (add): %s\n", path, sizeMismatch); r.errors != want {
+		t.Errorf("stderr %q, want %q", r.errors, want)
+	}
+
+	r = call(t, "infer", "--json", "--keep-going", path)
+	doc = decode[inferDoc](t, r.out)
+	if r.code != exitFailed || !slices.Equal(doc.Errors, []inferError{sum, after}) {
+		t.Errorf("exit %d, %+v", r.code, doc)
+	}
+	var names []string
+	for _, v := range doc.Values {
+		names = append(names, v.Name)
+	}
+	if !slices.Equal(names, []string{"a", "b", "fine"}) {
+		t.Errorf("values %v", names)
+	}
+}
+
+func TestInferTable(t *testing.T) {
+	const want = `name  op       dtype    shape      strides      offset  flags                                    alias of
+x     input    float32  [2,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
+b     input    float32  [3,4,5]    [20,5,1]     0       contiguous non_overlapping_and_dense
+i     input    int32    [2,3]      [1,2]        4       non_overlapping_and_dense
+y     add      float32  [2,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
+p     permute  float32  [2,4,5,3]  [60,15,3,1]  0       contiguous non_overlapping_and_dense     y
+j     mul      int32    [2,3]      [1,2]        0       non_overlapping_and_dense
+`
+	if got := succeed(t, "infer", write(t, "g.json", small)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/passes"
+)
+
+type planFlags struct {
+	strategy          string
+	json, dump, check bool
+	dims              []string
+}
+
+func planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what will run under a strategy, and why",
+		Long: `Applies a strategy and shows what will run: the copies that were inserted and why, the nodes
+that were elided and why, and the steps with their loops, buffers and estimated costs.
+
+A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
+stand the operands' byte strides.`,
+		Example: `  graphrun plan examples/models/residual.json
+  graphrun plan model.json --strategy channels_last --json
+  graphrun plan model.json --check --dump`,
+		Args:              oneFile,
+		ValidArgsFunction: completeGraph,
+		RunE: action(func(cmd *cobra.Command, args []string) error {
+			return plan(cmd, args[0], f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
+	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and small ones by reference")
+	strategyFlag(cmd, &f.strategy)
+	dimFlag(cmd, &f.dims)
+	return cmd
+}
+
+func plan(cmd *cobra.Command, path string, f planFlags) error {
+	if err := checkStrategy(f.strategy); err != nil {
+		return err
+	}
+	g, err := loadGraph(path, f.dims)
+	if err != nil {
+		return err
+	}
+	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)}, 0)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	if f.json {
+		writePlanJSON(out, p)
+	} else {
+		writePlan(out, p)
+	}
+	return out.Flush()
+}
+
+type copyDoc struct {
+	Value  string  `json:"value"`
+	From   []int   `json:"from"`
+	To     []int   `json:"to"`
+	Bytes  int     `json:"bytes"`
+	CostNS float64 `json:"cost_ns"`
+	Why    string  `json:"why"`
+}
+
+type elisionDoc struct {
+	Node string `json:"node"`
+	Why  string `json:"why"`
+}
+
+type loopDoc struct {
+	Shape   []int   `json:"shape"`
+	Strides [][]int `json:"strides"`
+}
+
+type stepDoc struct {
+	Name      string   `json:"name"`
+	Ops       []string `json:"ops"`
+	Loop      *loopDoc `json:"loop,omitempty"`
+	FastSetup string   `json:"fast_setup"`
+	CostNS    float64  `json:"cost_ns"`
+	Strides   []int    `json:"strides"`
+	Buffer    int      `json:"buffer"`
+}
+
+func loopOf(it *iter.Iterator) *loopDoc {
+	if it == nil {
+		return nil
+	}
+	d := &loopDoc{Shape: filled(it.WalkShape())}
+	for i := range it.Len() {
+		d.Strides = append(d.Strides, filled(it.WalkStrides(i)))
+	}
+	return d
+}
+
+// filled makes a nil list empty, for JSON.
+func filled[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}
+
+func stepOf(s exec.Step) stepDoc {
+	d := stepDoc{Name: s.Name, Ops: filled(s.Ops), Loop: loopOf(s.Loop), FastSetup: iter.FastNone.String(),
+		Strides: filled(s.Strides), Buffer: s.Buffer}
+	if s.Loop != nil {
+		d.FastSetup = s.Loop.FastSetup().String()
+	}
+	if s.Node != nil {
+		d.CostNS = passes.NodeCost(s.Node)
+	}
+	return d
+}
+
+// writePlanJSON streams the contract's document, an item a line.
+func writePlanJSON(w *bufio.Writer, p *planned) {
+	d := newDocument(w)
+	d.field("strategy", p.plan.Strategy)
+	d.field("optimal", false)
+	d.field("cost_ns", p.plan.CostNS)
+	d.list("copies", len(p.plan.Copies), func(i int) any {
+		c := p.plan.Copies[i]
+		return copyDoc{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
+	})
+	d.list("elided", len(p.plan.Elided), func(i int) any {
+		e := p.plan.Elided[i]
+		return elisionDoc{e.Node, e.Why}
+	})
+	steps := p.program.Steps()
+	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
+	d.field("peak_bytes", p.program.PeakBytes())
+	d.field("plan_ms", milliseconds(p.took))
+	d.end()
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// writePlan prints the plan for a reader.
+func writePlan(w io.Writer, p *planned) {
+	steps := p.program.Steps()
+	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", p.plan.Strategy, count(len(steps), "step"),
+		countIrregular(len(p.plan.Copies), "copy", "copies"), byteSize(p.copyBytes()), count(len(p.plan.Elided), "node"))
+	fmt.Fprintf(w, "estimated cost %s, peak memory %s, planned in %s\n",
+		nanoseconds(p.plan.CostNS), byteSize(p.program.PeakBytes()), p.took.Round(time.Microsecond))
+	if len(p.plan.Copies) > 0 {
+		fmt.Fprintln(w, "\nInserted copies")
+		t := newTable("value", "from", "to", "bytes", "cost", "why")
+		for _, c := range p.plan.Copies {
+			t.add(c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why)
+		}
+		t.write(w)
+	}
+	if len(p.plan.Elided) > 0 {
+		fmt.Fprintln(w, "\nElided nodes")
+		t := newTable("node", "why")
+		for _, e := range p.plan.Elided {
+			t.add(e.Node, e.Why)
+		}
+		t.write(w)
+	}
+	fmt.Fprintln(w, "\nSteps")
+	t := newTable("name", "ops", "strides", "buffer", "cost", "fast set-up", "loop")
+	for _, s := range steps {
+		d := stepOf(s)
+		t.add(d.Name, opNames(s), ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
+	}
+	t.write(w)
+}
+
+// opNames lists the ops of a step's nodes, by the node names where there are several.
+func opNames(s exec.Step) string {
+	if len(s.Ops) <= 1 && s.Node != nil {
+		return s.Node.Op.Name
+	}
+	return strings.Join(s.Ops, "+")
+}
+
+func loopText(l *loopDoc) string {
+	if l == nil {
+		return "-"
+	}
+	parts := []string{ints(l.Shape), "by"}
+	for _, st := range l.Strides {
+		parts = append(parts, ints(st))
+	}
+	return strings.Join(parts, " ")
+}

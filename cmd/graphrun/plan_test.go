@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type planJSON struct {
+	Strategy  string       `json:"strategy"`
+	Optimal   bool         `json:"optimal"`
+	CostNS    float64      `json:"cost_ns"`
+	Copies    []copyDoc    `json:"copies"`
+	Elided    []elisionDoc `json:"elided"`
+	Steps     []stepDoc    `json:"steps"`
+	PeakBytes int          `json:"peak_bytes"`
+	PlanMS    float64      `json:"plan_ms"`
+}
+
+type timesDoc struct {
+	Runs       int     `json:"runs"`
+	Median     float64 `json:"median_ns"`
+	Min        float64 `json:"min_ns"`
+	P10        float64 `json:"p10_ns"`
+	P90        float64 `json:"p90_ns"`
+	Max        float64 `json:"max_ns"`
+	Copies     int     `json:"copies"`
+	Copied     int     `json:"copied_bytes"`
+	Elided     int     `json:"elided"`
+	Steps      int     `json:"steps"`
+	PeakBytes  int     `json:"peak_bytes"`
+	CostNS     float64 `json:"cost_ns"`
+	PlanMS     float64 `json:"plan_ms"`
+	StrategyIs string  `json:"strategy"`
+}
+
+type benchDoc struct {
+	timesDoc
+	Threads int       `json:"threads"`
+	Samples []float64 `json:"samples_ns"`
+}
+
+type compareDoc struct {
+	File        string     `json:"file"`
+	Threads     int        `json:"threads"`
+	Equal       bool       `json:"equal"`
+	Differences []string   `json:"differences"`
+	Strategies  []timesDoc `json:"strategies"`
+}
+
+// oneLoop is a single pointwise step with a known walk.
+const oneLoop = `{"version": 1,
+ "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 64, 5, 4]}],
+ "nodes": [{"name": "c", "op": "clone", "inputs": ["x"], "attrs": {"memory_format": "channels_last"}}],
+ "outputs": ["c"]}`
+
+func TestPlanJSON(t *testing.T) {
+	out := succeed(t, "plan", "--json", write(t, "g.json", small))
+	doc := decode[planJSON](t, out)
+	if doc.Strategy != "propagate" || doc.Optimal || doc.PeakBytes <= 0 || len(doc.Steps) < 2 {
+		t.Errorf("%+v", doc)
+	}
+	for _, key := range []string{"strategy", "optimal", "cost_ns", "copies", "elided", "steps", "peak_bytes", "plan_ms"} {
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(out), &keys); err != nil || keys[key] == nil || string(keys[key]) == "null" {
+			t.Errorf("%v: no %q", err, key)
+		}
+	}
+	i := slices.IndexFunc(doc.Steps, func(s stepDoc) bool { return slices.Contains(s.Ops, "y") })
+	if i < 0 {
+		t.Fatalf("no step runs y: %+v", doc.Steps)
+	}
+	y := doc.Steps[i]
+	if y.Loop == nil || len(y.Loop.Strides) != 3 || !slices.Equal(y.Strides, []int{60, 1, 15, 3}) {
+		t.Errorf("%+v", y)
+	}
+}
+
+func TestPlanLoop(t *testing.T) {
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", write(t, "g.json", oneLoop)))
+	if len(doc.Steps) != 1 {
+		t.Fatalf("%+v", doc.Steps)
+	}
+	if s := doc.Steps[0]; s.Loop != nil && (!slices.Equal(s.Loop.Shape, []int{64, 20}) ||
+		!slices.Equal(s.Loop.Strides[0], []int{4, 256}) || !slices.Equal(s.Loop.Strides[1], []int{80, 4})) {
+		t.Errorf("%+v", s.Loop)
+	}
+}
+
+func TestPlanText(t *testing.T) {
+	path := write(t, "g.json", strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"strategy propagate", "Inserted copies", "Steps", "[60,1,15,3]  [60,20,5,1]"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after elide") {
+		t.Errorf("no dump in\n%s", dump)
+	}
+	if r := call(t, "plan", path, "--dump", "--json"); !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after elide") {
+		t.Errorf("--dump --json: stdout\n%s\nstderr\n%s", r.out, r.errors)
+	}
+}
+
+func TestBench(t *testing.T) {
+	path := write(t, "g.json", small)
+	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "5", "--threads", "1", "--json"))
+	if doc.Runs != 5 || len(doc.Samples) != 5 || doc.Threads != 1 || doc.Min <= 0 || doc.Min > doc.Median || doc.Median > doc.Max {
+		t.Errorf("%+v", doc)
+	}
+	if out := succeed(t, "bench", path, "--runs", "2"); strings.Count(out, "\n") != 2 {
+		t.Errorf("got\n%s", out)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	path, page := write(t, "g.json", small), filepath.Join(t.TempDir(), "out.html")
+	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies", "contiguous,propagate"))
+	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs != 2 {
+		t.Errorf("%+v", doc)
+	}
+	out := succeed(t, "compare", path, "--runs", "2", "--report", page)
+	if !strings.Contains(out, "all strategies give equal values") {
+		t.Errorf("got\n%s", out)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(html), "<td>channels_last") {
+		t.Errorf("%v\n%s", err, html)
+	}
+}
+
+func TestDiffer(t *testing.T) {
+	one := tensor.Must(tensor.FromSlice([]float32{1, 2, 3}, 3))
+	near := tensor.Must(tensor.FromSlice([]float32{1, 2, 3.00001}, 3))
+	far := tensor.Must(tensor.FromSlice([]float32{1, 2, 3.1}, 3))
+	ints := tensor.Must(tensor.FromSlice([]int32{1, 2, 3}, 3))
+	others := tensor.Must(tensor.FromSlice([]int32{1, 2, 4}, 3))
+	for _, c := range []struct {
+		a, b  *tensor.Tensor
+		equal bool
+	}{{one, one, true}, {one, near, true}, {one, far, false}, {ints, ints, true}, {ints, others, false}, {one, ints, false}} {
+		if got := differ(c.a, c.b); (got == "") != c.equal {
+			t.Errorf("differ(%v, %v) = %q", c.a, c.b, got)
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	for q, want := range map[float64]float64{0: 1, 0.5: 2.5, 1: 4, 0.1: 1.3} {
+		if got := quantile([]float64{1, 2, 3, 4}, q); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("quantile %v = %v, want %v", q, got, want)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+// Command weights makes the .npz files beside the example graphs: the same bytes at every
+// run. "go generate ./..." calls it.
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+//go:generate go run . ..
+
+// weight is one array: uniform in ±1/sqrt(fan), as PyTorch starts its layers.
+type weight struct {
+	name  string
+	fan   int
+	shape []int
+}
+
+var files = map[string][]weight{
+	"residual.npz": {
+		{"conv1.weight", 72, []int{8, 8, 3, 3}},
+		{"conv1.bias", 72, []int{8}},
+		{"conv2.weight", 72, []int{8, 8, 3, 3}},
+		{"conv2.bias", 72, []int{8}},
+	},
+	"mlp.npz": {
+		{"fc1.weight", 16, []int{32, 16}},
+		{"fc1.bias", 16, []int{32}},
+		{"fc2.weight", 32, []int{10, 32}},
+		{"fc2.bias", 32, []int{10}},
+	},
+	"attention.npz": {
+		{"query.weight", 32, []int{32, 32}},
+		{"key.weight", 32, []int{32, 32}},
+		{"value.weight", 32, []int{32, 32}},
+		{"out.weight", 32, []int{32, 32}},
+		{"out.bias", 32, []int{32}},
+	},
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: weights FOLDER")
+		os.Exit(2)
+	}
+	for file, weights := range files {
+		if err := write(os.Args[1]+"/"+file, weights); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+func write(path string, weights []weight) error {
+	var list []npz.Entry
+	for i, w := range weights {
+		r := rand.New(rand.NewPCG(1, uint64(i)))
+		bound := 1 / math.Sqrt(float64(w.fan))
+		data := make([]float32, tensor.Numel(w.shape))
+		for k := range data {
+			data[k] = float32((2*r.Float64() - 1) * bound)
+		}
+		t, err := tensor.FromSlice(data, w.shape...)
+		if err != nil {
+			return err
+		}
+		list = append(list, npz.Entry{Name: w.name, Tensor: t})
+	}
+	return npz.WriteFile(path, list)
+}

@@ -1,0 +1,56 @@
+package graph_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// FuzzLoad demands that no file makes the loader panic or hang, that every mistake has
+// its place, and that what loads is sound and is the same after it was written.
+func FuzzLoad(f *testing.F) {
+	f.Add(contract)
+	f.Add(contractSaved)
+	f.Add(chain(3, true))
+	for _, m := range mistakes {
+		f.Add(m.text)
+	}
+	var b strings.Builder
+	g := everything()
+	if err := g.Save(&b); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.String())
+	f.Add(constant(`{"name": "k", "dtype": "complex64", "shape": [2], "strides": [3], "data": [[1, "NaN"], [3e2, -0.0]]}`))
+	dir, _ := weights(f)
+	open := func(path, key string) (*tensor.Tensor, error) {
+		if key == "" {
+			return nil, errors.New("no key")
+		}
+		return tensor.Zeros(tensor.Float32, len(key)%3, 3), nil
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)
+		if err != nil {
+			checkPlaces(t, err)
+			return
+		}
+		if err := graph.Verify(g, graph.Sorted|graph.Typed); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		first := save(t, g)
+		h, err := graph.Load(strings.NewReader(first), "g.json", dir, lookup, open)
+		if err != nil {
+			t.Fatalf("%v\n%s\nwas\n%s", err, first, text)
+		}
+		if again := save(t, h); again != first {
+			t.Fatalf("got\n%s\nthen\n%s", first, again)
+		}
+		if _, err := g.DOT(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// rawNode is a node as read. Names of values that stand later in the file wait among the
+// loader's pending operands.
+type rawNode struct {
+	node     *Node
+	op       string
+	attrs    []byte // as written; part of the file
+	pending  int    // end of its pending operands, which start where the last node's end
+	declared bool   // its name is its own
+}
+
+// pendingArg is an operand whose value was not known yet when it was read.
+type pendingArg struct {
+	name      string
+	index, at int
+}
+
+// attrsKey is what decoded attributes depend on: nodes of a model repeat them, so they
+// are parsed and decoded once, and shared.
+type attrsKey struct {
+	op   *Op
+	text string
+}
+
+type attrsValue struct {
+	given     Attrs
+	decoded   any
+	malformed error // it cannot be read
+	err       error // it is not what the op wants
+}
+
+// slab hands out nodes, values and operands of a file from blocks: hundreds of thousands
+// of allocations of their own take longer than to read them.
+type slab struct {
+	nodes  []Node
+	values []Value
+	outs   []*Value
+	args   []Arg
+}
+
+const slabSize = 256
+
+// take returns n fresh elements of the block, which is replaced when it is used up.
+func take[T any](block *[]T, n int) []T {
+	if len(*block) < n {
+		*block = make([]T, max(n, slabSize))
+	}
+	out := (*block)[:n:n]
+	*block = (*block)[n:]
+	return out
+}
+
+// node reads one node.
+func (l *loader) node(at int) error {
+	n := &take(&l.slab.nodes, 1)[0]
+	*n = Node{Variant: -1, at: at}
+	r := rawNode{node: n}
+	var outputs []string
+	hasOutputs := false
+	before := len(l.errs)
+	err := l.scan.object(func(key string, at int) error {
+		switch key {
+		case "name":
+			return l.scan.text(&n.Name)
+		case "op":
+			op, err := l.opName()
+			r.op = op
+			return err
+		case "inputs":
+			return l.operands(n)
+		case "attrs":
+			if ok, err := l.attrsKind(); !ok {
+				return err
+			}
+			raw, err := l.scan.raw()
+			r.attrs = raw
+			return err
+		case "outputs":
+			hasOutputs = true
+			return l.scan.array(func(at int) error {
+				var s string
+				err := l.scan.text(&s)
+				outputs = append(outputs, s)
+				return err
+			})
+		case "memory_format":
+			return l.scan.format(&n.Pin)
+		}
+		return l.unknown(key, at, "name, op, inputs, attrs, outputs, memory_format")
+	})
+	r.pending = len(l.pending)
+	if hasOutputs && len(outputs) == 0 && len(l.errs) == before {
+		l.failAt(at, "\"outputs\" is empty")
+	}
+	l.declare(&r, outputs, before)
+	l.raw = append(l.raw, r)
+	for _, e := range l.errs[before:] {
+		e.Node, e.Op = n.Name, r.op
+	}
+	return err
+}
+
+// opName reads the name of an op; one of the catalogue is not allocated again.
+func (l *loader) opName() (string, error) {
+	if ok, err := l.scan.is('"', "a string"); !ok {
+		return "", err
+	}
+	return l.scan.key()
+}
+
+// attrsKind lets an object pass and skips null.
+func (l *loader) attrsKind() (bool, error) {
+	if l.scan.dec.PeekKind() == 'n' {
+		return false, l.scan.skip()
+	}
+	return l.scan.is('{', "an object")
+}
+
+// operands reads the list of a node's inputs.
+func (l *loader) operands(n *Node) error {
+	l.scratch = l.scratch[:0]
+	err := l.scan.array(func(at int) error {
+		a, err := l.operand(at)
+		l.scratch = append(l.scratch, a)
+		return err
+	})
+	n.In = take(&l.slab.args, len(l.scratch))
+	copy(n.In, l.scratch)
+	return err
+}
+
+func (l *loader) operand(at int) (Arg, error) {
+	if l.scan.isText() {
+		raw, err := l.scan.quoted()
+		if v := l.g.values[string(raw)]; v != nil {
+			return Arg{Kind: TensorArg, Value: v}, err
+		}
+		l.pending = append(l.pending, pendingArg{string(raw), len(l.scratch), at})
+		return Arg{Kind: TensorArg}, err
+	}
+	switch l.scan.dec.PeekKind() {
+	case '[', '{':
+		v, err := l.scan.value()
+		if s, ok := spelledNumber(v); ok {
+			return Arg{Kind: NumberArg, Number: s}, err
+		}
+		if err == nil {
+			l.failAt(at, "an input must be a value's name, a number or null")
+		}
+		return Arg{}, err
+	}
+	v, err := l.scan.value()
+	if s, ok := tensor.ScalarOf(v); ok {
+		return Arg{Kind: NumberArg, Number: s}, err
+	}
+	return Arg{}, err
+}
+
+// spelledNumber reads {"number": ...}, which stands for an operand that JSON has no
+// literal for: "NaN", "Infinity", "-Infinity", or a complex number as a pair.
+func spelledNumber(v any) (tensor.Scalar, bool) {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) != 1 {
+		return tensor.Scalar{}, false
+	}
+	return scalarOf(m["number"])
+}
+
+// declare makes the node and its outputs known by name. Mistakes since before are of this
+// node.
+func (l *loader) declare(r *rawNode, outputs []string, before int) {
+	g, n := l.g, r.node
+	switch {
+	case n.Name == "":
+		if len(l.errs) == before {
+			l.failAt(n.at, "node without a name")
+		}
+		return
+	case g.nodes[n.Name] != nil:
+		l.failAt(n.at, "two nodes are named %q", n.Name)
+		return
+	case r.op == "":
+		if len(l.errs) == before {
+			l.failAt(n.at, "\"op\" is missing")
+		}
+	}
+	r.declared = true
+	g.nodes[n.Name] = n
+	g.Nodes = append(g.Nodes, n)
+	n.Out = take(&l.slab.outs, max(len(outputs), 1))
+	vals := take(&l.slab.values, len(n.Out))
+	for i := range vals {
+		name := n.Name
+		if len(outputs) > 0 {
+			name = outputs[i]
+		}
+		vals[i] = Value{Name: name, Node: n, Index: i, graph: g, at: n.at}
+		n.Out[i] = &vals[i]
+		switch {
+		case name == "":
+			l.failAt(n.at, "a value needs a name")
+		case g.values[name] != nil:
+			l.failAt(n.at, "two values are named %q", name)
+		default:
+			g.values[name] = &vals[i]
+		}
+	}
+}
+
+// resolve completes the nodes and ties the outputs to values, when all of the file was
+// read.
+func (l *loader) resolve() {
+	g := l.g
+	at := 0
+	for i := range l.raw {
+		r := &l.raw[i]
+		waiting := l.pending[at:r.pending]
+		at = r.pending
+		if r.declared && r.op != "" {
+			l.complete(r, waiting)
+		}
+	}
+	names := map[string]bool{}
+	for _, r := range l.outputs {
+		v := g.values[r.value]
+		switch {
+		case r.value == "":
+			l.failAt(r.out.at, "\"value\" is missing")
+		case v == nil:
+			l.failAt(r.out.at, "output %q: there is no value %q", r.out.Name, r.value)
+		case names[r.out.Name]:
+			l.failAt(r.out.at, "two outputs are named %q", r.out.Name)
+		}
+		names[r.out.Name] = true
+		r.out.Value = v
+		g.Outputs = append(g.Outputs, r.out)
+	}
+}
+
+// complete finds the node's op and the operands that stand later in the file.
+func (l *loader) complete(r *rawNode, waiting []pendingArg) {
+	g, n := l.g, r.node
+	n.Op = g.lookup(r.op)
+	fail := func(at int, err error) {
+		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
+	}
+	if n.Op == nil {
+		fail(n.at, fmt.Errorf("there is no op %q", r.op))
+		return
+	}
+	for _, p := range waiting {
+		v := g.values[p.name]
+		if v == nil {
+			fail(p.at, fmt.Errorf("there is no value %q", p.name))
+			return
+		}
+		n.In[p.index].Value = v
+	}
+	n.trim()
+	n.badArgs = n.checkArity()
+	if len(r.attrs) == 0 && n.Op.Schema.zero != nil {
+		n.Attrs = n.Op.Schema.zero
+		return
+	}
+	a := l.decode(n.Op, r.attrs)
+	n.given, n.Attrs, n.badAttrs = a.given, a.decoded, a.err
+	if a.malformed != nil {
+		fail(n.at, a.malformed)
+	}
+}
+
+// addRefusals adds what inference would tell to the mistakes of a file that gets no
+// further.
+func (l *loader) addRefusals() {
+	for _, r := range l.raw {
+		if err := r.node.bad(); err != nil {
+			l.add(l.g.Fail(r.node, err))
+		}
+	}
+}
+
+// decode parses and decodes attributes. Where sizes are symbolic they are decoded when
+// these are bound.
+func (l *loader) decode(op *Op, raw []byte) attrsValue {
+	if a, ok := l.attrs[attrsKey{op, string(raw)}]; ok {
+		return a
+	}
+	var a attrsValue
+	if len(raw) > 0 {
+		s := newScanner(raw, func(_ int, err error) { a.malformed = err })
+		v, err := s.value()
+		a.given, _ = v.(map[string]any)
+		if err != nil {
+			a.malformed = err
+		}
+	}
+	if a.malformed == nil && len(l.g.Symbols) == 0 {
+		a.decoded, a.err = op.Schema.Decode(a.given, nil)
+	}
+	l.attrs[attrsKey{op, string(raw)}] = a
+	return a
+}

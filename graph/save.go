@@ -1,0 +1,311 @@
+package graph
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// SaveOption changes how [Graph.SaveFile] writes.
+type SaveOption func(*saver)
+
+// SideFile puts the data of constants of at least least bytes into a file beside the graph
+// file. write gets the file's path, and the tensors by the names of their constants, in
+// order; the format is that of the name's ending (.npz, .safetensors), as it is for
+// loading.
+func SideFile(name string, least int, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
+	return func(s *saver) { s.side, s.least, s.write = name, least, write }
+}
+
+// Save writes the graph as a file, version 1, one node a line. What [Load] reads from it
+// is the same graph: names, order, attributes (those of the default value are left out),
+// operands, layouts of inputs and constants, symbols, pins and outputs. The same graph
+// always gives the same bytes.
+//
+// A constant that came from a file keeps it; the data of others is written exactly, except
+// for the payloads of NaNs. What passes decided is not part of the format: a graph that
+// they changed is written with its nodes, to be inferred anew.
+func (g *Graph) Save(w io.Writer) error {
+	s := &saver{g: g}
+	return s.save(w)
+}
+
+// SaveFile is Save to a file on disk, which it replaces as a whole or not at all.
+// Constants that came from a file keep it if it lies at the same place seen from the new
+// graph file; else their data is written anew.
+func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
+	s := &saver{g: g, dir: filepath.Dir(path), moved: true}
+	for _, o := range opts {
+		o(s)
+	}
+	if s.side != "" && !filepath.IsLocal(filepath.FromSlash(s.side)) {
+		return fmt.Errorf("file %q is outside the folder of the graph file", s.side)
+	}
+	f, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the rename there is none
+	err = s.save(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil && s.data != nil {
+		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.side)), s.names, s.data)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// saver writes one graph. Lines are put together in buf.
+type saver struct {
+	g     *Graph
+	buf   bytes.Buffer
+	dir   string // the folder written to
+	moved bool   // dir may differ from the folder that constants' files lie in
+
+	side  string
+	least int
+	write func(path string, names []string, data []*tensor.Tensor) error
+	names []string
+	data  []*tensor.Tensor
+}
+
+func (s *saver) save(w io.Writer) error {
+	if err := s.g.Err(); err != nil {
+		return fmt.Errorf("a graph with mistakes is not written: %w", err)
+	}
+	g, out := s.g, bufio.NewWriter(w)
+	out.WriteString("{\n  \"version\": 1")
+	if g.Name != "" {
+		fmt.Fprintf(out, ",\n  \"name\": %s", quote(g.Name))
+	}
+	if len(g.Symbols) > 0 {
+		out.WriteString(",\n  \"symbols\": {")
+		for i, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			fmt.Fprintf(out, "\n    %s: %s", quote(name), boundsText(g.Symbols[name]))
+		}
+		out.WriteString("\n  }")
+	}
+	err := section(s, out, "inputs", g.Inputs, s.input)
+	if err == nil && len(g.Constants) > 0 {
+		err = section(s, out, "constants", g.Constants, s.constant)
+	}
+	if err == nil {
+		err = section(s, out, "nodes", g.Nodes, s.node)
+	}
+	if err == nil {
+		err = section(s, out, "outputs", g.Outputs, s.output)
+	}
+	if err != nil {
+		return err
+	}
+	out.WriteString("\n}\n")
+	return out.Flush()
+}
+
+// section writes a list, one member a line.
+func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func(T) error) error {
+	fmt.Fprintf(out, ",\n  %q: [", key)
+	for i, x := range list {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString("\n    ")
+		s.buf.Reset()
+		if err := line(x); err != nil {
+			return err
+		}
+		if _, err := out.Write(s.buf.Bytes()); err != nil {
+			return err
+		}
+	}
+	if len(list) > 0 {
+		out.WriteString("\n  ")
+	}
+	return out.WriteByte(']')
+}
+
+func boundsText(b Bounds) string {
+	switch {
+	case b.Max > 0 && b.Min > 0:
+		return fmt.Sprintf("{\"min\": %d, \"max\": %d}", b.Min, b.Max)
+	case b.Max > 0:
+		return fmt.Sprintf("{\"max\": %d}", b.Max)
+	case b.Min > 0:
+		return fmt.Sprintf("{\"min\": %d}", b.Min)
+	}
+	return "{}"
+}
+
+// head writes what inputs and constants share: name, dtype and shape.
+func (s *saver) head(v *Value) {
+	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
+	if v.Dims == nil {
+		s.ints(v.Meta.Shape)
+		return
+	}
+	s.buf.WriteByte('[')
+	for i, d := range v.Dims {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		if d.Symbol != "" {
+			s.buf.WriteString(quote(d.Symbol))
+		} else {
+			fmt.Fprint(&s.buf, d.Size)
+		}
+	}
+	s.buf.WriteByte(']')
+}
+
+// layout writes the strides, offset or memory format of an input or a constant.
+func (s *saver) layout(v *Value) {
+	formatted := false
+	if v.format != tensor.NoFormat && !v.strided {
+		st, err := v.format.Strides(v.Meta.Shape)
+		formatted = err == nil && slices.Equal(st, v.Meta.Strides)
+	}
+	switch {
+	case formatted:
+		s.format(v.format)
+	case v.Dims == nil && (v.strided || !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape))):
+		s.buf.WriteString(", \"strides\": ")
+		s.ints(v.Meta.Strides)
+	}
+	if v.Meta.Offset != 0 {
+		fmt.Fprintf(&s.buf, ", \"offset\": %d", v.Meta.Offset)
+	}
+}
+
+func (s *saver) format(f tensor.MemoryFormat) {
+	if f != tensor.NoFormat {
+		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", f)
+	}
+}
+
+func (s *saver) ints(list []int) {
+	s.buf.WriteByte('[')
+	for i, x := range list {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		fmt.Fprint(&s.buf, x)
+	}
+	s.buf.WriteByte(']')
+}
+
+func (s *saver) input(v *Value) error {
+	s.head(v)
+	s.layout(v)
+	s.buf.WriteByte('}')
+	return nil
+}
+
+func (s *saver) constant(v *Value) error {
+	if err := checkSpread(v.Meta); err != nil {
+		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
+	}
+	s.head(v)
+	s.layout(v)
+	file, key := v.file.path, v.file.key
+	switch {
+	case s.keepsFile(v):
+	case s.side != "" && v.Meta.Bytes() >= s.least:
+		file, key = s.side, v.Name
+		s.names, s.data = append(s.names, v.Name), append(s.data, v.Const)
+	default:
+		file = ""
+	}
+	if file != "" {
+		fmt.Fprintf(&s.buf, ", \"file\": %s", quote(file))
+		if key != "" {
+			fmt.Fprintf(&s.buf, ", \"key\": %s", quote(key))
+		}
+	} else {
+		s.buf.WriteString(", \"data\": ")
+		writeData(&s.buf, v.Const)
+	}
+	s.buf.WriteByte('}')
+	return nil
+}
+
+// keepsFile reports whether the constant's file lies at the same place seen from where
+// the graph is written.
+func (s *saver) keepsFile(v *Value) bool {
+	if v.file.path == "" || !s.moved {
+		return v.file.path != ""
+	}
+	if s.side == v.file.path {
+		return false // it is about to be written
+	}
+	was, err := os.Stat(filepath.Join(s.g.src.dir, filepath.FromSlash(v.file.path)))
+	if err != nil {
+		return false
+	}
+	is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(v.file.path)))
+	return err == nil && os.SameFile(was, is)
+}
+
+func (s *saver) node(n *Node) error {
+	fmt.Fprintf(&s.buf, "{\"name\": %s, \"op\": %s, \"inputs\": [", quote(n.Name), quote(n.Op.Name))
+	for i, a := range n.In {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		switch a.Kind {
+		case TensorArg:
+			s.buf.WriteString(quote(a.Value.Name))
+		case NumberArg:
+			s.operandNumber(a.Number)
+		default:
+			s.buf.WriteString("null")
+		}
+	}
+	s.buf.WriteByte(']')
+	if err := s.attrs(n); err != nil {
+		return fmt.Errorf("node %q (%s): %w", n.Name, n.Op.Name, err)
+	}
+	if len(n.Out) != 1 || n.Out[0].Name != n.Name {
+		for i, v := range n.Out {
+			sep := ", "
+			if i == 0 {
+				sep = ", \"outputs\": ["
+			}
+			s.buf.WriteString(sep + quote(v.Name))
+		}
+		s.buf.WriteByte(']')
+	}
+	s.format(n.Pin)
+	s.buf.WriteByte('}')
+	return nil
+}
+
+func (s *saver) output(o Output) error {
+	if o.Name == o.Value.Name && o.Pin == tensor.NoFormat {
+		s.buf.WriteString(quote(o.Name))
+		return nil
+	}
+	fmt.Fprintf(&s.buf, "{\"value\": %s", quote(o.Value.Name))
+	if o.Name != o.Value.Name {
+		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(o.Name))
+	}
+	s.format(o.Pin)
+	s.buf.WriteByte('}')
+	return nil
+}

@@ -1,0 +1,113 @@
+package graph_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func defaults() everyAttrs {
+	return everyAttrs{Int: 3, Float: 0.5, Text: "a", Ints: []int{1, 2}, Number: tensor.IntScalar(1), Pair: []int{0, 0}}
+}
+
+func TestSchemaDecodes(t *testing.T) {
+	s := graph.SchemaOf[everyAttrs]()
+	for _, c := range []struct {
+		name  string
+		given graph.Attrs
+		want  func(*everyAttrs)
+	}{
+		{"defaults", nil, func(*everyAttrs) {}},
+		{"json", graph.Attrs{"flag": true, "int": int64(5), "float": int64(2), "text": "b", "ints": []any{int64(4)}, "floats": []any{0.5, int64(1)}, "bools": []any{true, false}},
+			func(a *everyAttrs) {
+				a.Flag, a.Int, a.Float, a.Text, a.Ints, a.Floats, a.Bools = true, 5, 2, "b", []int{4}, []float64{0.5, 1}, []bool{true, false}
+			}},
+		{"go", graph.Attrs{"int": 5, "ints": []int{4, 5}, "dtype": tensor.Int8, "memory_format": tensor.ChannelsLast, "number": 2.5},
+			func(a *everyAttrs) {
+				a.Int, a.Ints, a.DType, a.Format, a.Number = 5, []int{4, 5}, tensor.Int8, tensor.ChannelsLast, tensor.FloatScalar(2.5)
+			}},
+		{"names", graph.Attrs{"dtype": "bfloat16", "memory_format": "channels_last_format"},
+			func(a *everyAttrs) { a.DType, a.Format = tensor.BFloat16, tensor.ChannelsLast }},
+		{"pointers", graph.Attrs{"maybe_int": int64(0), "maybe_float": 1.5, "maybe_bool": false},
+			func(a *everyAttrs) { a.MaybeI, a.MaybeF, a.MaybeB = ptr(0), ptr(1.5), ptr(false) }},
+		{"nulls", graph.Attrs{"maybe_int": nil, "dtype": nil, "floats": nil}, func(*everyAttrs) {}},
+		{"one for a list", graph.Attrs{"ints": int64(7), "pair": int64(2)}, func(a *everyAttrs) { a.Ints, a.Pair = []int{7}, []int{2, 2} }},
+		{"symbols", graph.Attrs{"int": "N", "pair": []any{"N", int64(1)}}, func(a *everyAttrs) { a.Int, a.Pair = 12, []int{12, 1} }},
+		{"whole float", graph.Attrs{"int": 4.0}, func(a *everyAttrs) { a.Int = 4 }},
+		{"infinite", graph.Attrs{"number": "-Infinity", "float": "inf"}, func(a *everyAttrs) { a.Number, a.Float = tensor.FloatScalar(math.Inf(-1)), math.Inf(1) }},
+		{"complex", graph.Attrs{"number": []any{int64(1), 2.5}}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(1 + 2.5i) }},
+	} {
+		want := defaults()
+		c.want(&want)
+		got, err := s.Decode(c.given, map[string]int{"N": 12})
+		if err != nil || !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, want)
+		}
+	}
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	s := graph.SchemaOf[everyAttrs]()
+	for want, given := range map[string]graph.Attrs{
+		`unknown attribute "dims": the op has flag, int,`:   {"dims": 1},
+		`attribute "flag": want true or false, got 1`:       {"flag": int64(1)},
+		`attribute "int": want an integer, got 1.5`:         {"int": 1.5},
+		`attribute "int": want an integer, got 1e+300`:      {"int": 1e300},
+		`attribute "int": want an integer, got true`:        {"int": true},
+		`attribute "int": unknown symbol "M"`:               {"int": "M"},
+		`attribute "int": must not be null`:                 {"int": nil},
+		`attribute "float": want a number, got 0x1p3`:       {"float": "0x1p3"},
+		`attribute "text": "c" is not one of a, b`:          {"text": "c"},
+		`attribute "text": want a string, got 1`:            {"text": int64(1)},
+		`attribute "ints": want an integer, got [1]`:        {"ints": []any{[]any{int64(1)}}},
+		`attribute "ints": want an integer, got <nil>`:      {"ints": []any{nil}},
+		`attribute "pair": want 2 numbers, got 3`:           {"pair": []any{int64(1), int64(2), int64(3)}},
+		`attribute "dtype": unknown dtype "float"`:          {"dtype": "float"},
+		`attribute "dtype": want a name, got 3`:             {"dtype": int64(3)},
+		`attribute "memory_format": unknown memory format`:  {"memory_format": "nhwc"},
+		`attribute "number": want a number, got NaNa`:       {"number": "NaNa"},
+		`attribute "bools": want true or false, got 1`:      {"bools": []any{int64(1)}},
+		`attribute "maybe_float": want a number, got map[]`: {"maybe_float": map[string]any{}},
+	} {
+		if _, err := s.Decode(given, map[string]int{"N": 12}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", given, err, want)
+		}
+	}
+}
+
+func TestSchemaOfPanicsOnMalformedTags(t *testing.T) {
+	for name, f := range map[string]func(){
+		"no tag": func() { graph.SchemaOf[struct{ A int }]() },
+		"bad default": func() {
+			graph.SchemaOf[struct {
+				A int `attr:"a" default:"x"`
+			}]()
+		},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestSchemaDocumentsTypes(t *testing.T) {
+	var got []string
+	for _, f := range graph.SchemaOf[everyAttrs]().Fields {
+		got = append(got, f.Type)
+	}
+	want := "bool int float string int[] float[] bool[] int? float? bool? number dtype memory_format int[]"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got %s, want %s", s, want)
+	}
+}

@@ -1,0 +1,285 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Props is a set of properties of a graph, beside the structure that all graphs have.
+// Passes state which they need and which they make.
+type Props uint8
+
+const (
+	// Sorted: every node stands after those whose outputs it uses.
+	Sorted Props = 1 << iota
+	// Typed: shapes, dtypes and aliases are those that the ops infer from their operands,
+	// and so are strides, except where they may be chosen: of outputs of ops that follow,
+	// of pinned nodes, and of nodes with a variant.
+	Typed
+	// LaidOut: every node that has variants has chosen one, whose formats its operands and
+	// outputs are in, and what is pinned is in the format of its pin.
+	LaidOut
+)
+
+// String lists the properties.
+func (p Props) String() string {
+	s := ""
+	for i, name := range []string{"sorted", "typed", "laid out"} {
+		if p&(1<<i) == 0 {
+			continue
+		}
+		if s != "" {
+			s += ", "
+		}
+		s += name
+	}
+	return s
+}
+
+// Verify reports where the graph's structure is broken, or a property does not hold. The
+// error is an [Errors]. A graph as loaded or built is Sorted and Typed.
+func Verify(g *Graph, props Props) error {
+	v := &verifier{g: g, seen: make(map[*Value]bool, len(g.values)), names: map[string]bool{}, nodes: map[string]bool{}}
+	v.inputs()
+	if props&Sorted == 0 {
+		for _, n := range g.Nodes {
+			for _, o := range n.Out {
+				v.seen[o] = true
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		v.node(n, props)
+		for _, o := range n.Out {
+			v.seen[o] = true
+		}
+	}
+	v.outputs(props)
+	if len(v.errs) > 0 {
+		return v.errs
+	}
+	return nil
+}
+
+type verifier struct {
+	g     *Graph
+	errs  Errors
+	seen  map[*Value]bool // values that may be used
+	names map[string]bool
+	nodes map[string]bool
+}
+
+func (v *verifier) fail(n *Node, format string, args ...any) {
+	if len(v.errs) == maxErrors {
+		return
+	}
+	err := fmt.Errorf(format, args...)
+	if n == nil {
+		v.errs = append(v.errs, &Error{Err: err})
+		return
+	}
+	v.errs = append(v.errs, v.g.Fail(n, err))
+}
+
+func (v *verifier) inputs() {
+	for i, list := range [][]*Value{v.g.Inputs, v.g.Constants} {
+		for _, x := range list {
+			v.value(nil, x)
+			v.seen[x] = true
+			switch {
+			case x.Node != nil || x.Alias != nil:
+				v.fail(nil, "value %q is an input or a constant, and has a producer or shares storage", x.Name)
+			case (i == 1) != (x.Const != nil):
+				v.fail(nil, "value %q stands among the wrong ones: constants have data, inputs none", x.Name)
+			case x.Const != nil && !x.Const.SameLayout(x.Meta):
+				v.fail(nil, "constant %q: its meta is %v, its data %v", x.Name, x.Meta, x.Const.Meta)
+			}
+		}
+	}
+}
+
+// value checks what holds of every value.
+func (v *verifier) value(n *Node, x *Value) {
+	switch {
+	case x == nil:
+		v.fail(n, "a value is nil")
+		return
+	case v.names[x.Name]:
+		v.fail(n, "two values are named %q", x.Name)
+	case v.g.values[x.Name] != x:
+		v.fail(n, "the graph does not find value %q by its name", x.Name)
+	case x.graph != v.g:
+		v.fail(n, "value %q is of another graph", x.Name)
+	}
+	v.names[x.Name] = true
+	if err := x.Meta.Check(); err != nil {
+		v.fail(n, "value %q: %v", x.Name, err)
+	}
+}
+
+func (v *verifier) node(n *Node, props Props) {
+	switch {
+	case n.Op == nil:
+		v.fail(n, "it has no op")
+		return
+	case v.nodes[n.Name]:
+		v.fail(n, "two nodes are named %q", n.Name)
+	case v.g.nodes[n.Name] != n:
+		v.fail(n, "the graph does not find the node by its name")
+	}
+	v.nodes[n.Name] = true
+	before := len(v.errs)
+	v.operands(n)
+	for i, o := range n.Out {
+		v.value(n, o)
+		if o != nil && (o.Node != n || o.Index != i) {
+			v.fail(n, "output %d does not point back to it", i)
+		}
+	}
+	if len(v.errs) > before {
+		return
+	}
+	for _, o := range n.Out {
+		if err := o.checkAlias(); err != nil {
+			v.fail(n, "%v", err)
+		}
+	}
+	if props&Typed != 0 {
+		v.typed(n)
+	}
+	if props&LaidOut != 0 {
+		v.laidOut(n)
+	}
+}
+
+func (v *verifier) operands(n *Node) {
+	for i, a := range n.In {
+		switch {
+		case a.Kind != TensorArg:
+		case a.Value == nil:
+			v.fail(n, "operand %d is a value, and nil", i)
+		case !v.seen[a.Value]:
+			v.fail(n, "operand %d, %q, is no input, constant, or output of an earlier node", i, a.Value.Name)
+		}
+	}
+	if err := n.checkArity(); err != nil {
+		v.fail(n, "%v", err)
+	}
+}
+
+// checkAlias checks that a view shares storage with an operand and lies within it.
+func (x *Value) checkAlias() error {
+	if x.Alias == nil {
+		return nil
+	}
+	if !slices.ContainsFunc(x.Node.In, func(a Arg) bool { return a.Value == x.Alias }) {
+		return fmt.Errorf("value %q shares storage with %q, which is no operand", x.Name, x.Alias.Name)
+	}
+	root, have := x.Root(), 0
+	if root.Const != nil {
+		have = root.Const.Storage().Len()
+	} else {
+		have = root.Meta.Extent() * root.Meta.DType.Size()
+	}
+	if need := x.Meta.Extent() * x.Meta.DType.Size(); need > have {
+		return fmt.Errorf("value %q, %v, needs %d bytes of the storage of %q, which has %d", x.Name, x.Meta, need, root.Name, have)
+	}
+	return nil
+}
+
+// typed compares the outputs with what the op infers.
+func (v *verifier) typed(n *Node) {
+	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
+	res, err := n.Op.Infer(c)
+	switch {
+	case err != nil:
+		v.fail(n, "%w", err)
+		return
+	case len(res) != len(n.Out):
+		v.fail(n, "infers %d outputs, has %d", len(res), len(n.Out))
+		return
+	}
+	for i, r := range res {
+		if err := n.compare(n.Out[i], r); err != nil {
+			v.fail(n, "value %q: %w", n.Out[i].Name, err)
+		}
+	}
+}
+
+// compare reports where an output is not what was inferred and may not be otherwise.
+func (n *Node) compare(x *Value, r Result) error {
+	var alias *Value
+	if r.Alias >= 0 {
+		alias = n.In[r.Alias].Value
+	}
+	free := n.Op.Kind == Follows || n.Pin != tensor.NoFormat || n.Op.Variants != nil
+	switch {
+	case x.Meta.DType != r.Meta.DType || !slices.Equal(x.Meta.Shape, r.Meta.Shape):
+		return fmt.Errorf("it is %v, inferred is %v", x.Meta, r.Meta)
+	case x.Meta.SameLayout(r.Meta) && x.Meta.Offset == r.Meta.Offset && x.Alias == alias:
+		return nil
+	case x.Alias != nil || !free:
+		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), r.Meta, aliasText(alias))
+	case x.Meta.Offset != 0 || !x.Meta.IsNonOverlappingAndDense():
+		return fmt.Errorf("its layout was chosen, and %v is not dense", x.Meta)
+	}
+	return nil
+}
+
+func aliasText(x *Value) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf(" of %q", x.Name)
+}
+
+// laidOut checks the variant and the pin of a node.
+func (v *verifier) laidOut(n *Node) {
+	for _, x := range n.Out {
+		if !x.Meta.Is(n.Pin) {
+			v.fail(n, "value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
+		}
+	}
+	if n.Op.Variants == nil {
+		return
+	}
+	variants := n.Op.Variants(n.Call())
+	if len(variants) == 0 {
+		return
+	}
+	if n.Variant < 0 || n.Variant >= len(variants) {
+		v.fail(n, "variant %d of %d is chosen", n.Variant, len(variants))
+		return
+	}
+	w := variants[n.Variant]
+	for i, f := range w.In {
+		if i < len(n.In) && n.In[i].Kind == TensorArg && !n.In[i].Value.Meta.Is(f) {
+			v.fail(n, "variant %q wants operand %d in %v: %q is %v", w.Name, i, f, n.In[i].Value.Name, n.In[i].Value.Meta)
+		}
+	}
+	for i, f := range w.Out {
+		if i < len(n.Out) && !n.Out[i].Meta.Is(f) {
+			v.fail(n, "variant %q gives output %d in %v: %q is %v", w.Name, i, f, n.Out[i].Name, n.Out[i].Meta)
+		}
+	}
+}
+
+func (v *verifier) outputs(props Props) {
+	names := map[string]bool{}
+	for _, o := range v.g.Outputs {
+		switch {
+		case o.Value == nil:
+			v.fail(nil, "output %q has no value", o.Name)
+			continue
+		case !v.seen[o.Value]:
+			v.fail(nil, "output %q: value %q is not of the graph", o.Name, o.Value.Name)
+		case names[o.Name]:
+			v.fail(nil, "two outputs are named %q", o.Name)
+		case props&LaidOut != 0 && !o.Value.Meta.Is(o.Pin):
+			v.fail(nil, "output %q: %v is pinned to %v", o.Name, o.Value.Meta, o.Pin)
+		}
+		names[o.Name] = true
+	}
+}

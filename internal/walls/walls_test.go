@@ -1,0 +1,94 @@
+// Package walls holds the test of who may import whom. It has no code of its own.
+package walls
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/graphrun/graphrun/"
+
+// pkg is what go list tells of a package. Deps are all packages that it is built from.
+type pkg struct {
+	ImportPath string
+	Deps       []string
+}
+
+// list returns our packages without the module's path, and those of ours in their Deps.
+func list(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Deps", "./...")
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	deps := map[string][]string{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return deps
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name, ours := strings.CutPrefix(p.ImportPath, module)
+		if !ours {
+			continue
+		}
+		deps[name] = nil
+		for _, d := range p.Deps {
+			if d, ours := strings.CutPrefix(d, module); ours {
+				deps[name] = append(deps[name], d)
+			}
+		}
+	}
+}
+
+// within reports whether a package is one of the named ones or lies below one.
+func within(name string, trees ...string) bool {
+	for _, tree := range trees {
+		if name == tree || strings.HasPrefix(name, tree+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestWalls keeps the layers apart. What a package may be built from is a list of all; for
+// kernels, passes and exec, which meet in *graph.Op and *graph.Graph alone, it is what
+// they must not be built from. Tests may import what they like.
+func TestWalls(t *testing.T) {
+	only := map[string][]string{
+		"tensor": {},
+		"iter":   {"tensor"},
+		"graph":  {"iter", "tensor"},
+		// Formats from outside know graphs and tensors, and nothing that runs them.
+		"npz":         {"graph", "iter", "tensor", "internal"},
+		"safetensors": {"graph", "iter", "tensor", "internal"},
+		"onnx":        {"graph", "iter", "tensor", "internal"},
+	}
+	never := map[string][]string{
+		"kernels":  {"passes", "exec", "cmd"},
+		"passes":   {"kernels", "exec", "cmd"},
+		"exec":     {"kernels", "passes", "cmd"},
+		"internal": {"kernels", "passes", "exec", "cmd"},
+	}
+	for name, deps := range list(t) {
+		tree, _, _ := strings.Cut(name, "/")
+		for _, d := range deps {
+			if allowed, ok := only[tree]; ok && !within(d, append(allowed, tree)...) {
+				t.Errorf("%s is built from %s; %s may be built from %v of ours only", name, d, tree, allowed)
+			}
+			if within(d, never[tree]...) {
+				t.Errorf("%s is built from %s, which stands behind a wall", name, d)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type adaptivePoolAttrs struct {
+	OutputSize []int `attr:"output_size" doc:"height and width of the result"`
+}
+
+// AdaptiveAvgPool2d averages windows that share the operand out among the results.
+var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
+	Name:   "adaptive_avg_pool2d",
+	Doc:    "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size.",
+	Params: []graph.Param{self}, Kind: graph.Requires,
+	Infer:    inferAdaptiveAvg,
+	Variants: poolVariants(1),
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m, size := c.Meta(0), outputSize(c)
+		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
+			return adaptiveMean(m).compile(c), nil
+		}
+		rows, cols := adaptiveWindows(m, size)
+		return newPool(c, rows, cols, avgPoolOp(m.DType, 0)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, size := in[0], outputSize(c)
+		if t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0 && size == [2]int{1, 1} {
+			s := adaptiveMean(t.Meta)
+			return s.reference(t), nil
+		}
+		rows, cols := adaptiveWindows(t.Meta, size)
+		shape := adaptiveShape(t.Meta, size)
+		return []*tensor.Tensor{avgPoolReference(t, shape, rows, cols, 0)}, nil
+	},
+	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
+})
+
+// AdaptiveMaxPool2d takes the greatest element of such windows, and its index.
+var AdaptiveMaxPool2d = define[adaptivePoolAttrs](graph.Op{
+	Name:   "adaptive_max_pool2d",
+	Doc:    "Takes the greatest element, and its index in the plane, of windows that share the operand out among results of output_size.",
+	Params: []graph.Param{self}, Kind: graph.Requires, Outputs: []string{"out", "indices"},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, m := attrs[adaptivePoolAttrs](c), c.Meta(0)
+		const name = "adaptive_max_pool2d(): "
+		if m.Rank() != 3 && m.Rank() != 4 {
+			return nil, errors.New(name + "Expected 3D or 4D tensor, but got: " + tensor.ListString(m.Shape))
+		}
+		first := 1
+		if m.Rank() == 3 {
+			first = 0
+		}
+		if err := noneEmpty(name, m, first); err != nil {
+			return nil, err
+		}
+		if len(a.OutputSize) != 2 && len(a.OutputSize) != 1 {
+			return nil, errors.New(name + "internal error: output_size.size() must be 2")
+		}
+		size := outputSize(c)
+		if size[0] < 0 || size[1] < 0 {
+			return nil, fmt.Errorf("Trying to create tensor with negative dimension %d: %s", min(size[0], size[1]), tensor.ListString(adaptiveShape(m, size)))
+		}
+		if !m.DType.IsFloat() {
+			return nil, notServed("adaptive_max_pool2d", m.DType)
+		}
+		return poolResults(m, adaptiveShape(m, size), m.DType, true)
+	},
+	Variants: poolVariants(2),
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m := c.Meta(0)
+		rows, cols := adaptiveWindows(m, outputSize(c))
+		return newPool(c, rows, cols, maxPoolOp(m.DType, true)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		size := outputSize(c)
+		rows, cols := adaptiveWindows(in[0].Meta, size)
+		return maxPoolReference(in[0], adaptiveShape(in[0].Meta, size), rows, cols), nil
+	},
+	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
+})
+
+// outputSize takes one number for both dimensions.
+func outputSize(c *graph.Call) [2]int {
+	v := attrs[adaptivePoolAttrs](c).OutputSize
+	return [2]int{v[0], v[len(v)-1]}
+}
+
+// noneEmpty refuses sizes of 0 from dimension first on.
+func noneEmpty(name string, m tensor.Meta, first int) error {
+	for d := first; d < m.Rank(); d++ {
+		if m.Shape[d] == 0 {
+			return fmt.Errorf("%sExpected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+				name, tensor.ListString(m.Shape), d)
+		}
+	}
+	return nil
+}
+
+func adaptiveShape(m tensor.Meta, size [2]int) []int {
+	lead := m.Rank() - 2
+	return append(append([]int{}, m.Shape[:lead]...), size[0], size[1])
+}
+
+func inferAdaptiveAvg(c *graph.Call) ([]graph.Result, error) {
+	a, m := attrs[adaptivePoolAttrs](c), c.Meta(0)
+	if len(a.OutputSize) != 1 && len(a.OutputSize) != 2 {
+		return nil, errors.New("adaptive_avg_pool2d: output_size must be 2")
+	}
+	size := outputSize(c)
+	if size[0] < 0 || size[1] < 0 {
+		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {%d, %d}", size[0], size[1])
+	}
+	if size == [2]int{1, 1} {
+		return inferGlobalAvg(m)
+	}
+	const name = "adaptive_avg_pool2d(): "
+	if m.Rank() != 3 && m.Rank() != 4 {
+		return nil, errors.New(name + "Expected 3D or 4D tensor, but got " + tensor.ListString(m.Shape))
+	}
+	if err := noneEmpty(name, m, m.Rank()-2); err != nil {
+		return nil, err
+	}
+	if !m.DType.IsFloat() {
+		return nil, notServed("adaptive_avg_pool2d", m.DType)
+	}
+	return poolResults(m, adaptiveShape(m, size), m.DType, false)
+}
+
+// inferGlobalAvg: to size 1 by 1 PyTorch takes the mean over the last two dimensions, of
+// any rank and of complex values too, and gives it channels-last strides.
+func inferGlobalAvg(m tensor.Meta) ([]graph.Result, error) {
+	for _, d := range []int{-1, -2} {
+		if _, err := tensor.WrapDim(d, m.Rank()); err != nil {
+			return nil, err
+		}
+	}
+	if !m.DType.IsFloat() && !m.DType.IsComplex() {
+		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s", m.DType.TorchName())
+	}
+	if m.Rank() < 2 {
+		return nil, errors.New("dim 0 appears multiple times in the list of dims")
+	}
+	out := tensor.New(m.DType, adaptiveShape(m, [2]int{1, 1})...)
+	if m.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		out.Strides = []int{m.Shape[1], 1, m.Shape[1], m.Shape[1]}
+	}
+	return graph.New1(out), nil
+}
+
+// adaptiveMean is the mean over the last two dimensions.
+func adaptiveMean(m tensor.Meta) *reduceSpec {
+	mask := make([]bool, m.Rank())
+	mask[m.Rank()-1], mask[m.Rank()-2] = true, true
+	n := float64(reduceCount(m.Shape, mask))
+	return &reduceSpec{mask: mask, keepdim: true, cast: m.DType, outs: []tensor.DType{m.DType},
+		fold: func() *fold { return sumFold(m.DType, n) }, ref: refSum(m.DType, n)}
+}
+
+// adaptiveWindows: result o takes the elements from floor(o*in/out) to
+// ceil((o+1)*in/out).
+func adaptiveWindows(m tensor.Meta, size [2]int) (rows, cols []window) {
+	side := func(in, out int) []window {
+		w := make([]window, out)
+		for o := range w {
+			start, end := o*in/out, ((o+1)*in+out-1)/out
+			w[o] = window{start, end, 1, end - start}
+		}
+		return w
+	}
+	lead := m.Rank() - 2
+	return side(m.Shape[lead], size[0]), side(m.Shape[lead+1], size[1])
+}

@@ -1,0 +1,185 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type addmmAttrs struct {
+	Beta  tensor.Scalar `attr:"beta" default:"1" doc:"factor of self; 0 leaves self unread"`
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the product"`
+}
+
+// Addmm is beta*self + alpha*(mat1 @ mat2).
+var Addmm = define[addmmAttrs](graph.Op{
+	Name:    "addmm",
+	Doc:     "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
+	Params:  []graph.Param{self, {Name: "mat1"}, {Name: "mat2"}},
+	Infer:   inferSum(addmmMeta),
+	Compile: compileSum,
+	Flops:   sumFlops,
+	Ref:     sumRef,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4)},
+			Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
+	},
+})
+
+// Baddbmm is beta*self + alpha*(batch1 @ batch2).
+var Baddbmm = define[addmmAttrs](graph.Op{
+	Name:    "baddbmm",
+	Doc:     "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
+	Params:  []graph.Param{self, {Name: "batch1"}, {Name: "batch2"}},
+	Infer:   inferSum(baddbmmMeta),
+	Compile: compileSum,
+	Flops:   sumFlops,
+	Ref:     sumRef,
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
+		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
+})
+
+func addmmMeta(s, a, b tensor.Meta) (tensor.Meta, error) {
+	switch {
+	case s.DType != b.DType:
+		return tensor.Meta{}, errors.New("self and mat2 must have the same dtype")
+	case a.DType != b.DType:
+		return tensor.Meta{}, errors.New("mat1 and mat2 must have the same dtype")
+	case a.Rank() != 2:
+		return tensor.Meta{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
+	case b.Rank() != 2:
+		return tensor.Meta{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
+	}
+	if err := multipliable(a, b); err != nil {
+		return tensor.Meta{}, err
+	}
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	if _, err := s.Expand([]int{m, n}); err != nil {
+		return tensor.Meta{}, err
+	}
+	return tensor.New(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m*k*n)
+}
+
+// baddbmmMeta broadcasts self before it looks at the other operands.
+func baddbmmMeta(s, a, b tensor.Meta) (tensor.Meta, error) {
+	shape := make([]int, 3)
+	for d, m := range []tensor.Meta{a, a, b} {
+		i, err := tensor.WrapDim(d, m.Rank())
+		if err != nil {
+			return tensor.Meta{}, err
+		}
+		shape[d] = m.Shape[i]
+	}
+	if _, err := s.Expand(shape); err != nil {
+		return tensor.Meta{}, err
+	}
+	return bmmMeta("baddbmm", a, b)
+}
+
+func inferSum(f func(s, a, b tensor.Meta) (tensor.Meta, error)) func(*graph.Call) ([]graph.Result, error) {
+	return func(c *graph.Call) ([]graph.Result, error) {
+		m, err := f(c.Meta(0), c.Meta(1), c.Meta(2))
+		if err != nil {
+			return nil, err
+		}
+		at := attrs[addmmAttrs](c)
+		if m.DType == tensor.Bool && m.Numel() > 0 {
+			// Only a product without terms comes here: it is self times beta.
+			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool", at.Beta.DType().TorchName())
+		}
+		for _, v := range []tensor.Scalar{at.Beta, at.Alpha} {
+			if v.DType().IsComplex() && !m.DType.IsComplex() {
+				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", cppName(m.DType))
+			}
+		}
+		return graph.New1(m), nil
+	}
+}
+
+// sumOf reads a call of addmm or baddbmm as a contraction.
+func sumOf(c *graph.Call) (*contraction, error) {
+	at, out := attrs[addmmAttrs](c), c.Out[0]
+	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
+	lead := out.Rank() - 2
+	x := &contraction{opA: 1, opB: 2, opAdd: 0, hasAdd: true, alpha: at.Alpha, beta: at.Beta,
+		batch: out.Shape[:lead], m: out.Shape[lead], n: out.Shape[lead+1], k: a.Shape[lead+1],
+		a: matricesOf(a), b: matricesOf(b), c: matricesOf(out)}
+	e, err := s.Expand(out.Shape)
+	if err != nil {
+		return nil, err
+	}
+	x.add = addendOf(s, e)
+	return x, nil
+}
+
+// matricesOf takes the last two dimensions as those of matrices.
+func matricesOf(m tensor.Meta) matrices {
+	lead := m.Rank() - 2
+	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
+}
+
+// addendOf reads an expanded addend. Expand numbers the dimensions that it adds as if they
+// moved; they repeat.
+func addendOf(m, expanded tensor.Meta) matrices {
+	for d := range expanded.Rank() - m.Rank() {
+		expanded.Strides[d] = 0
+	}
+	for d, s := range expanded.Shape {
+		if s == 1 {
+			expanded.Strides[d] = 0
+		}
+	}
+	return matricesOf(expanded)
+}
+
+func compileSum(c *graph.Call) (*graph.Kernel, error) {
+	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
+		x, err := sumOf(c)
+		if err != nil {
+			return nil, err
+		}
+		return x.compile(c)
+	})
+}
+
+func sumFlops(c *graph.Call) float64 {
+	x, err := sumOf(c)
+	if err != nil {
+		return 0
+	}
+	return x.flops() + 2*float64(x.entries()*x.m*x.n)
+}
+
+// cppName is the C++ type of an element, which some messages of PyTorch print.
+func cppName(d tensor.DType) string {
+	switch d {
+	case tensor.Bool:
+		return "bool"
+	case tensor.Uint8:
+		return "unsigned char"
+	case tensor.Int8:
+		return "signed char"
+	case tensor.Int16:
+		return "short int"
+	case tensor.Int32:
+		return "int"
+	case tensor.Int64:
+		return "long int"
+	case tensor.Float16:
+		return "c10::Half"
+	case tensor.BFloat16:
+		return "c10::BFloat16"
+	case tensor.Float32:
+		return "float"
+	case tensor.Float64:
+		return "double"
+	case tensor.Complex64:
+		return "c10::complex<float>"
+	case tensor.Complex128:
+		return "c10::complex<double>"
+	}
+	return d.String()
+}

@@ -1,0 +1,214 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// channelNorm is a normalisation y = x*scale + shift with one scale and shift for each
+// channel (batch_norm) or each channel of each sample (group_norm, instance_norm), of an
+// operand [N, C, ...] of any layout.
+type channelNorm struct {
+	rows   int // rows of scales: 1, or N
+	groups int // groups of channels, in a row, that share statistics
+	eps    float64
+	// stats is the operand as its statistics see it, mask what they reduce. Without mask
+	// they are operands.
+	stats          tensor.Meta
+	mask           []bool
+	weight, bias   int // operands; -1 if left out
+	mean, variance int
+}
+
+// normLoops returns the dtype in which a normalisation of d computes.
+func normLoops(d tensor.DType) tensor.DType { return d.OpMath() }
+
+// compile prepares three phases: statistics, scales, results. Statistics are computed in
+// float64, scales rounded once to the dtype of loops.
+func (s *channelNorm) compile(c *graph.Call) *graph.Kernel {
+	in := c.Meta(0)
+	if in.Numel() == 0 {
+		return &graph.Kernel{}
+	}
+	loops := normLoops(in.DType)
+	channels := in.Shape[1]
+	pairs, groups := s.rows*channels, s.rows*s.groups
+	side := tensor.Meta{DType: loops, Shape: in.Shape, Strides: make([]int, in.Rank())}
+	if side.Strides[1] = 1; s.rows > 1 {
+		side.Strides[0] = channels
+	}
+	p := newLinePlan(in, -1, c.Out[0], []tensor.Meta{side}, in.DType, loops, 1)
+	scaleAt := 2 * alignUp(8*groups)
+	shiftAt := scaleAt + alignUp(pairs*loops.Size())
+	end := shiftAt + alignUp(pairs*loops.Size())
+	var k *graph.Kernel
+	if loops == tensor.Float32 {
+		k = p.kernel(0, affineUnit[float32](p, scaleAt, shiftAt))
+	} else {
+		k = p.kernel(0, affineUnit[float64](p, scaleAt, shiftAt))
+	}
+	k.Scratch = end
+	scales := graph.Phase{Chunks: (pairs + scaleChunk - 1) / scaleChunk, Run: func(m *graph.Mem, chunk int) error {
+		s.scales(c, m, chunk, loops, scaleAt, shiftAt)
+		return nil
+	}}
+	k.Phases = append([]graph.Phase{scales}, k.Phases...)
+	if s.mask == nil {
+		return k
+	}
+	n := float64(reduceCount(s.stats.Shape, s.mask))
+	out := tensor.New(tensor.Float64, s.rows, s.groups)
+	if s.rows == 1 {
+		out = tensor.New(tensor.Float64, s.groups)
+	}
+	r := newReducePlan(s.stats, s.mask, []tensor.Meta{out, out}, in.DType, varFold(in.DType, n, false, true))
+	k.Scratch, k.Worker = end+r.scratch(), max(k.Worker, r.worker())
+	k.Phases = append(r.phases(func(m *graph.Mem) reduceWhere {
+		w := reduceWhere{in: m.Ptrs[1], scratch: m.Scratch[end:]}
+		w.outs[0], w.outs[1] = unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[alignUp(8*groups)])
+		return w
+	}), k.Phases...)
+	return k
+}
+
+const scaleChunk = 4096
+
+// scales computes the scales and shifts of one chunk of the pairs of row and channel.
+func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, chunk int, loops tensor.DType, scaleAt, shiftAt int) {
+	channels := c.Meta(0).Shape[1]
+	// Values pass through the worker's memory: what a conversion gets the address of would
+	// be allocated.
+	v := unsafe.Slice((*float64)(unsafe.Pointer(&m.Worker[0])), 1)
+	at := func(operand, i int, otherwise float64) float64 {
+		if operand < 0 {
+			return otherwise
+		}
+		t := c.Meta(operand)
+		tensor.Converter(tensor.Float64, t.DType)(unsafe.Pointer(&v[0]), unsafe.Add(m.Ptrs[1+operand], i*t.Strides[0]*t.DType.Size()), 0, 0, 1)
+		return v[0]
+	}
+	put := tensor.Converter(loops, tensor.Float64)
+	size, groups := loops.Size(), s.rows*s.groups
+	for i := chunk * scaleChunk; i < min((chunk+1)*scaleChunk, s.rows*channels); i++ {
+		ch := i % channels
+		var mean, variance float64
+		if s.mask != nil {
+			g := i/channels*s.groups + ch/(channels/s.groups)
+			variance = *(*float64)(unsafe.Pointer(&m.Scratch[8*g]))
+			mean = *(*float64)(unsafe.Pointer(&m.Scratch[alignUp(8*groups)+8*g]))
+		} else {
+			mean, variance = at(s.mean, ch, 0), at(s.variance, ch, 1)
+		}
+		scale := at(s.weight, ch, 1) / math.Sqrt(variance+s.eps)
+		shift := at(s.bias, ch, 0) - mean*scale
+		v[0] = scale
+		put(unsafe.Pointer(&m.Scratch[scaleAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
+		v[0] = shift
+		put(unsafe.Pointer(&m.Scratch[shiftAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
+	}
+}
+
+// affineUnit computes x*scale + shift for a run along the fastest axis: of one channel,
+// or of neighbouring channels.
+func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r lineRoom, in, out unsafe.Pointer, n int) error {
+	k := p.kept[0]
+	return func(r lineRoom, in, out unsafe.Pointer, n int) error {
+		x := unsafe.Slice((*T)(p.ld.run(r.buf, r.tmp, in, k.in, n)), n)
+		at := p.target(r.tmp, out, k.out[0], n)
+		y := unsafe.Slice((*T)(at), n)
+		scale := unsafe.Pointer(&r.mem.Scratch[scaleAt+r.side])
+		shift := unsafe.Pointer(&r.mem.Scratch[shiftAt+r.side])
+		switch {
+		case k.out[1] == 0 || n == 1:
+			a, b := *(*T)(scale), *(*T)(shift)
+			for i, v := range x {
+				y[i] = v*a + b
+			}
+		case k.out[1] == p.ld.size:
+			a, b := unsafe.Slice((*T)(scale), n), unsafe.Slice((*T)(shift), n)
+			for i, v := range x {
+				y[i] = v*a[i] + b[i]
+			}
+		default:
+			for i, v := range x {
+				y[i] = v**(*T)(unsafe.Add(scale, i*k.out[1])) + *(*T)(unsafe.Add(shift, i*k.out[1]))
+			}
+		}
+		p.written(at, out, k.out[0], n)
+		return nil
+	}
+}
+
+// normDTypes checks the dtypes of parameters against the operand's: the same, or all
+// float32 beside a 16-bit operand.
+func normDTypes(c *graph.Call, params ...int) error {
+	d, first := c.Meta(0).DType, tensor.Invalid
+	for _, i := range params {
+		if p := c.Meta(i).DType; c.Has(i) && (first == tensor.Invalid || p == d) {
+			first = p
+			if p == d {
+				break
+			}
+		}
+	}
+	want := d
+	if d.IsReducedFloat() && first == tensor.Float32 {
+		want = first
+	}
+	for _, i := range params {
+		if c.Has(i) && c.Meta(i).DType != want {
+			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), c.Meta(i).DType.TorchName())
+		}
+	}
+	return nil
+}
+
+// operand returns i if the operand is given, else -1.
+func operand(c *graph.Call, i int) int {
+	if c.Has(i) {
+		return i
+	}
+	return -1
+}
+
+// normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias; group tells the
+// statistics that an index belongs to, param the element of weight and bias. Without
+// given statistics they are those of x.
+func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight, bias, mean, variance *tensor.Tensor) *tensor.Tensor {
+	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	each := func(f func(index []int, g int, x float64)) {
+		eachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
+	}
+	each(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
+	each(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += d * d })
+	out := tensor.Zeros(t.DType, t.Shape...)
+	at := func(p *tensor.Tensor, i int, otherwise float64) float64 {
+		if p == nil {
+			return otherwise
+		}
+		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(unravel(i, p.Shape)...).Float()
+	}
+	each(func(index []int, g int, x float64) {
+		mu, v := sum[g]/n[g], m2[g]/n[g]
+		if mean != nil {
+			mu, v = at(mean, param(index), 0), at(variance, param(index), 0)
+		}
+		y := (x - mu) / math.Sqrt(v+eps)
+		out.Set(tensor.FloatScalar(y*at(weight, param(index), 1)+at(bias, param(index), 0)), index...)
+	})
+	return out
+}
+
+// unravel returns the index of element i in row-major order.
+func unravel(i int, shape []int) []int {
+	index := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		index[d] = i % shape[d]
+		i /= shape[d]
+	}
+	return index
+}

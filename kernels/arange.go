@@ -1,0 +1,121 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type arangeAttrs struct {
+	Start tensor.Scalar `attr:"start" default:"0" doc:"first number"`
+	End   tensor.Scalar `attr:"end" doc:"bound, which is not reached"`
+	Step  tensor.Scalar `attr:"step" default:"1" doc:"difference between numbers"`
+	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
+}
+
+// Arange is torch.arange.
+var Arange = define[arangeAttrs](graph.Op{
+	Name:     "arange",
+	Doc:      "Counts from start up to end, without it, by step.",
+	Infer:    inferArange,
+	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
+	Ref:      sequenceRef(inferArange, arangeAt),
+	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}}, {Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
+})
+
+// inferArange computes the number of elements as at::arange_out does: from the numbers
+// as given, in float64; for int64 from integers.
+func inferArange(c *graph.Call) ([]graph.Result, error) {
+	a := attrs[arangeAttrs](c)
+	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+		if s.DType().IsComplex() {
+			return nil, errors.New("value cannot be converted to type double without overflow")
+		}
+	}
+	d := a.dtype()
+	if d == tensor.Bool || d.IsComplex() {
+		return nil, notImplemented("arange", d)
+	}
+	start, end, step := a.Start.Float(), a.End.Float(), a.Step.Float()
+	size := math.Ceil((end - start) / step)
+	if d.IsIntegral(false) {
+		for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+			if err := numberFits(s, tensor.Int64); err != nil {
+				return nil, err
+			}
+		}
+		start, end, step = float64(a.Start.Int()), float64(a.End.Int()), float64(a.Step.Int())
+		if d == tensor.Int64 {
+			size = math.Ceil((end - start) / step)
+		}
+	}
+	switch {
+	case !(step > 0 || step < 0):
+		return nil, errors.New("step must be nonzero")
+	case math.IsInf(start-end, 0) || math.IsNaN(start-end):
+		return nil, fmt.Errorf("unsupported range: %v -> %v", start, end)
+	case step > 0 && end < start || step < 0 && end > start:
+		return nil, errors.New("upper bound and larger bound inconsistent with step sign")
+	case !(size >= 0 && size <= math.MaxInt64/2):
+		return nil, errors.New("invalid size, possible overflow?")
+	}
+	m, err := fresh(d, []int{int(size)})
+	return graph.New1(m), err
+}
+
+func (a *arangeAttrs) dtype() tensor.DType {
+	if a.DType != tensor.Invalid {
+		return a.DType
+	}
+	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+		if s.DType().IsFloat() {
+			return tensor.Float32
+		}
+	}
+	return tensor.Int64
+}
+
+func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
+	a := attrs[arangeAttrs](c)
+	if a.dtype().IsIntegral(false) {
+		start, step := a.Start.Int(), a.Step.Int()
+		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
+	}
+	start, step := a.Start.Float(), a.Step.Float()
+	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(i)*step) }
+}
+
+// sequence compiles an op whose elements depend on their index in one dimension.
+func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
+	const grain = 8192
+	m := c.Out[0]
+	n := m.Numel()
+	return &graph.Kernel{Phases: []graph.Phase{{
+		Chunks: (n + grain - 1) / grain,
+		Run: func(mem *graph.Mem, chunk int) error {
+			step := m.Strides[0] * m.DType.Size()
+			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
+				at(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*step))
+			}
+			return nil
+		},
+	}}}, nil
+}
+
+func sequenceRef(infer func(*graph.Call) ([]graph.Result, error), at func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		res, err := infer(c)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(res[0].Meta.DType, res[0].Meta.Shape...)
+		for i := range out.Numel() {
+			out.Set(at(c)(i), i)
+		}
+		return []*tensor.Tensor{out}, nil
+	}
+}

@@ -1,0 +1,189 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type argmaxAttrs struct {
+	Dim     *int `attr:"dim" default:"none" doc:"dimension to reduce; none: all, in row-major order"`
+	Keepdim bool `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+// Argmax and Argmin give the index of the first greatest or least element.
+var (
+	Argmax = argOp("argmax", "Gives the index of the first greatest element over a dimension, or of all. A NaN is greater than all.", true)
+	Argmin = argOp("argmin", "Gives the index of the first least element over a dimension, or of all. A NaN is less than all.", false)
+)
+
+// Max and Min give one value of all elements, or, with a dim, values and their indices.
+var (
+	Max = bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices.", true)
+	Min = bestOp("min", "Gives the least element of all; with dim, the least elements and their indices.", false)
+)
+
+func argOp(name, doc string, greatest bool) *graph.Op {
+	return reductionOp[argmaxAttrs](graph.Op{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (reduceSpec, error) {
+		a, m := attrs[argmaxAttrs](c), c.Meta(0)
+		if err := nonEmptyDim(name, m, a.Dim, ""); err != nil {
+			return reduceSpec{}, err
+		}
+		mask, err := oneDim(a.Dim, m.Rank())
+		if d := m.DType; err == nil && (d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned()) {
+			err = notImplemented(name, d)
+		}
+		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{tensor.Int64},
+			fold: func() *fold { return bestFold(m.DType, greatest, false) },
+			ref: func(x []tensor.Scalar) []tensor.Scalar {
+				return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
+			}}, err
+	})
+}
+
+func nonEmptyDim(name string, m tensor.Meta, dim *int, hint string) error {
+	if dim == nil {
+		return nonEmpty(name, m, nil, hint)
+	}
+	return nonEmpty(name, m, []int{*dim}, hint)
+}
+
+func bestOp(name, doc string, greatest bool) *graph.Op {
+	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
+	return reductionOp[argmaxAttrs](graph.Op{
+		Name: name, Doc: doc, Many: true,
+		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (reduceSpec, error) {
+		a, m := attrs[argmaxAttrs](c), c.Meta(0)
+		if err := nonEmptyDim(name, m, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+			return reduceSpec{}, err
+		}
+		mask, err := oneDim(a.Dim, m.Rank())
+		if err != nil {
+			return reduceSpec{}, err
+		}
+		if a.Dim == nil {
+			if m.DType.IsComplex() || m.DType.IsBareUnsigned() {
+				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, m.DType.TorchName())
+			}
+			return extremumSpec(m, mask, a.Keepdim, greatest), err
+		}
+		switch {
+		case m.DType.IsComplex():
+			err = fmt.Errorf("%s(): does not support complex input", name)
+		case m.DType.IsBareUnsigned():
+			err = notImplemented(name, m.DType)
+		}
+		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{m.DType, tensor.Int64},
+			fold: func() *fold { return bestFold(m.DType, greatest, true) },
+			ref: func(x []tensor.Scalar) []tensor.Scalar {
+				i := refBest(x, greatest)
+				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+			}}, err
+	})
+}
+
+// best is the best element so far and its index; -1 before the first.
+type best[T sortable] struct {
+	v T
+	i int64
+}
+
+func bestFold(d tensor.DType, greatest, values bool) *fold {
+	switch wide(d) {
+	case tensor.Int64:
+		return bestOf[int64](greatest, values)
+	case tensor.Float32:
+		return bestOf[float32](greatest, values)
+	}
+	return bestOf[float64](greatest, values)
+}
+
+func bestOf[T interface {
+	sortable
+	tensor.Element
+}](greatest, values bool) *fold {
+	row, columns, sign := leastRow[T], leastColumns[T], T(-1)
+	if greatest {
+		row, columns, sign = greatestRow[T], greatestColumns[T], 1
+	}
+	f := folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
+		for i, b := range from {
+			v, w := a[i].v, b.v
+			if a[i].i < 0 || b.i >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
+				a[i] = b
+			}
+		}
+	})
+	f.inOrder, f.weight = true, 2
+	if values {
+		f = yields(f, func(dst []T, a []best[T]) {
+			for i := range a {
+				dst[i] = a[i].v
+			}
+		})
+	}
+	return yields(f, func(dst []int64, a []best[T]) {
+		for i := range a {
+			dst[i] = a[i].i
+		}
+	})
+}
+
+func greatestRow[T sortable](a *best[T], x []T, at int) {
+	b := *a
+	if b.i < 0 {
+		b = best[T]{x[0], int64(at)}
+	}
+	if b.v == b.v {
+		for i, v := range x {
+			if v > b.v {
+				b.v, b.i = v, int64(at+i)
+			} else if v != v {
+				b.v, b.i = v, int64(at+i)
+				break
+			}
+		}
+	}
+	*a = b
+}
+
+func leastRow[T sortable](a *best[T], x []T, at int) {
+	b := *a
+	if b.i < 0 {
+		b = best[T]{x[0], int64(at)}
+	}
+	if b.v == b.v {
+		for i, v := range x {
+			if v < b.v {
+				b.v, b.i = v, int64(at+i)
+			} else if v != v {
+				b.v, b.i = v, int64(at+i)
+				break
+			}
+		}
+	}
+	*a = b
+}
+
+func greatestColumns[T sortable](a []best[T], x []T, at int) {
+	x = x[:len(a)]
+	for i := range a {
+		if v := x[i]; v > a[i].v || a[i].i < 0 || v != v && a[i].v == a[i].v {
+			a[i] = best[T]{v, int64(at)}
+		}
+	}
+}
+
+func leastColumns[T sortable](a []best[T], x []T, at int) {
+	x = x[:len(a)]
+	for i := range a {
+		if v := x[i]; v < a[i].v || a[i].i < 0 || v != v && a[i].v == a[i].v {
+			a[i] = best[T]{v, int64(at)}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package kernels
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type avgPoolAttrs struct {
+	KernelSize      []int `attr:"kernel_size" doc:"height and width of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" doc:"the divisor itself"`
+}
+
+// AvgPool2d averages each window; sums are float64, of int64 they are int64.
+var AvgPool2d = define[avgPoolAttrs](graph.Op{
+	Name:   "avg_pool2d",
+	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is served.",
+	Params: []graph.Param{self}, Kind: graph.Requires,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		g, err := avgGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		m := c.Meta(0)
+		if m.Rank() != 3 && m.Rank() != 4 {
+			if m.Rank() < 3 {
+				_, err := tensor.WrapDim(-3, m.Rank())
+				return nil, err
+			}
+			return nil, errors.New("non-empty 3D or 4D (batch mode) tensor expected for input")
+		}
+		shape, err := g.shape(m)
+		if err != nil {
+			return nil, err
+		}
+		if !m.DType.IsFloat() && m.DType != tensor.Int64 {
+			return nil, notServed("avg_pool2d", m.DType)
+		}
+		return poolResults(m, shape, m.DType, false)
+	},
+	Variants: poolVariants(1),
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		g, err := avgGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
+		return newPool(c, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		g, err := avgGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		shape, err := g.shape(in[0].Meta)
+		if err != nil {
+			return nil, err
+		}
+		rows, cols, divisor := avgWindows(c, &g, in[0].Meta, tensor.New(tensor.Float32, shape...))
+		return []*tensor.Tensor{avgPoolReference(in[0], shape, rows, cols, divisor)}, nil
+	},
+	Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
+})
+
+func avgGeometry(c *graph.Call) (g poolGeometry, err error) {
+	a := attrs[avgPoolAttrs](c)
+	if g.kernel, err = pair(a.KernelSize, "avg_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
+		return g, err
+	}
+	if g.stride = g.kernel; len(a.Stride) > 0 {
+		if g.stride, err = pair(a.Stride, "avg_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
+			return g, err
+		}
+	}
+	if g.padding, err = pair(a.Padding, "avg_pool2d: padding must either be a single int, or a tuple of two ints"); err != nil {
+		return g, err
+	}
+	if a.DivisorOverride != nil && *a.DivisorOverride == 0 {
+		return g, errors.New("divisor must be not zero")
+	}
+	g.dilation, g.ceil = [2]int{1, 1}, a.CeilMode
+	return g, nil
+}
+
+// avgWindows returns windows whose sizes multiply to the divisor, or the divisor.
+func avgWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) (rows, cols []window, divisor int) {
+	a := attrs[avgPoolAttrs](c)
+	rows, cols = g.windows(in, out)
+	if a.DivisorOverride != nil {
+		divisor = *a.DivisorOverride
+	}
+	if !a.CountIncludePad {
+		for _, v := range [][]window{rows, cols} {
+			for i := range v {
+				v[i].size = v[i].end - v[i].start
+			}
+		}
+	}
+	return rows, cols, divisor
+}
+
+func avgPoolOp(d tensor.DType, divisor int) poolOp {
+	switch wide(d) {
+	case tensor.Int64:
+		return avgPool[int64, int64]{divisor}
+	case tensor.Float32:
+		return avgPool[float32, float64]{divisor}
+	}
+	return avgPool[float64, float64]{divisor}
+}
+
+// avgPool adds up in A; a divisor of 0 stands for the window's area.
+type avgPool[T, A int64 | float32 | float64] struct{ divisor int }
+
+func (a avgPool[T, A]) by(area int) A {
+	if a.divisor != 0 {
+		return A(a.divisor)
+	}
+	return A(area)
+}
+
+func (a avgPool[T, A]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
+	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
+	for o, ws := range p.cols {
+		if hs.start >= hs.end || ws.start >= ws.end {
+			y[o] = 0
+			continue
+		}
+		var sum A
+		for h := hs.start; h < hs.end; h++ {
+			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
+			for _, v := range line[ws.start:ws.end] {
+				sum += A(v)
+			}
+		}
+		y[o] = T(sum / a.by(hs.size*ws.size))
+	}
+}
+
+func (avgPool[T, A]) size() int { return 8 }
+
+func (avgPool[T, A]) begin(acc unsafe.Pointer, n int) { clear(unsafe.Slice((*A)(acc), n)) }
+
+func (avgPool[T, A]) take(acc, x unsafe.Pointer, n, _ int) {
+	sumColumns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), 0)
+}
+
+func (a avgPool[T, A]) end(dst, _, acc unsafe.Pointer, n, area int) {
+	y, d := unsafe.Slice((*T)(dst), n), a.by(max(area, 1))
+	for i, s := range unsafe.Slice((*A)(acc), n) {
+		y[i] = T(s / d)
+	}
+}
+
+func avgPoolReference(t *tensor.Tensor, shape []int, rows, cols []window, divisor int) *tensor.Tensor {
+	out := tensor.Zeros(t.DType, shape...)
+	eachWindow(t, shape, rows, cols, func(index []int, x []float64, _ []int, area int) {
+		if divisor != 0 {
+			area = divisor
+		}
+		sum := 0.0
+		for _, v := range x {
+			sum += v
+		}
+		if len(x) > 0 {
+			sum /= float64(area)
+		}
+		out.Set(tensor.FloatScalar(sum), index...)
+	})
+	return out
+}

@@ -1,0 +1,161 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type batchNormAttrs struct {
+	Training bool    `attr:"training" default:"false" doc:"use the statistics of the batch, not running_mean and running_var"`
+	Momentum float64 `attr:"momentum" default:"0.1" doc:"of the running statistics, which are not updated here"`
+	Eps      float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
+	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+}
+
+// BatchNorm normalises each channel (dimension 1).
+var BatchNorm = define[batchNormAttrs](graph.Op{
+	Name: "batch_norm",
+	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
+		"Graphs are pure: running statistics are not updated.",
+	Params: []graph.Param{input, optWeight, optBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},
+	Infer:  inferBatchNorm,
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a, m := attrs[batchNormAttrs](c), c.Meta(0)
+		s := channelNorm{rows: 1, eps: a.Eps, weight: operand(c, 1), bias: operand(c, 2), mean: operand(c, 3), variance: operand(c, 4)}
+		if m.Rank() > 1 {
+			s.groups = m.Shape[1]
+		}
+		if a.Training {
+			s.stats, s.mask = m, make([]bool, m.Rank())
+			for d := range s.mask {
+				s.mask[d] = d != 1
+			}
+		}
+		return s.compile(c), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := attrs[batchNormAttrs](c)
+		for len(in) < 5 {
+			in = append(in, nil)
+		}
+		if a.Training {
+			in[3], in[4] = nil, nil
+		}
+		channel := func(index []int) int { return index[1] }
+		return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], in[3], in[4])}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{
+		tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3),
+		tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
+})
+
+func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
+	m := c.Meta(0)
+	if m.Numel() == 0 {
+		return emptyBatchNorm(c)
+	}
+	features := 0
+	if m.Rank() > 1 {
+		features = m.Shape[1]
+	}
+	if err := checkFeatures(c, features, attrs[batchNormAttrs](c).Training); err != nil {
+		return nil, err
+	}
+	if m.Rank() < 2 {
+		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
+	}
+	if !m.DType.IsFloat() {
+		return nil, notServed("batch_norm", m.DType)
+	}
+	if err := batchNormDTypes(c); err != nil {
+		return nil, err
+	}
+	contiguous := m.Numel() == 1 || m.IsContiguous() || m.IsChannelsLast() || m.IsChannelsLast3d()
+	for i := 1; i < 5; i++ {
+		contiguous = contiguous && (!c.Has(i) || c.Meta(i).IsContiguous())
+	}
+	// suggest_memory_format_contig: a value that is both counts as row-major.
+	f := m.SuggestMemoryFormat(false)
+	if contiguous {
+		switch {
+		case m.IsContiguous():
+			f = tensor.Contiguous
+		case m.IsChannelsLast():
+			f = tensor.ChannelsLast
+		default:
+			f = tensor.ChannelsLast3d
+		}
+	}
+	out, err := tensor.NewFormat(m.DType, m.Shape, f)
+	return graph.New1(out), err
+}
+
+// checkFeatures is _batch_norm_impl_index's check of the parameters.
+func checkFeatures(c *graph.Call, features int, training bool) error {
+	for _, p := range []struct {
+		operand int
+		name    string
+	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
+		switch {
+		case c.Has(p.operand):
+			if n := c.Meta(p.operand).Numel(); n != features {
+				return fmt.Errorf("%s should contain %d elements not %d", p.name, features, n)
+			}
+			if c.Meta(p.operand).Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, c.Meta(p.operand).Rank())
+			}
+		case p.operand >= 3 && !training:
+			return errors.New(p.name + " must be defined in evaluation mode")
+		}
+	}
+	return nil
+}
+
+// batchNormDTypes is check_mixed_data_type and the kernels' own check.
+func batchNormDTypes(c *graph.Call) error {
+	d := c.Meta(0).DType
+	first := tensor.Invalid
+	for i := 4; i > 0; i-- {
+		if c.Has(i) {
+			first = c.Meta(i).DType
+		}
+	}
+	if first == tensor.Invalid || first == d {
+		return normDTypes(c, 1, 2, 3, 4)
+	}
+	for i := 1; i < 5; i++ {
+		if c.Has(i) && c.Meta(i).DType != tensor.Float32 {
+			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
+		}
+	}
+	if !d.IsReducedFloat() {
+		return errors.New("mixed dtype (CPU): expect input to have scalar type of BFloat16")
+	}
+	return nil
+}
+
+// emptyBatchNorm: of no elements PyTorch gives a clone, times and plus the first element
+// of weight and bias, whatever the other operands are.
+func emptyBatchNorm(c *graph.Call) ([]graph.Result, error) {
+	m := c.Meta(0)
+	m.Offset = 0
+	if !m.IsNonOverlappingAndDense() {
+		m.Strides = tensor.DenseStrides(m.Shape, m.Strides)
+	}
+	for i := 1; i < 3; i++ {
+		if !c.Has(i) {
+			continue
+		}
+		it, err := iter.Binary(iter.Undefined(), iter.Of(m), iter.Of(tensor.New(c.Meta(i).DType))).Build()
+		if err != nil {
+			return nil, err
+		}
+		m = it.Meta(0)
+	}
+	return graph.New1(m), nil
+}

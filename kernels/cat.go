@@ -1,0 +1,224 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type catAttrs struct {
+	Dim int `attr:"dim" default:"0" doc:"dimension along which to join"`
+}
+
+// joinOp defines an op that puts its operands one after another along a dimension. It
+// returns the operands, as views of the shape in which they are joined, and the dimension.
+type joinOp func(c *graph.Call) ([]tensor.Meta, int, error)
+
+func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
+	return define[A](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{tensors},
+		Infer: j.infer, Compile: j.compile, Ref: j.ref, Examples: examples,
+	})
+}
+
+func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
+	parts, dim, err := j(c)
+	if err != nil {
+		return nil, err
+	}
+	m, _, err := joined(parts, dim)
+	return graph.New1(m), err
+}
+
+// joined returns the meta of the join of parts, and the dimension from the front
+// (TORCH_PRECOMPUTE_META_FUNC(cat)). One-dimensional values without elements are passed
+// over in all but dtype and format: once they were the only empty values there were.
+func joined(parts []tensor.Meta, dim int) (tensor.Meta, int, error) {
+	var p tensor.Promotion
+	valid := -1
+	for i, m := range parts {
+		if m.Rank() == 0 {
+			return m, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
+		}
+		if valid < 0 && !legacyEmpty(m) {
+			valid = i
+		}
+		p.Add(m.DType, m.Rank())
+	}
+	d, err := p.Result()
+	if err != nil || valid < 0 {
+		return tensor.New(d, 0), 0, err
+	}
+	if dim, err = tensor.WrapDim(dim, parts[valid].Rank()); err != nil {
+		return tensor.Meta{}, 0, err
+	}
+	shape := slices.Clone(parts[valid].Shape)
+	shape[dim] = 0
+	for i, m := range parts {
+		if legacyEmpty(m) {
+			continue
+		}
+		if err := joins(parts[valid].Shape, m.Shape, dim, i); err != nil {
+			return m, 0, err
+		}
+		// A sum that no meta may hold must not wrap around on the way.
+		shape[dim] = min(shape[dim]+m.Shape[dim], tensor.MaxBytes)
+	}
+	out := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+	if err := out.Check(); err != nil {
+		return out, 0, err
+	}
+	out, err = tensor.NewFormat(d, shape, joinFormat(parts))
+	return out, dim, err
+}
+
+func legacyEmpty(m tensor.Meta) bool { return m.Rank() == 1 && m.Shape[0] == 0 }
+
+// joins is check_cat_shape_except_dim.
+func joins(first, shape []int, dim, at int) error {
+	if len(first) != len(shape) {
+		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
+	}
+	for d, s := range shape {
+		if d != dim && s != first[d] {
+			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for tensor number %d in the list.", dim, first[d], s, at)
+		}
+	}
+	return nil
+}
+
+// joinFormat is cat_compute_output_memory_format: the format that all parts suggest, else
+// contiguous.
+func joinFormat(parts []tensor.Meta) tensor.MemoryFormat {
+	f := parts[0].SuggestMemoryFormat(false)
+	for _, m := range parts[1:] {
+		if m.SuggestMemoryFormat(false) != f {
+			return tensor.Contiguous
+		}
+	}
+	return f
+}
+
+// compile copies every part to its place in the output.
+func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
+	parts, dim, err := j(c)
+	if err != nil {
+		return nil, err
+	}
+	whole, dim, err := joined(parts, dim)
+	if err != nil || whole.Numel() == 0 {
+		return &graph.Kernel{}, err
+	}
+	out := outSide(c, 0)
+	var jobs []copyJob
+	at := 0
+	for i, p := range parts {
+		if legacyEmpty(p) {
+			continue
+		}
+		place, err := out.meta.Narrow(dim, at, p.Shape[dim])
+		if err != nil {
+			return nil, err
+		}
+		at += p.Shape[dim]
+		jobs = append(jobs, copyJob{dst: out.show(place), src: inSide(c, i).show(p)})
+	}
+	return copyKernel(jobs...)
+}
+
+// ref walks the parts index by index.
+func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	parts, dim, err := j(c)
+	if err != nil {
+		return nil, err
+	}
+	whole, dim, err := joined(parts, dim)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(whole.DType, whole.Shape...)
+	at := 0
+	for i, p := range parts {
+		if legacyEmpty(p) {
+			continue
+		}
+		t := in[i].CopyTo(tensor.New(p.DType, in[i].Shape...))
+		if t, err = t.View(tensor.New(t.DType, p.Shape...)); err != nil {
+			return nil, err
+		}
+		eachIndex(p.Shape, func(index []int) {
+			v := t.At(index...)
+			to := slices.Clone(index)
+			to[dim] += at
+			out.Set(v, to...)
+		})
+		at += p.Shape[dim]
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+// operandMetas returns the metas of all operands.
+func operandMetas(c *graph.Call) []tensor.Meta {
+	metas := make([]tensor.Meta, len(c.In))
+	for i := range metas {
+		metas[i] = c.Meta(i)
+	}
+	return metas
+}
+
+// Cat, Concat and Concatenate are torch.cat under its three names.
+var (
+	Cat         = concat("cat")
+	Concat      = concat("concat")
+	Concatenate = concat("concatenate")
+)
+
+func concat(name string) *graph.Op {
+	return defineJoin[catAttrs](name,
+		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format that all tensors suggest, else it is row-major.",
+		func(c *graph.Call) ([]tensor.Meta, int, error) {
+			return operandMetas(c), attrs[catAttrs](c).Dim, nil
+		},
+		[]graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5), nhwc(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
+}
+
+// Hstack and Vstack are torch.hstack and torch.vstack.
+var (
+	Hstack = defineJoin[none]("hstack",
+		"Joins tensors along the second dimension, or vectors and numbers along their only one.",
+		func(c *graph.Call) ([]tensor.Meta, int, error) {
+			parts, err := atLeast(c, 1)
+			if err == nil && parts[0].Rank() == 1 {
+				return parts, 0, nil
+			}
+			return parts, 1, err
+		}, []graph.Example{{In: []tensor.Meta{f32(2, 3), f32(2, 4)}}})
+	Vstack = defineJoin[none]("vstack",
+		"Joins tensors along the first dimension; vectors count as rows.",
+		func(c *graph.Call) ([]tensor.Meta, int, error) {
+			parts, err := atLeast(c, 2)
+			return parts, 0, err
+		}, []graph.Example{{In: []tensor.Meta{f32(3), f32(2, 3)}}})
+)
+
+// atLeast views operands of a lower rank as ones of rank 1 or 2 (at::atleast_1d,
+// at::atleast_2d).
+func atLeast(c *graph.Call, rank int) ([]tensor.Meta, error) {
+	parts := operandMetas(c)
+	for i, m := range parts {
+		var err error
+		switch {
+		case m.Rank() == 0:
+			m, err = m.View(slices.Repeat([]int{1}, rank))
+		case m.Rank() < rank:
+			m, err = m.Unsqueeze(0)
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = m
+	}
+	return parts, nil
+}

@@ -1,0 +1,88 @@
+package kernels
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// like returns the meta of fresh memory for m in a format, as empty_like does; preserve
+// keeps strides where m is non-overlapping and dense, and the order of dimensions where
+// not.
+func like(m tensor.Meta, f tensor.MemoryFormat) (tensor.Meta, error) {
+	if f == tensor.Preserve {
+		return iter.PreserveMeta(m), nil
+	}
+	return tensor.NewFormat(m.DType, m.Shape, f)
+}
+
+// copyCall compiles a copy of the first operand.
+func copyCall(c *graph.Call) (*graph.Kernel, error) {
+	return copyKernel(copyJob{dst: outSide(c, 0), src: inSide(c, 0)})
+}
+
+// copyRef copies element by element, to the dtype that the call infers.
+func copyRef(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		res, err := infer(c)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(res[0].Meta.DType, in[0].Shape...)
+		eachIndex(in[0].Shape, func(index []int) { out.Set(in[0].At(index...), index...) })
+		return []*tensor.Tensor{out}, nil
+	}
+}
+
+type cloneAttrs struct {
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the copy"`
+}
+
+// Clone is Tensor.clone.
+var Clone = define[cloneAttrs](graph.Op{
+	Name:     "clone",
+	Doc:      "Copies self, always. Preserve keeps the strides of a dense operand.",
+	Params:   []graph.Param{self},
+	Identity: true,
+	Infer:    inferClone,
+	Compile:  copyCall,
+	Ref:      copyRef(inferClone),
+	Examples: oneExample(nhwc(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
+})
+
+func inferClone(c *graph.Call) ([]graph.Result, error) {
+	m, err := like(c.Meta(0), attrs[cloneAttrs](c).MemoryFormat)
+	return graph.New1(m), err
+}
+
+type contiguousAttrs struct {
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"contiguous" doc:"contiguous, channels_last or channels_last_3d"`
+}
+
+// ContiguousOp is Tensor.contiguous.
+var ContiguousOp = define[contiguousAttrs](graph.Op{
+	Name:     "contiguous",
+	Doc:      "Is self where it is contiguous in the memory format already, else a copy that is.",
+	Params:   []graph.Param{self},
+	Identity: true,
+	Kind:     graph.View,
+	Infer:    inferContiguous,
+	Compile:  copyCall,
+	Ref:      copyRef(inferContiguous),
+	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5)}},
+		{In: []tensor.Meta{f32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
+})
+
+func inferContiguous(c *graph.Call) ([]graph.Result, error) {
+	m, f := c.Meta(0), attrs[contiguousAttrs](c).MemoryFormat
+	if f != tensor.Preserve && m.Is(f) {
+		return []graph.Result{{Meta: m, Alias: 0}}, nil
+	}
+	if f == tensor.Preserve {
+		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
+	}
+	m, err := like(m, f)
+	return graph.New1(m), err
+}

@@ -1,0 +1,113 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// randomConv makes a convolution over dims dimensions whose window fits.
+func randomConv(r *rand.Rand, d tensor.DType, dims, channels int) (graph.Attrs, []*tensor.Tensor, int) {
+	g, cg, og := 1, 1+r.IntN(channels), 1+r.IntN(channels)
+	switch r.IntN(4) {
+	case 0:
+		g = 1 + r.IntN(4)
+	case 1:
+		g, cg, og = 2+r.IntN(2*channels), 1, 1+r.IntN(5)/3
+	}
+	x, w := []int{r.IntN(4), g * cg}, []int{g * og, cg}
+	if r.IntN(8) > 0 {
+		x[0] = 1 + r.IntN(3)
+	}
+	var stride, padding, dilation []int
+	for range dims {
+		k, p, dl := 1+r.IntN(4), r.IntN(3), 1+r.IntN(3)/2
+		if r.IntN(3) == 0 {
+			k, p, dl = 1, 0, 1
+		}
+		if d.IsIntegral(true) {
+			dl = 1
+		}
+		size := max(1, dl*(k-1)+1-2*p) + r.IntN(12)
+		x, w = append(x, size), append(w, k)
+		stride, padding, dilation = append(stride, 1+r.IntN(5)/3), append(padding, p), append(dilation, dl)
+	}
+	if r.IntN(8) == 0 {
+		x = x[1:]
+	}
+	in := []*tensor.Tensor{randomTensor(r, d, x...), randomTensor(r, d, w...), nil}
+	if r.IntN(2) == 0 {
+		in[2] = randomTensor(r, d, g*og)
+	}
+	return graph.Attrs{"stride": stride, "padding": padding, "dilation": dilation, "groups": g}, in, tensor.Numel(w[1:])
+}
+
+func TestConvRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for i := range 1500 {
+		d := productDTypes[r.IntN(len(productDTypes))]
+		dims, channels := 2, 5
+		if i%4 == 0 {
+			dims = 1
+		}
+		if i%7 == 0 {
+			channels = 40
+		}
+		at, in, k := randomConv(r, d, dims, channels)
+		name := []string{"conv1d", "conv2d"}[dims-1]
+		p, err := newProductCall(name, at, in, someConstants(r, in)...)
+		if err != nil {
+			t.Fatalf("%v: %v", at, err)
+		}
+		p.check(t, k)
+		if dims == 1 || in[0].Rank() != 4 || in[0].Shape[0] == 0 {
+			continue
+		}
+		// Every variant, as the passes would ask for it.
+		for _, v := range p.op.Variants(p.call) {
+			f := v.In[0]
+			st, err := f.Strides(in[0].Shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := in[0].CopyTo(in[0].Meta.WithStrides(st))
+			q, err := newProductCall(name, at, append([]*tensor.Tensor{x}, in[1:]...), someConstants(r, in)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st, err = v.Out[0].Strides(q.call.Out[0].Shape); err != nil {
+				t.Fatal(err)
+			}
+			q.call.Out[0] = q.call.Out[0].WithStrides(st)
+			q.check(t, k)
+		}
+	}
+}
+
+// TestConvLarge takes several tiles, images and packing phases.
+func TestConvLarge(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, s := range []struct{ n, c, h, w, o, k, stride, pad, groups int }{
+		{2, 3, 40, 44, 20, 7, 2, 3, 1},
+		{3, 32, 28, 28, 40, 3, 1, 1, 1},
+		{2, 64, 9, 7, 96, 3, 1, 1, 2},
+		{4, 96, 12, 12, 80, 1, 1, 0, 1},
+		{2, 48, 33, 31, 48, 3, 2, 1, 48},
+		{2, 48, 15, 19, 96, 5, 1, 2, 48},
+		{20, 16, 8, 8, 16, 3, 1, 1, 1},
+	} {
+		for _, f := range []tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast} {
+			m, err := tensor.NewFormat(tensor.Float32, []int{s.n, s.c, s.h, s.w}, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := tensor.Empty(m)
+			fillProduct(r, x)
+			in := []*tensor.Tensor{x, randomTensor(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k), randomTensor(r, tensor.Float32, s.o)}
+			at := graph.Attrs{"stride": s.stride, "padding": s.pad, "groups": s.groups}
+			checkProduct(t, r, "conv2d", at, s.k*s.k*s.c/s.groups, in...)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type extremaAttrs struct {
+	Dim     []int `attr:"dim" default:"" doc:"dimensions to reduce; none: all"`
+	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+// Amax and Amin give the greatest and the least element; a NaN wins.
+var (
+	Amax = extremumOp("amax", "Gives the greatest element over the given dimensions. A NaN is greater than all.", "max_values", true)
+	Amin = extremumOp("amin", "Gives the least element over the given dimensions. A NaN is less than all.", "min_values", false)
+)
+
+func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
+	return reductionOp[extremaAttrs](graph.Op{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+	}, func(c *graph.Call) (reduceSpec, error) {
+		a, m := attrs[extremaAttrs](c), c.Meta(0)
+		if err := nonEmpty(name, m, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+			return reduceSpec{}, err
+		}
+		mask, err := reduceMask(a.Dim, m.Rank())
+		if err == nil && (m.DType.IsComplex() || m.DType.IsBareUnsigned()) {
+			err = notImplemented(kernel, m.DType)
+		}
+		return extremumSpec(m, mask, a.Keepdim, greatest), err
+	})
+}
+
+// nonEmpty refuses a reduction without identity over no elements (zero_numel_check_dims).
+func nonEmpty(name string, m tensor.Meta, dims []int, hint string) error {
+	if m.Numel() > 0 {
+		return nil
+	}
+	if len(dims) == 0 {
+		return fmt.Errorf("%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name, hint)
+	}
+	for _, d := range dims {
+		w, err := tensor.WrapDim(d, m.Rank())
+		if err != nil {
+			return err
+		}
+		if m.Shape[w] == 0 {
+			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, d)
+		}
+	}
+	return nil
+}
+
+func extremumSpec(m tensor.Meta, mask []bool, keepdim, greatest bool) reduceSpec {
+	return reduceSpec{mask: mask, keepdim: keepdim, cast: m.DType, outs: []tensor.DType{m.DType},
+		fold: func() *fold { return extremumFold(m.DType, greatest) },
+		ref: func(x []tensor.Scalar) []tensor.Scalar {
+			return []tensor.Scalar{x[refBest(x, greatest)]}
+		}}
+}
+
+// refBest returns the index of the first greatest or least element, or of the first NaN.
+func refBest(x []tensor.Scalar, greatest bool) int {
+	best := 0
+	for i, v := range x {
+		switch b := x[best]; {
+		case v.Float() != v.Float():
+			return i
+		case v.DType() == tensor.Float64:
+			if greatest && v.Float() > b.Float() || !greatest && v.Float() < b.Float() {
+				best = i
+			}
+		default:
+			if greatest && v.Int() > b.Int() || !greatest && v.Int() < b.Int() {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+func extremumFold(d tensor.DType, greatest bool) *fold {
+	inf := math.Inf(-1)
+	switch wide(d) {
+	case tensor.Int64:
+		if greatest {
+			return same[int64](folding(math.MinInt64, maxRow[int64], maxColumns[int64], maxTo[int64]))
+		}
+		return same[int64](folding(math.MaxInt64, minRow[int64], minColumns[int64], minTo[int64]))
+	case tensor.Float32:
+		if greatest {
+			return same[float32](folding(float32(inf), maxRow[float32], maxColumns[float32], maxTo[float32]))
+		}
+		return same[float32](folding(float32(-inf), minRow[float32], minColumns[float32], minTo[float32]))
+	}
+	if greatest {
+		return same[float64](folding(inf, maxRow[float64], maxColumns[float64], maxTo[float64]))
+	}
+	return same[float64](folding(-inf, minRow[float64], minColumns[float64], minTo[float64]))
+}
+
+// sortable is what loops compare. v != v holds for a NaN only.
+type sortable interface{ int64 | float32 | float64 }
+
+func maxRow[T sortable](a *T, x []T, _ int) {
+	m := *a
+	for _, v := range x {
+		if v > m {
+			m = v
+		} else if v != v {
+			m = v
+			break
+		}
+	}
+	if *a == *a {
+		*a = m
+	}
+}
+
+func minRow[T sortable](a *T, x []T, _ int) {
+	m := *a
+	for _, v := range x {
+		if v < m {
+			m = v
+		} else if v != v {
+			m = v
+			break
+		}
+	}
+	if *a == *a {
+		*a = m
+	}
+}
+
+// maxTo keeps a NaN in a: nothing compares greater.
+func maxTo[T sortable](a, x []T) {
+	x = x[:len(a)]
+	for i := range a {
+		if v := x[i]; v > a[i] || v != v {
+			a[i] = v
+		}
+	}
+}
+
+func minTo[T sortable](a, x []T) {
+	x = x[:len(a)]
+	for i := range a {
+		if v := x[i]; v < a[i] || v != v {
+			a[i] = v
+		}
+	}
+}
+
+func maxColumns[T sortable](a, x []T, _ int) { maxTo(a, x) }
+
+func minColumns[T sortable](a, x []T, _ int) { minTo(a, x) }

@@ -1,0 +1,71 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type eyeAttrs struct {
+	N     int          `attr:"n" doc:"rows"`
+	M     *int         `attr:"m" default:"none" doc:"columns; none: as many as rows"`
+	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+// Eye is torch.eye.
+var Eye = define[eyeAttrs](graph.Op{
+	Name:     "eye",
+	Doc:      "Makes a matrix with ones on the diagonal and zeros elsewhere.",
+	Infer:    inferEye,
+	Compile:  compileEye,
+	Ref:      refEye,
+	Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},
+})
+
+func inferEye(c *graph.Call) ([]graph.Result, error) {
+	a := attrs[eyeAttrs](c)
+	size := []int{a.N, a.N}
+	if a.M != nil {
+		size[1] = *a.M
+	}
+	for i, name := range []string{"n", "m"} {
+		if size[i] < 0 {
+			return nil, fmt.Errorf("%s must be greater or equal to 0, got %d", name, size[i])
+		}
+	}
+	d := a.DType
+	if d == tensor.Invalid {
+		d = tensor.Float32
+	}
+	m, err := fresh(d, size)
+	return graph.New1(m), err
+}
+
+// compileEye fills everything with zeros, then the diagonal with ones.
+func compileEye(c *graph.Call) (*graph.Kernel, error) {
+	out := outSide(c, 0)
+	zeros, w, err := copyPhase(copyJob{dst: out, fill: tensor.Zeros(out.meta.DType)})
+	if err != nil {
+		return nil, err
+	}
+	m, err := out.meta.Diagonal(0, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	ones, _, err := copyPhase(copyJob{dst: out.show(m), fill: tensor.IntScalar(1).Tensor(out.meta.DType)})
+	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, Worker: w}, err
+}
+
+func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferEye(c)
+	if err != nil {
+		return nil, err
+	}
+	m := res[0].Meta
+	out := tensor.Zeros(m.DType, m.Shape...)
+	for i := range min(m.Shape[0], m.Shape[1]) {
+		out.Set(tensor.IntScalar(1), i, i)
+	}
+	return []*tensor.Tensor{out}, nil
+}

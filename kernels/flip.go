@@ -1,0 +1,85 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type flipAttrs struct {
+	Dims []int `attr:"dims" doc:"dimensions to reverse"`
+}
+
+// Flip is torch.flip.
+var Flip = define[flipAttrs](graph.Op{
+	Name:   "flip",
+	Doc:    "Reverses the order of the elements along dimensions. The result keeps self's layout.",
+	Params: []graph.Param{self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if _, err := flipDims(c); err != nil {
+			return nil, err
+		}
+		m, err := like(c.Meta(0), tensor.Preserve)
+		return graph.New1(m), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		dims, err := flipDims(c)
+		if err != nil {
+			return nil, err
+		}
+		return copyKernel(copyJob{dst: outSide(c, 0), src: inSide(c, 0)}.reversed(dims...))
+	},
+	Ref:      refFlip,
+	Examples: oneExample(nhwc(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
+})
+
+// reversed returns the job with src read from the end in the given dimensions, which are
+// distinct.
+func (j copyJob) reversed(dims ...int) copyJob {
+	j.back = slices.Clone(j.back)
+	for _, d := range dims {
+		if n := j.src.meta.Shape[d]; n > 1 {
+			j.src.off += (n - 1) * j.src.meta.Strides[d] * j.src.meta.DType.Size()
+			j.back = append(j.back, d)
+		}
+	}
+	return j
+}
+
+// flipDims returns the dimensions from the front.
+func flipDims(c *graph.Call) ([]int, error) {
+	var out []int
+	for _, d := range attrs[flipAttrs](c).Dims {
+		d, err := tensor.WrapDim(d, c.Meta(0).Rank())
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(out, d) {
+			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+		}
+		out = append(out, d)
+	}
+	if c.Meta(0).Rank() == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func refFlip(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	dims, err := flipDims(c)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(in[0].DType, in[0].Shape...)
+	at := make([]int, out.Rank())
+	eachIndex(out.Shape, func(index []int) {
+		copy(at, index)
+		for _, d := range dims {
+			at[d] = out.Shape[d] - 1 - index[d]
+		}
+		out.Set(in[0].At(at...), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,160 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math/cmplx"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type lerpAttrs struct {
+	Weight tensor.Scalar `attr:"weight" default:"none" doc:"the weight, where it is a plain number and no operand"`
+}
+
+// Lerp is self + weight * (end - self).
+var Lerp = define[lerpAttrs](graph.Op{
+	Name:      "lerp",
+	Doc:       "Interpolates from self to end by weight, a tensor or a plain number. All tensors must have one dtype.",
+	Params:    []graph.Param{self, {Name: "end"}, {Name: "weight", Optional: true, Number: true}},
+	Pointwise: &interpolation,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		res, err := interpolation.Infer(c)
+		if err != nil || len(c.In) < 3 || c.In[2].Kind != graph.NumberArg {
+			return res, err
+		}
+		// A plain weight takes no part in the layout.
+		m, err := laidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
+		return graph.New1(m), err
+	},
+	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
+	Ref:      pointwiseRef(&interpolation, lerpRef),
+	Examples: []graph.Example{example(nil, exTurned, exRow, exMatrix), example(graph.Attrs{"weight": 0.25}, exTurned, exRow)},
+})
+
+var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
+
+func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	d := c.Meta(0).DType
+	for i, name := range []string{"end", "weight"} {
+		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Meta(i+1).DType != d {
+			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", cName(d), name, cName(c.Meta(i+1).DType))
+		}
+	}
+	if c.Has(2) == attrs[lerpAttrs](c).Weight.IsSet() {
+		return iter.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
+	}
+	if !d.IsFloat() && !d.IsComplex() {
+		label := "lerp_kernel_scalar"
+		if c.Has(2) && c.In[2].Kind == graph.TensorArg {
+			label = "lerp_kernel_tensor"
+		}
+		return iter.Config{}, unserved(label, d)
+	}
+	if c.Has(2) {
+		return ternary(c, outs)
+	}
+	return binary(c, outs)
+}
+
+// cName is the name of a dtype in C++, which PyTorch's type errors use.
+func cName(d tensor.DType) string {
+	switch d {
+	case tensor.Float32:
+		return "float"
+	case tensor.Float64:
+		return "double"
+	case tensor.Float16:
+		return "c10::Half"
+	case tensor.BFloat16:
+		return "c10::BFloat16"
+	case tensor.Complex64:
+		return "c10::complex<float>"
+	case tensor.Complex128:
+		return "c10::complex<double>"
+	case tensor.Int8:
+		return "signed char"
+	case tensor.Uint8:
+		return "unsigned char"
+	case tensor.Int64:
+		return "long int"
+	case tensor.Int32:
+		return "int"
+	case tensor.Int16:
+		return "short int"
+	}
+	return d.String()
+}
+
+func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	w := attrs[lerpAttrs](c).Weight
+	switch d := it.DType(1); d {
+	case tensor.Float32:
+		return lerpSlices(w, float32(w.Float()), lerpFloats[float32]), nil
+	case tensor.Float64:
+		return lerpSlices(w, w.Float(), lerpFloats[float64]), nil
+	case tensor.Complex64:
+		return lerpSlices(w, complex64(w.Complex()), lerpComplex[complex64]), nil
+	case tensor.Complex128:
+		return lerpSlices(w, w.Complex(), lerpComplex[complex128]), nil
+	default:
+		return nil, unserved("lerp_kernel_tensor", d)
+	}
+}
+
+// lerpSlices makes the loop over three operands, or over two for a weight that is an
+// attribute.
+func lerpSlices[T number](s tensor.Scalar, w T, f func(dst, a, b, w []T)) iter.Body {
+	if !s.IsSet() {
+		return iter.Slice3(f)
+	}
+	ws := make([]T, 512)
+	for i := range ws {
+		ws[i] = w
+	}
+	return iter.Slice2(func(dst, a, b []T) {
+		for len(dst) > 0 {
+			n := min(len(dst), len(ws))
+			f(dst[:n], a[:n], b[:n], ws[:n])
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	})
+}
+
+// lerpFloats goes from the nearer end, so that a weight of 1 gives end exactly
+// (native::lerp).
+func lerpFloats[T float](dst, a, b, w []T) {
+	a, b, w = a[:len(dst)], b[:len(dst)], w[:len(dst)]
+	for i := range dst {
+		if x := w[i]; x < 0.5 {
+			dst[i] = a[i] + x*(b[i]-a[i])
+		} else {
+			dst[i] = b[i] - (b[i]-a[i])*(1-x)
+		}
+	}
+}
+
+func lerpComplex[T complex64 | complex128](dst, a, b, w []T) {
+	a, b, w = a[:len(dst)], b[:len(dst)], w[:len(dst)]
+	for i := range dst {
+		if x := w[i]; cmplx.Abs(complex128(x)) < 0.5 {
+			dst[i] = a[i] + x*(b[i]-a[i])
+		} else {
+			dst[i] = b[i] - (b[i]-a[i])*(1-x)
+		}
+	}
+}
+
+func lerpRef(c *graph.Call) scalarFunc {
+	w := attrs[lerpAttrs](c).Weight
+	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if w.IsSet() {
+			x = append(x[:2:2], w)
+		}
+		return byKind(nil,
+			func(x []float64) float64 { return x[0] + x[2]*(x[1]-x[0]) },
+			func(x []complex128) complex128 { return x[0] + x[2]*(x[1]-x[0]) })(d, x)
+	}
+}

@@ -1,0 +1,112 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// linePlan is the walk of ops that work along one dimension and keep the shape, such as
+// cumsum and softmax. The positions of the other dimensions are cut into units; a unit
+// works line by line (rows) or side by side (columns), as the operand's layout suits.
+type linePlan struct {
+	kept     []reduceAxis
+	line     reduceAxis
+	rows     bool
+	unit     int
+	pieces   int
+	units    int
+	perChunk int
+	ld       loader
+	store    tensor.ConvertFunc // from the dtype of loops to the output's
+	size     int                // of the output's elements
+	plain    bool               // the output has the dtype of loops
+}
+
+// columnUnit is the number of lines that go side by side.
+const columnUnit = 256
+
+// newLinePlan plans the walk along dim, or over single elements if dim is negative. A unit
+// then finds side at a place of its own that moves with the strides of the meta side.
+func newLinePlan(m tensor.Meta, dim int, out tensor.Meta, side []tensor.Meta, cast, loops tensor.DType, weight int) *linePlan {
+	mask := make([]bool, m.Rank())
+	if m.Rank() > 0 && dim >= 0 {
+		mask[dim] = true
+	}
+	kept, red := splitAxes(m, mask, append([]tensor.Meta{out}, side...), true)
+	p := &linePlan{kept: kept, line: red[0], ld: newLoader(m.DType, cast, loops),
+		store: tensor.Converter(out.DType, loops), size: out.DType.Size(), plain: out.DType == loops}
+	k := kept[0]
+	if p.line.in <= k.in || k.n == 1 {
+		p.rows = p.line.n >= 16 || k.n < p.line.n
+	} else {
+		p.rows = k.n < 8 && k.n <= p.line.n
+	}
+	grain := reduceGrain / weight
+	p.unit = max(1, min(k.n, columnUnit))
+	if p.rows {
+		p.unit = max(1, min(p.unit, grain/max(p.line.n, 1)))
+	}
+	p.pieces = (k.n + p.unit - 1) / p.unit
+	p.units = p.pieces * axesNumel(kept[1:])
+	if p.line.n == 0 {
+		p.units = 0
+	}
+	p.perChunk = max(1, grain/(p.unit*max(p.line.n, 1)))
+	return p
+}
+
+// lineRoom is a worker's memory: two blocks, and what the op asked for. side is the unit's
+// place, in bytes, in the array beside the output.
+type lineRoom struct {
+	buf, tmp, own unsafe.Pointer
+	side          int
+	mem           *graph.Mem
+}
+
+// kernel makes the kernel of f, which does one unit of n lines: in and out are the
+// addresses of the first line's first elements. own is the bytes of memory that f needs.
+func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n int) error) *graph.Kernel {
+	counter := alignUp(8 * len(p.kept))
+	return &graph.Kernel{
+		Worker: counter + 2*blockLen*16 + alignUp(own),
+		Phases: []graph.Phase{{
+			Chunks: (p.units + p.perChunk - 1) / p.perChunk,
+			Run: func(m *graph.Mem, chunk int) error {
+				r := region{m.Worker}
+				w := walker{axes: p.kept[1:], at: r.ints(len(p.kept) - 1)}
+				r.b = m.Worker[counter:]
+				room := lineRoom{buf: r.take(blockLen * 16), tmp: r.take(blockLen * 16), mem: m}
+				if own > 0 {
+					room.own = r.take(own)
+				}
+				for u := chunk * p.perChunk; u < min((chunk+1)*p.perChunk, p.units); u++ {
+					w.seek(u / p.pieces)
+					at := u % p.pieces * p.unit
+					k := p.kept[0]
+					in := unsafe.Add(m.Ptrs[1], w.off+at*k.in)
+					out := unsafe.Add(m.Ptrs[0], w.out[0]+at*k.out[0])
+					room.side = w.out[1] + at*k.out[1]
+					if err := f(room, in, out, min(p.unit, k.n-at)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}}}}
+}
+
+// target returns where a run of n results goes: the output itself, or buf.
+func (p *linePlan) target(buf, out unsafe.Pointer, step, n int) unsafe.Pointer {
+	if p.plain && (step == p.size || n == 1) {
+		return out
+	}
+	return buf
+}
+
+// written brings results that target sent to buf to the output.
+func (p *linePlan) written(at, out unsafe.Pointer, step, n int) {
+	if at != out {
+		p.store(out, at, step, p.ld.size, n)
+	}
+}

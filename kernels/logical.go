@@ -1,0 +1,87 @@
+package kernels
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Logical ops take any dtype, of which 0 is false and all else true, NaN included.
+var (
+	LogicalAnd = logical("logical_and", "Tells where both self and other are not 0.",
+		join(compareReals(andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice), compareComplex(andSlice, andSlice)),
+		func(a, b bool) bool { return a && b })
+	LogicalOr = logical("logical_or", "Tells where self or other is not 0.",
+		join(compareReals(eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice), compareComplex(eitherSlice, eitherSlice)),
+		func(a, b bool) bool { return a || b })
+	LogicalXor = logical("logical_xor", "Tells where exactly one of self and other is not 0.",
+		join(compareReals(xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice), compareComplex(xorSlice, xorSlice)),
+		func(a, b bool) bool { return a != b })
+)
+
+func logical(name, doc string, t bodies, f func(a, b bool) bool) *graph.Op {
+	return elementwise[none](name, doc, binary2, &graph.Pointwise{Config: comparison, Body: fixed(name, t)},
+		always(boolRef(
+			func(x []int64) bool { return f(x[0] != 0, x[1] != 0) },
+			func(x []float64) bool { return f(x[0] != 0, x[1] != 0) },
+			func(x []complex128) bool { return f(x[0] != 0, x[1] != 0) })),
+		exBinary, example(nil, exBools, exBools))
+}
+
+// LogicalNot tells where self is 0.
+var LogicalNot = elementwise[none]("logical_not", "Tells where self is 0.", unary1,
+	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: fixed("logical_not", join(
+		testReals(notSlice, notSlice, notSlice, notSlice, notSlice, notSlice, notSlice, notSlice, notSlice, notSlice),
+		testComplex(notSlice, notSlice)))},
+	always(boolRef(
+		func(x []int64) bool { return x[0] == 0 },
+		func(x []float64) bool { return x[0] == 0 },
+		func(x []complex128) bool { return x[0] == 0 })),
+	exUnary, example(nil, exBools))
+
+// testReals makes the table of a predicate of real dtypes; bools are taken as the bytes
+// that they are.
+func testReals(u8 func([]bool, []uint8), i8 func([]bool, []int8), i16 func([]bool, []int16), i32 func([]bool, []int32),
+	i64 func([]bool, []int64), u16 func([]bool, []uint16), u32 func([]bool, []uint32), u64 func([]bool, []uint64),
+	f32 func([]bool, []float32), f64 func([]bool, []float64)) (t bodies) {
+	t[tensor.Uint8], t[tensor.Int8] = iter.Slice1(u8), iter.Slice1(i8)
+	t[tensor.Int16], t[tensor.Int32], t[tensor.Int64] = iter.Slice1(i16), iter.Slice1(i32), iter.Slice1(i64)
+	t[tensor.Uint16], t[tensor.Uint32], t[tensor.Uint64] = iter.Slice1(u16), iter.Slice1(u32), iter.Slice1(u64)
+	t[tensor.Float32], t[tensor.Float64] = iter.Slice1(f32), iter.Slice1(f64)
+	return boolAsByte(t)
+}
+
+func testComplex(c64 func([]bool, []complex64), c128 func([]bool, []complex128)) (t bodies) {
+	t[tensor.Complex64], t[tensor.Complex128] = iter.Slice1(c64), iter.Slice1(c128)
+	return t
+}
+
+func andSlice[T number](dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x, y := a[i] != 0, b[i] != 0
+		dst[i] = x && y
+	}
+}
+
+func eitherSlice[T number](dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x, y := a[i] != 0, b[i] != 0
+		dst[i] = x || y
+	}
+}
+
+func xorSlice[T number](dst []bool, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = (a[i] != 0) != (b[i] != 0)
+	}
+}
+
+func notSlice[T number](dst []bool, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] == 0
+	}
+}

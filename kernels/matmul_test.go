@@ -1,0 +1,169 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// productSize favours small sizes, those at the edges of panels, and nothing at all.
+func productSize(r *rand.Rand) int {
+	switch r.IntN(12) {
+	case 0:
+		return 0
+	case 1:
+		return 1
+	case 2, 3:
+		return 30 + r.IntN(40)
+	}
+	return 1 + r.IntN(14)
+}
+
+// someConstants picks operands whose data is known at compile time.
+func someConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
+	for i, t := range in {
+		if t != nil && r.IntN(3) == 0 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func checkProduct(t *testing.T, r *rand.Rand, op string, at graph.Attrs, k int, in ...*tensor.Tensor) {
+	t.Helper()
+	p, err := newProductCall(op, at, in, someConstants(r, in)...)
+	if err != nil {
+		t.Fatalf("%s: %v", op, err)
+	}
+	p.check(t, k)
+}
+
+func TestMatmulRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1200 {
+		d := productDTypes[r.IntN(len(productDTypes))]
+		m, n, k := productSize(r), productSize(r), productSize(r)
+		batch := []int{1 + r.IntN(3), r.IntN(5), 1 + r.IntN(3)}
+		side := func(rank int, core ...int) []int {
+			if rank == 1 {
+				return []int{k}
+			}
+			lead := append([]int{}, batch[3-(rank-2):]...)
+			for i := range lead {
+				if r.IntN(3) == 0 {
+					lead[i] = 1
+				}
+			}
+			return append(lead, core...)
+		}
+		a := randomTensor(r, d, side(1+r.IntN(4), m, k)...)
+		b := randomTensor(r, d, side(1+r.IntN(4), k, n)...)
+		checkProduct(t, r, "matmul", nil, k, a, b)
+	}
+}
+
+func TestAddmmRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 600 {
+		d := productDTypes[r.IntN(len(productDTypes))]
+		m, n, k, b := productSize(r), productSize(r), productSize(r), r.IntN(4)
+		at := graph.Attrs{}
+		if r.IntN(2) == 0 {
+			at["beta"] = r.IntN(3)
+		}
+		if r.IntN(2) == 0 {
+			at["alpha"] = r.IntN(4) - 1
+		}
+		shapes := [][]int{{n}, {m, n}, {m, 1}, {1}, {}}
+		s := randomTensor(r, d, shapes[r.IntN(len(shapes))]...)
+		if r.IntN(2) == 0 {
+			checkProduct(t, r, "addmm", at, k, s, randomTensor(r, d, m, k), randomTensor(r, d, k, n))
+			continue
+		}
+		if r.IntN(4) == 0 {
+			s = randomTensor(r, tensor.Float32, b, m, n)
+		}
+		if d.IsComplex() || s.DType != d && d.IsIntegral(true) {
+			s = randomTensor(r, d, b, 1, n)
+		}
+		checkProduct(t, r, "baddbmm", at, k, s, randomTensor(r, d, b, m, k), randomTensor(r, d, b, k, n))
+	}
+}
+
+func TestLinearRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 600 {
+		d := productDTypes[r.IntN(len(productDTypes))]
+		n, k := productSize(r), productSize(r)
+		var shape []int
+		for range r.IntN(4) {
+			shape = append(shape, r.IntN(5))
+		}
+		x := randomTensor(r, d, append(shape, k)...)
+		if r.IntN(3) == 0 {
+			x = x.Contiguous()
+		}
+		var bias *tensor.Tensor
+		if r.IntN(3) > 0 {
+			bias = randomTensor(r, d, n)
+			if len(shape) == 2 && x.IsContiguous() && r.IntN(2) == 0 {
+				bias = randomTensor(r, d, shape[0]*shape[1], n)
+			}
+		}
+		checkProduct(t, r, "linear", nil, k, x, randomTensor(r, d, n, k), bias)
+	}
+}
+
+// TestMatmulLarge takes the paths of large products: several tiles, packing phases, waves.
+func TestMatmulLarge(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, s := range [][4]int{{1, 300, 200, 300}, {3, 200, 300, 130}, {20, 64, 64, 64}, {40, 5, 7, 9}, {2, 3, 500, 700}, {2, 700, 3, 300}} {
+		b, m, n, k := s[0], s[1], s[2], s[3]
+		for _, d := range []tensor.DType{tensor.Float32, tensor.BFloat16, tensor.Int32} {
+			x, y := tensor.Empty(tensor.New(d, b, m, k)), randomTensor(r, d, b, k, n)
+			fillProduct(r, x)
+			checkProduct(t, r, "bmm", nil, k, x, y)
+			w := tensor.Empty(tensor.New(d, n, k))
+			fillProduct(r, w)
+			checkProduct(t, r, "linear", nil, k, x, w)
+		}
+	}
+}
+
+// TestMatmulNaN: no product is skipped, and a beta of 0 leaves self unread.
+func TestMatmulNaN(t *testing.T) {
+	inf := tensor.Must(tensor.FromSlice([]float32{0, float32(1), 2, 3}, 2, 2))
+	nan := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, float32(nanValue())}, 2, 2))
+	p, err := newProductCall("addmm", graph.Attrs{"beta": 0}, []*tensor.Tensor{nan, inf, inf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.check(t, 2)
+}
+
+func nanValue() float64 { z := 0.0; return z / z }
+
+func TestProductAllocs(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for _, d := range []tensor.DType{tensor.Float32, tensor.BFloat16} {
+		in := []*tensor.Tensor{randomTensor(r, d, 4, 60, 50), randomTensor(r, d, 50, 70), randomTensor(r, d, 2, 16, 20, 20),
+			randomTensor(r, d, 8, 16, 3, 3), randomTensor(r, d, 16, 1, 3, 3)}
+		for _, c := range []struct {
+			op string
+			at graph.Attrs
+			in []*tensor.Tensor
+		}{{"matmul", nil, in[:2]}, {"conv2d", nil, in[2:4]}, {"conv2d", graph.Attrs{"groups": 16}, []*tensor.Tensor{in[2], in[4]}}} {
+			p, err := newProductCall(c.op, c.at, c.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := p.compile(t)
+			k.run(t, false)
+			if n := testing.AllocsPerRun(20, func() { k.run(t, false) }); n >= 1 {
+				t.Errorf("%s %v: %v allocations in a run", c.op, d, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type maxPoolAttrs struct {
+	KernelSize []int `attr:"kernel_size" doc:"height and width of the window"`
+	Stride     []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, which never counts"`
+	Dilation   []int `attr:"dilation" default:"1" doc:"steps between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+}
+
+// MaxPool2d takes the greatest element of each window; a NaN counts as greatest.
+var (
+	MaxPool2d            = maxPool2dOp("max_pool2d", "Takes the greatest element of each window of an operand [N, C, H, W] or [C, H, W].", nil)
+	MaxPool2dWithIndices = maxPool2dOp("max_pool2d_with_indices", "Takes the greatest element of each window and its index in the plane.", []string{"out", "indices"})
+)
+
+func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
+	params := func(c *graph.Call) (g poolGeometry, err error) {
+		a := attrs[maxPoolAttrs](c)
+		if g.kernel, err = pair(a.KernelSize, "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
+			return g, err
+		}
+		if g.stride = g.kernel; len(a.Stride) > 0 {
+			if g.stride, err = pair(a.Stride, "max_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
+				return g, err
+			}
+		}
+		if g.padding, err = pair(a.Padding, "max_pool2d: padding must be either be a single int, or a tuple of two ints"); err != nil {
+			return g, err
+		}
+		g.ceil = a.CeilMode
+		g.dilation, err = pair(a.Dilation, "max_pool2d: dilation must be either a single int, or a tuple of two ints")
+		return g, err
+	}
+	return define[maxPoolAttrs](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{self}, Kind: graph.Requires, Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			g, err := params(c)
+			if err != nil {
+				return nil, err
+			}
+			m := c.Meta(0)
+			if r := m.Rank(); r != 3 && r != 4 {
+				return nil, fmt.Errorf("non-empty 3D or 4D (batch mode) tensor expected for input")
+			}
+			shape, err := g.shape(m)
+			if err != nil {
+				return nil, err
+			}
+			if !m.DType.IsFloat() {
+				return nil, notServed("max_pool2d", m.DType)
+			}
+			return poolResults(m, shape, m.DType, outputs != nil)
+		},
+		Variants: poolVariants(max(1, len(outputs))),
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			g, err := params(c)
+			if err != nil {
+				return nil, err
+			}
+			rows, cols := g.windows(c.Meta(0), c.Out[0])
+			return newPool(c, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil)), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			g, err := params(c)
+			if err != nil {
+				return nil, err
+			}
+			shape, err := g.shape(in[0].Meta)
+			if err != nil {
+				return nil, err
+			}
+			rows, cols := g.windows(in[0].Meta, tensor.New(tensor.Float32, shape...))
+			return maxPoolReference(in[0], shape, rows, cols)[:max(1, len(outputs))], nil
+		},
+		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
+	})
+}
+
+func poolExamples(a graph.Attrs) []graph.Example {
+	return []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6)}, Attrs: a},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: a},
+	}
+}
+
+func maxPoolOp(d tensor.DType, indices bool) poolOp {
+	switch {
+	case wide(d) == tensor.Float32 && indices:
+		return maxIndexPool[float32]{}
+	case wide(d) == tensor.Float32:
+		return maxPool[float32]{}
+	case indices:
+		return maxIndexPool[float64]{}
+	}
+	return maxPool[float64]{}
+}
+
+// maxPool keeps the greatest value only.
+type maxPool[T float32 | float64] struct{}
+
+func (maxPool[T]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
+	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
+	least := T(math.Inf(-1))
+	for o, ws := range p.cols {
+		best := least
+		for h := hs.start; h < hs.end; h += hs.step {
+			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
+			for w := ws.start; w < ws.end; w += ws.step {
+				if v := line[w]; v > best || v != v {
+					best = v
+				}
+			}
+		}
+		y[o] = best
+	}
+}
+
+func (maxPool[T]) size() int { return int(unsafe.Sizeof(T(0))) }
+
+func (maxPool[T]) begin(acc unsafe.Pointer, n int) {
+	a, least := unsafe.Slice((*T)(acc), n), T(math.Inf(-1))
+	for i := range a {
+		a[i] = least
+	}
+}
+
+func (maxPool[T]) take(acc, x unsafe.Pointer, n, _ int) {
+	a, v := unsafe.Slice((*T)(acc), n), unsafe.Slice((*T)(x), n)
+	for i := range a {
+		if v[i] > a[i] || v[i] != v[i] {
+			a[i] = v[i]
+		}
+	}
+}
+
+func (maxPool[T]) end(dst, _, acc unsafe.Pointer, n, _ int) {
+	copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(acc), n))
+}
+
+// maxIndexPool keeps the index too: of several NaNs the last one's, as in PyTorch.
+type maxIndexPool[T float32 | float64] struct{}
+
+func (maxIndexPool[T]) row(p *pool, dst, index, x unsafe.Pointer, step, top, oh int) {
+	y, at := unsafe.Slice((*T)(dst), len(p.cols)), unsafe.Slice((*int64)(index), len(p.cols))
+	hs, least := p.rows[oh], T(math.Inf(-1))
+	for o, ws := range p.cols {
+		best, where := least, hs.start*p.w+ws.start
+		for h := hs.start; h < hs.end; h += hs.step {
+			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
+			for w := ws.start; w < ws.end; w += ws.step {
+				if v := line[w]; v > best || v != v {
+					best, where = v, h*p.w+w
+				}
+			}
+		}
+		y[o], at[o] = best, int64(where)
+	}
+}
+
+// seen is a greatest value and its index; -1 before the first pixel.
+type seen[T float32 | float64] struct {
+	v T
+	i int64
+}
+
+func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(seen[T]{})) }
+
+func (maxIndexPool[T]) begin(acc unsafe.Pointer, n int) {
+	a, none := unsafe.Slice((*seen[T])(acc), n), seen[T]{T(math.Inf(-1)), -1}
+	for i := range a {
+		a[i] = none
+	}
+}
+
+func (maxIndexPool[T]) take(acc, x unsafe.Pointer, n, at int) {
+	a, v := unsafe.Slice((*seen[T])(acc), n), unsafe.Slice((*T)(x), n)
+	for i := range a {
+		if v[i] > a[i].v || v[i] != v[i] || a[i].i < 0 {
+			a[i] = seen[T]{v[i], int64(at)}
+		}
+	}
+}
+
+func (maxIndexPool[T]) end(dst, index, acc unsafe.Pointer, n, _ int) {
+	y, at := unsafe.Slice((*T)(dst), n), unsafe.Slice((*int64)(index), n)
+	for i, s := range unsafe.Slice((*seen[T])(acc), n) {
+		y[i], at[i] = s.v, s.i
+	}
+}
+
+func maxPoolReference(t *tensor.Tensor, shape []int, rows, cols []window) []*tensor.Tensor {
+	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
+	eachWindow(t, shape, rows, cols, func(index []int, x []float64, at []int, _ int) {
+		best, where := math.Inf(-1), 0
+		for i, v := range x {
+			if i == 0 || v > best || v != v {
+				best, where = v, at[i]
+			}
+		}
+		out.Set(tensor.FloatScalar(best), index...)
+		indices.Set(tensor.IntScalar(int64(where)), index...)
+	})
+	return []*tensor.Tensor{out, indices}
+}
+
+// eachWindow calls f with every index of the output, the elements of its window, their
+// indices in the plane, and the window's area with padding.
+func eachWindow(t *tensor.Tensor, shape []int, rows, cols []window, f func(index []int, x []float64, at []int, area int)) {
+	lead := t.Rank() - 2
+	eachIndex(shape, func(index []int) {
+		hs, ws := rows[index[lead]], cols[index[lead+1]]
+		var x []float64
+		var at []int
+		src := append([]int(nil), index...)
+		for h := hs.start; h < hs.end; h += hs.step {
+			for w := ws.start; w < ws.end; w += ws.step {
+				src[lead], src[lead+1] = h, w
+				x = append(x, t.At(src...).Float())
+				at = append(at, h*t.Shape[lead+1]+w)
+			}
+		}
+		f(index, x, at, hs.size*ws.size)
+	})
+}

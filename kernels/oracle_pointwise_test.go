@@ -1,0 +1,110 @@
+package kernels
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestPointwiseOracle compares with the cases of the torch oracle, where they are at hand: the
+// families of pointwise ops beside the repository, and the folders, written by
+// torch_oracle.py with any seed, that GRAPHRUN_ORACLE lists.
+func TestPointwiseOracle(t *testing.T) {
+	var dirs []string
+	for _, family := range []string{"elementwise", "pairs", "promotion"} {
+		dirs = append(dirs, filepath.Join("..", "..", "shared", "oracle", "cases", family))
+	}
+	for _, dir := range append(dirs, filepath.SplitList(os.Getenv("GRAPHRUN_ORACLE"))...) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join(dir, "graph.json"))
+			if os.IsNotExist(err) {
+				t.Skip("no oracle here")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := graph.Parse(bytes.NewReader(data), dir, dir, Lookup, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkPointwiseOracle(t, dir, g)
+		})
+	}
+}
+
+// oraclePointwise is one answer of the oracle.
+type oraclePointwise struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Strides []int  `json:"strides"`
+	Offset  int    `json:"offset"`
+}
+
+func checkPointwiseOracle(t *testing.T, dir string, g *graph.Graph) {
+	data, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Values map[string]oraclePointwise
+		Errors map[string]string
+	}
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	inputs, outputs := pointwiseArrays(dir)
+	refused := g.InferAll()
+	for _, n := range g.Nodes {
+		v := n.Out[0]
+		w, ok := want.Values[v.Name]
+		if (refused[n] != nil) == ok {
+			t.Errorf("%s: refusal %v, want %q", describeNode(n), refused[n], want.Errors[n.Name])
+		}
+		if !ok || refused[n] != nil {
+			continue
+		}
+		if v.Meta.DType.String() != w.DType || v.Meta.Offset != w.Offset || !slices.Equal(v.Meta.Shape, w.Shape) || !slices.Equal(v.Meta.Strides, w.Strides) {
+			t.Errorf("%s: got %v, want %v", describeNode(n), v.Meta, w)
+			continue
+		}
+		if outputs != nil {
+			checkPointwiseValue(t, n, inputs, outputs)
+		}
+	}
+}
+
+// pointwiseArrays reads the values; nil where the folder has none.
+func pointwiseArrays(dir string) (inputs, outputs map[string]*tensor.Tensor) {
+	inputs, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
+	if err != nil {
+		return nil, nil
+	}
+	if outputs, err = npz.ReadFile(filepath.Join(dir, "outputs.npz")); err != nil {
+		return nil, nil
+	}
+	return inputs, outputs
+}
+
+func checkPointwiseValue(t *testing.T, n *graph.Node, inputs, outputs map[string]*tensor.Tensor) {
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			in[i] = tensor.Empty(a.Value.Meta)
+			tensor.CopyElements(in[i], bits16(inputs[a.Value.Name], a.Value.Meta.DType))
+		}
+	}
+	out, err := runCall(n.Op, n.Call(), in)
+	if err == nil {
+		err = compareTensors(out[0], bits16(outputs[n.Name], n.Out[0].Meta.DType))
+	}
+	if err != nil {
+		t.Errorf("%s: %v", describeNode(n), err)
+	}
+}

@@ -1,0 +1,199 @@
+package kernels
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// oracleCase is a folder that torch_oracle.py wrote: PyTorch's answers.
+type oracleCase struct {
+	Values map[string]oracleValue
+	Errors map[string]string
+}
+
+type oracleValue struct {
+	DType   string
+	Shape   []int
+	Strides []int
+	Offset  int
+	Flags   []string
+	AliasOf *string `json:"alias_of"`
+}
+
+// TestViewsAgainstPyTorch infers the stored cases of the families that views, copies and
+// joins have a part in, and those in the folders that $GRAPHRUN_ORACLE lists. Where a
+// folder has values, kernels are run too.
+func TestViewsAgainstPyTorch(t *testing.T) {
+	var dirs []string
+	for _, family := range []string{"views", "copies", "broken", "pairs", "nn"} {
+		dirs = append(dirs, filepath.Join("..", "..", "shared", "oracle", "cases", family))
+	}
+	dirs = append(dirs, filepath.SplitList(os.Getenv("GRAPHRUN_ORACLE"))...)
+	found := false
+	for _, dir := range dirs {
+		data, err := os.ReadFile(filepath.Join(dir, "graph.json"))
+		if err != nil {
+			continue
+		}
+		found = true
+		t.Run(filepath.Base(dir), func(t *testing.T) { checkOracle(t, dir, data) })
+	}
+	if !found {
+		t.Skip("the oracle's cases are not here")
+	}
+}
+
+// ownOps are the ops whose answers this family vouches for.
+var ownOps = strings.Fields(`add permute transpose swapaxes t movedim reshape view expand slice select narrow squeeze unsqueeze
+	flatten unfold diagonal split as_strided contiguous clone to cat stack pad upsample_nearest2d chunk unbind split_with_sizes
+	repeat tile roll flip tril triu hstack vstack full zeros arange linspace eye full_like zeros_like ravel type_as constant_pad_nd unflatten`)
+
+func checkOracle(t *testing.T, dir string, data []byte) {
+	g, refused := parseOracle(t, dir, data)
+	raw, err := os.ReadFile(filepath.Join(dir, "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want oracleCase
+	if err := json.Unmarshal(raw, &want); err != nil {
+		t.Fatal(err)
+	}
+	bad, agreed := 0, 0
+	report := func(format string, args ...any) {
+		if bad++; bad <= 20 {
+			t.Errorf(format, args...)
+		}
+	}
+	for _, n := range g.Nodes {
+		if e := refused[n]; e != nil {
+			if _, ok := want.Errors[n.Name]; !ok {
+				report("%s (%s) is refused: %v", n.Name, n.Op.Name, e.Err)
+			}
+			agreed++
+			continue
+		}
+		if why, ok := want.Errors[n.Name]; ok {
+			report("%s (%s) is not refused: %s", n.Name, n.Op.Name, why)
+		}
+		for _, v := range n.Out {
+			if w, ok := want.Values[v.Name]; ok {
+				agreed++
+				if diff := oracleDiff(v, w); diff != "" {
+					report("%s (%s) %v: %s; operand %v", v.Name, n.Op.Name, v.Meta, diff, n.In)
+				}
+			}
+		}
+	}
+	t.Logf("%d answers compared, %d differ", agreed, bad)
+	if _, err := os.Stat(filepath.Join(dir, "outputs.npz")); err == nil {
+		checkOracleValues(t, dir, g, refused)
+	}
+}
+
+// parseOracle loads the nodes whose ops are ours.
+func parseOracle(t *testing.T, dir string, data []byte) (*graph.Graph, map[*graph.Node]*graph.Error) {
+	var file map[string]any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // 2.0 is a float, 2 is not
+	if err := dec.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	nodes := []any{}
+	for _, n := range file["nodes"].([]any) {
+		if op := n.(map[string]any)["op"].(string); slices.Contains(ownOps, op) && Lookup(op) != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	file["nodes"], file["outputs"] = nodes, []any{}
+	data, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := graph.Parse(bytes.NewReader(data), "graph.json", dir, Lookup, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, g.InferAll()
+}
+
+func oracleDiff(v *graph.Value, w oracleValue) string {
+	got := oracleValue{DType: v.Meta.DType.String(), Shape: v.Meta.Shape, Strides: v.Meta.Strides, Offset: v.Meta.Offset, Flags: v.Meta.Flags()}
+	switch {
+	case got.DType != w.DType:
+		return "dtype " + w.DType
+	case !slices.Equal(got.Shape, w.Shape):
+		return fmt.Sprint("shape ", w.Shape)
+	case !slices.Equal(got.Strides, w.Strides):
+		return fmt.Sprint("strides ", w.Strides)
+	case got.Offset != w.Offset:
+		return fmt.Sprint("offset ", w.Offset)
+	}
+	slices.Sort(got.Flags)
+	slices.Sort(w.Flags)
+	if !slices.Equal(got.Flags, w.Flags) {
+		return fmt.Sprint("flags ", w.Flags)
+	}
+	if v.Meta.Numel() > 0 && (v.Alias == nil) != (w.AliasOf == nil) {
+		return fmt.Sprint("alias ", w.AliasOf)
+	}
+	return ""
+}
+
+func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*graph.Node]*graph.Error) {
+	in, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := npz.ReadFile(filepath.Join(dir, "outputs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if v := g.Value(name); v != nil {
+			in[name] = relaid(brainBits(in[name], v.Meta.DType), v.Meta)
+		}
+	}
+	bad := 0
+	for _, n := range g.Nodes {
+		if refused[n] != nil || n.Op.Storage { // the files do not hold what lies between elements
+			continue
+		}
+		ops := make([]*tensor.Tensor, len(n.In))
+		for i, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				ops[i] = in[a.Value.Name]
+			}
+		}
+		out := runViewNode(t, n, ops)
+		for i, v := range n.Out {
+			w := want[v.Name]
+			if w == nil {
+				continue
+			}
+			if diff := valuesDiffer(out[i], brainBits(w, v.Meta.DType), 2e-6); diff != "" {
+				if bad++; bad <= 10 {
+					t.Errorf("%s (%s) %v: %s", v.Name, n.Op.Name, v.Meta, diff)
+				}
+			}
+		}
+	}
+}
+
+// brainBits gives bfloat16 values, which numpy stores as uint16, their dtype.
+func brainBits(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+	if d != tensor.BFloat16 || t.DType != tensor.Uint16 {
+		return t
+	}
+	return tensor.Must(t.View(t.WithDType(d)))
+}

@@ -1,0 +1,241 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type padAttrs struct {
+	Pad   []int         `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
+	Value tensor.Scalar `attr:"value" default:"none" doc:"number to fill with, for mode constant; none: 0"`
+}
+
+// Pad is aten::pad.
+var Pad = define[padAttrs](graph.Op{
+	Name: "pad",
+	Doc: "Adds elements around self.\n" +
+		"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
+		"1 to 3 dimensions of a value with one or two more, and give a row-major result: reflect repeats self mirrored\n" +
+		"without its edge, replicate the edge, circular self itself.",
+	Params:  []graph.Param{self},
+	Infer:   inferPad,
+	Compile: compilePad,
+	Ref:     refPad,
+	Examples: []graph.Example{{In: []tensor.Meta{nhwc(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
+		{In: []tensor.Meta{f32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
+})
+
+type constantPadAttrs struct {
+	Pad   []int         `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Value tensor.Scalar `attr:"value" default:"0" doc:"number to fill with"`
+}
+
+// ConstantPadNd is aten::constant_pad_nd.
+var ConstantPadNd = define[constantPadAttrs](graph.Op{
+	Name:   "constant_pad_nd",
+	Doc:    "Adds a number around self, as pad does with mode constant.",
+	Params: []graph.Param{self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a := attrs[constantPadAttrs](c)
+		return inferConstantPad(c.Meta(0), a.Pad, a.Value)
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a := attrs[constantPadAttrs](c)
+		return compileConstantPad(c, a.Pad, a.Value)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := attrs[constantPadAttrs](c)
+		return []*tensor.Tensor{refConstantPad(in[0], a.Pad, a.Value)}, nil
+	},
+	Examples: oneExample(f32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
+})
+
+// value returns the number to fill with.
+func (a *padAttrs) value() tensor.Scalar {
+	if a.Value.IsSet() {
+		return a.Value
+	}
+	return tensor.IntScalar(0)
+}
+
+// inferPad is at::pad, which chooses the op for mode, dimensions and rank.
+func inferPad(c *graph.Call) ([]graph.Result, error) {
+	a, m := attrs[padAttrs](c), c.Meta(0)
+	switch {
+	case len(a.Pad)%2 != 0:
+		return nil, errors.New("Padding length must be divisible by 2")
+	case len(a.Pad) > 2*m.Rank():
+		return nil, errors.New("Padding length too large")
+	case a.Mode == "constant":
+		return inferConstantPad(m, a.Pad, a.value())
+	case a.Mode != "reflect" && a.Mode != "replicate" && a.Mode != "circular":
+		return nil, fmt.Errorf("Unrecognised padding mode %s", a.Mode)
+	case a.value().Complex() != 0:
+		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", a.Mode)
+	}
+	if n, lead := len(a.Pad)/2, m.Rank()-len(a.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
+		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+	}
+	shape, err := borderShape(a, m)
+	if err != nil {
+		return nil, err
+	}
+	out, err := fresh(m.DType, shape)
+	return graph.New1(out), err
+}
+
+// padded returns the numbers for dimension d of a value of the given rank.
+func padded(pad []int, rank, d int) (before, after int) {
+	if at := 2 * (rank - 1 - d); at < len(pad) {
+		return pad[at], pad[at+1]
+	}
+	return 0, 0
+}
+
+// inferConstantPad follows at::constant_pad_nd: without anything to add the result is a
+// clone of what remains.
+func inferConstantPad(m tensor.Meta, pad []int, value tensor.Scalar) ([]graph.Result, error) {
+	n := m.Rank()
+	switch {
+	case len(pad)%2 != 0:
+		return nil, fmt.Errorf("Length of pad must be even but instead it equals %d", len(pad))
+	case len(pad) > 2*n:
+		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad length is %dwhile the input has %ddimensions.", len(pad), n)
+	}
+	inner, grows, err := padInner(m, pad)
+	if err != nil {
+		return nil, err
+	}
+	if !grows {
+		out, err := like(inner, tensor.Preserve)
+		return graph.New1(out), err
+	}
+	shape := slices.Clone(m.Shape)
+	for d := n - len(pad)/2; d < n; d++ {
+		b, a := padded(pad, n, d)
+		if b > tensor.MaxBytes || a > tensor.MaxBytes {
+			return nil, errors.New("numel: integer multiplication overflow")
+		}
+		if shape[d] += b + a; shape[d] <= 0 {
+			return nil, fmt.Errorf("The input size %d, plus negative padding %d and %d resulted in a negative output size, which is invalid. Check dimension %d of your input.", m.Shape[d], b, a, d)
+		}
+	}
+	out, err := fresh(m.DType, shape)
+	if err == nil {
+		out, err = tensor.NewFormat(m.DType, shape, m.SuggestMemoryFormat(false))
+	}
+	if err == nil {
+		err = numberFits(value, m.DType)
+	}
+	return graph.New1(out), err
+}
+
+// padInner returns the part of m that negative numbers leave, and whether any number is
+// positive.
+func padInner(m tensor.Meta, pad []int) (inner tensor.Meta, grows bool, err error) {
+	n := m.Rank()
+	inner = m
+	for d := n - len(pad)/2; d < n; d++ {
+		b, a := padded(pad, n, d)
+		grows = grows || b > 0 || a > 0
+		if b < 0 {
+			if inner, err = inner.Narrow(d, -b, inner.Shape[d]+b); err != nil {
+				return inner, false, err
+			}
+		}
+		if a < 0 {
+			if inner, err = inner.Narrow(d, 0, inner.Shape[d]+a); err != nil {
+				return inner, false, err
+			}
+		}
+	}
+	return inner, grows, nil
+}
+
+func compilePad(c *graph.Call) (*graph.Kernel, error) {
+	a := attrs[padAttrs](c)
+	if a.Mode == "constant" {
+		return compileConstantPad(c, a.Pad, a.value())
+	}
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	spans := identitySpans(c.Out[0].Shape)
+	for d, t := range borderTables(a, c.Meta(0).Shape) {
+		if t != nil {
+			spans[d] = spansOf(t)
+		}
+	}
+	return spanKernel(outSide(c, 0), inSide(c, 0), spans)
+}
+
+// compileConstantPad copies the inner part and fills the border, which is cut into two
+// slabs a dimension that do not overlap: nothing is written twice.
+func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
+	dst, src := outSide(c, 0), inSide(c, 0)
+	inner, _, err := padInner(src.meta, pad)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []copyJob
+	number := value.Tensor(dst.meta.DType)
+	rest := dst.meta
+	for d := range rest.Shape {
+		b, _ := padded(pad, rest.Rank(), d)
+		b = min(max(b, 0), rest.Shape[d])
+		end := min(b+inner.Shape[d], rest.Shape[d])
+		for _, slab := range [2][2]int{{0, b}, {end, rest.Shape[d] - end}} {
+			m, err := rest.Narrow(d, slab[0], slab[1])
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, copyJob{dst: dst.show(m), fill: number})
+		}
+		if rest, err = rest.Narrow(d, b, end-b); err != nil {
+			return nil, err
+		}
+	}
+	return copyKernel(append(jobs, copyJob{dst: dst.show(rest), src: src.show(inner)})...)
+}
+
+func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := attrs[padAttrs](c)
+	if a.Mode == "constant" {
+		return []*tensor.Tensor{refConstantPad(in[0], a.Pad, a.value())}, nil
+	}
+	shape, err := borderShape(a, in[0].Meta)
+	if err != nil {
+		return nil, err
+	}
+	return []*tensor.Tensor{spanRef(in[0], borderTables(a, in[0].Shape), shape)}, nil
+}
+
+func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {
+	n := in.Rank()
+	shape := slices.Clone(in.Shape)
+	for d := range shape {
+		b, a := padded(pad, n, d)
+		shape[d] += b + a
+	}
+	out := tensor.Zeros(in.DType, shape...)
+	at := make([]int, n)
+	eachIndex(shape, func(index []int) {
+		inside := true
+		for d := range at {
+			b, _ := padded(pad, n, d)
+			at[d] = index[d] - b
+			inside = inside && at[d] >= 0 && at[d] < in.Shape[d]
+		}
+		if inside {
+			out.Set(in.At(at...), index...)
+		} else {
+			out.Set(value, index...)
+		}
+	})
+	return out
+}

@@ -1,0 +1,211 @@
+package kernels
+
+import (
+	"errors"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// float is a real floating-point number as loops see it.
+type float interface{ float32 | float64 }
+
+// ordered is what can be compared.
+type ordered interface{ integer | float }
+
+// elementwise defines a pointwise op: its parts and the function of one element that
+// defines it.
+func elementwise[A any](name, doc string, params []graph.Param, p *graph.Pointwise, f func(*graph.Call) scalarFunc, examples ...graph.Example) *graph.Op {
+	return define[A](graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: pointwiseRef(p, f), Examples: examples})
+}
+
+// unary1 and binary2 are the operands of most pointwise ops, numbers2 of those that take
+// plain numbers on either side.
+var (
+	unary1   = []graph.Param{self}
+	binary2  = []graph.Param{self, other}
+	numbers2 = []graph.Param{selfNum, otherNum}
+)
+
+// Operands that examples use.
+var (
+	exMatrix   = tensor.New(tensor.Float32, 2, 3)
+	exRow      = tensor.New(tensor.Float32, 3)
+	exTurned   = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
+	exInts     = tensor.New(tensor.Int32, 2, 3)
+	exBools    = tensor.New(tensor.Bool, 2, 3)
+	exComplex  = tensor.New(tensor.Complex64, 2, 3)
+	exUnary    = example(nil, exTurned)
+	exBinary   = example(nil, exTurned, exRow)
+	exIntegers = example(nil, exInts, tensor.New(tensor.Int32, 3))
+)
+
+func example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
+
+// errZeroDivision is what integer loops raise when they meet a divisor of 0.
+var errZeroDivision = errors.New("ZeroDivisionError")
+
+// laidBy makes an Infer for ops whose result PyTorch lays out otherwise than their loop
+// would: by way of the results of other ops, or in a layout of its own. The loop is built
+// first, for its refusals and the dtype.
+func laidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Meta, error)) func(*graph.Call) ([]graph.Result, error) {
+	return func(c *graph.Call) ([]graph.Result, error) {
+		res, err := p.Infer(c)
+		if err != nil {
+			return nil, err
+		}
+		m, err := layout(c)
+		if err != nil {
+			return nil, err
+		}
+		return graph.New1(m.WithDType(res[0].Meta.DType)), nil
+	}
+}
+
+// laidOut returns the layout that the permutation rule gives.
+func laidOut(c iter.Config) (tensor.Meta, error) {
+	it, err := c.CheckAllSameDType(false).Build()
+	if err != nil {
+		return tensor.Meta{}, err
+	}
+	return it.Output(), nil
+}
+
+// preserved lays the result out as empty_like(self) does.
+func preserved(c *graph.Call) (tensor.Meta, error) {
+	return iter.PreserveMeta(c.Meta(0)), nil
+}
+
+// rowMajor lays the result out row-major.
+func rowMajor(c *graph.Call) (tensor.Meta, error) {
+	return tensor.New(c.Meta(0).DType, c.Meta(0).Shape...), nil
+}
+
+// afterCast lays the result out as a unary op on self converted to d does.
+func afterCast(m tensor.Meta, d tensor.DType) (tensor.Meta, error) {
+	return laidOut(iter.Unary(iter.UndefinedOf(d), iter.Of(iter.CastMeta(m, d))))
+}
+
+// resultType is torch.result_type of operands and numbers.
+func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, error) {
+	var p tensor.Promotion
+	for _, a := range operands {
+		switch a.Kind {
+		case graph.TensorArg:
+			p.Add(a.Value.Meta.DType, a.Value.Meta.Rank())
+		case graph.NumberArg:
+			p.AddNumber(a.Number)
+		}
+	}
+	for _, n := range numbers {
+		if n.IsSet() {
+			p.AddNumber(n)
+		}
+	}
+	return p.Result()
+}
+
+// as converts a plain number to an element of loops.
+func as[T ordered](s tensor.Scalar) T {
+	var z T
+	switch p := any(&z).(type) {
+	case *float32:
+		*p = float32(s.Float())
+	case *float64:
+		*p = s.Float()
+	default:
+		return T(s.Int())
+	}
+	return z
+}
+
+// floatRef is a reference of a function of one real number.
+func floatRef(f func(x float64) float64) func(*graph.Call) scalarFunc {
+	return always(byKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
+}
+
+// floatRef2 is the same of two.
+func floatRef2(f func(x, y float64) float64) func(*graph.Call) scalarFunc {
+	return always(byKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+}
+
+// boolRef makes a scalarFunc of an op that yields bool, from one function a kind of
+// number; a nil one is never asked.
+func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []complex128) bool) scalarFunc {
+	yes := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	g := byKind(
+		func(x []int64) int64 { return yes(i(x)) },
+		func(x []float64) float64 { return float64(yes(f(x))) },
+		func(x []complex128) complex128 { return complex(float64(yes(z(x))), 0) })
+	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
+}
+
+// floatBodies makes loops of a function of one float64, which float32 takes too.
+func floatBodies(f func(float64) float64) bodies { return mathBodies(f, nil) }
+
+// floatBodies2 makes loops of a function of two.
+func floatBodies2(f func(x, y float64) float64) (t bodies) {
+	t[tensor.Float32] = iter.Kernel2(func(a, b float32) float32 { return float32(f(float64(a), float64(b))) })
+	t[tensor.Float64] = iter.Kernel2(f)
+	return t
+}
+
+// nan is not a number.
+var nan = math.NaN()
+
+// compileGiven compiles a pointwise op of which operands may be left out: the iteration
+// has those that are given only, and the kernel picks their addresses out.
+func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
+	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Variant: c.Variant}
+	var at []int
+	for i, a := range c.In {
+		if a.Kind != graph.Null {
+			given.In, at = append(given.In, a), append(at, i)
+		}
+	}
+	if len(at) == len(c.In) {
+		return p.Compile(c)
+	}
+	inner := graph.Pointwise{
+		Config: func(_ *graph.Call, outs []iter.Operand) (iter.Config, error) { return p.Config(c, outs) },
+		Body:   func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) { return p.Body(c, it) },
+	}
+	k, err := inner.Compile(&given)
+	if err != nil {
+		return nil, err
+	}
+	it := k.Loop
+	body, err := p.Body(c, it)
+	if err != nil {
+		return nil, err
+	}
+	out := *k
+	out.Phases = []graph.Phase{{Chunks: k.Phases[0].Chunks, Run: func(m *graph.Mem, chunk int) error {
+		var ptrs [8]unsafe.Pointer
+		n := copy(ptrs[:], m.Ptrs[:it.NumOutputs()])
+		for _, i := range at {
+			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
+			n++
+		}
+		return it.ForBlocks(m.Cursor, ptrs[:n], it.Chunk(chunk, iter.GrainSize), body)
+	}}}
+	out.InPlace = nil
+	for _, p := range k.InPlace {
+		out.InPlace = append(out.InPlace, graph.InPlace{Out: p.Out, In: at[p.In]})
+	}
+	if k.Bound != nil {
+		out.Bound = make([]*tensor.Tensor, len(c.In))
+		for i, t := range k.Bound {
+			out.Bound[at[i]] = t
+		}
+	}
+	return &out, nil
+}

@@ -1,0 +1,389 @@
+package kernels
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// layoutsOf returns the shape in the layouts that programs make: permuted, sliced,
+// expanded, channels-last, with odd strides of dimensions of size 1.
+func layoutsOf(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
+	m := tensor.New(d, shape...)
+	kind := r.IntN(6)
+	if kind == 0 {
+		return m
+	}
+	if f := map[int]tensor.MemoryFormat{4: tensor.ChannelsLast, 5: tensor.ChannelsLast3d}[len(shape)]; kind == 1 && f != tensor.NoFormat {
+		st, _ := f.Strides(shape)
+		return m.WithStrides(st)
+	}
+	st, step := make([]int, len(shape)), 1
+	for _, k := range r.Perm(len(shape)) {
+		if kind == 2 && r.IntN(2) == 0 {
+			step *= 2
+		}
+		st[k] = step
+		step *= max(shape[k], 1)
+		if kind == 3 && r.IntN(2) == 0 {
+			step++
+		}
+		if kind == 4 && r.IntN(3) == 0 {
+			st[k] = 0
+		}
+		if kind == 5 && shape[k] == 1 {
+			st[k] = []int{0, 1, 7, 1000}[r.IntN(4)]
+		}
+	}
+	m.Strides, m.Offset = st, []int{0, 0, 3}[r.IntN(3)]
+	return m
+}
+
+// randomShapes returns n shapes that broadcast together.
+func randomShapes(r *rand.Rand, n int) [][]int {
+	sizes := []int{1, 1, 2, 3, 4, 5, 33}
+	if r.IntN(12) == 0 {
+		sizes = append(sizes, 0)
+	}
+	full := make([]int, r.IntN(6))
+	for i := range full {
+		full[i] = sizes[r.IntN(min(len(sizes), 6+i))]
+	}
+	out := make([][]int, n)
+	for i := range out {
+		s := slices.Clone(full)
+		for k := range s {
+			if r.IntN(4) == 0 && s[k] != 0 {
+				s[k] = 1
+			}
+		}
+		if r.IntN(3) == 0 && len(s) > 0 {
+			s = s[r.IntN(len(s)):]
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// randomDense returns a dense layout of the shape in a random order of dimensions.
+func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
+	st, step := make([]int, len(m.Shape)), 1
+	for _, k := range r.Perm(len(m.Shape)) {
+		st[k] = step
+		step *= max(m.Shape[k], 1)
+	}
+	return m.WithStrides(st)
+}
+
+// TestPointwise runs the ops that follow layouts on random layouts of every dtype that
+// they serve, alone and mixed, and asks for dense layouts other than the inferred one.
+func TestPointwise(t *testing.T) {
+	for _, op := range All() {
+		if op.Kind != graph.Follows {
+			continue
+		}
+		t.Run(op.Name, func(t *testing.T) {
+			served := 0
+			for i, d := range tensor.DTypes() {
+				for round := range 10 {
+					r := rand.New(rand.NewPCG(uint64(i), uint64(round)))
+					if ok, err := randomCall(r, op, d, round); err != nil {
+						t.Fatalf("%v, round %d: %v", d, round, err)
+					} else if ok {
+						served++
+					}
+				}
+			}
+			if served == 0 {
+				t.Error("serves no dtype")
+			}
+		})
+	}
+}
+
+// randomCall checks one call; it reports whether the op serves it.
+func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, error) {
+	ex := op.Examples[round%len(op.Examples)]
+	shapes := randomShapes(r, len(ex.In))
+	metas := make([]tensor.Meta, len(ex.In))
+	for k, m := range ex.In {
+		if m.DType == tensor.Invalid {
+			continue
+		}
+		dk := d
+		switch {
+		case m.DType == tensor.Bool && op.Name == "where":
+			dk = tensor.Bool
+		case round%3 == 2 && k > 0:
+			dk = tensor.DTypes()[r.IntN(len(tensor.DTypes()))]
+		}
+		metas[k] = layoutsOf(r, dk, shapes[k])
+	}
+	c, err := callOf(op, ex.Attrs, metas)
+	if err != nil {
+		return false, err
+	}
+	if _, err := infer(op, c); err != nil {
+		return false, nil // a refusal: the vectors tell whether it is right
+	}
+	in := make([]*tensor.Tensor, len(metas))
+	draw := mixedValues(r)
+	for k, m := range metas {
+		if m.DType != tensor.Invalid {
+			in[k] = filled(m, draw)
+		}
+	}
+	if op.Name == "pow" || op.Name == "bitwise_left_shift" || op.Name == "bitwise_right_shift" {
+		// Small exponents and counts: what overflows depends on the width.
+		in[1] = filled(metas[1], func(d tensor.DType) tensor.Scalar {
+			if d.IsIntegral(false) {
+				return tensor.IntScalar(r.Int64N(3))
+			}
+			return draw(d)
+		})
+	}
+	if err := checkCall(op, c, in); err != nil {
+		return true, fmt.Errorf("%v: %w", metas, err)
+	}
+	if err := checkInPlace(op, c, in); err != nil {
+		return true, fmt.Errorf("%v in place: %w", metas, err)
+	}
+	want := randomDense(r, c.Out[0])
+	if err := checkCall(op, c, in, want); err != nil {
+		return true, fmt.Errorf("%v to %v: %w", metas, want, err)
+	}
+	return true, nil
+}
+
+// checkInPlace runs the call with its result in the memory of each operand that allows it.
+func checkInPlace(op *graph.Op, c *graph.Call, in []*tensor.Tensor) error {
+	want, err := op.Ref(c, in)
+	if err != nil {
+		return err
+	}
+	if _, err := infer(op, c); err != nil {
+		return err
+	}
+	k, err := op.Compile(c)
+	if err != nil {
+		return err
+	}
+	for _, p := range k.InPlace {
+		own := slices.Clone(in)
+		x := in[p.In]
+		own[p.In] = tensor.Must(tensor.Over(x.Meta, tensor.StorageOf(slices.Clone(x.Storage().Bytes()))))
+		m := c.Out[p.Out]
+		m.Offset = x.Offset
+		if m.Numel() == 0 {
+			continue
+		}
+		out := tensor.Must(own[p.In].View(m))
+		if err := runKernel(k, c, own, []*tensor.Tensor{out}); err != nil {
+			return err
+		}
+		if err := compareTensors(out, want[0]); err != nil {
+			return fmt.Errorf("operand %d: %w", p.In, err)
+		}
+	}
+	return nil
+}
+
+// TestZeroDivision checks that integer division by 0 fails when run, not before.
+func TestZeroDivision(t *testing.T) {
+	for _, name := range []string{"floor_divide", "remainder", "fmod", "div"} {
+		attrs := graph.Attrs{}
+		if name == "div" {
+			attrs["rounding_mode"] = "trunc"
+		}
+		op, m := Lookup(name), tensor.New(tensor.Int32, 3)
+		c, err := callOf(op, attrs, []tensor.Meta{m, m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, zero := tensor.Empty(m), tensor.Empty(m)
+		one.SetFlat(1, tensor.IntScalar(1))
+		if _, err := runCall(op, c, []*tensor.Tensor{one, zero}); !errors.Is(err, errZeroDivision) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestShiftWidth pins shifts that PyTorch 1.13 left to the processor.
+func TestShiftWidth(t *testing.T) {
+	a := tensor.Must(tensor.FromSlice([]int32{1, 1, 1, -5}, 4))
+	b := tensor.Must(tensor.FromSlice([]int32{40, -1, 31, 32}, 4))
+	for name, want := range map[string][]int32{"bitwise_left_shift": {0, 0, -1 << 31, 0}, "bitwise_right_shift": {0, 0, 0, -1}} {
+		op := Lookup(name)
+		c, _ := callOf(op, nil, []tensor.Meta{a.Meta, b.Meta})
+		out, err := runCall(op, c, []*tensor.Tensor{a, b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := tensor.ToSlice[int32](out[0]); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestRunAllocates checks that a run with an operand left out in the middle, and one with
+// strided operands, do not allocate once their blocks are there.
+func TestRunAllocates(t *testing.T) {
+	x := tensor.Meta{DType: tensor.Float64, Shape: []int{20, 30}, Strides: []int{1, 20}}
+	for _, call := range []struct {
+		op string
+		in []tensor.Meta
+	}{{"clamp", []tensor.Meta{x, {}, tensor.New(tensor.Float32, 30)}}, {"mul", []tensor.Meta{x, tensor.New(tensor.Float32, 30)}}, {"rsub", []tensor.Meta{x, x}}} {
+		op := Lookup(call.op)
+		c, err := callOf(op, nil, call.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := make([]*tensor.Tensor, len(call.in))
+		for i, m := range call.in {
+			if m.DType != tensor.Invalid {
+				in[i] = tensor.Empty(m)
+			}
+		}
+		if n, err := allocations(op, c, in); err != nil || n != 0 {
+			t.Errorf("%s: %v allocations, error %v", call.op, n, err)
+		}
+	}
+}
+
+func allocations(op *graph.Op, c *graph.Call, in []*tensor.Tensor) (float64, error) {
+	if _, err := infer(op, c); err != nil {
+		return 0, err
+	}
+	k, err := op.Compile(c)
+	if err != nil {
+		return 0, err
+	}
+	m := memOf(k, c, in, []*tensor.Tensor{tensor.Empty(c.Out[0])})
+	return testing.AllocsPerRun(10, func() {
+		if e := k.Phases[0].Run(m, 0); e != nil {
+			err = e
+		}
+	}), err
+}
+
+// pointwiseVectors are PyTorch's answers, written by testdata/pointwise/gen.py.
+type pointwiseVectors struct {
+	Values, Errors map[string]string
+}
+
+func readGzip(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(z); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestPointwiseVectors compares dtypes, layouts, refusals and values with PyTorch's.
+func TestPointwiseVectors(t *testing.T) {
+	dir := filepath.Join("testdata", "pointwise")
+	g, err := graph.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), "graph.json", dir, Lookup, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want pointwiseVectors
+	if err := json.Unmarshal(readGzip(t, filepath.Join(dir, "expected.json.gz")), &want); err != nil {
+		t.Fatal(err)
+	}
+	inputs, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := npz.ReadFile(filepath.Join(dir, "outputs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[*graph.Value]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		values[v] = tensor.Empty(v.Meta)
+		tensor.CopyElements(values[v], bits16(inputs[v.Name], v.Meta.DType))
+	}
+	refused, at := g.InferAll(), map[tensor.DType]int{}
+	for _, n := range g.Nodes {
+		why, bad := want.Errors[n.Name]
+		if (refused[n] != nil) != bad {
+			t.Errorf("%s: refusal %v, want %q", describeNode(n), refused[n], why)
+		}
+		if text, ok := want.Values[n.Name]; ok {
+			checkVector(t, n, text, results, at, values)
+		}
+	}
+}
+
+// checkVector compares a node's meta and values; at counts the elements of each dtype
+// that were taken from the results.
+func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*tensor.Tensor, at map[tensor.DType]int, values map[*graph.Value]*tensor.Tensor) {
+	v := n.Out[0]
+	d, start := v.Meta.DType, at[v.Meta.DType]
+	at[d] += v.Meta.Numel()
+	got := v.Meta.String()
+	if v.Alias != nil && v.Meta.Numel() > 0 {
+		got += " of " + v.Alias.Name
+	}
+	if got != text {
+		t.Errorf("%s: got %s, want %s", describeNode(n), got, text)
+		return
+	}
+	flat := bits16(results[d.String()], d)
+	want := tensor.Must(flat.View(tensor.Meta{DType: d, Shape: v.Meta.Shape, Strides: tensor.ContiguousStrides(v.Meta.Shape), Offset: start}))
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			in[i] = values[a.Value]
+		}
+	}
+	out, err := runCall(n.Op, n.Call(), in)
+	if err == nil {
+		err = compareTensors(out[0], want)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", describeNode(n), err)
+	}
+}
+
+// bits16 takes bfloat16 values, which npz files hold as uint16, for what they are.
+func bits16(x *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+	if d == tensor.BFloat16 {
+		return tensor.Must(x.View(x.WithDType(d)))
+	}
+	return x
+}
+
+func describeNode(n *graph.Node) string {
+	s := n.Name + " " + n.Op.Name
+	for _, a := range n.In {
+		switch a.Kind {
+		case graph.TensorArg:
+			s += " " + a.Value.Meta.String()
+		case graph.NumberArg:
+			s += " " + a.Number.String()
+		}
+	}
+	return fmt.Sprintf("%s %+v", s, n.Attrs)
+}

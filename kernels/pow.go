@@ -1,0 +1,199 @@
+package kernels
+
+import (
+	"errors"
+	"math"
+	"math/cmplx"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pow is self to the power of exponent; either may be a plain number.
+var Pow = define[none](graph.Op{
+	Name: "pow",
+	Doc: "Raises self to the power of exponent, broadcast together. Integers stay integers: a negative plain exponent is refused, " +
+		"and a negative exponent in a tensor gives 0 but for bases of 1 and -1.",
+	Params:    []graph.Param{selfNum, {Name: "exponent", Number: true}},
+	Pointwise: &power,
+	Infer:     powInfer,
+	Ref:       pointwiseRef(&power, always(powRef)),
+	Examples:  []graph.Example{exBinary, exIntegers},
+})
+
+// Square is self times itself, as pow with the plain exponent 2.
+var Square = define[none](graph.Op{
+	Name:      "square",
+	Doc:       "Multiplies self by itself. Bools become int64.",
+	Params:    unary1,
+	Pointwise: &squaring,
+	Infer: laidBy(&squaring, func(c *graph.Call) (tensor.Meta, error) {
+		m := c.Meta(0)
+		d := m.DType
+		if d == tensor.Bool {
+			d = tensor.Int64
+		}
+		return afterCast(m, d)
+	}),
+	Ref: pointwiseRef(&squaring, always(byKind(
+		func(x []int64) int64 { return x[0] * x[0] },
+		func(x []float64) float64 { return x[0] * x[0] },
+		func(x []complex128) complex128 { return x[0] * x[0] }))),
+	Examples: []graph.Example{exUnary, example(nil, exBools)},
+})
+
+var (
+	power = graph.Pointwise{
+		Config: checked(binary, powCheck),
+		Body:   powBody,
+		Grain:  heavyGrain,
+	}
+	squaring = graph.Pointwise{
+		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+			if c.Meta(0).DType == tensor.Bool {
+				return unaryTo(tensor.Int64)(c, outs)
+			}
+			return unary(c, outs)
+		},
+		Body: fixed("pow", join(squareBodies, only(tensor.Bool, iter.Kernel1(func(a uint8) int64 { return int64(a) })))),
+	}
+)
+
+func powCheck(c *graph.Call) error {
+	if e := c.In[1]; e.Kind == graph.NumberArg && !e.Number.DType().IsFloat() && !e.Number.DType().IsComplex() &&
+		e.Number.Int() < 0 && c.Meta(0).DType.IsIntegral(true) {
+		return errors.New("Integers to negative integer powers are not allowed.")
+	}
+	return nil
+}
+
+// powInfer lays the result out by the permutation rule for two tensors, as a unary op for
+// a plain exponent, and row-major for a plain base, which is how aten's three overloads do.
+func powInfer(c *graph.Call) ([]graph.Result, error) {
+	res, err := power.Infer(c)
+	if err != nil {
+		return nil, err
+	}
+	m := res[0].Meta
+	switch {
+	case c.In[0].Kind == graph.NumberArg:
+		m = tensor.New(m.DType, m.Shape...)
+	case c.In[1].Kind == graph.NumberArg:
+		if m, err = afterCast(c.Meta(0), m.DType); err != nil {
+			return nil, err
+		}
+	}
+	return graph.New1(m), nil
+}
+
+var (
+	powBodies = join(
+		signed2(powSlice, powSlice, powSlice, powSlice), unsigned2(powSlice, powSlice, powSlice, powSlice),
+		floatBodies2(math.Pow),
+		only(tensor.Complex64, iter.Kernel2(func(a, b complex64) complex64 { return complex64(cmplx.Pow(complex128(a), complex128(b))) })),
+		only(tensor.Complex128, iter.Kernel2(cmplx.Pow)))
+	squareBodies = join(
+		signed1(squareSlice, squareSlice, squareSlice, squareSlice), unsigned1(squareSlice, squareSlice, squareSlice, squareSlice),
+		floats1(squareSlice, squareSlice), complexes1(squareSlice, squareSlice))
+	cubeBodies    = join(floats1(cubeSlice, cubeSlice), complexes1(cubeSlice, cubeSlice))
+	inverseBodies = join(floats1(inverseSlice, inverseSlice), complexes1(inverseSlice, inverseSlice))
+	rootBodies    = mathBodies(math.Sqrt, nil)
+)
+
+// powBody takes cheaper loops for the plain exponents that have them
+// (pow_tensor_scalar_optimized_kernel).
+func powBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	body, err := powBodies.pickLabel("pow", it)
+	e := c.In[1]
+	if err != nil || e.Kind != graph.NumberArg {
+		return body, err
+	}
+	var special *bodies
+	switch e.Number.Complex() {
+	case 2:
+		special = &squareBodies
+	case 3:
+		special = &cubeBodies
+	case -1:
+		special = &inverseBodies
+	case 0.5:
+		special = &rootBodies
+	default:
+		return body, nil
+	}
+	if b := special[it.DType(1)]; b != nil {
+		return b, nil
+	}
+	return body, nil
+}
+
+// powSlice multiplies by repeated squaring; overflow wraps (native::powi).
+func powSlice[T integer](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = powInt(a[i], b[i])
+	}
+}
+
+func powInt[T integer](a, e T) T {
+	if e < 0 {
+		switch {
+		case a == 1 || a+1 == 0 && e&1 == 0:
+			return 1
+		case a+1 == 0:
+			return a
+		}
+		return 0
+	}
+	var r T = 1
+	for ; e != 0; e >>= 1 {
+		if e&1 != 0 {
+			r *= a
+		}
+		a *= a
+	}
+	return r
+}
+
+func squareSlice[T number](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * a[i]
+	}
+}
+
+func cubeSlice[T number](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * a[i] * a[i]
+	}
+}
+
+func inverseSlice[T number](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = 1 / a[i]
+	}
+}
+
+func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return byKind(
+		func(x []int64) int64 {
+			r := int64(1)
+			for range max(x[1], 0) {
+				r *= x[0]
+			}
+			switch {
+			case x[1] >= 0:
+				return r
+			case x[0] == 1:
+				return 1
+			case x[0] == -1:
+				return 1 - 2*(x[1]&1)
+			}
+			return 0
+		},
+		func(x []float64) float64 { return math.Pow(x[0], x[1]) },
+		func(x []complex128) complex128 { return cmplx.Pow(x[0], x[1]) })(d, x)
+}

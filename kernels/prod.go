@@ -1,0 +1,102 @@
+package kernels
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type prodAttrs struct {
+	Dim     *int         `attr:"dim" default:"none" doc:"dimension to reduce; none: all"`
+	Keepdim bool         `attr:"keepdim" default:"false" doc:"keep the reduced dimension with size 1"`
+	DType   tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Prod multiplies the elements over a dimension. Floats are multiplied in float64.
+var Prod = reductionOp[prodAttrs](graph.Op{
+	Name:     "prod",
+	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64.",
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+}, func(c *graph.Call) (reduceSpec, error) {
+	a, m := attrs[prodAttrs](c), c.Meta(0)
+	mask, err := oneDim(a.Dim, m.Rank())
+	d := sumDType(m.DType, a.DType)
+	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
+		fold: func() *fold { return prodFold(d) },
+		ref: func(x []tensor.Scalar) []tensor.Scalar {
+			i, z := int64(1), complex128(1)
+			f := 1.0
+			for _, v := range x {
+				i *= v.Int()
+				f *= v.Float()
+				z *= v.Complex()
+			}
+			switch {
+			case d.IsIntegral(true):
+				return []tensor.Scalar{tensor.IntScalar(i)}
+			case d.IsComplex():
+				return []tensor.Scalar{tensor.ComplexScalar(z)}
+			}
+			return []tensor.Scalar{tensor.FloatScalar(f)}
+		}}, err
+})
+
+func prodFold(d tensor.DType) *fold {
+	if d == tensor.Bool {
+		return truthFold(false)
+	}
+	switch wide(d) {
+	case tensor.Int64:
+		return same[int64](folding(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
+	case tensor.Float32:
+		return same[float64](folding(1, prodRow[float32, float64], prodColumns[float32, float64], mulTo[float64]))
+	case tensor.Float64:
+		return same[float64](folding(1, prodRow[float64, float64], prodColumns[float64, float64], mulTo[float64]))
+	case tensor.Complex64:
+		return same[complex128](folding(1, prodRowZ[complex64], prodColumnsZ[complex64], mulTo[complex128]))
+	}
+	return same[complex128](folding(1, prodRowZ[complex128], prodColumnsZ[complex128], mulTo[complex128]))
+}
+
+func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
+	var p0, p1, p2, p3 A = 1, 1, 1, 1
+	for len(x) >= 4 {
+		p0 *= A(x[0])
+		p1 *= A(x[1])
+		p2 *= A(x[2])
+		p3 *= A(x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		p0 *= A(v)
+	}
+	*a *= (p0 * p1) * (p2 * p3)
+}
+
+func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] *= A(x[i])
+	}
+}
+
+func mulTo[A int64 | float64 | complex128](a, from []A) {
+	from = from[:len(a)]
+	for i := range a {
+		a[i] *= from[i]
+	}
+}
+
+func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
+	p := *a
+	for _, v := range x {
+		p *= complex128(v)
+	}
+	*a = p
+}
+
+func prodColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] *= complex128(x[i])
+	}
+}

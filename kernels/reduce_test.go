@@ -1,0 +1,482 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// newReduceCall infers a call of an op on tensors; nil stands for an operand left out.
+func newReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
+	op := Lookup(name)
+	dec, err := op.Schema.Decode(a, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &graph.Call{Attrs: dec, Variant: -1}
+	for _, t := range in {
+		arg := graph.Arg{}
+		if t != nil {
+			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
+		}
+		c.In = append(c.In, arg)
+	}
+	res, err := op.Infer(c)
+	for _, r := range res {
+		c.Out = append(c.Out, r.Meta)
+	}
+	return op, c, err
+}
+
+// runReduce compiles and runs a call. Chunks run in the given order of preference, memory
+// starts dirty.
+func runReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
+	k, err := op.Compile(c)
+	if err != nil {
+		return nil, err
+	}
+	var outs []*tensor.Tensor
+	var ptrs []unsafe.Pointer
+	for _, m := range c.Out {
+		o := tensor.Empty(m)
+		for i := range o.Storage().Bytes() {
+			o.Storage().Bytes()[i] = 0xff
+		}
+		outs = append(outs, o)
+		ptrs = append(ptrs, o.Pointer())
+	}
+	for _, t := range in {
+		if t == nil {
+			ptrs = append(ptrs, nil)
+			continue
+		}
+		ptrs = append(ptrs, t.Pointer())
+	}
+	return outs, runPhases(k, ptrs, backwards)
+}
+
+func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
+	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+	for _, b := range [][]byte{m.Scratch, m.Worker} {
+		for i := range b {
+			b[i] = 0xff
+		}
+	}
+	for _, p := range k.Phases {
+		for i := range p.Chunks {
+			if backwards {
+				i = p.Chunks - 1 - i
+			}
+			if err := p.Run(m, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkReduce compares a call's kernel with its definition, and with itself when chunks
+// run in another order.
+func checkReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor) {
+	t.Helper()
+	op, c, err := newReduceCall(name, a, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, a, metasOf(in), err)
+		return
+	}
+	got, err := runReduce(op, c, in, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := runReduce(op, c, in, true)
+	want, err := op.Ref(c, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if !slices.Equal(got[i].Storage().Bytes(), again[i].Storage().Bytes()) {
+			t.Errorf("%s %v %v: the order of chunks changes the bits", name, a, metasOf(in))
+		}
+		if why := differs(got[i], want[i]); why != "" {
+			t.Errorf("%s %v %v: output %d: %s", name, a, metasOf(in), i, why)
+		}
+	}
+}
+
+func metasOf(in []*tensor.Tensor) (s []string) {
+	for _, t := range in {
+		if t != nil {
+			s = append(s, t.Meta.String())
+		} else {
+			s = append(s, "null")
+		}
+	}
+	return s
+}
+
+// reduceTolerance is the relative error that a result may have, by its dtype.
+func reduceTolerance(d tensor.DType) float64 {
+	switch d {
+	case tensor.Float16:
+		return 2e-3
+	case tensor.BFloat16:
+		return 1.6e-2
+	case tensor.Float32, tensor.Complex64:
+		return 4e-6
+	case tensor.Float64, tensor.Complex128:
+		return 1e-11
+	}
+	return 0
+}
+
+// differs compares values; relative to the greatest of them, or 1.
+func differs(got, want *tensor.Tensor) (why string) {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
+	}
+	tol := reduceTolerance(got.DType)
+	eachIndex(got.Shape, func(index []int) {
+		g, w := got.At(index...).Complex(), want.At(index...).Complex()
+		for _, p := range [2][2]float64{{real(g), real(w)}, {imag(g), imag(w)}} {
+			close := p[0] == p[1] || math.IsNaN(p[0]) && math.IsNaN(p[1]) || math.Abs(p[0]-p[1]) <= tol*max(1, math.Abs(p[1]))
+			if !close && why == "" {
+				why = fmt.Sprintf("at %v got %v, want %v", index, g, w)
+			}
+		}
+	})
+	return why
+}
+
+// randomLayout returns strides for a shape: permuted, sometimes with gaps, repeated or
+// offset.
+func randomLayout(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
+	m := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+	step := 1
+	for _, k := range permutation(r, len(shape)) {
+		if r.IntN(8) == 0 {
+			step *= 2
+		}
+		m.Strides[k] = step
+		step *= max(shape[k], 1)
+		if r.IntN(12) == 0 {
+			m.Strides[k] = 0
+		}
+	}
+	m.Offset = r.IntN(3)
+	return m
+}
+
+// permutation is row-major half of the time.
+func permutation(r *rand.Rand, n int) []int {
+	p := r.Perm(n)
+	if r.IntN(2) == 0 {
+		for i := range p {
+			p[i] = n - 1 - i
+		}
+	}
+	return p
+}
+
+// randomTensor fills values from -2 to 2, of integers from -8 to 8, with some ties.
+func randomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
+	t := tensor.Empty(m)
+	n := t.Storage().Len() / m.DType.Size()
+	flat := tensor.Must(tensor.Over(tensor.New(m.DType, n), t.Storage()))
+	for i := range n {
+		switch {
+		case m.DType == tensor.Bool:
+			flat.SetFlat(i, tensor.BoolScalar(r.IntN(3) > 0))
+		case m.DType.IsIntegral(false):
+			v := r.IntN(17) - 8
+			if !m.DType.IsSigned() {
+				v += 8
+			}
+			flat.SetFlat(i, tensor.IntScalar(int64(v)))
+		case m.DType.IsComplex():
+			flat.SetFlat(i, tensor.ComplexScalar(complex(r.Float64()*4-2, r.Float64()*4-2)))
+		case r.IntN(4) == 0:
+			flat.SetFlat(i, tensor.FloatScalar(float64(r.IntN(5)-2)))
+		default:
+			flat.SetFlat(i, tensor.FloatScalar(r.Float64()*4-2))
+		}
+	}
+	return t
+}
+
+func randomShape(r *rand.Rand, rank int) []int {
+	shape := make([]int, rank)
+	for d := range shape {
+		shape[d] = []int{1, 2, 3, 5, 9, 20, 40}[r.IntN(7)]
+	}
+	for tensor.Numel(shape) > 6000 {
+		shape[r.IntN(rank)] = 1 + r.IntN(2)
+	}
+	return shape
+}
+
+func randomDims(r *rand.Rand, rank int) []int {
+	dims := r.Perm(rank)[:r.IntN(rank+1)]
+	for i := range dims {
+		if r.IntN(2) == 0 {
+			dims[i] -= rank
+		}
+	}
+	return dims
+}
+
+var floatDTypes = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float32, tensor.Float64}
+
+// served lists, by op, the dtypes that a random test draws from.
+func served(name string) []tensor.DType {
+	complexes := []tensor.DType{tensor.Complex64, tensor.Complex128}
+	switch name {
+	case "sum", "any", "all", "cumsum":
+		return tensor.DTypes()
+	case "mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm":
+		return append(complexes, floatDTypes...)
+	case "amax", "amin", "argmax", "argmin", "max", "min":
+		return append([]tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}, floatDTypes...)
+	}
+	return floatDTypes
+}
+
+func TestReductionsAgainstReference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	ops := []string{"sum", "mean", "amax", "amin", "any", "all", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp"}
+	for i := range 900 {
+		name := ops[i%len(ops)]
+		d := served(name)[r.IntN(len(served(name)))]
+		shape := randomShape(r, r.IntN(5))
+		a := graph.Attrs{"keepdim": r.IntN(2) == 0, "dim": randomDims(r, len(shape))}
+		switch name {
+		case "norm", "linalg_vector_norm":
+			key := map[string]string{"norm": "p", "linalg_vector_norm": "ord"}[name]
+			a[key] = []any{0, 1, 2, 3, -1, 0.5, math.Inf(1), math.Inf(-1)}[r.IntN(8)]
+		case "var", "std", "var_mean", "std_mean":
+			a["correction"] = r.IntN(3)
+		}
+		checkReduce(t, name, a, randomTensor(r, randomLayout(r, d, shape)))
+	}
+}
+
+func TestReductionsAlongOneDim(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	ops := []string{"argmax", "argmin", "max", "min", "softmax", "log_softmax", "cumsum", "cumprod", "prod"}
+	for i := range 700 {
+		name := ops[i%len(ops)]
+		d := served(name)[r.IntN(len(served(name)))]
+		rank := r.IntN(5)
+		shape := randomShape(r, rank)
+		a := graph.Attrs{}
+		if along := name == "softmax" || name == "log_softmax" || name == "cumsum" || name == "cumprod"; along || r.IntN(4) > 0 {
+			a["dim"] = r.IntN(max(rank, 1)) - r.IntN(2)*max(rank, 1)
+			if !along {
+				a["keepdim"] = r.IntN(2) == 0
+			}
+		}
+		checkReduce(t, name, a, randomTensor(r, randomLayout(r, d, shape)))
+	}
+}
+
+// TestLargeReductions crosses the cuts of units, chunks and the reduced range.
+func TestLargeReductions(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for i, m := range []tensor.Meta{
+		tensor.New(tensor.Float32, 300_001),
+		tensor.New(tensor.Float64, 3, 70_001),
+		tensor.New(tensor.Float32, 1500, 129),
+		tensor.New(tensor.Float16, 2, 50_000, 2),
+		tensor.New(tensor.Float32, 150, 1100).WithStrides([]int{1, 150}),
+		tensor.New(tensor.BFloat16, 2, 3, 35, 700).WithStrides([]int{73500, 1, 2100, 3}),
+	} {
+		x := randomTensor(r, m)
+		for j, name := range []string{"sum", "amax", "var_mean", "logsumexp", "argmin"} {
+			checkReduce(t, name, allDims(name, m), x)
+			if m.Rank() > 1 {
+				checkReduce(t, name, graph.Attrs{"dim": (i + j) % m.Rank()}, x)
+			}
+		}
+	}
+	for _, m := range []tensor.Meta{
+		tensor.New(tensor.Float32, 3, 10, 300), tensor.New(tensor.Float64, 40, 30, 20).WithStrides([]int{1, 40, 1200}),
+		tensor.New(tensor.BFloat16, 1, 3000), tensor.New(tensor.Float32, 2, 1300, 2),
+	} {
+		x := randomTensor(r, m)
+		for d := range m.Rank() {
+			checkReduce(t, "softmax", graph.Attrs{"dim": d}, x)
+			checkReduce(t, "log_softmax", graph.Attrs{"dim": d}, x)
+			checkReduce(t, "cumsum", graph.Attrs{"dim": d}, x)
+		}
+	}
+}
+
+func allDims(name string, m tensor.Meta) graph.Attrs {
+	if name == "argmin" {
+		return nil
+	}
+	dims := make([]int, m.Rank())
+	for d := range dims {
+		dims[d] = d
+	}
+	return graph.Attrs{"dim": dims}
+}
+
+// TestSumErrorBound holds sums to the bounds that Sum states, against a sum in 2x float64.
+func TestSumErrorBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, shape := range [][]int{{1 << 18}, {1 << 12, 32}, {32, 1 << 12}} {
+		for _, d := range []tensor.DType{tensor.Float16, tensor.Float32, tensor.Float64} {
+			x := randomTensor(r, tensor.New(d, shape...))
+			v, _ := tensor.ToSlice[float64](x.CopyTo(tensor.New(tensor.Float64, shape...)))
+			dims := [][]int{{0}}
+			if len(shape) > 1 {
+				dims = append(dims, []int{1}, []int{0, 1})
+			}
+			for _, dim := range dims {
+				checkSumBound(t, x, v, dim)
+			}
+		}
+	}
+}
+
+func checkSumBound(t *testing.T, x *tensor.Tensor, v []float64, dim []int) {
+	op, c, err := newReduceCall("sum", graph.Attrs{"dim": dim, "keepdim": true}, []*tensor.Tensor{x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := runReduce(op, c, []*tensor.Tensor{x}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, lost, sizes := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	i := 0
+	eachIndex(x.Shape, func(index []int) {
+		at := 0
+		for d, k := range index {
+			if out[0].Shape[d] > 1 {
+				at = at*out[0].Shape[d] + k
+			}
+		}
+		s := sums[at] + v[i]
+		e := s - sums[at]
+		lost[at] += (sums[at] - (s - e)) + (v[i] - e)
+		sums[at] = s
+		sizes[at] += math.Abs(v[i])
+		i++
+	})
+	n := float64(len(v) / len(sums))
+	eps := map[tensor.DType]float64{tensor.Float16: 0x1p-11, tensor.Float32: 0x1p-24, tensor.Float64: 0x1p-53}[x.DType]
+	for at := range sums {
+		want := sums[at] + lost[at]
+		got := out[0].At(unravel(at, out[0].Shape)...).Float()
+		bound := (n/1024+512)*0x1p-53*sizes[at] + eps*(1+0x1p-10)*math.Abs(want)
+		if math.Abs(got-want) > bound {
+			t.Fatalf("sum of %v over %v: off by %g, bound %g", x.Meta, dim, got-want, bound)
+		}
+	}
+}
+
+func TestReduceNaNAndInfinity(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, v := range [][]float32{{1, nan, 3, nan}, {nan, 1, 2, 3}, {-inf, -inf, -inf, -inf}, {inf, 1, inf, 2}, {-inf, inf, 0, 1}, {1, 2, 2, 1}} {
+		long := slices.Repeat(v, 30)
+		x := tensor.Must(tensor.FromSlice(long, 4, 30))
+		for _, name := range []string{"amax", "amin", "argmax", "argmin", "max", "min", "logsumexp"} {
+			for _, dim := range []int{0, 1} {
+				checkReduce(t, name, graph.Attrs{"dim": dim}, x)
+			}
+		}
+	}
+}
+
+func TestEmptyReductions(t *testing.T) {
+	x := tensor.Zeros(tensor.Float32, 0, 3)
+	for _, name := range []string{"sum", "mean", "any", "all", "var", "std_mean", "logsumexp", "prod"} {
+		checkReduce(t, name, graph.Attrs{"dim": 0}, x)
+		checkReduce(t, name, graph.Attrs{"dim": 1}, x)
+	}
+	for _, name := range []string{"softmax", "cumsum", "cumprod"} {
+		checkReduce(t, name, graph.Attrs{"dim": 0}, x)
+	}
+	for name, want := range map[string]string{
+		"amax":   "amax(): Expected reduction dim 0 to have non-zero size.",
+		"argmin": "argmin(): Expected reduction dim 0 to have non-zero size.",
+	} {
+		if _, _, err := newReduceCall(name, graph.Attrs{"dim": 0}, []*tensor.Tensor{x}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReduceExamples(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for _, name := range reduceFamily {
+		for _, e := range Lookup(name).Examples {
+			var in []*tensor.Tensor
+			for _, m := range e.In {
+				in = append(in, positive(randomTensor(r, m)))
+			}
+			checkReduce(t, name, e.Attrs, in...)
+		}
+	}
+}
+
+// positive adds 3 to every element: variances must not be negative.
+func positive(t *tensor.Tensor) *tensor.Tensor {
+	if !t.DType.IsFloat() {
+		return t
+	}
+	eachIndex(t.Shape, func(index []int) { t.Set(tensor.FloatScalar(t.At(index...).Float()+3), index...) })
+	return t
+}
+
+var reduceFamily = []string{"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "max", "min", "any", "all",
+	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax", "log_softmax",
+	"layer_norm", "group_norm", "batch_norm", "instance_norm", "max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
+	"adaptive_avg_pool2d", "adaptive_max_pool2d"}
+
+// TestReduceSteadyState: runs of a compiled kernel do not allocate.
+func TestReduceSteadyState(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 9))
+	for _, name := range reduceFamily {
+		e := Lookup(name).Examples[0]
+		var in []*tensor.Tensor
+		for _, m := range e.In {
+			in = append(in, randomTensor(r, m))
+		}
+		op, c, err := newReduceCall(name, e.Attrs, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := op.Compile(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ptrs []unsafe.Pointer
+		for _, m := range c.Out {
+			ptrs = append(ptrs, tensor.Empty(m).Pointer())
+		}
+		for _, x := range in {
+			ptrs = append(ptrs, x.Pointer())
+		}
+		m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+		if n := testing.AllocsPerRun(10, func() {
+			for _, p := range k.Phases {
+				for i := range p.Chunks {
+					if err := p.Run(m, i); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations in a run", name, n)
+		}
+	}
+}

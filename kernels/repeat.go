@@ -1,0 +1,98 @@
+package kernels
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type repeatAttrs struct {
+	Repeats []int `attr:"repeats" doc:"how often each dimension is repeated; more numbers than dimensions add dimensions at the front"`
+}
+
+type tileAttrs struct {
+	Dims []int `attr:"dims" doc:"how often each dimension is repeated; missing numbers at the front are 1"`
+}
+
+// Repeat is Tensor.repeat, Tile torch.tile.
+var (
+	Repeat = repeatOp[repeatAttrs]("repeat", "Repeats self along its dimensions, and along new ones at the front.",
+		graph.Attrs{"repeats": []int{2, 1, 3}},
+		func(c *graph.Call) []int { return attrs[repeatAttrs](c).Repeats })
+	Tile = repeatOp[tileAttrs]("tile", "Repeats self along its dimensions; dims may be shorter than the shape.",
+		graph.Attrs{"dims": []int{2}},
+		func(c *graph.Call) []int {
+			dims := attrs[tileAttrs](c).Dims
+			return slices.Concat(slices.Repeat([]int{1}, max(0, c.Meta(0).Rank()-len(dims))), dims)
+		})
+)
+
+func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []int) *graph.Op {
+	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c.Meta(0), repeats(c)) }
+	return define[A](graph.Op{
+		Name:    name,
+		Doc:     doc,
+		Params:  []graph.Param{self},
+		Infer:   infer,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, repeats(c)) },
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			res, err := infer(c)
+			if err != nil {
+				return nil, err
+			}
+			out := tensor.Zeros(in[0].DType, res[0].Meta.Shape...)
+			lead := out.Rank() - in[0].Rank()
+			at := make([]int, in[0].Rank())
+			eachIndex(out.Shape, func(index []int) {
+				for d := range at {
+					at[d] = index[lead+d] % in[0].Shape[d]
+				}
+				out.Set(in[0].At(at...), index...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: oneExample(f32(2, 3), example),
+	})
+}
+
+func inferRepeat(m tensor.Meta, repeats []int) ([]graph.Result, error) {
+	lead := len(repeats) - m.Rank()
+	if lead < 0 {
+		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+	}
+	shape := slices.Clone(repeats)
+	for d, s := range m.Shape {
+		if r := repeats[lead+d]; s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s) {
+			return nil, errors.New("numel: integer multiplication overflow")
+		}
+		shape[lead+d] *= s
+	}
+	out, err := fresh(m.DType, shape)
+	return graph.New1(out), err
+}
+
+// compileRepeat sees every dimension of the output as repetitions times size, and the
+// operand as expanded along the repetitions.
+func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
+	dst, src := outSide(c, 0), inSide(c, 0)
+	if dst.meta.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	lead := len(repeats) - src.meta.Rank()
+	var out, in tensor.Meta
+	for d, r := range repeats {
+		size, stride := 1, 0
+		if d >= lead {
+			size, stride = src.meta.Shape[d-lead], src.meta.Strides[d-lead]
+		}
+		out.Shape = append(out.Shape, r, size)
+		out.Strides = append(out.Strides, size*dst.meta.Strides[d], dst.meta.Strides[d])
+		in.Strides = append(in.Strides, 0, stride)
+	}
+	in.Shape = out.Shape
+	in.DType, out.DType = src.meta.DType, dst.meta.DType
+	dst.meta, src.meta = out, in
+	return copyKernel(copyJob{dst: dst, src: src})
+}

@@ -1,0 +1,180 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type rollAttrs struct {
+	Shifts []int `attr:"shifts" doc:"by how much; a number stands for a list of one"`
+	Dims   []int `attr:"dims" default:"" doc:"along which dimensions; none: along self made one-dimensional"`
+}
+
+// Roll is torch.roll.
+var Roll = define[rollAttrs](graph.Op{
+	Name:     "roll",
+	Doc:      "Shifts the elements along dimensions; what leaves at one end enters at the other.",
+	Params:   []graph.Param{self},
+	Infer:    inferRoll,
+	Compile:  compileRoll,
+	Ref:      refRoll,
+	Examples: oneExample(nhwc(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
+})
+
+// inferRoll follows at::roll, which joins the two parts of each dimension by cat: the
+// memory format is what the parts suggest.
+func inferRoll(c *graph.Call) ([]graph.Result, error) {
+	a, m := attrs[rollAttrs](c), c.Meta(0)
+	switch {
+	case len(a.Shifts) == 0:
+		return nil, errors.New("`shifts` required")
+	case len(a.Dims) == 0 && len(a.Shifts) == 1:
+		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	case len(a.Dims) != len(a.Shifts):
+		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(a.Shifts), len(a.Dims))
+	}
+	m = m.WithStrides(m.Strides)
+	for i, d := range a.Dims {
+		if m.Numel() == 0 {
+			var err error
+			m, err = like(m, tensor.Preserve)
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		d, start, err := rollStart(m.Shape, d, a.Shifts[i])
+		if err != nil {
+			return nil, err
+		}
+		t0, err := m.Narrow(d, start, m.Shape[d]-start)
+		if err != nil {
+			return nil, err
+		}
+		t1, err := m.Narrow(d, 0, start)
+		if err != nil {
+			return nil, err
+		}
+		if m, _, err = joined([]tensor.Meta{t0, t1}, d); err != nil {
+			return nil, err
+		}
+	}
+	return graph.New1(m), nil
+}
+
+// rollStart returns the dimension from the front and the index that comes first after the
+// shift.
+func rollStart(shape []int, dim, shift int) (d, start int, err error) {
+	if d, err = tensor.WrapDim(dim, len(shape)); err != nil {
+		return 0, 0, err
+	}
+	if len(shape) == 0 {
+		return 0, 0, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", dim)
+	}
+	n := shape[d]
+	return d, ((n-shift%n)%n + n) % n, nil
+}
+
+// rollStarts returns the first index for every dimension of the shape.
+func rollStarts(shape, shifts, dims []int) ([]int, error) {
+	out := make([]int, len(shape))
+	for i, dim := range dims {
+		d, start, err := rollStart(shape, dim, shifts[i])
+		if err != nil {
+			return nil, err
+		}
+		out[d] = (out[d] + start) % shape[d]
+	}
+	return out, nil
+}
+
+// rollSpans returns for every dimension the indices of the operand in order.
+func rollSpans(shape, starts []int) [][]span {
+	spans := identitySpans(shape)
+	for d, s := range starts {
+		if s > 0 {
+			spans[d] = []span{{0, shape[d] - s, s, 1}, {shape[d] - s, s, 0, 1}}
+		}
+	}
+	return spans
+}
+
+func compileRoll(c *graph.Call) (*graph.Kernel, error) {
+	a, dst, src := attrs[rollAttrs](c), outSide(c, 0), inSide(c, 0)
+	n := src.meta.Numel()
+	if n == 0 {
+		return &graph.Kernel{}, nil
+	}
+	if len(a.Dims) > 0 {
+		starts, err := rollStarts(src.meta.Shape, a.Shifts, a.Dims)
+		if err != nil {
+			return nil, err
+		}
+		return spanKernel(dst, src, rollSpans(src.meta.Shape, starts))
+	}
+	if src.meta.IsContiguous() && dst.meta.IsContiguous() {
+		dst.meta, src.meta = tensor.New(dst.meta.DType, n), tensor.New(src.meta.DType, n)
+		starts, err := rollStarts([]int{n}, a.Shifts, []int{0})
+		if err != nil {
+			return nil, err
+		}
+		return spanKernel(dst, src, rollSpans([]int{n}, starts))
+	}
+	return compileFlatRoll(dst, src, a.Shifts)
+}
+
+// compileFlatRoll rolls by row-major order between layouts that are not row-major: into
+// scratch memory, rolled on the way out.
+func compileFlatRoll(dst, src side, shifts []int) (*graph.Kernel, error) {
+	d, n := src.meta.DType, src.meta.Numel()
+	starts, err := rollStarts([]int{n}, shifts, []int{0})
+	if err != nil {
+		return nil, err
+	}
+	size := d.Size()
+	start := starts[0]
+	// The operand is laid into scratch memory twice over, so that the rolled value is one
+	// run of it.
+	var jobs []copyJob
+	for k := range 2 {
+		jobs = append(jobs, copyJob{dst: side{at: scratchMem, off: k * n * size, meta: tensor.New(d, src.meta.Shape...)}, src: src})
+	}
+	in, w0, err := copyPhase(jobs...)
+	if err != nil {
+		return nil, err
+	}
+	out, w1, err := copyPhase(copyJob{dst: dst, src: side{at: scratchMem, off: start * size, meta: tensor.New(d, dst.meta.Shape...)}})
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: 2 * n * size}, err
+}
+
+func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := attrs[rollAttrs](c)
+	t := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	shape, dims := t.Shape, a.Dims
+	if len(dims) == 0 {
+		shape, dims = []int{t.Numel()}, []int{0}
+		var err error
+		if t, err = t.View(tensor.New(t.DType, shape...)); err != nil {
+			return nil, err
+		}
+	}
+	out := tensor.Zeros(t.DType, shape...)
+	to := make([]int, len(shape))
+	eachIndex(shape, func(index []int) {
+		copy(to, index)
+		for i, d := range dims {
+			d, err := tensor.WrapDim(d, len(shape))
+			if err != nil {
+				panic("kernels: roll's reference met a dimension that inference refuses")
+			}
+			n := shape[d]
+			to[d] = ((to[d]+a.Shifts[i])%n + n) % n
+		}
+		out.Set(t.At(index...), to...)
+	})
+	out, err := out.View(tensor.New(t.DType, in[0].Shape...))
+	return []*tensor.Tensor{out}, err
+}

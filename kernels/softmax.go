@@ -1,0 +1,228 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type softmaxAttrs struct {
+	Dim   int          `attr:"dim" doc:"dimension along which the results sum to 1"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Softmax and LogSoftmax compute on float32 with exponentials and sums in float64.
+var (
+	Softmax    = softmaxOp("softmax", "Computes exp(x) over the sum of exp(x) along a dimension.", false)
+	LogSoftmax = softmaxOp("log_softmax", "Computes the logarithm of softmax along a dimension.", true)
+)
+
+func softmaxOp(name, doc string, logs bool) *graph.Op {
+	dtype := func(c *graph.Call) tensor.DType {
+		if d := attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
+			return d
+		}
+		return c.Meta(0).DType
+	}
+	return define[softmaxAttrs](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m, d := c.Meta(0), dtype(c)
+			if _, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, m.Rank()); err != nil {
+				return nil, err
+			}
+			if !d.IsFloat() {
+				return nil, notServed("softmax_kernel_impl", d)
+			}
+			return graph.New1(tensor.New(d, m.Shape...)), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			m, d := c.Meta(0), dtype(c)
+			dim, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, m.Rank())
+			if err != nil {
+				return nil, err
+			}
+			p := newLinePlan(m, dim, c.Out[0], nil, d, d.OpMath(), 8)
+			if p.ld.size == 4 {
+				return softmaxKernel[float32](p, logs, expShift32), nil
+			}
+			return softmaxKernel[float64](p, logs, expShift64), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			dim, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, in[0].Rank())
+			if err != nil {
+				return nil, err
+			}
+			return []*tensor.Tensor{softmaxReference(in[0], dim, dtype(c), logs)}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	})
+}
+
+func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, logs bool) *tensor.Tensor {
+	t = t.CopyTo(tensor.New(d, t.Shape...))
+	out := tensor.Zeros(d, t.Shape...)
+	eachIndex(t.Shape, func(index []int) {
+		at := append([]int(nil), index...)
+		n := 1
+		if len(at) > 0 {
+			n = t.Shape[dim]
+		}
+		x := make([]float64, n)
+		most, sum := math.Inf(-1), 0.0
+		for k := range n {
+			if len(at) > 0 {
+				at[dim] = k
+			}
+			x[k] = t.At(at...).Float()
+			most = max(most, x[k])
+		}
+		for _, v := range x {
+			sum += math.Exp(v - most)
+		}
+		y := t.At(index...).Float() - most
+		if y = math.Exp(y) / sum; logs {
+			y = t.At(index...).Float() - most - math.Log(sum)
+		}
+		out.Set(tensor.FloatScalar(y), index...)
+	})
+	return out
+}
+
+// expShift writes e^(x-m) for each x into y, which may be x, and returns the sum.
+type expShift[T float32 | float64] func(y, x []T, m T) float64
+
+func softmaxKernel[T float32 | float64](p *linePlan, logs bool, exp expShift[T]) *graph.Kernel {
+	size := int(unsafe.Sizeof(T(0)))
+	if !p.rows {
+		s := softmaxColumns[T]{p, logs, exp}
+		return p.kernel(p.unit*(size+8), s.run)
+	}
+	k := p.kept[0]
+	lineOut := p.line.out[0]
+	s := softmaxRow[T]{logs, exp}
+	return p.kernel(p.line.n*size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+		for j := range n {
+			src, dst := unsafe.Add(in, j*k.in), unsafe.Add(out, j*k.out[0])
+			x := p.wholeLine(r, src)
+			y := p.target(r.own, dst, lineOut, p.line.n)
+			s.do(unsafe.Slice((*T)(y), p.line.n), unsafe.Slice((*T)(x), p.line.n), unsafe.Slice((*T)(r.tmp), blockLen))
+			p.written(y, dst, lineOut, p.line.n)
+		}
+		return nil
+	})
+}
+
+// wholeLine returns the line at src as one block: the memory itself, or r.own, filled.
+func (p *linePlan) wholeLine(r lineRoom, src unsafe.Pointer) unsafe.Pointer {
+	n, step := p.line.n, p.line.in
+	if p.ld.direct && (step == p.ld.size || n == 1) {
+		return src
+	}
+	for i := 0; i < n; i += blockLen {
+		p.ld.load(unsafe.Add(r.own, i*p.ld.size), r.tmp, unsafe.Add(src, i*step), step, min(blockLen, n-i))
+	}
+	return r.own
+}
+
+type softmaxRow[T float32 | float64] struct {
+	logs bool
+	exp  expShift[T]
+}
+
+// do needs a block of room in buf.
+func (s *softmaxRow[T]) do(y, x, buf []T) {
+	m := T(math.Inf(-1))
+	maxFour(&m, x)
+	if !s.logs {
+		f := T(1 / s.exp(y, x, m))
+		for i := range y {
+			y[i] *= f
+		}
+		return
+	}
+	sum := 0.0
+	for at := 0; at < len(x); at += len(buf) {
+		part := x[at:min(at+len(buf), len(x))]
+		sum += s.exp(buf[:len(part)], part, m)
+	}
+	shift := float64(m) + math.Log(sum)
+	x = x[:len(y)]
+	for i := range y {
+		y[i] = T(float64(x[i]) - shift)
+	}
+}
+
+// maxFour is maxRow for values that are seldom NaN: four greatest at a time.
+func maxFour[T float32 | float64](a *T, x []T) {
+	m0, m1, m2, m3 := *a, *a, *a, *a
+	for len(x) >= 4 {
+		m0, m1, m2, m3 = max(m0, x[0]), max(m1, x[1]), max(m2, x[2]), max(m3, x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		m0 = max(m0, v)
+	}
+	*a = max(max(m0, m1), max(m2, m3))
+}
+
+// softmaxColumns does lines side by side in three passes: greatest, sums, results.
+type softmaxColumns[T float32 | float64] struct {
+	p    *linePlan
+	logs bool
+	exp  expShift[T]
+}
+
+func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error {
+	p := s.p
+	k := p.kept[0]
+	sums := unsafe.Slice((*float64)(r.own), n)
+	most := unsafe.Slice((*T)(unsafe.Add(r.own, 8*p.unit)), n)
+	for i := range n {
+		most[i], sums[i] = T(math.Inf(-1)), 0
+	}
+	column := func(i int) []T {
+		return unsafe.Slice((*T)(p.ld.run(r.buf, r.tmp, unsafe.Add(in, i*p.line.in), k.in, n)), n)
+	}
+	for i := range p.line.n {
+		maxTo(most, column(i))
+	}
+	y := unsafe.Slice((*T)(r.tmp), n)
+	for i := range p.line.n {
+		s.shifted(y, column(i), most)
+		sumColumns(sums, y, 0)
+	}
+	for i := range n {
+		if sums[i] = 1 / sums[i]; s.logs {
+			sums[i] = float64(most[i]) - math.Log(sums[i])
+		}
+	}
+	for i := range p.line.n {
+		o := unsafe.Add(out, i*p.line.out[0])
+		x := column(i)
+		at := p.target(r.tmp, o, k.out[0], n)
+		y := unsafe.Slice((*T)(at), n)
+		if s.logs {
+			for j, v := range x {
+				y[j] = T(float64(v) - sums[j])
+			}
+		} else {
+			s.shifted(y, x, most)
+			for j := range y {
+				y[j] *= T(sums[j])
+			}
+		}
+		p.written(at, o, k.out[0], n)
+	}
+	return nil
+}
+
+// shifted writes e^(x-most), each with a shift of its own.
+func (s *softmaxColumns[T]) shifted(y, x, most []T) {
+	for i, v := range x {
+		y[i] = v - most[i]
+	}
+	s.exp(y, y, 0)
+}

@@ -1,0 +1,113 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// partsOp defines an op that makes several views of its operand.
+func partsOp[A any](o graph.Op, parts func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error)) *graph.Op {
+	o.Params, o.Kind, o.Many = []graph.Param{self}, graph.View, true
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		metas, err := parts(c, c.Meta(0))
+		res := make([]graph.Result, len(metas))
+		for i, m := range metas {
+			res[i] = graph.Result{Meta: m, Alias: 0}
+		}
+		return res, err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		metas, err := parts(c, in[0].Meta)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]*tensor.Tensor, len(metas))
+		for i, m := range metas {
+			if out[i], err = in[0].View(m); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return define[A](o)
+}
+
+type splitAttrs struct {
+	SplitSize int `attr:"split_size" doc:"size of a part"`
+	Dim       int `attr:"dim" default:"0" doc:"dimension to cut"`
+}
+
+// Split is Tensor.split with one size.
+var Split = partsOp[splitAttrs](graph.Op{
+	Name:     "split",
+	Doc:      "Cuts a dimension into parts of split_size; the last may be smaller.",
+	Examples: oneExample(f32(5, 2), graph.Attrs{"split_size": 2}),
+}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+	a := attrs[splitAttrs](c)
+	return m.Split(a.SplitSize, a.Dim)
+})
+
+type splitSizesAttrs struct {
+	SplitSizes []int `attr:"split_sizes" doc:"sizes of the parts, which add up to the dimension"`
+	Dim        int   `attr:"dim" default:"0" doc:"dimension to cut"`
+}
+
+// SplitWithSizes is torch.split_with_sizes.
+var SplitWithSizes = partsOp[splitSizesAttrs](graph.Op{
+	Name:     "split_with_sizes",
+	Doc:      "Cuts a dimension into parts of the given sizes.",
+	Examples: oneExample(f32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
+}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+	a := attrs[splitSizesAttrs](c)
+	return m.SplitSizes(a.SplitSizes, a.Dim)
+})
+
+type chunkAttrs struct {
+	Chunks int `attr:"chunks" doc:"number of parts; fewer come out where parts of equal size do not need as many"`
+	Dim    int `attr:"dim" default:"0" doc:"dimension to cut"`
+}
+
+// Chunk is Tensor.chunk.
+var Chunk = partsOp[chunkAttrs](graph.Op{
+	Name:     "chunk",
+	Doc:      "Cuts a dimension into at most chunks parts of equal size; the last may be smaller.",
+	Examples: oneExample(f32(5, 2), graph.Attrs{"chunks": 3}),
+}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+	a := attrs[chunkAttrs](c)
+	return m.Chunk(a.Chunks, a.Dim)
+})
+
+type unbindAttrs struct {
+	Dim int `attr:"dim" default:"0" doc:"dimension that goes"`
+}
+
+// maxViews bounds the views of one unbind: a stride of 0 makes a dimension of any size.
+const maxViews = 1 << 20
+
+// Unbind is Tensor.unbind.
+var Unbind = partsOp[unbindAttrs](graph.Op{
+	Name:     "unbind",
+	Doc:      "Takes every index of a dimension as a value of its own.",
+	Examples: oneExample(f32(3, 2), nil),
+}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+	dim, err := tensor.WrapDim(attrs[unbindAttrs](c).Dim, m.Rank())
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Rank() == 0:
+		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
+	case m.Shape[dim] > maxViews:
+		return nil, fmt.Errorf("unbind of %d indices: at most %d can be made", m.Shape[dim], maxViews)
+	}
+	out := make([]tensor.Meta, m.Shape[dim])
+	for i := range out {
+		if out[i], err = m.Select(dim, i); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+})

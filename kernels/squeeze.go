@@ -1,0 +1,36 @@
+package kernels
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type squeezeAttrs struct {
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to drop if their size is 1; none: all of size 1"`
+}
+
+// Squeeze is Tensor.squeeze.
+var Squeeze = viewOp[squeezeAttrs](graph.Op{
+	Name:     "squeeze",
+	Doc:      "Drops dimensions of size 1. A named dimension of another size stays.",
+	Examples: oneExample(f32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
+}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+	dims := attrs[squeezeAttrs](c).Dim
+	if dims != nil && len(dims) == 0 {
+		return m, nil // an empty list names no dimension
+	}
+	return m.Squeeze(dims...)
+})
+
+type unsqueezeAttrs struct {
+	Dim int `attr:"dim" doc:"place of the new dimension, from -rank-1 to rank"`
+}
+
+// Unsqueeze is Tensor.unsqueeze.
+var Unsqueeze = viewOp[unsqueezeAttrs](graph.Op{
+	Name:     "unsqueeze",
+	Doc:      "Adds a dimension of size 1.",
+	Examples: oneExample(f32(2, 3), graph.Attrs{"dim": 1}),
+}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+	return m.Unsqueeze(attrs[unsqueezeAttrs](c).Dim)
+})

@@ -1,0 +1,88 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type stackAttrs struct {
+	Dim int `attr:"dim" default:"0" doc:"place of the new dimension, from -rank-1 to rank"`
+}
+
+// Stack is torch.stack.
+var Stack = define[stackAttrs](graph.Op{
+	Name:     "stack",
+	Doc:      "Joins tensors of one shape along a new dimension. dtypes are promoted.",
+	Params:   []graph.Param{tensors},
+	Infer:    inferStack,
+	Compile:  compileStack,
+	Ref:      refStack,
+	Examples: []graph.Example{{In: []tensor.Meta{f32(2, 3), f32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+})
+
+// inferStack follows at::stack: the operands are joined by cat along the dimension before
+// which the new one stands, and the result is viewed in the new shape; with the new
+// dimension at the end, they are joined with a dimension of size 1 each.
+func inferStack(c *graph.Call) ([]graph.Result, error) {
+	parts := operandMetas(c)
+	shape := parts[0].Shape
+	dim, err := tensor.WrapDim(attrs[stackAttrs](c).Dim, len(shape)+1)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range parts {
+		if !slices.Equal(m.Shape, shape) {
+			return nil, fmt.Errorf("stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
+				tensor.ListString(shape), tensor.ListString(m.Shape), i)
+		}
+		if dim == len(shape) {
+			if parts[i], err = m.Unsqueeze(dim); err != nil {
+				return nil, err
+			}
+		}
+	}
+	m, _, err := joined(parts, dim)
+	if err != nil || dim == len(shape) {
+		return graph.New1(m), err
+	}
+	m, err = m.View(slices.Insert(slices.Clone(shape), dim, len(parts)))
+	return graph.New1(m), err
+}
+
+func compileStack(c *graph.Call) (*graph.Kernel, error) {
+	out := outSide(c, 0)
+	dim, err := tensor.WrapDim(attrs[stackAttrs](c).Dim, out.meta.Rank())
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]copyJob, len(c.In))
+	for i := range c.In {
+		place, err := out.meta.Select(dim, i)
+		if err != nil {
+			return nil, err
+		}
+		jobs[i] = copyJob{dst: out.show(place), src: inSide(c, i)}
+	}
+	return copyKernel(jobs...)
+}
+
+func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferStack(c)
+	if err != nil {
+		return nil, err
+	}
+	m := res[0].Meta
+	dim, err := tensor.WrapDim(attrs[stackAttrs](c).Dim, m.Rank())
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	eachIndex(m.Shape, func(index []int) {
+		at := slices.Delete(slices.Clone(index), dim, dim+1)
+		out.Set(in[index[dim]].At(at...), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,175 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type sumAttrs struct {
+	Dim     []int        `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
+	Keepdim bool         `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Sum adds up the elements over some dimensions.
+//
+// Floats are added in float64: 16-bit floats and float32 come out within one rounding of
+// the exact sum, unless it cancels below 2^-28 of the sum of magnitudes. A float64 sum of n
+// elements is off by at most (n/1024 + 512)*2^-53 of the sum of magnitudes.
+var Sum = reductionOp[sumAttrs](graph.Op{
+	Name:     "sum",
+	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+}, func(c *graph.Call) (reduceSpec, error) {
+	a, m := attrs[sumAttrs](c), c.Meta(0)
+	mask, err := reduceMask(a.Dim, m.Rank())
+	d := sumDType(m.DType, a.DType)
+	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
+		fold: func() *fold { return sumFold(d, 1) },
+		ref:  refSum(d, 1)}, err
+})
+
+// Mean averages the elements over some dimensions; the bounds are those of Sum.
+var Mean = reductionOp[sumAttrs](graph.Op{
+	Name:     "mean",
+	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+}, func(c *graph.Call) (reduceSpec, error) {
+	a, m := attrs[sumAttrs](c), c.Meta(0)
+	d, what := m.DType, "Input"
+	if a.DType != tensor.Invalid {
+		d, what = a.DType, "Optional"
+	}
+	if !d.IsFloat() && !d.IsComplex() {
+		return reduceSpec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", what, d.TorchName())
+	}
+	mask, err := reduceMask(a.Dim, m.Rank())
+	if err != nil {
+		return reduceSpec{}, err
+	}
+	n := float64(reduceCount(m.Shape, mask))
+	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
+		fold: func() *fold { return sumFold(d, n) },
+		ref:  refSum(d, n)}, nil
+})
+
+// sumDType: bools and integers are summed as int64 unless a dtype is given.
+func sumDType(d, given tensor.DType) tensor.DType {
+	switch {
+	case given != tensor.Invalid:
+		return given
+	case d.IsIntegral(true):
+		return tensor.Int64
+	}
+	return d
+}
+
+func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
+	return func(x []tensor.Scalar) []tensor.Scalar {
+		var i int64
+		var z complex128
+		for _, v := range x {
+			i += v.Int()
+			z += v.Complex()
+		}
+		switch {
+		case d.IsIntegral(true):
+			return []tensor.Scalar{tensor.IntScalar(i)}
+		case d.IsComplex():
+			return []tensor.Scalar{tensor.ComplexScalar(complex(real(z)/divisor, imag(z)/divisor))}
+		}
+		return []tensor.Scalar{tensor.FloatScalar(real(z) / divisor)}
+	}
+}
+
+// sumFold sums elements of dtype d and divides floats by divisor.
+func sumFold(d tensor.DType, divisor float64) *fold {
+	if d == tensor.Bool {
+		return truthFold(true)
+	}
+	switch wide(d) {
+	case tensor.Int64:
+		return same[int64](folding(0, sumRow[int64, int64], sumColumns[int64, int64], addTo[int64]))
+	case tensor.Float32:
+		return averaging(folding(0, sumRow[float32, float64], sumColumns[float32, float64], addTo[float64]), divisor)
+	case tensor.Float64:
+		return averaging(folding(0, sumRow[float64, float64], sumColumns[float64, float64], addTo[float64]), divisor)
+	case tensor.Complex64:
+		return averagingComplex(folding(0, sumRowZ[complex64], sumColumnsZ[complex64], addTo[complex128]), divisor)
+	}
+	return averagingComplex(folding(0, sumRowZ[complex128], sumColumnsZ[complex128], addTo[complex128]), divisor)
+}
+
+func averaging(f *fold, by float64) *fold {
+	return yields(f, func(dst, a []float64) {
+		for i, s := range a {
+			dst[i] = s / by
+		}
+	})
+}
+
+func averagingComplex(f *fold, by float64) *fold {
+	return yields(f, func(dst, a []complex128) {
+		for i, s := range a {
+			dst[i] = complex(real(s)/by, imag(s)/by)
+		}
+	})
+}
+
+// sumRow keeps eight sums, since one would wait for each addition to end.
+func sumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
+	var s0, s1, s2, s3, s4, s5, s6, s7 A
+	for len(x) >= 8 {
+		s0 += A(x[0])
+		s1 += A(x[1])
+		s2 += A(x[2])
+		s3 += A(x[3])
+		s4 += A(x[4])
+		s5 += A(x[5])
+		s6 += A(x[6])
+		s7 += A(x[7])
+		x = x[8:]
+	}
+	for _, v := range x {
+		s0 += A(v)
+	}
+	*a += ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+}
+
+func sumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] += A(x[i])
+	}
+}
+
+func addTo[A int64 | float64 | complex128](a, from []A) {
+	from = from[:len(a)]
+	for i := range a {
+		a[i] += from[i]
+	}
+}
+
+func sumRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
+	var s0, s1, s2, s3 complex128
+	for len(x) >= 4 {
+		s0 += complex128(x[0])
+		s1 += complex128(x[1])
+		s2 += complex128(x[2])
+		s3 += complex128(x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		s0 += complex128(v)
+	}
+	*a += (s0 + s1) + (s2 + s3)
+}
+
+func sumColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] += complex128(x[i])
+	}
+}

@@ -1,0 +1,63 @@
+package kernels
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type toAttrs struct {
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	NonBlocking  bool                `attr:"non_blocking" default:"false" doc:"has no effect"`
+	Copy         bool                `attr:"copy" default:"false" doc:"copy even where self would do"`
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
+}
+
+// To is Tensor.to.
+var To = define[toAttrs](graph.Op{
+	Name:     "to",
+	Doc:      "Converts self to a dtype and a memory format; is self where it has both already.",
+	Params:   []graph.Param{self},
+	Identity: true,
+	Kind:     graph.View,
+	Infer:    inferTo,
+	Compile:  copyCall,
+	Ref:      copyRef(inferTo),
+	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},
+		{In: []tensor.Meta{f32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
+})
+
+func inferTo(c *graph.Call) ([]graph.Result, error) {
+	a := attrs[toAttrs](c)
+	d := a.DType
+	if d == tensor.Invalid {
+		d = c.Meta(0).DType
+	}
+	return convert(c.Meta(0), d, a.MemoryFormat, a.Copy)
+}
+
+// convert is to's rule. What is no-op is decided by the format that the strides suggest
+// (to_will_alias), not, as for contiguous, by the format that they have.
+func convert(m tensor.Meta, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
+	if m.DType == d && !always && (f == tensor.Preserve || m.SuggestMemoryFormat(false) == f) {
+		return []graph.Result{{Meta: m, Alias: 0}}, nil
+	}
+	m, err := like(m, f)
+	return graph.New1(m.WithDType(d)), err
+}
+
+// TypeAs is Tensor.type_as.
+var TypeAs = define[none](graph.Op{
+	Name:     "type_as",
+	Doc:      "Converts self to the dtype of other; is self where it has it already.",
+	Params:   []graph.Param{self, other},
+	Identity: true,
+	Kind:     graph.View,
+	Infer:    inferTypeAs,
+	Compile:  copyCall,
+	Ref:      copyRef(inferTypeAs),
+	Examples: []graph.Example{{In: []tensor.Meta{f32(2, 3), tensor.New(tensor.Int32)}}},
+})
+
+func inferTypeAs(c *graph.Call) ([]graph.Result, error) {
+	return convert(c.Meta(0), c.Meta(1).DType, tensor.Preserve, false)
+}

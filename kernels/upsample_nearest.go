@@ -1,0 +1,177 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type upsampleNearestAttrs struct {
+	OutputSize   []int     `attr:"output_size" default:"none" doc:"height and width of the result"`
+	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
+}
+
+// UpsampleNearest2d is aten::upsample_nearest2d.vec.
+var UpsampleNearest2d = define[upsampleNearestAttrs](graph.Op{
+	Name:     "upsample_nearest2d",
+	Doc:      "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input suggests.",
+	Params:   []graph.Param{input},
+	Infer:    inferUpsampleNearest,
+	Compile:  compileUpsampleNearest,
+	Ref:      refUpsampleNearest,
+	Examples: oneExample(nhwc(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
+})
+
+func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
+	m := c.Meta(0)
+	size, err := upsampledSize(attrs[upsampleNearestAttrs](c), m.Shape)
+	if err != nil {
+		return nil, err
+	}
+	h, w := m.Shape[2], m.Shape[3]
+	switch {
+	case h <= 0 || w <= 0 || size[0] <= 0 || size[1] <= 0:
+		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %d, W: %d) output (H: %d, W: %d)", h, w, size[0], size[1])
+	case m.Shape[1] == 0:
+		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.ListString(m.Shape))
+	case !m.DType.IsFloat() && m.DType != tensor.Uint8:
+		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", m.DType.TorchName())
+	}
+	shape := []int{m.Shape[0], m.Shape[1], size[0], size[1]}
+	if _, err := fresh(m.DType, shape); err != nil {
+		return nil, err
+	}
+	out, err := tensor.NewFormat(m.DType, shape, m.SuggestMemoryFormat(false))
+	return graph.New1(out), err
+}
+
+// upsampledSize is at::native::upsample::compute_output_size, and the check of ranks.
+func upsampledSize(a *upsampleNearestAttrs, shape []int) ([]int, error) {
+	spatial := len(shape) - 2
+	size := a.OutputSize
+	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
+		return nil, errors.New("Must specify exactly one of output_size and scale_factors")
+	}
+	if a.OutputSize != nil && len(size) != spatial {
+		return nil, errors.New("Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.")
+	}
+	if a.OutputSize == nil {
+		if len(a.ScaleFactors) != spatial {
+			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, but got false.")
+		}
+		for i, f := range a.ScaleFactors {
+			size = append(size, int(min(float64(shape[2+i])*f, tensor.MaxBytes)))
+		}
+	}
+	if len(size) != 2 {
+		return nil, fmt.Errorf("It is expected output_size equals to 2, but got size %d", len(size))
+	}
+	return size, nil
+}
+
+// nearestIndices gives for every index of the output the index of the input. The
+// arithmetic is float32, as in PyTorch, but float64 for float64 images. PyTorch's kernel
+// for channels-last images halves the index where the output is twice the input, whatever
+// the factor says; here the result does not depend on the layout.
+func nearestIndices(d tensor.DType, in, out int, factor float64) []int {
+	scale := float64(in) / float64(out)
+	if factor > 0 {
+		scale = 1 / factor
+	}
+	if d != tensor.Float64 && factor <= 0 {
+		scale = float64(float32(in) / float32(out))
+	}
+	at := make([]int, out)
+	for i := range at {
+		x := float32(float64(i) * scale)
+		if d != tensor.Float64 {
+			x = float32(i) * float32(scale)
+		}
+		at[i] = min(int(math.Floor(float64(x))), in-1)
+	}
+	return at
+}
+
+// nearestTables returns the tables of rows and columns of a call.
+func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
+	m, f := c.Meta(0), []float64{0, 0}
+	if s := attrs[upsampleNearestAttrs](c).ScaleFactors; s != nil {
+		f = s
+	}
+	return nearestIndices(m.DType, m.Shape[2], shape[2], f[0]), nearestIndices(m.DType, m.Shape[3], shape[3], f[1])
+}
+
+// compileUpsampleNearest makes rows of the output: pixel by pixel where channels lie
+// together in input and output, else channel by channel.
+func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
+	src, dst := c.Meta(0), c.Out[0]
+	if dst.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	rows, cols := nearestTables(c, dst.Shape)
+	size := dst.DType.Size()
+	gather := gathers[size]
+	move := mover(dst.DType, src.DType)
+	ds, ss := byteStrides(dst), byteStrides(src)
+	for i := range cols {
+		cols[i] *= ss[3]
+	}
+	chans, width := dst.Shape[1], dst.Shape[3]
+	pixels := ds[1] == size && ss[1] == size && chans > 1
+	work := dst.Shape[0] * dst.Shape[2]
+	each := chans * width
+	if !pixels {
+		work, each = work*chans, width
+	}
+	grain := max(1, copyGrain/each)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: (work + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
+		for r := chunk * grain; r < min(work, (chunk+1)*grain); r++ {
+			y, rest := r%dst.Shape[2], r/dst.Shape[2]
+			ch := 0
+			if !pixels {
+				ch, rest = rest%chans, rest/chans
+			}
+			d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2])
+			s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
+			if !pixels {
+				gather(d, s, ds[3], cols)
+				continue
+			}
+			for x, at := range cols {
+				move(unsafe.Add(d, x*ds[3]), unsafe.Add(s, at), size, size, chans)
+			}
+		}
+		return nil
+	}}}}, nil
+}
+
+func byteStrides(m tensor.Meta) []int {
+	out := make([]int, len(m.Strides))
+	for d, s := range m.Strides {
+		out[d] = s * m.DType.Size()
+	}
+	return out
+}
+
+// gathers, by the size of an element, write elements step bytes apart from places given
+// in bytes.
+var gathers = [9]func(dst, src unsafe.Pointer, step int, places []int){1: gatherRow[uint8], 2: gatherRow[uint16], 4: gatherRow[uint32], 8: gatherRow[uint64]}
+
+func gatherRow[T uint8 | uint16 | uint32 | uint64](dst, src unsafe.Pointer, step int, places []int) {
+	for i, at := range places {
+		*(*T)(unsafe.Add(dst, i*step)) = *(*T)(unsafe.Add(src, at))
+	}
+}
+
+func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferUpsampleNearest(c)
+	if err != nil {
+		return nil, err
+	}
+	rows, cols := nearestTables(c, res[0].Meta.Shape)
+	return []*tensor.Tensor{spanRef(in[0], [][]int{nil, nil, rows, cols}, res[0].Meta.Shape)}, nil
+}

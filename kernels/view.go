@@ -1,0 +1,122 @@
+package kernels
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// showFunc maps the meta of a view's operand to the meta of the view. storage is the
+// number of elements in the operand's storage.
+type showFunc func(c *graph.Call, m tensor.Meta, storage int) (tensor.Meta, error)
+
+// viewOp defines an op whose result shares the storage of its first operand.
+func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
+	if o.Params == nil {
+		o.Params = []graph.Param{self}
+	}
+	o.Kind = graph.View
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		m, err := show(c, c.Meta(0), c.In[0].Value.StorageLen())
+		return []graph.Result{{Meta: m, Alias: 0}}, err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		m, err := show(c, in[0].Meta, in[0].Storage().Len()/in[0].DType.Size())
+		if err != nil {
+			return nil, err
+		}
+		t, err := in[0].View(m)
+		return []*tensor.Tensor{t}, err
+	}
+	return define[A](o)
+}
+
+// copyShown compiles views that have been pinned to layouts of their own: the elements
+// that the views show are copied.
+func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
+	res, err := infer(c)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []copyJob
+	for i, r := range res {
+		if c.Meta(0).Numel() == 0 && r.Meta.Numel() > 0 {
+			return nil, errors.New("a view that finds elements where its operand has none cannot be copied")
+		}
+		jobs = append(jobs, copyJob{dst: outSide(c, i), src: inSide(c, 0).show(r.Meta)})
+	}
+	return copyKernel(jobs...)
+}
+
+// f32 returns a row-major float32 meta for examples.
+func f32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+
+// nhwc returns a channels-last float32 meta for examples.
+func nhwc(n, c, h, w int) tensor.Meta {
+	m, err := tensor.NewFormat(tensor.Float32, []int{n, c, h, w}, tensor.ChannelsLast)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// oneExample returns the example of a call with one operand.
+func oneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
+	return []graph.Example{{In: []tensor.Meta{m}, Attrs: a}}
+}
+
+type sizeAttrs struct {
+	Size []int `attr:"size" doc:"sizes of the result; one may be -1"`
+}
+
+// View is Tensor.view.
+var View = viewOp[sizeAttrs](graph.Op{
+	Name:     "view",
+	Doc:      "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.",
+	Examples: oneExample(f32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
+}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+	return m.View(attrs[sizeAttrs](c).Size)
+})
+
+// ViewAs is Tensor.view_as.
+var ViewAs = viewOp[none](graph.Op{
+	Name:     "view_as",
+	Doc:      "Shows self in the shape of other.",
+	Params:   []graph.Param{self, other},
+	Examples: []graph.Example{{In: []tensor.Meta{f32(4, 6), f32(2, 12)}}},
+}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) { return m.View(c.Meta(1).Shape) })
+
+// Detach and Alias are the identity as a view.
+var (
+	Detach = identity("detach", "Shows self as it is: without gradients there is nothing to detach.")
+	Alias  = identity("alias", "Shows self as it is.")
+)
+
+func identity(name, doc string) *graph.Op {
+	return viewOp[none](graph.Op{Name: name, Doc: doc, Identity: true, Examples: oneExample(f32(2, 3), nil)},
+		func(_ *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) { return m, nil })
+}
+
+type asStridedAttrs struct {
+	Size   []int `attr:"size" doc:"sizes of the result"`
+	Stride []int `attr:"stride" doc:"strides of the result, in elements"`
+	Offset *int  `attr:"storage_offset" default:"none" doc:"offset in the storage, in elements; none: self's own"`
+}
+
+// AsStrided is Tensor.as_strided.
+var AsStrided = viewOp[asStridedAttrs](graph.Op{
+	Name: "as_strided",
+	Doc: "Shows the storage that self lies in with any sizes, strides and offset.\n" +
+		"The values depend on the layout of self's storage, not on self's elements.",
+	Storage:  true,
+	Examples: oneExample(f32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
+}, func(c *graph.Call, m tensor.Meta, storage int) (tensor.Meta, error) {
+	a := attrs[asStridedAttrs](c)
+	offset := m.Offset
+	if a.Offset != nil {
+		offset = *a.Offset
+	}
+	return m.AsStrided(a.Size, a.Stride, offset, storage)
+})

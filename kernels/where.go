@@ -1,0 +1,114 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Where picks elements by a condition.
+var Where = define[none](graph.Op{
+	Name:      "where",
+	Doc:       "Takes self where condition holds and other elsewhere, all broadcast together. The condition is bool, or uint8 as of old; self and other promote.",
+	Params:    []graph.Param{{Name: "condition"}, selfNum, otherNum},
+	Pointwise: &selection,
+	Infer:     laidBy(&selection, whereLayout),
+	Ref: pointwiseRef(&selection, always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if x[0].Int() != 0 {
+			return x[1]
+		}
+		return x[2]
+	})),
+	Examples: []graph.Example{
+		example(nil, tensor.New(tensor.Bool, 2, 3), exTurned, exRow),
+		example(nil, tensor.New(tensor.Bool, 3), exInts, exTurned)},
+})
+
+var selection = graph.Pointwise{Config: whereConfig, Body: whereBody}
+
+func whereCheck(c *graph.Call) (tensor.DType, error) {
+	if d := c.Meta(0).DType; d != tensor.Bool && d != tensor.Uint8 {
+		return d, fmt.Errorf("where expected condition to be a boolean tensor, but got a tensor with dtype %s", d.TorchName())
+	}
+	return resultType(c.In[1:])
+}
+
+// whereConfig leaves the condition a byte where self and other need no conversion. Where
+// they do, the condition is converted along with them: loops look for a bit that is not 0.
+func whereConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	d, err := whereCheck(c)
+	if err != nil {
+		return iter.Config{}, err
+	}
+	out := outs[0]
+	if !out.Defined {
+		out = iter.UndefinedOf(d)
+	}
+	cfg := iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand())
+	for _, a := range c.In[1:] {
+		o := a.Operand()
+		if a.Kind == graph.NumberArg {
+			o = iter.Of(tensor.New(d))
+		}
+		cfg = cfg.Input(o)
+		if o.Meta.DType != d {
+			cfg = cfg.PromoteInputsToCommonDType(true)
+		}
+	}
+	return cfg, nil
+}
+
+// whereLayout lays the result out by the condition and the operands as PyTorch converts
+// them beforehand.
+func whereLayout(c *graph.Call) (tensor.Meta, error) {
+	d, err := whereCheck(c)
+	if err != nil {
+		return tensor.Meta{}, err
+	}
+	cfg := iter.New().Output(iter.UndefinedOf(d)).Input(iter.Of(iter.CastMeta(c.Meta(0), tensor.Bool)))
+	for i := 1; i < 3; i++ {
+		cfg = cfg.Input(iter.Of(iter.CastMeta(c.Meta(i), d)))
+	}
+	return laidOut(cfg)
+}
+
+// whereBody moves elements of a size, whatever they mean.
+func whereBody(_ *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	byByte := it.DType(1).Size() == 1
+	switch it.DType(2).Size() {
+	case 1:
+		return iter.Slice3(selectSlice[uint8, uint8]), nil
+	case 2:
+		if byByte {
+			return iter.Slice3(selectSlice[uint16, uint8]), nil
+		}
+		return iter.Slice3(selectSlice[uint16, uint16]), nil
+	case 4:
+		if byByte {
+			return iter.Slice3(selectSlice[uint32, uint8]), nil
+		}
+		return iter.Slice3(selectSlice[uint32, uint32]), nil
+	case 8:
+		if byByte {
+			return iter.Slice3(selectSlice[uint64, uint8]), nil
+		}
+		return iter.Slice3(selectSlice[uint64, uint64]), nil
+	}
+	if byByte {
+		return iter.Slice3(selectSlice[complex128, uint8]), nil
+	}
+	return iter.Slice3(selectSlice[complex128, complex128]), nil
+}
+
+func selectSlice[T any, C uint8 | uint16 | uint32 | uint64 | complex128](dst []T, c []C, a, b []T) {
+	c, a, b = c[:len(dst)], a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		v := b[i]
+		if c[i] != 0 {
+			v = a[i]
+		}
+		dst[i] = v
+	}
+}
