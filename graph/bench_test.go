@@ -21,8 +21,7 @@ func BenchmarkLoadInfer(b *testing.B) {
 	}
 }
 
-// BenchmarkSort sorts a chain that stands in the file from its end to its start, and a
-// fan of nodes that stand after the one they use.
+// BenchmarkSort loads a chain that stands in the file from its end to its start.
 func BenchmarkSort(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint("reversed/nodes=", n), func(b *testing.B) {

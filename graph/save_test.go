@@ -167,7 +167,7 @@ func constants(t testing.TB, g *graph.Graph) {
 			case d.IsComplex():
 				z := c.At(i/16, i%16).Complex()
 				if math.IsNaN(real(z)) || math.IsNaN(imag(z)) {
-					tensor.ComplexScalar(complex(math.Inf(1), -0.0)).Store(d, p)
+					tensor.ComplexScalar(complex(math.Inf(1), math.Copysign(0, -1))).Store(d, p)
 				}
 			}
 		}

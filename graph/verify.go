@@ -170,21 +170,21 @@ func (v *verifier) operands(n *Node) {
 }
 
 // checkAlias checks that a view shares storage with an operand and lies within it.
-func (x *Value) checkAlias() error {
-	if x.Alias == nil {
+func (v *Value) checkAlias() error {
+	if v.Alias == nil {
 		return nil
 	}
-	if !slices.ContainsFunc(x.Node.In, func(a Arg) bool { return a.Value == x.Alias }) {
-		return fmt.Errorf("value %q shares storage with %q, which is no operand", x.Name, x.Alias.Name)
+	if !slices.ContainsFunc(v.Node.In, func(a Arg) bool { return a.Value == v.Alias }) {
+		return fmt.Errorf("value %q shares storage with %q, which is no operand", v.Name, v.Alias.Name)
 	}
-	root, have := x.Root(), 0
+	root, have := v.Root(), 0
 	if root.Const != nil {
 		have = root.Const.Storage().Len()
 	} else {
 		have = root.Meta.Extent() * root.Meta.DType.Size()
 	}
-	if need := x.Meta.Extent() * x.Meta.DType.Size(); need > have {
-		return fmt.Errorf("value %q, %v, needs %d bytes of the storage of %q, which has %d", x.Name, x.Meta, need, root.Name, have)
+	if need := v.Meta.Extent() * v.Meta.DType.Size(); need > have {
+		return fmt.Errorf("value %q, %v, needs %d bytes of the storage of %q, which has %d", v.Name, v.Meta, need, root.Name, have)
 	}
 	return nil
 }

@@ -51,11 +51,7 @@ var AdaptiveMaxPool2d = define[adaptivePoolAttrs](graph.Op{
 		if m.Rank() != 3 && m.Rank() != 4 {
 			return nil, errors.New(name + "Expected 3D or 4D tensor, but got: " + tensor.ListString(m.Shape))
 		}
-		first := 1
-		if m.Rank() == 3 {
-			first = 0
-		}
-		if err := noneEmpty(name, m, first); err != nil {
+		if err := noneEmpty(name, m, 1); err != nil {
 			return nil, err
 		}
 		if len(a.OutputSize) != 2 && len(a.OutputSize) != 1 {
@@ -66,7 +62,7 @@ var AdaptiveMaxPool2d = define[adaptivePoolAttrs](graph.Op{
 			return nil, fmt.Errorf("Trying to create tensor with negative dimension %d: %s", min(size[0], size[1]), tensor.ListString(adaptiveShape(m, size)))
 		}
 		if !m.DType.IsFloat() {
-			return nil, notServed("adaptive_max_pool2d", m.DType)
+			return nil, poolNotServed("adaptive_max_pool2d", m)
 		}
 		return poolResults(m, adaptiveShape(m, size), m.DType, true)
 	},
@@ -125,8 +121,8 @@ func inferAdaptiveAvg(c *graph.Call) ([]graph.Result, error) {
 	if err := noneEmpty(name, m, m.Rank()-2); err != nil {
 		return nil, err
 	}
-	if !m.DType.IsFloat() {
-		return nil, notServed("adaptive_avg_pool2d", m.DType)
+	if !m.DType.IsFloat() && m.Numel() > 0 {
+		return nil, poolNotServed("adaptive_avg_pool2d", m)
 	}
 	return poolResults(m, adaptiveShape(m, size), m.DType, false)
 }

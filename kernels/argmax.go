@@ -34,7 +34,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			return reduceSpec{}, err
 		}
 		mask, err := oneDim(a.Dim, m.Rank())
-		if d := m.DType; err == nil && (d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned()) {
+		if d := m.DType; err == nil && m.Numel() > 0 && (d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned()) {
 			err = notImplemented(name, d)
 		}
 		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{tensor.Int64},
@@ -49,7 +49,12 @@ func nonEmptyDim(name string, m tensor.Meta, dim *int, hint string) error {
 	if dim == nil {
 		return nonEmpty(name, m, nil, hint)
 	}
-	return nonEmpty(name, m, []int{*dim}, hint)
+	// Other than amax, these name the dimension as counted from the front.
+	w, err := tensor.WrapDim(*dim, m.Rank())
+	if err != nil {
+		return err
+	}
+	return nonEmpty(name, m, []int{w}, hint)
 }
 
 func bestOp(name, doc string, greatest bool) *graph.Op {

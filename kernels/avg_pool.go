@@ -28,19 +28,16 @@ var AvgPool2d = define[avgPoolAttrs](graph.Op{
 			return nil, err
 		}
 		m := c.Meta(0)
-		if m.Rank() != 3 && m.Rank() != 4 {
-			if m.Rank() < 3 {
-				_, err := tensor.WrapDim(-3, m.Rank())
-				return nil, err
-			}
-			return nil, errors.New("non-empty 3D or 4D (batch mode) tensor expected for input")
+		if m.Rank() < 3 {
+			_, err := tensor.WrapDim(-3, m.Rank())
+			return nil, err
 		}
 		shape, err := g.shape(m)
 		if err != nil {
 			return nil, err
 		}
 		if !m.DType.IsFloat() && m.DType != tensor.Int64 {
-			return nil, notServed("avg_pool2d", m.DType)
+			return nil, poolNotServed("avg_pool2d", m)
 		}
 		return poolResults(m, shape, m.DType, false)
 	},

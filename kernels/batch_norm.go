@@ -57,7 +57,8 @@ var BatchNorm = define[batchNormAttrs](graph.Op{
 func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
-		return emptyBatchNorm(c)
+		out, err := emptyBatchNorm(c, m)
+		return graph.New1(out), err
 	}
 	features := 0
 	if m.Rank() > 1 {
@@ -75,21 +76,16 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := batchNormDTypes(c); err != nil {
 		return nil, err
 	}
-	contiguous := m.Numel() == 1 || m.IsContiguous() || m.IsChannelsLast() || m.IsChannelsLast3d()
+	contiguous := m.Numel() == 1 || m.IsContiguous() || m.IsChannelsLast()
 	for i := 1; i < 5; i++ {
 		contiguous = contiguous && (!c.Has(i) || c.Meta(i).IsContiguous())
 	}
 	// suggest_memory_format_contig: a value that is both counts as row-major.
 	f := m.SuggestMemoryFormat(false)
-	if contiguous {
-		switch {
-		case m.IsContiguous():
-			f = tensor.Contiguous
-		case m.IsChannelsLast():
-			f = tensor.ChannelsLast
-		default:
-			f = tensor.ChannelsLast3d
-		}
+	if contiguous && m.IsContiguous() {
+		f = tensor.Contiguous
+	} else if contiguous {
+		f = tensor.ChannelsLast
 	}
 	out, err := tensor.NewFormat(m.DType, m.Shape, f)
 	return graph.New1(out), err
@@ -141,8 +137,7 @@ func batchNormDTypes(c *graph.Call) error {
 
 // emptyBatchNorm: of no elements PyTorch gives a clone, times and plus the first element
 // of weight and bias, whatever the other operands are.
-func emptyBatchNorm(c *graph.Call) ([]graph.Result, error) {
-	m := c.Meta(0)
+func emptyBatchNorm(c *graph.Call, m tensor.Meta) (tensor.Meta, error) {
 	m.Offset = 0
 	if !m.IsNonOverlappingAndDense() {
 		m.Strides = tensor.DenseStrides(m.Shape, m.Strides)
@@ -151,11 +146,17 @@ func emptyBatchNorm(c *graph.Call) ([]graph.Result, error) {
 		if !c.Has(i) {
 			continue
 		}
+		if c.Meta(i).Rank() == 0 {
+			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
+		}
+		if c.Meta(i).Shape[0] == 0 {
+			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.ListString(c.Meta(i).Shape) + " at dimension 0")
+		}
 		it, err := iter.Binary(iter.Undefined(), iter.Of(m), iter.Of(tensor.New(c.Meta(i).DType))).Build()
 		if err != nil {
-			return nil, err
+			return m, err
 		}
 		m = it.Meta(0)
 	}
-	return graph.New1(m), nil
+	return m, nil
 }

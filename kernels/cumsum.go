@@ -72,7 +72,7 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 			if _, err := tensor.WrapDim(attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
 				return nil, err
 			}
-			if d == tensor.Bool {
+			if d == tensor.Bool && m.Rank() > 0 && m.Numel() > 0 {
 				return nil, notImplemented(name+"_out", d)
 			}
 			return graph.New1(tensor.New(d, m.Shape...)), nil

@@ -29,7 +29,7 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 			return reduceSpec{}, err
 		}
 		mask, err := reduceMask(a.Dim, m.Rank())
-		if err == nil && (m.DType.IsComplex() || m.DType.IsBareUnsigned()) {
+		if err == nil && m.Numel() > 0 && (m.DType.IsComplex() || m.DType.IsBareUnsigned()) {
 			err = notImplemented(kernel, m.DType)
 		}
 		return extremumSpec(m, mask, a.Keepdim, greatest), err

@@ -151,5 +151,27 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	if m.Numel() > 0 {
+		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	}
+	return emptyInstanceNorm(c)
+}
+
+// emptyInstanceNorm is batch_norm of no elements, seen as one sample with the channels of
+// all, and weight and bias repeated for each.
+func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
+	m := c.Meta(0)
+	if m.Shape[0] == 0 && (c.Has(1) || c.Has(2)) {
+		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
+	}
+	one, err := m.View(append([]int{1, m.Shape[0] * m.Shape[1]}, m.Shape[2:]...))
+	if err != nil {
+		return nil, err
+	}
+	one.Offset = 0
+	if one, err = emptyBatchNorm(c, one); err != nil {
+		return nil, err
+	}
+	out, err := one.View(m.Shape)
+	return graph.New1(out), err
 }

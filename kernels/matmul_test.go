@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -116,20 +117,62 @@ func TestLinearRandom(t *testing.T) {
 	}
 }
 
+// checkLarge compares with sums over row-major float64 copies: the definition itself is
+// too slow for large shapes.
+func checkLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int, want func(v [][]float64) []float64, in ...*tensor.Tensor) {
+	t.Helper()
+	p, err := newProductCall(op, at, in, someConstants(r, in)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := p.compile(t)
+	k.poison(0x7f)
+	k.run(t, true)
+	var v [][]float64
+	for _, x := range append(in, k.out) {
+		f, err := tensor.ToSlice[float64](x.CopyTo(tensor.New(tensor.Float64, x.Shape...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = append(v, f)
+	}
+	got := v[len(v)-1]
+	tol := productTolerance(k.out.DType, terms)
+	for i, w := range want(v) {
+		if math.Abs(got[i]-w) > tol*(1+math.Abs(w)) {
+			t.Fatalf("%s %s: element %d is %v, want %v", op, p.describe(), i, got[i], w)
+		}
+	}
+}
+
 // TestMatmulLarge takes the paths of large products: several tiles, packing phases, waves.
 func TestMatmulLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, s := range [][4]int{{1, 300, 200, 300}, {3, 200, 300, 130}, {20, 64, 64, 64}, {40, 5, 7, 9}, {2, 3, 500, 700}, {2, 700, 3, 300}} {
 		b, m, n, k := s[0], s[1], s[2], s[3]
-		for _, d := range []tensor.DType{tensor.Float32, tensor.BFloat16, tensor.Int32} {
+		for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.BFloat16, tensor.Int32} {
 			x, y := tensor.Empty(tensor.New(d, b, m, k)), randomTensor(r, d, b, k, n)
 			fillProduct(r, x)
-			checkProduct(t, r, "bmm", nil, k, x, y)
-			w := tensor.Empty(tensor.New(d, n, k))
-			fillProduct(r, w)
-			checkProduct(t, r, "linear", nil, k, x, w)
+			product := func(v [][]float64) []float64 { return naiveProducts(v[0], v[1], b, m, n, k) }
+			checkLarge(t, r, "bmm", nil, k, product, x, y)
 		}
 	}
+}
+
+func naiveProducts(x, y []float64, b, m, n, k int) []float64 {
+	out := make([]float64, b*m*n)
+	for e := range b {
+		for i := range m {
+			row := out[(e*m+i)*n:][:n]
+			for q := range k {
+				a := x[(e*m+i)*k+q]
+				for j, v := range y[(e*k+q)*n:][:n] {
+					row[j] += a * v
+				}
+			}
+		}
+	}
+	return out
 }
 
 // TestMatmulNaN: no product is skipped, and a beta of 0 leaves self unread.

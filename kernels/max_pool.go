@@ -1,7 +1,7 @@
 package kernels
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"unsafe"
 
@@ -49,15 +49,18 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 				return nil, err
 			}
 			m := c.Meta(0)
+			if m.SuggestMemoryFormat(false) == tensor.ChannelsLast3d {
+				return nil, errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
+			}
 			if r := m.Rank(); r != 3 && r != 4 {
-				return nil, fmt.Errorf("non-empty 3D or 4D (batch mode) tensor expected for input")
+				return nil, errors.New("non-empty 3D or 4D (batch mode) tensor expected for input")
 			}
 			shape, err := g.shape(m)
 			if err != nil {
 				return nil, err
 			}
 			if !m.DType.IsFloat() {
-				return nil, notServed("max_pool2d", m.DType)
+				return nil, poolNotServed("max_pool2d", m)
 			}
 			return poolResults(m, shape, m.DType, outputs != nil)
 		},

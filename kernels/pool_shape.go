@@ -77,7 +77,7 @@ func (g *poolGeometry) shape(m tensor.Meta) ([]int, error) {
 		return nil, fmt.Errorf("dilation should be greater than zero, but got dilationH: %d dilationW: %d", g.dilation[0], g.dilation[1])
 	}
 	for d, s := range m.Shape {
-		if s == 0 && !(d == 0 && m.Rank() == 4) {
+		if s == 0 && !(d == 0 && m.Rank() == 4) || m.Rank() > 4 {
 			return nil, fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s", tensor.ListString(m.Shape))
 		}
 	}
@@ -105,6 +105,14 @@ func (g *poolGeometry) windows(in, out tensor.Meta) (rows, cols []window) {
 		return w
 	}
 	return side(0), side(1)
+}
+
+// poolNotServed refuses a dtype by the name of the kernel that the layout chooses.
+func poolNotServed(name string, m tensor.Meta) error {
+	if m.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		name += "_channels_last"
+	}
+	return notServed(name, m.DType)
 }
 
 // poolResults lays results out in the format that the operand suggests; d is the first

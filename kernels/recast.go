@@ -91,7 +91,7 @@ func (r *recast) copyOf(place int, m tensor.Meta, d tensor.DType) (tensor.Meta, 
 	if err != nil {
 		return m, err
 	}
-	cv := tensor.Converter(to.DType, from.DType)
+	cv := directConverter(to.DType, from.DType)
 	r.copies = append(r.copies, converting{place: place, at: r.bytes, it: it,
 		chunks: it.Chunks(iter.GrainSize),
 		loop: func(p []unsafe.Pointer, st []int, n0, n1 int) error {
@@ -186,4 +186,28 @@ func (r *recast) release(in *innerMem) {
 	clear(in.pair)
 	in.Scratch, in.Worker, in.Cursor = nil, nil, nil
 	r.mems.Put(in)
+}
+
+// directConverter converts between 16-bit floats and float32 without a stage between, and
+// other dtypes as tensor.Converter does.
+func directConverter(to, from tensor.DType) tensor.ConvertFunc {
+	switch {
+	case to == tensor.Float32 && from == tensor.Float16:
+		return convertBy(tensor.Half.Float32)
+	case to == tensor.Float32 && from == tensor.BFloat16:
+		return convertBy(tensor.Brain.Float32)
+	case to == tensor.Float16 && from == tensor.Float32:
+		return convertBy(tensor.HalfOf)
+	case to == tensor.BFloat16 && from == tensor.Float32:
+		return convertBy(tensor.BrainOf)
+	}
+	return tensor.Converter(to, from)
+}
+
+func convertBy[D, S any](f func(S) D) tensor.ConvertFunc {
+	return func(dst, src unsafe.Pointer, ds, ss, n int) {
+		for i := range n {
+			*(*D)(unsafe.Add(dst, i*ds)) = f(*(*S)(unsafe.Add(src, i*ss)))
+		}
+	}
 }

@@ -138,10 +138,13 @@ func reduceTolerance(d tensor.DType) float64 {
 
 // differs compares values; relative to the greatest of them, or 1.
 func differs(got, want *tensor.Tensor) (why string) {
+	return differsBy(got, want, reduceTolerance(got.DType))
+}
+
+func differsBy(got, want *tensor.Tensor, tol float64) (why string) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
 	}
-	tol := reduceTolerance(got.DType)
 	eachIndex(got.Shape, func(index []int) {
 		g, w := got.At(index...).Complex(), want.At(index...).Complex()
 		for _, p := range [2][2]float64{{real(g), real(w)}, {imag(g), imag(w)}} {

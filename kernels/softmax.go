@@ -30,11 +30,16 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		Name: name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Meta(0), dtype(c)
-			if _, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, m.Rank()); err != nil {
+			dim, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, m.Rank())
+			if err != nil {
 				return nil, err
 			}
-			if !d.IsFloat() {
-				return nil, notServed("softmax_kernel_impl", d)
+			if !d.IsFloat() && m.Numel() > 0 {
+				kernel := "softmax_kernel_impl"
+				if dim >= m.Rank()-1 {
+					kernel = name + "_lastdim_kernel_impl"
+				}
+				return nil, notServed(kernel, d)
 			}
 			return graph.New1(tensor.New(d, m.Shape...)), nil
 		},

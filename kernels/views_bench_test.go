@@ -2,13 +2,14 @@ package kernels
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
-	"unsafe"
 )
 
+// benchCopy measures bytes written by one worker; as many are read.
 func benchCopy(b *testing.B, dst, src tensor.Meta) {
 	k, err := copyKernel(copyJob{dst: side{at: 0, meta: dst}, src: side{at: 1, meta: src}})
 	if err != nil {
@@ -20,11 +21,14 @@ func benchCopy(b *testing.B, dst, src tensor.Meta) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range k.Phases[0].Chunks {
-			k.Phases[0].Run(m, i)
+			if err := k.Phases[0].Run(m, i); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
 
+// BenchmarkCopy copies between layouts that agree and that do not.
 func BenchmarkCopy(b *testing.B) {
 	nhwc := func(d tensor.DType, n, c, h, w int) tensor.Meta {
 		m, _ := tensor.NewFormat(d, []int{n, c, h, w}, tensor.ChannelsLast)

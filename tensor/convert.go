@@ -23,21 +23,17 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint64](&t, Uint64)
 	fillReal[float32](&t, Float32)
 	fillReal[float64](&t, Float64)
+	fillNarrow(&t)
 	for d := Bool; d < numDTypes; d++ {
 		t[d][Bool] = t[d][Uint8]
-		t[d][Float16] = by(t[d][Float32], 4, halfIn)
-		t[d][BFloat16] = by(t[d][Float32], 4, brainIn)
 		t[d][Complex64] = t[d][Float32] // the real part stands first
 		t[d][Complex128] = t[d][Float64]
 	}
 	for s := Bool; s < numDTypes; s++ {
-		t[Float16][s] = after(t[Float32][s], halfOut)
-		t[BFloat16][s] = after(t[Float32][s], brainOut)
 		t[Complex64][s] = toComplex64(t[Float32][s])
 		t[Complex128][s] = toComplex128(t[Float64][s])
 	}
 	t[Bool][Bool], t[Bool][Uint8] = notZero[uint8], notZero[uint8]
-	t[Bool][Float16], t[Bool][BFloat16] = by(notZero[float32], 4, halfIn), by(notZero[float32], 4, brainIn)
 	t[Bool][Complex64], t[Bool][Complex128] = notZero[complex64], notZero[complex128]
 	t[Complex64][Complex128], t[Complex128][Complex64] = narrowComplex, widenComplex
 	for d := Bool; d < numDTypes; d++ {
@@ -106,55 +102,95 @@ func move[T uint8 | uint16 | uint32 | uint64 | [2]uint64](dst, src unsafe.Pointe
 	}
 }
 
-// stage is the number of elements that conversions by way of float32 take at a time.
-const stage = 256
-
-func halfIn(out *[stage]float32, src unsafe.Pointer, ss, n int) {
+// widenHalf and widenBrain convert from a 16-bit float by way of float32.
+func widenHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		out[i] = (*(*Half)(unsafe.Add(src, i*ss))).Float32()
+		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*Half)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
-func brainIn(out *[stage]float32, src unsafe.Pointer, ss, n int) {
+func widenBrain[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		out[i] = (*(*Brain)(unsafe.Add(src, i*ss))).Float32()
+		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*Brain)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
-func halfOut(dst unsafe.Pointer, in *[stage]float32, ds, n int) {
+// narrowHalf and narrowBrain round to a 16-bit float by way of float32.
+func narrowHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf(in[i])
+		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf(float32(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
-func brainOut(dst unsafe.Pointer, in *[stage]float32, ds, n int) {
+func narrowBrain[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*Brain)(unsafe.Add(dst, i*ds)) = BrainOf(in[i])
+		*(*Brain)(unsafe.Add(dst, i*ds)) = BrainOf(float32(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
-// by converts a 16-bit float to float32 and goes on with then.
-func by(then ConvertFunc, size int, in func(*[stage]float32, unsafe.Pointer, int, int)) ConvertFunc {
-	return func(dst, src unsafe.Pointer, ds, ss, n int) {
-		var buf [stage]float32
-		for at := 0; at < n; at += stage {
-			k := min(n-at, stage)
-			in(&buf, unsafe.Add(src, at*ss), ss, k)
-			then(unsafe.Add(dst, at*ds), unsafe.Pointer(&buf), ds, size, k)
+func brainOfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*Brain)(unsafe.Add(dst, i*ds)) = BrainOf((*(*Half)(unsafe.Add(src, i*ss))).Float32())
+	}
+}
+
+func halfOfBrain(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf((*(*Brain)(unsafe.Add(src, i*ss))).Float32())
+	}
+}
+
+func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		// Both zeros have no other bit than the sign.
+		var b uint8
+		if *(*uint16)(unsafe.Add(src, i*ss))&0x7fff != 0 {
+			b = 1
 		}
+		*(*uint8)(unsafe.Add(dst, i*ds)) = b
 	}
 }
 
-// after converts to float32 by first and rounds to a 16-bit float.
-func after(first ConvertFunc, out func(unsafe.Pointer, *[stage]float32, int, int)) ConvertFunc {
-	return func(dst, src unsafe.Pointer, ds, ss, n int) {
-		var buf [stage]float32
-		for at := 0; at < n; at += stage {
-			k := min(n-at, stage)
-			first(unsafe.Pointer(&buf), unsafe.Add(src, at*ss), 4, ss, k)
-			out(unsafe.Add(dst, at*ds), &buf, ds, k)
-		}
+func byteOfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*Half)(unsafe.Add(src, i*ss))).Float32()))
 	}
+}
+
+func byteOfBrain(dst, src unsafe.Pointer, ds, ss, n int) {
+	for i := range n {
+		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*Brain)(unsafe.Add(src, i*ss))).Float32()))
+	}
+}
+
+// fillNarrow sets the conversions from and to the 16-bit floats.
+func fillNarrow(t *[numDTypes][numDTypes]ConvertFunc) {
+	t[Int8][Float16], t[Int8][BFloat16] = widenHalf[int8], widenBrain[int8]
+	t[Int16][Float16], t[Int16][BFloat16] = widenHalf[int16], widenBrain[int16]
+	t[Int32][Float16], t[Int32][BFloat16] = widenHalf[int32], widenBrain[int32]
+	t[Int64][Float16], t[Int64][BFloat16] = widenHalf[int64], widenBrain[int64]
+	t[Uint16][Float16], t[Uint16][BFloat16] = widenHalf[uint16], widenBrain[uint16]
+	t[Uint32][Float16], t[Uint32][BFloat16] = widenHalf[uint32], widenBrain[uint32]
+	t[Uint64][Float16], t[Uint64][BFloat16] = widenHalf[uint64], widenBrain[uint64]
+	t[Float32][Float16], t[Float32][BFloat16] = widenHalf[float32], widenBrain[float32]
+	t[Float64][Float16], t[Float64][BFloat16] = widenHalf[float64], widenBrain[float64]
+	t[Uint8][Float16], t[Uint8][BFloat16] = byteOfHalf, byteOfBrain
+	t[Bool][Float16], t[Bool][BFloat16] = halfNotZero, halfNotZero
+	t[Float16][Uint8], t[BFloat16][Uint8] = narrowHalf[uint8], narrowBrain[uint8]
+	t[Float16][Bool], t[BFloat16][Bool] = narrowHalf[uint8], narrowBrain[uint8]
+	t[Float16][Int8], t[BFloat16][Int8] = narrowHalf[int8], narrowBrain[int8]
+	t[Float16][Int16], t[BFloat16][Int16] = narrowHalf[int16], narrowBrain[int16]
+	t[Float16][Int32], t[BFloat16][Int32] = narrowHalf[int32], narrowBrain[int32]
+	t[Float16][Int64], t[BFloat16][Int64] = narrowHalf[int64], narrowBrain[int64]
+	t[Float16][Uint16], t[BFloat16][Uint16] = narrowHalf[uint16], narrowBrain[uint16]
+	t[Float16][Uint32], t[BFloat16][Uint32] = narrowHalf[uint32], narrowBrain[uint32]
+	t[Float16][Uint64], t[BFloat16][Uint64] = narrowHalf[uint64], narrowBrain[uint64]
+	t[Float16][Float32], t[BFloat16][Float32] = narrowHalf[float32], narrowBrain[float32]
+	t[Float16][Float64], t[BFloat16][Float64] = narrowHalf[float64], narrowBrain[float64]
+	// The real part of a complex number stands first.
+	t[Float16][Complex64], t[BFloat16][Complex64] = narrowHalf[float32], narrowBrain[float32]
+	t[Float16][Complex128], t[BFloat16][Complex128] = narrowHalf[float64], narrowBrain[float64]
+	t[BFloat16][Float16], t[Float16][BFloat16] = brainOfHalf, halfOfBrain
 }
 
 func toComplex64(f ConvertFunc) ConvertFunc {

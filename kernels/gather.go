@@ -1,0 +1,238 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gatherAttrs struct {
+	Dim int `attr:"dim" doc:"dimension to index"`
+}
+
+var indexParam = graph.Param{Name: "index"}
+
+// i64 returns a row-major int64 meta for examples.
+func i64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
+
+// Gather is torch.gather.
+var Gather = define[gatherAttrs](graph.Op{
+	Name:   "gather",
+	Doc:    "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
+	Params: []graph.Param{self, indexParam},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, ix := c.Meta(0), c.Meta(1)
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, m.Rank())
+		if err == nil && ix.Numel() > 0 {
+			err = gatherShapes("gather", m, ix, dim)
+		}
+		if err == nil {
+			err = indexDType("gather", ix)
+		}
+		return graph.New1(tensor.New(m.DType, ix.Shape...)), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, c.Meta(0).Rank())
+		if err != nil {
+			return nil, err
+		}
+		return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, in[0].Rank())
+		if err != nil {
+			return nil, err
+		}
+		return gatherRef(in[0], in[1], dim)
+	},
+	Examples: []graph.Example{
+		{In: []tensor.Meta{f32(3, 4).WithStrides([]int{1, 3}), i64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
+		{In: []tensor.Meta{f32(3, 4), i64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
+})
+
+// gatherShapes is gather_shape_check.
+func gatherShapes(op string, m, ix tensor.Meta, dim int) error {
+	if max(1, m.Rank()) != max(1, ix.Rank()) {
+		return errors.New("Index tensor must have the same number of dimensions as input tensor")
+	}
+	for d, n := range ix.Shape {
+		if d != dim && n > sizeAt(m, d) {
+			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from dimension %d",
+				d, tensor.ListString(ix.Shape), tensor.ListString(m.Shape), dim)
+		}
+	}
+	return nil
+}
+
+// gatherKernel reads m, a view of operand 0 of the index's rank, along dim.
+func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
+	out := c.Out[0]
+	far := without(byteStrides(m), dim)
+	if m.Rank() == 0 {
+		far = make([]int, out.Rank())
+	}
+	near, idx := sideOf(0, out), sideOf(2, ix)
+	if out.Rank() == 0 {
+		far = nil
+	}
+	x := &indexed{shape: out.Shape, sides: []walkSide{near, {at: 1, steps: far}, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	return x.kernel(readOps(out.DType))
+}
+
+func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
+	out := tensor.Zeros(t.DType, index.Shape...)
+	var first error
+	eachIndex(index.Shape, func(at []int) {
+		i, err := refIndex(index, sizeAt(t.Meta, dim), dim, at...)
+		if err != nil {
+			first = err
+			return
+		}
+		src := slices.Clone(at)
+		if t.Rank() == 0 {
+			src = nil
+		} else if len(src) == 0 {
+			src = []int{i}
+		} else {
+			src[dim] = i
+		}
+		out.Set(t.At(src...), at...)
+	})
+	return []*tensor.Tensor{out}, first
+}
+
+type takeAlongAttrs struct {
+	Dim *int `attr:"dim" default:"none" doc:"dimension to index; none: self and indices count as flat"`
+}
+
+// TakeAlongDim is torch.take_along_dim.
+var TakeAlongDim = define[takeAlongAttrs](graph.Op{
+	Name:   "take_along_dim",
+	Doc:    "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
+	Params: []graph.Param{self, {Name: "indices"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, ix, _, err := takeAlong(c)
+		if err != nil {
+			return nil, err
+		}
+		return graph.New1(tensor.New(m.DType, ix.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m, ix, dim, err := takeAlong(c)
+		if err != nil {
+			return nil, err
+		}
+		if attrs[takeAlongAttrs](c).Dim == nil {
+			return takeKernel(c, ix), nil
+		}
+		return gatherKernel(c, m, ix, dim), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		m, ix, dim, err := takeAlong(c)
+		if err != nil {
+			return nil, err
+		}
+		t, err := in[0].View(m)
+		if attrs[takeAlongAttrs](c).Dim == nil {
+			t, err = in[0].Contiguous().View(tensor.New(m.DType, m.Numel()))
+		}
+		if err != nil {
+			return nil, err
+		}
+		index, err := in[1].Contiguous().Expanded(ix.Shape)
+		if attrs[takeAlongAttrs](c).Dim == nil {
+			index, err = in[1].Contiguous().View(tensor.New(ix.DType, ix.Shape...))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return gatherRef(t, index, dim)
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 1, 4), i64(2, 2)}, Attrs: graph.Attrs{"dim": -1}},
+		{In: []tensor.Meta{f32(3, 4).WithStrides([]int{1, 3}), i64(5)}}},
+})
+
+// takeAlong broadcasts self and indices. Without a dim, indices become flat.
+func takeAlong(c *graph.Call) (m, ix tensor.Meta, dim int, err error) {
+	m, ix = c.Meta(0), c.Meta(1)
+	if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
+		return m, ix, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " + ix.DType.TorchName())
+	}
+	at := attrs[takeAlongAttrs](c).Dim
+	if at == nil {
+		flat := tensor.New(ix.DType, ix.Numel())
+		if v, err := ix.View([]int{ix.Numel()}); err == nil {
+			flat = v
+		}
+		return m, flat, 0, nil
+	}
+	if m.Rank() != ix.Rank() {
+		return m, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", m.Rank(), ix.Rank())
+	}
+	if dim, err = tensor.WrapDim(*at, m.Rank()); err != nil || m.Rank() == 0 {
+		return m, ix, dim, err
+	}
+	a, b := slices.Clone(m.Shape), slices.Clone(ix.Shape)
+	a[dim], b[dim] = 1, 1
+	shape, err := tensor.Broadcast(a, b)
+	if err != nil {
+		return m, ix, dim, err
+	}
+	shape[dim] = m.Shape[dim]
+	if m, err = m.Expand(shape); err != nil {
+		return m, ix, dim, err
+	}
+	shape = slices.Clone(shape)
+	shape[dim] = ix.Shape[dim]
+	ix, err = ix.Expand(shape)
+	return m, ix, dim, err
+}
+
+// Take is torch.take.
+var Take = define[none](graph.Op{
+	Name:   "take",
+	Doc:    "Takes elements of self by their place in row-major order. The result has the shape of index.",
+	Params: []graph.Param{self, indexParam},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, ix := c.Meta(0), c.Meta(1)
+		if m.Numel() == 0 && ix.Numel() > 0 {
+			return nil, errors.New("take(): tried to take from an empty tensor")
+		}
+		return graph.New1(tensor.New(m.DType, ix.Shape...)), indexDType("take", ix)
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil },
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out := tensor.Zeros(in[0].DType, in[1].Shape...)
+		flat, err := in[0].Contiguous().View(tensor.New(in[0].DType, in[0].Numel()))
+		if err != nil {
+			return nil, err
+		}
+		eachIndex(out.Shape, func(at []int) {
+			i, e := refIndex(in[1], flat.Shape[0], 0, at...)
+			if e != nil {
+				err = e
+				return
+			}
+			out.Set(flat.At(i), at...)
+		})
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 4).WithStrides([]int{1, 3}), i64(2, 2)}}},
+})
+
+// takeKernel reads operand 0 by logical order at the places that ix, a view of operand 1,
+// holds. An index that has no flat view is walked in its own shape.
+func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
+	m, out := c.Meta(0), c.Out[0]
+	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {
+		if v, err := out.View(src.Shape); err == nil {
+			ix, out = src, v
+		}
+	}
+	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: make([]int, out.Rank())}, sideOf(2, ix)},
+		looks: []lookup{{side: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
+	return x.kernel(readOps(out.DType))
+}

@@ -1,0 +1,313 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// IndexSelect is torch.index_select.
+var IndexSelect = define[gatherAttrs](graph.Op{
+	Name:   "index_select",
+	Doc:    "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index counts from the end.",
+	Params: []graph.Param{self, indexParam},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, ix := c.Meta(0), c.Meta(1)
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, m.Rank())
+		if err != nil {
+			return nil, err
+		}
+		if ix.Rank() > 1 {
+			return nil, errors.New("index_select(): Index is supposed to be a vector")
+		}
+		if err := indexDType("index_select", ix); err != nil {
+			return nil, err
+		}
+		if m.Rank() == 0 {
+			if ix.Numel() != 1 {
+				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %d value(s)", ix.Numel())
+			}
+			return graph.New1(tensor.New(m.DType)), nil
+		}
+		shape := slices.Clone(m.Shape)
+		shape[dim] = ix.Numel()
+		out, err := fresh(m.DType, shape)
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m := c.Meta(0)
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, m.Rank())
+		if err != nil {
+			return nil, err
+		}
+		return selectKernel(c, m, c.Meta(1), 1, 2, dim), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, in[0].Rank())
+		if err != nil {
+			return nil, err
+		}
+		return selectRef(in[0], in[1], dim)
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5), i64(3)}, Attrs: graph.Attrs{"dim": 1}},
+		{In: []tensor.Meta{f32(3, 4), i64(2)}, Attrs: graph.Attrs{"dim": -1}}},
+})
+
+// selectKernel puts the index's dimensions at the place of dimension dim of the value.
+func selectKernel(c *graph.Call, m, ix tensor.Meta, at, indexAt, dim int) *graph.Kernel {
+	out := c.Out[0]
+	near := sideOf(0, out)
+	far, idx := walkSide{at: at}, walkSide{at: indexAt}
+	for d := range m.Rank() {
+		if d == dim {
+			far.steps = append(far.steps, make([]int, ix.Rank())...)
+			idx.steps = append(idx.steps, byteStrides(ix)...)
+			if ix.Rank() == 0 && out.Rank() == m.Rank() {
+				far.steps, idx.steps = append(far.steps, 0), append(idx.steps, 0)
+			}
+			continue
+		}
+		far.steps, idx.steps = append(far.steps, stepAt(m, d)), append(idx.steps, 0)
+	}
+	if m.Rank() == 0 {
+		far.steps, idx.steps = nil, nil
+	}
+	x := &indexed{shape: out.Shape, sides: []walkSide{near, far, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	return x.kernel(readOps(out.DType))
+}
+
+func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
+	shape := slices.Clone(t.Shape)
+	if t.Rank() > 0 {
+		shape[dim] = index.Numel()
+	}
+	out := tensor.Zeros(t.DType, shape...)
+	flat, first := index.Contiguous().View(tensor.New(index.DType, index.Numel()))
+	if first != nil {
+		return nil, first
+	}
+	eachIndex(shape, func(at []int) {
+		src, k := slices.Clone(at), 0
+		if len(at) > 0 {
+			k = at[dim]
+		}
+		i, err := refIndex(flat, sizeAt(t.Meta, dim), dim, k)
+		if err != nil {
+			first = err
+			return
+		}
+		if len(at) > 0 {
+			src[dim] = i
+		}
+		out.Set(t.At(src...), at...)
+	})
+	return []*tensor.Tensor{out}, first
+}
+
+type embeddingAttrs struct {
+	PaddingIdx      int  `attr:"padding_idx" default:"-1" doc:"index whose row gets no gradient; means nothing here"`
+	ScaleGradByFreq bool `attr:"scale_grad_by_freq" default:"false" doc:"concerns gradients; means nothing here"`
+	Sparse          bool `attr:"sparse" default:"false" doc:"concerns gradients; means nothing here"`
+}
+
+// Embedding is aten::embedding.
+var Embedding = define[embeddingAttrs](graph.Op{
+	Name:   "embedding",
+	Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
+	Params: []graph.Param{weight, {Name: "indices"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		w, ix := c.Meta(0), c.Meta(1)
+		if w.Rank() != 2 {
+			return nil, errors.New("'weight' must be 2-D")
+		}
+		if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
+			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
+		}
+		out, err := fresh(w.DType, append(slices.Clone(ix.Shape), w.Shape[1]))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		return selectKernel(c, c.Meta(0), c.Meta(1), 1, 2, 0), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out, err := selectRef(in[0], in[1], 0)
+		if err != nil {
+			return nil, err
+		}
+		t, err := out[0].View(tensor.New(in[0].DType, append(slices.Clone(in[1].Shape), in[0].Shape[1])...))
+		return []*tensor.Tensor{t}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{f32(4, 6), i64(2, 3)}}},
+})
+
+// maxIndices is the number of dimensions that index can index at once.
+const maxIndices = 8
+
+func indexParams() []graph.Param {
+	p := []graph.Param{self}
+	for i := range maxIndices {
+		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true})
+	}
+	return p
+}
+
+// Index is aten::index.Tensor.
+var Index = define[none](graph.Op{
+	Name: "index",
+	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where all of it stays.\n" +
+		"The indices broadcast to one shape, which stands at the place of the indexed dimensions if those are neighbours, else in front. For a mask use masked_select.",
+	Params: indexParams(),
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		p, err := newIndexing(c)
+		if err != nil {
+			return nil, err
+		}
+		m, err := p.layout()
+		return graph.New1(m), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		p, err := newIndexing(c)
+		if err != nil {
+			return nil, err
+		}
+		x := &indexed{shape: c.Out[0].Shape, sides: []walkSide{sideOf(0, c.Out[0]), sideOf(1, p.far)}}
+		for k, ix := range p.indices {
+			d := p.dims[k]
+			x.sides = append(x.sides, sideOf(2+d, ix))
+			x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: p.self.Shape[d], step: stepAt(p.self, d)})
+		}
+		return x.kernel(readOps(c.Out[0].DType)), nil
+	},
+	Ref: indexRef,
+	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 4, 2), {}, i64(2, 1), i64(3)}},
+		{In: []tensor.Meta{nhwc(2, 3, 4, 5), i64(2), {}, i64(2)}}},
+})
+
+// indexing is a call of index: the metas of self and the indices in the shape of the
+// result, self without steps where indices stand.
+type indexing struct {
+	self, far tensor.Meta
+	dims      []int
+	indices   []tensor.Meta
+	shape     []int
+	at        int // place of the indices' shape in the result
+	given     []int
+}
+
+func newIndexing(c *graph.Call) (*indexing, error) {
+	p := &indexing{self: c.Meta(0)}
+	for i := 1; i < len(c.In); i++ {
+		if !c.Has(i) {
+			continue
+		}
+		m := c.Meta(i)
+		if m.DType != tensor.Int64 && m.DType != tensor.Int32 {
+			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors; masks are served by masked_select")
+		}
+		if p.self.Rank() < i {
+			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", p.self.Rank(), len(c.In)-1)
+		}
+		b, err := tensor.Broadcast(p.given, m.Shape)
+		if err != nil {
+			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s", tensor.ListString(p.given), tensor.ListString(m.Shape))
+		}
+		p.given = b
+		p.dims, p.indices = append(p.dims, i-1), append(p.indices, m)
+	}
+	if len(p.dims) == 0 {
+		return nil, errors.New("at least one index must be provided")
+	}
+	last := p.dims[len(p.dims)-1]
+	if last-p.dims[0] == len(p.dims)-1 {
+		p.at = p.dims[0]
+	}
+	return p, p.arrange()
+}
+
+// arrange brings all metas to the shape of the result.
+func (p *indexing) arrange() error {
+	p.far = tensor.Meta{DType: p.self.DType}
+	add := func(shape, strides []int) {
+		p.far.Shape, p.far.Strides = append(p.far.Shape, shape...), append(p.far.Strides, strides...)
+	}
+	k := 0
+	for d := range p.self.Rank() + 1 {
+		if k == p.at && len(p.shape) == 0 {
+			add(p.given, make([]int, len(p.given)))
+			p.shape = append(p.shape, 1)
+		}
+		if d < p.self.Rank() && !slices.Contains(p.dims, d) {
+			add(p.self.Shape[d:d+1], p.self.Strides[d:d+1])
+			k++
+		}
+	}
+	p.shape = p.far.Shape
+	if p.shape == nil {
+		p.shape, p.far.Shape, p.far.Strides = []int{}, []int{}, []int{}
+	}
+	for i, m := range p.indices {
+		e, err := m.Expand(p.given)
+		if err != nil {
+			return err
+		}
+		x := tensor.Meta{DType: m.DType, Shape: p.shape, Strides: make([]int, len(p.shape))}
+		copy(x.Strides[p.at:], e.Strides)
+		for d := range p.given {
+			if p.given[d] == 1 {
+				x.Strides[p.at+d] = 0
+			}
+		}
+		p.indices[i] = x
+	}
+	return nil
+}
+
+// layout lays the result out by the permutation rule.
+func (p *indexing) layout() (tensor.Meta, error) {
+	if m, err := fresh(p.self.DType, p.shape); err != nil {
+		return m, err
+	}
+	cfg := iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(p.self.DType)).Input(iter.Of(p.far))
+	for _, m := range p.indices {
+		cfg = cfg.Input(iter.Of(m))
+	}
+	return laidOut(cfg)
+}
+
+func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	p, err := newIndexing(c)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(in[0].DType, p.shape...)
+	eachIndex(p.shape, func(at []int) {
+		src := make([]int, in[0].Rank())
+		lead := at[p.at : p.at+len(p.given)]
+		rest := append(slices.Clone(at[:p.at]), at[p.at+len(p.given):]...)
+		for d := range src {
+			if !slices.Contains(p.dims, d) {
+				src[d], rest = rest[0], rest[1:]
+				continue
+			}
+			t := in[d+1]
+			k := slices.Clone(lead[len(lead)-t.Rank():])
+			for j, n := range t.Shape {
+				if n == 1 {
+					k[j] = 0
+				}
+			}
+			i, e := refIndex(t, in[0].Shape[d], d, k...)
+			if e != nil {
+				err = e
+				return
+			}
+			src[d] = i
+		}
+		out.Set(in[0].At(src...), at...)
+	})
+	return []*tensor.Tensor{out}, err
+}

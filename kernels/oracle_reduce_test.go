@@ -1,0 +1,162 @@
+package kernels
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type torchMeta struct {
+	DType          string
+	Shape, Strides []int
+	Offset         int
+}
+
+type torchAnswers struct {
+	Values map[string]torchMeta
+	Errors map[string]string
+}
+
+// TestReduceOracle compares with real PyTorch's answers: layouts, dtypes, refusals and,
+// where the case has inputs.npz, values. GRAPHRUN_ORACLE names further case folders.
+func TestReduceOracle(t *testing.T) {
+	dirs := []string{"../../shared/oracle/cases/reductions", "../../shared/oracle/cases/nn", "../../shared/oracle/cases/promotion"}
+	for _, d := range append(dirs, filepath.SplitList(os.Getenv("GRAPHRUN_ORACLE"))...) {
+		if _, err := os.Stat(d); err != nil {
+			t.Skip("no ../shared")
+		}
+		t.Run(filepath.Base(d), func(t *testing.T) { checkReduceOracle(t, d) })
+	}
+}
+
+// onlyReductions drops the nodes of other families from a graph file.
+func onlyReductions(t *testing.T, data []byte) []byte {
+	var g map[string]json.RawMessage
+	var nodes []map[string]any
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(g["nodes"]))
+	dec.UseNumber()
+	if err := dec.Decode(&nodes); err != nil {
+		t.Fatal(err)
+	}
+	nodes = slices.DeleteFunc(nodes, func(n map[string]any) bool { return !slices.Contains(reduceFamily, n["op"].(string)) })
+	g["nodes"], _ = json.Marshal(nodes)
+	g["outputs"] = []byte("[]")
+	out, err := json.Marshal(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func checkReduceOracle(t *testing.T, dir string) {
+	data, err := os.ReadFile(filepath.Join(dir, "graph.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := graph.Parse(bytes.NewReader(onlyReductions(t, data)), "graph.json", dir, Lookup, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want torchAnswers
+	data, err = os.ReadFile(filepath.Join(dir, "expected.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &want)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := g.InferAll()
+	var in, out map[string]*tensor.Tensor
+	if in, err = npz.ReadFile(filepath.Join(dir, "inputs.npz")); err == nil {
+		if out, err = npz.ReadFile(filepath.Join(dir, "outputs.npz")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range g.Nodes {
+		if err := refused[n]; err != nil {
+			if msg, ok := want.Errors[n.Name]; !ok || !strings.HasPrefix(msg, err.Err.Error()) {
+				t.Errorf("%s %s %v %+v: refused with %q, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, err.Err, want.Errors[n.Name])
+			}
+			continue
+		}
+		if msg := want.Errors[n.Name]; msg != "" {
+			if strings.Contains(msg, "not implemented for 'Half'") || strings.Contains(msg, "not implemented for 'BFloat16'") {
+				// Newer versions than the oracle's serve 16-bit floats everywhere.
+				continue
+			}
+			t.Errorf("%s %s %v %+v: not refused, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, msg)
+			continue
+		}
+		same := true
+		for _, v := range n.Out {
+			w := want.Values[v.Name]
+			if m := v.Meta; m.DType.String() != w.DType || !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) || m.Offset != w.Offset {
+				t.Errorf("%s %s %v %+v: got %v, PyTorch: %v", n.Name, n.Op.Name, callMetas(n), n.Attrs, m, w)
+				same = false
+			}
+		}
+		if same && in != nil {
+			checkTorchValues(t, n, in, out)
+		}
+	}
+}
+
+func callMetas(n *graph.Node) (s []string) {
+	for i := range n.In {
+		s = append(s, n.Call().Meta(i).String())
+	}
+	return s
+}
+
+// checkTorchValues runs one node on PyTorch's inputs.
+func checkTorchValues(t *testing.T, n *graph.Node, in, out map[string]*tensor.Tensor) {
+	var args []*tensor.Tensor
+	for _, a := range n.In {
+		if a.Kind == graph.Null {
+			args = append(args, nil)
+			continue
+		}
+		x := tensor.Empty(a.Value.Meta)
+		tensor.CopyElements(x, fromNumpy(in[a.Value.Name], x.DType))
+		args = append(args, x)
+	}
+	got, err := runReduce(n.Op, n.Call(), args, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range n.Out {
+		w := fromNumpy(out[v.Name], v.Meta.DType)
+		if why := differsBy(got[i], w, torchTolerance(n.Op.Name)*reduceTolerance(w.DType)); why != "" {
+			t.Errorf("%s %s %v %+v: output %d: %s", n.Name, n.Op.Name, callMetas(n), n.Attrs, i, why)
+		}
+	}
+}
+
+// torchTolerance is by how much more than definitions the answers of PyTorch may differ: it
+// folds mean and scale of normalisations into one rounded shift, and adds 16-bit floats in
+// 16 bits here and there.
+func torchTolerance(op string) float64 {
+	if strings.HasSuffix(op, "_norm") {
+		return 40
+	}
+	return 4
+}
+
+// fromNumpy takes the uint16 in which .npz files hold bfloat16 for what it is.
+func fromNumpy(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+	if d == tensor.BFloat16 && t.DType == tensor.Uint16 {
+		return tensor.Must(tensor.Over(t.Meta.WithDType(d), t.Storage()))
+	}
+	return t
+}
