@@ -63,7 +63,7 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 		return fmt.Errorf("want %d inputs and %d outputs, got %d and %d", len(p.inputs), len(p.outputs), len(in), len(out))
 	}
 	for i, v := range p.inputs {
-		if err := p.checkInput(v, in[i]); err != nil {
+		if err := checkInput(v, in[i]); err != nil {
 			return err
 		}
 		if !fits(v, in[i]) {
@@ -87,7 +87,7 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return nil
 }
 
-func (p *Program) checkInput(v *graph.Value, t *tensor.Tensor) error {
+func checkInput(v *graph.Value, t *tensor.Tensor) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("input %q is missing", v.Name)

@@ -48,7 +48,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		}
 	}
 	for _, n := range g.Nodes {
-		n.Attrs, n.badAttrs = n.Op.Schema.Decode(n.given, g.bound)
+		n.Attrs, n.badAttrs = n.decode(g.bound)
 	}
 	return nil
 }
@@ -89,9 +89,9 @@ func (g *Graph) InferAll() map[*Node]*Error {
 }
 
 func (n *Node) dependsOn(refused map[*Node]*Error) error {
-	for _, a := range n.In {
-		if a.Kind == TensorArg && a.Value.Node != nil && refused[a.Value.Node] != nil {
-			return &dependent{a.Value.Name}
+	for i := range n.deps() {
+		if v := n.dep(i); v != nil && v.Node != nil && refused[v.Node] != nil {
+			return &dependent{v.Name}
 		}
 	}
 	return nil

@@ -137,17 +137,23 @@ func (g *Graph) addValue(v *Value) {
 // so that building can go on. What is built on them is left out without a word: the first
 // mistake is the one that [Graph.Err] tells.
 func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
+	return g.ApplyN(op, 0, attrs, operands...)
+}
+
+// ApplyN is [Graph.Apply] for an op that makes count values when that cannot be told before
+// the graph runs; 0 means that it can.
+func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	n := &Node{Name: g.Fresh(op), Op: g.lookup(op), given: attrs, Variant: -1, at: -1}
-	err := g.apply(n, op, attrs, operands)
+	err := g.apply(n, op, operands, count)
 	if err == nil {
 		return n.Out
 	}
 	if err != errRefused {
 		g.mistake(&Error{Node: n.Name, Op: op, Err: err})
 	}
-	count := 1
+	count = max(count, 1)
 	if n.Op != nil {
-		count = max(len(n.Op.Outputs), 1)
+		count = max(len(n.Op.Outputs), count)
 	}
 	out := make([]*Value, count)
 	for i := range out {
@@ -159,7 +165,7 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 // errRefused is the mistake of a node that uses the output of a refused one.
 var errRefused = errors.New("depends on a node that was refused")
 
-func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any) error {
+func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	if n.Op == nil {
 		return fmt.Errorf("there is no op %q", op)
 	}
@@ -179,12 +185,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any) error {
 	if err := n.checkArity(); err != nil {
 		return err
 	}
-	a, err := n.Op.Schema.Decode(attrs, g.bound)
-	if err != nil {
-		return err
-	}
-	n.Attrs = a
-	res, err := n.Op.Infer(&Call{In: n.In, Attrs: a, Variant: -1})
+	res, err := n.results(g, count)
 	if err != nil {
 		return err
 	}
@@ -205,6 +206,29 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any) error {
 	}
 	g.Nodes = append(g.Nodes, n)
 	return nil
+}
+
+// results infers the node's outputs. Of one that waits for others to be computed only
+// their number is known.
+func (n *Node) results(g *Graph, count int) ([]Result, error) {
+	n.takeRefs()
+	for _, r := range n.refs {
+		switch {
+		case r.value.refused:
+			return nil, errRefused
+		case r.value.graph != g:
+			return nil, fmt.Errorf("attribute %q: value %q is of another graph", r.attr, r.value.Name)
+		}
+	}
+	a, err := n.decode(g.bound)
+	if err != nil {
+		return nil, err
+	}
+	n.Attrs = a
+	if n.waits() {
+		return slices.Repeat([]Result{{Alias: Fresh, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
+	}
+	return n.Op.Infer(&Call{In: n.In, Attrs: a, Variant: -1})
 }
 
 // one and several are Apply as the methods named after ops call it: later attributes

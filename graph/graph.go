@@ -38,6 +38,9 @@ type Value struct {
 	// Node is the producer and Index its output; Node is nil for inputs and constants.
 	Node  *Node
 	Index int
+	// Dynamic says that the shape is known only when the graph runs; Meta then holds the
+	// dtype, if that is known.
+	Dynamic bool
 	// Alias is the operand whose storage the value shares, the nearest one; else nil.
 	Alias *Value
 	// Const holds the data of a constant.
@@ -74,6 +77,7 @@ type Node struct {
 	Why string
 
 	given Attrs
+	refs  []attrRef
 	// badArgs and badAttrs tell why the operands or attributes of a file will not do.
 	// Inference returns them, so that it can go on past the node.
 	badArgs, badAttrs error
@@ -162,6 +166,20 @@ func (n *Node) infer(c *Call) error {
 	if err := n.bad(); err != nil {
 		return err
 	}
+	if n.waits() {
+		for _, v := range n.Out {
+			v.Meta, v.Alias, v.Dynamic = tensor.Meta{}, nil, true
+		}
+		return nil
+	}
+	if n.Attrs == nil {
+		// Attributes that are values have become known since.
+		a, err := n.decode(n.Out[0].graph.bound)
+		if err != nil {
+			return err
+		}
+		n.Attrs = a
+	}
 	*c = Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
 	res, err := n.Op.Infer(c)
 	if err != nil {
@@ -184,7 +202,10 @@ func (n *Node) bad() error {
 func (n *Node) settle(res []Result) error {
 	for i, r := range res {
 		v := n.Out[i]
-		v.Meta, v.Alias = r.Meta, nil
+		v.Meta, v.Alias, v.Dynamic = r.Meta, nil, r.Dynamic
+		if r.Dynamic {
+			continue
+		}
 		if r.Alias >= 0 {
 			v.Alias = n.In[r.Alias].Value
 		}
@@ -273,6 +294,7 @@ func (g *Graph) Clone() *Graph {
 			}
 		}
 		n.In = in
+		n.cloneRefs(to)
 		for _, v := range n.Out {
 			if v.Alias != nil {
 				v.Alias = to[v.Alias]
@@ -284,6 +306,18 @@ func (g *Graph) Clone() *Graph {
 		c.Outputs = append(c.Outputs, o)
 	}
 	return c
+}
+
+// cloneRefs makes attributes that are values read from the copies.
+func (n *Node) cloneRefs(to map[*Value]*Value) {
+	if len(n.refs) == 0 {
+		return
+	}
+	n.given = maps.Clone(n.given)
+	for _, r := range n.refs {
+		n.given[r.attr] = Ref{to[r.value]}
+	}
+	n.takeRefs()
 }
 
 // Bound returns the sizes that symbols are bound to.

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -32,6 +33,7 @@ type attrsKey struct {
 type attrsValue struct {
 	given     Attrs
 	decoded   any
+	refs      bool  // some are values
 	malformed error // it cannot be read
 	err       error // it is not what the op wants
 }
@@ -271,6 +273,12 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	}
 	a := l.decode(n.Op, r.attrs)
 	n.given, n.Attrs, n.badAttrs = a.given, a.decoded, a.err
+	if a.refs {
+		if err := l.bindRefs(n); err != nil {
+			fail(n.at, err)
+			return
+		}
+	}
 	if a.malformed != nil {
 		fail(n.at, a.malformed)
 	}
@@ -301,9 +309,45 @@ func (l *loader) decode(op *Op, raw []byte) attrsValue {
 			a.malformed = err
 		}
 	}
-	if a.malformed == nil && len(l.g.Symbols) == 0 {
+	for _, v := range a.given {
+		if _, ok := refName(v); ok {
+			a.refs = true
+		}
+	}
+	if a.malformed == nil && len(l.g.Symbols) == 0 && !a.refs {
 		a.decoded, a.err = op.Schema.Decode(a.given, nil)
 	}
 	l.attrs[attrsKey{op, string(raw)}] = a
 	return a
+}
+
+// refName returns the name in {"value": name}, an attribute that is a value.
+func refName(v any) (string, bool) {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) != 1 {
+		return "", false
+	}
+	name, ok := m["value"].(string)
+	return name, ok
+}
+
+// bindRefs ties attributes that are values to them.
+func (l *loader) bindRefs(n *Node) error {
+	n.given = maps.Clone(n.given)
+	for attr, v := range n.given {
+		name, ok := refName(v)
+		if !ok {
+			continue
+		}
+		value := l.g.values[name]
+		if value == nil {
+			return fmt.Errorf("attribute %q: there is no value %q", attr, name)
+		}
+		n.given[attr] = Ref{value}
+	}
+	n.takeRefs()
+	if len(l.g.Symbols) == 0 {
+		n.Attrs, n.badAttrs = n.decode(nil)
+	}
+	return nil
 }

@@ -45,22 +45,22 @@ func (g *Graph) Sort() error {
 		stack = append(stack[:0], frame{root, 0})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			if top.next == len(top.node.In) {
+			if top.next == top.node.deps() {
 				top.node.mark = placed
 				order = append(order, top.node)
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			a := top.node.In[top.next]
+			v := top.node.dep(top.next)
 			top.next++
-			if a.Kind != TensorArg || a.Value.Node == nil || a.Value.Node.mark == placed {
+			if v == nil || v.Node == nil || v.Node.mark == placed {
 				continue
 			}
-			if a.Value.Node.mark == open {
+			if v.Node.mark == open {
 				return g.cycles()
 			}
-			a.Value.Node.mark = open
-			stack = append(stack, frame{a.Value.Node, 0})
+			v.Node.mark = open
+			stack = append(stack, frame{v.Node, 0})
 		}
 	}
 	g.Nodes = order
@@ -119,11 +119,12 @@ func newDirected(g *Graph) *directed {
 	}
 	usedBy := make([]int, len(g.Nodes)) // the last node, plus one, that uses each
 	for i, n := range g.Nodes {
-		for _, a := range n.In {
-			if a.Kind != TensorArg || a.Value.Node == nil {
+		for k := range n.deps() {
+			v := n.dep(k)
+			if v == nil || v.Node == nil {
 				continue
 			}
-			from := index[a.Value.Node]
+			from := index[v.Node]
 			if usedBy[from] == i+1 {
 				continue
 			}

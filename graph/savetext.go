@@ -83,7 +83,7 @@ func (s *saver) attrs(n *Node) error {
 // isDefault reports whether a given attribute decodes to what it is when left out. One
 // that names a symbol never does: the symbol may be bound to another size.
 func (s *Schema) isDefault(f Field, v any, symbols map[string]int) bool {
-	if f.Required || namesSymbol(v, symbols) {
+	if _, ok := v.(Ref); ok || f.Required || namesSymbol(v, symbols) {
 		return false
 	}
 	got, left := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
@@ -116,6 +116,9 @@ func (s *saver) attr(v any) error {
 	switch x := v.(type) {
 	case nil:
 		s.buf.WriteString("null")
+		return nil
+	case Ref:
+		s.buf.WriteString("{\"value\": " + quote(x.Value.Name) + "}")
 		return nil
 	case string:
 		s.buf.WriteString(quote(x))

@@ -195,6 +195,9 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
 
 // setValue stores a JSON or Go value in a field of a matching type.
 func setValue(dst reflect.Value, v any, symbols map[string]int) error {
+	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice {
+		v = list[0]
+	}
 	switch p := dst.Addr().Interface().(type) {
 	case *bool:
 		b, ok := v.(bool)

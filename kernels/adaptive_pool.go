@@ -107,7 +107,10 @@ func inferAdaptiveAvg(c *graph.Call) ([]graph.Result, error) {
 	if len(a.OutputSize) != 1 && len(a.OutputSize) != 2 {
 		return nil, errors.New("adaptive_avg_pool2d: output_size must be 2")
 	}
-	size := outputSize(c)
+	return inferAdaptiveTo(m, outputSize(c))
+}
+
+func inferAdaptiveTo(m tensor.Meta, size [2]int) ([]graph.Result, error) {
 	if size[0] < 0 || size[1] < 0 {
 		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {%d, %d}", size[0], size[1])
 	}

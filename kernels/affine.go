@@ -13,14 +13,11 @@ import (
 // channel (batch_norm) or each channel of each sample (group_norm, instance_norm), of an
 // operand [N, C, ...] of any layout.
 type channelNorm struct {
-	rows   int // rows of scales: 1, or N
-	groups int // groups of channels, in a row, that share statistics
-	eps    float64
-	// stats is the operand as its statistics see it, mask what they reduce. Without mask
-	// they are operands.
-	stats          tensor.Meta
-	mask           []bool
-	weight, bias   int // operands; -1 if left out
+	rows           int // rows of scales: 1, or N
+	groups         int // groups of channels, in a row, that share statistics
+	eps            float64
+	given          bool // statistics are operands, not those of the input
+	weight, bias   int  // operands; -1 if left out
 	mean, variance int
 }
 
@@ -36,13 +33,13 @@ func (s *channelNorm) compile(c *graph.Call) *graph.Kernel {
 	}
 	loops := normLoops(in.DType)
 	channels := in.Shape[1]
-	pairs, groups := s.rows*channels, s.rows*s.groups
+	pairs := s.rows * channels
 	side := tensor.Meta{DType: loops, Shape: in.Shape, Strides: make([]int, in.Rank())}
 	if side.Strides[1] = 1; s.rows > 1 {
 		side.Strides[0] = channels
 	}
 	p := newLinePlan(in, -1, c.Out[0], []tensor.Meta{side}, in.DType, loops, 1)
-	scaleAt := 2 * alignUp(8*groups)
+	scaleAt := 2 * alignUp(8*pairs)
 	shiftAt := scaleAt + alignUp(pairs*loops.Size())
 	end := shiftAt + alignUp(pairs*loops.Size())
 	var k *graph.Kernel
@@ -52,33 +49,51 @@ func (s *channelNorm) compile(c *graph.Call) *graph.Kernel {
 		k = p.kernel(0, affineUnit[float64](p, scaleAt, shiftAt))
 	}
 	k.Scratch = end
-	scales := graph.Phase{Chunks: (pairs + scaleChunk - 1) / scaleChunk, Run: func(m *graph.Mem, chunk int) error {
-		s.scales(c, m, chunk, loops, scaleAt, shiftAt)
+	items := s.rows * s.groups
+	perChunk := max(1, scaleChunk*s.groups/channels)
+	scales := graph.Phase{Chunks: (items + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
+		for g := chunk * perChunk; g < min((chunk+1)*perChunk, items); g++ {
+			s.scales(c, m, g, loops, scaleAt, shiftAt)
+		}
 		return nil
 	}}
 	k.Phases = append([]graph.Phase{scales}, k.Phases...)
-	if s.mask == nil {
+	if s.given {
 		return k
 	}
-	n := float64(reduceCount(s.stats.Shape, s.mask))
-	out := tensor.New(tensor.Float64, s.rows, s.groups)
-	if s.rows == 1 {
-		out = tensor.New(tensor.Float64, s.groups)
+	return s.statistics(c, k, end)
+}
+
+// statistics adds the phases that compute variance and mean of every channel of a row.
+// Groups of channels are put together afterwards: so the loops run along channels where
+// those lie side by side.
+func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) *graph.Kernel {
+	in := c.Meta(0)
+	channels, pairs := in.Shape[1], s.rows*in.Shape[1]
+	mask := make([]bool, in.Rank())
+	for d := range mask {
+		mask[d] = d > 1 || d == 0 && s.rows == 1
 	}
-	r := newReducePlan(s.stats, s.mask, []tensor.Meta{out, out}, in.DType, varFold(in.DType, n, false, true))
+	out := tensor.New(tensor.Float64, s.rows, channels)
+	if mask[0] {
+		out = tensor.New(tensor.Float64, channels)
+	}
+	n := float64(reduceCount(in.Shape, mask))
+	r := newReducePlan(in, mask, []tensor.Meta{out, out}, in.DType, varFold(in.DType, n, false, true))
 	k.Scratch, k.Worker = end+r.scratch(), max(k.Worker, r.worker())
 	k.Phases = append(r.phases(func(m *graph.Mem) reduceWhere {
 		w := reduceWhere{in: m.Ptrs[1], scratch: m.Scratch[end:]}
-		w.outs[0], w.outs[1] = unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[alignUp(8*groups)])
+		w.outs[0], w.outs[1] = unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[alignUp(8*pairs)])
 		return w
 	}), k.Phases...)
 	return k
 }
 
+// scaleChunk is the number of scales worth a chunk.
 const scaleChunk = 4096
 
-// scales computes the scales and shifts of one chunk of the pairs of row and channel.
-func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, chunk int, loops tensor.DType, scaleAt, shiftAt int) {
+// scales computes the scales and shifts of the channels of group g, counted over all rows.
+func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DType, scaleAt, shiftAt int) {
 	channels := c.Meta(0).Shape[1]
 	// Values pass through the worker's memory: what a conversion gets the address of would
 	// be allocated.
@@ -92,15 +107,14 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, chunk int, loops tenso
 		return v[0]
 	}
 	put := tensor.Converter(loops, tensor.Float64)
-	size, groups := loops.Size(), s.rows*s.groups
-	for i := chunk * scaleChunk; i < min((chunk+1)*scaleChunk, s.rows*channels); i++ {
+	size, n := loops.Size(), channels/s.groups
+	var mean, variance float64
+	if !s.given {
+		mean, variance = groupMoments(m.Scratch, s.rows*channels, g*n, n)
+	}
+	for i := g * n; i < (g+1)*n; i++ {
 		ch := i % channels
-		var mean, variance float64
-		if s.mask != nil {
-			g := i/channels*s.groups + ch/(channels/s.groups)
-			variance = *(*float64)(unsafe.Pointer(&m.Scratch[8*g]))
-			mean = *(*float64)(unsafe.Pointer(&m.Scratch[alignUp(8*groups)+8*g]))
-		} else {
+		if s.given {
 			mean, variance = at(s.mean, ch, 0), at(s.variance, ch, 1)
 		}
 		scale := at(s.weight, ch, 1) / math.Sqrt(variance+s.eps)
@@ -110,6 +124,21 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, chunk int, loops tenso
 		v[0] = shift
 		put(unsafe.Pointer(&m.Scratch[shiftAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
 	}
+}
+
+// groupMoments puts the variances and means of n channels of equal size, from pair begin
+// on, together.
+func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) {
+	variances := unsafe.Slice((*float64)(unsafe.Pointer(&scratch[0])), pairs)[begin : begin+n]
+	means := unsafe.Slice((*float64)(unsafe.Pointer(&scratch[alignUp(8*pairs)])), pairs)[begin : begin+n]
+	for _, x := range means {
+		mean += x
+	}
+	mean /= float64(n)
+	for i, x := range means {
+		variance += variances[i] + (x-mean)*(x-mean)
+	}
+	return mean, variance / float64(n)
 }
 
 // affineUnit computes x*scale + shift for a run along the fastest axis: of one channel,

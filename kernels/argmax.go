@@ -34,7 +34,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			return reduceSpec{}, err
 		}
 		mask, err := oneDim(a.Dim, m.Rank())
-		if d := m.DType; err == nil && m.Numel() > 0 && (d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned()) {
+		if d := m.DType; err == nil && m.Numel() > 0 && !trivial(m, mask, a.Dim) && (d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned()) {
 			err = notImplemented(name, d)
 		}
 		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{tensor.Int64},
@@ -43,6 +43,12 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 				return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
 			}}, err
 	})
+}
+
+// trivial reports a dimension of size 1, of which PyTorch gives index 0 without a look at
+// the dtype.
+func trivial(m tensor.Meta, mask []bool, dim *int) bool {
+	return dim != nil && m.Rank() > 0 && reduceCount(m.Shape, mask) == 1
 }
 
 func nonEmptyDim(name string, m tensor.Meta, dim *int, hint string) error {

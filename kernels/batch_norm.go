@@ -25,15 +25,9 @@ var BatchNorm = define[batchNormAttrs](graph.Op{
 	Infer:  inferBatchNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, m := attrs[batchNormAttrs](c), c.Meta(0)
-		s := channelNorm{rows: 1, eps: a.Eps, weight: operand(c, 1), bias: operand(c, 2), mean: operand(c, 3), variance: operand(c, 4)}
+		s := channelNorm{rows: 1, eps: a.Eps, given: !a.Training, weight: operand(c, 1), bias: operand(c, 2), mean: operand(c, 3), variance: operand(c, 4)}
 		if m.Rank() > 1 {
 			s.groups = m.Shape[1]
-		}
-		if a.Training {
-			s.stats, s.mask = m, make([]bool, m.Rank())
-			for d := range s.mask {
-				s.mask[d] = d != 1
-			}
 		}
 		return s.compile(c), nil
 	},

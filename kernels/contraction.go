@@ -277,7 +277,7 @@ func (f *affine[T]) prepare(j *productJob[T]) {
 	}
 }
 
-// scalarOf converts a number to an element.
+// scalarOf converts a number to an element; integers wrap.
 func scalarOf[T gemm.Number](s tensor.Scalar) T {
 	switch any(*new(T)).(type) {
 	case float32:
@@ -289,10 +289,24 @@ func scalarOf[T gemm.Number](s tensor.Scalar) T {
 	case complex128:
 		return any(s.Complex()).(T)
 	}
-	return integerOf[T](s.Int())
-}
-
-// integerOf wraps an integer into an element of an integer type.
-func integerOf[T gemm.Number](i int64) T {
-	return *(*T)(unsafe.Pointer(&i)) // the low bytes: amd64 and arm64 are little-endian
+	var v any
+	switch i := s.Int(); any(*new(T)).(type) {
+	case int8:
+		v = int8(i)
+	case int16:
+		v = int16(i)
+	case int32:
+		v = int32(i)
+	case int64:
+		v = i
+	case uint8:
+		v = uint8(i)
+	case uint16:
+		v = uint16(i)
+	case uint32:
+		v = uint32(i)
+	default:
+		v = uint64(i)
+	}
+	return v.(T)
 }

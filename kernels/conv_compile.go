@@ -23,7 +23,6 @@ type convShape struct {
 	bias       int    // stride of the bias
 	hasBias    bool
 	constant   unsafe.Pointer // the weight, if it is constant
-	keep       *tensor.Tensor
 }
 
 func (v convolution) shape(c *graph.Call) *convShape {
@@ -45,7 +44,7 @@ func (v convolution) shape(c *graph.Call) *convShape {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}
 	if t := c.Const(1); t != nil {
-		s.constant, s.keep = t.Pointer(), t
+		s.constant = t.Pointer()
 	}
 	return s
 }

@@ -37,9 +37,9 @@ func randomConv(r *rand.Rand, d tensor.DType, dims, channels int) (graph.Attrs, 
 	if r.IntN(8) == 0 {
 		x = x[1:]
 	}
-	in := []*tensor.Tensor{randomTensor(r, d, x...), randomTensor(r, d, w...), nil}
+	in := []*tensor.Tensor{randomOperand(r, d, x...), randomOperand(r, d, w...), nil}
 	if r.IntN(2) == 0 {
-		in[2] = randomTensor(r, d, g*og)
+		in[2] = randomOperand(r, d, g*og)
 	}
 	return graph.Attrs{"stride": stride, "padding": padding, "dilation": dilation, "groups": g}, in, tensor.Numel(w[1:])
 }
@@ -105,7 +105,7 @@ func TestConvLarge(t *testing.T) {
 			}
 			x := tensor.Empty(m)
 			fillProduct(r, x)
-			in := []*tensor.Tensor{x, randomTensor(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k), randomTensor(r, tensor.Float32, s.o)}
+			in := []*tensor.Tensor{x, randomOperand(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k), randomOperand(r, tensor.Float32, s.o)}
 			at := graph.Attrs{"stride": s.stride, "padding": s.pad, "groups": s.groups}
 			naive := func(v [][]float64) []float64 {
 				return naiveConv(v, s.n, s.c, s.h, s.w, s.o, s.k, s.stride, s.pad, s.groups)

@@ -151,7 +151,7 @@ var TakeAlongDim = define[takeAlongAttrs](graph.Op{
 		}
 		return gatherRef(t, index, dim)
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 1, 4), i64(2, 2)}, Attrs: graph.Attrs{"dim": -1}},
+	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 1, 4), i64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 		{In: []tensor.Meta{f32(3, 4).WithStrides([]int{1, 3}), i64(5)}}},
 })
 

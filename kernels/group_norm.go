@@ -38,24 +38,7 @@ var GroupNorm = define[groupNormAttrs](graph.Op{
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
-	m := c.Meta(0)
-	s := &channelNorm{rows: m.Shape[0], groups: groups, eps: eps, weight: operand(c, 1), bias: operand(c, 2)}
-	if m.Numel() == 0 {
-		return s
-	}
-	size := m.Shape[1] / groups
-	s.stats = m
-	s.stats.Shape = append([]int{m.Shape[0], groups, size}, m.Shape[2:]...)
-	s.stats.Strides = append([]int{m.Strides[0], m.Strides[1] * size, m.Strides[1]}, m.Strides[2:]...)
-	s.mask = make([]bool, len(s.stats.Shape))
-	for d := 2; d < len(s.mask); d++ {
-		s.mask[d] = true
-	}
-	if s.rows == 1 {
-		// One row of scales has no dimension of its own.
-		s.stats.Shape, s.stats.Strides, s.mask = s.stats.Shape[1:], s.stats.Strides[1:], s.mask[1:]
-	}
-	return s
+	return &channelNorm{rows: c.Meta(0).Shape[0], groups: groups, eps: eps, weight: operand(c, 1), bias: operand(c, 2)}
 }
 
 func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
@@ -116,7 +99,7 @@ var InstanceNorm = define[instanceNormAttrs](graph.Op{
 		a := attrs[instanceNormAttrs](c)
 		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
 		if !a.UseInputStats {
-			s.mask, s.mean, s.variance = nil, 3, 4
+			s.given, s.mean, s.variance = true, 3, 4
 		}
 		return s.compile(c), nil
 	},

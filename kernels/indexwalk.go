@@ -50,8 +50,8 @@ func outOfBounds(i, dim, size int) error {
 	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
 }
 
-// walkSide is one value of an indexed walk: its place in Mem.Ptrs, or a tensor that the
-// kernel brings itself, and its steps in bytes by dimension of the walk.
+// walkSide is one value of an indexed walk: its place in Mem.Ptrs, or scratchMem, or
+// a tensor that the kernel brings itself, and its steps in bytes by dimension of the walk.
 type walkSide struct {
 	at    int
 	own   *tensor.Tensor
@@ -61,8 +61,11 @@ type walkSide struct {
 func sideOf(at int, m tensor.Meta) walkSide { return walkSide{at: at, steps: byteStrides(m)} }
 
 func (s walkSide) base(m *graph.Mem) unsafe.Pointer {
-	if s.own != nil {
+	switch {
+	case s.own != nil:
 		return s.own.Pointer()
+	case s.at == scratchMem:
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 	}
 	return m.Ptrs[s.at]
 }

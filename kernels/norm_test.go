@@ -96,7 +96,7 @@ func TestNormRefusals(t *testing.T) {
 		{"batch_norm", nil, []*tensor.Tensor{x}, "running_mean must be defined in evaluation mode"},
 		{"batch_norm", graph.Attrs{"training": true}, []*tensor.Tensor{x, tensor.Zeros(tensor.Float32, 3)}, "weight should contain 4 elements not 3"},
 		{"instance_norm", graph.Attrs{"use_input_stats": false}, []*tensor.Tensor{x}, "Expected running_mean and running_var to be defined when use_input_stats is false"},
-		{"softmax", graph.Attrs{"dim": 0}, []*tensor.Tensor{tensor.Zeros(tensor.Int32, 2)}, "\"softmax_kernel_impl\" not implemented for 'Int'"},
+		{"softmax", graph.Attrs{"dim": 0}, []*tensor.Tensor{tensor.Zeros(tensor.Int32, 2, 2)}, "\"softmax_kernel_impl\" not implemented for 'Int'"},
 		{"mean", nil, []*tensor.Tensor{tensor.Zeros(tensor.Int64, 2)}, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long"},
 	} {
 		if _, _, err := newReduceCall(c.name, c.a, c.in); err == nil || err.Error() != c.want {

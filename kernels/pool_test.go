@@ -46,6 +46,26 @@ func TestPools(t *testing.T) {
 	}
 }
 
+func TestPools1d(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 1))
+	for i := range 120 {
+		shape := []int{1 + r.IntN(3), 1 + r.IntN(5), 4 + r.IntN(30)}
+		shape = shape[r.IntN(2):]
+		x := randomTensor(r, randomLayout(r, floatDTypes[r.IntN(len(floatDTypes))], shape))
+		k := 1 + r.IntN(3)
+		a := graph.Attrs{"kernel_size": k, "padding": r.IntN(k/2 + 1), "ceil_mode": r.IntN(2) == 0}
+		switch i % 3 {
+		case 0:
+			checkReduce(t, "max_pool1d", a, x)
+		case 1:
+			a["count_include_pad"] = r.IntN(2) == 0
+			checkReduce(t, "avg_pool1d", a, x)
+		default:
+			checkReduce(t, "adaptive_avg_pool1d", graph.Attrs{"output_size": 1 + r.IntN(4)}, x)
+		}
+	}
+}
+
 // TestLargePools crosses the cuts of planes and chunks.
 func TestLargePools(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))

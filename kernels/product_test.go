@@ -146,9 +146,9 @@ func productTolerance(d tensor.DType, terms int) float64 {
 	return eps * math.Sqrt(float64(terms)+1) * 4
 }
 
-// randomTensor makes a tensor with dimensions in random order, sometimes spaced out,
+// randomOperand makes a tensor with dimensions in random order, sometimes spaced out,
 // shifted, or broadcast.
-func randomTensor(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
+func randomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	perm := r.Perm(len(shape))
 	if r.IntN(2) == 0 {
 		slices.Sort(perm)

@@ -443,7 +443,7 @@ func positive(t *tensor.Tensor) *tensor.Tensor {
 var reduceFamily = []string{"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "max", "min", "any", "all",
 	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax", "log_softmax",
 	"layer_norm", "group_norm", "batch_norm", "instance_norm", "max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
-	"adaptive_avg_pool2d", "adaptive_max_pool2d"}
+	"adaptive_avg_pool2d", "adaptive_max_pool2d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d"}
 
 // TestReduceSteadyState: runs of a compiled kernel do not allocate.
 func TestReduceSteadyState(t *testing.T) {

@@ -194,8 +194,14 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 	for i := range p.line.n {
 		maxTo(most, column(i))
 	}
-	y := unsafe.Slice((*T)(r.tmp), n)
+	// Where the output can hold them, the exponentials stay there.
+	keeps := !s.logs && p.plain && (k.out[0] == p.size || n == 1)
 	for i := range p.line.n {
+		at := r.tmp
+		if keeps {
+			at = unsafe.Add(out, i*p.line.out[0])
+		}
+		y := unsafe.Slice((*T)(at), n)
 		s.shifted(y, column(i), most)
 		sumColumns(sums, y, 0)
 	}
@@ -206,15 +212,16 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 	}
 	for i := range p.line.n {
 		o := unsafe.Add(out, i*p.line.out[0])
-		x := column(i)
 		at := p.target(r.tmp, o, k.out[0], n)
 		y := unsafe.Slice((*T)(at), n)
 		if s.logs {
-			for j, v := range x {
+			for j, v := range column(i) {
 				y[j] = T(float64(v) - sums[j])
 			}
 		} else {
-			s.shifted(y, x, most)
+			if !keeps {
+				s.shifted(y, column(i), most)
+			}
 			for j := range y {
 				y[j] *= T(sums[j])
 			}

@@ -54,7 +54,7 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		divisor := max(float64(reduceCount(m.Shape, mask))-a.correction(), 0)
 		s := reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{m.DType.ToReal()},
 			fold: func() *fold { return varFold(m.DType, divisor, root, mean) },
-			ref:  refVar(divisor, root, mean)}
+			ref:  refVar(m.DType.IsComplex(), divisor, root, mean)}
 		if mean {
 			s.outs = append(s.outs, m.DType)
 		}
@@ -62,7 +62,7 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 	})
 }
 
-func refVar(divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
+func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var sum complex128
 		for _, v := range x {
@@ -70,12 +70,16 @@ func refVar(divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.S
 		}
 		n := float64(len(x))
 		mu := complex(real(sum)/n, imag(sum)/n)
-		m2 := 0.0
+		var m2 [2]float64
 		for _, v := range x {
 			d := v.Complex() - mu
-			m2 += real(d)*real(d) + imag(d)*imag(d)
+			m2[0] += real(d) * real(d)
+			m2[1] += imag(d) * imag(d)
 		}
-		y := m2 / divisor
+		y := m2[0] / divisor
+		if isComplex {
+			y += m2[1] / divisor
+		}
 		if root {
 			y = math.Sqrt(y)
 		}
@@ -87,11 +91,11 @@ func refVar(divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.S
 }
 
 // moments are the number of elements, their mean, and the sum of squares of the distances
-// from it. M is float64 or complex128.
+// from it; of complex numbers part by part.
 type moments[M float64 | complex128] struct {
 	n    float64
 	mean M
-	m2   float64
+	m2   M
 }
 
 func varFold(d tensor.DType, divisor float64, root, mean bool) *fold {
@@ -107,7 +111,7 @@ func varFold(d tensor.DType, divisor float64, root, mean bool) *fold {
 }
 
 func momentsOf(f *fold, divisor float64, root, mean bool) *fold {
-	f = spread[float64](f, divisor, root)
+	f = spread(f, root, func(m2 float64) float64 { return m2 / divisor })
 	if !mean {
 		return f
 	}
@@ -121,7 +125,7 @@ func momentsOf(f *fold, divisor float64, root, mean bool) *fold {
 }
 
 func momentsOfZ(f *fold, divisor float64, root, mean bool) *fold {
-	f = spread[complex128](f, divisor, root)
+	f = spread(f, root, func(m2 complex128) float64 { return real(m2)/divisor + imag(m2)/divisor })
 	if !mean {
 		return f
 	}
@@ -134,11 +138,11 @@ func momentsOfZ(f *fold, divisor float64, root, mean bool) *fold {
 	})
 }
 
-func spread[M float64 | complex128](f *fold, divisor float64, root bool) *fold {
+func spread[M float64 | complex128](f *fold, root bool, variance func(m2 M) float64) *fold {
 	f.weight = 4
 	return yields(f, func(dst []float64, a []moments[M]) {
 		for i := range a {
-			dst[i] = a[i].m2 / divisor
+			dst[i] = variance(a[i].m2)
 			if root {
 				dst[i] = math.Sqrt(dst[i])
 			}
@@ -156,7 +160,7 @@ func momentsRow[T float32 | float64](a *moments[float64], x []T, _ int) {
 }
 
 // add merges the moments of later elements (Chan).
-func (a *moments[M]) add(b *moments[M], square func(M) float64, scale func(M, float64) M) {
+func (a *moments[M]) add(b *moments[M], square func(M) M, scale func(M, float64) M) {
 	switch {
 	case b.n == 0:
 		return
@@ -168,7 +172,7 @@ func (a *moments[M]) add(b *moments[M], square func(M) float64, scale func(M, fl
 	d := b.mean - a.mean
 	part := b.n / n
 	a.mean += scale(d, part)
-	a.m2 += b.m2 + square(d)*a.n*part
+	a.m2 += b.m2 + scale(square(d), a.n*part)
 	a.n = n
 }
 
@@ -177,7 +181,7 @@ func mergeReal(a, b *moments[float64]) {
 }
 
 func mergeZ(a, b *moments[complex128]) {
-	a.add(b, func(d complex128) float64 { return real(d)*real(d) + imag(d)*imag(d) },
+	a.add(b, func(d complex128) complex128 { return complex(real(d)*real(d), imag(d)*imag(d)) },
 		func(d complex128, f float64) complex128 { return complex(real(d)*f, imag(d)*f) })
 }
 
@@ -219,7 +223,7 @@ func takeZ(m *moments[complex128], v complex128) {
 	d := v - m.mean
 	m.mean += complex(real(d)/m.n, imag(d)/m.n)
 	e := v - m.mean
-	m.m2 += real(d)*real(e) + imag(d)*imag(e)
+	m.m2 += complex(real(d)*real(e), imag(d)*imag(e))
 }
 
 func mergeMomentsZ(a, from []moments[complex128]) {

@@ -78,6 +78,9 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown strategy %q: want one of %s", o.Strategy, strings.Join(Strategies(), ", "))
 	}
+	if g.Dynamic() {
+		return nil, fmt.Errorf("shapes of %q depend on data: it can be run, piece by piece, but not planned as a whole", g.Name)
+	}
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout}
 	var props graph.Props = graph.Sorted
 	var check *checker

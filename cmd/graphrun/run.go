@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/npz"
-	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -77,12 +77,12 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	for _, e := range refused {
 		report(cmd.ErrOrStderr(), e)
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.threads)
+	r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.threads})
 	if err != nil {
 		return err
 	}
 	out, err := withProgress(cmd.ErrOrStderr(), g.Name, func() (map[string]*tensor.Tensor, error) {
-		return p.program.Run(cmd.Context(), in)
+		return r.Run(cmd.Context(), in)
 	})
 	if err != nil {
 		return runError(cmd.Context(), err)

@@ -63,6 +63,17 @@ func prepare(g *graph.Graph, o passes.Options, threads int) (*planned, error) {
 	return &planned{plan, program, time.Since(start)}, nil
 }
 
+// planner is how a runner plans under a strategy.
+func planner(strategy string) exec.Planner {
+	return func(g *graph.Graph) (*graph.Graph, error) {
+		p, err := passes.Run(g, passes.Options{Strategy: strategy})
+		if err != nil {
+			return nil, fmt.Errorf("strategy %s: %w", strategy, err)
+		}
+		return p.Graph, nil
+	}
+}
+
 // copyBytes is the total size of the copies that the passes inserted.
 func (p *planned) copyBytes() int {
 	n := 0

@@ -1,5 +1,5 @@
-// Package house_test holds the repository to its own rules, which ARCHITECTURE.md gives
-// reasons for: which package may import which, and how long files and functions may be.
+// Package house_test holds the repository to its own rules: how long files and functions
+// may be, what files may be called, and that nothing is left for later.
 package house_test
 
 import (
@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,43 +14,7 @@ import (
 	"testing"
 )
 
-const (
-	root   = "../.."
-	module = "github.com/graphrun/graphrun/"
-)
-
-// mayImport lists, for each package, those of ours that its code (not its tests) may
-// depend on, directly or not. Packages that are not listed may depend on any.
-var mayImport = map[string][]string{
-	"tensor":      {},
-	"iter":        {"tensor"},
-	"graph":       {"tensor", "iter"},
-	"kernels":     {"tensor", "iter", "graph", "internal/"},
-	"passes":      {"tensor", "iter", "graph"},
-	"exec":        {"tensor", "iter", "graph"},
-	"npz":         {"tensor"},
-	"safetensors": {"tensor"},
-}
-
-func TestImports(t *testing.T) {
-	for pkg, allowed := range mayImport {
-		out, err := exec.Command("go", "list", "-deps", module+pkg).CombinedOutput()
-		if err != nil {
-			t.Fatalf("go list: %v\n%s", err, out)
-		}
-		for _, dep := range strings.Fields(string(out)) {
-			name, ours := strings.CutPrefix(dep, module)
-			if !ours || name == pkg {
-				continue
-			}
-			if !slices.ContainsFunc(allowed, func(a string) bool {
-				return name == a || strings.HasSuffix(a, "/") && strings.HasPrefix(name, a)
-			}) {
-				t.Errorf("%s depends on %s: it may depend on %v only", pkg, name, allowed)
-			}
-		}
-	}
-}
+const root = "../.."
 
 var (
 	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)

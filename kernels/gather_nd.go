@@ -1,0 +1,166 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gatherNDAttrs struct {
+	BatchDims int `attr:"batch_dims" default:"0" doc:"leading dimensions that self and indices have in common"`
+}
+
+type scatterNDAttrs struct {
+	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"how updates join self's elements: none replaces them"`
+}
+
+// tuples reads a value by tuples of indices, which lie along the last dimension of indices.
+type tuples struct {
+	batch, k int
+	shape    []int // of the walk
+	far      []int // steps in bytes of the walk in the value
+	index    []int // and in indices
+	looks    []lookup
+}
+
+func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
+	if err := indexDType(op, ix); err != nil {
+		return nil, err
+	}
+	if ix.Rank() == 0 || m.Rank() == 0 {
+		return nil, fmt.Errorf("%s(): self and indices must have at least one dimension", op)
+	}
+	t := &tuples{batch: batch, k: ix.Shape[ix.Rank()-1]}
+	last := ix.Rank() - 1
+	if batch < 0 || batch > last || batch+t.k > m.Rank() {
+		return nil, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, t.k, m.Rank(), batch)
+	}
+	if !slices.Equal(m.Shape[:batch], ix.Shape[:batch]) {
+		return nil, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch, tensor.ListString(m.Shape), tensor.ListString(ix.Shape))
+	}
+	ms, is := byteStrides(m), byteStrides(ix)
+	t.shape = append(slices.Clone(ix.Shape[:last]), m.Shape[batch+t.k:]...)
+	t.far = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)
+	t.index = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.k)...)
+	for k := range t.k {
+		d := batch + k
+		t.looks = append(t.looks, lookup{side: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d, size: m.Shape[d], step: ms[d]})
+	}
+	return t, nil
+}
+
+// place returns the index in the value for an index of the walk.
+func (t *tuples) place(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
+	lead := indices.Rank() - 1
+	to := slices.Clone(at[:t.batch])
+	for k := range t.k {
+		i, err := refIndex(indices, m.Shape[t.batch+k], t.batch+k, append(slices.Clone(at[:lead]), k)...)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, i)
+	}
+	return append(to, at[lead:]...), nil
+}
+
+// GatherND is ONNX's GatherND; PyTorch has none.
+var GatherND = define[gatherNDAttrs](graph.Op{
+	Name: "gather_nd",
+	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple indexes the first k dimensions of self after the batch dimensions. " +
+		"A negative index counts from the end.",
+	Params: []graph.Param{self, {Name: "indices"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), attrs[gatherNDAttrs](c).BatchDims)
+		if err != nil {
+			return nil, err
+		}
+		m, err := fresh(c.Meta(0).DType, t.shape)
+		return graph.New1(m), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), attrs[gatherNDAttrs](c).BatchDims)
+		if err != nil {
+			return nil, err
+		}
+		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {at: 1, steps: t.far}, {at: 2, steps: t.index}}}
+		return x.kernel(readOps(c.Out[0].DType)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := newTuples("gather_nd", in[0].Meta, in[1].Meta, attrs[gatherNDAttrs](c).BatchDims)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(in[0].DType, t.shape...)
+		eachIndex(t.shape, func(at []int) {
+			from, e := t.place(in[0].Meta, in[1], at)
+			if e != nil {
+				err = e
+				return
+			}
+			out.Set(in[0].At(from...), at...)
+		})
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5), i64(6, 2)}}, {In: []tensor.Meta{f32(2, 3, 4), i64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
+})
+
+// ScatterND is ONNX's ScatterND; PyTorch has none.
+var ScatterND = define[scatterNDAttrs](graph.Op{
+	Name: "scatter_nd",
+	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a tuple indexes the first k dimensions of self. " +
+		"Of several updates for one place the last one stays. A negative index counts from the end.",
+	Params: []graph.Param{self, {Name: "indices"}, {Name: "updates"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, up := c.Meta(0), c.Meta(2)
+		t, err := newTuples("scatter_nd", m, c.Meta(1), 0)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(t.shape, up.Shape) {
+			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.ListString(t.shape), tensor.ListString(up.Shape))
+		}
+		if up.DType != m.DType {
+			return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
+		}
+		if how := combinings[attrs[scatterNDAttrs](c).Reduce]; m.DType.IsComplex() && (how == combineMax || how == combineMin) {
+			return nil, notServed("scatter_nd", m.DType)
+		}
+		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)
+		if err != nil {
+			return nil, err
+		}
+		k, err := copySelf(c)
+		if err != nil || tensor.Numel(t.shape) == 0 {
+			return k, err
+		}
+		x := &indexed{shape: t.shape, looks: t.looks, writes: true,
+			sides: []walkSide{sideOf(3, c.Meta(2)), {at: 0, steps: t.far}, {at: 2, steps: t.index}}}
+		k.Phases = append(k.Phases, x.phase(writeOps(c.Out[0].DType, combinings[attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+		return k, nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := newTuples("scatter_nd", in[0].Meta, in[1].Meta, 0)
+		if err != nil {
+			return nil, err
+		}
+		out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+		how := combinings[attrs[scatterNDAttrs](c).Reduce]
+		eachIndex(t.shape, func(at []int) {
+			to, e := t.place(in[0].Meta, in[1], at)
+			if e != nil {
+				err = e
+				return
+			}
+			out.Set(refCombine(out.DType, how, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
+		})
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 4, 2), i64(5, 1), f32(5, 4, 2)}, Attrs: graph.Attrs{"reduce": "add"}},
+		{In: []tensor.Meta{f32(3, 4), i64(5, 2), f32(5)}}},
+})

@@ -1,0 +1,112 @@
+package kernels
+
+import (
+	"encoding/json"
+	"math/cmplx"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type productGraph struct {
+	Inputs []struct {
+		Name, DType    string
+		Shape, Strides []int
+		Offset         int
+	}
+	Nodes []struct {
+		Name, Op string
+		Inputs   []any
+		Attrs    graph.Attrs
+	}
+}
+
+// TestProductOracle compares with the stored answers of PyTorch, and with those in the
+// folders that $GRAPHRUN_ORACLE lists; values too where a folder has them.
+func TestProductOracle(t *testing.T) {
+	dirs := append([]string{filepath.Join("..", "..", "shared", "oracle", "cases", "nn")}, filepath.SplitList(os.Getenv("GRAPHRUN_ORACLE"))...)
+	found := 0
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "graph.json")); err == nil {
+			found += productOracle(t, dir)
+		}
+	}
+	if found == 0 {
+		t.Skip("the oracle's cases are not here")
+	}
+	t.Logf("%d answers compared", found)
+}
+
+func readJSON(t *testing.T, path string, to any) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func productOracle(t *testing.T, dir string) (compared int) {
+	var g productGraph
+	var want struct {
+		Values map[string]struct {
+			DType          string
+			Shape, Strides []int
+		}
+	}
+	readJSON(t, filepath.Join(dir, "graph.json"), &g)
+	readJSON(t, filepath.Join(dir, "expected.json"), &want)
+	data, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
+	outputs, err2 := npz.ReadFile(filepath.Join(dir, "outputs.npz"))
+	values := err == nil && err2 == nil
+	in := map[string]*tensor.Tensor{}
+	for _, x := range g.Inputs {
+		d, err := tensor.ParseDType(x.DType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in[x.Name] = tensor.Empty(tensor.Meta{DType: d, Shape: x.Shape, Strides: x.Strides, Offset: x.Offset})
+		if values {
+			tensor.CopyElements(in[x.Name], data[x.Name])
+		}
+	}
+	for _, n := range g.Nodes {
+		if !slices.Contains([]string{"matmul", "linear", "conv2d"}, n.Op) {
+			continue
+		}
+		var ops []*tensor.Tensor
+		for _, name := range n.Inputs {
+			ops = append(ops, in[name.(string)])
+		}
+		p, err := newProductCall(n.Op, n.Attrs, ops)
+		if err != nil {
+			t.Errorf("%s: %v", n.Name, err)
+			continue
+		}
+		compared++
+		w := want.Values[n.Name]
+		if m := p.call.Out[0]; !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) || m.DType.String() != w.DType {
+			t.Errorf("%s/%s (%s): got %v, want %v", dir, n.Name, n.Op, m, w)
+		} else if values {
+			sameValues(t, n.Name, p, outputs[n.Name])
+		}
+	}
+	return compared
+}
+
+func sameValues(t *testing.T, name string, p *productCall, want *tensor.Tensor) {
+	r := p.compile(t)
+	r.run(t, false)
+	eachIndex(want.Shape, func(i []int) {
+		a, b := r.out.At(i...).Complex(), want.At(i...).Complex()
+		if cmplx.Abs(a-b) > 2e-5*(1+cmplx.Abs(b)) {
+			t.Fatalf("%s (%s) at %v: got %v, want %v", name, p.op.Name, i, a, b)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// dtypes maps ONNX's element types to ours.
+var dtypes = map[pb.TensorProto_DataType]tensor.DType{
+	pb.TensorProto_FLOAT: tensor.Float32, pb.TensorProto_DOUBLE: tensor.Float64,
+	pb.TensorProto_FLOAT16: tensor.Float16, pb.TensorProto_BFLOAT16: tensor.BFloat16,
+	pb.TensorProto_INT8: tensor.Int8, pb.TensorProto_INT16: tensor.Int16,
+	pb.TensorProto_INT32: tensor.Int32, pb.TensorProto_INT64: tensor.Int64,
+	pb.TensorProto_UINT8: tensor.Uint8, pb.TensorProto_UINT16: tensor.Uint16,
+	pb.TensorProto_UINT32: tensor.Uint32, pb.TensorProto_UINT64: tensor.Uint64,
+	pb.TensorProto_BOOL: tensor.Bool, pb.TensorProto_COMPLEX64: tensor.Complex64,
+	pb.TensorProto_COMPLEX128: tensor.Complex128,
+}
+
+func dtypeOf(t int32) (tensor.DType, error) {
+	if d, ok := dtypes[pb.TensorProto_DataType(t)]; ok {
+		return d, nil
+	}
+	return tensor.Invalid, fmt.Errorf("element type %s is not served", pb.TensorProto_DataType(t))
+}
+
+// weight returns a tensor of the model, decoded once.
+func (m *Model) weight(t *pb.TensorProto) (*tensor.Tensor, error) {
+	if w := m.weights[t]; w != nil {
+		return w, nil
+	}
+	w, err := m.decode(t)
+	if err != nil {
+		return nil, err
+	}
+	m.weights[t] = w
+	return w, nil
+}
+
+func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
+	d, err := dtypeOf(t.DataType)
+	if err != nil {
+		return nil, err
+	}
+	if t.Segment != nil {
+		return nil, errors.New("tensors in segments are not served")
+	}
+	shape := make([]int, len(t.Dims))
+	for i, n := range t.Dims {
+		shape[i] = int(n)
+	}
+	meta := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+	if err := meta.Check(); err != nil {
+		return nil, err
+	}
+	meta = tensor.New(d, shape...)
+	if err := meta.Check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case t.DataLocation == pb.TensorProto_EXTERNAL:
+		raw, err := m.external(t, meta.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		return fromBytes(meta, raw)
+	case len(t.RawData) > 0 || meta.Numel() == 0:
+		return fromBytes(meta, t.RawData)
+	}
+	return fromFields(meta, t)
+}
+
+// fromBytes makes a tensor of little-endian bytes, over them where their address allows.
+func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
+	if len(raw) != m.Bytes() {
+		return nil, fmt.Errorf("%d bytes of data, where dtype and shape want %d", len(raw), m.Bytes())
+	}
+	if m.DType == tensor.Bool {
+		// Kernels rely on 0 and 1.
+		out := tensor.Empty(m)
+		for i, b := range raw {
+			if b != 0 {
+				out.Storage().Bytes()[i] = 1
+			}
+		}
+		return out, nil
+	}
+	if uintptr(unsafe.Pointer(unsafe.SliceData(raw)))%uintptr(alignment(m.DType)) == 0 {
+		return tensor.Over(m, tensor.StorageOf(raw))
+	}
+	out := tensor.Empty(m)
+	copy(out.Storage().Bytes(), raw)
+	return out, nil
+}
+
+// alignment is what kernels expect of an element's address.
+func alignment(d tensor.DType) int { return d.ToReal().Size() }
+
+// fromFields makes a tensor of the typed fields.
+func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
+	switch m.DType {
+	case tensor.Float32:
+		return fill(m, t.FloatData, 1, func(v []float32) float32 { return v[0] })
+	case tensor.Complex64:
+		return fill(m, t.FloatData, 2, func(v []float32) complex64 { return complex(v[0], v[1]) })
+	case tensor.Float64:
+		return fill(m, t.DoubleData, 1, func(v []float64) float64 { return v[0] })
+	case tensor.Complex128:
+		return fill(m, t.DoubleData, 2, func(v []float64) complex128 { return complex(v[0], v[1]) })
+	case tensor.Int64:
+		return fill(m, t.Int64Data, 1, func(v []int64) int64 { return v[0] })
+	case tensor.Uint32:
+		return fill(m, t.Uint64Data, 1, func(v []uint64) uint32 { return uint32(v[0]) })
+	case tensor.Uint64:
+		return fill(m, t.Uint64Data, 1, func(v []uint64) uint64 { return v[0] })
+	case tensor.Int32:
+		return fill(m, t.Int32Data, 1, func(v []int32) int32 { return v[0] })
+	case tensor.Int16:
+		return fill(m, t.Int32Data, 1, func(v []int32) int16 { return int16(v[0]) })
+	case tensor.Int8:
+		return fill(m, t.Int32Data, 1, func(v []int32) int8 { return int8(v[0]) })
+	case tensor.Uint16:
+		return fill(m, t.Int32Data, 1, func(v []int32) uint16 { return uint16(v[0]) })
+	case tensor.Uint8:
+		return fill(m, t.Int32Data, 1, func(v []int32) uint8 { return uint8(v[0]) })
+	case tensor.Bool:
+		return fill(m, t.Int32Data, 1, func(v []int32) bool { return v[0] != 0 })
+	case tensor.Float16:
+		return fill(m, t.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
+	}
+	return fill(m, t.Int32Data, 1, func(v []int32) tensor.Brain { return tensor.Brain(v[0]) })
+}
+
+// fill makes a tensor whose elements are each made of per numbers of a field.
+func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element func([]F) T) (*tensor.Tensor, error) {
+	n := m.Numel()
+	if len(field) != n*per {
+		return nil, fmt.Errorf("%d numbers of data, where dtype and shape want %d", len(field), n*per)
+	}
+	data := make([]T, n)
+	for i := range data {
+		data[i] = element(field[i*per : (i+1)*per])
+	}
+	return tensor.FromSlice(data, m.Shape...)
+}

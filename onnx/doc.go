@@ -1,0 +1,15 @@
+// Package onnx reads ONNX models, of operator sets 1 to 21, as graphs.
+//
+// [Load] reads a file:
+//
+//	g, err := onnx.Load("model.onnx")
+//
+// Every ONNX operator becomes one op of the catalogue or a few: table.go says which.
+// Weights lie in the file as it is mapped, and what depends on constants and known sizes
+// alone, such as the computation of a shape, is computed once, here. What an operator takes
+// as a tensor and an op as an attribute (a shape, axes, a k) becomes the attribute; where
+// it is computed by the graph, the attribute refers to the value ([graph.Ref]).
+//
+// A model with symbolic sizes becomes a graph with symbols. [Model.Graph] can fix them
+// first, and then shape computations vanish.
+package onnx

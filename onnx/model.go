@@ -1,0 +1,120 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxOpset is the newest operator set that is served.
+const maxOpset = 21
+
+// Model is an ONNX model that was read but not converted yet.
+type Model struct {
+	proto     *pb.ModelProto
+	name      string
+	dir       string // where external data lies; empty: nowhere
+	lookup    graph.Lookup
+	functions map[functionKey]*pb.FunctionProto
+	files     map[string][]byte // external data by path
+	weights   map[*pb.TensorProto]*tensor.Tensor
+}
+
+// functionKey identifies a function of a model.
+type functionKey struct{ domain, name, overload string }
+
+// Options say what is known of a graph's inputs before it runs. What they fix is fixed for
+// good in the graph.
+type Options struct {
+	// Dims are sizes of symbols.
+	Dims map[string]int
+	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
+	Shapes map[string][]int
+}
+
+// Load reads a model and converts it to a graph. Its symbols stay symbols. The ops are
+// those of package kernels, so that a file name is all it takes; nothing else here knows
+// that package.
+func Load(path string) (*graph.Graph, error) {
+	m, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return m.Graph(Options{})
+}
+
+// Open reads a model. External data is looked for in the model's folder only.
+func Open(path string) (*Model, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Parse(data, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// Parse reads a model from memory. dir is the folder of external data; if it is empty,
+// external data is refused.
+func Parse(data []byte, dir string) (*Model, error) {
+	p := &pb.ModelProto{}
+	if err := proto.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("not an ONNX model: %w", err)
+	}
+	if p.Graph == nil {
+		return nil, errors.New("not an ONNX model: it has no graph")
+	}
+	m := &Model{proto: p, name: p.Graph.Name, dir: dir, lookup: kernels.Lookup, functions: map[functionKey]*pb.FunctionProto{},
+		files: map[string][]byte{}, weights: map[*pb.TensorProto]*tensor.Tensor{}}
+	for _, f := range p.Functions {
+		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
+	}
+	return m, nil
+}
+
+// domainOf gives the default domain its one name.
+func domainOf(d string) string {
+	if d == "ai.onnx" {
+		return ""
+	}
+	return d
+}
+
+// opsetsOf returns the operator-set version of each domain.
+func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
+	sets := map[string]int{}
+	for _, i := range imports {
+		d := domainOf(i.GetDomain())
+		if d == "" && (i.Version < 1 || i.Version > maxOpset) {
+			return nil, fmt.Errorf("operator set %d is not served: want 1 to %d", i.Version, maxOpset)
+		}
+		sets[d] = int(i.Version)
+	}
+	return sets, nil
+}
+
+// Graph converts the model.
+func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
+	sets, err := opsetsOf(m.proto.OpsetImport)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := sets[""]; !ok {
+		sets[""] = 1 // models older than operator sets
+	}
+	if err := m.checkServed(sets); err != nil {
+		return nil, err
+	}
+	im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}}
+	return im.convert(&frame{opsets: sets})
+}

@@ -1,0 +1,53 @@
+package onnx
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// checkServed reports all operators of the model that the table lacks in one error.
+func (m *Model) checkServed(sets map[string]int) error {
+	missing := map[string]int{}
+	seen := map[*pb.FunctionProto]bool{}
+	m.countUnserved(m.proto.Graph.Node, missing, seen, 0)
+	if len(missing) == 0 {
+		return nil
+	}
+	var list []string
+	for _, op := range slices.Sorted(maps.Keys(missing)) {
+		list = append(list, fmt.Sprintf("%s (%d)", op, missing[op]))
+	}
+	return fmt.Errorf("the model needs operators that are not served: %s", strings.Join(list, ", "))
+}
+
+func (m *Model) countUnserved(nodes []*pb.NodeProto, missing map[string]int, seen map[*pb.FunctionProto]bool, depth int) {
+	if depth > maxDepth {
+		return // the conversion refuses it
+	}
+	for _, n := range nodes {
+		domain := domainOf(n.Domain)
+		if f := m.functions[functionKey{domain, n.OpType, n.Overload}]; f != nil {
+			if !seen[f] {
+				seen[f] = true
+				m.countUnserved(f.Node, missing, seen, depth+1)
+			}
+		} else if operators(domain, n.OpType) == nil {
+			name := n.OpType
+			if domain != "" {
+				name = domain + "." + name
+			}
+			missing[name]++
+		}
+		for _, a := range n.Attribute {
+			for _, g := range append(slices.Clone(a.Graphs), a.G) {
+				if g != nil {
+					m.countUnserved(g.Node, missing, seen, depth+1)
+				}
+			}
+		}
+	}
+}
