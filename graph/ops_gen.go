@@ -17,6 +17,17 @@ func (g *Graph) Acos(self any, attrs ...Attrs) *Value { return g.one("acos", att
 // Takes the inverse hyperbolic cosine of each element; NaN below 1.
 func (g *Graph) Acosh(self any, attrs ...Attrs) *Value { return g.one("acosh", attrs, self) }
 
+// AdaptiveAvgPool1d is the op adaptive_avg_pool1d.
+//
+// Averages windows that share an operand [N, C, L] or [C, L] out among results of output_size.
+//
+// Attributes:
+//
+//   - output_size int[], required: length of the result
+func (g *Graph) AdaptiveAvgPool1d(self any, attrs ...Attrs) *Value {
+	return g.one("adaptive_avg_pool1d", attrs, self)
+}
+
 // AdaptiveAvgPool2d is the op adaptive_avg_pool2d.
 //
 // Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of
@@ -208,6 +219,19 @@ func (g *Graph) Atan2(self, other any, attrs ...Attrs) *Value {
 //
 // Takes the inverse hyperbolic tangent of each element; NaN outside [-1, 1].
 func (g *Graph) Atanh(self any, attrs ...Attrs) *Value { return g.one("atanh", attrs, self) }
+
+// AvgPool1d is the op avg_pool1d.
+//
+// Averages each window of an operand [N, C, L] or [C, L].
+//
+// Attributes:
+//
+//   - kernel_size int[], required: length of the window
+//   - stride int[] = : step of the window; none: kernel_size
+//   - padding int[] = 0: border of zeros on both sides
+//   - ceil_mode bool = false: let windows reach over the end
+//   - count_include_pad bool = true: count the border in the divisor
+func (g *Graph) AvgPool1d(self any, attrs ...Attrs) *Value { return g.one("avg_pool1d", attrs, self) }
 
 // AvgPool2d is the op avg_pool2d.
 //
@@ -571,6 +595,19 @@ func (g *Graph) Dot(self, tensor any, attrs ...Attrs) *Value {
 //   - input_scale float = 1: factor of self below 0
 func (g *Graph) Elu(self any, attrs ...Attrs) *Value { return g.one("elu", attrs, self) }
 
+// Embedding is the op embedding.
+//
+// Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].
+//
+// Attributes:
+//
+//   - padding_idx int = -1: index whose row gets no gradient; means nothing here
+//   - scale_grad_by_freq bool = false: concerns gradients; means nothing here
+//   - sparse bool = false: concerns gradients; means nothing here
+func (g *Graph) Embedding(weight, indices any, attrs ...Attrs) *Value {
+	return g.one("embedding", attrs, weight, indices)
+}
+
 // Eq is the op eq.
 //
 // Tells where self equals other.
@@ -716,6 +753,31 @@ func (g *Graph) Full(attrs ...Attrs) *Value { return g.one("full", attrs) }
 //   - memory_format memory_format = preserve: layout of the result
 func (g *Graph) FullLike(self any, attrs ...Attrs) *Value { return g.one("full_like", attrs, self) }
 
+// Gather is the op gather.
+//
+// Takes, for every element of index, self's element at that index in dimension dim and at the
+// element's own place in the others. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension to index
+func (g *Graph) Gather(self, index any, attrs ...Attrs) *Value {
+	return g.one("gather", attrs, self, index)
+}
+
+// GatherNd is the op gather_nd.
+//
+// Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest],
+// where a tuple indexes the first k dimensions of self after the batch dimensions. A negative
+// index counts from the end.
+//
+// Attributes:
+//
+//   - batch_dims int = 0: leading dimensions that self and indices have in common
+func (g *Graph) GatherNd(self, indices any, attrs ...Attrs) *Value {
+	return g.one("gather_nd", attrs, self, indices)
+}
+
 // Ge is the op ge.
 //
 // Tells where self is at least other. Complex numbers have no order.
@@ -809,6 +871,67 @@ func (g *Graph) Hypot(self, other any, attrs ...Attrs) *Value {
 //
 // Gives the imaginary parts of complex numbers, a view. A real self is refused.
 func (g *Graph) Imag(self any, attrs ...Attrs) *Value { return g.one("imag", attrs, self) }
+
+// Index is the op index.
+//
+// Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i,
+// or is null where all of it stays.
+// The indices broadcast to one shape, which stands at the place of the indexed dimensions if
+// those are neighbours, else in front. For a mask use masked_select.
+//
+// May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
+func (g *Graph) Index(self, index0, index1, index2, index3, index4, index5, index6, index7 any, attrs ...Attrs) *Value {
+	return g.one("index", attrs, self, index0, index1, index2, index3, index4, index5, index6, index7)
+}
+
+// IndexAdd is the op index_add.
+//
+// Copies self and adds to its slices along dim, at the places that a one-dimensional index
+// tells, the slices of source. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension that index indexes
+//   - alpha number = 1: factor of source
+func (g *Graph) IndexAdd(self, index, source any, attrs ...Attrs) *Value {
+	return g.one("index_add", attrs, self, index, source)
+}
+
+// IndexCopy is the op index_copy.
+//
+// Copies self and replaces its slices along dim, at the places that a one-dimensional index
+// tells, by the slices of source. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension to index
+func (g *Graph) IndexCopy(self, index, source any, attrs ...Attrs) *Value {
+	return g.one("index_copy", attrs, self, index, source)
+}
+
+// IndexFill is the op index_fill.
+//
+// Copies self and fills its slices along dim, at the places that a one-dimensional index
+// tells, with a number or 0-dim value. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension to index
+func (g *Graph) IndexFill(self, index, value any, attrs ...Attrs) *Value {
+	return g.one("index_fill", attrs, self, index, value)
+}
+
+// IndexSelect is the op index_select.
+//
+// Takes slices of self along a dimension, one for each element of a one-dimensional index. A
+// negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension to index
+func (g *Graph) IndexSelect(self, index any, attrs ...Attrs) *Value {
+	return g.one("index_select", attrs, self, index)
+}
 
 // InstanceNorm is the op instance_norm.
 //
@@ -1061,6 +1184,20 @@ func (g *Graph) Matmul(self, other any, attrs ...Attrs) *Value {
 //   - dim int?: dimension to reduce; none: all, in row-major order
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) Max(self any, attrs ...Attrs) []*Value { return g.several("max", attrs, self) }
+
+// MaxPool1d is the op max_pool1d.
+//
+// Takes the greatest element of each window of an operand [N, C, L] or [C, L]. The result is
+// row-major.
+//
+// Attributes:
+//
+//   - kernel_size int[], required: length of the window
+//   - stride int[] = : step of the window; none: kernel_size
+//   - padding int[] = 0: border on both sides, which never counts
+//   - dilation int[] = 1: step between elements of the window
+//   - ceil_mode bool = false: let windows reach over the end
+func (g *Graph) MaxPool1d(self any, attrs ...Attrs) *Value { return g.one("max_pool1d", attrs, self) }
 
 // MaxPool2d is the op max_pool2d.
 //
@@ -1379,6 +1516,61 @@ func (g *Graph) Rsub(self, other any, attrs ...Attrs) *Value {
 	return g.one("rsub", attrs, self, other)
 }
 
+// Scatter is the op scatter.
+//
+// Copies self and writes src's elements into it, each at its own place but for dimension dim,
+// where index tells the place. src may be a number. Of several elements for one place the last
+// one stays. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension that index indexes
+//   - reduce string (none, add, multiply): how elements of src join self's: none replaces them
+func (g *Graph) Scatter(self, index, src any, attrs ...Attrs) *Value {
+	return g.one("scatter", attrs, self, index, src)
+}
+
+// ScatterAdd is the op scatter_add.
+//
+// Copies self and adds src's elements to it, each at its own place but for dimension dim,
+// where index tells the place. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension to index
+func (g *Graph) ScatterAdd(self, index, src any, attrs ...Attrs) *Value {
+	return g.one("scatter_add", attrs, self, index, src)
+}
+
+// ScatterNd is the op scatter_nd.
+//
+// Copies self and writes updates into it at tuples of indices: indices [..., k] and updates
+// [..., rest], where a tuple indexes the first k dimensions of self. Of several updates for
+// one place the last one stays. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - reduce string (none, add, mul, amax, amin): how updates join self's elements: none
+//     replaces them
+func (g *Graph) ScatterNd(self, indices, updates any, attrs ...Attrs) *Value {
+	return g.one("scatter_nd", attrs, self, indices, updates)
+}
+
+// ScatterReduce is the op scatter_reduce.
+//
+// Copies self and folds src's elements into it, each at its own place but for dimension dim,
+// where index tells the place. A negative index counts from the end.
+//
+// Attributes:
+//
+//   - dim int, required: dimension that index indexes
+//   - reduce string, required (sum, prod, mean, amax, amin): how elements that meet one place
+//     are folded
+//   - include_self bool = true: whether self's element takes part
+func (g *Graph) ScatterReduce(self, index, src any, attrs ...Attrs) *Value {
+	return g.one("scatter_reduce", attrs, self, index, src)
+}
+
 // Select is the op select.
 //
 // Takes one index of a dimension and drops the dimension.
@@ -1589,6 +1781,25 @@ func (g *Graph) Swapdims(self any, attrs ...Attrs) *Value { return g.one("swapdi
 //
 // Transposes a matrix; a value of rank 0 or 1 stays as it is.
 func (g *Graph) T(self any, attrs ...Attrs) *Value { return g.one("t", attrs, self) }
+
+// Take is the op take.
+//
+// Takes elements of self by their place in row-major order. The result has the shape of index.
+func (g *Graph) Take(self, index any, attrs ...Attrs) *Value {
+	return g.one("take", attrs, self, index)
+}
+
+// TakeAlongDim is the op take_along_dim.
+//
+// Takes elements of self along a dimension, as gather does, after self and indices are
+// broadcast in the other dimensions.
+//
+// Attributes:
+//
+//   - dim int?: dimension to index; none: self and indices count as flat
+func (g *Graph) TakeAlongDim(self, indices any, attrs ...Attrs) *Value {
+	return g.one("take_along_dim", attrs, self, indices)
+}
 
 // Tan is the op tan.
 //

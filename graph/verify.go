@@ -214,7 +214,7 @@ func (n *Node) compare(x *Value, r Result) error {
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
-	free := n.Op.Kind == Follows || n.Pin != tensor.NoFormat || n.Op.Variants != nil
+	free := n.Op.Kind == Follows || n.Op.Identity || n.Pin != tensor.NoFormat || n.Op.Variants != nil
 	switch {
 	case x.Meta.DType != r.Meta.DType || !slices.Equal(x.Meta.Shape, r.Meta.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, r.Meta)

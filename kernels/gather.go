@@ -13,19 +13,24 @@ type gatherAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to index"`
 }
 
+type gatherGradAttrs struct {
+	Dim        int  `attr:"dim" doc:"dimension to index"`
+	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"concerns gradients; means nothing here"`
+}
+
 var indexParam = graph.Param{Name: "index"}
 
 // i64 returns a row-major int64 meta for examples.
 func i64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Gather is torch.gather.
-var Gather = define[gatherAttrs](graph.Op{
+var Gather = define[gatherGradAttrs](graph.Op{
 	Name:   "gather",
 	Doc:    "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
 	Params: []graph.Param{self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, ix := c.Meta(0), c.Meta(1)
-		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, m.Rank())
+		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, m.Rank())
 		if err == nil && ix.Numel() > 0 {
 			err = gatherShapes("gather", m, ix, dim)
 		}
@@ -35,14 +40,14 @@ var Gather = define[gatherAttrs](graph.Op{
 		return graph.New1(tensor.New(m.DType, ix.Shape...)), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, c.Meta(0).Rank())
+		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
 		if err != nil {
 			return nil, err
 		}
 		return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, in[0].Rank())
+		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, in[0].Rank())
 		if err != nil {
 			return nil, err
 		}

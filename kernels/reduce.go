@@ -138,8 +138,9 @@ func (s *reduceSpec) reference(t *tensor.Tensor) []*tensor.Tensor {
 		}
 	}
 	at := make([]int, len(shape))
+	x := make([]tensor.Scalar, 0, tensor.Numel(run))
 	eachIndex(shape, func(index []int) {
-		var x []tensor.Scalar
+		x = x[:0]
 		eachIndex(run, func(r []int) {
 			for d := range at {
 				at[d] = index[d] + r[d]

@@ -292,30 +292,39 @@ func TestReductionsAlongOneDim(t *testing.T) {
 func TestLargeReductions(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for i, m := range []tensor.Meta{
-		tensor.New(tensor.Float32, 300_001),
-		tensor.New(tensor.Float64, 3, 70_001),
-		tensor.New(tensor.Float32, 1500, 129),
-		tensor.New(tensor.Float16, 2, 50_000, 2),
-		tensor.New(tensor.Float32, 150, 1100).WithStrides([]int{1, 150}),
-		tensor.New(tensor.BFloat16, 2, 3, 35, 700).WithStrides([]int{73500, 1, 2100, 3}),
+		tensor.New(tensor.Float32, 140_001),
+		tensor.New(tensor.Float64, 2, 70_001),
+		tensor.New(tensor.Float32, 1050, 129),
+		tensor.New(tensor.Float16, 2, 17_000, 2),
+		tensor.New(tensor.Float32, 70, 1100).WithStrides([]int{1, 70}),
+		tensor.New(tensor.BFloat16, 2, 3, 14, 700).WithStrides([]int{29400, 1, 2100, 3}),
 	} {
 		x := randomTensor(r, m)
 		for j, name := range []string{"sum", "amax", "var_mean", "logsumexp", "argmin"} {
-			checkReduce(t, name, allDims(name, m), x)
-			if m.Rank() > 1 {
+			if (i+j)%2 == 0 || m.Rank() == 1 {
+				checkReduce(t, name, allDims(name, m), x)
+			} else {
 				checkReduce(t, name, graph.Attrs{"dim": (i + j) % m.Rank()}, x)
 			}
 		}
 	}
 	for _, m := range []tensor.Meta{
 		tensor.New(tensor.Float32, 3, 10, 300), tensor.New(tensor.Float64, 40, 30, 20).WithStrides([]int{1, 40, 1200}),
-		tensor.New(tensor.BFloat16, 1, 3000), tensor.New(tensor.Float32, 2, 1300, 2),
+		tensor.New(tensor.BFloat16, 1, 3000), tensor.New(tensor.Float32, 2, 1100, 2),
 	} {
 		x := randomTensor(r, m)
 		for d := range m.Rank() {
 			checkReduce(t, "softmax", graph.Attrs{"dim": d}, x)
 			checkReduce(t, "log_softmax", graph.Attrs{"dim": d}, x)
-			checkReduce(t, "cumsum", graph.Attrs{"dim": d}, x)
+		}
+	}
+}
+
+func TestLongScans(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, m := range []tensor.Meta{tensor.New(tensor.Float32, 1100), tensor.New(tensor.Float64, 70, 300).WithStrides([]int{1, 70})} {
+		for d := range m.Rank() {
+			checkReduce(t, "cumsum", graph.Attrs{"dim": d}, randomTensor(r, m))
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 		}
 		return true
 	}
-	if c.Op.Kind == graph.Follows {
+	if c.Op.Kind == graph.Follows || c.Op.Identity {
 		return true
 	}
 	res, err := c.Op.Infer(call)

@@ -65,6 +65,12 @@ func (l *layouter) current(v *graph.Value) *graph.Value {
 
 // node lays one node out.
 func (l *layouter) node(n *graph.Node) error {
+	var written []tensor.Meta
+	if len(l.rigid) > 0 {
+		for _, v := range n.Out {
+			written = append(written, v.Meta)
+		}
+	}
 	stale := n.Pin != tensor.NoFormat
 	for i := range n.In {
 		if a := &n.In[i]; a.Kind == graph.TensorArg {
@@ -93,11 +99,34 @@ func (l *layouter) node(n *graph.Node) error {
 		}
 	}
 	l.nodes = append(l.nodes, n)
-	for _, v := range n.Out {
-		if err := l.settle(v, n.Pin); err != nil {
-			return err
+	for i, v := range n.Out {
+		settle := l.settle(v, n.Pin)
+		if l.rigid[v] {
+			settle = l.restore(v, written[i])
+		}
+		if settle != nil {
+			return settle
 		}
 	}
+	return nil
+}
+
+// restore gives a value whose storage is read the layout that it has in the graph as
+// written.
+func (l *layouter) restore(v *graph.Value, written tensor.Meta) error {
+	if v.Alias != nil || v.Meta.SameLayout(written) {
+		return nil
+	}
+	if v.Node.Op.Kind == graph.Follows {
+		v.Meta = written
+		return nil
+	}
+	c, err := l.copyOf(v, tensor.Contiguous, fmt.Sprintf("the storage of %q is read as it was written", v.Name))
+	if err != nil {
+		return err
+	}
+	c.Meta, c.Alias = written, nil
+	l.now[v] = c
 	return nil
 }
 
@@ -167,6 +196,7 @@ func (l *layouter) settle(v *graph.Value, pin tensor.MemoryFormat) error {
 		name := v.Name
 		l.g.Rename(v, l.g.Fresh(name+".unpinned"))
 		l.g.Rename(c, name)
+		c.Node.Pin, v.Node.Pin = pin, tensor.NoFormat
 	}
 	return nil
 }
@@ -187,38 +217,39 @@ func (l *layouter) copyOf(v *graph.Value, f tensor.MemoryFormat, why string) (*g
 	return n.Out[0], nil
 }
 
-// choose takes the variant that gives the wanted format, or the layout inferred, with the
-// fewest bytes copied, and inserts those copies.
+// choose takes the variant that gives the wanted format, else the layout inferred, with
+// the fewest bytes copied, and inserts those copies.
 func (l *layouter) choose(n *graph.Node, want tensor.MemoryFormat) error {
-	call := n.Call()
-	variants := n.Op.Variants(call)
-	best, bestBytes := -1, 0
+	variants := n.Op.Variants(n.Call())
+	best, bestOff, bestBytes := -1, false, 0
 	for i, v := range variants {
-		bytes := 0
+		off, bytes := false, 0
 		for k, f := range v.In {
 			if k < len(n.In) && n.In[k].Kind == graph.TensorArg && !n.In[k].Meta().Is(f) {
 				bytes += n.In[k].Meta().Bytes()
 			}
 		}
 		for k, f := range v.Out {
-			m := n.Out[k].Meta
 			if want != tensor.NoFormat && k == 0 {
-				if f != want {
-					bytes += m.Bytes()
-				}
-			} else if !m.Is(f) {
-				bytes += m.Bytes()
+				off = off || f != want
+			} else {
+				off = off || !n.Out[k].Meta.Is(f)
 			}
 		}
-		if best < 0 || bytes < bestBytes {
-			best, bestBytes = i, bytes
+		if best < 0 || bestOff && !off || bestOff == off && bytes < bestBytes {
+			best, bestOff, bestBytes = i, off, bytes
 		}
 	}
 	if best < 0 {
 		return l.g.Fail(n, fmt.Errorf("no kernel serves these operands"))
 	}
-	n.Variant = best
-	v := variants[best]
+	return l.take(n, variants[best], best)
+}
+
+// take makes the node run as a variant: copies of the operands that lie otherwise, and
+// outputs in its formats.
+func (l *layouter) take(n *graph.Node, v graph.Variant, index int) error {
+	n.Variant = index
 	for k, f := range v.In {
 		if k >= len(n.In) || n.In[k].Kind != graph.TensorArg || n.In[k].Meta().Is(f) {
 			continue

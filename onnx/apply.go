@@ -1,0 +1,275 @@
+package onnx
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// foldLimit bounds the elements of operands and results that are computed here rather
+// than each time the graph runs. Views of known data have no bound.
+const foldLimit = 1 << 16
+
+// op adds an op that makes one value. An operand is a *val, a number, or nil.
+func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
+	return n.ops(name, attrs, operands...)[0]
+}
+
+// ops is op for any number of results. Where all operands are known, so are the results.
+func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
+	o := n.model.lookup(name)
+	if o == nil {
+		n.failf("the op %q that it takes is not served", name)
+	}
+	if out := n.fold(o, attrs, operands); out != nil {
+		return out
+	}
+	return n.emit(name, attrs, operands...)
+}
+
+// emit adds an op to the graph, whatever is known of its operands.
+func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
+	args := make([]any, len(operands))
+	symbolic := false
+	for i, o := range operands {
+		x, ok := o.(*val)
+		if !ok {
+			args[i] = o
+			continue
+		}
+		if x == nil {
+			continue
+		}
+		v := n.value(x)
+		args[i] = v
+		symbolic = symbolic || n.symbolic[v]
+	}
+	vals := n.g.Apply(name, attrs, args...)
+	if err := n.g.Err(); err != nil {
+		n.failf("%w", err)
+	}
+	out := make([]*val, len(vals))
+	for i, v := range vals {
+		out[i] = &val{v: v, rank: rankOf(operands)}
+		if symbolic {
+			n.symbolic[v] = true
+		}
+	}
+	return out
+}
+
+// rankOf is the rank that most ops give: the greatest of their operands'.
+func rankOf(operands []any) int {
+	rank := 0
+	for _, o := range operands {
+		x, ok := o.(*val)
+		switch {
+		case !ok || x == nil:
+		case x.dynamic() && x.rank < 0:
+			return -1
+		case x.dynamic():
+			rank = max(rank, x.rank)
+		default:
+			rank = max(rank, len(x.meta().Shape))
+		}
+	}
+	return rank
+}
+
+// ofRank notes the rank of a value whose shape is not known.
+func (x *val) ofRank(rank int) *val {
+	x.rank = rank
+	return x
+}
+
+// fold computes an op on known operands by its definition. It returns nil where it does
+// not want to.
+func (n *node) fold(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
+	c := &graph.Call{Variant: -1}
+	var in []*tensor.Tensor
+	size := 0
+	for _, op := range operands {
+		arg, t, ok := knownArg(op)
+		if !ok {
+			return nil
+		}
+		c.In, in = append(c.In, arg), append(in, t)
+		if t != nil {
+			size += t.Numel()
+		}
+	}
+	for len(c.In) > 0 && c.In[len(c.In)-1].Kind == graph.Null {
+		c.In, in = c.In[:len(c.In)-1], in[:len(in)-1]
+	}
+	for _, a := range attrs {
+		if _, ok := a.(graph.Ref); ok {
+			return nil
+		}
+	}
+	decoded, err := o.Schema.Decode(attrs, nil)
+	if err != nil {
+		return nil // the graph's builder refuses it too, and says why
+	}
+	if len(c.In) < required(o) {
+		return nil
+	}
+	c.Attrs = decoded
+	res, err := o.Infer(c)
+	if err != nil {
+		n.failf("%s: %w", o.Name, err)
+	}
+	return n.compute(o, c, in, res, size)
+}
+
+// required is the number of operands that an op cannot do without.
+func required(o *graph.Op) int {
+	r := 0
+	for i, p := range o.Params {
+		if !p.Optional {
+			r = i + 1
+		}
+	}
+	return r
+}
+
+func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
+	x, isVal := o.(*val)
+	switch {
+	case o == nil || isVal && x == nil:
+		return graph.Arg{}, nil, true
+	case isVal:
+		if x.kind != isTensor || x.data == nil {
+			return graph.Arg{}, nil, false
+		}
+		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.data.Meta, Const: x.data}}, x.data, true
+	}
+	s, ok := tensor.ScalarOf(o)
+	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
+}
+
+// compute makes the results: views of the operands, or new data by the op's definition.
+func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []graph.Result, size int) []*val {
+	out := make([]*val, len(res))
+	views := 0
+	for i, r := range res {
+		if r.Dynamic {
+			return nil
+		}
+		c.Out = append(c.Out, r.Meta)
+		if r.Alias >= 0 && in[r.Alias].DType == r.Meta.DType {
+			t, err := in[r.Alias].View(r.Meta)
+			if err != nil {
+				return nil
+			}
+			out[i] = known(t)
+			views++
+		}
+		size += r.Meta.Numel()
+	}
+	if views == len(res) {
+		return out
+	}
+	if size > foldLimit || o.Ref == nil {
+		return nil
+	}
+	ts, err := o.Ref(c, in)
+	if err != nil {
+		n.failf("%s: %w", o.Name, err)
+	}
+	for i, t := range ts {
+		out[i] = known(t)
+	}
+	return out
+}
+
+// shortest reads the float64 that a float32 is meant for: 0.1 rather than
+// 0.10000000149011612, so that graphs can be read.
+func shortest(f float32) float64 {
+	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
+	if err != nil {
+		return float64(f)
+	}
+	return x
+}
+
+// number returns the only element of a known value.
+func (n *node) number(x *val) tensor.Scalar {
+	if x.data == nil {
+		n.failf("%q must be known before the graph runs", x.name)
+	}
+	s, ok := scalarOf(x.data)
+	if !ok {
+		n.failf("%q must have one element, it has shape %s", x.name, tensor.ListString(x.data.Shape))
+	}
+	return s
+}
+
+// ref returns what stands for x as an attribute: a list of integers where it is known,
+// else a reference.
+func (n *node) ref(x *val) any {
+	if x.data != nil {
+		return ints(x.data)
+	}
+	return graph.Ref{Value: n.value(x)}
+}
+
+// refOne is ref for a single integer.
+func (n *node) refOne(x *val) any {
+	if x.data != nil {
+		return int(n.number(x).Int())
+	}
+	return graph.Ref{Value: n.value(x)}
+}
+
+// refNumber is ref for a plain number.
+func (n *node) refNumber(x *val) any {
+	if x.data != nil {
+		s := n.number(x)
+		if x.dtype().IsFloat() {
+			return s.Float()
+		}
+		return int(s.Int())
+	}
+	return graph.Ref{Value: n.value(x)}
+}
+
+// list returns the integers of operand i, which must be known.
+func (n *node) list(i int) []int {
+	x := n.x(i)
+	if x.data == nil {
+		n.failf("operand %d (%q) must be known before the graph runs", i, x.name)
+	}
+	if !x.dtype().IsIntegral(true) {
+		n.failf("operand %d (%q) holds %v, want integers", i, x.name, x.dtype())
+	}
+	if x.data.Numel() > foldLimit {
+		n.failf("operand %d (%q) has %d elements", i, x.name, x.data.Numel())
+	}
+	return ints(x.data)
+}
+
+// cast converts x to a dtype.
+func (n *node) cast(x *val, d tensor.DType) *val {
+	if x.dtype() == d {
+		return x
+	}
+	return n.op("to", graph.Attrs{"dtype": d}, x)
+}
+
+// dims returns the shape of x as a vector: known, or computed when the graph runs.
+func (n *node) dims(x *val) *val {
+	if n.static(x) {
+		return known(intTensor(x.meta().Shape...))
+	}
+	return n.op("_shape_as_tensor", nil, x).ofRank(1)
+}
+
+func (n *node) reshape(x *val, shape ...int) *val {
+	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
+}
+
+// one wraps a single output.
+func one(x *val) []*val { return []*val{x} }
+

@@ -1,0 +1,276 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Bounds of what a small file may blow up to.
+const (
+	maxDepth = 64      // graphs within graphs and functions within functions
+	maxNodes = 1 << 20 // nodes that are converted, those of functions counted at each call
+)
+
+// importer converts one graph of a model: the main one, or the body of a loop.
+type importer struct {
+	model *Model
+	opts  Options
+	g     *graph.Graph
+	// named holds values that bear a name of the model.
+	named map[*graph.Value]bool
+	// symbolic holds values whose shape may depend on a symbol.
+	symbolic map[*graph.Value]bool
+	count    int // nodes converted
+
+	// outer is where names that a body does not define are looked up; captured are the
+	// values found there, which became further inputs.
+	outer    *scope
+	captured []*val
+}
+
+// frame is what a function sees of its call.
+type frame struct {
+	opsets map[string]int
+	attrs  map[string]*pb.AttributeProto
+	depth  int
+}
+
+// scope holds the values of a graph by name. Those of the graph around it are seen too.
+type scope struct {
+	im     *importer
+	parent *scope
+	vals   map[string]*val
+}
+
+func (s *scope) lookup(name string) *val {
+	for at := s; at != nil; at = at.parent {
+		if v := at.vals[name]; v != nil {
+			return v
+		}
+	}
+	if s.im.outer == nil {
+		return nil
+	}
+	v := s.im.outer.lookup(name)
+	if v == nil {
+		return nil
+	}
+	c := s.im.capture(v)
+	s.vals[name] = c
+	return c
+}
+
+// capture makes a value of the graph outside one of the body: known data is shared, any
+// other becomes an input.
+func (im *importer) capture(v *val) *val {
+	c := &val{name: v.name, data: v.data, kind: v.kind, rank: v.rank}
+	switch {
+	case v.kind == isSequence:
+		for _, m := range v.list {
+			c.list = append(c.list, im.capture(m))
+		}
+	case v.data == nil && v.v != nil:
+		name := im.g.Fresh("outer." + v.v.Name)
+		c.v = im.g.InputMeta(name, tensor.New(v.v.Meta.DType, slices.Clone(v.v.Meta.Shape)...))
+		im.captured = append(im.captured, v)
+	}
+	return c
+}
+
+// convert converts the model's graph.
+func (im *importer) convert(f *frame) (*graph.Graph, error) {
+	p := im.model.proto.Graph
+	s := &scope{im: im, vals: map[string]*val{}}
+	im.symbolic = map[*graph.Value]bool{}
+	if err := im.initializers(p, s); err != nil {
+		return nil, err
+	}
+	for _, in := range p.Input {
+		if s.vals[in.Name] != nil {
+			continue // a default that stands for good
+		}
+		v, err := im.input(in)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+		if err := im.g.Err(); err != nil {
+			return nil, err
+		}
+		s.vals[in.Name] = v
+	}
+	if err := im.nodes(p, s, f); err != nil {
+		return nil, err
+	}
+	for _, out := range p.Output {
+		v := s.lookup(out.Name)
+		if v == nil {
+			return nil, fmt.Errorf("output %q is not made by any node", out.Name)
+		}
+		if err := im.output(out.Name, v); err != nil {
+			return nil, fmt.Errorf("output %q: %w", out.Name, err)
+		}
+	}
+	if err := im.g.Err(); err != nil {
+		return nil, err
+	}
+	return im.prune(), nil
+}
+
+func (im *importer) output(name string, v *val) error {
+	if v.kind != isTensor {
+		return errors.New("sequences and optionals are not served as results")
+	}
+	im.g.Output(name, im.materialise(v))
+	return nil
+}
+
+// initializers makes the weights known.
+func (im *importer) initializers(p *pb.GraphProto, s *scope) error {
+	if len(p.SparseInitializer) > 0 {
+		return fmt.Errorf("sparse initializer %q: sparse tensors are not served", p.SparseInitializer[0].GetValues().GetName())
+	}
+	for _, t := range p.Initializer {
+		data, err := im.model.weight(t)
+		if err != nil {
+			return fmt.Errorf("initializer %q: %w", t.Name, err)
+		}
+		s.vals[t.Name] = &val{name: t.Name, data: data}
+	}
+	return nil
+}
+
+// input adds an input of the graph.
+func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
+	if in.Name == "" {
+		return nil, errors.New("it has no name")
+	}
+	t := in.GetType().GetTensorType()
+	if t == nil {
+		return nil, errors.New("only tensors are served as inputs")
+	}
+	d, err := dtypeOf(t.ElemType)
+	if err != nil {
+		return nil, err
+	}
+	dims, err := im.dims(in.Name, t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
+	im.named[v] = true
+	for _, dim := range dims {
+		im.symbolic[v] = im.symbolic[v] || dim.Symbol != ""
+	}
+	return &val{name: in.Name, v: v}, nil
+}
+
+// dims returns the sizes of an input, with symbols for those that nobody knows.
+func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
+	given, ok := im.opts.Shapes[name]
+	switch {
+	case shape == nil && !ok:
+		return nil, errors.New("its rank is unknown: a shape must be given")
+	case shape != nil && ok && len(given) != len(shape.Dim):
+		return nil, fmt.Errorf("the model wants %d dimensions, the shape given is %s", len(shape.Dim), tensor.ListString(given))
+	case shape == nil:
+		dims := make([]graph.Dim, len(given))
+		for i, n := range given {
+			dims[i].Size = n
+		}
+		return dims, nil
+	}
+	dims := make([]graph.Dim, len(shape.Dim))
+	for i, d := range shape.Dim {
+		symbol := d.GetDimParam()
+		bound, fixed := im.opts.Dims[symbol]
+		_, isSize := d.Value.(*pb.TensorShapeProto_Dimension_DimValue)
+		switch {
+		case isSize && d.GetDimValue() >= 0:
+			dims[i].Size = int(d.GetDimValue())
+		case ok:
+			dims[i].Size = given[i]
+		case fixed && symbol != "":
+			dims[i].Size = bound
+		case symbol != "":
+			dims[i].Symbol = symbol
+		default:
+			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		}
+	}
+	return dims, nil
+}
+
+// nodes converts the nodes that the outputs need, in order.
+func (im *importer) nodes(p *pb.GraphProto, s *scope, f *frame) error {
+	if f.depth > maxDepth {
+		return errors.New("graphs or functions are nested too deep")
+	}
+	live := liveNodes(p)
+	for i, n := range p.Node {
+		if !live[i] {
+			continue
+		}
+		if err := im.node(n, s, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liveNodes tells which nodes of a graph its outputs depend on. Names that a subgraph uses
+// count as its node's operands.
+func liveNodes(p *pb.GraphProto) []bool {
+	needed := map[string]bool{}
+	for _, o := range p.Output {
+		needed[o.Name] = true
+	}
+	live := make([]bool, len(p.Node))
+	for i := len(p.Node) - 1; i >= 0; i-- {
+		n := p.Node[i]
+		live[i] = slices.ContainsFunc(n.Output, func(o string) bool { return o != "" && needed[o] })
+		if live[i] {
+			need(n, needed, 0)
+		}
+	}
+	return live
+}
+
+func need(n *pb.NodeProto, needed map[string]bool, depth int) {
+	for _, in := range n.Input {
+		needed[in] = true
+	}
+	if depth > maxDepth {
+		return
+	}
+	for _, a := range n.Attribute {
+		for _, g := range append(slices.Clone(a.Graphs), a.G) {
+			if g == nil {
+				continue
+			}
+			for _, o := range g.Output {
+				needed[o.Name] = true
+			}
+			for _, m := range g.Node {
+				need(m, needed, depth+1)
+			}
+		}
+	}
+}
+
+// materialise returns the value of the graph; known data becomes a constant.
+func (im *importer) materialise(x *val) *graph.Value {
+	if x.v == nil {
+		name := x.name
+		if name == "" {
+			name = "const"
+		}
+		x.v = im.g.Constant(im.g.Fresh(name), x.data.Contiguous())
+		im.named[x.v] = true
+	}
+	return x.v
+}

@@ -1,0 +1,337 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// node is a node of a model as its converter sees it. A converter stops by a failure: the
+// methods panic with one, and convert turns it into an error.
+type node struct {
+	*importer
+	scope *scope
+	frame *frame
+	proto *pb.NodeProto
+	ver   int // of the operator set
+	in    []*val
+	attrs map[string]*pb.AttributeProto
+}
+
+// converter makes the outputs of a node.
+type converter func(n *node) []*val
+
+// failure carries the error that stops a converter.
+type failure struct{ err error }
+
+func (n *node) failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+// node converts one node and enters its outputs in the scope.
+func (im *importer) node(p *pb.NodeProto, s *scope, f *frame) error {
+	if im.count++; im.count > maxNodes {
+		return fmt.Errorf("the model has more than %d nodes", maxNodes)
+	}
+	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}}
+	domain := domainOf(p.Domain)
+	n.ver = f.opsets[domain]
+	err := n.operands()
+	var out []*val
+	if err == nil {
+		out, err = n.convert(domain)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.title(), err)
+	}
+	for i, name := range p.Output {
+		if name == "" {
+			continue
+		}
+		if i >= len(out) || out[i] == nil {
+			return fmt.Errorf("%s: output %d (%q) is not served", n.title(), i, name)
+		}
+		if s.vals[name] != nil {
+			return fmt.Errorf("%s: two values are named %q", n.title(), name)
+		}
+		s.vals[name] = out[i]
+		im.name(out[i], name)
+	}
+	return nil
+}
+
+// title names the node in errors: by its name, or by its first output.
+func (n *node) title() string {
+	p := n.proto
+	name := p.Name
+	for _, o := range p.Output {
+		if name == "" {
+			name = o
+		}
+	}
+	return fmt.Sprintf("node %q (%s)", name, p.OpType)
+}
+
+// name gives a value made by a node the model's name, if it has none yet.
+func (im *importer) name(x *val, name string) {
+	if x.name == "" {
+		x.name = name
+	}
+	if x.v == nil || im.named[x.v] || x.v.Node == nil {
+		return
+	}
+	im.named[x.v] = true
+	x.v.Named(im.g.Fresh(name))
+}
+
+// operands finds the values of the inputs and the attributes.
+func (n *node) operands() error {
+	for _, name := range n.proto.Input {
+		var v *val
+		if name != "" {
+			if v = n.scope.lookup(name); v == nil {
+				return fmt.Errorf("operand %q is made by no node before it", name)
+			}
+			if v.kind == isMissing && n.proto.OpType != "OptionalHasElement" {
+				v = nil
+			}
+		}
+		n.in = append(n.in, v)
+	}
+	for _, a := range n.proto.Attribute {
+		if a.RefAttrName != "" {
+			if a = n.frame.attrs[a.RefAttrName]; a == nil {
+				continue // the call leaves it out
+			}
+			n.attrs[attrName(n.proto, a)] = a
+			continue
+		}
+		n.attrs[a.Name] = a
+	}
+	return nil
+}
+
+// attrName is the name that a node gives an attribute of the function around it.
+func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
+	for _, b := range p.Attribute {
+		if b.RefAttrName == a.Name {
+			return b.Name
+		}
+	}
+	return a.Name
+}
+
+// convert calls the converter of the node's operator.
+func (n *node) convert(domain string) (out []*val, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			err = r.err
+		default:
+			panic(r)
+		}
+	}()
+	if f := n.model.functions[functionKey{domain, n.proto.OpType, n.proto.Overload}]; f != nil {
+		return n.call(f)
+	}
+	c := operators(domain, n.proto.OpType)
+	if c == nil {
+		return nil, errors.New("the operator is not served")
+	}
+	return c(n), nil
+}
+
+// call converts the body of a function in place of a node.
+func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
+	sets, err := opsetsOf(f.OpsetImport)
+	if err != nil {
+		return nil, err
+	}
+	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1}
+	for _, a := range f.AttributeProto {
+		inner.attrs[a.Name] = a
+	}
+	for name, a := range n.attrs {
+		b := &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G, SparseTensor: a.SparseTensor,
+			Floats: a.Floats, Ints: a.Ints, Strings: a.Strings, Tensors: a.Tensors, Graphs: a.Graphs}
+		inner.attrs[name] = b
+	}
+	s := &scope{im: n.importer, vals: map[string]*val{}}
+	for i, name := range f.Input {
+		if i < len(n.in) && n.in[i] != nil {
+			s.vals[name] = n.in[i]
+		} else {
+			s.vals[name] = &val{kind: isMissing}
+		}
+	}
+	body := &pb.GraphProto{Node: f.Node}
+	for _, o := range f.Output {
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
+	}
+	if err := n.nodes(body, s, inner); err != nil {
+		return nil, fmt.Errorf("function: %w", err)
+	}
+	out := make([]*val, len(f.Output))
+	for i, name := range f.Output {
+		out[i] = s.vals[name]
+	}
+	return out, nil
+}
+
+// has reports whether operand i is given.
+func (n *node) has(i int) bool { return i < len(n.in) && n.in[i] != nil }
+
+// x returns operand i, which must be a tensor.
+func (n *node) x(i int) *val {
+	if !n.has(i) {
+		n.failf("operand %d is missing", i)
+	}
+	if n.in[i].kind != isTensor {
+		n.failf("operand %d must be a tensor", i)
+	}
+	return n.in[i]
+}
+
+// opt returns operand i, or nil if it is left out.
+func (n *node) opt(i int) *val {
+	if !n.has(i) {
+		return nil
+	}
+	return n.x(i)
+}
+
+// wants reports whether anybody names output i.
+func (n *node) wants(i int) bool { return i < len(n.proto.Output) && n.proto.Output[i] != "" }
+
+// shape returns the sizes of x, which must be known.
+func (n *node) shape(x *val) []int {
+	if x.dynamic() {
+		n.failf("the shape of %q must be known before the graph runs, and it depends on data", x.name)
+	}
+	return x.meta().Shape
+}
+
+// rank returns the number of dimensions of x, which must be known.
+func (n *node) rank(x *val) int {
+	if !x.dynamic() {
+		return len(x.meta().Shape)
+	}
+	if x.rank < 0 {
+		n.failf("the number of dimensions of %q must be known before the graph runs, and it depends on data", x.name)
+	}
+	return x.rank
+}
+
+// axis returns a dimension counted from the front.
+func (n *node) axis(d, rank int) int {
+	if d < -rank || d >= max(rank, 1) {
+		n.failf("axis %d is out of range: the operand has %d dimensions", d, rank)
+	}
+	if d < 0 {
+		d += rank
+	}
+	return d
+}
+
+// axes returns dimensions counted from the front. Each may stand once.
+func (n *node) axes(list []int, rank int) []int {
+	out := make([]int, len(list))
+	seen := map[int]bool{}
+	for i, d := range list {
+		out[i] = n.axis(d, rank)
+		if seen[out[i]] {
+			n.failf("axis %d stands twice", d)
+		}
+		seen[out[i]] = true
+	}
+	return out
+}
+
+// attr returns an attribute of a type; nil if it is not given.
+func (n *node) attr(name string, t pb.AttributeProto_AttributeType) *pb.AttributeProto {
+	a := n.attrs[name]
+	if a != nil && a.Type != t && a.Type != pb.AttributeProto_UNDEFINED {
+		n.failf("attribute %q is of type %s, want %s", name, strings.ToLower(a.Type.String()), strings.ToLower(t.String()))
+	}
+	return a
+}
+
+func (n *node) int(name string, def int) int {
+	if a := n.attr(name, pb.AttributeProto_INT); a != nil {
+		return int(a.I)
+	}
+	return def
+}
+
+func (n *node) flag(name string, def bool) bool {
+	if a := n.attr(name, pb.AttributeProto_INT); a != nil {
+		return a.I != 0
+	}
+	return def
+}
+
+func (n *node) float(name string, def float64) float64 {
+	if a := n.attr(name, pb.AttributeProto_FLOAT); a != nil {
+		return shortest(a.F)
+	}
+	return def
+}
+
+func (n *node) text(name, def string) string {
+	if a := n.attr(name, pb.AttributeProto_STRING); a != nil {
+		return string(a.S)
+	}
+	return def
+}
+
+// ints returns a list attribute, and whether it is given.
+func (n *node) ints(name string) ([]int, bool) {
+	a := n.attr(name, pb.AttributeProto_INTS)
+	if a == nil {
+		return nil, false
+	}
+	out := make([]int, len(a.Ints))
+	for i, x := range a.Ints {
+		out[i] = int(x)
+	}
+	return out, true
+}
+
+func (n *node) floats(name string) ([]float64, bool) {
+	a := n.attr(name, pb.AttributeProto_FLOATS)
+	if a == nil {
+		return nil, false
+	}
+	out := make([]float64, len(a.Floats))
+	for i, x := range a.Floats {
+		out[i] = shortest(x)
+	}
+	return out, true
+}
+
+// dtypeAttr returns a dtype attribute; Invalid if it is not given.
+func (n *node) dtypeAttr(name string) tensor.DType {
+	a := n.attr(name, pb.AttributeProto_INT)
+	if a == nil {
+		return tensor.Invalid
+	}
+	d, err := dtypeOf(int32(a.I))
+	if err != nil {
+		n.failf("attribute %q: %v", name, err)
+	}
+	return d
+}
+
+// value returns x as a value of the graph.
+func (n *node) value(x *val) *graph.Value {
+	if x == nil {
+		return nil
+	}
+	if x.kind != isTensor {
+		n.failf("a sequence stands where a tensor must")
+	}
+	return n.materialise(x)
+}

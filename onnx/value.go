@@ -1,0 +1,87 @@
+package onnx
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// val is what a name of the model stands for: a value of the graph, known data, which
+// becomes a constant of the graph only if an op takes it, or a sequence of these.
+type val struct {
+	name string
+	v    *graph.Value
+	data *tensor.Tensor
+	list []*val // the members of a sequence
+	kind valKind
+	// rank is what is known of a value whose shape is not; -1: nothing.
+	rank int
+}
+
+// valKind tells what a val is.
+type valKind uint8
+
+// A missing val is an optional without a value.
+const (
+	isTensor valKind = iota
+	isSequence
+	isMissing
+)
+
+// known wraps data.
+func known(t *tensor.Tensor) *val { return &val{data: t} }
+
+// sequence wraps members.
+func sequence(list []*val) *val { return &val{list: list, kind: isSequence} }
+
+// meta returns dtype and shape; shape and strides mean nothing for a value that is
+// dynamic.
+func (x *val) meta() tensor.Meta {
+	switch {
+	case x.data != nil:
+		return x.data.Meta
+	case x.v != nil:
+		return x.v.Meta
+	}
+	return tensor.Meta{}
+}
+
+func (x *val) dtype() tensor.DType { return x.meta().DType }
+
+// dynamic reports whether only the dtype is known before the graph runs.
+func (x *val) dynamic() bool { return x.data == nil && x.v != nil && isDynamic(x.v) }
+
+// static reports whether the shape is fixed: it depends on no symbol and no data.
+func (im *importer) static(x *val) bool {
+	return x.data != nil || x.v != nil && !isDynamic(x.v) && !im.symbolic[x.v]
+}
+
+// ints returns the elements of an integer tensor.
+func ints(t *tensor.Tensor) []int {
+	out := make([]int, 0, t.Numel())
+	src := t
+	if t.DType != tensor.Int64 {
+		src = t.CopyTo(tensor.New(tensor.Int64, t.Shape...))
+	}
+	list, _ := tensor.ToSlice[int64](src) // the dtype is right
+	for _, x := range list {
+		out = append(out, int(x))
+	}
+	return out
+}
+
+// intTensor returns a vector of int64.
+func intTensor(list ...int) *tensor.Tensor {
+	data := make([]int64, len(list))
+	for i, x := range list {
+		data[i] = int64(x)
+	}
+	return tensor.Must(tensor.FromSlice(data, len(data)))
+}
+
+// scalarOf returns the only element of a tensor as a plain number.
+func scalarOf(t *tensor.Tensor) (tensor.Scalar, bool) {
+	if t.Numel() != 1 {
+		return tensor.Scalar{}, false
+	}
+	return t.At(make([]int, t.Rank())...), true
+}

@@ -1,0 +1,250 @@
+package passes_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func run(t testing.TB, g *graph.Graph, strategy string) *passes.Plan {
+	require.NoError(t, g.Err())
+	p, err := passes.Run(g, passes.Options{Strategy: strategy, Check: true})
+	require.NoError(t, err)
+	return p
+}
+
+func ops(p *passes.Plan) (names []string) {
+	for _, n := range p.Graph.Nodes {
+		names = append(names, n.Op.Name)
+	}
+	return names
+}
+
+func why(p *passes.Plan, node string) string {
+	for _, e := range p.Elided {
+		if e.Node == node {
+			return e.Why
+		}
+	}
+	return ""
+}
+
+const f32 = tensor.Float32
+
+func TestElision(t *testing.T) {
+	t.Run("a copy of what already is", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", f32, 2, 3)
+		g.Output("y", g.Relu(g.Contiguous(x).Named("c")))
+		p := run(t, g, "")
+		assert.Equal(t, []string{"relu"}, ops(p))
+		assert.Contains(t, why(p, "c"), "already")
+	})
+	t.Run("a copy of a copy", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+		a := g.Contiguous(x).Named("a")
+		b := g.CloneOp(a).Named("b")
+		g.Output("y", b).Output("v", g.View(a, graph.Attrs{"size": []int{6, 20}}))
+		p := run(t, g, "")
+		assert.Equal(t, []string{"contiguous", "clone", "view"}, ops(p))
+		assert.Equal(t, "x", p.Graph.Nodes[1].In[0].Value.Name, "the later copy reads the original")
+		assert.Equal(t, []int{60, 20, 5, 1}, p.Graph.Outputs[0].Value.Meta.Strides)
+	})
+	t.Run("a copy that its consumers can do without", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+		c := g.Contiguous(x).Named("c")
+		g.Output("y", g.Relu(c)).Output("z", g.Exp(c))
+		p := run(t, g, "")
+		assert.Equal(t, []string{"relu", "exp"}, ops(p))
+		assert.Contains(t, why(p, "c"), "all its consumers")
+		assert.Equal(t, []int{60, 20, 5, 1}, p.Graph.Outputs[0].Value.Meta.Strides, "the layout downstream stays")
+	})
+	t.Run("not if it is an output", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+		c := g.Contiguous(x).Named("c")
+		g.Output("y", g.Relu(c)).Output("c", c)
+		assert.Equal(t, []string{"contiguous", "relu"}, ops(run(t, g, "")))
+	})
+	t.Run("not before a view that needs it", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+		g.Output("y", g.View(g.Contiguous(x), graph.Attrs{"size": []int{6, 20}}))
+		assert.Equal(t, []string{"contiguous", "view"}, ops(run(t, g, "")))
+	})
+	t.Run("two permutes that cancel", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", f32, 2, 3, 4)
+		a := g.Permute(x, graph.Attrs{"dims": []int{2, 0, 1}}).Named("a")
+		b := g.Permute(a, graph.Attrs{"dims": []int{1, 2, 0}}).Named("b")
+		g.Output("y", g.Relu(b))
+		p := run(t, g, "")
+		assert.Equal(t, []string{"relu"}, ops(p))
+		assert.Contains(t, why(p, "b"), `undoes "a"`)
+		assert.Contains(t, why(p, "a"), "no output depends on it")
+	})
+	t.Run("dead nodes", func(t *testing.T) {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", f32, 2, 3)
+		g.Exp(g.Relu(x)).Named("dead")
+		g.Output("y", g.Neg(x))
+		p := run(t, g, "")
+		assert.Equal(t, []string{"neg"}, ops(p))
+		assert.NotEmpty(t, why(p, "dead"))
+	})
+}
+
+// A convolution makes what its operands suggest; a contiguous image under channels-last
+// weights is copied, once for both who need it.
+func TestCopiesForContracts(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 4, 6, 6)
+	w := g.InputFormat("w", f32, tensor.ChannelsLast, 3, 4, 3, 3)
+	g.Output("a", g.Conv2d(x, w, nil)).Output("b", g.Conv2d(x, w, nil, graph.Attrs{"padding": []int{1, 1}}))
+	p := run(t, g, "")
+	require.Len(t, p.Copies, 1)
+	c := p.Copies[0]
+	assert.Equal(t, "x", c.Value)
+	assert.Equal(t, []int{144, 36, 6, 1}, c.From)
+	assert.Equal(t, []int{144, 1, 24, 4}, c.To)
+	assert.Equal(t, 2*2*4*36*4, c.Bytes)
+	assert.Contains(t, c.Why, "needs operand 0")
+	assert.True(t, p.Graph.Outputs[0].Value.Meta.IsChannelsLast())
+}
+
+func TestPins(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3, 4, 5)
+	a := g.Relu(x).Named("a").Pinned(tensor.ChannelsLast)
+	b := g.Sum(x, graph.Attrs{"dim": []int{1}, "keepdim": true}).Named("b").Pinned(tensor.ChannelsLast)
+	c := g.Permute(x, graph.Attrs{"dims": []int{0, 1, 3, 2}}).Named("c").Pinned(tensor.Contiguous)
+	g.Output("a", a).Output("b", b).Output("c", c).OutputFormat("x", x, tensor.ChannelsLast)
+	p := run(t, g, "")
+	for i, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast, tensor.Contiguous, tensor.ChannelsLast} {
+		o := p.Graph.Outputs[i]
+		assert.True(t, o.Value.Meta.Is(f), "%s is %v", o.Name, o.Value.Meta)
+	}
+	assert.Equal(t, "a", p.Graph.Outputs[0].Value.Name, "a pointwise op writes the pinned layout itself")
+	assert.Equal(t, "c", p.Graph.Outputs[2].Value.Name, "the copy takes the pinned name over")
+}
+
+func TestStrategies(t *testing.T) {
+	build := func() *graph.Graph {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+		b := g.Input("b", f32, 3, 4, 5)
+		s := g.Add(x, b)
+		g.Output("s", s).Output("t", g.Permute(s, graph.Attrs{"dims": []int{0, 2, 3, 1}})).
+			Output("v", g.Flatten(s)).Output("m", g.Softmax(s, graph.Attrs{"dim": 1}))
+		return g
+	}
+	p := run(t, build(), "contiguous")
+	for _, o := range p.Graph.Outputs {
+		assert.True(t, o.Value.Meta.IsContiguous(), "%s is %v", o.Name, o.Value.Meta)
+	}
+	p = run(t, build(), "channels_last")
+	for _, o := range p.Graph.Outputs {
+		if o.Value.Meta.Rank() == 4 {
+			assert.True(t, o.Value.Meta.IsChannelsLast(), "%s is %v", o.Name, o.Value.Meta)
+		}
+	}
+	_, err := passes.Run(build(), passes.Options{Strategy: "quickest"})
+	assert.EqualError(t, err, `unknown strategy "quickest": want one of propagate, contiguous, channels_last`)
+}
+
+// as_strided reads storage: what lies under it keeps its layout, or its values would
+// change. Views that a chosen layout makes impossible get a copy.
+func TestStorageIsRigid(t *testing.T) {
+	for _, strategy := range passes.Strategies() {
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+		y := g.Relu(g.Permute(x, graph.Attrs{"dims": []int{0, 2, 3, 1}}))
+		g.Output("a", g.AsStrided(y, graph.Attrs{"size": []int{5, 4}, "stride": []int{3, 2}, "storage_offset": 1}))
+		g.Output("v", g.View(g.Neg(g.Input("z", f32, 2, 3, 4, 5)), graph.Attrs{"size": []int{6, 20}}))
+		run(t, g, strategy)
+	}
+}
+
+// All strategies give the same values: checked by reference after every pass.
+func TestRandomGraphsKeepTheirMeaning(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		g := randomGraph(rng)
+		for _, s := range passes.Strategies() {
+			_, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+			var dump bytes.Buffer
+			if err != nil {
+				_, _ = passes.Run(g, passes.Options{Strategy: s, Dump: &dump})
+			}
+			require.NoError(t, err, "seed %d, %s:\n%s", seed, s, &dump)
+		}
+	}
+}
+
+func randomGraph(rng *rand.Rand) *graph.Graph {
+	g := graph.New(fmt.Sprint("random", rng.IntN(100)), kernels.Lookup)
+	vals := []*graph.Value{
+		g.Input("a", f32, 2, 3, 4, 4), g.InputFormat("b", f32, tensor.ChannelsLast, 2, 3, 4, 4), g.Input("c", f32, 3, 1, 1),
+		g.InputMeta("d", tensor.Meta{DType: f32, Shape: []int{2, 3, 4, 4}, Strides: []int{1, 2, 6, 24}}),
+	}
+	pick := func() *graph.Value { return vals[rng.IntN(len(vals))] }
+	full := func() *graph.Value {
+		for {
+			if v := pick(); v.Meta.Rank() == 4 && v.Meta.Numel() == 96 && v.Meta.Shape[1] == 3 {
+				return v
+			}
+		}
+	}
+	for range 12 {
+		var v *graph.Value
+		switch rng.IntN(10) {
+		case 0:
+			v = g.Contiguous(full(), graph.Attrs{"memory_format": []string{"contiguous", "channels_last"}[rng.IntN(2)]})
+		case 1:
+			v = g.CloneOp(full()).Named(fmt.Sprint("clone", len(vals)))
+		case 2:
+			v = g.Permute(full(), graph.Attrs{"dims": []int{0, 1, 3, 2}})
+		case 3:
+			v = g.Reshape(full(), graph.Attrs{"shape": []int{2, 3, 4, 4}})
+		case 4:
+			v = g.Transpose(full(), graph.Attrs{"dim0": 2, "dim1": 3})
+		case 5:
+			v = g.Relu(full()).Named(fmt.Sprint("pinned", len(vals))).Pinned([]tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast}[rng.IntN(2)])
+		case 6:
+			v = g.Softmax(full(), graph.Attrs{"dim": rng.IntN(4)})
+		default:
+			v = g.Add(full(), full())
+		}
+		vals = append(vals, v)
+	}
+	for i := range 3 {
+		v := vals[len(vals)-1-i*2]
+		g.OutputFormat(fmt.Sprint("y", i), v, []tensor.MemoryFormat{tensor.NoFormat, tensor.Contiguous}[rng.IntN(2)])
+	}
+	return g
+}
+
+func TestDumpShowsEveryPass(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3)
+	g.Output("y", g.Add(g.Contiguous(x), 1))
+	var b bytes.Buffer
+	_, err := passes.Run(g, passes.Options{Dump: &b})
+	require.NoError(t, err)
+	for _, p := range passes.Passes() {
+		assert.Contains(t, b.String(), "after "+p.Name)
+	}
+	assert.Equal(t, 3, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
+}
