@@ -117,6 +117,14 @@ func pickSlices(t *tensor.Tensor, dim int, places []int) (*tensor.Tensor, error)
 	shape := slices.Clone(t.Shape)
 	shape[dim] = len(places)
 	out := tensor.Zeros(t.DType, shape...)
+	if t.Rank() == 1 && len(places) > 0 {
+		at := make([]int, len(places))
+		for k, i := range places {
+			at[k] = i * stepAt(t.Meta, 0)
+		}
+		readEach[t.DType.Size()](out.Pointer(), t.Pointer(), t.DType.Size(), at)
+		return out, nil
+	}
 	for k, i := range places {
 		dm, err := out.Meta.Narrow(dim, k, 1)
 		if err != nil {

@@ -1,0 +1,197 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type pixelShuffleAttrs struct {
+	UpscaleFactor int `attr:"upscale_factor" doc:"side of the blocks that channels become"`
+}
+
+type pixelUnshuffleAttrs struct {
+	DownscaleFactor int `attr:"downscale_factor" doc:"side of the blocks that become channels"`
+}
+
+type depthToSpaceAttrs struct {
+	BlockSize int    `attr:"block_size" doc:"side of the blocks"`
+	Mode      string `attr:"mode" default:"DCR" oneof:"DCR|CRD" doc:"which part of the channel index is the place in a block: the first (DCR) or the last (CRD)"`
+}
+
+type spaceToDepthAttrs struct {
+	BlockSize int `attr:"block_size" doc:"side of the blocks"`
+}
+
+type channelShuffleAttrs struct {
+	Groups int `attr:"groups" doc:"number of groups that channels are dealt from"`
+}
+
+// shuffle is an op that copies with dimensions cut and reordered: split cuts the sizes of
+// the operand, perm reorders the cut dimensions, and the output's shape joins them.
+type shuffle struct {
+	split []int // the operand's dimensions, cut
+	perm  []int
+	shape []int
+}
+
+// The four ways between channels and blocks, and channel_shuffle.
+var (
+	PixelShuffle = shuffleOp[pixelShuffleAttrs]("pixel_shuffle", "Makes blocks of pixels of channels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+		graph.Attrs{"upscale_factor": 2}, f32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
+			return toBlocks("pixel_shuffle", c.Meta(0), attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
+		})
+	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w].",
+		graph.Attrs{"downscale_factor": 2}, f32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
+			return fromBlocks("pixel_unshuffle", c.Meta(0), attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+		})
+	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+		graph.Attrs{"block_size": 2}, f32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
+			a := attrs[depthToSpaceAttrs](c)
+			return toBlocks("depth_to_space", c.Meta(0), a.BlockSize, a.Mode == "DCR")
+		})
+	SpaceToDepth = shuffleOp[spaceToDepthAttrs]("space_to_depth", "Makes channels of blocks of pixels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
+		graph.Attrs{"block_size": 2}, f32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
+			return fromBlocks("space_to_depth", c.Meta(0), attrs[spaceToDepthAttrs](c).BlockSize, true)
+		})
+	ChannelShuffle = shuffleOp[channelShuffleAttrs]("channel_shuffle", "Deals channels from groups: channel j of group i becomes channel i of group j.",
+		graph.Attrs{"groups": 2}, nhwc(2, 6, 3, 2), dealChannels)
+)
+
+func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(c *graph.Call) (shuffle, error)) *graph.Op {
+	return define[A](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			s, err := spec(c)
+			if err != nil {
+				return nil, err
+			}
+			out, err := tensor.NewFormat(c.Meta(0).DType, s.shape, c.Meta(0).SuggestMemoryFormat(false))
+			return graph.New1(out), err
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			s, err := spec(c)
+			if err != nil || c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, err
+			}
+			dst, src := outSide(c, 0), inSide(c, 0)
+			cut, err := src.meta.View(s.split)
+			if err != nil {
+				return nil, err
+			}
+			if cut, err = cut.Permute(s.perm); err != nil {
+				return nil, err
+			}
+			place, err := dst.meta.View(cut.Shape)
+			if err != nil {
+				return nil, err
+			}
+			return copyKernel(copyJob{dst: dst.show(place), src: src.show(cut)})
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			s, err := spec(c)
+			if err != nil {
+				return nil, err
+			}
+			return s.reference(in[0])
+		},
+		Examples: oneExample(m, a),
+	})
+}
+
+func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, err := t.Contiguous().View(tensor.New(t.DType, s.split...))
+	if err != nil {
+		return nil, err
+	}
+	m, err := x.Meta.Permute(s.perm)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(t.DType, m.Shape...)
+	eachIndex(m.Shape, func(at []int) {
+		from := make([]int, len(at))
+		for k, d := range s.perm {
+			from[d] = at[k]
+		}
+		out.Set(x.At(from...), at...)
+	})
+	y, err := out.View(tensor.New(t.DType, s.shape...))
+	return []*tensor.Tensor{y}, err
+}
+
+func toBlocks(op string, m tensor.Meta, r int, blocksFirst bool) (s shuffle, err error) {
+	n := m.Rank()
+	switch {
+	case n < 3:
+		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
+	case r <= 0:
+		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
+	case m.Shape[n-3]%(r*r) != 0:
+		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%d is not divisible by %d", op, m.Shape[n-3], r*r)
+	}
+	lead, c, h, w := m.Shape[:n-3], m.Shape[n-3]/(r*r), m.Shape[n-2], m.Shape[n-1]
+	b := n - 3
+	s.perm = make([]int, b, b+5)
+	for d := range s.perm {
+		s.perm[d] = d
+	}
+	s.split = append(slices.Clone(lead), c, r, r, h, w)
+	s.perm = append(s.perm, b, b+3, b+1, b+4, b+2)
+	if blocksFirst {
+		s.split = append(slices.Clone(lead), r, r, c, h, w)
+		s.perm = append(s.perm[:b], b+2, b+3, b, b+4, b+1)
+	}
+	s.shape = append(slices.Clone(lead), c, h*r, w*r)
+	return s, nil
+}
+
+func fromBlocks(op string, m tensor.Meta, r int, blocksFirst bool) (s shuffle, err error) {
+	n := m.Rank()
+	switch {
+	case n < 3:
+		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
+	case r <= 0:
+		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
+	case m.Shape[n-2]%r != 0:
+		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%d is not divisible by %d", op, m.Shape[n-2], r)
+	case m.Shape[n-1]%r != 0:
+		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%d is not divisible by %d", op, m.Shape[n-1], r)
+	}
+	lead, c, h, w := m.Shape[:n-3], m.Shape[n-3], m.Shape[n-2]/r, m.Shape[n-1]/r
+	b := n - 3
+	s.perm = make([]int, b, b+5)
+	for d := range s.perm {
+		s.perm[d] = d
+	}
+	s.split = append(slices.Clone(lead), c, h, r, w, r)
+	if blocksFirst {
+		s.perm = append(s.perm, b+2, b+4, b, b+1, b+3)
+	} else {
+		s.perm = append(s.perm, b, b+2, b+4, b+1, b+3)
+	}
+	s.shape = append(slices.Clone(lead), c*r*r, h, w)
+	return s, nil
+}
+
+func dealChannels(c *graph.Call) (s shuffle, err error) {
+	m, g := c.Meta(0), attrs[channelShuffleAttrs](c).Groups
+	switch {
+	case m.Rank() <= 2:
+		return s, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " + tensor.ListString(m.Shape))
+	case g <= 0:
+		return s, fmt.Errorf("Number of groups to divide channels in must be positive. Value of groups:%d", g)
+	case m.Shape[1]%g != 0:
+		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %d channels and %d groups.", m.Shape[1], g)
+	}
+	s.shape = m.Shape
+	s.split = append([]int{m.Shape[0], g, m.Shape[1] / g}, m.Shape[2:]...)
+	s.perm = []int{0, 2, 1}
+	for d := 3; d < len(s.split); d++ {
+		s.perm = append(s.perm, d)
+	}
+	return s, nil
+}
