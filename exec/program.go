@@ -14,6 +14,9 @@ import (
 type Options struct {
 	// Threads bounds the workers of one run; 0 means GOMAXPROCS.
 	Threads int
+	// Progress, if set, is called when a step is done, with the number of those done and of
+	// all. It may be called by several goroutines at once.
+	Progress func(done, total int)
 }
 
 // Program is a compiled graph.
@@ -28,6 +31,7 @@ type Program struct {
 	arena    int                  // bytes
 	worker   int                  // bytes of scratch for each worker
 	threads  int
+	progress func(done, total int)
 	graph    *graph.Graph
 
 	mu   sync.Mutex
@@ -81,7 +85,7 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, graph: g, of: map[*graph.Value]int{}}
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, progress: o.Progress, graph: g, of: map[*graph.Value]int{}}
 	p.addStorages(g)
 	for _, n := range g.Nodes {
 		if n.Out[0].Alias != nil {

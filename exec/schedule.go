@@ -48,6 +48,9 @@ func (s *Session) serial(ctx context.Context) error {
 				}
 			}
 		}
+		if s.p.progress != nil {
+			s.p.progress(i+1, len(s.p.steps))
+		}
 	}
 	return nil
 }
@@ -220,6 +223,10 @@ func (r *schedule) finish(step int32) int32 {
 	} else if woken > 0 {
 		r.cond.Broadcast()
 	}
+	done := len(s.p.steps) - r.left
 	r.mu.Unlock()
+	if s.p.progress != nil {
+		s.p.progress(done, len(s.p.steps))
+	}
 	return own
 }

@@ -254,8 +254,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {
-		fail(n.at, fmt.Errorf("there is no op %q", r.op))
-		return
+		n.Op, n.badArgs = unknownOp(r.op), fmt.Errorf("there is no op %q", r.op)
 	}
 	for _, p := range waiting {
 		v := g.values[p.name]
@@ -266,6 +265,9 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		n.In[p.index].Value = v
 	}
 	n.trim()
+	if n.badArgs != nil {
+		return
+	}
 	n.badArgs = n.checkArity()
 	if len(r.attrs) == 0 && n.Op.Schema.zero != nil {
 		n.Attrs = n.Op.Schema.zero
@@ -350,4 +352,10 @@ func (l *loader) bindRefs(n *Node) error {
 		n.Attrs, n.badAttrs = n.decode(nil)
 	}
 	return nil
+}
+
+// unknownOp stands for an op that there is not, so that a graph can be inferred past its
+// nodes, which are refused.
+func unknownOp(name string) *Op {
+	return &Op{Name: name, Schema: SchemaOf[struct{}]()}
 }

@@ -117,13 +117,8 @@ func copyPixels[T gemm.Number](dst []T, from unsafe.Pointer, step int) {
 		}
 	case len(dst) == 32:
 		*(*[32]T)(dst) = *(*[32]T)(from)
-	case len(dst) >= 16:
-		copy(dst, unsafe.Slice((*T)(from), len(dst)))
 	default:
-		src := unsafe.Slice((*T)(from), len(dst))
-		for i, v := range src {
-			dst[i] = v
-		}
+		copy(dst, unsafe.Slice((*T)(from), len(dst)))
 	}
 }
 

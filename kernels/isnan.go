@@ -13,7 +13,7 @@ import (
 // both are; integers are always finite.
 var (
 	Isnan = classify("isnan", "Tells where self is NaN.", unaryTo(tensor.Bool), nil, false,
-		func(x float64) bool { return x != x }, func(z complex128) bool { return isNaN(real(z)) || isNaN(imag(z)) })
+		math.IsNaN, func(z complex128) bool { return isNaN(real(z)) || isNaN(imag(z)) })
 	Isinf = classify("isinf", "Tells where self is infinite.", unaryTo(tensor.Bool), isinfLayout, false,
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
 	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", unaryTo(tensor.Bool), isfiniteLayout, true,

@@ -104,6 +104,9 @@ func newLayerNorm[T float32 | float64](c *graph.Call) *graph.Kernel {
 	if m.Numel() == 0 {
 		return k
 	}
+	if m.SameAddresses(c.Out[0]) {
+		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+	}
 	size := loops.Size()
 	k.Worker = 2*alignUp(8*(len(l.kept)+len(l.row))) + blockLen*16 + 2*alignUp(l.n*size)
 	copies := false

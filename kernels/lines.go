@@ -22,6 +22,7 @@ type linePlan struct {
 	store    tensor.ConvertFunc // from the dtype of loops to the output's
 	size     int                // of the output's elements
 	plain    bool               // the output has the dtype of loops
+	inPlace  bool               // every element is replaced at its own place
 }
 
 // columnUnit is the number of lines that go side by side.
@@ -36,7 +37,8 @@ func newLinePlan(m tensor.Meta, dim int, out tensor.Meta, side []tensor.Meta, ca
 	}
 	kept, red := splitAxes(m, mask, append([]tensor.Meta{out}, side...), true)
 	p := &linePlan{kept: kept, line: red[0], ld: newLoader(m.DType, cast, loops),
-		store: tensor.Converter(out.DType, loops), size: out.DType.Size(), plain: out.DType == loops}
+		store: tensor.Converter(out.DType, loops), size: out.DType.Size(), plain: out.DType == loops,
+		inPlace: m.DType == out.DType && m.SameAddresses(out)}
 	k := kept[0]
 	if p.line.in <= k.in || k.n == 1 {
 		p.rows = p.line.n >= 16 || k.n < p.line.n
@@ -66,10 +68,10 @@ type lineRoom struct {
 }
 
 // kernel makes the kernel of f, which does one unit of n lines: in and out are the
-// addresses of the first line's first elements. own is the bytes of memory that f needs.
+// addresses of the first line's first elements, the same ones if it works in place. own is the bytes of memory that f needs.
 func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n int) error) *graph.Kernel {
 	counter := alignUp(8 * len(p.kept))
-	return &graph.Kernel{
+	k := &graph.Kernel{
 		Worker: counter + 2*blockLen*16 + alignUp(own),
 		Phases: []graph.Phase{{
 			Chunks: (p.units + p.perChunk - 1) / p.perChunk,
@@ -94,6 +96,10 @@ func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n 
 				}
 				return nil
 			}}}}
+	if p.inPlace {
+		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+	}
+	return k
 }
 
 // target returns where a run of n results goes: the output itself, or buf.

@@ -24,27 +24,10 @@ var (
 )
 
 func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
-	params := func(c *graph.Call) (g poolGeometry, err error) {
-		a := attrs[maxPoolAttrs](c)
-		if g.kernel, err = pair(a.KernelSize, "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
-			return g, err
-		}
-		if g.stride = g.kernel; len(a.Stride) > 0 {
-			if g.stride, err = pair(a.Stride, "max_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
-				return g, err
-			}
-		}
-		if g.padding, err = pair(a.Padding, "max_pool2d: padding must be either be a single int, or a tuple of two ints"); err != nil {
-			return g, err
-		}
-		g.ceil = a.CeilMode
-		g.dilation, err = pair(a.Dilation, "max_pool2d: dilation must be either a single int, or a tuple of two ints")
-		return g, err
-	}
 	return define[maxPoolAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self}, Kind: graph.Requires, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			g, err := params(c)
+			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +49,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 		},
 		Variants: poolVariants(max(1, len(outputs))),
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			g, err := params(c)
+			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err
 			}
@@ -74,7 +57,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			return newPool(c, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			g, err := params(c)
+			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err
 			}
@@ -87,6 +70,24 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 		},
 		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
 	})
+}
+
+func maxPoolGeometry(c *graph.Call) (g poolGeometry, err error) {
+	a := attrs[maxPoolAttrs](c)
+	if g.kernel, err = pair(a.KernelSize, "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
+		return g, err
+	}
+	if g.stride = g.kernel; len(a.Stride) > 0 {
+		if g.stride, err = pair(a.Stride, "max_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
+			return g, err
+		}
+	}
+	if g.padding, err = pair(a.Padding, "max_pool2d: padding must be either be a single int, or a tuple of two ints"); err != nil {
+		return g, err
+	}
+	g.ceil = a.CeilMode
+	g.dilation, err = pair(a.Dilation, "max_pool2d: dilation must be either a single int, or a tuple of two ints")
+	return g, err
 }
 
 func poolExamples(a graph.Attrs) []graph.Example {

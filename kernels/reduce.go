@@ -101,7 +101,7 @@ func (s *reduceSpec) shape(in []int) []int {
 	return out
 }
 
-// count returns the number of elements that make one result.
+// reduceCount returns the number of elements that make one result.
 func reduceCount(shape []int, mask []bool) int {
 	n := 1
 	for d, s := range shape {

@@ -52,7 +52,10 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	}
 	out := make([]*val, len(vals))
 	for i, v := range vals {
-		out[i] = &val{v: v, rank: rankOf(operands)}
+		out[i] = &val{v: v}
+		if v.Dynamic {
+			out[i].rank, out[i].dt = rankOf(operands), dtypeOfResult(name, i, attrs, operands)
+		}
 		if symbolic {
 			n.symbolic[v] = true
 		}
@@ -76,6 +79,32 @@ func rankOf(operands []any) int {
 		}
 	}
 	return rank
+}
+
+// dtypeOfResult is the dtype of a value that the graph's inference does not reach.
+func dtypeOfResult(op string, result int, attrs graph.Attrs, operands []any) tensor.DType {
+	if d, ok := attrs["dtype"].(tensor.DType); ok && d != tensor.Invalid {
+		return d
+	}
+	first := 0
+	switch op {
+	case "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isposinf", "isneginf", "any", "all":
+		return tensor.Bool
+	case "argmax", "argmin", "argsort", "nonzero", "_shape_as_tensor", "non_max_suppression":
+		return tensor.Int64
+	case "topk", "sort", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "_unique2", "unique_dim":
+		if result > 0 {
+			return tensor.Int64
+		}
+	case "where":
+		first = 1
+	}
+	for _, o := range operands[min(first, len(operands)):] {
+		if x, ok := o.(*val); ok && x != nil {
+			return x.dtype()
+		}
+	}
+	return tensor.Invalid
 }
 
 // ofRank notes the rank of a value whose shape is not known.

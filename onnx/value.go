@@ -13,8 +13,10 @@ type val struct {
 	data *tensor.Tensor
 	list []*val // the members of a sequence
 	kind valKind
-	// rank is what is known of a value whose shape is not; -1: nothing.
+	// rank and dt are what is known of a value whose shape is not: -1 and Invalid for
+	// nothing.
 	rank int
+	dt   tensor.DType
 }
 
 // valKind tells what a val is.
@@ -45,14 +47,19 @@ func (x *val) meta() tensor.Meta {
 	return tensor.Meta{}
 }
 
-func (x *val) dtype() tensor.DType { return x.meta().DType }
+func (x *val) dtype() tensor.DType {
+	if x.dynamic() && x.v.Meta.DType == tensor.Invalid {
+		return x.dt
+	}
+	return x.meta().DType
+}
 
 // dynamic reports whether only the dtype is known before the graph runs.
-func (x *val) dynamic() bool { return x.data == nil && x.v != nil && isDynamic(x.v) }
+func (x *val) dynamic() bool { return x.data == nil && x.v != nil && x.v.Dynamic }
 
 // static reports whether the shape is fixed: it depends on no symbol and no data.
 func (im *importer) static(x *val) bool {
-	return x.data != nil || x.v != nil && !isDynamic(x.v) && !im.symbolic[x.v]
+	return x.data != nil || x.v != nil && !x.v.Dynamic && !im.symbolic[x.v]
 }
 
 // ints returns the elements of an integer tensor.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/cmplx"
 	"math/rand/v2"
 	"strings"
 
@@ -83,7 +84,7 @@ func same(got, want *tensor.Tensor) error {
 }
 
 func bits(c complex128) [2]uint64 {
-	if c != c {
+	if cmplx.IsNaN(c) {
 		return [2]uint64{1, 1}
 	}
 	return [2]uint64{math.Float64bits(real(c)), math.Float64bits(imag(c))}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // uses counts who reads a value.
@@ -108,7 +109,7 @@ func (e *elider) needless(n *graph.Node) string {
 	v, src := n.Out[0], n.In[0].Value
 	switch {
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
-		return fmt.Sprintf("%q already has the layout %v", src.Name, formatOf(src))
+		return fmt.Sprintf("%q already lies as asked, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
 	case e.uses.output[v]:
 		return ""
 	case len(e.uses.nodes[v]) == 0:
@@ -124,13 +125,6 @@ func (e *elider) needless(n *graph.Node) string {
 		}
 	}
 	return fmt.Sprintf("all its consumers can read %q as it lies", src.Name)
-}
-
-func formatOf(v *graph.Value) string {
-	if f := v.Meta.Flags(); len(f) > 0 {
-		return f[0]
-	}
-	return fmt.Sprint(v.Meta.Strides)
 }
 
 // reads reports whether a consumer of from can read to instead and still make the same

@@ -119,7 +119,7 @@ func TestCopiesForContracts(t *testing.T) {
 	assert.Equal(t, "x", c.Value)
 	assert.Equal(t, []int{144, 36, 6, 1}, c.From)
 	assert.Equal(t, []int{144, 1, 24, 4}, c.To)
-	assert.Equal(t, 2*2*4*36*4, c.Bytes)
+	assert.Equal(t, 2*4*36*4, c.Bytes)
 	assert.Contains(t, c.Why, "needs operand 0")
 	assert.True(t, p.Graph.Outputs[0].Value.Meta.IsChannelsLast())
 }

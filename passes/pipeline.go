@@ -52,8 +52,7 @@ type Plan struct {
 }
 
 // Copy is a copy that a pass inserted: of which value, between which strides (in
-// elements), the bytes it reads and writes together, what it costs by the model of
-// [NodeCost], and why.
+// elements), the bytes of the value, what it costs by the model of [NodeCost], and why.
 type Copy struct {
 	Node     *graph.Node
 	Value    string
@@ -82,7 +81,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("shapes of %q depend on data: it can be run, piece by piece, but not planned as a whole", g.Name)
 	}
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout}
-	var props graph.Props = graph.Sorted
+	props := graph.Sorted
 	var check *checker
 	if o.Check {
 		if err := graph.Verify(p.Graph, props); err != nil {
@@ -124,6 +123,6 @@ func (p *Plan) summarise() {
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta
 		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
-			Bytes: from.Bytes() + to.Bytes(), CostNS: cost, Why: n.Why})
+			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
 	}
 }

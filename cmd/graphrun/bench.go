@@ -88,8 +88,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 		return err
 	}
 	r := newRunner(p, in)
-	_, err = withProgress(cmd.ErrOrStderr(), g.Name, func() (struct{}, error) {
-		return struct{}{}, r.sample(cmd.Context(), f.timing.runs)
+	var m meter
+	_, err = withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (struct{}, error) {
+		return struct{}{}, r.sample(cmd.Context(), f.timing.runs, &m)
 	})
 	if err != nil {
 		return runError(cmd.Context(), err)
@@ -151,8 +152,9 @@ func (r *runner) once(ctx context.Context, measured bool) error {
 }
 
 // sample warms up and measures.
-func (r *runner) sample(ctx context.Context, runs int) error {
+func (r *runner) sample(ctx context.Context, runs int, m *meter) error {
 	for i := range warmUps + runs {
+		m.report(i, warmUps+runs)
 		if err := r.once(ctx, i >= warmUps); err != nil {
 			return err
 		}

@@ -84,8 +84,9 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 		}
 		c.runners = append(c.runners, newRunner(p, in))
 	}
-	_, err = withProgress(cmd.ErrOrStderr(), g.Name, func() (struct{}, error) {
-		return struct{}{}, c.measure(cmd.Context(), f.timing.runs)
+	var m meter
+	_, err = withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (struct{}, error) {
+		return struct{}{}, c.measure(cmd.Context(), f.timing.runs, &m)
 	})
 	if err != nil {
 		return runError(cmd.Context(), err)
@@ -103,8 +104,9 @@ type comparison struct {
 }
 
 // measure runs all strategies in turns.
-func (c *comparison) measure(ctx context.Context, runs int) error {
+func (c *comparison) measure(ctx context.Context, runs int, m *meter) error {
 	for i := range warmUps + runs {
+		m.report(i, warmUps+runs)
 		for _, r := range c.runners {
 			if err := r.once(ctx, i >= warmUps); err != nil {
 				return fmt.Errorf("strategy %s: %w", r.plan.plan.Strategy, err)

@@ -77,11 +77,12 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	for _, e := range refused {
 		report(cmd.ErrOrStderr(), e)
 	}
-	r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.threads})
+	var m meter
+	r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.threads, Progress: m.report})
 	if err != nil {
 		return err
 	}
-	out, err := withProgress(cmd.ErrOrStderr(), g.Name, func() (map[string]*tensor.Tensor, error) {
+	out, err := withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (map[string]*tensor.Tensor, error) {
 		return r.Run(cmd.Context(), in)
 	})
 	if err != nil {

@@ -1,0 +1,187 @@
+package onnx
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func leakyRelu(n *node) []*val {
+	return one(n.op("leaky_relu", graph.Attrs{"negative_slope": n.float("alpha", 0.01)}, n.x(0)))
+}
+
+func prelu(n *node) []*val {
+	x, slope := n.x(0), n.x(1)
+	if n.ver < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.shape(slope)[0] > 1 {
+		slope = n.alignedAt(slope, 1, n.rank(x))
+	}
+	return one(n.wide("where", nil, n.op("lt", nil, n.signedForm(x), 0), n.wide("mul", nil, x, slope), x))
+}
+
+// signedForm is x itself, or x as int64 where comparisons do not take its dtype.
+func (n *node) signedForm(x *val) *val {
+	if x.dtype().IsBareUnsigned() {
+		return n.cast(n.signed(x), tensor.Int64)
+	}
+	return x
+}
+
+func elu(n *node) []*val {
+	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.x(0)))
+}
+
+func celu(n *node) []*val {
+	return one(n.op("celu", graph.Attrs{"alpha": n.float("alpha", 1)}, n.x(0)))
+}
+
+// selu differs from ours in constants of its own.
+func selu(n *node) []*val {
+	alpha, gamma := 1.67326319217681884765625, 1.05070102214813232421875
+	if n.ver < 6 {
+		alpha, gamma = 1.6732, 1.0507
+	}
+	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", alpha), "scale": n.float("gamma", gamma)}, n.x(0)))
+}
+
+func gelu(n *node) []*val {
+	return one(n.op("gelu", graph.Attrs{"approximate": n.text("approximate", "none")}, n.x(0)))
+}
+
+func hardSigmoid(n *node) []*val {
+	alpha, beta := n.float("alpha", 0.2), n.float("beta", 0.5)
+	y := n.op("add", nil, n.op("mul", nil, n.x(0), alpha), beta)
+	return one(n.op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y))
+}
+
+func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.x(0))) }
+
+func mish(n *node) []*val { return one(n.op("mish", nil, n.x(0))) }
+
+// softplus has no threshold above which it is the identity; from 20 on that makes no
+// difference in float32, and from 40 on none in float64.
+func softplus(n *node) []*val {
+	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.x(0)))
+}
+
+func softsign(n *node) []*val {
+	x := n.x(0)
+	return one(n.op("div", nil, x, n.op("add", nil, n.op("abs", nil, x), 1.0)))
+}
+
+func shrink(n *node) []*val {
+	x := n.x(0)
+	bias, lambd := n.float("bias", 0), n.float("lambd", 0.5)
+	d := x.dtype()
+	low := n.cast(n.op("add", nil, x, bias), d)
+	high := n.cast(n.op("sub", nil, x, bias), d)
+	zero := n.op("zeros_like", nil, x)
+	y := n.op("where", nil, n.op("lt", nil, x, -lambd), low, zero)
+	return one(n.op("where", nil, n.op("gt", nil, x, lambd), high, y))
+}
+
+func thresholdedRelu(n *node) []*val {
+	return one(n.op("threshold", graph.Attrs{"threshold": n.float("alpha", 1), "value": 0}, n.x(0)))
+}
+
+// softmax works along an axis; before operator set 13, over all dimensions from it on.
+func softmax(op string) converter {
+	return func(n *node) []*val {
+		x := n.x(0)
+		if n.ver >= 13 {
+			return one(n.op(op, graph.Attrs{"dim": n.int("axis", -1)}, x))
+		}
+		axis := n.int("axis", 1)
+		rank := n.rank(x)
+		if axis == rank-1 || axis == -1 {
+			return one(n.op(op, graph.Attrs{"dim": -1}, x))
+		}
+		y := n.op(op, graph.Attrs{"dim": -1}, n.matrix(x, axis))
+		return one(n.op("reshape", graph.Attrs{"shape": n.ref(n.dims(x))}, y).ofRank(rank))
+	}
+}
+
+// matrix joins the dimensions before an axis, and those from it on.
+func (n *node) matrix(x *val, axis int) *val {
+	rank := n.rank(x)
+	if axis < -rank || axis > rank {
+		n.failf("axis %d is out of range: the operand has %d dimensions", axis, rank)
+	}
+	if axis < 0 {
+		axis += rank
+	}
+	if n.static(x) {
+		s := n.shape(x)
+		return n.reshape(x, tensor.Numel(s[:axis]), tensor.Numel(s[axis:]))
+	}
+	switch {
+	case axis == 0:
+		return n.reshape(x, 1, -1)
+	case axis == rank:
+		return n.reshape(x, -1, 1)
+	}
+	tail := n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": -1}, x).ofRank(axis + 1)
+	return n.op("flatten", graph.Attrs{"start_dim": 0, "end_dim": axis - 1}, tail).ofRank(2)
+}
+
+func hardmax(n *node) []*val {
+	x := n.x(0)
+	axis, rank := n.int("axis", -1), n.rank(x)
+	in := x
+	if n.ver < 13 {
+		in, axis = n.matrix(x, n.int("axis", 1)), -1
+	}
+	axis = n.axis(axis, n.rank(in))
+	best := n.op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, in)
+	places := n.op("cumsum", graph.Attrs{"dim": axis}, n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
+	y := n.cast(n.op("eq", nil, n.op("sub", nil, places, 1), best), x.dtype())
+	if n.ver < 13 {
+		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.dims(x))}, y).ofRank(rank)
+	}
+	return one(y)
+}
+
+// dropout is the identity but in training.
+func dropout(n *node) []*val {
+	x := n.x(0)
+	maskType := tensor.Bool
+	if n.ver < 10 {
+		maskType = x.dtype()
+	}
+	ratio := n.float("ratio", 0.5)
+	training := n.ver < 7 && !n.flag("is_test", false) && n.attrs["is_test"] != nil
+	if n.ver >= 12 {
+		if r := n.opt(1); r != nil {
+			ratio = n.number(r).Float()
+		}
+		if t := n.opt(2); t != nil {
+			training = n.number(t).Int() != 0
+		}
+	}
+	if !training || ratio == 0 {
+		out := []*val{x}
+		if n.wants(1) {
+			out = append(out, n.op("ones_like", graph.Attrs{"dtype": maskType}, x))
+		}
+		return out
+	}
+	keep := n.op("ge", nil, n.emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": n.int("seed", 0)}, x)[0], ratio)
+	y := n.op("mul", nil, n.op("mul", nil, x, n.cast(keep, x.dtype())), 1/(1-ratio))
+	return []*val{y, n.cast(keep, maskType)}
+}
+
+// affine, scale, scaledTanh and parametricSoftplus are experiments of old models.
+func affine(n *node) []*val {
+	y := n.op("mul", nil, n.x(0), n.float("alpha", 1))
+	return one(n.op("add", nil, y, n.float("beta", 0)))
+}
+
+func scale(n *node) []*val { return one(n.op("mul", nil, n.x(0), n.float("scale", 1))) }
+
+func scaledTanh(n *node) []*val {
+	y := n.op("tanh", nil, n.op("mul", nil, n.x(0), n.float("beta", 1)))
+	return one(n.op("mul", nil, y, n.float("alpha", 1)))
+}
+
+func parametricSoftplus(n *node) []*val {
+	y := n.op("softplus", graph.Attrs{"threshold": 40}, n.op("mul", nil, n.x(0), n.float("beta", 1)))
+	return one(n.op("mul", nil, y, n.float("alpha", 1)))
+}

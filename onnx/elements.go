@@ -1,0 +1,247 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// same converts an operator of one operand that is an op of ours.
+func same(op string) converter {
+	return func(n *node) []*val { return one(n.wide(op, nil, n.x(0))) }
+}
+
+func identity(n *node) []*val {
+	if !n.has(0) {
+		n.failf("operand 0 is missing")
+	}
+	return one(n.in[0])
+}
+
+// wide adds an elementwise op. uint16, uint32 and uint64, which most ops do not take, are
+// computed as int64 and converted back: sums, products and bits come out the same.
+func (n *node) wide(op string, attrs graph.Attrs, operands ...any) *val {
+	back := tensor.Invalid
+	cast := make([]any, len(operands))
+	for i, o := range operands {
+		cast[i] = o
+		if x, ok := o.(*val); ok && x != nil && x.dtype().IsBareUnsigned() {
+			back = x.dtype()
+			cast[i] = n.cast(x, tensor.Int64)
+		}
+	}
+	y := n.op(op, attrs, cast...)
+	if back != tensor.Invalid && y.dtype() == tensor.Int64 {
+		return n.cast(y, back)
+	}
+	return y
+}
+
+// binary converts an operator of two operands that are broadcast together.
+func binary(op string) converter {
+	return func(n *node) []*val {
+		x, y := n.pair()
+		var attrs graph.Attrs
+		if op == "div" && x.dtype().IsIntegral(true) {
+			attrs = graph.Attrs{"rounding_mode": "trunc"}
+		}
+		switch op {
+		case "lt", "le", "gt", "ge":
+			x, y = n.signed(x), n.signed(y)
+		}
+		return one(n.wide(op, attrs, x, y))
+	}
+}
+
+// pair returns two operands. Before operator set 7 the second is broadcast only on
+// demand, and may be aligned at an axis.
+func (n *node) pair() (x, y *val) {
+	x, y = n.x(0), n.x(1)
+	if n.ver >= 7 || !n.flag("broadcast", false) || n.attrs["axis"] == nil {
+		return x, y
+	}
+	rank := n.rank(x)
+	axis := n.axis(n.int("axis", 0), rank)
+	return x, n.alignedAt(y, axis, rank)
+}
+
+// alignedAt adds dimensions of size 1 behind x such that its first stands at axis.
+func (n *node) alignedAt(x *val, axis, rank int) *val {
+	shape := append([]int{}, n.shape(x)...)
+	if axis+len(shape) > rank {
+		n.failf("%d dimensions from axis %d on do not fit into %d", len(shape), axis, rank)
+	}
+	for axis+len(shape) < rank {
+		shape = append(shape, 1)
+	}
+	return n.reshape(x, shape...)
+}
+
+// signed maps uint64 to int64 such that order is kept.
+func (n *node) signed(x *val) *val {
+	if x.dtype() != tensor.Uint64 {
+		return x
+	}
+	return n.op("bitwise_xor", nil, n.cast(x, tensor.Int64), math.MinInt64)
+}
+
+func isInf(n *node) []*val {
+	neg, pos := n.flag("detect_negative", true), n.flag("detect_positive", true)
+	x := n.x(0)
+	switch {
+	case neg && pos:
+		return one(n.op("isinf", nil, x))
+	case pos:
+		return one(n.op("isposinf", nil, x))
+	case neg:
+		return one(n.op("isneginf", nil, x))
+	}
+	return one(n.op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
+}
+
+// castTo reads the target dtype of Cast, which was a name before operator set 6.
+func castOp(n *node) []*val {
+	if a := n.attrs["to"]; a != nil && a.Type == pb.AttributeProto_STRING {
+		code, ok := pb.TensorProto_DataType_value[string(a.S)]
+		if !ok {
+			n.failf("there is no element type %q", a.S)
+		}
+		d, err := dtypeOf(code)
+		if err != nil {
+			n.failf("%w", err)
+		}
+		return one(n.cast(n.x(0), d))
+	}
+	d := n.dtypeAttr("to")
+	if d == tensor.Invalid {
+		n.failf("attribute \"to\" is missing")
+	}
+	return one(n.cast(n.x(0), d))
+}
+
+func castLike(n *node) []*val { return one(n.cast(n.x(0), n.x(1).dtype())) }
+
+func pow(n *node) []*val {
+	x, y := n.pair()
+	d := x.dtype()
+	if x.dtype() == y.dtype() {
+		return one(n.wide("pow", nil, x, y))
+	}
+	// The result has the base's dtype; the exponent may be of any.
+	switch {
+	case !d.IsFloat() && y.dtype().IsFloat():
+		return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Float64), n.cast(y, tensor.Float64)), d))
+	case d.IsFloat():
+		return one(n.op("pow", nil, x, n.cast(y, d)))
+	}
+	return one(n.cast(n.op("pow", nil, n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)), d))
+}
+
+func mod(n *node) []*val {
+	if n.flag("fmod", false) {
+		return one(n.wide("fmod", nil, n.x(0), n.x(1)))
+	}
+	return one(n.wide("remainder", nil, n.x(0), n.x(1)))
+}
+
+func bitShift(n *node) []*val {
+	x, y := n.x(0), n.x(1)
+	if n.text("direction", "") == "LEFT" {
+		return one(n.wide("bitwise_left_shift", nil, x, y))
+	}
+	if x.dtype() != tensor.Uint64 {
+		return one(n.wide("bitwise_right_shift", nil, x, y))
+	}
+	// The sign that an int64 shifts in is masked out: by the ones that a shift leaves.
+	x, y = n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)
+	shifted := n.op("bitwise_right_shift", nil, x, y)
+	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": math.MaxInt64}, y), n.op("sub", nil, y, 1))
+	masked := n.op("bitwise_and", nil, shifted, rest)
+	return one(n.cast(n.op("where", nil, n.op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
+}
+
+// extremum converts Max and Min of any number of operands.
+func extremum(op string) converter {
+	return func(n *node) []*val {
+		out := n.x(0)
+		d := out.dtype()
+		if len(n.in) == 1 {
+			return one(n.op("alias", nil, out))
+		}
+		out = n.signed(out)
+		for i := 1; i < len(n.in); i++ {
+			out = n.wide(op, nil, out, n.signed(n.x(i)))
+		}
+		if d == tensor.Uint64 {
+			out = n.cast(n.op("bitwise_xor", nil, out, math.MinInt64), d)
+		}
+		return one(out)
+	}
+}
+
+func sumOf(n *node) []*val {
+	out := n.x(0)
+	for i := 1; i < len(n.in); i++ {
+		out = n.op("add", nil, out, n.x(i))
+	}
+	return one(out)
+}
+
+func meanOf(n *node) []*val {
+	sum := sumOf(n)[0]
+	if len(n.in) == 1 {
+		return one(sum)
+	}
+	return one(n.op("div", nil, sum, float64(len(n.in))))
+}
+
+func where(n *node) []*val {
+	x, y := n.x(1), n.x(2)
+	return one(n.wide("where", nil, n.cast(n.x(0), tensor.Bool), x, y))
+}
+
+// clip bounds by attributes before operator set 11, and by operands since.
+func clip(n *node) []*val {
+	x := n.x(0)
+	attrs := graph.Attrs{}
+	if n.ver < 11 {
+		for _, name := range []string{"min", "max"} {
+			if n.attrs[name] != nil {
+				attrs[name] = n.float(name, 0)
+			}
+		}
+		if len(attrs) == 0 {
+			return one(x)
+		}
+		return one(n.op("clamp", attrs, x))
+	}
+	d := x.dtype()
+	lo, hi := n.opt(1), n.opt(2)
+	if lo == nil && hi == nil {
+		return one(x)
+	}
+	if knownOrNil(lo) && knownOrNil(hi) && !d.IsBareUnsigned() {
+		if lo != nil {
+			attrs["min"] = n.refNumber(lo)
+		}
+		if hi != nil {
+			attrs["max"] = n.refNumber(hi)
+		}
+		return one(n.op("clamp", attrs, x))
+	}
+	x = n.signed(x)
+	if lo != nil {
+		x = n.wide("maximum", nil, x, n.signed(lo))
+	}
+	if hi != nil {
+		x = n.wide("minimum", nil, x, n.signed(hi))
+	}
+	if d == tensor.Uint64 {
+		x = n.cast(n.op("bitwise_xor", nil, x, math.MinInt64), d)
+	}
+	return one(x)
+}
+
+func knownOrNil(x *val) bool { return x == nil || x.data != nil }

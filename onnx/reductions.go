@@ -1,0 +1,273 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// reduction is what a Reduce operator reduces over.
+type reduction struct {
+	axes any // []int, counted from the front, or a Ref; nil: all
+	keep bool
+	rank int // of the result; -1 if unknown
+}
+
+// reductionOf reads axes, an attribute at first and an operand later. none says that
+// nothing is to be reduced.
+func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
+	r.keep = n.flag("keepdims", true)
+	list, given := n.ints("axes")
+	if n.ver >= operandSince {
+		list, given = nil, false
+		if a := n.opt(1); a != nil && a.data == nil && n.static(a) && a.meta().Numel() > 0 {
+			r.axes = n.ref(a)
+			r.rank = n.rank(x)
+			if !r.keep {
+				r.rank -= a.meta().Numel()
+			}
+			return r, false
+		} else if a != nil && (a.data != nil || !n.static(a) || a.meta().Numel() > 0) {
+			list, given = n.list(1), true
+		}
+	}
+	if !given || len(list) == 0 {
+		if n.flag("noop_with_empty_axes", false) {
+			return r, true
+		}
+		if x.dynamic() && x.rank < 0 && !r.keep {
+			return r, false
+		}
+		list = make([]int, n.rank(x))
+		for i := range list {
+			list[i] = i
+		}
+	}
+	list = n.axes(list, n.rank(x))
+	slices.Sort(list)
+	r.axes, r.rank = list, n.rank(x)
+	if !r.keep {
+		r.rank -= len(list)
+	}
+	return r, false
+}
+
+func (r reduction) attrs() graph.Attrs {
+	a := graph.Attrs{"keepdim": r.keep}
+	if r.axes != nil {
+		a["dim"] = r.axes
+	}
+	return a
+}
+
+// reduce converts the Reduce operators.
+func reduce(how string) converter {
+	return func(n *node) []*val {
+		since := 18
+		if how == "sum" {
+			since = 13
+		}
+		x := n.x(0)
+		r, none := n.reductionOf(x, since)
+		y := n.reduceBy(how, x, r, none)
+		if y.dynamic() {
+			y.ofRank(r.rank)
+		}
+		return one(y)
+	}
+}
+
+// reduceBy composes a reduction. With none, only what happens to single elements is done.
+func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
+	over := func(op string, x *val) *val {
+		switch {
+		case none:
+			return x
+		case op == "prod":
+			return n.product(x, r)
+		}
+		return n.reduceOp(op, x, r)
+	}
+	switch how {
+	case "l1":
+		return over("sum", n.op("abs", nil, x))
+	case "l2":
+		return n.cast(n.op("sqrt", nil, over("sum", n.op("mul", nil, x, x))), x.dtype())
+	case "sumsquare":
+		return over("sum", n.op("mul", nil, x, x))
+	case "logsum":
+		return n.cast(n.op("log", nil, over("sum", x)), x.dtype())
+	case "logsumexp":
+		if none {
+			return x
+		}
+		d := x.dtype()
+		if !d.IsFloat() {
+			x = n.cast(x, tensor.Float64)
+		}
+		return n.cast(over("logsumexp", x), d)
+	}
+	return over(how, x)
+}
+
+func (n *node) reduceOp(op string, x *val, r reduction) *val {
+	d := x.dtype()
+	if list, ok := r.axes.([]int); ok && len(list) == 0 {
+		return x // a value without dimensions
+	}
+	attrs := r.attrs()
+	switch {
+	case op == "sum" && d.IsIntegral(true):
+		attrs["dtype"] = d
+	case op == "mean" && !d.IsFloat() && !d.IsComplex():
+		return n.cast(n.op("mean", attrs, n.cast(x, tensor.Float64)), d)
+	case op == "amax" || op == "amin":
+		if n.static(x) && x.meta().Numel() == 0 {
+			return n.emptyExtremum(op, x, r)
+		}
+		if d.IsBareUnsigned() {
+			y := n.op(op, attrs, n.cast(n.signed(x), tensor.Int64))
+			if d == tensor.Uint64 {
+				y = n.op("bitwise_xor", nil, y, math.MinInt64)
+			}
+			return n.cast(y, d)
+		}
+	}
+	return n.op(op, attrs, x)
+}
+
+// emptyExtremum is the extremum of no elements: the least or greatest number there is.
+func (n *node) emptyExtremum(op string, x *val, r reduction) *val {
+	list, ok := r.axes.([]int)
+	if !ok {
+		n.failf("axes of a value without elements must be known")
+	}
+	var shape []int
+	for i, s := range x.meta().Shape {
+		switch {
+		case !slices.Contains(list, i):
+			shape = append(shape, s)
+		case r.keep:
+			shape = append(shape, 1)
+		}
+	}
+	return n.op("full", graph.Attrs{"size": shape, "fill_value": extreme(x.dtype(), op == "amin"), "dtype": x.dtype()})
+}
+
+// extreme returns the greatest or the least number of a dtype.
+func extreme(d tensor.DType, greatest bool) any {
+	if d.IsFloat() {
+		if greatest {
+			return math.Inf(1)
+		}
+		return math.Inf(-1)
+	}
+	bits := 8 * d.Size()
+	switch {
+	case d == tensor.Bool && greatest:
+		return 1
+	case !d.IsSigned() && !greatest || d == tensor.Bool:
+		return 0
+	case d == tensor.Uint64:
+		return -1 // all bits
+	case !d.IsSigned():
+		return 1<<bits - 1
+	case greatest:
+		return 1<<(bits-1) - 1
+	}
+	return -1 << (bits - 1)
+}
+
+// product multiplies over one dimension after the other, the last one first.
+func (n *node) product(x *val, r reduction) *val {
+	list, ok := r.axes.([]int)
+	if !ok {
+		n.failf("axes of ReduceProd must be known before the graph runs")
+	}
+	d := x.dtype()
+	for _, a := range slices.Backward(list) {
+		attrs := graph.Attrs{"dim": a, "keepdim": r.keep}
+		if d.IsIntegral(true) {
+			attrs["dtype"] = d
+		}
+		x = n.op("prod", attrs, x)
+	}
+	return x
+}
+
+func argExtremum(op string) converter {
+	return func(n *node) []*val {
+		x := n.x(0)
+		keep := n.flag("keepdims", true)
+		rank := n.rank(x)
+		axis := n.axis(n.int("axis", 0), rank)
+		attrs := graph.Attrs{"dim": axis, "keepdim": keep}
+		if x.dtype().IsBareUnsigned() {
+			x = n.cast(n.signed(x), tensor.Int64)
+		}
+		if !keep {
+			rank--
+		}
+		if !n.flag("select_last_index", false) {
+			return one(n.op(op, attrs, x).ofRank(rank))
+		}
+		y := n.op(op, attrs, n.op("flip", graph.Attrs{"dims": []int{axis}}, x)).ofRank(rank)
+		size := n.op("select", graph.Attrs{"dim": 0, "index": axis}, n.dims(x)).ofRank(0)
+		return one(n.op("sub", nil, n.op("sub", nil, size, 1), y))
+	}
+}
+
+func cumSum(n *node) []*val {
+	x := n.x(0)
+	list := n.list(1)
+	if len(list) != 1 {
+		n.failf("want one axis, got %d", len(list))
+	}
+	axis := n.axis(list[0], n.rank(x))
+	attrs := graph.Attrs{"dim": axis}
+	if x.dtype().IsIntegral(true) {
+		attrs["dtype"] = x.dtype()
+	}
+	reverse := n.flag("reverse", false)
+	flip := func(x *val) *val {
+		if !reverse {
+			return x
+		}
+		return n.op("flip", graph.Attrs{"dims": []int{axis}}, x)
+	}
+	y := n.op("cumsum", attrs, flip(x))
+	if n.flag("exclusive", false) {
+		// The sum of what stands before: shifted by one, a 0 in front.
+		widths := make([]int, 2*(n.rank(x)-axis))
+		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
+		y = n.op("constant_pad_nd", graph.Attrs{"pad": widths}, y)
+	}
+	return one(flip(y))
+}
+
+func topK(n *node) []*val {
+	x := n.x(0)
+	attrs := graph.Attrs{"dim": n.int("axis", -1), "largest": n.flag("largest", true), "sorted": true}
+	if n.ver < 10 {
+		attrs["k"] = n.int("k", 0)
+	} else {
+		attrs["k"] = n.refOne(n.x(1))
+	}
+	if !x.dtype().IsBareUnsigned() {
+		return n.ops("topk", attrs, x)
+	}
+	out := n.ops("topk", attrs, n.cast(n.signed(x), tensor.Int64))
+	if x.dtype() == tensor.Uint64 {
+		out[0] = n.op("bitwise_xor", nil, out[0], math.MinInt64)
+	}
+	out[0] = n.cast(out[0], x.dtype())
+	return out
+}
+
+func lpNormalization(n *node) []*val {
+	x := n.x(0)
+	attrs := graph.Attrs{"ord": float64(n.int("p", 2)), "dim": []int{n.int("axis", -1)}, "keepdim": true}
+	return one(n.op("div", nil, x, n.op("linalg_vector_norm", attrs, x)))
+}
