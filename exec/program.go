@@ -85,6 +85,10 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+	g, err := fold(g)
+	if err != nil {
+		return nil, err
+	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, progress: o.Progress, graph: g, of: map[*graph.Value]int{}}
 	p.addStorages(g)
 	for _, n := range g.Nodes {

@@ -68,7 +68,7 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 		}
 		if !fits(v, in[i]) {
 			in = slices.Clone(in)
-			in[i] = in[i].CopyTo(v.Meta.WithStrides(v.Meta.Strides)).Shifted(v.Meta)
+			in[i] = laidOut(in[i], v.Meta)
 		}
 	}
 	defer s.release()
@@ -97,6 +97,13 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(t.Shape), tensor.ListString(v.Meta.Shape))
 	}
 	return nil
+}
+
+// laidOut returns a copy of t that lies exactly as m says.
+func laidOut(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
+	out := tensor.Empty(m)
+	tensor.CopyElements(out, t)
+	return out
 }
 
 // fits reports whether the tensor lies as the program was compiled for.

@@ -250,6 +250,13 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	return n, n.Infer()
 }
 
+// MakeConstant turns the result of a node into a constant. The node is the caller's to
+// remove.
+func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
+	v.Const, v.Meta, v.Node, v.Alias, v.Index = t, t.Meta, nil, nil, 0
+	g.Constants = append(g.Constants, v)
+}
+
 // Rename gives a value another name; the old name is free afterwards.
 func (g *Graph) Rename(v *Value, name string) {
 	delete(g.values, v.Name)

@@ -16,12 +16,13 @@ import (
 // SaveOption changes how [Graph.SaveFile] writes.
 type SaveOption func(*saver)
 
-// SideFile puts the data of constants of at least least bytes into a file beside the graph
+// SideFile puts the data of the constants that takes chooses into a file beside the graph
 // file. write gets the file's path, and the tensors by the names of their constants, in
 // order; the format is that of the name's ending (.npz, .safetensors), as it is for
-// loading.
-func SideFile(name string, least int, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
-	return func(s *saver) { s.side, s.least, s.write = name, least, write }
+// loading. A file that the graph's constants were read from is not overwritten: that is an
+// error.
+func SideFile(name string, takes func(*Value) bool, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
+	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
 }
 
 // Save writes the graph as a file, version 1, one node a line. What [Load] reads from it
@@ -60,7 +61,11 @@ func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
-	if err == nil && s.data != nil {
+	switch {
+	case err != nil || s.data == nil:
+	case s.source:
+		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.side)
+	default:
 		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.side)), s.names, s.data)
 	}
 	if err != nil {
@@ -76,11 +81,12 @@ type saver struct {
 	dir   string // the folder written to
 	moved bool   // dir may differ from the folder that constants' files lie in
 
-	side  string
-	least int
-	write func(path string, names []string, data []*tensor.Tensor) error
-	names []string
-	data  []*tensor.Tensor
+	side   string
+	takes  func(*Value) bool
+	write  func(path string, names []string, data []*tensor.Tensor) error
+	names  []string
+	data   []*tensor.Tensor
+	source bool // constants were read from what lies at side
 }
 
 func (s *saver) save(w io.Writer) error {
@@ -226,7 +232,7 @@ func (s *saver) constant(v *Value) error {
 	file, key := v.file.path, v.file.key
 	switch {
 	case s.keepsFile(v):
-	case s.side != "" && v.Meta.Bytes() >= s.least:
+	case s.side != "" && s.takes(v):
 		file, key = s.side, v.Name
 		s.names, s.data = append(s.names, v.Name), append(s.data, v.Const)
 	default:
@@ -251,15 +257,16 @@ func (s *saver) keepsFile(v *Value) bool {
 	if v.file.path == "" || !s.moved {
 		return v.file.path != ""
 	}
-	if s.side == v.file.path {
-		return false // it is about to be written
-	}
 	was, err := os.Stat(filepath.Join(s.g.src.dir, filepath.FromSlash(v.file.path)))
 	if err != nil {
 		return false
 	}
-	is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(v.file.path)))
-	return err == nil && os.SameFile(was, is)
+	at := func(name string) bool {
+		is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
+		return err == nil && os.SameFile(was, is)
+	}
+	s.source = s.source || s.side != "" && at(s.side)
+	return at(v.file.path)
 }
 
 func (s *saver) node(n *Node) error {

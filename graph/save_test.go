@@ -237,14 +237,20 @@ func TestSaveFile(t *testing.T) {
 		}
 		return os.WriteFile(path, nil, 0o644)
 	}
-	must(t, g.SaveFile(other, graph.SideFile("w.npz", 100, write)))
+	large := func(v *graph.Value) bool { return v.Meta.Numel() >= 100 }
+	must(t, g.SaveFile(other, graph.SideFile("w.npz", large, write)))
 	h, err := graph.LoadFile(other, lookup, func(path, key string) (*tensor.Tensor, error) { return side[path+":"+key], nil })
 	must(t, err)
 	if len(side) != 1 || bits(h.Value("w").Const) != bits(g.Value("w").Const) {
 		t.Errorf("the side file holds %v", side)
 	}
-	if err := g.SaveFile(other, graph.SideFile("../w.npz", 0, write)); err == nil {
+	if err := g.SaveFile(other, graph.SideFile("../w.npz", large, write)); err == nil {
 		t.Error("a side file outside the folder was written")
+	}
+	// What the graph was read from stays as it is.
+	all := func(*graph.Value) bool { return true }
+	if err := g.SaveFile(same, graph.SideFile("weights.safetensors", all, write)); err == nil || !strings.Contains(err.Error(), "overwrite") {
+		t.Errorf("got %v", err)
 	}
 	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(other), "*")); len(files) != 2 {
 		t.Errorf("left are %v", files)

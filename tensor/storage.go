@@ -259,14 +259,3 @@ func (t *Tensor) Expanded(shape []int) (*Tensor, error) {
 	}
 	return t.View(m)
 }
-
-// Shifted returns the elements of t in storage of their own laid out exactly as m says,
-// its offset included; t has the dtype, shape and strides of m.
-func (t *Tensor) Shifted(m Meta) *Tensor {
-	if t.Offset == m.Offset {
-		return t
-	}
-	out := Empty(m)
-	CopyElements(out, t)
-	return out
-}
