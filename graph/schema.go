@@ -20,7 +20,7 @@ import (
 // separated by "|".
 //
 // Fields may be bool, int, float64, string, []int, []float64, *int, *float64, *bool,
-// tensor.Scalar, tensor.DType, tensor.MemoryFormat, and []bool.
+// tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, and *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
@@ -76,6 +76,8 @@ func typeName(t reflect.Type) string {
 		return "dtype"
 	case reflect.TypeFor[tensor.MemoryFormat]():
 		return "memory_format"
+	case reflect.TypeFor[*Graph]():
+		return "graph"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -162,6 +164,14 @@ func literal(s string) any {
 }
 
 func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
+	if dst.Type() == reflect.TypeFor[*Graph]() {
+		g, ok := v.(*Graph)
+		if !ok || g == nil {
+			return fmt.Errorf("want a graph, got %v", v)
+		}
+		dst.Set(reflect.ValueOf(g))
+		return nil
+	}
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer {
 		// An attribute that another op's struct holds may be handed on as it is.
 		if v = nil; !p.IsNil() {

@@ -54,6 +54,7 @@ type Config struct {
 	flags    flags
 	shape    []int
 	dtype    tensor.DType
+	inputs   tensor.DType
 }
 
 type flags struct {
@@ -147,6 +148,16 @@ func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 	return c
 }
 
+// CastInputs lets loops see every input as d, as if it had been converted before: what
+// sum(dtype=...) does, without the whole temporary. Another dtype than d given by promotion
+// gives way. PyTorch has no such method; its callers convert. Default none.
+func (c Config) CastInputs(d tensor.DType) Config {
+	if c.inputs = d; d != tensor.Invalid {
+		c.flags.anyDTypes = true
+	}
+	return c
+}
+
 // OpMath lets loops see float16 and bfloat16 as float32, as PyTorch's CPU kernels compute
 // on them; results are rounded on write. Layouts do not change. Default false.
 func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
@@ -203,8 +214,8 @@ func Nullary(out Operand) Config {
 	return New().Output(out).CheckAllSameDType(false).ResizeOutputs(false)
 }
 
-// Reduction reduces a into out, whose reduced dimensions are of size 1 or have stride 0;
-// it must be defined.
+// Reduction reduces a into out, which must be defined and whose reduced dimensions are of
+// size 1 or have stride 0: see [ReduceOutput]. [Iterator.RunReduce] and its kin run it.
 func Reduction(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckMemOverlap(false).ResizeOutputs(false).
 		IsReduction(true).PromoteInputsToCommonDType(true)

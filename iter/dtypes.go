@@ -44,7 +44,7 @@ func (it *Iterator) computeTypes(c Config) error {
 			}
 		}
 	}
-	if !undefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast {
+	if !undefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast && c.inputs == tensor.Invalid {
 		if mixedIn {
 			common = tensor.Invalid
 		}
@@ -61,7 +61,10 @@ func (it *Iterator) computeTypes(c Config) error {
 	if c.flags.intToFloat {
 		common = tensor.FloatFor(common)
 	}
-	return it.castTo(common)
+	if c.inputs != tensor.Invalid {
+		common = c.inputs
+	}
+	return it.castTo(common, c.flags.promote || c.inputs != tensor.Invalid)
 }
 
 func (it *Iterator) hasNumbers() bool {
@@ -76,18 +79,42 @@ func (it *Iterator) hasNumbers() bool {
 func (it *Iterator) commonDType() (tensor.DType, error) {
 	var p tensor.Promotion
 	for i := it.noutputs; i < len(it.ops); i++ {
-		if o := &it.ops[i]; o.Number.IsSet() {
-			p.AddNumber(o.Number)
-		} else {
-			p.Add(o.Meta.DType, o.Meta.Rank())
-		}
+		it.ops[i].promote(&p)
 	}
 	return p.Result()
 }
 
-// castTo gives every operand the dtype that loops see, and converted operands the layout
-// of PyTorch's temporary.
-func (it *Iterator) castTo(common tensor.DType) error {
+// promote takes part in a promotion.
+func (o *Operand) promote(p *tensor.Promotion) {
+	if o.Number.IsSet() {
+		p.AddNumber(o.Number)
+	} else {
+		p.Add(o.Meta.DType, o.Meta.Rank())
+	}
+}
+
+// ResultType returns the dtype to which operands are promoted together: tensors with
+// dimensions first, then 0-dim ones, then plain numbers (at::result_type). Outputs to be
+// laid out take no part. Whether a result can be written as another dtype is
+// [tensor.CanCast]'s to say.
+func ResultType(ops ...Operand) (tensor.DType, error) {
+	var p tensor.Promotion
+	some := false
+	for _, o := range ops {
+		if o.Defined {
+			o.promote(&p)
+			some = true
+		}
+	}
+	if !some {
+		return tensor.Invalid, fmt.Errorf("result_type: at least one operand must be defined")
+	}
+	return p.Result()
+}
+
+// castTo gives every operand, inputs where that is asked, the dtype that loops see, and
+// converted operands the layout of PyTorch's temporary.
+func (it *Iterator) castTo(common tensor.DType, inputs bool) error {
 	for i := range it.ops {
 		o := &it.ops[i]
 		if o.target == tensor.Invalid {
@@ -110,7 +137,7 @@ func (it *Iterator) castTo(common tensor.DType) error {
 			// A contiguous temporary leads the permutation.
 			o.target = common
 			o.rule, o.ruleSet = tensor.New(common, o.Meta.Shape...), true
-		case !o.isOutput && it.flags.promote:
+		case !o.isOutput && inputs:
 			o.target = common
 			o.rule, o.ruleSet = CastMeta(o.Meta, common), true
 		}

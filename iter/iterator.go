@@ -43,6 +43,7 @@ type Iterator struct {
 
 	names               []string // of dimensions; nil without any
 	offsets             []int    // bytes by which a part's operands are shifted; nil for the whole
+	starts, whole       []int    // of a part of a reduction: where it begins in the walk of the whole
 	accumulate, partial bool     // of a part of a reduction
 }
 

@@ -18,6 +18,7 @@ func (it *Iterator) Narrow(dim, start, size int) *Iterator {
 	for i := range ops {
 		part.offsets[i] += start * it.walkStrides[dim*ops+i]
 	}
+	part.starts[dim] += start
 	part.walkShape[dim] = size
 	part.recount()
 	if size == 1 && !it.flags.reduction {
@@ -39,6 +40,7 @@ func (it *Iterator) SelectAll(first int, indices []int) *Iterator {
 		for i := range ops {
 			part.offsets[i] += index * it.walkStrides[d*ops+i]
 		}
+		part.starts[d] += index
 		part.walkShape[d] = 1
 	}
 	part.recount()
@@ -71,6 +73,10 @@ func (it *Iterator) part() *Iterator {
 	c.walkShape, c.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
 	c.offsets = make([]int, len(it.ops))
 	copy(c.offsets, it.offsets)
+	c.starts = make([]int, len(it.walkShape))
+	if copy(c.starts, it.starts); it.whole == nil {
+		c.whole = it.walkShape
+	}
 	return &c
 }
 

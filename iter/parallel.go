@@ -14,7 +14,7 @@ import (
 // The first error, or the context's cause, ends the walk; no goroutine outlives it.
 //
 // Reductions must not be walked this way: their outputs would be written by several
-// tasks. See [Reduce].
+// tasks. See [Iterator.Reduce].
 func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int, loop Loop) error {
 	return it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return it.ForRange(c, ptrs, r, loop) })
 }

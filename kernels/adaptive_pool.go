@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,7 +23,7 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m, size := c.Meta(0), outputSize(c)
 		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
-			return adaptiveMean(m).compile(c), nil
+			return adaptiveMean(m).compile(c)
 		}
 		rows, cols := adaptiveWindows(m, size)
 		return newPool(c, rows, cols, avgPoolOp(m.DType, 0)), nil
@@ -157,7 +158,7 @@ func adaptiveMean(m tensor.Meta) *reduceSpec {
 	mask[m.Rank()-1], mask[m.Rank()-2] = true, true
 	n := float64(reduceCount(m.Shape, mask))
 	return &reduceSpec{mask: mask, keepdim: true, cast: m.DType, outs: []tensor.DType{m.DType},
-		fold: func() *fold { return sumFold(m.DType, n) }, ref: refSum(m.DType, n)}
+		fold: func() *iter.Fold { return sumFold(m.DType, n) }, ref: refSum(m.DType, n)}
 }
 
 // adaptiveWindows: result o takes the elements from floor(o*in/out) to

@@ -26,10 +26,10 @@ func normLoops(d tensor.DType) tensor.DType { return d.OpMath() }
 
 // compile prepares three phases: statistics, scales, results. Statistics are computed in
 // float64, scales rounded once to the dtype of loops.
-func (s *channelNorm) compile(c *graph.Call) *graph.Kernel {
+func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	in := c.Meta(0)
 	if in.Numel() == 0 {
-		return &graph.Kernel{}
+		return &graph.Kernel{}, nil
 	}
 	loops := normLoops(in.DType)
 	channels := in.Shape[1]
@@ -59,7 +59,7 @@ func (s *channelNorm) compile(c *graph.Call) *graph.Kernel {
 	}}
 	k.Phases = append([]graph.Phase{scales}, k.Phases...)
 	if s.given {
-		return k
+		return k, nil
 	}
 	return s.statistics(c, k, end)
 }
@@ -67,7 +67,7 @@ func (s *channelNorm) compile(c *graph.Call) *graph.Kernel {
 // statistics adds the phases that compute variance and mean of every channel of a row.
 // Groups of channels are put together afterwards: so the loops run along channels where
 // those lie side by side.
-func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) *graph.Kernel {
+func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*graph.Kernel, error) {
 	in := c.Meta(0)
 	channels, pairs := in.Shape[1], s.rows*in.Shape[1]
 	mask := make([]bool, in.Rank())
@@ -79,14 +79,21 @@ func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) *graph
 		out = tensor.New(tensor.Float64, channels)
 	}
 	n := float64(reduceCount(in.Shape, mask))
-	r := newReducePlan(in, mask, []tensor.Meta{out, out}, in.DType, varFold(in.DType, n, false, true))
-	k.Scratch, k.Worker = end+r.scratch(), max(k.Worker, r.worker())
-	k.Phases = append(r.phases(func(m *graph.Mem) reduceWhere {
-		w := reduceWhere{in: m.Ptrs[1], scratch: m.Scratch[end:]}
-		w.outs[0], w.outs[1] = unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[alignUp(8*pairs)])
-		return w
-	}), k.Phases...)
-	return k
+	r, err := newReducer(in, mask, []tensor.Meta{out, out}, false, in.DType, varFold(in.DType, n, false, true))
+	if err != nil {
+		return nil, err
+	}
+	k.Scratch, k.Worker = end+r.Scratch(), max(k.Worker, r.Worker())
+	var phases []graph.Phase
+	for phase := range r.Phases() {
+		phases = append(phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
+			ptrs := [3]unsafe.Pointer{unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[alignUp(8*pairs)]), m.Ptrs[1]}
+			r.Run(phase, chunk, ptrs[:], m.Scratch[end:], m.Worker)
+			return nil
+		}})
+	}
+	k.Phases = append(phases, k.Phases...)
+	return k, nil
 }
 
 // scaleChunk is the number of scales worth a chunk.
@@ -146,28 +153,28 @@ func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) 
 func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r lineRoom, in, out unsafe.Pointer, n int) error {
 	k := p.kept[0]
 	return func(r lineRoom, in, out unsafe.Pointer, n int) error {
-		x := unsafe.Slice((*T)(p.ld.run(r.buf, r.tmp, in, k.in, n)), n)
-		at := p.target(r.tmp, out, k.out[0], n)
+		x := unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, in, k.In, n)), n)
+		at := p.target(r.tmp, out, k.Out[0], n)
 		y := unsafe.Slice((*T)(at), n)
 		scale := unsafe.Pointer(&r.mem.Scratch[scaleAt+r.side])
 		shift := unsafe.Pointer(&r.mem.Scratch[shiftAt+r.side])
 		switch {
-		case k.out[1] == 0 || n == 1:
+		case k.Out[1] == 0 || n == 1:
 			a, b := *(*T)(scale), *(*T)(shift)
 			for i, v := range x {
 				y[i] = v*a + b
 			}
-		case k.out[1] == p.ld.size:
+		case k.Out[1] == p.ld.Size:
 			a, b := unsafe.Slice((*T)(scale), n), unsafe.Slice((*T)(shift), n)
 			for i, v := range x {
 				y[i] = v*a[i] + b[i]
 			}
 		default:
 			for i, v := range x {
-				y[i] = v**(*T)(unsafe.Add(scale, i*k.out[1])) + *(*T)(unsafe.Add(shift, i*k.out[1]))
+				y[i] = v**(*T)(unsafe.Add(scale, i*k.Out[1])) + *(*T)(unsafe.Add(shift, i*k.Out[1]))
 			}
 		}
-		p.written(at, out, k.out[0], n)
+		p.written(at, out, k.Out[0], n)
 		return nil
 	}
 }

@@ -2,8 +2,10 @@ package kernels
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,13 +26,13 @@ func truthOp(name, doc string, any bool) *graph.Op {
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (reduceSpec, error) {
 		a, m := attrs[anyAttrs](c), c.Meta(0)
-		mask, err := reduceMask(a.Dim, m.Rank())
+		mask, err := iter.ReduceMask(a.Dim, m.Rank())
 		out := tensor.Bool
 		if m.DType == tensor.Uint8 {
 			out = tensor.Uint8
 		}
 		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: tensor.Bool, outs: []tensor.DType{out},
-			fold: func() *fold { return truthFold(any) },
+			fold: func() *iter.Fold { return truthFold(any) },
 			ref: func(x []tensor.Scalar) []tensor.Scalar {
 				r := !any
 				for _, v := range x {
@@ -47,22 +49,24 @@ func truthOp(name, doc string, any bool) *graph.Op {
 
 // truthFold works on bools as bytes of 0 and 1: the result is decided by the first 1 (any)
 // or the first 0 (all).
-func truthFold(any bool) *fold {
+func truthFold(any bool) *iter.Fold {
 	var zero, decisive uint8 = 1, 0
 	columns := allColumns
 	if any {
 		zero, decisive = 0, 1
 		columns = anyColumns
 	}
-	f := folding(zero, func(a *uint8, x []uint8, _ int) {
-		if *a != decisive && bytes.IndexByte(x, decisive) >= 0 {
+	f := iter.Folding(zero, func(a *uint8, x []bool, _ int) {
+		if *a != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
 			*a = decisive
 		}
-	}, func(a, x []uint8, _ int) { columns(a, x) }, columns)
-	f.in = tensor.Bool
-	f = same[uint8](f)
-	f.out[0] = tensor.Bool
-	return f
+	}, func(a []uint8, x []bool, _ int) { columns(a, bytesOf(x)) }, columns)
+	return iter.Yields(f, func(dst []bool, a []uint8) { copy(bytesOf(dst), a) })
+}
+
+// bytesOf returns the bytes of 0 and 1 behind bools.
+func bytesOf(x []bool) []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 func anyColumns(a, x []uint8) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -38,7 +39,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			err = notImplemented(name, d)
 		}
 		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{tensor.Int64},
-			fold: func() *fold { return bestFold(m.DType, greatest, false) },
+			fold: func() *iter.Fold { return bestFold(m.DType, greatest, false) },
 			ref: func(x []tensor.Scalar) []tensor.Scalar {
 				return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
 			}}, err
@@ -90,7 +91,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 			err = notImplemented(name, m.DType)
 		}
 		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{m.DType, tensor.Int64},
-			fold: func() *fold { return bestFold(m.DType, greatest, true) },
+			fold: func() *iter.Fold { return bestFold(m.DType, greatest, true) },
 			ref: func(x []tensor.Scalar) []tensor.Scalar {
 				i := refBest(x, greatest)
 				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
@@ -104,7 +105,7 @@ type best[T sortable] struct {
 	i int64
 }
 
-func bestFold(d tensor.DType, greatest, values bool) *fold {
+func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
 	switch wide(d) {
 	case tensor.Int64:
 		return bestOf[int64](greatest, values)
@@ -117,28 +118,27 @@ func bestFold(d tensor.DType, greatest, values bool) *fold {
 func bestOf[T interface {
 	sortable
 	tensor.Element
-}](greatest, values bool) *fold {
+}](greatest, values bool) *iter.Fold {
 	row, columns, sign := leastRow[T], leastColumns[T], T(-1)
 	if greatest {
 		row, columns, sign = greatestRow[T], greatestColumns[T], 1
 	}
-	f := folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
+	f := iter.Folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
 		for i, b := range from {
 			v, w := a[i].v, b.v
 			if a[i].i < 0 || b.i >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
 				a[i] = b
 			}
 		}
-	})
-	f.inOrder, f.weight = true, 2
+	}).InOrder().Weight(2)
 	if values {
-		f = yields(f, func(dst []T, a []best[T]) {
+		f = iter.Yields(f, func(dst []T, a []best[T]) {
 			for i := range a {
 				dst[i] = a[i].v
 			}
 		})
 	}
-	return yields(f, func(dst []int64, a []best[T]) {
+	return iter.Yields(f, func(dst []int64, a []best[T]) {
 		for i := range a {
 			dst[i] = a[i].i
 		}

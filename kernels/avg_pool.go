@@ -11,14 +11,15 @@ import (
 type avgPoolAttrs struct {
 	KernelSize      []int `attr:"kernel_size" doc:"height and width of the window"`
 	Stride          []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides"`
+	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides, or at both begins and then at both ends"`
+	Dilation        []int `attr:"dilation" default:"1" doc:"steps between elements of the window, which PyTorch has not"`
 	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
 	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
 	DivisorOverride *int  `attr:"divisor_override" default:"none" doc:"the divisor itself"`
 }
 
 // AvgPool2d averages each window; sums are float64, of int64 they are int64.
-var AvgPool2d = define[avgPoolAttrs](graph.Op{
+var AvgPool2d = define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 	Name:   "avg_pool2d",
 	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is served.",
 	Params: []graph.Param{self}, Kind: graph.Requires,
@@ -63,7 +64,13 @@ var AvgPool2d = define[avgPoolAttrs](graph.Op{
 		return []*tensor.Tensor{avgPoolReference(in[0], shape, rows, cols, divisor)}, nil
 	},
 	Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
-})
+}))
+
+var avgPool2dWide = &volumePool{name: "avg_pool2d", dims: 2, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
+	a := attrs[avgPoolAttrs](c)
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+		include: a.CountIncludePad, divisor: a.DivisorOverride}
+}}
 
 func avgGeometry(c *graph.Call) (g poolGeometry, err error) {
 	a := attrs[avgPoolAttrs](c)

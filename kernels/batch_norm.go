@@ -29,7 +29,7 @@ var BatchNorm = define[batchNormAttrs](graph.Op{
 		if m.Rank() > 1 {
 			s.groups = m.Shape[1]
 		}
-		return s.compile(c), nil
+		return s.compile(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := attrs[batchNormAttrs](c)

@@ -7,14 +7,14 @@ import (
 
 type conv2dAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"steps of the window: [height, width]"`
-	Padding  []int `attr:"padding" default:"0" doc:"zeros around the image: [height, width]"`
+	Padding  []int `attr:"padding" default:"0" doc:"zeros around the image: [height, width], or [top, left, bottom, right]"`
 	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
 	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
 
 type conv1dAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"step of the window"`
-	Padding  []int `attr:"padding" default:"0" doc:"zeros at both ends"`
+	Padding  []int `attr:"padding" default:"0" doc:"zeros at both ends, or at the begin and at the end"`
 	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
 	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
@@ -69,10 +69,21 @@ func conv2dVariants(c *graph.Call) []graph.Variant {
 	return v[:len(v):len(v)]
 }
 
-// convParams are the attributes of a convolution over one or two dimensions.
+// convParams are the attributes of a convolution.
 type convParams struct {
 	stride, padding, dilation []int
+	end                       []int // padding behind the input; padding is that before it
 	groups                    int
+}
+
+// newConvParams spreads single numbers over the dimensions. A padding of twice as many
+// numbers lists all begins and then all ends, which PyTorch has not and ONNX needs.
+func newConvParams(dims int, stride, padding, dilation []int, groups int) convParams {
+	p := convParams{stride: perDim(stride, dims), padding: perDim(padding, dims), dilation: perDim(dilation, dims), groups: groups}
+	if p.end = p.padding; len(padding) == 2*dims {
+		p.padding, p.end = padding[:dims], padding[dims:]
+	}
+	return p
 }
 
 // convolution is what convolutions over any number of dimensions share.
@@ -85,11 +96,11 @@ type convolution struct {
 var (
 	conv2d = convolution{"conv2d", 2, func(c *graph.Call) convParams {
 		a := attrs[conv2dAttrs](c)
-		return convParams{perDim(a.Stride, 2), perDim(a.Padding, 2), perDim(a.Dilation, 2), a.Groups}
+		return newConvParams(2, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 	conv1d = convolution{"conv1d", 1, func(c *graph.Call) convParams {
 		a := attrs[conv1dAttrs](c)
-		return convParams{a.Stride, a.Padding, a.Dilation, a.Groups}
+		return newConvParams(1, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 )
 

@@ -68,7 +68,7 @@ func (s *convShape) depth() int { return s.cg * s.kh * s.kw }
 
 // pointwise reports whether an output pixel sees the input pixel at its own place only.
 func (s *convShape) pointwise() bool {
-	return s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0
+	return s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h && s.ow == s.w
 }
 
 func (s *convShape) depthwise() bool { return s.cg == 1 && s.groups > 1 }

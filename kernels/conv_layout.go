@@ -70,7 +70,7 @@ func (p convParams) check(c *graph.Call, x, w tensor.Meta) error {
 	}
 	for d := range len(p.stride) {
 		switch {
-		case p.padding[d] < 0:
+		case p.padding[d] < 0 || p.end[d] < 0:
 			return errors.New("negative padding is not supported")
 		case p.stride[d] <= 0:
 			return errors.New("non-positive stride is not supported")
@@ -100,7 +100,7 @@ func (p convParams) checkWindow(x, w tensor.Meta) error {
 	var have, want []string
 	fits := true
 	for d := range len(p.stride) {
-		a, b := x.Shape[2+d]+2*p.padding[d], p.dilation[d]*(w.Shape[2+d]-1)+1
+		a, b := x.Shape[2+d]+p.padding[d]+p.end[d], p.dilation[d]*(w.Shape[2+d]-1)+1
 		fits = fits && a >= b
 		have, want = append(have, fmt.Sprint(a)), append(want, fmt.Sprint(b))
 	}
@@ -135,7 +135,7 @@ func (p convParams) outShape(x, w tensor.Meta) []int {
 		shape[1] = 0
 	}
 	for d := range len(p.stride) {
-		shape = append(shape, (x.Shape[2+d]+2*p.padding[d]-p.dilation[d]*(w.Shape[2+d]-1)-1)/p.stride[d]+1)
+		shape = append(shape, (x.Shape[2+d]+p.padding[d]+p.end[d]-p.dilation[d]*(w.Shape[2+d]-1)-1)/p.stride[d]+1)
 	}
 	return shape
 }
@@ -165,6 +165,8 @@ func (p convParams) serves(c *graph.Call, x, w tensor.Meta) error {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and bias is a dense tensor", legacyName(d), legacyName(c.Meta(2).DType))
 	case p.dilated() && !(d.IsFloat() || d.IsComplex()):
 		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
+	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:
+		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())
 	case d == tensor.Bool || d.IsBareUnsigned():
 		return fmt.Errorf("\"slow_conv2d_cpu\" not implemented for '%s'", d.TorchName())
 	case !same:
@@ -201,6 +203,9 @@ func legacyName(d tensor.DType) string {
 // layOut lays out the result of a batched convolution with elements: channels-last if
 // either the input or the weight has such strides, else row-major.
 func (p convParams) layOut(x, w tensor.Meta, shape []int) tensor.Meta {
+	if len(shape) == 5 {
+		return tensor.New(x.DType, shape...)
+	}
 	if x.DType.IsComplex() {
 		return p.layOutComplex(x, w, shape)
 	}

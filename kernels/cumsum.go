@@ -110,25 +110,25 @@ func (p *linePlan) scan(l *scanLoops, r lineRoom, in, out unsafe.Pointer, n int)
 	k := p.kept[0]
 	l.init(r.own, n)
 	if !p.rows {
-		for i := range p.line.n {
-			o := unsafe.Add(out, i*p.line.out[0])
-			x := p.ld.run(r.buf, r.tmp, unsafe.Add(in, i*p.line.in), k.in, n)
-			y := p.target(r.tmp, o, k.out[0], n)
+		for i := range p.line.N {
+			o := unsafe.Add(out, i*p.line.Out[0])
+			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
+			y := p.target(r.tmp, o, k.Out[0], n)
 			l.columns(r.own, y, x, n)
-			p.written(y, o, k.out[0], n)
+			p.written(y, o, k.Out[0], n)
 		}
 		return
 	}
 	for j := range n {
 		acc := unsafe.Add(r.own, j*l.size)
-		src, dst := unsafe.Add(in, j*k.in), unsafe.Add(out, j*k.out[0])
-		for i := 0; i < p.line.n; i += blockLen {
-			c := min(blockLen, p.line.n-i)
-			o := unsafe.Add(dst, i*p.line.out[0])
-			x := p.ld.run(r.buf, r.tmp, unsafe.Add(src, i*p.line.in), p.line.in, c)
-			y := p.target(r.tmp, o, p.line.out[0], c)
+		src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
+		for i := 0; i < p.line.N; i += blockLen {
+			c := min(blockLen, p.line.N-i)
+			o := unsafe.Add(dst, i*p.line.Out[0])
+			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(src, i*p.line.In), p.line.In, c)
+			y := p.target(r.tmp, o, p.line.Out[0], c)
 			l.row(acc, y, x, c)
-			p.written(y, o, p.line.out[0], c)
+			p.written(y, o, p.line.Out[0], c)
 		}
 	}
 }

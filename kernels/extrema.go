@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,7 +29,7 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 		if err := nonEmpty(name, m, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return reduceSpec{}, err
 		}
-		mask, err := reduceMask(a.Dim, m.Rank())
+		mask, err := iter.ReduceMask(a.Dim, m.Rank())
 		if err == nil && m.Numel() > 0 && (m.DType.IsComplex() || m.DType.IsBareUnsigned()) {
 			err = notImplemented(kernel, m.DType)
 		}
@@ -58,7 +59,7 @@ func nonEmpty(name string, m tensor.Meta, dims []int, hint string) error {
 
 func extremumSpec(m tensor.Meta, mask []bool, keepdim, greatest bool) reduceSpec {
 	return reduceSpec{mask: mask, keepdim: keepdim, cast: m.DType, outs: []tensor.DType{m.DType},
-		fold: func() *fold { return extremumFold(m.DType, greatest) },
+		fold: func() *iter.Fold { return extremumFold(m.DType, greatest) },
 		ref: func(x []tensor.Scalar) []tensor.Scalar {
 			return []tensor.Scalar{x[refBest(x, greatest)]}
 		}}
@@ -84,24 +85,24 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 	return best
 }
 
-func extremumFold(d tensor.DType, greatest bool) *fold {
+func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	inf := math.Inf(-1)
 	switch wide(d) {
 	case tensor.Int64:
 		if greatest {
-			return same[int64](folding(math.MinInt64, maxRow[int64], maxColumns[int64], maxTo[int64]))
+			return same[int64](iter.Folding(math.MinInt64, maxRow[int64], maxColumns[int64], maxTo[int64]))
 		}
-		return same[int64](folding(math.MaxInt64, minRow[int64], minColumns[int64], minTo[int64]))
+		return same[int64](iter.Folding(math.MaxInt64, minRow[int64], minColumns[int64], minTo[int64]))
 	case tensor.Float32:
 		if greatest {
-			return same[float32](folding(float32(inf), maxRow[float32], maxColumns[float32], maxTo[float32]))
+			return same[float32](iter.Folding(float32(inf), maxRow[float32], maxColumns[float32], maxTo[float32]))
 		}
-		return same[float32](folding(float32(-inf), minRow[float32], minColumns[float32], minTo[float32]))
+		return same[float32](iter.Folding(float32(-inf), minRow[float32], minColumns[float32], minTo[float32]))
 	}
 	if greatest {
-		return same[float64](folding(inf, maxRow[float64], maxColumns[float64], maxTo[float64]))
+		return same[float64](iter.Folding(inf, maxRow[float64], maxColumns[float64], maxTo[float64]))
 	}
-	return same[float64](folding(-inf, minRow[float64], minColumns[float64], minTo[float64]))
+	return same[float64](iter.Folding(-inf, minRow[float64], minColumns[float64], minTo[float64]))
 }
 
 // sortable is what loops compare. v != v holds for a NaN only.

@@ -142,14 +142,14 @@ var TakeAlongDim = define[takeAlongAttrs](graph.Op{
 		}
 		t, err := in[0].View(m)
 		if attrs[takeAlongAttrs](c).Dim == nil {
-			t, err = in[0].Contiguous().View(tensor.New(m.DType, m.Numel()))
+			t, err = rowMajorAs(in[0], m.Numel())
 		}
 		if err != nil {
 			return nil, err
 		}
 		index, err := in[1].Contiguous().Expanded(ix.Shape)
 		if attrs[takeAlongAttrs](c).Dim == nil {
-			index, err = in[1].Contiguous().View(tensor.New(ix.DType, ix.Shape...))
+			index, err = rowMajorAs(in[1], ix.Shape...)
 		}
 		if err != nil {
 			return nil, err
@@ -211,7 +211,7 @@ var Take = define[none](graph.Op{
 	Compile: func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil },
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[1].Shape...)
-		flat, err := in[0].Contiguous().View(tensor.New(in[0].DType, in[0].Numel()))
+		flat, err := rowMajorAs(in[0], in[0].Numel())
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ var GroupNorm = define[groupNormAttrs](graph.Op{
 	Infer:  inferGroupNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[groupNormAttrs](c)
-		return sampleNorm(c, a.NumGroups, a.Eps).compile(c), nil
+		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := attrs[groupNormAttrs](c)
@@ -101,7 +101,7 @@ var InstanceNorm = define[instanceNormAttrs](graph.Op{
 		if !a.UseInputStats {
 			s.given, s.mean, s.variance = true, 3, 4
 		}
-		return s.compile(c), nil
+		return s.compile(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := attrs[instanceNormAttrs](c)

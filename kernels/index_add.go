@@ -145,7 +145,7 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	src := in[2].CopyTo(tensor.New(out.DType, in[2].Shape...))
-	flat, first := in[1].Contiguous().View(tensor.New(in[1].DType, in[1].Numel()))
+	flat, first := rowMajorAs(in[1], in[1].Numel())
 	if first != nil {
 		return nil, first
 	}

@@ -86,7 +86,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		shape[dim] = index.Numel()
 	}
 	out := tensor.Zeros(t.DType, shape...)
-	flat, first := index.Contiguous().View(tensor.New(index.DType, index.Numel()))
+	flat, first := rowMajorAs(index, index.Numel())
 	if first != nil {
 		return nil, first
 	}
@@ -159,9 +159,13 @@ func indexParams() []graph.Param {
 var Index = define[none](graph.Op{
 	Name: "index",
 	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where all of it stays.\n" +
-		"The indices broadcast to one shape, which stands at the place of the indexed dimensions if those are neighbours, else in front. For a mask use masked_select.",
+		"The indices broadcast to one shape, which stands at the place of the indexed dimensions if those are neighbours, else in front. A mask stands for the indices of the elements where it holds, one index for each of its dimensions: the operands after it go on behind those.",
 	Params: indexParams(),
+	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if hasMask(c) {
+			return []graph.Result{{Meta: tensor.Meta{DType: c.Meta(0).DType}, Alias: graph.Fresh, Dynamic: true}}, nil
+		}
 		p, err := newIndexing(c)
 		if err != nil {
 			return nil, err
@@ -174,13 +178,7 @@ var Index = define[none](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		x := &indexed{shape: c.Out[0].Shape, sides: []walkSide{sideOf(0, c.Out[0]), sideOf(1, p.far)}}
-		for k, ix := range p.indices {
-			d := p.dims[k]
-			x.sides = append(x.sides, sideOf(2+d, ix))
-			x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: p.self.Shape[d], step: stepAt(p.self, d)})
-		}
-		return x.kernel(readOps(c.Out[0].DType)), nil
+		return p.kernel(c), nil
 	},
 	Ref: indexRef,
 	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 4, 2), {}, i64(2, 1), i64(3)}},
@@ -206,7 +204,7 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 		}
 		m := c.Meta(i)
 		if m.DType != tensor.Int64 && m.DType != tensor.Int32 {
-			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors; masks are served by masked_select")
+			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors")
 		}
 		if p.self.Rank() < i {
 			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", p.self.Rank(), len(c.In)-1)
@@ -264,6 +262,16 @@ func (p *indexing) arrange() error {
 		p.indices[i] = x
 	}
 	return nil
+}
+
+func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
+	x := &indexed{shape: c.Out[0].Shape, sides: []walkSide{sideOf(0, c.Out[0]), sideOf(1, p.far)}}
+	for k, ix := range p.indices {
+		d := p.dims[k]
+		x.sides = append(x.sides, sideOf(2+d, ix))
+		x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: p.self.Shape[d], step: stepAt(p.self, d)})
+	}
+	return x.kernel(readOps(c.Out[0].DType))
 }
 
 // layout lays the result out by the permutation rule.

@@ -336,3 +336,12 @@ func refIndex(t *tensor.Tensor, size, dim int, at ...int) (int, error) {
 	}
 	return i, nil
 }
+
+// rowMajorAs returns the elements in row-major order under another shape, without a copy
+// where they lie so.
+func rowMajorAs(t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
+	t = t.Contiguous()
+	m := tensor.New(t.DType, shape...)
+	m.Offset = t.Offset
+	return t.View(m)
+}

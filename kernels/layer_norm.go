@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -74,11 +75,11 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 // layerNorm normalises rows: the positions of the kept axes, each with the whole run over
 // the normalised ones, which is gathered where it is not contiguous.
 type layerNorm[T float32 | float64] struct {
-	kept, row []reduceAxis
+	kept, row []axes.Axis
 	n         int
 	rows      int
 	eps       float64
-	ld        loader
+	ld        axes.Loader
 	out       tensor.Meta
 	store     tensor.ConvertFunc
 	// params are weight and bias: given as they are needed, or gathered into scratch.
@@ -97,9 +98,9 @@ func newLayerNorm[T float32 | float64](c *graph.Call) *graph.Kernel {
 	for d := m.Rank() - len(attrs[layerNormAttrs](c).NormalizedShape); d < m.Rank(); d++ {
 		mask[d] = true
 	}
-	l := &layerNorm[T]{eps: attrs[layerNormAttrs](c).Eps, out: c.Out[0], ld: newLoader(m.DType, m.DType, loops), store: tensor.Converter(m.DType, loops)}
-	l.kept, l.row = splitAxes(m, mask, c.Out, true)
-	l.n, l.rows = axesNumel(l.row), axesNumel(l.kept)
+	l := &layerNorm[T]{eps: attrs[layerNormAttrs](c).Eps, out: c.Out[0], ld: axes.NewLoader(m.DType, m.DType, loops), store: tensor.Converter(m.DType, loops)}
+	l.kept, l.row = axes.Split(axes.Dims(m, c.Out...), mask, true)
+	l.n, l.rows = axes.Numel(l.row), axes.Numel(l.kept)
 	k := &graph.Kernel{}
 	if m.Numel() == 0 {
 		return k
@@ -108,7 +109,7 @@ func newLayerNorm[T float32 | float64](c *graph.Call) *graph.Kernel {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 	}
 	size := loops.Size()
-	k.Worker = 2*alignUp(8*(len(l.kept)+len(l.row))) + blockLen*16 + 2*alignUp(l.n*size)
+	k.Worker = 2*alignUp(8*(len(l.kept)+len(l.row))) + axes.BlockBytes + 2*alignUp(l.n*size)
 	copies := false
 	for i := range l.params {
 		p := &l.params[i]
@@ -161,39 +162,39 @@ func (l *layerNorm[T]) param(m *graph.Mem, i int) []T {
 
 func (l *layerNorm[T]) run(m *graph.Mem, begin, end int) {
 	r := region{m.Worker}
-	kept := walker{axes: l.kept, at: r.ints(len(l.kept))}
-	inner := walker{axes: l.row[1:], at: r.ints(len(l.row) - 1)}
+	kept := axes.Walker{Axes: l.kept, At: r.ints(len(l.kept))}
+	inner := axes.Walker{Axes: l.row[1:], At: r.ints(len(l.row) - 1)}
 	tmp := r.take(blockLen * 16)
-	buf, res := r.take(l.n*l.ld.size), r.take(l.n*l.ld.size)
+	buf, res := r.take(l.n*l.ld.Size), r.take(l.n*l.ld.Size)
 	w, b := l.param(m, 0), l.param(m, 1)
 	for i := begin; i < end; i++ {
-		kept.seek(i)
-		x := unsafe.Slice((*T)(l.load(&inner, buf, tmp, unsafe.Add(m.Ptrs[1], kept.off))), l.n)
-		dst := unsafe.Add(m.Ptrs[0], kept.out[0])
+		kept.Seek(i)
+		x := unsafe.Slice((*T)(l.load(&inner, buf, tmp, unsafe.Add(m.Ptrs[1], kept.Off))), l.n)
+		dst := unsafe.Add(m.Ptrs[0], kept.Out[0])
 		y := res
-		if l.ld.direct {
+		if l.ld.Direct {
 			y = dst
 		}
 		normalizeRow(unsafe.Slice((*T)(y), l.n), x, w, b, l.eps)
 		if y != dst {
-			l.store(dst, y, l.out.DType.Size(), l.ld.size, l.n)
+			l.store(dst, y, l.out.DType.Size(), l.ld.Size, l.n)
 		}
 	}
 }
 
 // load returns the row at src as one block: the memory itself, or buf, filled.
-func (l *layerNorm[T]) load(w *walker, buf, tmp, src unsafe.Pointer) unsafe.Pointer {
+func (l *layerNorm[T]) load(w *axes.Walker, buf, tmp, src unsafe.Pointer) unsafe.Pointer {
 	k := l.row[0]
-	if l.ld.direct && len(l.row) == 1 && (k.in == l.ld.size || k.n == 1) {
+	if l.ld.Direct && len(l.row) == 1 && (k.In == l.ld.Size || k.N == 1) {
 		return src
 	}
-	w.seek(0)
-	for at := 0; at < l.n; at += k.n {
-		run := unsafe.Add(src, w.off)
-		for i := 0; i < k.n; i += blockLen {
-			l.ld.load(unsafe.Add(buf, (at+i)*l.ld.size), tmp, unsafe.Add(run, i*k.in), k.in, min(blockLen, k.n-i))
+	w.Seek(0)
+	for at := 0; at < l.n; at += k.N {
+		run := unsafe.Add(src, w.Off)
+		for i := 0; i < k.N; i += blockLen {
+			l.ld.Load(unsafe.Add(buf, (at+i)*l.ld.Size), tmp, unsafe.Add(run, i*k.In), k.In, min(blockLen, k.N-i))
 		}
-		w.next()
+		w.Next()
 	}
 	return buf
 }

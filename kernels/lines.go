@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -11,19 +12,22 @@ import (
 // cumsum and softmax. The positions of the other dimensions are cut into units; a unit
 // works line by line (rows) or side by side (columns), as the operand's layout suits.
 type linePlan struct {
-	kept     []reduceAxis
-	line     reduceAxis
+	kept     []axes.Axis
+	line     axes.Axis
 	rows     bool
 	unit     int
 	pieces   int
 	units    int
 	perChunk int
-	ld       loader
+	ld       axes.Loader
 	store    tensor.ConvertFunc // from the dtype of loops to the output's
 	size     int                // of the output's elements
 	plain    bool               // the output has the dtype of loops
 	inPlace  bool               // every element is replaced at its own place
 }
+
+// reduceGrain is the number of cheap elements worth a chunk.
+const reduceGrain = 1 << 16
 
 // columnUnit is the number of lines that go side by side.
 const columnUnit = 256
@@ -35,27 +39,27 @@ func newLinePlan(m tensor.Meta, dim int, out tensor.Meta, side []tensor.Meta, ca
 	if m.Rank() > 0 && dim >= 0 {
 		mask[dim] = true
 	}
-	kept, red := splitAxes(m, mask, append([]tensor.Meta{out}, side...), true)
-	p := &linePlan{kept: kept, line: red[0], ld: newLoader(m.DType, cast, loops),
+	kept, red := axes.Split(axes.Dims(m, append([]tensor.Meta{out}, side...)...), mask, true)
+	p := &linePlan{kept: kept, line: red[0], ld: axes.NewLoader(m.DType, cast, loops),
 		store: tensor.Converter(out.DType, loops), size: out.DType.Size(), plain: out.DType == loops,
 		inPlace: m.DType == out.DType && m.SameAddresses(out)}
 	k := kept[0]
-	if p.line.in <= k.in || k.n == 1 {
-		p.rows = p.line.n >= 16 || k.n < p.line.n
+	if p.line.In <= k.In || k.N == 1 {
+		p.rows = p.line.N >= 16 || k.N < p.line.N
 	} else {
-		p.rows = k.n < 8 && k.n <= p.line.n
+		p.rows = k.N < 8 && k.N <= p.line.N
 	}
 	grain := reduceGrain / weight
-	p.unit = max(1, min(k.n, columnUnit))
+	p.unit = max(1, min(k.N, columnUnit))
 	if p.rows {
-		p.unit = max(1, min(p.unit, grain/max(p.line.n, 1)))
+		p.unit = max(1, min(p.unit, grain/max(p.line.N, 1)))
 	}
-	p.pieces = (k.n + p.unit - 1) / p.unit
-	p.units = p.pieces * axesNumel(kept[1:])
-	if p.line.n == 0 {
+	p.pieces = (k.N + p.unit - 1) / p.unit
+	p.units = p.pieces * axes.Numel(kept[1:])
+	if p.line.N == 0 {
 		p.units = 0
 	}
-	p.perChunk = max(1, grain/(p.unit*max(p.line.n, 1)))
+	p.perChunk = max(1, grain/(p.unit*max(p.line.N, 1)))
 	return p
 }
 
@@ -72,25 +76,25 @@ type lineRoom struct {
 func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n int) error) *graph.Kernel {
 	counter := alignUp(8 * len(p.kept))
 	k := &graph.Kernel{
-		Worker: counter + 2*blockLen*16 + alignUp(own),
+		Worker: counter + 2*axes.BlockBytes + alignUp(own),
 		Phases: []graph.Phase{{
 			Chunks: (p.units + p.perChunk - 1) / p.perChunk,
 			Run: func(m *graph.Mem, chunk int) error {
 				r := region{m.Worker}
-				w := walker{axes: p.kept[1:], at: r.ints(len(p.kept) - 1)}
+				w := axes.Walker{Axes: p.kept[1:], At: r.ints(len(p.kept) - 1)}
 				r.b = m.Worker[counter:]
-				room := lineRoom{buf: r.take(blockLen * 16), tmp: r.take(blockLen * 16), mem: m}
+				room := lineRoom{buf: r.take(axes.BlockBytes), tmp: r.take(axes.BlockBytes), mem: m}
 				if own > 0 {
 					room.own = r.take(own)
 				}
 				for u := chunk * p.perChunk; u < min((chunk+1)*p.perChunk, p.units); u++ {
-					w.seek(u / p.pieces)
+					w.Seek(u / p.pieces)
 					at := u % p.pieces * p.unit
 					k := p.kept[0]
-					in := unsafe.Add(m.Ptrs[1], w.off+at*k.in)
-					out := unsafe.Add(m.Ptrs[0], w.out[0]+at*k.out[0])
-					room.side = w.out[1] + at*k.out[1]
-					if err := f(room, in, out, min(p.unit, k.n-at)); err != nil {
+					in := unsafe.Add(m.Ptrs[1], w.Off+at*k.In)
+					out := unsafe.Add(m.Ptrs[0], w.Out[0]+at*k.Out[0])
+					room.side = w.Out[1] + at*k.Out[1]
+					if err := f(room, in, out, min(p.unit, k.N-at)); err != nil {
 						return err
 					}
 				}
@@ -113,6 +117,6 @@ func (p *linePlan) target(buf, out unsafe.Pointer, step, n int) unsafe.Pointer {
 // written brings results that target sent to buf to the output.
 func (p *linePlan) written(at, out unsafe.Pointer, step, n int) {
 	if at != out {
-		p.store(out, at, step, p.ld.size, n)
+		p.store(out, at, step, p.ld.Size, n)
 	}
 }

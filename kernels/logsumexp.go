@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,10 +24,10 @@ var Logsumexp = reductionOp[logsumexpAttrs](graph.Op{
 	if m.DType.IsComplex() {
 		return reduceSpec{}, errors.New("logsumexp(): Expected floating point type for result tensor, but got: " + m.DType.TorchName())
 	}
-	mask, err := reduceMask(a.Dim, m.Rank())
+	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	d := tensor.FloatFor(m.DType)
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
-		fold: func() *fold { return logsumexpFold(d) },
+		fold: func() *iter.Fold { return logsumexpFold(d) },
 		ref: func(x []tensor.Scalar) []tensor.Scalar {
 			most := math.Inf(-1)
 			for _, v := range x {
@@ -64,16 +65,15 @@ func (a *expSum) add(m, x float64) {
 	}
 }
 
-func logsumexpFold(d tensor.DType) *fold {
+func logsumexpFold(d tensor.DType) *iter.Fold {
 	start := expSum{most: math.Inf(-1)}
-	var f *fold
+	var f *iter.Fold
 	if wide(d) == tensor.Float32 {
-		f = folding(start, expRow[float32], expColumns[float32], mergeExp)
+		f = iter.Folding(start, expRow[float32], expColumns[float32], mergeExp)
 	} else {
-		f = folding(start, expRow[float64], expColumns[float64], mergeExp)
+		f = iter.Folding(start, expRow[float64], expColumns[float64], mergeExp)
 	}
-	f.weight = 16
-	return yields(f, func(dst []float64, a []expSum) {
+	return iter.Yields(f.Weight(16), func(dst []float64, a []expSum) {
 		for i, e := range a {
 			dst[i] = e.most + math.Log(e.sum)
 		}

@@ -12,7 +12,7 @@ import (
 type maxPoolAttrs struct {
 	KernelSize []int `attr:"kernel_size" doc:"height and width of the window"`
 	Stride     []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, which never counts"`
+	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, or at both begins and then at both ends; it never counts"`
 	Dilation   []int `attr:"dilation" default:"1" doc:"steps between elements of the window"`
 	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
 }
@@ -24,7 +24,8 @@ var (
 )
 
 func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
-	return define[maxPoolAttrs](graph.Op{
+	wide := &volumePool{name: "max_pool2d", dims: 2, kind: poolMax, args: func(c *graph.Call) *poolArgs { return attrs[maxPoolAttrs](c).args() }}
+	return define[maxPoolAttrs](wide.widened(graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self}, Kind: graph.Requires, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			g, err := maxPoolGeometry(c)
@@ -69,7 +70,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			return maxPoolReference(in[0], shape, rows, cols)[:max(1, len(outputs))], nil
 		},
 		Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
-	})
+	}))
 }
 
 func maxPoolGeometry(c *graph.Call) (g poolGeometry, err error) {

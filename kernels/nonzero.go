@@ -165,7 +165,7 @@ var Compress = eagerOp[compressAttrs](graph.Op{
 	x, dim := in[0], 0
 	var err error
 	if a := attrs[compressAttrs](c); a.Dim == nil {
-		x, err = x.Contiguous().View(tensor.New(x.DType, x.Numel()))
+		x, err = rowMajorAs(x, x.Numel())
 	} else {
 		dim, err = tensor.WrapDim(*a.Dim, x.Rank())
 	}

@@ -6,6 +6,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -38,7 +39,7 @@ var Norm = reductionOp[normAttrs](graph.Op{
 	if !d.IsFloat() && !d.IsComplex() {
 		return reduceSpec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.", d.TorchName())
 	}
-	mask, err := reduceMask(a.Dim, m.Rank())
+	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	return normSpec(d, mask, a.Keepdim, a.P.Float()), err
 })
 
@@ -58,7 +59,7 @@ var VectorNorm = reductionOp[vectorNormAttrs](graph.Op{
 	if err != nil {
 		return reduceSpec{}, err
 	}
-	mask, err := reduceMask(a.Dim, m.Rank())
+	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	return normSpec(d, mask, a.Keepdim, a.Ord.Float()), err
 })
 
@@ -108,7 +109,7 @@ func emptyNorm(m tensor.Meta, dims []int, ord tensor.Scalar) error {
 
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) reduceSpec {
 	return reduceSpec{mask: mask, keepdim: keepdim, cast: d, outs: []tensor.DType{d.ToReal()},
-		fold: func() *fold { return normFold(d, p) },
+		fold: func() *iter.Fold { return normFold(d, p) },
 		ref: func(x []tensor.Scalar) []tensor.Scalar {
 			sum, least, most := 0.0, math.Inf(1), 0.0
 			for _, v := range x {
@@ -169,9 +170,9 @@ func normOrder(p float64) magnitudes {
 
 // normFold computes in float64. The common norms of reals have loops of their own; the
 // others call a function per element.
-func normFold(d tensor.DType, p float64) *fold {
+func normFold(d tensor.DType, p float64) *iter.Fold {
 	m := normOrder(p)
-	var f *fold
+	var f *iter.Fold
 	switch wide(d) {
 	case tensor.Float32:
 		f = normFolding(m, realNormRow[float32](p), func(v float32) float64 { return math.Abs(float64(v)) })
@@ -183,12 +184,12 @@ func normFold(d tensor.DType, p float64) *fold {
 		f = normFolding(m, nil, cmplx.Abs)
 	}
 	if p != 0 && p != 1 && p != 2 && !math.IsInf(p, 0) {
-		f.weight = 16
+		f = f.Weight(16)
 	}
 	return f
 }
 
-func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), abs func(T) float64) *fold {
+func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), abs func(T) float64) *iter.Fold {
 	if row == nil {
 		row = func(a *float64, x []T, _ int) {
 			s := m.zero
@@ -198,7 +199,7 @@ func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), a
 			*a = m.join(*a, s)
 		}
 	}
-	f := folding(m.zero, row,
+	f := iter.Folding(m.zero, row,
 		func(a []float64, x []T, _ int) {
 			x = x[:len(a)]
 			for i := range a {
@@ -210,8 +211,7 @@ func normFolding[T tensor.Element](m magnitudes, row func(*float64, []T, int), a
 				a[i] = m.join(a[i], from[i])
 			}
 		})
-	f.weight = 4
-	return yields(f, func(dst, a []float64) {
+	return iter.Yields(f.Weight(4), func(dst, a []float64) {
 		for i := range a {
 			dst[i] = m.root(a[i])
 		}

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +24,7 @@ type pool struct {
 	in         [4]int // steps in bytes: batch, channel, height, width
 	out        [2][4]int
 	outs       []tensor.Meta
-	ld         loader
+	ld         axes.Loader
 	store      [2]tensor.ConvertFunc
 	op         poolOp
 
@@ -67,7 +68,7 @@ func newPool(c *graph.Call, rows, cols []window, op poolOp) *graph.Kernel {
 		spatial, rows = 1, []window{{0, 1, 1, 1}}
 	}
 	loops := wide(m.DType)
-	p := &pool{n: 1, h: 1, rows: rows, cols: cols, outs: c.Out, ld: newLoader(m.DType, m.DType, loops), op: op}
+	p := &pool{n: 1, h: 1, rows: rows, cols: cols, outs: c.Out, ld: axes.NewLoader(m.DType, m.DType, loops), op: op}
 	lead := m.Rank() - spatial
 	p.c, p.w = m.Shape[lead-1], m.Shape[m.Rank()-1]
 	if lead == 2 {
@@ -115,11 +116,11 @@ func (p *pool) byPlanes() *graph.Kernel {
 	if !p.direct() {
 		for b := range p.blocks {
 			top, bottom := p.span(b)
-			p.gathered = max(p.gathered, (bottom-top)*p.w*p.ld.size)
+			p.gathered = max(p.gathered, (bottom-top)*p.w*p.ld.Size)
 		}
 	}
 	return &graph.Kernel{
-		Worker: alignUp(p.gathered) + alignUp(blockLen*16) + alignUp(ow*8)*2,
+		Worker: alignUp(p.gathered) + alignUp(axes.BlockBytes) + alignUp(ow*8)*2,
 		Phases: []graph.Phase{{Chunks: (units + p.perChunk - 1) / p.perChunk, Run: func(m *graph.Mem, chunk int) error {
 			for u := chunk * p.perChunk; u < min((chunk+1)*p.perChunk, units); u++ {
 				p.plane(m, u)
@@ -130,7 +131,7 @@ func (p *pool) byPlanes() *graph.Kernel {
 }
 
 // direct reports whether rows of the operand can be taken as they lie.
-func (p *pool) direct() bool { return p.ld.direct && (p.in[3] == p.ld.size || p.w == 1) }
+func (p *pool) direct() bool { return p.ld.Direct && (p.in[3] == p.ld.Size || p.w == 1) }
 
 // span is the range of rows of the operand that block b of the output's rows needs.
 func (p *pool) span(b int) (top, bottom int) {
@@ -143,7 +144,7 @@ func (p *pool) span(b int) (top, bottom int) {
 
 func (p *pool) plane(m *graph.Mem, u int) {
 	r := region{m.Worker}
-	rows, tmp := r.take(p.gathered), r.take(blockLen*16)
+	rows, tmp := r.take(p.gathered), r.take(axes.BlockBytes)
 	res := [2]unsafe.Pointer{r.take(len(p.cols) * 8), r.take(len(p.cols) * 8)}
 	plane, b := u/p.blocks, u%p.blocks
 	n, c := plane/p.c, plane%p.c
@@ -151,10 +152,10 @@ func (p *pool) plane(m *graph.Mem, u int) {
 	top, bottom := p.span(b)
 	x, step, first := src, p.in[2], 0
 	if p.gathered > 0 {
-		x, step, first = rows, p.w*p.ld.size, top
+		x, step, first = rows, p.w*p.ld.Size, top
 		for h := top; h < bottom; h++ {
 			for w := 0; w < p.w; w += blockLen {
-				p.ld.load(unsafe.Add(rows, (h-top)*step+w*p.ld.size), tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[3], min(blockLen, p.w-w))
+				p.ld.Load(unsafe.Add(rows, (h-top)*step+w*p.ld.Size), tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[3], min(blockLen, p.w-w))
 			}
 		}
 	}
@@ -172,7 +173,7 @@ func (p *pool) plane(m *graph.Mem, u int) {
 // place returns where n results of output i go: the output itself, or buf.
 func (p *pool) place(i int, buf, dst unsafe.Pointer, step, n int) unsafe.Pointer {
 	size := p.outs[i].DType.Size()
-	if (p.ld.direct || i > 0) && (step == size || n == 1) {
+	if (p.ld.Direct || i > 0) && (step == size || n == 1) {
 		return dst
 	}
 	return buf
@@ -182,7 +183,7 @@ func (p *pool) place(i int, buf, dst unsafe.Pointer, step, n int) unsafe.Pointer
 func (p *pool) deliver(at, dst [2]unsafe.Pointer, d, n int) {
 	for i := range p.outs {
 		if at[i] != dst[i] {
-			size := p.ld.size
+			size := p.ld.Size
 			if i > 0 {
 				size = 8
 			}
@@ -197,10 +198,10 @@ func (p *pool) byPixels() *graph.Kernel {
 	perChunk := max(1, reduceGrain/2/(p.c*p.area()))
 	block := min(p.c, blockLen)
 	return &graph.Kernel{
-		Worker: alignUp(block*p.op.size()) + 2*blockLen*16 + 2*alignUp(block*8),
+		Worker: alignUp(block*p.op.size()) + 2*axes.BlockBytes + 2*alignUp(block*8),
 		Phases: []graph.Phase{{Chunks: (units + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
 			r := region{m.Worker}
-			acc, buf, tmp := r.take(block*p.op.size()), r.take(blockLen*16), r.take(blockLen*16)
+			acc, buf, tmp := r.take(block*p.op.size()), r.take(axes.BlockBytes), r.take(axes.BlockBytes)
 			res := [2]unsafe.Pointer{r.take(block * 8), r.take(block * 8)}
 			for u := chunk * perChunk; u < min((chunk+1)*perChunk, units); u++ {
 				for c := 0; c < p.c; c += block {
@@ -222,7 +223,7 @@ func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, re
 	p.op.begin(acc, n)
 	for h := hs.start; h < hs.end; h += hs.step {
 		for w := ws.start; w < ws.end; w += ws.step {
-			x := p.ld.run(buf, tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[1], n)
+			x := p.ld.Run(buf, tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[1], n)
 			p.op.take(acc, x, n, h*p.w+w)
 		}
 	}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type maxPool1dAttrs struct {
 	KernelSize []int `attr:"kernel_size" len:"1" doc:"length of the window"`
 	Stride     []int `attr:"stride" default:"" doc:"step of the window; none: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" len:"1" doc:"border on both sides, which never counts"`
+	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, or at the begin and at the end; it never counts"`
 	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"step between elements of the window"`
 	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
 }
@@ -19,7 +20,8 @@ type maxPool1dAttrs struct {
 type avgPool1dAttrs struct {
 	KernelSize      []int `attr:"kernel_size" len:"1" doc:"length of the window"`
 	Stride          []int `attr:"stride" default:"" doc:"step of the window; none: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" len:"1" doc:"border of zeros on both sides"`
+	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides, or at the begin and at the end"`
+	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"step between elements of the window, which PyTorch has not"`
 	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
 	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
 }
@@ -31,7 +33,7 @@ type adaptivePool1dAttrs struct {
 var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)}, Attrs: graph.Attrs{"kernel_size": 2}}}
 
 // MaxPool1d takes the greatest element of each window; the result is row-major.
-var MaxPool1d = define[maxPool1dAttrs](graph.Op{
+var MaxPool1d = define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 	Name:   "max_pool1d",
 	Doc:    "Takes the greatest element of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
 	Params: []graph.Param{self},
@@ -79,14 +81,20 @@ var MaxPool1d = define[maxPool1dAttrs](graph.Op{
 		}), nil
 	},
 	Examples: pool1dExamples,
-})
+}))
 
 func maxPool1dGeometry(c *graph.Call) (g poolGeometry, err error) {
 	a := attrs[maxPool1dAttrs](c)
-	k, pad, dil := a.KernelSize[0], a.Padding[0], a.Dilation[0]
+	k, dil := a.KernelSize[0], a.Dilation[0]
 	s, err := stride1d("max_pool1d", a.Stride, k)
+	if err == nil {
+		err = oneBorder("max_pool1d", a.Padding)
+	}
+	if err != nil {
+		return g, err
+	}
+	pad := a.Padding[0]
 	switch {
-	case err != nil:
 	case k <= 0:
 		err = fmt.Errorf("max_pool1d() kernel_size must be greater than zero, but got %d", k)
 	case s <= 0:
@@ -110,6 +118,26 @@ func stride1d(name string, stride []int, kernel int) (int, error) {
 	}
 	return 0, fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", name, len(stride))
 }
+
+// oneBorder refuses a padding of several numbers; one of two is not asked about.
+func oneBorder(name string, padding []int) error {
+	if len(padding) != 1 {
+		return fmt.Errorf("%s() argument 'padding' should contain one int (got %d)", name, len(padding))
+	}
+	return nil
+}
+
+// The pools of lines with the border of both sides.
+var (
+	maxPool1dWide = &volumePool{name: "max_pool1d", dims: 1, kind: poolMax, args: func(c *graph.Call) *poolArgs {
+		a := attrs[maxPool1dAttrs](c)
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: true}
+	}}
+	avgPool1dWide = &volumePool{name: "avg_pool1d", dims: 1, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
+		a := attrs[avgPool1dAttrs](c)
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: a.CountIncludePad}
+	}}
+)
 
 // line1d is the geometry of a window over lines, as planes of one row.
 func line1d(k, s, pad, dil int, ceil bool) poolGeometry {
@@ -137,7 +165,7 @@ func lineReference(t *tensor.Tensor, n int, f func(t *tensor.Tensor, shape []int
 }
 
 // AvgPool1d averages each window.
-var AvgPool1d = define[avgPool1dAttrs](graph.Op{
+var AvgPool1d = define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 	Name:   "avg_pool1d",
 	Doc:    "Averages each window of an operand [N, C, L] or [C, L].",
 	Params: []graph.Param{self},
@@ -183,11 +211,17 @@ var AvgPool1d = define[avgPool1dAttrs](graph.Op{
 		}), nil
 	},
 	Examples: pool1dExamples,
-})
+}))
 
 func avgPool1dGeometry(c *graph.Call) (poolGeometry, error) {
 	a := attrs[avgPool1dAttrs](c)
 	s, err := stride1d("avg_pool1d", a.Stride, a.KernelSize[0])
+	if err == nil {
+		err = oneBorder("avg_pool1d", a.Padding)
+	}
+	if err != nil {
+		return poolGeometry{}, err
+	}
 	return line1d(a.KernelSize[0], s, a.Padding[0], 1, a.CeilMode), err
 }
 
@@ -232,7 +266,7 @@ var AdaptiveAvgPool1d = define[adaptivePool1dAttrs](graph.Op{
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		if m.DType.IsComplex() || m.Numel() == 0 {
-			return lineMean(m).compile(c), nil
+			return lineMean(m).compile(c)
 		}
 		_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
 		return newPool(c, nil, cols, avgPoolOp(m.DType, 0)), nil
@@ -256,5 +290,5 @@ func lineMean(m tensor.Meta) *reduceSpec {
 	mask[m.Rank()-1] = true
 	n := float64(m.Shape[m.Rank()-1])
 	return &reduceSpec{mask: mask, keepdim: true, cast: m.DType, outs: []tensor.DType{m.DType},
-		fold: func() *fold { return sumFold(m.DType, n) }, ref: refSum(m.DType, n)}
+		fold: func() *iter.Fold { return sumFold(m.DType, n) }, ref: refSum(m.DType, n)}
 }

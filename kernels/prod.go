@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,7 +22,7 @@ var Prod = reductionOp[prodAttrs](graph.Op{
 	mask, err := oneDim(a.Dim, m.Rank())
 	d := sumDType(m.DType, a.DType)
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
-		fold: func() *fold { return prodFold(d) },
+		fold: func() *iter.Fold { return prodFold(d) },
 		ref: func(x []tensor.Scalar) []tensor.Scalar {
 			i, z := int64(1), complex128(1)
 			f := 1.0
@@ -40,21 +41,21 @@ var Prod = reductionOp[prodAttrs](graph.Op{
 		}}, err
 })
 
-func prodFold(d tensor.DType) *fold {
+func prodFold(d tensor.DType) *iter.Fold {
 	if d == tensor.Bool {
 		return truthFold(false)
 	}
 	switch wide(d) {
 	case tensor.Int64:
-		return same[int64](folding(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
+		return same[int64](iter.Folding(1, prodRow[int64, int64], prodColumns[int64, int64], mulTo[int64]))
 	case tensor.Float32:
-		return same[float64](folding(1, prodRow[float32, float64], prodColumns[float32, float64], mulTo[float64]))
+		return same[float64](iter.Folding(1, prodRow[float32, float64], prodColumns[float32, float64], mulTo[float64]))
 	case tensor.Float64:
-		return same[float64](folding(1, prodRow[float64, float64], prodColumns[float64, float64], mulTo[float64]))
+		return same[float64](iter.Folding(1, prodRow[float64, float64], prodColumns[float64, float64], mulTo[float64]))
 	case tensor.Complex64:
-		return same[complex128](folding(1, prodRowZ[complex64], prodColumnsZ[complex64], mulTo[complex128]))
+		return same[complex128](iter.Folding(1, prodRowZ[complex64], prodColumnsZ[complex64], mulTo[complex128]))
 	}
-	return same[complex128](folding(1, prodRowZ[complex128], prodColumnsZ[complex128], mulTo[complex128]))
+	return same[complex128](iter.Folding(1, prodRowZ[complex128], prodColumnsZ[complex128], mulTo[complex128]))
 }
 
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {

@@ -103,7 +103,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 }
 
 func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
-	x, err := t.Contiguous().View(tensor.New(t.DType, s.split...))
+	x, err := rowMajorAs(t, s.split...)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 				return nil, err
 			}
 			p := newLinePlan(m, dim, c.Out[0], nil, d, d.OpMath(), 8)
-			if p.ld.size == 4 {
+			if p.ld.Size == 4 {
 				return softmaxKernel[float32](p, logs, expShift32), nil
 			}
 			return softmaxKernel[float64](p, logs, expShift64), nil
@@ -106,15 +106,15 @@ func softmaxKernel[T float32 | float64](p *linePlan, logs bool, exp expShift[T])
 		return p.kernel(p.unit*(size+8), s.run)
 	}
 	k := p.kept[0]
-	lineOut := p.line.out[0]
+	lineOut := p.line.Out[0]
 	s := softmaxRow[T]{logs, exp}
-	return p.kernel(p.line.n*size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+	return p.kernel(p.line.N*size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
 		for j := range n {
-			src, dst := unsafe.Add(in, j*k.in), unsafe.Add(out, j*k.out[0])
+			src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
 			x := p.wholeLine(r, src)
-			y := p.target(r.own, dst, lineOut, p.line.n)
-			s.do(unsafe.Slice((*T)(y), p.line.n), unsafe.Slice((*T)(x), p.line.n), unsafe.Slice((*T)(r.tmp), blockLen))
-			p.written(y, dst, lineOut, p.line.n)
+			y := p.target(r.own, dst, lineOut, p.line.N)
+			s.do(unsafe.Slice((*T)(y), p.line.N), unsafe.Slice((*T)(x), p.line.N), unsafe.Slice((*T)(r.tmp), blockLen))
+			p.written(y, dst, lineOut, p.line.N)
 		}
 		return nil
 	})
@@ -122,12 +122,12 @@ func softmaxKernel[T float32 | float64](p *linePlan, logs bool, exp expShift[T])
 
 // wholeLine returns the line at src as one block: the memory itself, or r.own, filled.
 func (p *linePlan) wholeLine(r lineRoom, src unsafe.Pointer) unsafe.Pointer {
-	n, step := p.line.n, p.line.in
-	if p.ld.direct && (step == p.ld.size || n == 1) {
+	n, step := p.line.N, p.line.In
+	if p.ld.Direct && (step == p.ld.Size || n == 1) {
 		return src
 	}
 	for i := 0; i < n; i += blockLen {
-		p.ld.load(unsafe.Add(r.own, i*p.ld.size), r.tmp, unsafe.Add(src, i*step), step, min(blockLen, n-i))
+		p.ld.Load(unsafe.Add(r.own, i*p.ld.Size), r.tmp, unsafe.Add(src, i*step), step, min(blockLen, n-i))
 	}
 	return r.own
 }
@@ -189,17 +189,17 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 		most[i], sums[i] = T(math.Inf(-1)), 0
 	}
 	column := func(i int) []T {
-		return unsafe.Slice((*T)(p.ld.run(r.buf, r.tmp, unsafe.Add(in, i*p.line.in), k.in, n)), n)
+		return unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)), n)
 	}
-	for i := range p.line.n {
+	for i := range p.line.N {
 		maxTo(most, column(i))
 	}
 	// Where the output can hold them, the exponentials stay there.
-	keeps := !s.logs && p.plain && (k.out[0] == p.size || n == 1)
-	for i := range p.line.n {
+	keeps := !s.logs && p.plain && (k.Out[0] == p.size || n == 1)
+	for i := range p.line.N {
 		at := r.tmp
 		if keeps {
-			at = unsafe.Add(out, i*p.line.out[0])
+			at = unsafe.Add(out, i*p.line.Out[0])
 		}
 		y := unsafe.Slice((*T)(at), n)
 		s.shifted(y, column(i), most)
@@ -210,9 +210,9 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 			sums[i] = float64(most[i]) - math.Log(sums[i])
 		}
 	}
-	for i := range p.line.n {
-		o := unsafe.Add(out, i*p.line.out[0])
-		at := p.target(r.tmp, o, k.out[0], n)
+	for i := range p.line.N {
+		o := unsafe.Add(out, i*p.line.Out[0])
+		at := p.target(r.tmp, o, k.Out[0], n)
 		y := unsafe.Slice((*T)(at), n)
 		if s.logs {
 			for j, v := range column(i) {
@@ -226,7 +226,7 @@ func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error 
 				y[j] *= T(sums[j])
 			}
 		}
-		p.written(at, o, k.out[0], n)
+		p.written(at, o, k.Out[0], n)
 	}
 	return nil
 }

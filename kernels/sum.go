@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,10 +25,10 @@ var Sum = reductionOp[sumAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }, func(c *graph.Call) (reduceSpec, error) {
 	a, m := attrs[sumAttrs](c), c.Meta(0)
-	mask, err := reduceMask(a.Dim, m.Rank())
+	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	d := sumDType(m.DType, a.DType)
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
-		fold: func() *fold { return sumFold(d, 1) },
+		fold: func() *iter.Fold { return sumFold(d, 1) },
 		ref:  refSum(d, 1)}, err
 })
 
@@ -45,13 +46,13 @@ var Mean = reductionOp[sumAttrs](graph.Op{
 	if !d.IsFloat() && !d.IsComplex() {
 		return reduceSpec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", what, d.TorchName())
 	}
-	mask, err := reduceMask(a.Dim, m.Rank())
+	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	if err != nil {
 		return reduceSpec{}, err
 	}
 	n := float64(reduceCount(m.Shape, mask))
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
-		fold: func() *fold { return sumFold(d, n) },
+		fold: func() *iter.Fold { return sumFold(d, n) },
 		ref:  refSum(d, n)}, nil
 })
 
@@ -85,33 +86,33 @@ func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 }
 
 // sumFold sums elements of dtype d and divides floats by divisor.
-func sumFold(d tensor.DType, divisor float64) *fold {
+func sumFold(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool {
 		return truthFold(true)
 	}
 	switch wide(d) {
 	case tensor.Int64:
-		return same[int64](folding(0, sumRow[int64, int64], sumColumns[int64, int64], addTo[int64]))
+		return same[int64](iter.Folding(0, sumRow[int64, int64], sumColumns[int64, int64], addTo[int64]))
 	case tensor.Float32:
-		return averaging(folding(0, sumRow[float32, float64], sumColumns[float32, float64], addTo[float64]), divisor)
+		return averaging(iter.Folding(0, sumRow[float32, float64], sumColumns[float32, float64], addTo[float64]), divisor)
 	case tensor.Float64:
-		return averaging(folding(0, sumRow[float64, float64], sumColumns[float64, float64], addTo[float64]), divisor)
+		return averaging(iter.Folding(0, sumRow[float64, float64], sumColumns[float64, float64], addTo[float64]), divisor)
 	case tensor.Complex64:
-		return averagingComplex(folding(0, sumRowZ[complex64], sumColumnsZ[complex64], addTo[complex128]), divisor)
+		return averagingComplex(iter.Folding(0, sumRowZ[complex64], sumColumnsZ[complex64], addTo[complex128]), divisor)
 	}
-	return averagingComplex(folding(0, sumRowZ[complex128], sumColumnsZ[complex128], addTo[complex128]), divisor)
+	return averagingComplex(iter.Folding(0, sumRowZ[complex128], sumColumnsZ[complex128], addTo[complex128]), divisor)
 }
 
-func averaging(f *fold, by float64) *fold {
-	return yields(f, func(dst, a []float64) {
+func averaging(f *iter.Fold, by float64) *iter.Fold {
+	return iter.Yields(f, func(dst, a []float64) {
 		for i, s := range a {
 			dst[i] = s / by
 		}
 	})
 }
 
-func averagingComplex(f *fold, by float64) *fold {
-	return yields(f, func(dst, a []complex128) {
+func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
+	return iter.Yields(f, func(dst, a []complex128) {
 		for i, s := range a {
 			dst[i] = complex(real(s)/by, imag(s)/by)
 		}

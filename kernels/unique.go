@@ -94,9 +94,9 @@ func findUnique(t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
 	x, d := t, 0
 	var err error
 	if dim == nil {
-		x, err = t.Contiguous().View(tensor.New(t.DType, t.Numel()))
+		x, err = rowMajorAs(t, t.Numel())
 	} else if d, err = tensor.WrapDim(*dim, t.Rank()); err == nil && t.Rank() == 0 {
-		x, err = t.View(tensor.New(t.DType, 1).WithStrides([]int{1}))
+		x, err = rowMajorAs(t, 1)
 	}
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -47,13 +48,13 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 			}
 			return reduceSpec{}, errors.New("std and var only support floating point and complex dtypes")
 		}
-		mask, err := reduceMask(a.Dim, m.Rank())
+		mask, err := iter.ReduceMask(a.Dim, m.Rank())
 		if err != nil {
 			return reduceSpec{}, err
 		}
 		divisor := max(float64(reduceCount(m.Shape, mask))-a.correction(), 0)
 		s := reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{m.DType.ToReal()},
-			fold: func() *fold { return varFold(m.DType, divisor, root, mean) },
+			fold: func() *iter.Fold { return varFold(m.DType, divisor, root, mean) },
 			ref:  refVar(m.DType.IsComplex(), divisor, root, mean)}
 		if mean {
 			s.outs = append(s.outs, m.DType)
@@ -98,24 +99,24 @@ type moments[M float64 | complex128] struct {
 	m2   M
 }
 
-func varFold(d tensor.DType, divisor float64, root, mean bool) *fold {
+func varFold(d tensor.DType, divisor float64, root, mean bool) *iter.Fold {
 	switch wide(d) {
 	case tensor.Float32:
-		return momentsOf(folding(moments[float64]{}, momentsRow[float32], momentsColumns[float32], mergeMoments), divisor, root, mean)
+		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float32], momentsColumns[float32], mergeMoments), divisor, root, mean)
 	case tensor.Float64:
-		return momentsOf(folding(moments[float64]{}, momentsRow[float64], momentsColumns[float64], mergeMoments), divisor, root, mean)
+		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float64], momentsColumns[float64], mergeMoments), divisor, root, mean)
 	case tensor.Complex64:
-		return momentsOfZ(folding(moments[complex128]{}, momentsRowZ[complex64], momentsColumnsZ[complex64], mergeMomentsZ), divisor, root, mean)
+		return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex64], momentsColumnsZ[complex64], mergeMomentsZ), divisor, root, mean)
 	}
-	return momentsOfZ(folding(moments[complex128]{}, momentsRowZ[complex128], momentsColumnsZ[complex128], mergeMomentsZ), divisor, root, mean)
+	return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex128], momentsColumnsZ[complex128], mergeMomentsZ), divisor, root, mean)
 }
 
-func momentsOf(f *fold, divisor float64, root, mean bool) *fold {
+func momentsOf(f *iter.Fold, divisor float64, root, mean bool) *iter.Fold {
 	f = spread(f, root, func(m2 float64) float64 { return m2 / divisor })
 	if !mean {
 		return f
 	}
-	return yields(f, func(dst []float64, a []moments[float64]) {
+	return iter.Yields(f, func(dst []float64, a []moments[float64]) {
 		for i := range a {
 			if dst[i] = a[i].mean; a[i].n == 0 {
 				dst[i] = math.NaN()
@@ -124,12 +125,12 @@ func momentsOf(f *fold, divisor float64, root, mean bool) *fold {
 	})
 }
 
-func momentsOfZ(f *fold, divisor float64, root, mean bool) *fold {
+func momentsOfZ(f *iter.Fold, divisor float64, root, mean bool) *iter.Fold {
 	f = spread(f, root, func(m2 complex128) float64 { return real(m2)/divisor + imag(m2)/divisor })
 	if !mean {
 		return f
 	}
-	return yields(f, func(dst []complex128, a []moments[complex128]) {
+	return iter.Yields(f, func(dst []complex128, a []moments[complex128]) {
 		for i := range a {
 			if dst[i] = a[i].mean; a[i].n == 0 {
 				dst[i] = complex(math.NaN(), math.NaN())
@@ -138,9 +139,8 @@ func momentsOfZ(f *fold, divisor float64, root, mean bool) *fold {
 	})
 }
 
-func spread[M float64 | complex128](f *fold, root bool, variance func(m2 M) float64) *fold {
-	f.weight = 4
-	return yields(f, func(dst []float64, a []moments[M]) {
+func spread[M float64 | complex128](f *iter.Fold, root bool, variance func(m2 M) float64) *iter.Fold {
+	return iter.Yields(f.Weight(4), func(dst []float64, a []moments[M]) {
 		for i := range a {
 			dst[i] = variance(a[i].m2)
 			if root {

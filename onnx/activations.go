@@ -139,33 +139,37 @@ func hardmax(n *node) []*val {
 	return one(y)
 }
 
-// dropout is the identity but in training.
+// dropout is the identity but in training, which an operand may tell.
 func dropout(n *node) []*val {
 	x := n.x(0)
 	maskType := tensor.Bool
 	if n.ver < 10 {
 		maskType = x.dtype()
 	}
-	ratio := n.float("ratio", 0.5)
-	training := n.ver < 7 && !n.flag("is_test", false) && n.attrs["is_test"] != nil
+	ratio := known(tensor.FloatScalar(n.float("ratio", 0.5)).Tensor(tensor.Float32))
+	training := known(tensor.BoolScalar(n.ver < 7 && n.attrs["is_test"] != nil && !n.flag("is_test", true)).Tensor(tensor.Bool))
 	if n.ver >= 12 {
 		if r := n.opt(1); r != nil {
-			ratio = n.number(r).Float()
+			ratio = r
 		}
 		if t := n.opt(2); t != nil {
-			training = n.number(t).Int() != 0
+			training = t
 		}
 	}
-	if !training || ratio == 0 {
+	off := training.data != nil && n.number(training).Int() == 0 || ratio.data != nil && n.number(ratio).Float() == 0
+	if off {
 		out := []*val{x}
 		if n.wants(1) {
 			out = append(out, n.op("ones_like", graph.Attrs{"dtype": maskType}, x))
 		}
 		return out
 	}
-	keep := n.op("ge", nil, n.emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": n.int("seed", 0)}, x)[0], ratio)
-	y := n.op("mul", nil, n.op("mul", nil, x, n.cast(keep, x.dtype())), 1/(1-ratio))
-	return []*val{y, n.cast(keep, maskType)}
+	d := x.dtype()
+	draw := n.emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": n.seed()}, x)[0]
+	keep := n.op("logical_or", nil, n.op("ge", nil, draw, n.cast(ratio, tensor.Float32)), n.op("logical_not", nil, training))
+	kept := n.op("reciprocal", nil, n.op("rsub", nil, n.cast(ratio, d), 1.0))
+	y := n.op("mul", nil, n.op("mul", nil, x, n.cast(keep, d)), kept)
+	return []*val{n.op("where", nil, training, y, x), n.cast(keep, maskType)}
 }
 
 // affine, scale, scaledTanh and parametricSoftplus are experiments of old models.

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/graphrun/graphrun/graph"
@@ -46,7 +45,11 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 		args[i] = v
 		symbolic = symbolic || n.symbolic[v]
 	}
-	vals := n.g.Apply(name, attrs, args...)
+	count := 0
+	if o := n.model.lookup(name); o != nil && o.Many {
+		count = len(n.proto.Output)
+	}
+	vals := n.g.ApplyN(name, count, attrs, args...)
 	if err := n.g.Err(); err != nil {
 		n.failf("%w", err)
 	}
@@ -301,4 +304,3 @@ func (n *node) reshape(x *val, shape ...int) *val {
 
 // one wraps a single output.
 func one(x *val) []*val { return []*val{x} }
-

@@ -31,6 +31,7 @@ type importer struct {
 	// values found there, which became further inputs.
 	outer    *scope
 	captured []*val
+	ours     map[*val]*val // by those outside
 }
 
 // frame is what a function sees of its call.
@@ -60,26 +61,39 @@ func (s *scope) lookup(name string) *val {
 	if v == nil {
 		return nil
 	}
-	c := s.im.capture(v)
+	c, err := s.im.capture(v)
+	if err != nil {
+		panic(failure{fmt.Errorf("%q: %w", name, err)})
+	}
 	s.vals[name] = c
 	return c
 }
 
 // capture makes a value of the graph outside one of the body: known data is shared, any
 // other becomes an input.
-func (im *importer) capture(v *val) *val {
-	c := &val{name: v.name, data: v.data, kind: v.kind, rank: v.rank}
+func (im *importer) capture(v *val) (*val, error) {
+	if c := im.ours[v]; c != nil {
+		return c, nil
+	}
+	c := &val{name: v.name, data: v.data, kind: v.kind, rank: v.rank, dt: v.dt}
 	switch {
 	case v.kind == isSequence:
 		for _, m := range v.list {
-			c.list = append(c.list, im.capture(m))
+			mine, err := im.capture(m)
+			if err != nil {
+				return nil, err
+			}
+			c.list = append(c.list, mine)
 		}
 	case v.data == nil && v.v != nil:
-		name := im.g.Fresh("outer." + v.v.Name)
-		c.v = im.g.InputMeta(name, tensor.New(v.v.Meta.DType, slices.Clone(v.v.Meta.Shape)...))
+		var err error
+		if c, err = im.entering("outer."+v.v.Name, v, im.outer.im.symbolic[v.v]); err != nil {
+			return nil, err
+		}
 		im.captured = append(im.captured, v)
 	}
-	return c
+	im.ours[v] = c
+	return c, nil
 }
 
 // convert converts the model's graph.
@@ -187,6 +201,9 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	dims := make([]graph.Dim, len(shape.Dim))
 	for i, d := range shape.Dim {
 		symbol := d.GetDimParam()
+		if symbol == "" {
+			symbol = fmt.Sprintf("%s_dim%d", name, i)
+		}
 		bound, fixed := im.opts.Dims[symbol]
 		_, isSize := d.Value.(*pb.TensorShapeProto_Dimension_DimValue)
 		switch {
@@ -194,12 +211,12 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 			dims[i].Size = int(d.GetDimValue())
 		case ok:
 			dims[i].Size = given[i]
-		case fixed && symbol != "":
+		case fixed:
 			dims[i].Size = bound
-		case symbol != "":
-			dims[i].Symbol = symbol
+		case im.opts.Default > 0:
+			dims[i].Size = im.opts.Default
 		default:
-			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+			dims[i].Symbol = symbol
 		}
 	}
 	return dims, nil

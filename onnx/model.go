@@ -36,6 +36,9 @@ type functionKey struct{ domain, name, overload string }
 type Options struct {
 	// Dims are sizes of symbols.
 	Dims map[string]int
+	// Default is the size of symbols that neither Dims nor Shapes tell; 0: they stay
+	// symbols.
+	Default int
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 }
@@ -101,6 +104,25 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 		sets[d] = int(i.Version)
 	}
 	return sets, nil
+}
+
+// Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
+// rank are left out.
+func (m *Model) Signature() (*graph.Graph, error) {
+	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, symbolic: map[*graph.Value]bool{}}
+	weights := map[string]bool{}
+	for _, t := range m.proto.Graph.Initializer {
+		weights[t.Name] = true
+	}
+	for _, in := range m.proto.Graph.Input {
+		if weights[in.Name] || in.GetType().GetTensorType() != nil && in.GetType().GetTensorType().Shape == nil {
+			continue
+		}
+		if _, err := im.input(in); err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+	}
+	return im.g, im.g.Err()
 }
 
 // Graph converts the model.

@@ -3,6 +3,8 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -38,11 +40,7 @@ func (im *importer) node(p *pb.NodeProto, s *scope, f *frame) error {
 	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}}
 	domain := domainOf(p.Domain)
 	n.ver = f.opsets[domain]
-	err := n.operands()
-	var out []*val
-	if err == nil {
-		out, err = n.convert(domain)
-	}
+	out, err := n.convert(domain)
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.title(), err)
 	}
@@ -134,6 +132,9 @@ func (n *node) convert(domain string) (out []*val, err error) {
 			panic(r)
 		}
 	}()
+	if err := n.operands(); err != nil {
+		return nil, err
+	}
 	if f := n.model.functions[functionKey{domain, n.proto.OpType, n.proto.Overload}]; f != nil {
 		return n.call(f)
 	}
@@ -210,6 +211,9 @@ func (n *node) wants(i int) bool { return i < len(n.proto.Output) && n.proto.Out
 func (n *node) shape(x *val) []int {
 	if x.dynamic() {
 		n.failf("the shape of %q must be known before the graph runs, and it depends on data", x.name)
+	}
+	if x.data == nil && n.symbolic[x.v] {
+		n.failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name, strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
 	}
 	return x.meta().Shape
 }

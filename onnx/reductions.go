@@ -220,12 +220,11 @@ func argExtremum(op string) converter {
 }
 
 func cumSum(n *node) []*val {
-	x := n.x(0)
-	list := n.list(1)
-	if len(list) != 1 {
-		n.failf("want one axis, got %d", len(list))
+	x, at := n.x(0), n.x(1)
+	if n.lengthOf(at) != 1 {
+		n.failf("want one axis")
 	}
-	axis := n.axis(list[0], n.rank(x))
+	axis := n.refOne(at)
 	attrs := graph.Attrs{"dim": axis}
 	if x.dtype().IsIntegral(true) {
 		attrs["dtype"] = x.dtype()
@@ -235,14 +234,20 @@ func cumSum(n *node) []*val {
 		if !reverse {
 			return x
 		}
-		return n.op("flip", graph.Attrs{"dims": []int{axis}}, x)
+		return n.op("flip", graph.Attrs{"dims": axis}, x)
 	}
-	y := n.op("cumsum", attrs, flip(x))
+	from := flip(x)
+	y := n.op("cumsum", attrs, from)
 	if n.flag("exclusive", false) {
 		// The sum of what stands before: shifted by one, a 0 in front.
-		widths := make([]int, 2*(n.rank(x)-axis))
-		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
-		y = n.op("constant_pad_nd", graph.Attrs{"pad": widths}, y)
+		if a, ok := axis.(int); ok {
+			a = n.axis(a, n.rank(x))
+			widths := make([]int, 2*(n.rank(x)-a))
+			widths[len(widths)-2], widths[len(widths)-1] = 1, -1
+			y = n.op("constant_pad_nd", graph.Attrs{"pad": widths}, y)
+		} else {
+			y = n.op("sub", nil, y, from)
+		}
 	}
 	return one(flip(y))
 }

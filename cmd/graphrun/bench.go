@@ -56,7 +56,8 @@ func benchCommand() *cobra.Command {
 		Short: "Measure the time of a run",
 		Long: `Compiles a graph once and runs it many times on inputs made from --seed. Prints the median
 and the spread of the time of a run; loading, planning and compiling are not part of it. Some
-runs before the measured ones warm caches and buffers up.`,
+runs before the measured ones warm caches and buffers up. A graph whose shapes depend on data is
+planned piece by piece while it runs, and that is part of its time.`,
 		Example: `  graphrun bench examples/models/attention.json
   graphrun bench model.json --runs 100 --threads 1 --json`,
 		Args:              oneFile,
@@ -83,11 +84,11 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.threads)
+	r, err := benchRunner(g, f)
 	if err != nil {
 		return err
 	}
-	r := newRunner(p, in)
+	r.in = in
 	var m meter
 	_, err = withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (struct{}, error) {
 		return struct{}{}, r.sample(cmd.Context(), f.timing.runs, &m)
@@ -101,15 +102,21 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 		d.field("strategy", f.strategy)
 		d.field("threads", f.timing.workers())
 		r.spread().fields(d)
-		r.plan.fields(d)
+		d.field("piecewise", r.plan == nil)
+		if r.plan != nil {
+			r.plan.fields(d)
+		}
 		d.field("samples_ns", r.times)
 		d.end()
 		return out.Flush()
 	}
 	t := newTable("strategy", "runs", "threads", "median", "min", "p10", "p90", "max", "peak memory")
-	s := r.spread()
+	s, peak := r.spread(), "?"
+	if r.plan != nil {
+		peak = byteSize(r.plan.program.PeakBytes())
+	}
 	t.add(f.strategy, s.Runs, f.timing.workers(), nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10),
-		nanoseconds(s.P90), nanoseconds(s.Max), byteSize(p.program.PeakBytes()))
+		nanoseconds(s.P90), nanoseconds(s.Max), peak)
 	t.write(out)
 	return out.Flush()
 }
@@ -127,23 +134,40 @@ func loadTimed(path string, dims []string, seed uint64) (*graph.Graph, map[strin
 // warmUps is the number of runs before the measured ones.
 const warmUps = 2
 
-// runner runs one program again and again and keeps the times.
+// runner runs one graph again and again and keeps the times.
 type runner struct {
-	plan    *planned
-	session *exec.Session
-	in      map[string]*tensor.Tensor
-	times   []float64 // ns
-	out     map[string]*tensor.Tensor
+	plan  *planned // nil for a graph that runs piecewise
+	run   func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error)
+	in    map[string]*tensor.Tensor
+	times []float64 // ns
+	out   map[string]*tensor.Tensor
 }
 
 func newRunner(p *planned, in map[string]*tensor.Tensor) *runner {
-	return &runner{plan: p, session: p.program.NewSession(), in: in}
+	return &runner{plan: p, run: p.program.NewSession().Run, in: in}
+}
+
+// benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
+// in each run.
+func benchRunner(g *graph.Graph, f benchFlags) (*runner, error) {
+	if g.Dynamic() {
+		r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.timing.threads})
+		if err != nil {
+			return nil, err
+		}
+		return &runner{run: r.Run}, nil
+	}
+	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.threads)
+	if err != nil {
+		return nil, err
+	}
+	return newRunner(p, nil), nil
 }
 
 // once runs the program and notes the time if it is measured.
 func (r *runner) once(ctx context.Context, measured bool) error {
 	start := time.Now()
-	out, err := r.session.Run(ctx, r.in)
+	out, err := r.run(ctx, r.in)
 	if measured {
 		r.times = append(r.times, float64(time.Since(start)))
 	}

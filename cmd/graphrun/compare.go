@@ -80,7 +80,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	for _, s := range f.strategies {
 		p, err := prepare(g, passes.Options{Strategy: s}, f.timing.threads)
 		if err != nil {
-			return err
+			return named(path, err)
 		}
 		c.runners = append(c.runners, newRunner(p, in))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 type inferFlags struct {
@@ -27,7 +28,9 @@ func inferCommand() *cobra.Command {
 moved or dropped. Data are not touched.
 
 flags are those that hold of contiguous, channels_last, channels_last_3d and
-non_overlapping_and_dense. An alias is the value whose storage a view shares.`,
+non_overlapping_and_dense. An alias is the value whose storage a view shares. Where a shape
+depends on data, so that it is known only when the graph runs, shape and strides are "?" (in
+JSON null, and "dynamic" is true).`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
   graphrun infer model.json --dim N=16`,
@@ -69,26 +72,40 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 // inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
 // error ends the command; with --keep-going refused nodes do not make one.
 func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
-	dims, err := parseDims(f.dims)
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err := parseGraph(path)
-	if err == nil {
-		if err = g.BindOnly(dims); err != nil {
-			err = wrong(named(path, err))
-		}
-	}
+	g, err := openGraph(path, f.dims)
 	if err != nil {
 		return nil, mistakes(err), err
 	}
 	if !f.keepGoing {
-		if err := g.Infer(); err != nil {
-			return nil, mistakes(err), wrong(err)
+		if err := inferStrictly(g); err != nil {
+			return nil, mistakes(err), err
 		}
 		return g, nil, nil
 	}
 	return g, inOrder(g.InferAll()), nil
+}
+
+// inferStrictly infers a graph. The error holds every node that is refused for a reason of
+// its own.
+func inferStrictly(g *graph.Graph) error {
+	refused := g.InferAll()
+	if len(refused) == 0 {
+		return nil
+	}
+	own := make(map[*graph.Node]*graph.Error)
+	for n, e := range refused {
+		if !dependsOn(n, refused) {
+			own[n] = e
+		}
+	}
+	return wrong(graph.Errors(inOrder(own)))
+}
+
+// dependsOn reports whether an operand, or a value that an attribute is read from, is of a
+// refused node.
+func dependsOn(n *graph.Node, refused map[*graph.Node]*graph.Error) bool {
+	bad := func(v *graph.Value) bool { return v != nil && v.Node != nil && refused[v.Node] != nil }
+	return slices.ContainsFunc(n.In, func(a graph.Arg) bool { return bad(a.Value) }) || slices.ContainsFunc(n.Refs(), bad)
 }
 
 // inOrder sorts refused nodes by their places.
@@ -163,8 +180,20 @@ func writeInferTable(w io.Writer, g *graph.Graph, errs []*graph.Error) {
 		if v.Alias != nil {
 			alias = v.Alias.Name
 		}
+		if v.Dynamic {
+			t.add(v.Name, v.Kind(), dtypeOrUnknown(v, "?"), "?", "?", "?", "", "")
+			return
+		}
 		t.add(v.Name, v.Kind(), v.Meta.DType, ints(v.Meta.Shape), ints(v.Meta.Strides), v.Meta.Offset,
 			strings.Join(v.Meta.Flags(), " "), alias)
 	})
 	t.write(w)
+}
+
+// dtypeOrUnknown names the dtype of a dynamic value, if that is known.
+func dtypeOrUnknown(v *graph.Value, unknown string) string {
+	if v.Meta.DType == tensor.Invalid {
+		return unknown
+	}
+	return v.Meta.DType.String()
 }

@@ -20,6 +20,7 @@ type inferValue struct {
 	Offset  int      `json:"offset"`
 	Flags   []string `json:"flags"`
 	AliasOf *string  `json:"alias_of"`
+	Dynamic bool     `json:"dynamic"`
 }
 
 type inferError struct {

@@ -32,6 +32,9 @@ func appendInts(b []byte, v []int) []byte {
 func appendValue(b []byte, v *graph.Value) []byte {
 	b = appendText(append(b, `  {"name": `...), v.Name)
 	b = appendText(append(b, `, "op": `...), v.Kind())
+	if v.Dynamic {
+		return appendDynamic(b, v)
+	}
 	b = appendText(append(b, `, "dtype": `...), v.Meta.DType.String())
 	b = appendInts(append(b, `, "shape": `...), v.Meta.Shape)
 	b = appendInts(append(b, `, "strides": `...), v.Meta.Strides)
@@ -48,6 +51,18 @@ func appendValue(b []byte, v *graph.Value) []byte {
 		return append(b, "null}"...)
 	}
 	return append(appendText(b, v.Alias.Name), '}')
+}
+
+// appendDynamic appends what is known of a value whose shape depends on data: at most its
+// dtype.
+func appendDynamic(b []byte, v *graph.Value) []byte {
+	b = append(b, `, "dtype": `...)
+	if d := dtypeOrUnknown(v, ""); d != "" {
+		b = appendText(b, d)
+	} else {
+		b = append(b, "null"...)
+	}
+	return append(b, `, "shape": null, "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true}`...)
 }
 
 // appendError appends a mistake: node and message, and where known op and place.

@@ -17,9 +17,6 @@ import (
 
 // parseGraph reads a graph file without inferring it. All errors are the file's.
 func parseGraph(path string) (*graph.Graph, error) {
-	if strings.EqualFold(filepath.Ext(path), ".onnx") {
-		return nil, wrongf("%s: ONNX files are not served by this version: give a graph file in JSON", path)
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, wrong(err)
@@ -92,18 +89,33 @@ func parseDims(list []string) (map[string]int, error) {
 	return dims, nil
 }
 
-// loadGraph reads, binds and infers a graph file.
-func loadGraph(path string, dims []string) (*graph.Graph, error) {
+// openGraph reads a graph file or a model, with all sizes bound. It is yet to be inferred.
+func openGraph(path string, dims []string) (*graph.Graph, error) {
 	bound, err := parseDims(dims)
 	if err != nil {
 		return nil, err
+	}
+	if isONNX(path) {
+		return loadModel(path, bound, unboundSize)
 	}
 	g, err := parseGraph(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.Bind(bound); err != nil {
+	if err := g.BindOnly(bound); err != nil {
 		return nil, wrong(named(path, err))
+	}
+	return g, nil
+}
+
+// loadGraph reads, binds and infers a graph file or a model.
+func loadGraph(path string, dims []string) (*graph.Graph, error) {
+	g, err := openGraph(path, dims)
+	if err != nil {
+		return nil, err
+	}
+	if err := inferStrictly(g); err != nil {
+		return nil, err
 	}
 	return g, nil
 }

@@ -109,11 +109,13 @@ func newRoot() *cobra.Command {
 		Short: "Infer, plan and run dataflow graphs over strided tensors",
 		Long: `graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch.
 
-A graph is a JSON file: inputs, constants, nodes named after PyTorch's ops, outputs.
+A graph is a JSON file: inputs, constants, nodes named after PyTorch's ops, outputs. Wherever
+a graph file is named, an .onnx model serves too.
 Results go to standard output, messages and progress to standard error.
 Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun plan examples/models/residual.json
+  graphrun run model.onnx --inputs in.npz --outputs out.npz
   graphrun infer model.json --json | jq '.values[] | select(.flags | index("contiguous") | not)'`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -129,7 +131,8 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return wrong(errors.New(unknownFlag(cmd, err)))
 	})
-	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), opsCommand(), viewCommand(), versionCommand())
+	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), viewCommand(), convertCommand(),
+		opsCommand(), schemaCommand(), versionCommand())
 	return root
 }
 

@@ -19,6 +19,10 @@ func opsCommand() *cobra.Command {
 		Long: `Lists the ops with their operands and attributes, or shows what one of them takes and gives.
 Names, operands, attributes and defaults are those of PyTorch's aten.
 
+dtypes are those of the operand that serves the most: int stands for uint8 and int8 to int64,
+uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
+for both complex ones. The page of an op has those of every operand.
+
 The kind tells how an op stands to layouts: follows (pointwise: PyTorch's permutation rule lays
 the result out), view (maps strides, shares storage), requires (serves some layouts only), own
 (takes any layout, the result has one of its own).`,
@@ -70,11 +74,11 @@ func unknownOp(name string) error {
 }
 
 func listOps(w io.Writer) {
-	t := newTable("name", "kind", "takes", "does")
+	t := newTable("name", "kind", "dtypes", "takes", "does")
 	for _, o := range kernels.All() {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
-		t.add(o.Name, o.Kind, signature(o), strings.TrimSuffix(first, "."))
+		t.add(o.Name, o.Kind, servedBy(o).main(), signature(o), strings.TrimSuffix(first, "."))
 	}
 	t.write(w)
 }
@@ -109,13 +113,14 @@ func attrDefault(f graph.Field) string {
 }
 
 func describeOp(w io.Writer, o *graph.Op) {
+	dtypes := servedBy(o)
 	fmt.Fprintf(w, "%s%s\n\n%s\n", o.Name, signature(o), wrapped(o.Doc, 88))
 	fmt.Fprintf(w, "\nLayout: %s\n", layoutText(o.Kind))
 	if len(o.Params) > 0 {
 		fmt.Fprintln(w, "\nInputs")
 		t := columns{}
-		for _, p := range o.Params {
-			t.add("  "+p.Name, paramText(p))
+		for i, p := range o.Params {
+			t.add("  "+p.Name, paramText(p), dtypes.operand(i))
 		}
 		t.write(w)
 	}
@@ -123,7 +128,7 @@ func describeOp(w io.Writer, o *graph.Op) {
 		fmt.Fprintln(w, "\nAttributes")
 		t := columns{}
 		for _, f := range o.Schema.Fields {
-			t.add("  "+f.Name, f.Type, attrText(f), f.Doc)
+			t.add("  "+f.Name, f.Type, attrText(f), attrDoc(f, dtypes))
 		}
 		t.write(w)
 	}
@@ -170,4 +175,11 @@ func attrText(f graph.Field) string {
 		s += ", one of " + strings.Join(f.OneOf, " ")
 	}
 	return s
+}
+
+func attrDoc(f graph.Field, s served) string {
+	if f.Name != "dtype" || s.attr == nil {
+		return f.Doc
+	}
+	return strings.TrimSpace(f.Doc + " (" + s.attr.String() + ")")
 }

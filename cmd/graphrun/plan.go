@@ -58,7 +58,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}
 	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)}, 0)
 	if err != nil {
-		return err
+		return named(path, err)
 	}
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	if f.json {

@@ -41,8 +41,9 @@ type timesDoc struct {
 
 type benchDoc struct {
 	timesDoc
-	Threads int       `json:"threads"`
-	Samples []float64 `json:"samples_ns"`
+	Threads   int       `json:"threads"`
+	Piecewise bool      `json:"piecewise"`
+	Samples   []float64 `json:"samples_ns"`
 }
 
 type compareDoc struct {

@@ -119,30 +119,44 @@ func loadRun(path string, f runFlags) (*graph.Graph, map[string]*tensor.Tensor, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	g, err := parseGraph(path)
+	open := loadGraphFor
+	if isONNX(path) {
+		open = loadModelFor
+	}
+	g, given, err := open(f.src, path, dims)
 	if err != nil {
 		return nil, nil, nil, err
-	}
-	given, err := f.src.read(g)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if err := dimsOf(g, given, dims); err != nil {
-		return nil, nil, nil, err
-	}
-	if err := g.BindOnly(dims); err != nil {
-		return nil, nil, nil, wrong(named(path, err))
 	}
 	var errs []*graph.Error
 	if f.keepGoing {
 		refused := g.InferAll()
 		errs = inOrder(refused)
 		g = g.Drop(refused)
-	} else if err := g.Infer(); err != nil {
-		return nil, nil, nil, wrong(err)
+	} else if err := inferStrictly(g); err != nil {
+		return nil, nil, nil, err
 	}
 	in, err := f.src.values(g, given)
 	return g, in, errs, err
+}
+
+// loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
+// symbols together with dims.
+func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, map[string]*tensor.Tensor, error) {
+	g, err := parseGraph(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	given, err := src.read(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := dimsOf(g, given, dims); err != nil {
+		return nil, nil, err
+	}
+	if err := g.BindOnly(dims); err != nil {
+		return nil, nil, wrong(named(path, err))
+	}
+	return g, given, nil
 }
 
 // runError says that a run was interrupted, where it was.

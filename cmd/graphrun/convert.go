@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func convertCommand() *cobra.Command {
+	var dims []string
+	cmd := &cobra.Command{
+		Use:   "convert IN OUT",
+		Short: "Write a model as a readable graph file",
+		Long: `Writes an .onnx model, or a graph file, as a graph file in JSON that can be read and edited, one
+node a line. Weights go into a .safetensors file beside it, under the names of their constants;
+small constants stay in the graph file. Weights that already lie in a file which OUT can name
+stay there. Running OUT gives the same bits as running IN.
+
+Symbolic sizes of a model stay symbols, unless --dim fixes them for good: shapes that the
+model computes from them are then known, and the graph is simpler. OUT and the weights are
+written as a whole or not at all.`,
+		Example: `  graphrun convert model.onnx model.json
+  graphrun convert model.onnx batch8.json --dim N=8`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return wrongf("convert wants a model and the graph file to write, got %d arguments\nUsage: %s", len(args), cmd.UseLine())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return []string{"onnx", "json"}, cobra.ShellCompDirectiveFilterFileExt
+			case 1:
+				return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: action(func(cmd *cobra.Command, args []string) error {
+			return convert(cmd, args[0], args[1], dims)
+		}),
+	}
+	cmd.Flags().StringArrayVar(&dims, "dim", nil, "fix a symbolic dimension of an .onnx model, as in N=8 (repeatable)")
+	return cmd
+}
+
+func convert(cmd *cobra.Command, in, out string, dims []string) error {
+	switch ext := filepath.Ext(out); strings.ToLower(ext) {
+	case ".json":
+	case ".safetensors":
+		return wrongf("%s: name the graph file, OUT.json: its weights go into OUT.safetensors beside it", out)
+	case ".onnx":
+		return wrongf("%s: models are read from ONNX, not written to it: want OUT.json", out)
+	default:
+		return wrongf("%s: want OUT.json", out)
+	}
+	g, err := loadConvert(in, dims)
+	if err != nil {
+		return err
+	}
+	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
+	moved, size := 0, 0
+	write := func(path string, names []string, data []*tensor.Tensor) error {
+		for _, t := range data {
+			size += t.Bytes()
+		}
+		moved = len(data)
+		return writeWeights(path, names, data)
+	}
+	if err := g.SaveFile(out, graph.SideFile(side, isWeight, write)); err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%s: %s, %s", out, count(len(g.Nodes), "node"), count(len(g.Constants), "constant"))
+	if moved > 0 {
+		line += fmt.Sprintf("; %s: %s, %s", filepath.Join(filepath.Dir(out), side), count(moved, "tensor"), byteSize(size))
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
+	return err
+}
+
+// loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols.
+func loadConvert(path string, list []string) (*graph.Graph, error) {
+	dims, err := parseDims(list)
+	if err != nil {
+		return nil, err
+	}
+	if isONNX(path) {
+		return loadModel(path, dims, 0)
+	}
+	if len(dims) > 0 {
+		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
+	}
+	return loadGraph(path, nil)
+}
+
+// maxInline is the most elements of a constant that stays readable in the graph file.
+const maxInline = 64
+
+// isWeight reports whether a constant belongs into the file of weights: where it is large,
+// and that can hold it.
+func isWeight(v *graph.Value) bool {
+	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
+}
+
+// writeWeights writes a .safetensors file, which appears as a whole or not at all.
+func writeWeights(path string, names []string, data []*tensor.Tensor) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the rename there is none
+	entries := make([]safetensors.Entry, len(names))
+	for i, name := range names {
+		entries[i] = safetensors.Entry{Name: name, Tensor: data[i]}
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err = safetensors.Write(w, entries, nil); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}

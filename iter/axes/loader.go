@@ -1,0 +1,50 @@
+package axes
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// BlockLen is the number of elements that loops take at once.
+const BlockLen = 1024
+
+// BlockBytes is the memory of a block of any dtype.
+const BlockBytes = BlockLen * 16
+
+// Loader brings runs of an operand into contiguous blocks of the dtype that loops take.
+type Loader struct {
+	Size        int  // of an element as loops see it
+	Direct      bool // no conversion: a contiguous run serves as it lies
+	first, then tensor.ConvertFunc
+	middle      int // size after the first of two conversions
+}
+
+// NewLoader converts from to by way of cast, the dtype to which the operand is converted
+// first by definition: its rounding counts.
+func NewLoader(from, cast, to tensor.DType) Loader {
+	l := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
+	if from != cast && cast != to {
+		l.first, l.then, l.middle = tensor.Converter(cast, from), tensor.Converter(to, cast), cast.Size()
+	}
+	return l
+}
+
+// Load copies n <= BlockLen elements, step bytes apart, to dst; tmp is room for a block.
+func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
+	if l.then == nil {
+		l.first(dst, src, l.Size, step, n)
+		return
+	}
+	l.first(tmp, src, l.middle, step, n)
+	l.then(dst, tmp, l.Size, l.middle, n)
+}
+
+// Run returns n elements from src as a block: the memory itself, or buf, filled.
+func (l *Loader) Run(buf, tmp, src unsafe.Pointer, step, n int) unsafe.Pointer {
+	if l.Direct && (step == l.Size || n == 1) {
+		return src
+	}
+	l.Load(buf, tmp, src, step, n)
+	return buf
+}

@@ -1,0 +1,191 @@
+package iter
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Fold is how a reduction works on values: accumulators, into which elements are folded and
+// from which results are made. [FoldOf] makes one of functions of single elements,
+// [Folding] and [Yields] of loops over slices. A Fold is immutable; [Fold.InOrder],
+// [Fold.Weight] and the functions that add to it return another one.
+//
+// Elements are folded in pieces, and the accumulators of the pieces merged, in an order that
+// depends on shapes and strides alone. So zero must be neutral (merging it into an
+// accumulator changes nothing), and merging must be associative but for rounding; where it
+// is not commutative, InOrder must be asked for.
+//
+// Accumulators must be wide enough for all elements of a result. float64 is for float16,
+// bfloat16 and float32: a rounding costs nothing then. See the package documentation for
+// the bound.
+type Fold struct {
+	in      tensor.DType // dtype of the elements that loops take
+	acc     reflect.Type
+	size    int // of an accumulator
+	inOrder bool
+	weight  int
+
+	init func(acc unsafe.Pointer, n int)
+	// row folds n elements, the first of position at, into one accumulator.
+	row func(acc, x unsafe.Pointer, n, at int)
+	// columns folds one element of position at into each of n accumulators.
+	columns func(acc, x unsafe.Pointer, n, at int)
+	// merge folds the accumulators from, of later positions, into acc.
+	merge func(acc, from unsafe.Pointer, n int)
+	// finish writes the results of n accumulators, of dtype out.
+	finish []func(dst, acc unsafe.Pointer, n int)
+	out    []tensor.DType
+	// resume adds to n accumulators what earlier results tell.
+	resume []func(acc, from unsafe.Pointer, n int)
+}
+
+// Folding makes a Fold of loops over slices. T is the type of elements, A that of
+// accumulators, which must not hold pointers: they live in plain memory.
+//
+//   - row folds the elements x, the first of which has position at, into one accumulator;
+//   - columns folds x[i], all of position at, into a[i];
+//   - merge folds from[i], which stands for later positions, into a[i].
+//
+// A position counts the elements behind one result: in the order of the walk, or, with
+// [Fold.InOrder], as a row-major index over the reduced dimensions.
+//
+// The Fold has no results yet: see [Yields].
+func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int), merge func(a, from []A)) *Fold {
+	acc := reflect.TypeFor[A]()
+	if hasPointers(acc) {
+		panic(fmt.Sprintf("iter: accumulators of type %v hold pointers", acc))
+	}
+	return &Fold{
+		in:     tensor.DTypeOf[T](),
+		acc:    acc,
+		size:   int(unsafe.Sizeof(zero)),
+		weight: 1,
+		init: func(acc unsafe.Pointer, n int) {
+			a := unsafe.Slice((*A)(acc), n)
+			for i := range a {
+				a[i] = zero
+			}
+		},
+		row: func(acc, x unsafe.Pointer, n, at int) {
+			row((*A)(acc), unsafe.Slice((*T)(x), n), at)
+		},
+		columns: func(acc, x unsafe.Pointer, n, at int) {
+			columns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), at)
+		},
+		merge: func(acc, from unsafe.Pointer, n int) {
+			merge(unsafe.Slice((*A)(acc), n), unsafe.Slice((*A)(from), n))
+		},
+	}
+}
+
+// FoldOf makes a Fold with one result of functions of single values: add folds the element x
+// of position at into an accumulator, merge two accumulators, the second of later
+// positions, and finish makes the result. [Folding] runs several times faster where add
+// itself is cheap.
+func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A, finish func(a A) R) *Fold {
+	f := Folding(zero, func(a *A, x []T, at int) {
+		// Each block is folded by itself, so that rounding errors do not add up over all
+		// elements.
+		s := zero
+		for i, v := range x {
+			s = add(s, v, at+i)
+		}
+		*a = merge(*a, s)
+	}, func(a []A, x []T, at int) {
+		for i, v := range x {
+			a[i] = add(a[i], v, at)
+		}
+	}, func(a, from []A) {
+		for i, v := range from {
+			a[i] = merge(a[i], v)
+		}
+	})
+	return Yields(f, func(dst []R, a []A) {
+		for i, v := range a {
+			dst[i] = finish(v)
+		}
+	})
+}
+
+// Yields returns the Fold with one more result: finish makes a result of each accumulator.
+// The results are the outputs of the iteration, in order.
+func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
+	f = f.with(reflect.TypeFor[A]())
+	f.out = append(f.out, tensor.DTypeOf[R]())
+	f.finish = append(f.finish, func(dst, acc unsafe.Pointer, n int) {
+		finish(unsafe.Slice((*R)(dst), n), unsafe.Slice((*A)(acc), n))
+	})
+	return f
+}
+
+// Resumes returns the Fold with a way back from one more result, in the order of the
+// outputs: load adds to a[i], which begins as zero, what the result from[i] tells of the
+// elements that were folded already. With a way back from all of its results a Fold serves
+// iterations that go on where another ended ([Iterator.Accumulates]).
+func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
+	k := len(f.resume)
+	if d := tensor.DTypeOf[R](); k >= len(f.out) || f.out[k] != d {
+		panic(fmt.Sprintf("iter: a fold with results %v cannot resume from result %d as %v", f.out, k, d))
+	}
+	f = f.with(reflect.TypeFor[A]())
+	f.resume = append(f.resume, func(acc, from unsafe.Pointer, n int) {
+		load(unsafe.Slice((*A)(acc), n), unsafe.Slice((*R)(from), n))
+	})
+	return f
+}
+
+// with returns a copy to which functions of accumulators of type acc are added.
+func (f *Fold) with(acc reflect.Type) *Fold {
+	if acc != f.acc {
+		panic(fmt.Sprintf("iter: a function of %v for a fold with accumulators of type %v", acc, f.acc))
+	}
+	c := *f
+	c.out, c.finish, c.resume = clip(f.out), clip(f.finish), clip(f.resume)
+	return &c
+}
+
+func clip[T any](s []T) []T { return s[:len(s):len(s)] }
+
+// InOrder returns the Fold with positions that are logical: row-major indices over the
+// reduced dimensions, folded in rising order. Layouts then leave less choice to the walk.
+func (f *Fold) InOrder() *Fold {
+	c := *f
+	c.inOrder = true
+	return &c
+}
+
+// Weight returns the Fold with the cost of an element, 1 for an addition: tasks are cut
+// smaller for a heavy Fold. Part of the cut is where pieces are merged, so the weight takes
+// part in the rounding.
+func (f *Fold) Weight(cost int) *Fold {
+	c := *f
+	c.weight = max(cost, 1)
+	return &c
+}
+
+// In returns the dtype of the elements that the Fold takes.
+func (f *Fold) In() tensor.DType { return f.in }
+
+// Out returns the dtypes of the results.
+func (f *Fold) Out() []tensor.DType { return append([]tensor.DType(nil), f.out...) }
+
+// hasPointers reports whether the garbage collector must see values of a type.
+func hasPointers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return t.Len() > 0 && hasPointers(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if hasPointers(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice, reflect.String, reflect.UnsafePointer:
+		return true
+	}
+	return false
+}

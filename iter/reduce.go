@@ -1,0 +1,207 @@
+package iter
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Reducer prepares the reduction of the iteration's input into its outputs by a Fold.
+//
+// The iteration has one input and given outputs, which have size 1 or stride 0 in the
+// reduced dimensions, the same for all ([ReduceOutput]). The input is widened to the dtype
+// that the Fold takes, within its kind (bool and integers, floats, complex numbers); what
+// the results are is converted to the outputs' dtypes.
+//
+// A part ([Iterator.Narrow] and its kin) is reduced by itself and overwrites its outputs,
+// unless [Iterator.Accumulates] says otherwise: then the Fold must know a way back from
+// its results ([Resumes]), which go through memory and are rounded there between parts.
+// Positions count as in the whole; a Fold that is InOrder is refused where a part's
+// positions are not one logical run.
+func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
+	if err := it.checkFold(f); err != nil {
+		return nil, err
+	}
+	r := &Reducer{f: f, resumes: it.accumulate}
+	in := &it.ops[it.noutputs]
+	r.ld = axes.NewLoader(in.meta.DType, in.target, f.in)
+	for i, d := range f.out {
+		held := it.ops[i].meta.DType
+		r.outs = append(r.outs, reduceOut{size: d.Size(), plain: held == d,
+			store: tensor.Converter(held, d), load: tensor.Converter(d, held)})
+	}
+	if it.offsets == nil {
+		mask := make([]bool, len(it.shape))
+		for d := range mask {
+			mask[d] = it.reduces(0, d)
+		}
+		r.kept, r.red = axes.Split(it.dims(), mask, f.inOrder)
+	} else if err := it.partAxes(r); err != nil {
+		return nil, err
+	}
+	if it.ops[0].meta.Numel() == 0 {
+		r.kept = []axes.Axis{{}} // whatever the strides say
+	}
+	r.plan()
+	return r, nil
+}
+
+// dims returns the dimensions of the whole iteration as axes.
+func (it *Iterator) dims() []axes.Axis {
+	dims := make([]axes.Axis, len(it.shape))
+	for d, n := range it.shape {
+		step := func(i int) int {
+			m := &it.ops[i].meta
+			return it.effective(m, d) * m.DType.Size()
+		}
+		dims[d] = axes.Axis{N: n, In: step(it.noutputs)}
+		for i := range it.noutputs {
+			dims[d].Out[i] = step(i)
+		}
+	}
+	return dims
+}
+
+// reduces reports whether output i stays where it is along dimension d.
+func (it *Iterator) reduces(i, d int) bool {
+	m := &it.ops[i].meta
+	at := d - (len(it.shape) - len(m.Shape))
+	switch {
+	case at < 0 || m.Shape[at] == 1:
+		return it.shape[d] != 1
+	case m.Shape[at] == 0:
+		return false
+	}
+	return m.Strides[at] == 0
+}
+
+// partAxes takes the axes of a part from its walk.
+func (it *Iterator) partAxes(r *Reducer) error {
+	ops := len(it.ops)
+	r.inAt = it.offsets[it.noutputs]
+	for i := range r.outs {
+		r.outs[i].at = it.offsets[i]
+	}
+	n := len(it.walkShape)
+	dims, mask := make([]axes.Axis, n), make([]bool, n)
+	for d := range n {
+		steps := it.walkStrides[d*ops:]
+		a := &dims[n-1-d]
+		*a = axes.Axis{N: it.walkShape[d], In: steps[it.noutputs]}
+		copy(a.Out[:], steps[:it.noutputs])
+		mask[n-1-d] = it.whole[d] != 1 && steps[0] == 0
+	}
+	r.kept, r.red = axes.Split(dims, mask, r.f.inOrder)
+	if !r.f.inOrder {
+		return nil
+	}
+	return it.partPositions(r)
+}
+
+// partPositions finds the logical position of a part's first element, and refuses parts
+// whose positions are not one run.
+func (it *Iterator) partPositions(r *Reducer) error {
+	last := len(it.shape)
+	for _, d := range it.perm {
+		if it.reduces(0, d) {
+			if d > last {
+				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: a part of the walk has no logical positions", it.ops[it.noutputs].meta, it.perm)
+			}
+			last = d
+		}
+	}
+	step, cut := 1, false
+	for d, n := range it.walkShape {
+		if it.whole[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
+			continue
+		}
+		if cut && n != 1 {
+			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape, it.whole, it.ops[it.noutputs].meta)
+		}
+		r.first += it.starts[d] * step
+		step *= it.whole[d]
+		cut = cut || n != it.whole[d]
+	}
+	return nil
+}
+
+// Reduce reduces the whole iteration by a Fold on at most workers goroutines. The cuts
+// depend on shapes and strides alone, so the same bits come out for any number of workers:
+// results are made by several tasks, or, where they are few, in two passes, the reduced
+// range cut into pieces first and the pieces merged in order (parallel_reduce). The
+// context's cause ends it; no goroutine outlives it.
+func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers int, f *Fold) error {
+	r, err := it.Reducer(f)
+	if err != nil {
+		return err
+	}
+	if len(ptrs) != len(it.ops) {
+		return fmt.Errorf("iter: %d addresses for %d operands", len(ptrs), len(it.ops))
+	}
+	return r.all(ctx, ptrs, workers)
+}
+
+// all runs all phases with memory of its own.
+func (r *Reducer) all(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
+	scratch := tensor.NewStorage(r.Scratch()).Bytes()
+	for phase := range r.Phases() {
+		err := forTasks(ctx, r.Chunks(phase), workers, func(c *Cursor, chunk int) error {
+			if len(c.stage) < r.Worker() {
+				c.stage = tensor.NewStorage(r.Worker()).Bytes()
+			}
+			r.Run(phase, chunk, ptrs, scratch, c.stage)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunReduce is [Iterator.Reduce] over the operands' own data; it returns the outputs.
+func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*tensor.Tensor, error) {
+	r, err := it.Reducer(f)
+	if err != nil {
+		return nil, err
+	}
+	ts, err := it.Tensors()
+	if err != nil {
+		return nil, err
+	}
+	ptrs, err := it.Bind(ts...)
+	if err != nil {
+		return nil, err
+	}
+	return ts[:it.noutputs], r.all(ctx, ptrs, workers)
+}
+
+// Over reduces a tensor over the given dimensions, or all if none is given, and returns the
+// results, row-major and of the dtypes that the Fold yields. With keepdim reduced
+// dimensions are kept with size 1. It is the short way; [Reduction] states outputs of any
+// dtype and layout.
+func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
+	mask, err := ReduceMask(dims, x.Rank())
+	if err != nil {
+		return nil, err
+	}
+	outs := make([]*tensor.Tensor, len(f.out))
+	c := New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
+	for i, d := range f.out {
+		outs[i] = tensor.Empty(tensor.New(d, ReduceShape(x.Shape, mask, keepdim)...))
+		view, err := outs[i].View(ReduceOutput(outs[i].Meta, mask, keepdim))
+		if err != nil {
+			return nil, err
+		}
+		c = c.Output(OfTensor(view))
+	}
+	it, err := c.Input(OfTensor(x)).Build()
+	if err != nil {
+		return nil, err
+	}
+	_, err = it.RunReduce(context.Background(), 1, f)
+	return outs, err
+}

@@ -1,0 +1,148 @@
+package iter
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Reducer is a reduction prepared for fixed layouts: phases of chunks, for those who bring
+// workers and memory of their own. It is immutable and safe for concurrent use.
+//
+// The kept positions are cut into units: runs along the fastest kept axis. A unit is
+// reduced by rows (each result folds a run of the operand) where the reduced axis is the
+// fast one, else by columns (a block of results takes one element each at a time). Where
+// there are few units the reduced range is cut too; the partial results stand in scratch
+// and a second phase merges them in order. All cuts depend on shapes and strides only.
+type Reducer struct {
+	f         *Fold
+	kept, red []axes.Axis
+	rows      bool
+	unit      int // results in a unit, at most
+	pieces    int // units along the fastest kept axis
+	units     int
+	perChunk  int // units in a chunk
+	reduced   int // elements behind one result
+	first     int // position of the first of them
+	cut, cuts int // length and number of the cuts of the reduced range
+	results   int
+	ld        axes.Loader
+	outs      []reduceOut
+	inAt      int  // bytes by which a part's input is shifted
+	resumes   bool // outputs are folded into
+}
+
+// reduceOut is an output of a Reducer.
+type reduceOut struct {
+	at          int // bytes by which a part's output is shifted
+	size        int // of an element, as the fold yields it
+	held        int // of an element in memory
+	plain       bool
+	store, load tensor.ConvertFunc // fold to memory, and back
+}
+
+// reduceGrain is the number of cheap elements worth a chunk; minChunks is the number of
+// chunks below which the reduced range is cut, up to maxCuts.
+const (
+	reduceGrain = 1 << 16
+	minChunks   = 16
+	maxCuts     = 64
+	rowUnit     = 64
+	// columnLevel is the number of elements that a column adds up before the sum goes to the
+	// next level, to bound the rounding error.
+	columnLevel = 256
+)
+
+// plan decides how the axes are walked and cut.
+func (r *Reducer) plan() {
+	r.cuts = 1
+	r.reduced, r.results = axes.Numel(r.red), axes.Numel(r.kept)
+	k, a := r.kept[0], r.red[0]
+	if a.In <= k.In || k.N == 1 {
+		r.rows = a.N >= 16 || k.N < a.N
+	} else {
+		r.rows = k.N < 8 && k.N <= a.N
+	}
+	grain := max(reduceGrain/r.f.weight, 1024)
+	r.unit = min(max(k.N, 1), axes.BlockLen)
+	if r.rows {
+		r.unit = min(r.unit, rowUnit, max(1, grain/max(r.reduced, 1)))
+	}
+	r.pieces = (k.N + r.unit - 1) / r.unit
+	r.units = r.pieces * axes.Numel(r.kept[1:])
+	work := r.unit * max(r.reduced, 1)
+	r.perChunk = max(1, grain/work)
+	r.cut = r.reduced
+	if chunks := (r.units + r.perChunk - 1) / r.perChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
+		r.cuts = min((work+grain-1)/grain, (maxCuts+r.units-1)/r.units)
+		r.cut = (r.reduced + r.cuts - 1) / r.cuts
+		if r.rows && r.cut > axes.BlockLen {
+			r.cut = (r.cut + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
+		}
+		r.cuts = (r.reduced + r.cut - 1) / r.cut
+	}
+}
+
+// Scratch returns the bytes of memory that all chunks share, from phase to phase.
+func (r *Reducer) Scratch() int {
+	if r.cuts == 1 {
+		return 0
+	}
+	return alignUp(r.cuts * r.results * r.f.size)
+}
+
+// Worker returns the bytes of memory that a worker needs for itself while it runs a chunk.
+func (r *Reducer) Worker() int {
+	return 2*alignUp(r.unit*r.f.size) + 2*axes.BlockBytes + alignUp(8*len(r.kept)) + alignUp(8*len(r.red))
+}
+
+// Phases returns the number of phases. A phase begins when all chunks of the one before
+// have ended.
+func (r *Reducer) Phases() int { return min(r.cuts, 2) }
+
+// Chunks returns the number of chunks of a phase: a matter of shapes and strides alone. They
+// may run in any order and at the same time.
+func (r *Reducer) Chunks(phase int) int {
+	switch {
+	case phase > 0:
+		return r.units
+	case r.cuts > 1:
+		return r.units * r.cuts
+	}
+	return (r.units + r.perChunk - 1) / r.perChunk
+}
+
+// Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements,
+// outputs first, as [Iterator.Bind] gives them; scratch and worker are the memory that
+// [Reducer.Scratch] and [Reducer.Worker] ask for, 64-byte aligned, of any content at first.
+// It does not allocate.
+func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+	m := r.room(worker)
+	in := unsafe.Add(ptrs[len(r.outs)], r.inAt)
+	switch {
+	case r.cuts == 1:
+		for u := chunk * r.perChunk; u < min((chunk+1)*r.perChunk, r.units); u++ {
+			n := r.seek(&m, u)
+			r.finish(&m, ptrs, r.reduce(&m, in, u, n, 0, r.reduced), u, n)
+		}
+	case phase == 0:
+		u, c := chunk%r.units, chunk/r.units
+		n := r.seek(&m, u)
+		acc := r.reduce(&m, in, u, n, c*r.cut, min((c+1)*r.cut, r.reduced))
+		copy(r.partial(scratch, c, u, n), unsafe.Slice((*byte)(acc), n*r.f.size))
+	default:
+		n := r.seek(&m, chunk)
+		r.f.init(m.acc, n)
+		for c := range r.cuts {
+			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partial(scratch, c, chunk, n))), n)
+		}
+		r.finish(&m, ptrs, m.acc, chunk, n)
+	}
+}
+
+// partial is the place of cut c of unit u in scratch.
+func (r *Reducer) partial(scratch []byte, c, u, n int) []byte {
+	at := c*r.results + u/r.pieces*r.kept[0].N + u%r.pieces*r.unit
+	return scratch[at*r.f.size : (at+n)*r.f.size]
+}

@@ -1,0 +1,260 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type einsumAttrs struct {
+	Equation string `attr:"equation" doc:"labels of the operands' dimensions, and after -> of the result's: \"bij,bjk->bik\""`
+}
+
+// Einsum is torch.einsum.
+var Einsum = define[einsumAttrs](graph.Op{
+	Name: "einsum",
+	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
+		"Without -> the result has the labels that occur once, in alphabetical order. The result is row-major.",
+	Params: []graph.Param{tensors},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
+		if err != nil {
+			return nil, err
+		}
+		d := c.Meta(0).DType
+		for _, m := range operandMetas(c) {
+			if m.DType != d {
+				return nil, fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), m.DType.TorchName())
+			}
+		}
+		if d == tensor.Bool || d.IsBareUnsigned() {
+			return nil, unserved("bmm", d)
+		}
+		out, err := fresh(d, e.shape(e.out))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		return converted(c, c.Out[0].DType.OpMath(), compileEinsum)
+	},
+	Flops: func(c *graph.Call) float64 {
+		e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
+		if err != nil {
+			return 0
+		}
+		n := 2.0
+		for _, s := range e.sizes {
+			n *= float64(s)
+		}
+		return n
+	},
+	Ref: refEinsum,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{f32(2, 3, 4), f32(2, 4, 5).WithStrides([]int{20, 1, 4})}, Attrs: graph.Attrs{"equation": "bij,bjk->bki"}},
+		{In: []tensor.Meta{f32(3, 3, 2)}, Attrs: graph.Attrs{"equation": "ii..."}},
+		{In: []tensor.Meta{f32(2, 3), f32(3, 4), f32(4, 1, 2)}, Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
+})
+
+// einsumTerm is an operand, or what operands have become: labels, each once, and the steps
+// in elements that belong to them.
+type einsumTerm struct {
+	labels []int
+	steps  []int
+	at     side
+}
+
+func (t *einsumTerm) step(label int) int {
+	if i := slices.Index(t.labels, label); i >= 0 {
+		return t.steps[i]
+	}
+	return 0
+}
+
+// einsum is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are
+// labelled from ellipsisLabel down, the last one first.
+type einsum struct {
+	terms []einsumTerm
+	out   []int
+	sizes map[int]int
+}
+
+const ellipsisLabel = -1
+
+func (e *einsum) shape(labels []int) []int {
+	s := make([]int, len(labels))
+	for i, l := range labels {
+		s[i] = e.sizes[l]
+	}
+	return s
+}
+
+// einsumLabels reads the labels of one operand of a rank, or of the result, whose ellipsis
+// stands for dots dimensions.
+func einsumLabels(text string, dots int) ([]int, error) {
+	var labels []int
+	seen := false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z':
+			labels = append(labels, int(b))
+		case b == '.':
+			if seen || !strings.HasPrefix(text[i:], "...") {
+				return nil, errors.New("einsum(): found '.' that is not part of an ellipsis, or a second ellipsis")
+			}
+			seen = true
+			i += 2
+			for k := dots - 1; k >= 0; k-- {
+				labels = append(labels, ellipsisLabel-k)
+			}
+		default:
+			return nil, fmt.Errorf("einsum(): invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", i)
+		}
+	}
+	return labels, nil
+}
+
+func parseEinsum(equation string, metas []tensor.Meta) (*einsum, error) {
+	left, right, explicit := strings.Cut(strings.ReplaceAll(equation, " ", ""), "->")
+	parts := strings.Split(left, ",")
+	if len(parts) != len(metas) {
+		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(metas))
+	}
+	e := &einsum{sizes: map[int]int{}}
+	dots := 0
+	for i, p := range parts {
+		n := metas[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
+		if !strings.Contains(p, "...") && n != 0 || n < 0 {
+			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for operand %d", metas[i].Rank()-n, metas[i].Rank(), i)
+		}
+		dots = max(dots, n)
+		labels, err := einsumLabels(p, n)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.addTerm(labels, metas[i], i); err != nil {
+			return nil, err
+		}
+	}
+	for i := range e.terms {
+		e.terms[i].dropOnes(e)
+	}
+	if !explicit {
+		e.implicitOut(left, dots)
+		return e, nil
+	}
+	if strings.Contains(right, ">") || strings.Contains(right, "-") {
+		return nil, errors.New("einsum(): invalid subscript in the output")
+	}
+	var err error
+	if e.out, err = einsumLabels(right, dots); err != nil {
+		return nil, err
+	}
+	for i, l := range e.out {
+		if slices.Contains(e.out[:i], l) {
+			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(l))
+		}
+		if _, ok := e.sizes[l]; !ok {
+			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand", rune(l))
+		}
+	}
+	return e, nil
+}
+
+// addTerm joins the dimensions of equal labels, and notes sizes. Size 1 gives way.
+func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) error {
+	t := einsumTerm{}
+	own := map[int]int{}
+	for d, l := range labels {
+		n, step := m.Shape[d], m.Strides[d]
+		if had, ok := own[l]; ok {
+			if had != n {
+				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %d != %d", rune(l), operand, n, had)
+			}
+			t.steps[slices.Index(t.labels, l)] += step
+			continue
+		}
+		own[l] = n
+		t.labels, t.steps = append(t.labels, l), append(t.steps, step)
+		if had, ok := e.sizes[l]; !ok || had == 1 {
+			e.sizes[l] = n
+		} else if n != 1 && n != had {
+			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c has size %d for operand %d which does not broadcast with previously seen size %d", rune(l), n, operand, had)
+		}
+	}
+	t.at = side{at: operand, meta: tensor.Meta{DType: m.DType}}
+	for _, l := range t.labels {
+		t.at.meta.Shape = append(t.at.meta.Shape, own[l])
+	}
+	e.terms = append(e.terms, t)
+	return nil
+}
+
+// dropOnes takes labels away along which the operand repeats.
+func (t *einsumTerm) dropOnes(e *einsum) {
+	var labels, steps []int
+	for i, l := range t.labels {
+		if t.at.meta.Shape[i] != 1 || e.sizes[l] == 1 {
+			labels, steps = append(labels, l), append(steps, t.steps[i])
+		}
+	}
+	t.labels, t.steps = labels, steps
+}
+
+func (e *einsum) implicitOut(left string, dots int) {
+	for k := dots - 1; k >= 0; k-- {
+		e.out = append(e.out, ellipsisLabel-k)
+	}
+	// PyTorch's order of labels: capitals first, as in ASCII.
+	for l := int('A'); l <= 'z'; l++ {
+		if l >= 'A' && l <= 'Z' || l >= 'a' {
+			if strings.Count(left, string(rune(l))) == 1 {
+				e.out = append(e.out, l)
+			}
+		}
+	}
+}
+
+func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
+	if err != nil {
+		return nil, err
+	}
+	d := in[0].DType
+	out := tensor.Zeros(d, e.shape(e.out)...)
+	all := slices.Clone(e.out)
+	for _, t := range e.terms {
+		for _, l := range t.labels {
+			if !slices.Contains(all, l) {
+				all = append(all, l)
+			}
+		}
+	}
+	acc := map[string]complex128{}
+	ints := map[string]int64{}
+	eachIndex(e.shape(all), func(at []int) {
+		v, n := complex(1, 0), int64(1)
+		for i, t := range e.terms {
+			off := 0
+			for k, l := range t.labels {
+				off += t.steps[k] * at[slices.Index(all, l)]
+			}
+			x := tensor.Must(in[i].View(tensor.Meta{DType: d, Shape: []int{}, Strides: []int{}, Offset: in[i].Offset + off})).At()
+			v, n = v*x.Complex(), n*x.Int()
+		}
+		key := fmt.Sprint(at[:len(e.out)])
+		acc[key] += v
+		ints[key] += n
+	})
+	eachIndex(out.Shape, func(at []int) {
+		key := fmt.Sprint(at)
+		if d.IsIntegral(true) {
+			out.Set(tensor.IntScalar(ints[key]), at...)
+		} else {
+			out.Set(tensor.ComplexScalar(acc[key]), at...)
+		}
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,339 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gridSamplerAttrs struct {
+	InterpolationMode int  `attr:"interpolation_mode" default:"0" doc:"0 bilinear, 1 nearest, 2 bicubic (images only)"`
+	PaddingMode       int  `attr:"padding_mode" default:"0" doc:"what lies outside: 0 zeros, 1 the border, 2 the reflection"`
+	AlignCorners      bool `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+}
+
+// GridSampler is aten::grid_sampler.
+var GridSampler = define[gridSamplerAttrs](graph.Op{
+	Name:   "grid_sampler",
+	Doc:    "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.",
+	Params: []graph.Param{input, {Name: "grid"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, g := c.Meta(0), c.Meta(1)
+		if err := gridCheck(attrs[gridSamplerAttrs](c), m, g); err != nil {
+			return nil, err
+		}
+		shape := append([]int{m.Shape[0], m.Shape[1]}, g.Shape[1:g.Rank()-1]...)
+		out, err := fresh(m.DType, shape)
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		return newGridSampling(c).kernel(c), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return []*tensor.Tensor{newGridSampling(c).reference(in[0], in[1])}, nil
+	},
+	Examples: []graph.Example{
+		{In: []tensor.Meta{nhwc(2, 3, 4, 5), f32(2, 3, 2, 2)}, Attrs: graph.Attrs{"interpolation_mode": 2, "padding_mode": 2}},
+		{In: []tensor.Meta{f32(1, 2, 3, 4, 5), f32(1, 2, 3, 2, 3)}, Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
+})
+
+func gridCheck(a *gridSamplerAttrs, m, g tensor.Meta) error {
+	n := m.Rank()
+	switch {
+	case n != g.Rank() || n != 4 && n != 5:
+		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", tensor.ListString(m.Shape), tensor.ListString(g.Shape))
+	case m.Shape[0] != g.Shape[0]:
+		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", tensor.ListString(m.Shape), tensor.ListString(g.Shape))
+	case g.Shape[n-1] != n-2:
+		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2, tensor.ListString(g.Shape))
+	case m.DType != g.DType:
+		return errors.New("grid_sampler(): expected input and grid to have same dtype")
+	case n == 5 && a.InterpolationMode == 2:
+		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
+	case a.InterpolationMode < 0 || a.InterpolationMode > 2 || a.PaddingMode < 0 || a.PaddingMode > 2:
+		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
+	case !m.DType.IsFloat():
+		return notServed("grid_sampler_2d_cpu", m.DType)
+	}
+	for d := 2; d < n; d++ {
+		if m.Shape[d] <= 0 {
+			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tensor.ListString(m.Shape), d)
+		}
+	}
+	return nil
+}
+
+// gridTap is an element that a place reads: its offset in bytes, and its weight.
+type gridTap struct {
+	off int
+	w   float64
+}
+
+// gridAxis is a spatial dimension of the input.
+type gridAxis struct{ size, step int }
+
+type gridSampling struct {
+	a    *gridSamplerAttrs
+	axes []gridAxis
+	d    tensor.DType
+}
+
+func newGridSampling(c *graph.Call) *gridSampling {
+	m := c.Meta(0)
+	s := &gridSampling{a: attrs[gridSamplerAttrs](c), d: m.DType}
+	for d := 2; d < m.Rank(); d++ {
+		s.axes = append(s.axes, gridAxis{m.Shape[d], stepAt(m, d)})
+	}
+	return s
+}
+
+// place maps a grid's coordinate to an index of an axis.
+func (s *gridSampling) place(x float64, size int) float64 {
+	if s.a.AlignCorners {
+		return (x + 1) / 2 * float64(size-1)
+	}
+	return ((x+1)*float64(size) - 1) / 2
+}
+
+// padded maps an index outside of the axis to one inside; with zeros it stays.
+func (s *gridSampling) padded(x float64, size int) float64 {
+	switch s.a.PaddingMode {
+	case 1:
+		return clipPlace(x, size)
+	case 2:
+		low, span := -0.5, float64(size)
+		if s.a.AlignCorners {
+			low, span = 0, float64(size-1)
+		}
+		if span == 0 {
+			return 0
+		}
+		x = math.Abs(x - low)
+		flips, extra := math.Floor(x/span), math.Mod(x, span)
+		if math.Mod(flips, 2) == 0 {
+			x = extra + low
+		} else {
+			x = span - extra + low
+		}
+		return clipPlace(x, size)
+	}
+	return x
+}
+
+// clipPlace keeps a place on the axis; a NaN becomes 0.
+func clipPlace(x float64, size int) float64 {
+	if !(x > 0) {
+		return 0
+	}
+	return min(x, float64(size-1))
+}
+
+// along puts the taps of one axis into room and returns their number.
+func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
+	n := 0
+	add := func(at, w float64) {
+		if at >= 0 && at < float64(ax.size) {
+			room[n] = gridTap{int(at) * ax.step, w}
+			n++
+		}
+	}
+	at := s.place(x, ax.size)
+	switch s.a.InterpolationMode {
+	case 1:
+		add(math.RoundToEven(s.padded(at, ax.size)), 1)
+	case 2:
+		base := math.Floor(at)
+		for k, w := range cubicWeights(at-base, -0.75) {
+			add(s.padded(base-1+float64(k), ax.size), w)
+		}
+	default:
+		at = s.padded(at, ax.size)
+		base := math.Floor(at)
+		add(base, 1-(at-base))
+		add(base+1, at-base)
+	}
+	return n
+}
+
+// taps puts the elements that a place reads into room; get gives its coordinates, that of
+// the last dimension first.
+func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
+	room[0] = gridTap{0, 1}
+	n := 1
+	for d, ax := range s.axes {
+		var one [4]gridTap
+		k := s.along(get(len(s.axes)-1-d), ax, &one)
+		var next [16]gridTap
+		m := 0
+		for _, t := range room[:n] {
+			for _, u := range one[:k] {
+				next[m] = gridTap{t.off + u.off, t.w * u.w}
+				m++
+			}
+		}
+		*room = next
+		n = m
+	}
+	return n
+}
+
+// kernel samples place by place, all channels of one at a time.
+func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
+	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
+	chans, last := m.Shape[1], g.Rank()-1
+	grid := tensor.Meta{DType: g.DType, Shape: g.Shape[:last], Strides: g.Strides[:last]}
+	dst := tensor.Meta{DType: out.DType, Shape: g.Shape[:last], Strides: append([]int{out.Strides[0]}, out.Strides[2:]...)}
+	src := tensor.Meta{DType: m.DType, Shape: g.Shape[:last], Strides: make([]int, last)}
+	src.Strides[0] = m.Strides[0]
+	l := newLineSet(append(append([]int{}, g.Shape[:last]...), 1), last)
+	l.sides = [][]int{byteStrides(grid), byteStrides(dst), byteStrides(src)}
+	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
+	gs, from, to := stepAt(g, last), stepAt(m, 1), stepAt(out, 1)
+	return &graph.Kernel{Phases: []graph.Phase{l.phase(8*chans+16, func(mem *graph.Mem, off [4]int) error {
+		var xyz [3]float64
+		at := unsafe.Add(mem.Ptrs[2], off[0])
+		for k := range s.axes {
+			read(unsafe.Pointer(&xyz[k]), unsafe.Add(at, k*gs), 0, 0, 1)
+		}
+		var taps [16]gridTap
+		n := s.taps(func(k int) float64 { return xyz[k] }, &taps)
+		x, y := unsafe.Add(mem.Ptrs[1], off[2]), unsafe.Add(mem.Ptrs[0], off[1])
+		for ch := range chans {
+			sum := 0.0
+			for _, t := range taps[:n] {
+				p := unsafe.Add(x, ch*from+t.off)
+				switch s.d {
+				case tensor.Float32:
+					sum += t.w * float64(*(*float32)(p))
+				case tensor.Float64:
+					sum += t.w * *(*float64)(p)
+				default:
+					var v float64
+					read(unsafe.Pointer(&v), p, 0, 0, 1)
+					sum += t.w * v
+				}
+			}
+			write(unsafe.Add(y, ch*to), unsafe.Pointer(&sum), 0, 0, 1)
+		}
+		return nil
+	})}}
+}
+
+// reference takes the taps of one place and channel at a time.
+func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
+	x = x.CopyTo(tensor.New(x.DType, x.Shape...))
+	r := *s
+	r.axes = nil
+	for d := 2; d < x.Rank(); d++ {
+		r.axes = append(r.axes, gridAxis{x.Shape[d], x.Strides[d]})
+	}
+	last := grid.Rank() - 1
+	out := tensor.Zeros(x.DType, append([]int{x.Shape[0], x.Shape[1]}, grid.Shape[1:last]...)...)
+	flat := tensor.Must(x.View(tensor.New(x.DType, x.Shape[0], x.Shape[1], tensor.Numel(x.Shape[2:]))))
+	eachIndex(out.Shape, func(at []int) {
+		place := append([]int{at[0]}, at[2:]...)
+		var taps [16]gridTap
+		n := r.taps(func(k int) float64 { return grid.At(append(place, k)...).Float() }, &taps)
+		sum := 0.0
+		for _, t := range taps[:n] {
+			sum += t.w * flat.At(at[0], at[1], t.off).Float()
+		}
+		out.Set(tensor.FloatScalar(sum), at...)
+	})
+	return out
+}
+
+type affineGridAttrs struct {
+	Size         []int `attr:"size" doc:"sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]"`
+	AlignCorners bool  `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+}
+
+// AffineGridGenerator is aten::affine_grid_generator.
+var AffineGridGenerator = define[affineGridAttrs](graph.Op{
+	Name:   "affine_grid_generator",
+	Doc:    "Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+	Params: []graph.Param{{Name: "theta"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, m := attrs[affineGridAttrs](c), c.Meta(0)
+		n := len(a.Size) - 2
+		if n != 2 && n != 3 {
+			return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+		}
+		if m.Rank() != 3 || m.Shape[0] != a.Size[0] || m.Shape[1] != n || m.Shape[2] != n+1 {
+			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.ListString(a.Size), tensor.ListString(m.Shape))
+		}
+		if !m.DType.IsFloat() {
+			return nil, notServed("affine_grid_generator", m.DType)
+		}
+		out, err := fresh(m.DType, append(append([]int{a.Size[0]}, a.Size[2:]...), n))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		out, th := c.Out[0], c.Meta(0)
+		n := out.Rank() - 2
+		l := newLineSet(out.Shape, n+1, out)
+		if out.Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		align, size := attrs[affineGridAttrs](c).AlignCorners, th.DType.Size()
+		read, write := tensor.Converter(tensor.Float64, th.DType), tensor.Converter(th.DType, tensor.Float64)
+		per := indexGrain / 16
+		return &graph.Kernel{Phases: []graph.Phase{{Chunks: divUp(l.count, per), Run: func(m *graph.Mem, chunk int) error {
+			for i := chunk * per; i < min(l.count, (chunk+1)*per); i++ {
+				var x [3]float64
+				rest := i
+				for k := range n {
+					sz := out.Shape[n-k]
+					x[k] = affinePlace(rest%sz, sz, align)
+					rest /= sz
+				}
+				dst := unsafe.Add(m.Ptrs[0], l.at(i)[0])
+				for r := range n {
+					sum := 0.0
+					for k := range n + 1 {
+						v := 0.0
+						read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1], (rest*th.Strides[0]+r*th.Strides[1]+k*th.Strides[2])*size), 0, 0, 1)
+						if k < n {
+							v *= x[k]
+						}
+						sum += v
+					}
+					write(unsafe.Add(dst, r*stepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
+				}
+			}
+			return nil
+		}}}}, nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, th := attrs[affineGridAttrs](c), in[0]
+		n := len(a.Size) - 2
+		out := tensor.Zeros(th.DType, append(append([]int{a.Size[0]}, a.Size[2:]...), n)...)
+		eachIndex(out.Shape, func(at []int) {
+			sum := th.At(at[0], at[n+1], n).Float()
+			for k := range n {
+				sum += th.At(at[0], at[n+1], k).Float() * affinePlace(at[n-k], out.Shape[n-k], a.AlignCorners)
+			}
+			out.Set(tensor.FloatScalar(sum), at...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: oneExample(f32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
+})
+
+// affinePlace is the coordinate of index i of n.
+func affinePlace(i, n int, align bool) float64 {
+	if align {
+		if n <= 1 {
+			return 0
+		}
+		return 2*float64(i)/float64(n-1) - 1
+	}
+	return (2*float64(i)+1)/float64(n) - 1
+}

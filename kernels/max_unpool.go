@@ -1,0 +1,145 @@
+package kernels
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type maxUnpoolAttrs struct {
+	OutputSize []int `attr:"output_size" doc:"sizes of the planes of the result"`
+}
+
+type maxUnpool3dAttrs struct {
+	OutputSize []int `attr:"output_size" doc:"sizes of the volumes of the result"`
+	Stride     []int `attr:"stride" default:"1" doc:"of no effect here; PyTorch checks the sizes by it"`
+	Padding    []int `attr:"padding" default:"0" doc:"of no effect here; PyTorch checks the sizes by it"`
+}
+
+// Max unpooling puts elements back to where a pooling with indices took them from.
+var (
+	MaxUnpool1d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool1d", "Puts the elements of self [N, C, L] or [C, L] to the places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		1, func(a *maxUnpoolAttrs) []int { return a.OutputSize })
+	MaxUnpool2d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool2d", "Puts the elements of self [N, C, H, W] or [C, H, W] to the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		2, func(a *maxUnpoolAttrs) []int { return a.OutputSize })
+	MaxUnpool3d = maxUnpoolOp[maxUnpool3dAttrs]("max_unpool3d", "Puts the elements of self [N, C, D, H, W] or [C, D, H, W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		3, func(a *maxUnpool3dAttrs) []int { return a.OutputSize })
+)
+
+func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []int) *graph.Op {
+	infer := func(c *graph.Call) ([]graph.Result, error) {
+		m, err := maxUnpoolMeta(dims, size(attrs[A](c)), c.Meta(0), c.Meta(1))
+		return graph.New1(m), err
+	}
+	shape := []int{2, 3, 2, 2, 2}[:2+dims]
+	return define[A](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{self, {Name: "indices"}},
+		Infer:   infer,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			m, err := maxUnpoolMeta(dims, size(attrs[A](c)), in[0].Meta, in[1].Meta)
+			if err != nil {
+				return nil, err
+			}
+			out := tensor.Zeros(m.DType, m.Shape...)
+			lead := m.Rank() - dims
+			eachIndex(in[0].Shape, func(index []int) {
+				at := int(in[1].At(index...).Int())
+				if n := tensor.Numel(m.Shape[lead:]); at < 0 || at >= n {
+					err = maxUnpoolRange(at, m.Shape[lead:])
+					return
+				}
+				out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), unravel(at, m.Shape[lead:])...)...)
+			})
+			return []*tensor.Tensor{out}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
+			Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
+	})
+}
+
+func maxUnpoolMeta(dims int, size []int, m, index tensor.Meta) (tensor.Meta, error) {
+	switch {
+	case len(size) != dims:
+		return m, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
+			[]string{"", "one", "two", "three"}[dims], []string{"", "(width)", "(height, width)", "(depth, height, width)"}[dims], len(size))
+	case index.DType != tensor.Int64:
+		return m, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
+	case m.Rank() != dims+1 && m.Rank() != dims+2:
+		return m, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", dims, dims+1, dims+2, m.Rank())
+	case tensor.ListString(m.Shape) != tensor.ListString(index.Shape):
+		return m, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
+			tensor.ListString(m.Shape), tensor.ListString(index.Shape))
+	}
+	for d := 1; d < m.Rank(); d++ {
+		if m.Shape[d] == 0 {
+			return m, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
+				dims, tensor.ListString(m.Shape), d)
+		}
+	}
+	for _, n := range size {
+		if n < 0 {
+			return m, fmt.Errorf("Trying to create tensor with negative dimension %d: %s", n, tensor.ListString(size))
+		}
+	}
+	if !m.DType.IsFloat() {
+		return m, notServed(fmt.Sprintf("max_unpool%dd", max(dims, 2)), m.DType)
+	}
+	shape := append(append([]int{}, m.Shape[:m.Rank()-dims]...), size...)
+	f := tensor.Contiguous
+	if dims == 2 {
+		f = m.SuggestMemoryFormat(false)
+	}
+	return tensor.NewFormat(m.DType, shape, f)
+}
+
+func maxUnpoolRange(at int, size []int) error {
+	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", at, strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
+}
+
+func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
+	out := c.Out[0]
+	if out.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	x := newCompound(c)
+	spots := []spot{x.result(0, out.DType), x.dense(x.in(0), out.DType), x.dense(x.in(1), tensor.Int64)}
+	lead := out.Rank() - dims
+	p := unpooling{size: out.Shape[lead:], to: tensor.Numel(out.Shape[lead:]), from: tensor.Numel(c.Meta(0).Shape[lead:])}
+	run := unpoolPlanes[uint16]
+	switch out.DType.Size() {
+	case 4:
+		run = unpoolPlanes[uint32]
+	case 8:
+		run = unpoolPlanes[uint64]
+	}
+	x.run(0, 0, spots, cutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to, func(m *graph.Mem, begin, end int) error {
+		return run(&p, m, begin, end)
+	}))
+	return x.kernel()
+}
+
+// unpooling moves from elements of a plane to places among to others.
+type unpooling struct {
+	size     []int
+	from, to int
+}
+
+func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {
+	for n := begin; n < end; n++ {
+		y := unsafe.Slice((*T)(elem[T](m.Ptrs[0], n*p.to)), p.to)
+		x := unsafe.Slice((*T)(elem[T](m.Ptrs[1], n*p.from)), p.from)
+		index := unsafe.Slice((*int64)(elem[int64](m.Ptrs[2], n*p.from)), p.from)
+		clear(y)
+		for i, at := range index {
+			if uint64(at) >= uint64(p.to) {
+				return maxUnpoolRange(int(at), p.size)
+			}
+			y[at] = x[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// delegated is a call of another op on views of a call's operands.
+func delegated(c *graph.Call, attrs any, metas ...tensor.Meta) *graph.Call {
+	in := &graph.Call{Attrs: attrs, Out: c.Out, Variant: -1}
+	for _, m := range metas {
+		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}})
+	}
+	return in
+}
+
+// viewsOf shows tensors in other metas of the same storage.
+func viewsOf(in []*tensor.Tensor, metas ...tensor.Meta) ([]*tensor.Tensor, error) {
+	var out []*tensor.Tensor
+	for i, m := range metas {
+		t, err := in[i].View(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// Outer is torch.outer.
+var Outer = delegateOp[none](graph.Op{
+	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
+	Params: []graph.Param{self, {Name: "vec2"}}, Examples: []graph.Example{{In: []tensor.Meta{f32(3), f32(4)}}},
+}, Mul, func(c *graph.Call) ([]tensor.Meta, any, error) {
+	a, b := c.Meta(0), c.Meta(1)
+	if a.Rank() != 1 || b.Rank() != 1 {
+		return nil, nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
+	}
+	a, err := a.Unsqueeze(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	attrs, err := Mul.Schema.Decode(nil, nil)
+	return []tensor.Meta{a, b}, attrs, err
+})
+
+// Trace is torch.trace.
+var Trace = delegateOp[none](graph.Op{
+	Name: "trace", Doc: "Sums the diagonal of a matrix.",
+	Params: []graph.Param{self}, Examples: []graph.Example{{In: []tensor.Meta{f32(3, 4)}}},
+}, Sum, func(c *graph.Call) ([]tensor.Meta, any, error) {
+	m := c.Meta(0)
+	if m.Rank() != 2 {
+		return nil, nil, errors.New("trace: expected a matrix")
+	}
+	m, err := m.Diagonal(0, 0, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	attrs, err := Sum.Schema.Decode(nil, nil)
+	return []tensor.Meta{m}, attrs, err
+})
+
+// delegateOp defines an op that is another one on views of its operands. The views begin
+// at the same elements.
+func delegateOp[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Meta, any, error)) *graph.Op {
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		metas, a, err := views(c)
+		if err != nil {
+			return nil, err
+		}
+		return to.Infer(delegated(c, a, metas...))
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		metas, a, err := views(c)
+		if err != nil {
+			return nil, err
+		}
+		k, err := to.Compile(delegated(c, a, metas...))
+		if k != nil {
+			k.InPlace = nil // operands have other shapes than they are said to have
+		}
+		return k, err
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		metas, a, err := views(c)
+		if err != nil {
+			return nil, err
+		}
+		if in, err = viewsOf(in, metas...); err != nil {
+			return nil, err
+		}
+		return to.Ref(delegated(c, a, metas...), in)
+	}
+	return define[A](o)
+}
+
+type repeatInterleaveAttrs struct {
+	Repeats int  `attr:"repeats" doc:"how often each element or slice stands in the result"`
+	Dim     *int `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self counts as flat"`
+}
+
+// RepeatInterleave is torch.repeat_interleave with a number of repeats.
+var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
+	Name: "repeat_interleave", Doc: "Repeats every element, or every slice along a dimension.",
+	Params: []graph.Param{self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, m := attrs[repeatInterleaveAttrs](c), c.Meta(0)
+		if a.Repeats < 0 {
+			return nil, errors.New("repeats can not be negative")
+		}
+		if a.Dim == nil {
+			out, err := fresh(m.DType, []int{min(m.Numel()*min(a.Repeats, tensor.MaxBytes), tensor.MaxBytes)})
+			return graph.New1(out), err
+		}
+		d, err := tensor.WrapDim(*a.Dim, m.Rank())
+		if err != nil {
+			return nil, err
+		}
+		shape := slices.Clone(m.Shape)
+		if len(shape) == 0 {
+			shape = []int{1}
+		}
+		shape[d] = min(shape[d]*min(a.Repeats, tensor.MaxBytes), tensor.MaxBytes)
+		out, err := fresh(m.DType, shape)
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a, dst, src := attrs[repeatInterleaveAttrs](c), outSide(c, 0), inSide(c, 0)
+		if dst.meta.Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		d := src.meta.Rank() - 1
+		if a.Dim != nil {
+			d = max(0, (*a.Dim+src.meta.Rank())%max(1, src.meta.Rank()))
+		}
+		d = min(d+1, src.meta.Rank())
+		from := src.meta
+		from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, a.Repeats), slices.Insert(slices.Clone(from.Strides), d, 0)
+		to, err := dst.meta.View(from.Shape)
+		if err != nil {
+			return nil, err
+		}
+		return copyKernel(copyJob{dst: dst.show(to), src: src.show(from)})
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, t, d := attrs[repeatInterleaveAttrs](c), in[0], 0
+		var err error
+		if a.Dim == nil || t.Rank() == 0 {
+			t, err = rowMajorAs(t, t.Numel())
+		} else {
+			d, err = tensor.WrapDim(*a.Dim, t.Rank())
+		}
+		if err != nil {
+			return nil, err
+		}
+		var places []int
+		for i := range t.Shape[d] {
+			places = append(places, slices.Repeat([]int{i}, a.Repeats)...)
+		}
+		out, err := pickSlices(t, d, places)
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5)}, Attrs: graph.Attrs{"repeats": 2, "dim": 1}}, {In: []tensor.Meta{f32(2, 3).WithStrides([]int{1, 2})}, Attrs: graph.Attrs{"repeats": 3}}},
+})
+
+// Numel is torch.numel as a value.
+var Numel = elementOp[none](graph.Op{
+	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{self}, Examples: oneExample(f32(2, 3), nil),
+}, func(*graph.Call) (tensor.Meta, error) { return tensor.New(tensor.Int64), nil },
+	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+		return func(int, []*tensor.Tensor) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
+	})

@@ -1,0 +1,114 @@
+package onnx
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file serves parameters that the graph computes where a single reference will not
+// do: several axes, sizes, or steps whose sign is not known.
+
+// computedAxes returns the axes in a vector of known length, counted from the front and in
+// ascending order, as 0-dim values.
+func (n *node) computedAxes(x *val, rank int) []*val {
+	count := n.lengthOf(x)
+	if count < 0 {
+		n.failf("the number of axes must be known before the graph runs")
+	}
+	x = n.cast(x, tensor.Int64)
+	if x.meta().Rank() == 0 {
+		x = n.reshape(x, 1)
+	}
+	x = n.op("where", nil, n.op("lt", nil, x, 0), n.op("add", nil, x, rank), x)
+	if count > 1 {
+		x = n.ops("sort", graph.Attrs{"dim": 0}, x)[0]
+	}
+	axes := make([]*val, count)
+	for i := range axes {
+		axes[i] = n.element(x, i)
+	}
+	return axes
+}
+
+func (n *node) unsqueezeComputed(x, axes *val) *val {
+	rank := n.rank(x)
+	list := n.computedAxes(axes, rank+n.lengthOf(axes))
+	for i, a := range list {
+		x = n.op("unsqueeze", graph.Attrs{"dim": n.refOne(a)}, x).ofRank(rank + i + 1)
+	}
+	return x
+}
+
+func (n *node) squeezeComputed(x, axes *val) *val {
+	rank := n.rank(x) - n.lengthOf(axes)
+	return n.op("squeeze", graph.Attrs{"dim": n.ref(axes)}, x).ofRank(rank)
+}
+
+// sliceComputed takes every step-th index from start up to end by an index that is
+// computed as Python's slice is.
+func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
+	one := func(v *val) *val {
+		v = n.cast(v, tensor.Int64)
+		if !v.dynamic() && v.meta().Rank() > 0 {
+			v = n.reshape(v)
+		}
+		return v
+	}
+	axis, start, end, step = one(axis), one(start), one(end), one(step)
+	size := n.op("index", nil, n.dims(x), axis).as(tensor.Int64, 0)
+	back := n.op("lt", nil, step, 0)
+	low := n.op("where", nil, back, known(tensor.IntScalar(-1).Tensor(tensor.Int64)), known(tensor.IntScalar(0).Tensor(tensor.Int64)))
+	high := n.op("add", nil, size, low)
+	bound := func(v *val) *val {
+		v = n.op("where", nil, n.op("lt", nil, v, 0), n.op("add", nil, v, size), v)
+		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).as(tensor.Int64, 0)
+	}
+	start, end = bound(start), bound(end)
+	// A range must not run against its step: the end is moved to the start then.
+	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start, end)).as(tensor.Int64, 0)
+	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).as(x.dtype(), n.rank(x))
+}
+
+// splitComputed cuts x into parts of computed sizes.
+func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
+	if c := n.lengthOf(sizes); c >= 0 && c != parts {
+		n.failf("%d sizes do not suit %d outputs", c, parts)
+	}
+	sizes = n.cast(sizes, tensor.Int64)
+	starts := n.op("sub", nil, n.op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
+	out := make([]*val, parts)
+	for i := range out {
+		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.refOne(n.element(starts, i)), "length": n.refOne(n.element(sizes, i))}, x).as(x.dtype(), n.rank(x))
+	}
+	return out
+}
+
+// padComputed repeats elements of x by computed widths: all in front of, then all behind
+// the dimensions.
+func (n *node) padComputed(x, widths *val, mode string) *val {
+	rank := n.rank(x)
+	sizes := n.dims(x)
+	for a := range rank {
+		before, after := n.element(widths, a), n.element(widths, rank+a)
+		size := n.element(sizes, a)
+		from := n.op("neg", nil, before)
+		at := n.op("arange", graph.Attrs{"start": n.refOne(from), "end": n.refOne(n.op("add", nil, size, after)), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+		last := n.op("sub", nil, size, 1)
+		switch mode {
+		case "edge":
+			at = n.op("minimum", nil, n.op("clamp_min", graph.Attrs{"min": 0}, at), last)
+		case "wrap":
+			at = n.op("remainder", nil, at, size)
+		case "reflect":
+			period := n.op("clamp_min", graph.Attrs{"min": 1}, n.op("mul", nil, last, 2))
+			at = n.op("remainder", nil, at, period)
+			at = n.op("minimum", nil, at, n.op("sub", nil, period, at))
+			at = n.op("minimum", nil, at, last)
+		default:
+			n.failf("mode %q is not served", mode)
+		}
+		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.as(tensor.Int64, 1)).as(x.dtype(), rank)
+	}
+	return x
+}

@@ -1,0 +1,426 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxUnrolled bounds the nodes that a loop of known length is written out to; a longer one
+// becomes a node that runs its body.
+const maxUnrolled = 1 << 12
+
+// body returns a graph attribute.
+func (n *node) body(name string) *pb.GraphProto {
+	a := n.attr(name, pb.AttributeProto_GRAPH)
+	if a == nil || a.G == nil {
+		n.failf("attribute %q is missing", name)
+	}
+	return a.G
+}
+
+// inline converts a graph in place, its inputs standing for the given values.
+func (n *node) inline(p *pb.GraphProto, in []*val) []*val {
+	if len(in) != len(p.Input) {
+		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
+	}
+	s := &scope{im: n.importer, parent: n.scope, vals: map[string]*val{}}
+	if err := n.initializers(p, s); err != nil {
+		n.failf("%w", err)
+	}
+	for i, v := range p.Input {
+		s.vals[v.Name] = in[i]
+	}
+	f := *n.frame
+	f.depth++
+	if err := n.nodes(p, s, &f); err != nil {
+		n.failf("%w", err)
+	}
+	out := make([]*val, len(p.Output))
+	for i, o := range p.Output {
+		if out[i] = s.lookup(o.Name); out[i] == nil {
+			n.failf("output %q is not made by any node", o.Name)
+		}
+	}
+	return out
+}
+
+// subgraph converts a graph to one of its own that a node runs. The given values tell its
+// inputs; what it uses of the graphs around it becomes further inputs, which are returned.
+// With loose, shapes of the given values may change from run to run.
+func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) (*graph.Graph, []*val) {
+	name := p.Name
+	if name == "" {
+		name = "body"
+	}
+	sub := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.model.lookup), named: map[*graph.Value]bool{},
+		symbolic: map[*graph.Value]bool{}, outer: n.scope, count: n.count, ours: map[*val]*val{}}
+	s := &scope{im: sub, vals: map[string]*val{}}
+	if len(in) != len(p.Input) {
+		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
+	}
+	for i, v := range p.Input {
+		x, err := sub.entering(v.Name, in[i], loose(i))
+		if err != nil {
+			n.failf("input %q of the body: %w", v.Name, err)
+		}
+		s.vals[v.Name] = x
+	}
+	f := *n.frame
+	f.depth++
+	err := sub.initializers(p, s)
+	if err == nil {
+		err = sub.nodes(p, s, &f)
+	}
+	if err == nil {
+		err = sub.bodyOutputs(p, s)
+	}
+	if err != nil {
+		n.failf("%w", err)
+	}
+	n.count = sub.count
+	return sub.g, sub.captured
+}
+
+func (im *importer) bodyOutputs(p *pb.GraphProto, s *scope) error {
+	for i, o := range p.Output {
+		v := s.lookup(o.Name)
+		if v == nil {
+			return fmt.Errorf("output %q is not made by any node", o.Name)
+		}
+		if err := im.output(fmt.Sprintf("%s.%d", o.Name, i), v); err != nil {
+			return fmt.Errorf("output %q of the body: %w", o.Name, err)
+		}
+	}
+	return im.g.Err()
+}
+
+// entering adds an input for a value of the graph outside.
+func (im *importer) entering(name string, x *val, loose bool) (*val, error) {
+	if x.kind != isTensor {
+		return nil, fmt.Errorf("sequences are not served where a loop's length is not known")
+	}
+	name = im.g.Fresh(name)
+	y := &val{name: name}
+	d := x.dtype()
+	if !d.Valid() {
+		return nil, fmt.Errorf("its dtype depends on data")
+	}
+	switch {
+	case !x.dynamic():
+		y.v = im.g.InputMeta(name, tensor.New(d, slices.Clone(x.meta().Shape)...))
+	case x.rank < 0:
+		return nil, fmt.Errorf("its number of dimensions depends on data")
+	default:
+		dims := make([]graph.Dim, x.rank)
+		for i := range dims {
+			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		}
+		y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...)
+		loose = true
+	}
+	if loose {
+		im.symbolic[y.v] = true
+	}
+	im.named[y.v] = true
+	return y, nil
+}
+
+// operand list of a node that runs graphs.
+func (n *node) operandsOf(lists ...[]*val) []any {
+	var out []any
+	for _, l := range lists {
+		for _, v := range l {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func ifOp(n *node) []*val {
+	cond := n.x(0)
+	yes, no := n.body("then_branch"), n.body("else_branch")
+	if cond.data != nil {
+		if n.number(cond).Int() != 0 {
+			return n.inline(yes, nil)
+		}
+		return n.inline(no, nil)
+	}
+	never := func(int) bool { return false }
+	a, fromA := n.subgraph(yes, nil, never)
+	b, fromB := n.subgraph(no, nil, never)
+	out := n.emit("if", graph.Attrs{"then_branch": a, "else_branch": b}, append([]any{cond}, n.operandsOf(fromA, fromB)...)...)
+	if len(out) != len(a.Outputs) {
+		n.failf("%d outputs are named, the branches give %d", len(out), len(a.Outputs))
+	}
+	for i, o := range out {
+		va, vb := a.Outputs[i].Value, b.Outputs[i].Value
+		rank := -1
+		if !va.Dynamic && !vb.Dynamic && va.Meta.Rank() == vb.Meta.Rank() {
+			rank = va.Meta.Rank()
+		}
+		o.as(va.Meta.DType, rank)
+	}
+	return out
+}
+
+func loop(n *node) []*val {
+	p := n.body("body")
+	if len(n.in) < 2 {
+		n.failf("operands are missing")
+	}
+	carried := n.in[2:]
+	if len(p.Input) != 2+len(carried) || len(p.Output) < 1+len(carried) {
+		n.failf("a body with %d inputs and %d outputs cannot carry %d values", len(p.Input), len(p.Output), len(carried))
+	}
+	trips, cond := n.opt(0), n.opt(1)
+	if out := n.unrolled(p, trips, cond, carried); out != nil {
+		return out
+	}
+	flag := tensor.Bool
+	start := []*val{known(tensor.Zeros(tensor.Int64)), known(tensor.Zeros(flag))}
+	body, captured := n.subgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
+	operands := append([]any{trips, cond}, n.operandsOf(carried, captured)...)
+	out := n.emit("loop", graph.Attrs{"body": body, "carried": len(carried)}, operands...)
+	if len(out) != len(body.Outputs)-1 {
+		n.failf("%d outputs are named, the body gives %d", len(out), len(body.Outputs)-1)
+	}
+	for i, o := range out {
+		v := body.Outputs[1+i].Value
+		o.as(v.Meta.DType, -1)
+		switch {
+		case i < len(carried) && carried[i] != nil && !carried[i].dynamic():
+			o.rank = carried[i].meta().Rank()
+		case i >= len(carried) && !v.Dynamic:
+			o.rank = v.Meta.Rank() + 1
+		}
+		if !o.dt.Valid() && i < len(carried) {
+			o.dt = carried[i].dtype()
+		}
+	}
+	return out
+}
+
+// unrolled writes a loop out iteration by iteration, if it is known how many there are. It
+// returns nil if not.
+func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !steady(p) {
+		return nil
+	}
+	count := n.number(trips).Int()
+	if cond != nil && n.number(cond).Int() == 0 {
+		count = 0
+	}
+	nodes := int64(max(len(p.Node), 1))
+	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
+	if count > maxUnrolled/nodes && !sequences || count > maxNodes/nodes || count < 1 {
+		if count < 1 && len(p.Output) == 1+len(carried) {
+			return slices.Clone(carried)
+		}
+		return nil
+	}
+	going := known(tensor.BoolScalar(true).Tensor(tensor.Bool))
+	values := slices.Clone(carried)
+	collected := make([][]any, len(p.Output)-1-len(carried))
+	for i := range count {
+		out := n.inline(p, append([]*val{known(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...))
+		if out[0].data == nil {
+			n.failf("the loop's condition is not what it seemed")
+		}
+		copy(values, out[1:1+len(carried)])
+		for k, v := range out[1+len(carried):] {
+			collected[k] = append(collected[k], v)
+		}
+		if n.number(out[0]).Int() == 0 {
+			break
+		}
+	}
+	for _, list := range collected {
+		values = append(values, n.op("stack", graph.Attrs{"dim": 0}, list...))
+	}
+	return values
+}
+
+// steady reports whether a loop's condition is known at each iteration: handed on from
+// the last, or a constant.
+func steady(p *pb.GraphProto) bool {
+	if len(p.Output) == 0 || len(p.Input) < 2 {
+		return false
+	}
+	name := p.Output[0].Name
+	for range len(p.Node) + 1 {
+		if name == p.Input[1].Name {
+			return true
+		}
+		if slices.ContainsFunc(p.Initializer, func(t *pb.TensorProto) bool { return t.Name == name }) {
+			return true
+		}
+		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
+		switch {
+		case i < 0:
+			return false
+		case p.Node[i].OpType == "Constant":
+			return true
+		case p.Node[i].OpType != "Identity" && p.Node[i].OpType != "Cast" || len(p.Node[i].Input) != 1:
+			return false
+		}
+		name = p.Node[i].Input[0]
+	}
+	return false
+}
+
+// scan had a batch, and lengths of sequences, in operator set 8.
+func scan(n *node) []*val {
+	if n.ver >= 9 {
+		return n.scanOnce(n.in)
+	}
+	if n.has(0) {
+		n.failf("lengths of sequences are not served")
+	}
+	in := n.in[min(1, len(n.in)):]
+	if len(in) == 0 || in[0] == nil || n.rank(in[0]) == 0 {
+		n.failf("operands are missing")
+	}
+	batch := n.shape(in[0])[0]
+	if batch < 1 || batch > maxUnrolled {
+		n.failf("a batch of %d is not served", batch)
+	}
+	var lists [][]any
+	for b := range batch {
+		part := make([]*val, len(in))
+		for i, v := range in {
+			if v == nil {
+				n.failf("operands are missing")
+			}
+			part[i] = n.op("select", graph.Attrs{"dim": 0, "index": b}, v)
+			if v.dynamic() {
+				part[i].ofRank(v.rank - 1)
+			}
+		}
+		for i, o := range n.scanOnce(part) {
+			if b == 0 {
+				lists = append(lists, nil)
+			}
+			lists[i] = append(lists[i], o)
+		}
+	}
+	out := make([]*val, len(lists))
+	for i, l := range lists {
+		out[i] = n.op("stack", graph.Attrs{"dim": 0}, l...)
+	}
+	return out
+}
+
+// directions reads which of count values are taken backwards.
+func (n *node) directionsOf(name string, count int) []bool {
+	out := make([]bool, count)
+	for i, d := range n.perDim(name, count, 0) {
+		out[i] = d != 0
+	}
+	return out
+}
+
+func (n *node) scanOnce(in []*val) []*val {
+	p := n.body("body")
+	scanned := n.int("num_scan_inputs", 0)
+	states := len(in) - scanned
+	if scanned < 1 || states < 0 || len(p.Input) != len(in) || len(p.Output) < states || slices.Contains(in, nil) {
+		n.failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(p.Input), len(p.Output), len(in), scanned)
+	}
+	inBack, outBack := n.directionsOf("scan_input_directions", scanned), n.directionsOf("scan_output_directions", len(p.Output)-states)
+	if n.ver < 9 {
+		inBack = n.directionsOf("directions", scanned)
+	}
+	inAxes, outAxes := n.perDim("scan_input_axes", scanned, 0), n.perDim("scan_output_axes", len(p.Output)-states, 0)
+	length, known := -1, true
+	for k := range scanned {
+		x := in[states+k]
+		inAxes[k] = n.axis(inAxes[k], n.rank(x))
+		known = known && n.static(x)
+		if known && n.rank(x) > 0 {
+			length = n.shape(x)[inAxes[k]]
+		}
+	}
+	slicesAt := func(i int) []*val {
+		part := slices.Clone(in[:states])
+		for k := range scanned {
+			at := i
+			if inBack[k] {
+				at = length - 1 - i
+			}
+			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": at}, in[states+k]).ofRank(n.rank(in[states+k])-1))
+		}
+		return part
+	}
+	if known && length >= 1 && length <= maxUnrolled/max(len(p.Node), 1) {
+		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
+	}
+	body, captured := n.subgraph(p, slicesAt(0), func(int) bool { return !known })
+	attrs := graph.Attrs{"body": body, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes, "scan_input_directions": inBack,
+		"scan_output_axes": outAxes, "scan_output_directions": outBack}
+	out := n.emit("scan", attrs, n.operandsOf(in, captured)...)
+	for i, o := range out {
+		v := body.Outputs[i].Value
+		o.as(v.Meta.DType, -1)
+		if !v.Dynamic {
+			o.rank = v.Meta.Rank()
+			if i >= states {
+				o.rank++
+			}
+		}
+	}
+	return out
+}
+
+func (n *node) unrolledScan(p *pb.GraphProto, length, states int, at func(int) []*val, axes []int, back []bool) []*val {
+	var values []*val
+	collected := make([][]any, len(p.Output)-states)
+	for i := range length {
+		in := at(i)
+		if i > 0 {
+			copy(in, values)
+		}
+		out := n.inline(p, in)
+		values = out[:states:states]
+		for k, v := range out[states:] {
+			collected[k] = append(collected[k], v)
+		}
+	}
+	for k, list := range collected {
+		if back[k] {
+			slices.Reverse(list)
+		}
+		values = append(values, n.op("stack", graph.Attrs{"dim": axes[k]}, list...))
+	}
+	return values
+}
+
+// sequenceMap runs a graph on each member of a sequence.
+func sequenceMap(n *node) []*val {
+	p := n.body("body")
+	count := len(n.members(0))
+	lists := make([][]*val, len(p.Output))
+	for i := range count {
+		in := make([]*val, len(n.in))
+		for k, v := range n.in {
+			in[k] = v
+			if v != nil && v.kind == isSequence {
+				if len(v.list) != count {
+					n.failf("sequences differ in length")
+				}
+				in[k] = v.list[i]
+			}
+		}
+		for k, o := range n.inline(p, in) {
+			lists[k] = append(lists[k], o)
+		}
+	}
+	out := make([]*val, len(lists))
+	for k, l := range lists {
+		out[k] = sequence(l)
+	}
+	return out
+}

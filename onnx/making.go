@@ -1,0 +1,204 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// constant takes its value from one of several attributes.
+func constant(n *node) []*val {
+	switch {
+	case n.attrs["value"] != nil:
+		a := n.attr("value", pb.AttributeProto_TENSOR)
+		if a.T == nil {
+			n.failf("attribute \"value\" has no tensor")
+		}
+		t, err := n.model.weight(a.T)
+		if err != nil {
+			n.failf("%w", err)
+		}
+		return one(known(t))
+	case n.attrs["value_float"] != nil:
+		a := n.attr("value_float", pb.AttributeProto_FLOAT)
+		return one(known(tensor.Must(tensor.FromSlice([]float32{a.F}))))
+	case n.attrs["value_int"] != nil:
+		return one(known(tensor.Must(tensor.FromSlice([]int64{int64(n.int("value_int", 0))}))))
+	case n.attrs["value_floats"] != nil:
+		a := n.attr("value_floats", pb.AttributeProto_FLOATS)
+		return one(known(tensor.Must(tensor.FromSlice(slices.Clone(a.Floats), len(a.Floats)))))
+	case n.attrs["value_ints"] != nil:
+		list, _ := n.ints("value_ints")
+		return one(known(intTensor(list...)))
+	case n.attrs["sparse_value"] != nil:
+		n.failf("sparse tensors are not served")
+	case n.attrs["value_string"] != nil || n.attrs["value_strings"] != nil:
+		n.failf("strings are not served")
+	}
+	n.failf("it has no value")
+	return nil
+}
+
+func constantOfShape(n *node) []*val {
+	attrs := graph.Attrs{"fill_value": 0.0, "dtype": tensor.Float32}
+	if a := n.attr("value", pb.AttributeProto_TENSOR); a != nil && a.T != nil {
+		t, err := n.model.weight(a.T)
+		if err != nil {
+			n.failf("%w", err)
+		}
+		attrs["fill_value"], attrs["dtype"] = n.refNumber(known(t)), t.DType
+	}
+	shape := n.x(0)
+	attrs["size"] = n.ref(shape)
+	return one(n.op("full", attrs).ofRank(n.lengthOf(shape)))
+}
+
+func rangeOp(n *node) []*val {
+	start := n.x(0)
+	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(n.x(1)), "step": n.refNumber(n.x(2)), "dtype": start.dtype()}
+	return one(n.op("arange", attrs).as(start.dtype(), 1))
+}
+
+func eyeLike(n *node) []*val {
+	x := n.x(0)
+	d := n.dtypeAttr("dtype")
+	if d == tensor.Invalid {
+		d = x.dtype()
+	}
+	k := n.int("k", 0)
+	ones := n.op("ones_like", graph.Attrs{"dtype": tensor.Float32}, x)
+	y := n.op("tril", graph.Attrs{"diagonal": k}, n.op("triu", graph.Attrs{"diagonal": k}, ones))
+	return one(n.cast(y, d))
+}
+
+func trilu(n *node) []*val {
+	op := "tril"
+	if n.flag("upper", true) {
+		op = "triu"
+	}
+	attrs := graph.Attrs{}
+	if k := n.opt(1); k != nil {
+		attrs["diagonal"] = n.refOne(k)
+	}
+	return one(n.op(op, attrs, n.x(0)))
+}
+
+// blocks reads an image [N, C, H, W] and a block size.
+func (n *node) blocks() (x *val, dims []int, b int) {
+	x = n.x(0)
+	b = n.int("blocksize", 0)
+	dims = n.shape(x)
+	if len(dims) != 4 || b < 1 {
+		n.failf("want 4 dimensions and a block size above 0, got %d and %d", len(dims), b)
+	}
+	return x, dims, b
+}
+
+func depthToSpace(n *node) []*val {
+	x, s, b := n.blocks()
+	c := s[1] / (b * b)
+	if c*b*b != s[1] {
+		n.failf("%d channels are no multiple of %d", s[1], b*b)
+	}
+	split, order := []int{-1, b, b, c, s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}
+	if n.text("mode", "DCR") == "CRD" {
+		split, order = []int{-1, c, b, b, s[2], s[3]}, []int{0, 1, 4, 2, 5, 3}
+	}
+	split[0] = s[0]
+	y := n.op("permute", graph.Attrs{"dims": order}, n.reshape(x, split...))
+	return one(n.reshape(y, s[0], c, s[2]*b, s[3]*b))
+}
+
+func spaceToDepth(n *node) []*val {
+	x, s, b := n.blocks()
+	if s[2]%b != 0 || s[3]%b != 0 {
+		n.failf("sizes %d and %d are no multiples of %d", s[2], s[3], b)
+	}
+	y := n.reshape(x, s[0], s[1], s[2]/b, b, s[3]/b, b)
+	y = n.op("permute", graph.Attrs{"dims": []int{0, 3, 5, 1, 2, 4}}, y)
+	return one(n.reshape(y, s[0], s[1]*b*b, s[2]/b, s[3]/b))
+}
+
+// reverseSequence reverses the first lens[b] elements of each sequence.
+func reverseSequence(n *node) []*val {
+	x, lens := n.x(0), n.cast(n.x(1), tensor.Int64)
+	time, batch := n.int("time_axis", 0), n.int("batch_axis", 1)
+	shape := n.shape(x)
+	rank := len(shape)
+	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
+		n.failf("time and batch axes must be 0 and 1")
+	}
+	sides := func(x *val, axis int) *val {
+		s := make([]int, rank)
+		for i := range s {
+			s[i] = 1
+		}
+		s[axis] = shape[axis]
+		return n.reshape(x, s...)
+	}
+	at := sides(n.op("arange", graph.Attrs{"end": shape[time], "dtype": tensor.Int64}), time)
+	length := sides(lens, batch)
+	mirrored := n.op("sub", nil, n.op("sub", nil, length, 1), at)
+	index := n.op("where", nil, n.op("lt", nil, at, length), mirrored, at)
+	index = n.op("expand", graph.Attrs{"size": shape}, index)
+	return one(n.op("gather", graph.Attrs{"dim": time}, x, index))
+}
+
+// crop cuts the border of images off: border holds left, top, right and bottom.
+func crop(n *node) []*val {
+	x := n.x(0)
+	border, _ := n.ints("border")
+	s := n.shape(x)
+	if len(border) != 4 || len(s) != 4 {
+		n.failf("want 4 borders and 4 dimensions")
+	}
+	bottom, right := s[2]-border[3], s[3]-border[2]
+	if scale, ok := n.ints("scale"); ok && len(scale) == 2 {
+		bottom, right = border[1]+scale[0], border[0]+scale[1]
+	}
+	y := n.op("slice", graph.Attrs{"dim": 2, "start": border[1], "end": bottom}, x)
+	return one(n.op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": right}, y))
+}
+
+func centerCropPad(n *node) []*val {
+	x, want := n.x(0), n.list(1)
+	s := n.shape(x)
+	axes, ok := n.ints("axes")
+	if !ok {
+		for i := range want {
+			axes = append(axes, i)
+		}
+	}
+	axes = n.axes(axes, len(s))
+	if len(axes) != len(want) {
+		n.failf("%d sizes do not suit %d axes", len(want), len(axes))
+	}
+	widths := make([]int, 2*len(s))
+	for i, a := range axes {
+		more := want[i] - s[a]
+		front := more / 2
+		if more < 0 {
+			front = -((-more) / 2)
+		}
+		widths[2*(len(s)-1-a)], widths[2*(len(s)-1-a)+1] = front, more-front
+	}
+	return one(n.op("constant_pad_nd", graph.Attrs{"pad": widths}, x))
+}
+
+// imageScaler scales images and adds a bias to each channel.
+func imageScaler(n *node) []*val {
+	x := n.x(0)
+	y := n.op("mul", nil, x, n.float("scale", 1))
+	bias, _ := n.floats("bias")
+	if len(bias) == 0 {
+		return one(y)
+	}
+	data := make([]float32, len(bias))
+	for i, b := range bias {
+		data[i] = float32(b)
+	}
+	b := n.cast(known(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.dtype())
+	return one(n.op("add", nil, y, b))
+}

@@ -1,0 +1,190 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func batchNormalization(n *node) []*val {
+	x, w, b, mean, variance := n.x(0), n.x(1), n.x(2), n.x(3), n.x(4)
+	eps := n.float("epsilon", 1e-5)
+	if n.ver >= 14 && n.flag("training_mode", false) {
+		return n.batchTraining(x, w, b, mean, variance, eps)
+	}
+	if n.ver < 9 && !n.flag("spatial", true) {
+		// Statistics for each element of a sample.
+		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
+		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
+	}
+	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.like(w, x), n.like(b, x), n.like(mean, x), n.like(variance, x))
+	return []*val{y, mean, variance}
+}
+
+// like converts a parameter to the operand's dtype.
+func (n *node) like(p, x *val) *val {
+	if p == nil {
+		return nil
+	}
+	return n.cast(p, x.dtype())
+}
+
+// batchTraining normalises by the batch's own statistics, and mixes them into the running
+// ones.
+func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
+	var dims []int
+	for i := range n.rank(x) {
+		if i != 1 {
+			dims = append(dims, i)
+		}
+	}
+	y := n.op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, n.like(w, x), n.like(b, x))
+	out := []*val{y}
+	keep := n.float("momentum", 0.9)
+	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
+	for i, old := range []*val{mean, variance} {
+		d := old.dtype()
+		now := n.op("mul", nil, n.cast(stats[1-i], d), 1-keep)
+		out = append(out, n.op("add", nil, n.op("mul", nil, old, keep), now))
+	}
+	return out
+}
+
+func instanceNormalization(n *node) []*val {
+	return one(n.op("instance_norm", graph.Attrs{"eps": n.float("epsilon", 1e-5)}, n.x(0), n.x(1), n.x(2)))
+}
+
+func layerNormalization(n *node) []*val {
+	x, w, b := n.x(0), n.x(1), n.opt(2)
+	rank := n.rank(x)
+	axis := n.axis(n.int("axis", -1), rank)
+	eps := n.float("epsilon", 1e-5)
+	s := n.shape(x)[axis:]
+	fits := func(p *val) bool { return p == nil || slices.Equal(n.shape(p), s) }
+	var y *val
+	if fits(w) && fits(b) {
+		y = n.op("layer_norm", graph.Attrs{"normalized_shape": s, "eps": eps}, x, n.like(w, x), n.like(b, x))
+	} else {
+		y = n.op("mul", nil, n.op("layer_norm", graph.Attrs{"normalized_shape": s, "eps": eps}, x), n.like(w, x))
+		if b != nil {
+			y = n.op("add", nil, y, n.like(b, x))
+		}
+	}
+	out := []*val{y}
+	if !n.wants(1) && !n.wants(2) {
+		return out
+	}
+	var dims []int
+	for i := axis; i < rank; i++ {
+		dims = append(dims, i)
+	}
+	wide := x
+	if x.dtype().IsReducedFloat() {
+		wide = n.cast(x, tensor.Float32)
+	}
+	stats := n.ops("var_mean", graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}, wide)
+	return append(out, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps)))
+}
+
+// groupNormalization has a scale and bias for each group before operator set 21.
+func groupNormalization(n *node) []*val {
+	x, w, b := n.x(0), n.x(1), n.x(2)
+	groups := n.int("num_groups", 0)
+	channels := n.shape(x)[1]
+	if groups < 1 || channels%groups != 0 {
+		n.failf("%d channels cannot form %d groups", channels, groups)
+	}
+	if n.ver < 21 {
+		spread := func(p *val) *val {
+			p = n.op("expand", graph.Attrs{"size": []int{groups, channels / groups}}, n.reshape(p, groups, 1))
+			return n.reshape(p, channels)
+		}
+		w, b = spread(w), spread(b)
+	}
+	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.like(w, x), n.like(b, x)))
+}
+
+// lrn divides by a power of the mean square over neighbouring channels.
+func lrn(n *node) []*val {
+	x := n.x(0)
+	size := n.int("size", 1)
+	rank := n.rank(x)
+	if size < 1 || size > 1<<20 || rank < 2 {
+		n.failf("size %d of an operand with %d dimensions is not served", size, rank)
+	}
+	before, after := make([]int, rank), make([]int, rank)
+	before[1], after[1] = (size-1)/2, size/2
+	squares := n.padded(n.op("mul", nil, x, x), before, after, 0)
+	sum := n.op("sum", graph.Attrs{"dim": []int{rank}}, n.op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).ofRank(rank+1)).ofRank(rank)
+	base := n.op("add", nil, n.op("mul", nil, sum, n.float("alpha", 1e-4)/float64(size)), n.float("bias", 1))
+	return one(n.op("div", nil, x, n.op("pow", nil, base, n.float("beta", 0.75))))
+}
+
+func meanVarianceNormalization(n *node) []*val {
+	x := n.x(0)
+	axes, ok := n.ints("axes")
+	if !ok {
+		axes = []int{0, 2, 3}
+		if n.ver < 9 && n.flag("across_channels", false) {
+			axes = []int{0, 1, 2, 3}
+		}
+	}
+	centred := n.op("sub", nil, x, n.op("mean", graph.Attrs{"dim": axes, "keepdim": true}, x))
+	if n.ver < 9 && !n.flag("normalize_variance", true) {
+		return one(centred)
+	}
+	spread := n.op("sqrt", nil, n.op("var", graph.Attrs{"dim": axes, "correction": 0, "keepdim": true}, x))
+	return one(n.op("div", nil, centred, n.op("add", nil, spread, 1e-9)))
+}
+
+func nllLoss(n *node) []*val {
+	return one(n.nll(n.x(0), n.x(1), n.opt(2)))
+}
+
+func crossEntropyLoss(n *node) []*val {
+	logs := n.op("log_softmax", graph.Attrs{"dim": 1}, n.x(0))
+	return []*val{n.nll(logs, n.x(1), n.opt(2)), logs}
+}
+
+// nll takes the weighted negative of the element that a target picks among the classes,
+// dimension 1.
+func (n *node) nll(x, target, weight *val) *val {
+	ignored := n.attrs["ignore_index"] != nil
+	target = n.cast(target, tensor.Int64)
+	var keep *val
+	d := x.dtype()
+	if ignored {
+		keep = n.op("ne", nil, target, n.int("ignore_index", 0))
+		target = n.op("where", nil, keep, target, n.op("zeros_like", nil, target))
+	}
+	rank := n.rank(x)
+	picked := n.op("gather", graph.Attrs{"dim": 1}, x, n.op("unsqueeze", graph.Attrs{"dim": 1}, target).ofRank(rank))
+	loss := n.op("neg", nil, n.op("squeeze", graph.Attrs{"dim": 1}, picked).ofRank(rank-1))
+	var w *val
+	if weight != nil {
+		w = n.op("index", nil, n.cast(weight, d), target).ofRank(rank - 1)
+		if ignored {
+			w = n.op("mul", nil, w, n.cast(keep, d))
+		}
+	} else if ignored {
+		w = n.cast(keep, d)
+	}
+	if w != nil {
+		loss = n.op("mul", nil, loss, w)
+	}
+	switch how := n.text("reduction", "mean"); how {
+	case "none":
+		return loss
+	case "sum":
+		return n.op("sum", nil, loss).ofRank(0)
+	case "mean":
+		if w == nil {
+			return n.op("mean", nil, loss).ofRank(0)
+		}
+		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, w)).ofRank(0)
+	default:
+		n.failf("reduction %q is not served", how)
+		return nil
+	}
+}

@@ -1,0 +1,143 @@
+package onnx
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// pad reads widths and value from attributes before operator set 11.
+func pad(n *node) []*val {
+	x := n.x(0)
+	mode := n.text("mode", "constant")
+	rank := n.rank(x)
+	var value any = n.float("value", 0)
+	if n.ver >= 11 {
+		value = 0
+		if v := n.opt(2); v != nil {
+			value = n.refNumber(v)
+		}
+	}
+	var widths []int
+	switch {
+	case n.ver < 2:
+		widths, _ = n.ints("paddings")
+	case n.ver < 11:
+		widths, _ = n.ints("pads")
+	case n.x(1).data == nil:
+		return one(n.padBy(x, n.x(1), mode, value))
+	default:
+		widths = n.list(1)
+	}
+	axes := make([]int, rank)
+	for i := range axes {
+		axes[i] = i
+	}
+	if n.has(3) {
+		axes = n.axes(n.list(3), rank)
+	}
+	if len(widths) != 2*len(axes) {
+		n.failf("%d widths do not suit %d axes", len(widths), len(axes))
+	}
+	before, after := make([]int, rank), make([]int, rank)
+	for i, a := range axes {
+		before[a], after[a] = widths[i], widths[len(axes)+i]
+	}
+	if mode == "constant" {
+		return one(n.padded(x, before, after, value))
+	}
+	return one(n.padMirrored(x, mode, before, after))
+}
+
+// padded adds elements of a value in front of and behind each dimension.
+func (n *node) padded(x *val, before, after []int, value any) *val {
+	rank := len(before)
+	list := make([]int, 2*rank)
+	any := false
+	for i := range before {
+		list[2*(rank-1-i)], list[2*(rank-1-i)+1] = before[i], after[i]
+		any = any || before[i] != 0 || after[i] != 0
+	}
+	if !any {
+		return x
+	}
+	return n.op("constant_pad_nd", graph.Attrs{"pad": list, "value": value}, x)
+}
+
+// padBy pads by widths that the graph computes: all in front of, then all behind the
+// dimensions. Ours stand in pairs, the last dimension first.
+func (n *node) padBy(x, widths *val, mode string, value any) *val {
+	rank := n.rank(x)
+	count := n.lengthOf(widths)
+	if n.has(3) {
+		axes := n.axes(n.list(3), rank)
+		place := make([]int, 2*len(axes))
+		for i, a := range axes {
+			place[i], place[len(axes)+i] = a, rank+a
+		}
+		if count != len(place) {
+			n.failf("%d widths do not suit %d axes", count, len(axes))
+		}
+		all := known(intTensor(make([]int, 2*rank)...))
+		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, known(intTensor(place...)), n.cast(widths, tensor.Int64))
+	} else if count != 2*rank && count >= 0 {
+		n.failf("%d widths do not suit %d dimensions", count, rank)
+	}
+	if mode != "constant" {
+		return n.padComputed(x, n.cast(widths, tensor.Int64), mode)
+	}
+	pairs := n.op("flip", graph.Attrs{"dims": []int{1}}, n.reshape(n.cast(widths, tensor.Int64), 2, rank))
+	pairs = n.reshape(n.op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pairs), "value": value}, x)
+}
+
+// padMirrored repeats elements of the operand itself. Our pad does that for the last
+// dimensions of values of rank 3 to 5; the rest is taken by index.
+func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
+	ours, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
+	if !ok {
+		n.failf("mode %q is not served", mode)
+	}
+	shape := n.shape(x)
+	rank := len(shape)
+	direct := rank >= 3 && rank <= 5 && x.dtype().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 && after[1] == 0
+	for i := range before {
+		direct = direct && before[i] >= 0 && after[i] >= 0
+	}
+	if direct && ours != "circular" {
+		var list []int
+		for i := rank - 1; i >= 2; i-- {
+			list = append(list, before[i], after[i])
+		}
+		return n.op("pad", graph.Attrs{"pad": list, "mode": ours}, x)
+	}
+	for a := range shape {
+		size := before[a] + shape[a] + after[a]
+		if before[a] == 0 && after[a] == 0 {
+			continue
+		}
+		if shape[a] == 0 || size < 0 || size > tensor.MaxBytes/8 {
+			n.failf("dimension %d of size %d cannot be padded by %d and %d", a, shape[a], before[a], after[a])
+		}
+		index := make([]int, size)
+		for i := range index {
+			index[i] = mirror(i-before[a], shape[a], mode)
+		}
+		x = n.op("index_select", graph.Attrs{"dim": a}, x, known(intTensor(index...)))
+	}
+	return x
+}
+
+// mirror maps an index outside [0, size) to one inside.
+func mirror(i, size int, mode string) int {
+	switch {
+	case mode == "edge":
+		return min(max(i, 0), size-1)
+	case mode == "wrap":
+		return ((i % size) + size) % size
+	case size == 1:
+		return 0
+	}
+	period := 2 * (size - 1)
+	i = ((i % period) + period) % period
+	return min(i, period-i)
+}

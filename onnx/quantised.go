@@ -1,0 +1,156 @@
+package onnx
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// perAxis shapes scales or zero points such that they broadcast against x: a vector goes
+// along the axis, and blocks are repeated.
+func (n *node) perAxis(p, x *val) *val {
+	if p == nil {
+		return nil
+	}
+	rank, prank := n.rank(x), n.rank(p)
+	axis := n.int("axis", 1)
+	switch {
+	case prank == 0 || prank == 1 && n.shape(p)[0] == 1:
+		return n.reshape(p)
+	case prank == 1:
+		return n.alignedAt(p, n.axis(axis, rank), rank)
+	}
+	block := n.int("block_size", 0)
+	if block < 1 {
+		return p
+	}
+	axis = n.axis(axis, rank)
+	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).ofRank(prank + 1)
+	s := append([]int{}, n.shape(p)...)
+	s[axis+1] = block
+	p = n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, n.op("expand", graph.Attrs{"size": s}, p))
+	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.shape(x)[axis]}, p)
+}
+
+// quantised rounds x, which is scaled already, and moves it into the range of a dtype.
+func (n *node) quantised(x, zero *val, d tensor.DType) *val {
+	if !d.IsIntegral(false) || d.Size() > 2 {
+		n.failf("quantisation to %v is not served", d)
+	}
+	y := n.op("round", nil, x)
+	if zero != nil {
+		y = n.op("add", nil, y, n.cast(zero, x.dtype()))
+	}
+	y = n.op("clamp", graph.Attrs{"min": extreme(d, false), "max": extreme(d, true)}, y)
+	return n.cast(y, d)
+}
+
+func quantizeLinear(n *node) []*val {
+	x, scale, zero := n.x(0), n.x(1), n.opt(2)
+	d := n.dtypeAttr("output_dtype")
+	switch {
+	case zero != nil:
+		d = zero.dtype()
+	case d == tensor.Invalid:
+		d = tensor.Uint8
+	}
+	wide := x.dtype()
+	if !wide.IsFloat() || wide.IsReducedFloat() {
+		wide = tensor.Float32
+	}
+	scaled := n.op("div", nil, n.cast(x, wide), n.cast(n.perAxis(scale, x), wide))
+	return one(n.quantised(scaled, n.perAxis(zero, x), d))
+}
+
+func dequantizeLinear(n *node) []*val {
+	x, scale, zero := n.x(0), n.x(1), n.opt(2)
+	d := scale.dtype()
+	y := n.cast(x, tensor.Float32)
+	if zero != nil {
+		y = n.op("sub", nil, y, n.cast(n.perAxis(zero, x), tensor.Float32))
+	}
+	y = n.op("mul", nil, y, n.cast(n.perAxis(scale, x), tensor.Float32))
+	return one(n.cast(y, d))
+}
+
+// dynamicQuantizeLinear derives scale and zero point from the operand's range.
+func dynamicQuantizeLinear(n *node) []*val {
+	x := n.x(0)
+	lo := n.op("clamp", graph.Attrs{"max": 0.0}, n.op("min", nil, x).ofRank(0))
+	hi := n.op("clamp", graph.Attrs{"min": 0.0}, n.op("max", nil, x).ofRank(0))
+	scale := n.op("div", nil, n.op("sub", nil, hi, lo), 255.0)
+	zero := n.op("round", nil, n.op("div", nil, n.op("neg", nil, lo), scale))
+	zero = n.cast(n.op("clamp", graph.Attrs{"min": 0.0, "max": 255.0}, zero), tensor.Uint8)
+	y := n.quantised(n.op("div", nil, x, scale), zero, tensor.Uint8)
+	return []*val{y, scale, zero}
+}
+
+// centred is an 8-bit operand minus its zero point, in float64: which holds all products
+// and sums of these exactly.
+func (n *node) centred(x, zero *val, axis int) *val {
+	y := n.cast(x, tensor.Float64)
+	if zero == nil {
+		return y
+	}
+	return n.op("sub", nil, y, n.cast(n.alongAxis(zero, x, axis), tensor.Float64))
+}
+
+// alongAxis shapes a vector such that it goes along an axis of x.
+func (n *node) alongAxis(p, x *val, axis int) *val {
+	if n.rank(p) != 1 || n.shape(p)[0] == 1 && n.rank(x) > 0 {
+		if n.rank(p) == 1 {
+			return n.reshape(p)
+		}
+		return p
+	}
+	rank := n.rank(x)
+	if axis < 0 {
+		axis += rank
+	}
+	if axis < 0 {
+		return p
+	}
+	return n.alignedAt(p, axis, rank)
+}
+
+func matMulInteger(n *node) []*val {
+	y := n.op("matmul", nil, n.centred(n.x(0), n.opt(2), -2), n.centred(n.x(1), n.opt(3), -1))
+	return one(n.cast(y, tensor.Int32))
+}
+
+func qlinearMatMul(n *node) []*val {
+	a, b := n.x(0), n.x(3)
+	y := n.op("matmul", nil, n.centred(a, n.x(2), -2), n.centred(b, n.x(5), -1))
+	wide := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
+	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.x(1), a, -2)), wide(n.x(4), b, -1))
+	y = n.op("div", nil, y, n.cast(n.alongAxis(n.x(6), y, -2), tensor.Float64))
+	return one(n.quantised(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
+}
+
+// integerConv convolves what centred gives. The padding is the zero point, which is 0 by
+// then.
+func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
+	if n.rank(x) < 3 {
+		n.failf("the operand has %d dimensions, want at least 3", n.rank(x))
+	}
+	return n.convolve(n.centred(x, xzero, 1), n.centred(w, wzero, 0), bias)
+}
+
+func convInteger(n *node) []*val {
+	return one(n.cast(n.integerConv(n.x(0), n.x(1), n.opt(2), n.opt(3), nil), tensor.Int32))
+}
+
+func qlinearConv(n *node) []*val {
+	x, w := n.x(0), n.x(3)
+	var bias *val
+	if b := n.opt(8); b != nil {
+		bias = n.cast(b, tensor.Float64)
+	}
+	y := n.integerConv(x, w, n.x(2), n.x(5), bias)
+	scale := n.op("mul", nil, n.cast(n.scalarLike(n.x(1)), tensor.Float64), n.cast(n.alongChannel(n.x(4), y), tensor.Float64))
+	scale = n.op("div", nil, scale, n.cast(n.scalarLike(n.x(6)), tensor.Float64))
+	return one(n.quantised(n.op("mul", nil, y, scale), n.scalarLike(n.x(7)), n.x(7).dtype()))
+}
+
+func (n *node) scalarLike(p *val) *val { return n.reshape(p) }
+
+func (n *node) alongChannel(p, y *val) *val { return n.alongAxis(p, y, 1) }

@@ -1,0 +1,146 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// members returns the sequence at operand i. Sequences exist only while a model is read:
+// which members they have must be known then.
+func (n *node) members(i int) []*val {
+	if !n.has(i) {
+		n.failf("operand %d is missing", i)
+	}
+	if n.in[i].kind != isSequence {
+		n.failf("operand %d must be a sequence", i)
+	}
+	return n.in[i].list
+}
+
+// place returns the position that operand i tells, from the end if negative. past allows
+// the end itself.
+func (n *node) place(i, length int, past bool) int {
+	at := int(n.number(n.x(i)).Int())
+	last := length - 1
+	if past {
+		last++
+	}
+	if at < 0 {
+		at += length
+	}
+	if at < 0 || at > last {
+		n.failf("position %d is outside a sequence of %d", at, length)
+	}
+	return at
+}
+
+func sequenceConstruct(n *node) []*val {
+	var list []*val
+	for i := range n.in {
+		list = append(list, n.x(i))
+	}
+	return one(sequence(list))
+}
+
+func sequenceEmpty(n *node) []*val { return one(sequence(nil)) }
+
+func sequenceAt(n *node) []*val {
+	list := n.members(0)
+	return one(list[n.place(1, len(list), false)])
+}
+
+func sequenceInsert(n *node) []*val {
+	list := n.members(0)
+	at := len(list)
+	if n.has(2) {
+		at = n.place(2, len(list), true)
+	}
+	return one(sequence(slices.Insert(slices.Clone(list), at, n.x(1))))
+}
+
+func sequenceErase(n *node) []*val {
+	list := n.members(0)
+	at := len(list) - 1
+	if n.has(1) {
+		at = n.place(1, len(list), false)
+	}
+	if at < 0 {
+		n.failf("the sequence is empty")
+	}
+	return one(sequence(slices.Delete(slices.Clone(list), at, at+1)))
+}
+
+func sequenceLength(n *node) []*val {
+	return one(known(tensor.Must(tensor.FromSlice([]int64{int64(len(n.members(0)))}))))
+}
+
+func splitToSequence(n *node) []*val {
+	x := n.x(0)
+	shape := n.shape(x)
+	axis := n.axis(n.int("axis", 0), len(shape))
+	if len(shape) == 0 {
+		n.failf("a value without dimensions cannot be split")
+	}
+	var sizes []int
+	drop := false
+	switch p := n.opt(1); {
+	case p == nil:
+		sizes = slices.Repeat([]int{1}, shape[axis])
+		drop = !n.flag("keepdims", true)
+	case p.data != nil && p.data.Rank() == 0:
+		size := n.list(1)[0]
+		if size < 1 {
+			n.failf("parts of %d elements are not served", size)
+		}
+		for left := shape[axis]; left > 0; left -= size {
+			sizes = append(sizes, min(size, left))
+		}
+	case p.data == nil && n.lengthOf(p) >= 0 && p.meta().Rank() == 1:
+		return one(sequence(n.splitComputed(x, p, axis, n.lengthOf(p))))
+	default:
+		sizes = n.list(1)
+	}
+	list := n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+	if drop {
+		for i := range list {
+			list[i] = n.op("squeeze", graph.Attrs{"dim": axis}, list[i])
+		}
+	}
+	return one(sequence(list))
+}
+
+func concatFromSequence(n *node) []*val {
+	var list []any
+	for _, m := range n.members(0) {
+		list = append(list, m)
+	}
+	if len(list) == 0 {
+		n.failf("the sequence is empty")
+	}
+	op := "cat"
+	if n.flag("new_axis", false) {
+		op = "stack"
+	}
+	return one(n.op(op, graph.Attrs{"dim": n.int("axis", 0)}, list...))
+}
+
+func optional(n *node) []*val {
+	if n.has(0) {
+		return one(n.in[0])
+	}
+	return one(&val{kind: isMissing})
+}
+
+func optionalHasElement(n *node) []*val {
+	has := n.has(0) && n.in[0].kind != isMissing
+	return one(known(tensor.Must(tensor.FromSlice([]bool{has}))))
+}
+
+func optionalGetElement(n *node) []*val {
+	if !n.has(0) || n.in[0].kind == isMissing {
+		n.failf("the optional has no element")
+	}
+	return one(n.in[0])
+}

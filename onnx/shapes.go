@@ -1,0 +1,459 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func shapeOp(n *node) []*val {
+	x := n.x(0)
+	d := n.dims(x)
+	start, end := n.int("start", 0), any(nil)
+	if n.attrs["end"] != nil {
+		end = n.int("end", 0)
+	}
+	if start == 0 && end == nil {
+		return one(d)
+	}
+	return one(n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, d).ofRank(1))
+}
+
+func size(n *node) []*val {
+	return one(n.op("prod", nil, n.dims(n.x(0))).ofRank(0))
+}
+
+// reshape: a 0 in the shape keeps the operand's size, unless allowzero is set.
+func reshape(n *node) []*val {
+	x := n.x(0)
+	keepZero := n.flag("allowzero", false)
+	if n.ver < 5 {
+		list, _ := n.ints("shape")
+		return one(n.reshapeTo(x, known(intTensor(list...)), keepZero))
+	}
+	return one(n.reshapeTo(x, n.x(1), keepZero))
+}
+
+func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
+	if shape.data != nil {
+		list := ints(shape.data)
+		zeros := !keepZero && slices.Contains(list, 0)
+		if !zeros {
+			return n.reshape(x, list...)
+		}
+		if n.static(x) {
+			for i, s := range list {
+				if s == 0 {
+					list[i] = n.sizeAt(x, i)
+				}
+			}
+			return n.reshape(x, list...)
+		}
+	}
+	length := n.lengthOf(shape)
+	if !keepZero {
+		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
+	}
+	return n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+}
+
+func (n *node) sizeAt(x *val, i int) int {
+	s := n.shape(x)
+	if i >= len(s) {
+		n.failf("the shape keeps size %d of an operand that has %d dimensions", i, len(s))
+	}
+	return s[i]
+}
+
+// lengthOf returns the number of elements of a vector; -1 if that is not known.
+func (n *node) lengthOf(x *val) int {
+	if !n.static(x) {
+		return -1
+	}
+	return x.meta().Numel()
+}
+
+// fitted makes a vector of sizes of a known length one of another, at its end or its
+// front.
+func (n *node) fitted(sizes *val, length, want int, atEnd bool, fill int) *val {
+	switch {
+	case want < 0:
+		n.failf("the number of dimensions must be known before the graph runs")
+	case want < length && atEnd:
+		return n.op("slice", graph.Attrs{"dim": 0, "start": 0, "end": want}, sizes)
+	case want < length:
+		n.failf("%d dimensions do not fit into %d", length, want)
+	case want > length && atEnd:
+		return n.op("constant_pad_nd", graph.Attrs{"pad": []int{0, want - length}, "value": fill}, sizes)
+	case want > length:
+		return n.op("constant_pad_nd", graph.Attrs{"pad": []int{want - length, 0}, "value": fill}, sizes)
+	}
+	return sizes
+}
+
+func flatten(n *node) []*val { return one(n.matrix(n.x(0), n.int("axis", 1))) }
+
+func squeeze(n *node) []*val {
+	x := n.x(0)
+	list, given := n.ints("axes")
+	if n.ver >= 13 && n.has(1) {
+		if a := n.x(1); a.data == nil {
+			return one(n.squeezeComputed(x, a))
+		}
+		list, given = n.list(1), true
+	}
+	if !given {
+		y := n.op("squeeze", nil, x)
+		if y.dynamic() {
+			y.ofRank(-1)
+		}
+		return one(y)
+	}
+	rank := n.rank(x)
+	list = n.axes(list, rank)
+	if !x.dynamic() {
+		for _, a := range list {
+			if s := n.shape(x)[a]; s != 1 {
+				n.failf("dimension %d has size %d, not 1", a, s)
+			}
+		}
+	}
+	return one(n.op("squeeze", graph.Attrs{"dim": list}, x).ofRank(rank - len(list)))
+}
+
+func unsqueeze(n *node) []*val {
+	x := n.x(0)
+	list, _ := n.ints("axes")
+	if n.ver >= 13 {
+		if a := n.x(1); a.data == nil {
+			return one(n.unsqueezeComputed(x, a))
+		}
+		list = n.list(1)
+	}
+	rank := n.rank(x) + len(list)
+	list = n.axes(list, rank)
+	slices.Sort(list)
+	for i, a := range list {
+		x = n.op("unsqueeze", graph.Attrs{"dim": a}, x).ofRank(rank - len(list) + i + 1)
+	}
+	return one(x)
+}
+
+func transpose(n *node) []*val {
+	x := n.x(0)
+	perm, ok := n.ints("perm")
+	if !ok {
+		for i := n.rank(x) - 1; i >= 0; i-- {
+			perm = append(perm, i)
+		}
+	}
+	return one(n.op("permute", graph.Attrs{"dims": perm}, x).ofRank(len(perm)))
+}
+
+// expand broadcasts both ways: a size 1 in the shape keeps the operand's.
+func expand(n *node) []*val {
+	x, shape := n.x(0), n.x(1)
+	if shape.data != nil && n.static(x) {
+		full, err := tensor.Broadcast(x.meta().Shape, n.list(1))
+		if err != nil {
+			n.failf("%w", err)
+		}
+		return one(n.op("expand", graph.Attrs{"size": full}, x))
+	}
+	length, rank := n.lengthOf(shape), n.rank(x)
+	if length < 0 {
+		// As long as the operand at least; the executor checks the rest.
+		return one(n.op("expand", graph.Attrs{"size": n.ref(shape)}, x).ofRank(-1))
+	}
+	full := max(length, rank)
+	want := n.fitted(shape, length, full, false, 1)
+	own := n.fitted(n.dims(x), rank, full, false, 1)
+	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
+	return one(n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full))
+}
+
+func tile(n *node) []*val {
+	x := n.x(0)
+	if n.ver < 6 {
+		repeats := make([]int, n.rank(x))
+		for i := range repeats {
+			repeats[i] = 1
+		}
+		repeats[n.axis(n.list(2)[0], n.rank(x))] = n.list(1)[0]
+		return one(n.op("tile", graph.Attrs{"dims": repeats}, x))
+	}
+	return one(n.op("tile", graph.Attrs{"dims": n.ref(n.x(1))}, x))
+}
+
+func concat(n *node) []*val {
+	if len(n.in) == 0 {
+		n.failf("it has no operands")
+	}
+	axis := n.int("axis", 1)
+	if n.ver >= 4 && n.attrs["axis"] == nil {
+		n.failf("attribute \"axis\" is missing")
+	}
+	list := make([]any, len(n.in))
+	for i := range n.in {
+		list[i] = n.x(i)
+	}
+	return one(n.op("cat", graph.Attrs{"dim": axis}, list...))
+}
+
+// split cuts into given sizes, or into equal parts as many as there are outputs.
+func split(n *node) []*val {
+	x := n.x(0)
+	axis := n.int("axis", 0)
+	sizes, given := n.ints("split")
+	if n.ver >= 13 && n.has(1) {
+		if p := n.x(1); p.data == nil {
+			return n.splitComputed(x, p, axis, len(n.proto.Output))
+		}
+		sizes, given = n.list(1), true
+	}
+	if !given {
+		parts := n.int("num_outputs", len(n.proto.Output))
+		if parts < 1 || parts > len(n.proto.Output) {
+			n.failf("%d parts do not suit %d outputs", parts, len(n.proto.Output))
+		}
+		whole := n.shape(x)
+		total := 0
+		if a := n.axis(axis, len(whole)); a < len(whole) {
+			total = whole[a]
+		}
+		each := (total + parts - 1) / parts
+		for range parts {
+			sizes = append(sizes, min(each, total))
+			total -= sizes[len(sizes)-1]
+		}
+	}
+	if len(sizes) != len(n.proto.Output) {
+		n.failf("%d sizes do not suit %d outputs", len(sizes), len(n.proto.Output))
+	}
+	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+}
+
+// slice takes starts, ends, axes and steps as attributes before operator set 10.
+func slice(n *node) []*val {
+	x := n.x(0)
+	var starts, ends, axes, steps *val
+	if n.ver < 10 {
+		read := func(name string) *val {
+			list, ok := n.ints(name)
+			if !ok {
+				return nil
+			}
+			return known(intTensor(list...))
+		}
+		starts, ends, axes = read("starts"), read("ends"), read("axes")
+	} else {
+		starts, ends, axes, steps = n.x(1), n.x(2), n.opt(3), n.opt(4)
+	}
+	if starts == nil || ends == nil {
+		n.failf("starts or ends are missing")
+	}
+	count := -1
+	for _, p := range []*val{starts, ends, axes, steps} {
+		if p == nil {
+			continue
+		}
+		l := n.lengthOf(p)
+		if l >= 0 && count >= 0 && l != count {
+			n.failf("starts, ends, axes and steps differ in length")
+		}
+		count = max(count, l)
+	}
+	if count < 0 {
+		n.failf("the number of axes must be known before the graph runs")
+	}
+	if axes == nil {
+		list := make([]int, count)
+		for i := range list {
+			list[i] = i
+		}
+		axes = known(intTensor(list...))
+	}
+	if steps == nil {
+		steps = known(intTensor(slices.Repeat([]int{1}, count)...))
+	}
+	for i := range count {
+		x = n.sliceAxis(x, n.element(axes, i), n.element(steps, i), n.element(starts, i), n.element(ends, i))
+	}
+	return one(x)
+}
+
+// element returns one element of a vector as a 0-dim value.
+func (n *node) element(x *val, i int) *val {
+	if n.static(x) && x.meta().Rank() == 0 {
+		return x
+	}
+	return n.op("select", graph.Attrs{"dim": 0, "index": i}, x).ofRank(0)
+}
+
+func (n *node) sliceAxis(x, along, by, start, end *val) *val {
+	if by.data != nil && n.number(by).Int() > 0 {
+		return n.op("slice", graph.Attrs{"dim": n.refOne(along), "start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(by)}, x)
+	}
+	if by.data == nil || along.data == nil || start.data == nil || end.data == nil || !n.static(x) {
+		return n.sliceComputed(x, along, start, end, by)
+	}
+	axis, step := int(n.number(along).Int()), int(n.number(by).Int())
+	if step == 0 || step < -1<<62 {
+		n.failf("step %d is not served", step)
+	}
+	axis = n.axis(axis, n.rank(x))
+	size := n.shape(x)[axis]
+	from, to := int(n.number(start).Int()), int(n.number(end).Int())
+	clampTo := func(i int) int {
+		if i < 0 {
+			i += size
+		}
+		return min(max(i, -1), size-1)
+	}
+	first, last := clampTo(from), clampTo(to)
+	count := max(0, (first-last-step-1)/-step)
+	if from < -size {
+		count = 0
+	}
+	lowest := max(0, first+(count-1)*step)
+	y := n.op("slice", graph.Attrs{"dim": axis, "start": lowest, "end": lowest + max(0, (count-1)*-step+1), "step": -step}, x)
+	if count == 0 {
+		y = n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
+	}
+	return n.op("flip", graph.Attrs{"dims": []int{axis}}, y)
+}
+
+// gather takes slices by an index of any shape.
+func gather(n *node) []*val {
+	x, index := n.x(0), n.x(1)
+	axis := n.int("axis", 0)
+	rank, irank := n.rank(x), n.rank(index)
+	axis = n.axis(axis, rank)
+	index = n.cast(index, tensor.Int64)
+	if irank == 0 && index.data != nil {
+		return one(n.op("select", graph.Attrs{"dim": axis, "index": n.refOne(index)}, x).ofRank(rank - 1))
+	}
+	if irank == 1 {
+		return one(n.op("index_select", graph.Attrs{"dim": axis}, x, index).ofRank(rank))
+	}
+	operands := []any{x}
+	for range axis {
+		operands = append(operands, nil)
+	}
+	return one(n.op("index", nil, append(operands, index)...).ofRank(rank + irank - 1))
+}
+
+func gatherElements(n *node) []*val {
+	index := n.cast(n.x(1), tensor.Int64)
+	return one(n.op("gather", graph.Attrs{"dim": n.int("axis", 0)}, n.x(0), index))
+}
+
+func gatherND(n *node) []*val {
+	x, index := n.x(0), n.cast(n.x(1), tensor.Int64)
+	batch := n.int("batch_dims", 0)
+	y := n.op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index)
+	if y.dynamic() {
+		y.ofRank(-1)
+		if n.static(index) && index.meta().Rank() > 0 {
+			s := index.meta().Shape
+			y.ofRank(n.rank(x) + len(s) - 1 - s[len(s)-1] - batch)
+		}
+	}
+	return one(y)
+}
+
+func scatterElements(n *node) []*val {
+	x, index, src := n.x(0), n.cast(n.x(1), tensor.Int64), n.x(2)
+	attrs := graph.Attrs{"dim": n.int("axis", 0)}
+	how, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[n.text("reduction", "none")]
+	if !ok {
+		n.failf("reduction %q is not served", n.text("reduction", ""))
+	}
+	if how == "" {
+		return one(n.op("scatter", attrs, x, index, src))
+	}
+	attrs["reduce"] = how
+	return one(n.op("scatter_reduce", attrs, x, index, src))
+}
+
+func scatterND(n *node) []*val {
+	how, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax", "min": "amin"}[n.text("reduction", "none")]
+	if !ok {
+		n.failf("reduction %q is not served", n.text("reduction", ""))
+	}
+	return one(n.op("scatter_nd", graph.Attrs{"reduce": how}, n.x(0), n.cast(n.x(1), tensor.Int64), n.x(2)))
+}
+
+func compress(n *node) []*val {
+	x := n.x(0)
+	attrs, rank := graph.Attrs{}, 1
+	if n.attrs["axis"] != nil {
+		rank = n.rank(x)
+		attrs["dim"] = n.axis(n.int("axis", 0), rank)
+	}
+	return one(n.op("compress", attrs, x, n.x(1)).as(x.dtype(), rank))
+}
+
+// as notes what is known of a value whose shape is not.
+func (x *val) as(d tensor.DType, rank int) *val {
+	x.dt, x.rank = d, rank
+	return x
+}
+
+func nonZero(n *node) []*val {
+	y := n.op("nonzero", nil, n.x(0)).as(tensor.Int64, 2)
+	return one(n.op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y).as(tensor.Int64, 2))
+}
+
+// unique gives, besides ours, the first place of each value, and may keep the order in
+// which values first stand.
+func unique(n *node) []*val {
+	x := n.x(0)
+	rank, dim := 1, 0
+	if n.attrs["axis"] != nil {
+		rank = n.rank(x)
+		dim = n.axis(n.int("axis", 0), rank)
+	} else {
+		x = n.reshape(x, -1)
+	}
+	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
+	values, inverse, counts := out[0].as(x.dtype(), rank), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
+	// The least place among those that an inverse index stands at is the first.
+	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.dims(x)).ofRank(0)
+	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
+	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse, places).as(tensor.Int64, 1)
+	if n.flag("sorted", true) {
+		return []*val{values, first, inverse, counts}
+	}
+	order := n.op("argsort", graph.Attrs{"dim": 0}, first).as(tensor.Int64, 1)
+	back := n.op("argsort", graph.Attrs{"dim": 0}, order).as(tensor.Int64, 1)
+	pick := func(x, by *val, dim int) *val {
+		return n.op("index_select", graph.Attrs{"dim": dim}, x, by).as(x.dtype(), n.rank(x))
+	}
+	return []*val{pick(values, order, dim), pick(first, order, 0), pick(back, inverse, 0), pick(counts, order, 0)}
+}
+
+func oneHot(n *node) []*val {
+	index, depth, values := n.x(0), n.x(1), n.x(2)
+	rank := n.rank(index) + 1
+	axis := n.axis(n.int("axis", -1), rank)
+	if depth.data != nil && depth.dtype() != tensor.Int64 {
+		depth = n.cast(depth, tensor.Int64)
+	}
+	if depth.meta().Rank() == 1 && !depth.dynamic() {
+		depth = n.reshape(depth)
+	}
+	index = n.cast(n.op("remainder", nil, n.cast(index, tensor.Int64), n.cast(depth, tensor.Int64)), tensor.Int64)
+	index = n.op("unsqueeze", graph.Attrs{"dim": axis}, index).ofRank(rank)
+	places := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+	shape := make([]int, rank-axis)
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[0] = -1
+	places = n.reshape(places, shape...)
+	hot := n.op("eq", nil, index, places)
+	return one(n.wide("where", nil, hot, n.element(values, 1), n.element(values, 0)))
+}

@@ -1,0 +1,333 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// resize takes scales in front of sizes, and a region of interest since operator set 11.
+func resize(n *node) []*val {
+	x := n.x(0)
+	attrs := graph.Attrs{"mode": n.text("mode", "nearest"), "coordinate_transformation_mode": n.text("coordinate_transformation_mode", "half_pixel"),
+		"nearest_mode": n.text("nearest_mode", "round_prefer_floor"), "cubic_coeff_a": n.float("cubic_coeff_a", -0.75),
+		"exclude_outside": n.flag("exclude_outside", false), "extrapolation_value": n.float("extrapolation_value", 0),
+		"antialias": n.flag("antialias", false), "keep_aspect_ratio_policy": n.text("keep_aspect_ratio_policy", "stretch")}
+	if axes, ok := n.ints("axes"); ok {
+		attrs["axes"] = n.axes(axes, n.rank(x))
+	}
+	if n.ver < 11 {
+		return one(n.resized(x, n.oldResize(attrs), n.x(1)))
+	}
+	if roi := n.opt(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
+		attrs["roi"] = n.refFloats(roi)
+	}
+	scales := n.opt(2)
+	if scales != nil && !scales.dynamic() && scales.meta().Numel() > 0 {
+		return one(n.resized(x, attrs, scales))
+	}
+	sizes := n.x(3)
+	attrs["sizes"] = n.ref(sizes)
+	if y := n.upsampled(x, attrs, nil); y != nil {
+		return one(y)
+	}
+	return one(n.op("resize", attrs, x))
+}
+
+// oldResize sets what operator set 10, and Upsample before it, had no attributes for.
+func (n *node) oldResize(attrs graph.Attrs) graph.Attrs {
+	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
+	return attrs
+}
+
+// resized resizes by scales.
+func (n *node) resized(x *val, attrs graph.Attrs, scales *val) *val {
+	attrs["scales"] = n.refFloats(scales)
+	if list, ok := attrs["scales"].([]float64); ok {
+		if y := n.upsampled(x, attrs, list); y != nil {
+			return y
+		}
+	}
+	return n.op("resize", attrs, x)
+}
+
+// refFloats is ref for a list of floating-point numbers.
+func (n *node) refFloats(x *val) any {
+	if x.data == nil {
+		return graph.Ref{Value: n.value(x)}
+	}
+	if x.data.Numel() > foldLimit {
+		n.failf("%q has %d elements", x.name, x.data.Numel())
+	}
+	out := make([]float64, 0, x.data.Numel())
+	list, _ := tensor.ToSlice[float32](x.data.CopyTo(tensor.New(tensor.Float32, x.data.Shape...))) // the dtype is right
+	for _, f := range list {
+		out = append(out, shortest(f))
+	}
+	return out
+}
+
+// upsampled uses the ops that PyTorch has for images, where they say the same; else it
+// returns nil. scales is nil where attrs holds sizes.
+func (n *node) upsampled(x *val, attrs graph.Attrs, scales []float64) *val {
+	sizes, known := attrs["sizes"].([]int)
+	if !n.static(x) || n.rank(x) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
+		attrs["keep_aspect_ratio_policy"] != "stretch" || scales == nil && !known {
+		return nil
+	}
+	in := n.shape(x)
+	up := graph.Attrs{}
+	if scales != nil {
+		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
+			return nil
+		}
+		up["scale_factors"] = scales[2:]
+	} else {
+		if len(sizes) != 4 || sizes[0] != in[0] || sizes[1] != in[1] || sizes[2] < 2 || sizes[3] < 2 {
+			return nil
+		}
+		up["output_size"] = sizes[2:]
+	}
+	coordinates := attrs["coordinate_transformation_mode"]
+	switch mode := attrs["mode"]; {
+	case mode == "nearest" && coordinates == "asymmetric" && attrs["nearest_mode"] == "floor":
+		return n.op("upsample_nearest2d", up, x)
+	case coordinates != "half_pixel" && coordinates != "align_corners":
+		return nil
+	case mode == "linear":
+		up["align_corners"] = coordinates == "align_corners"
+		return n.op("upsample_bilinear2d", up, x)
+	case mode == "cubic" && attrs["cubic_coeff_a"] == -0.75 && attrs["exclude_outside"] == false:
+		up["align_corners"] = coordinates == "align_corners"
+		return n.op("upsample_bicubic2d", up, x)
+	}
+	return nil
+}
+
+// upsample is the older Resize; its scales were attributes before operator set 9.
+func upsample(n *node) []*val {
+	x := n.x(0)
+	attrs := n.oldResize(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false, "keep_aspect_ratio_policy": "stretch"})
+	if attrs["mode"] == "bilinear" {
+		attrs["mode"] = "linear"
+	}
+	switch {
+	case n.ver >= 9:
+		return one(n.resized(x, attrs, n.x(1)))
+	case n.ver >= 7:
+		scales, _ := n.floats("scales")
+		return one(n.resized(x, attrs, floatVector(scales...)))
+	}
+	return one(n.resized(x, attrs, floatVector(1, 1, n.float("height_scale", 1), n.float("width_scale", 1))))
+}
+
+func floatVector(list ...float64) *val {
+	data := make([]float32, len(list))
+	for i, f := range list {
+		data[i] = float32(f)
+	}
+	return known(tensor.Must(tensor.FromSlice(data, len(data))))
+}
+
+func gridSample(n *node) []*val {
+	mode, ok := map[string]int{"bilinear": 0, "linear": 0, "nearest": 1, "bicubic": 2, "cubic": 2}[n.text("mode", "linear")]
+	if !ok {
+		n.failf("mode %q is not served", n.text("mode", ""))
+	}
+	padding, ok := map[string]int{"zeros": 0, "border": 1, "reflection": 2}[n.text("padding_mode", "zeros")]
+	if !ok {
+		n.failf("padding mode %q is not served", n.text("padding_mode", ""))
+	}
+	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding, "align_corners": n.flag("align_corners", false)}
+	return one(n.op("grid_sampler", attrs, n.x(0), n.like(n.x(1), n.x(0))))
+}
+
+func affineGrid(n *node) []*val {
+	theta, size := n.x(0), n.x(1)
+	attrs := graph.Attrs{"size": n.ref(size), "align_corners": n.flag("align_corners", false)}
+	return one(n.op("affine_grid_generator", attrs, theta).ofRank(n.lengthOf(size)))
+}
+
+// roiAlign joins the images that regions are of with the regions. Before operator set 16
+// there was no shift by half a pixel.
+func roiAlign(n *node) []*val {
+	x, rois, batch := n.x(0), n.x(1), n.x(2)
+	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).ofRank(2)
+	rois = n.like(n.op("cat", graph.Attrs{"dim": 1}, column, rois).ofRank(2), x)
+	mode := "half_pixel"
+	if n.ver < 16 {
+		mode = "output_half_pixel"
+	}
+	attrs := graph.Attrs{"spatial_scale": n.float("spatial_scale", 1), "pooled_height": n.int("output_height", 1), "pooled_width": n.int("output_width", 1),
+		"sampling_ratio": n.int("sampling_ratio", 0), "mode": n.text("mode", "avg"),
+		"aligned": n.text("coordinate_transformation_mode", mode) == "half_pixel"}
+	return one(n.op("roi_align", attrs, x, rois).ofRank(4))
+}
+
+func nonMaxSuppression(n *node) []*val {
+	attrs := graph.Attrs{"center_point_box": n.int("center_point_box", 0)}
+	for i, name := range []string{"max_output_boxes_per_class", "iou_threshold", "score_threshold"} {
+		p := n.opt(2 + i)
+		switch {
+		case p == nil:
+		case i == 0:
+			attrs[name] = n.refOne(p)
+		default:
+			attrs[name] = n.refNumber(p)
+		}
+	}
+	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).as(tensor.Int64, 2))
+}
+
+// window returns a cosine window: a - b cos(x) + c cos(2x).
+func window(a, b, c float64) converter {
+	return func(n *node) []*val {
+		d := n.dtypeAttr("output_datatype")
+		if d == tensor.Invalid {
+			d = tensor.Float32
+		}
+		size := n.x(0)
+		at := n.op("arange", graph.Attrs{"end": n.refOne(size), "dtype": tensor.Float64}).as(tensor.Float64, 1)
+		span := n.cast(size, tensor.Float64)
+		if span.dynamic() || span.meta().Rank() > 0 {
+			span = n.reshape(span)
+		}
+		if !n.flag("periodic", true) {
+			span = n.op("clamp", graph.Attrs{"min": 1}, n.op("sub", nil, span, 1))
+		}
+		angle := n.op("div", nil, n.op("mul", nil, at, tau), span)
+		y := n.op("add", nil, n.op("mul", nil, n.op("cos", nil, angle), -b), a)
+		if c != 0 {
+			y = n.op("add", nil, y, n.op("mul", nil, n.op("cos", nil, n.op("mul", nil, angle, 2.0)), c))
+		}
+		return one(n.cast(y, d))
+	}
+}
+
+const tau = 6.283185307179586476925286766559
+
+// tfIdf counts the n-grams of a pool in each row.
+func tfIdf(n *node) []*val {
+	x := n.x(0)
+	t := n.gramTable()
+	shape := n.shape(x)
+	if len(shape) != 1 && len(shape) != 2 {
+		n.failf("the operand has %d dimensions, want 1 or 2", len(shape))
+	}
+	rows := x
+	if len(shape) == 1 {
+		rows = n.reshape(x, 1, shape[0])
+	}
+	var counts *val // by n-gram of the pool, [rows, grams]
+	for _, g := range t.groups {
+		c := n.countGrams(rows, g.length, g.words, t.skips)
+		if counts == nil {
+			counts = c
+		} else {
+			counts = n.op("cat", graph.Attrs{"dim": 1}, counts, c)
+		}
+	}
+	if counts == nil {
+		n.failf("the pool is empty")
+	}
+	weights := floatVector(t.weights...)
+	switch mode := n.text("mode", "TF"); mode {
+	case "IDF":
+		counts = n.op("mul", nil, n.cast(n.op("gt", nil, counts, 0), tensor.Float32), weights)
+	case "TFIDF":
+		counts = n.op("mul", nil, counts, weights)
+	case "TF":
+	default:
+		n.failf("mode %q is not served", mode)
+	}
+	total := slices.Max(t.places) + 1
+	zeros := n.op("full", graph.Attrs{"size": []int{n.shape(counts)[0], total}, "fill_value": 0, "dtype": tensor.Float32})
+	places := n.op("expand", graph.Attrs{"size": n.shape(counts)}, known(intTensor(t.places...)))
+	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, places, counts)
+	if len(shape) == 1 {
+		y = n.reshape(y, total)
+	}
+	return one(y)
+}
+
+// gramGroup is the n-grams of one length in a pool.
+type gramGroup struct {
+	length int
+	words  []int
+}
+
+// gramTable is what TfIdfVectorizer looks for, and where its counts go.
+type gramTable struct {
+	groups  []gramGroup
+	places  []int
+	weights []float64
+	skips   int
+}
+
+func (n *node) gramTable() gramTable {
+	pool, ok := n.ints("pool_int64s")
+	if !ok {
+		n.failf("strings are not served")
+	}
+	starts, _ := n.ints("ngram_counts")
+	places, _ := n.ints("ngram_indexes")
+	weights, weighted := n.floats("weights")
+	t := gramTable{skips: n.int("max_skip_count", 0)}
+	least, most := n.int("min_gram_length", 1), n.int("max_gram_length", 1)
+	if t.skips < 0 || t.skips > 1<<16 || least < 1 || most > len(starts) || len(pool) > foldLimit {
+		n.failf("the pool and the lengths of n-grams do not fit together")
+	}
+	gram := 0
+	for i, from := range starts {
+		to := len(pool)
+		if i+1 < len(starts) {
+			to = starts[i+1]
+		}
+		length := i + 1
+		if from < 0 || to < from || to > len(pool) || (to-from)%length != 0 {
+			n.failf("ngram_counts %s do not suit a pool of %d", tensor.ListString(starts), len(pool))
+		}
+		count := (to - from) / length
+		if length >= least && length <= most && count > 0 {
+			t.groups = append(t.groups, gramGroup{length, pool[from:to]})
+			for k := gram; k < gram+count; k++ {
+				if k >= len(places) || places[k] < 0 || places[k] > 1<<24 || weighted && k >= len(weights) {
+					n.failf("ngram_indexes or weights do not suit the pool")
+				}
+				t.places = append(t.places, places[k])
+				w := 1.0
+				if weighted {
+					w = weights[k]
+				}
+				t.weights = append(t.weights, w)
+			}
+		}
+		gram += count
+	}
+	return t
+}
+
+// countGrams counts, in each row, the n-grams whose words stand skip+1 apart, for all skips
+// up to a greatest.
+func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
+	s := n.shape(rows)
+	grams := len(words) / length
+	pool := known(tensor.Must(intTensor(words...).View(tensor.New(tensor.Int64, 1, 1, grams, length))))
+	sum := n.op("full", graph.Attrs{"size": []int{s[0], grams}, "fill_value": 0, "dtype": tensor.Float32})
+	for skip := range skips + 1 {
+		step := skip + 1
+		count := s[1] - (length-1)*step
+		if length == 1 && skip > 0 || count < 1 {
+			break
+		}
+		var cols []any
+		for k := range length {
+			cols = append(cols, n.op("slice", graph.Attrs{"dim": 1, "start": k * step, "end": k*step + count}, rows))
+		}
+		found := n.op("unsqueeze", graph.Attrs{"dim": 2}, n.op("stack", graph.Attrs{"dim": 2}, cols...))
+		hit := n.op("all", graph.Attrs{"dim": []int{3}}, n.op("eq", nil, found, pool))
+		sum = n.op("add", nil, sum, n.op("sum", graph.Attrs{"dim": []int{1}, "dtype": tensor.Float32}, hit))
+	}
+	return sum
+}
