@@ -58,6 +58,15 @@ type everyAttrs struct {
 	Pair   []int               `attr:"pair" default:"0" len:"2"`
 }
 
+type bodyAttrs struct {
+	Body *graph.Graph `attr:"body"`
+	Int  int          `attr:"int" default:"1"`
+}
+
+func inferBody(c *graph.Call) ([]graph.Result, error) {
+	return graph.New1(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Meta), nil
+}
+
 func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
 }
@@ -94,6 +103,7 @@ func init() {
 		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Variants: convVariants,
 			Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}}},
 		{Name: "var_mean", Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[noAttrs](), Outputs: []string{"var", "mean"}, Infer: inferVarMean},
+		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
 		{Name: "clone", Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[struct {
 			Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
 		}](), Infer: inferCat},

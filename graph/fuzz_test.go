@@ -14,6 +14,7 @@ import (
 func FuzzLoad(f *testing.F) {
 	f.Add(contract)
 	f.Add(contractSaved)
+	f.Add(nested)
 	f.Add(chain(3, true))
 	for _, m := range mistakes {
 		f.Add(m.text)

@@ -233,6 +233,9 @@ func (p Param) jsonSchema() object {
 
 // jsonSchema describes an attribute.
 func (f Field) jsonSchema() object {
+	if f.Type == "graph" {
+		return object{"$ref": "#", "description": f.Doc}
+	}
 	s := f.typeSchema(strings.TrimSuffix(f.Type, "?"))
 	alternatives, ok := s["anyOf"].([]object)
 	if !ok {

@@ -111,25 +111,32 @@ func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph
 	}
 	g := New("", lookup)
 	g.src = newSource(name, dir, data)
-	l := &loader{g: g, data: data, dir: dir, open: open, attrs: map[attrsKey]attrsValue{}}
-	l.reserve(bytes.Count(data, []byte(`"op"`)))
-	l.scan = newScanner(data, func(at int, err error) { l.failAt(at, "%w", err) })
-	if err := l.file(); err != nil {
-		l.syntaxError(err)
-	} else {
-		l.resolve()
-	}
-	if len(l.errs) == 0 {
-		if err := g.Sort(); err != nil {
-			l.errs = asErrors(err)
-		}
-	}
+	l := &loader{g: g, data: data, dir: dir, open: open}
+	l.parse()
 	if len(l.errs) > 0 {
 		l.addRefusals()
 		l.errs.sort()
 		return nil, l.errs
 	}
 	return g, nil
+}
+
+// parse reads, resolves and sorts the graph of l.data.
+func (l *loader) parse() {
+	l.attrs = map[attrsKey]attrsValue{}
+	l.reserve(bytes.Count(l.data, []byte(`"op"`)))
+	l.scan = newScanner(l.data, func(at int, err error) { l.failAt(at, "%w", err) })
+	l.scan.base = l.base
+	if err := l.file(); err != nil {
+		l.syntaxError(err)
+	} else {
+		l.resolve()
+	}
+	if len(l.errs) == 0 {
+		if err := l.g.Sort(); err != nil {
+			l.errs = asErrors(err)
+		}
+	}
 }
 
 // readAll is io.ReadAll with a buffer of the right size where the size can be known: a
@@ -164,12 +171,14 @@ func readAll(r io.Reader) ([]byte, error) {
 const maxPresize = 1 << 30
 
 type loader struct {
-	g    *Graph
-	data []byte
-	dir  string
-	open OpenConst
-	scan *scanner
-	errs Errors
+	g     *Graph
+	data  []byte
+	base  int // offset of data in the file
+	depth int // of a graph that is an attribute, and so on
+	dir   string
+	open  OpenConst
+	scan  *scanner
+	errs  Errors
 
 	raw     []rawNode
 	pending []pendingArg
@@ -206,17 +215,17 @@ func (l *loader) syntaxError(err error) {
 	at, msg := l.scan.at(), err.Error()
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
-		at, msg = int(se.ByteOffset), se.Err.Error()
+		at, msg = l.base+int(se.ByteOffset), se.Err.Error()
 		if p := string(se.JSONPointer); p != "" {
 			msg += " at " + p
 		}
 	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		at, msg = len(l.data), "unexpected end of the file"
+		at, msg = l.base+len(l.data), "unexpected end of the file"
 	}
 	if len(l.errs) == maxErrors {
 		l.errs = l.errs[:maxErrors-1]
 	}
-	l.failAt(min(at, len(l.data)), "JSON: %s", msg)
+	l.failAt(min(at, l.base+len(l.data)), "JSON: %s", msg)
 }
 
 // file reads the top-level object.
@@ -252,7 +261,7 @@ func (l *loader) file() error {
 	l.scan.end()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
 		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
-			l.failAt(0, "%q is missing", key)
+			l.failAt(l.base, "%q is missing", key)
 		}
 	}
 	return nil

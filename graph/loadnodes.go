@@ -13,6 +13,7 @@ type rawNode struct {
 	node     *Node
 	op       string
 	attrs    []byte // as written; part of the file
+	attrsAt  int    // where they stand in it
 	pending  int    // end of its pending operands, which start where the last node's end
 	declared bool   // its name is its own
 }
@@ -81,6 +82,7 @@ func (l *loader) node(at int) error {
 			if ok, err := l.attrsKind(); !ok {
 				return err
 			}
+			r.attrsAt = l.scan.at()
 			raw, err := l.scan.raw()
 			r.attrs = raw
 			return err
@@ -273,7 +275,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		n.Attrs = n.Op.Schema.zero
 		return
 	}
-	a := l.decode(n.Op, r.attrs)
+	a := l.decode(n.Op, r.attrs, r.attrsAt)
 	n.given, n.Attrs, n.badAttrs = a.given, a.decoded, a.err
 	if a.refs {
 		if err := l.bindRefs(n); err != nil {
@@ -298,16 +300,16 @@ func (l *loader) addRefusals() {
 
 // decode parses and decodes attributes. Where sizes are symbolic they are decoded when
 // these are bound.
-func (l *loader) decode(op *Op, raw []byte) attrsValue {
+func (l *loader) decode(op *Op, raw []byte, at int) attrsValue {
 	if a, ok := l.attrs[attrsKey{op, string(raw)}]; ok {
 		return a
 	}
 	var a attrsValue
 	if len(raw) > 0 {
 		s := newScanner(raw, func(_ int, err error) { a.malformed = err })
-		v, err := s.value()
-		a.given, _ = v.(map[string]any)
-		if err != nil {
+		s.base = at
+		a.given = Attrs{}
+		if err := l.attrValues(op.Schema, s, a.given); err != nil {
 			a.malformed = err
 		}
 	}
@@ -321,6 +323,23 @@ func (l *loader) decode(op *Op, raw []byte) attrsValue {
 	}
 	l.attrs[attrsKey{op, string(raw)}] = a
 	return a
+}
+
+// attrValues reads the attributes of an object.
+func (l *loader) attrValues(schema *Schema, s *scanner, given Attrs) error {
+	return s.object(func(key string, _ int) error {
+		if !schema.isGraph(key) {
+			v, err := s.value()
+			given[key] = v
+			return err
+		}
+		at := s.at()
+		raw, err := s.raw()
+		if err == nil {
+			given[key] = l.subgraph(raw, at)
+		}
+		return err
+	})
 }
 
 // refName returns the name in {"value": name}, an attribute that is a value.

@@ -18,7 +18,8 @@ type SaveOption func(*saver)
 
 // SideFile puts the data of the constants that takes chooses into a file beside the graph
 // file. write gets the file's path, and the tensors by the names of their constants, in
-// order; the format is that of the name's ending (.npz, .safetensors), as it is for
+// order (those of a graph that is an attribute begin with the names of node and attribute);
+// the format is that of the name's ending (.npz, .safetensors), as it is for
 // loading. A file that the graph's constants were read from is not overwritten: that is an
 // error.
 func SideFile(name string, takes func(*Value) bool, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
@@ -76,8 +77,12 @@ func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
 
 // saver writes one graph. Lines are put together in buf.
 type saver struct {
-	g     *Graph
-	buf   bytes.Buffer
+	g   *Graph
+	buf bytes.Buffer
+	// indent stands before the lines of a graph that is an attribute, and prefix before the
+	// keys of its constants.
+	indent, prefix string
+
 	dir   string // the folder written to
 	moved bool   // dir may differ from the folder that constants' files lie in
 
@@ -94,19 +99,20 @@ func (s *saver) save(w io.Writer) error {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
 	}
 	g, out := s.g, bufio.NewWriter(w)
-	out.WriteString("{\n  \"version\": 1")
+	line := "\n" + s.indent
+	out.WriteString("{" + line + "  \"version\": 1")
 	if g.Name != "" {
-		fmt.Fprintf(out, ",\n  \"name\": %s", quote(g.Name))
+		fmt.Fprintf(out, ",%s  \"name\": %s", line, quote(g.Name))
 	}
 	if len(g.Symbols) > 0 {
-		out.WriteString(",\n  \"symbols\": {")
+		out.WriteString("," + line + "  \"symbols\": {")
 		for i, name := range slices.Sorted(maps.Keys(g.Symbols)) {
 			if i > 0 {
 				out.WriteByte(',')
 			}
-			fmt.Fprintf(out, "\n    %s: %s", quote(name), boundsText(g.Symbols[name]))
+			fmt.Fprintf(out, "%s    %s: %s", line, quote(name), boundsText(g.Symbols[name]))
 		}
-		out.WriteString("\n  }")
+		out.WriteString(line + "  }")
 	}
 	err := section(s, out, "inputs", g.Inputs, s.input)
 	if err == nil && len(g.Constants) > 0 {
@@ -121,18 +127,21 @@ func (s *saver) save(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out.WriteString("\n}\n")
+	out.WriteString(line + "}")
+	if s.indent == "" {
+		out.WriteByte('\n')
+	}
 	return out.Flush()
 }
 
 // section writes a list, one member a line.
 func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func(T) error) error {
-	fmt.Fprintf(out, ",\n  %q: [", key)
+	fmt.Fprintf(out, ",\n%s  %q: [", s.indent, key)
 	for i, x := range list {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		out.WriteString("\n    ")
+		out.WriteString("\n" + s.indent + "    ")
 		s.buf.Reset()
 		if err := line(x); err != nil {
 			return err
@@ -142,7 +151,7 @@ func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func
 		}
 	}
 	if len(list) > 0 {
-		out.WriteString("\n  ")
+		out.WriteString("\n" + s.indent + "  ")
 	}
 	return out.WriteByte(']')
 }
@@ -233,8 +242,8 @@ func (s *saver) constant(v *Value) error {
 	switch {
 	case s.keepsFile(v):
 	case s.side != "" && s.takes(v):
-		file, key = s.side, v.Name
-		s.names, s.data = append(s.names, v.Name), append(s.data, v.Const)
+		file, key = s.side, s.prefix+v.Name
+		s.names, s.data = append(s.names, key), append(s.data, v.Const)
 	default:
 		file = ""
 	}

@@ -69,7 +69,13 @@ func (s *saver) attrs(n *Node) error {
 			continue
 		}
 		s.buf.WriteString(sep + quote(f.Name) + ": ")
-		if err := s.attr(v); err != nil {
+		var err error
+		if g, ok := v.(*Graph); ok {
+			err = s.subgraph(g, n.Name+"."+f.Name+".")
+		} else {
+			err = s.attr(v)
+		}
+		if err != nil {
 			return fmt.Errorf("attribute %q: %w", f.Name, err)
 		}
 		sep = ", "

@@ -19,21 +19,22 @@ import (
 type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte
+	base   int // offset of data in the file
 	report func(at int, err error)
 	keys   map[string]string // keys of objects recur: each is allocated once
 }
 
 func newScanner(data []byte, report func(at int, err error)) *scanner {
-	return &scanner{jsontext.NewDecoder(bytes.NewBuffer(data)), data, report, map[string]string{}}
+	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
 }
 
-// at returns the offset at which the next token starts.
+// at returns the offset in the file at which the next token starts.
 func (s *scanner) at() int {
 	at := int(s.dec.InputOffset())
 	for at < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[at]) >= 0 {
 		at++
 	}
-	return at
+	return s.base + at
 }
 
 // is reports whether the next value is of the kind. If it is of another one, that is
@@ -204,7 +205,7 @@ func (s *scanner) raw() ([]byte, error) {
 
 // end reports anything that stands after the top-level value.
 func (s *scanner) end() {
-	if at := s.at(); at < len(s.data) {
+	if at := s.at(); at < s.base+len(s.data) {
 		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))
 	}
 }

@@ -17,11 +17,13 @@ type Operand struct {
 	names   []string
 }
 
-// Of returns an operand known by its meta alone.
+// Of returns an operand known by its meta alone: PyTorch's borrowed operand. Addresses come
+// from the caller when the iteration is walked.
 func Of(m tensor.Meta) Operand { return Operand{Meta: m, Defined: true} }
 
-// OfTensor returns an operand whose storage is known. The same *Tensor given as an output
-// and as an input makes the output read-write (an in-place operation).
+// OfTensor returns an operand whose storage is known, PyTorch's owned operand: the
+// iteration can check overlap, and run over the tensor's own data. The same *Tensor given
+// as an output and as an input makes the output read-write (an in-place operation).
 func OfTensor(t *tensor.Tensor) Operand {
 	return Operand{Meta: t.Meta, Defined: true, Storage: t.Storage(), object: t}
 }

@@ -1,6 +1,7 @@
 package iter_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"unsafe"
@@ -71,6 +72,9 @@ func (d *draw) config() iter.Config {
 	if d.flag() {
 		c = c.StaticDType(tensor.DTypes()[d.n(15)])
 	}
+	if d.flag() {
+		c = c.CastInputs(tensor.DTypes()[d.n(15)])
+	}
 	return c.CheckMemOverlap(!d.flag()).AllowCPUScalars(d.flag()).IsReduction(d.flag()).ResizeOutputs(!d.flag()).
 		CheckAllSameDType(!d.flag()).EnforceSafeCastingToOutput(d.flag()).EnforceLinearIteration(d.flag()).
 		PromoteInputsToCommonDType(d.flag()).PromoteIntegerInputsToFloat(d.flag()).CastCommonDTypeToOutputs(d.flag()).
@@ -102,6 +106,9 @@ func FuzzConfig(f *testing.F) {
 		ptrs, err := it.Bind(ts...)
 		require.NoError(t, err)
 		walkWithin(t, it, ptrs, ts)
+		if _, err := it.RunReduce(context.Background(), 2, intSum); err != nil {
+			require.NotEmpty(t, err.Error())
+		}
 	})
 }
 

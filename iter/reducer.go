@@ -37,7 +37,6 @@ type Reducer struct {
 type reduceOut struct {
 	at          int // bytes by which a part's output is shifted
 	size        int // of an element, as the fold yields it
-	held        int // of an element in memory
 	plain       bool
 	store, load tensor.ConvertFunc // fold to memory, and back
 }
@@ -119,7 +118,7 @@ func (r *Reducer) Chunks(phase int) int {
 // It does not allocate.
 func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	m := r.room(worker)
-	in := unsafe.Add(ptrs[len(r.outs)], r.inAt)
+	in := ptrs[len(r.outs)]
 	switch {
 	case r.cuts == 1:
 		for u := chunk * r.perChunk; u < min((chunk+1)*r.perChunk, r.units); u++ {

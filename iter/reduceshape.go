@@ -84,7 +84,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 	for i, d := range f.out {
 		o := &it.ops[i]
 		if o.isLaidOut() {
-			return fmt.Errorf("iter: output %d of a reduction must be given with the shape of the result", i)
+			return fmt.Errorf("iter: output %d of a reduction would be laid out anew; it must be given with the shape of the result, and ResizeOutputs(false)", i)
 		}
 		if o.meta.DType != d && !storable(d, o.meta.DType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(), o.meta.DType.TorchName(), i, o.meta)

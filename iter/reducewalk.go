@@ -36,7 +36,7 @@ func (r *Reducer) reduce(m *reduceRoom, in unsafe.Pointer, u, n, begin, end int)
 	if begin >= end {
 		return m.acc
 	}
-	base := unsafe.Add(in, m.kept.Off+u%r.pieces*r.unit*r.kept[0].In)
+	base := unsafe.Add(in, r.inAt+m.kept.Off+u%r.pieces*r.unit*r.kept[0].In)
 	if r.rows {
 		for j := range n {
 			r.row(m, unsafe.Add(m.acc, j*r.f.size), unsafe.Add(base, j*r.kept[0].In), begin, end)

@@ -166,6 +166,7 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 		}
 		return
 	}
+	s.c.filled[i] = nil
 	if q.k1 > q.k0 {
 		for x := range q.k0 {
 			cv(unsafe.Add(blk, x*size), unsafe.Add(src, x*st0), q.k0*size, st1, q.k1)

@@ -26,30 +26,7 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 	}
 	return define[adaptiveVolumeAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self}, Outputs: outputs,
-		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, err := adaptiveVolumeShape(name, dims, kind, c)
-			if err != nil {
-				return nil, err
-			}
-			m := c.Meta(0)
-			if !m.DType.IsFloat() {
-				if dims == 1 {
-					return nil, notServed("adaptive_max_pool2d", m.DType)
-				}
-				return nil, notServed(name+"_cpu", m.DType)
-			}
-			out := tensor.New(m.DType, shape...)
-			if dims == 1 {
-				if out, err = tensor.NewFormat(m.DType, planar(out).Shape, planar(m).SuggestMemoryFormat(false)); err == nil {
-					out, err = out.Squeeze(-2)
-				}
-			}
-			res := graph.New1(out)
-			if kind == poolMax {
-				res = append(res, graph.Result{Meta: out.WithDType(tensor.Int64), Alias: graph.Fresh})
-			}
-			return res, err
-		},
+		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m := c.Meta(0)
 			var axes [][]window
@@ -80,6 +57,32 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, []int{2, 3, 5, 4, 6}[:2+dims]...)},
 			Attrs: graph.Attrs{"output_size": []int{2, 3, 1}[:dims]}}},
 	})
+}
+
+// inferAdaptiveVolume lays results out row-major, over lines as planes of one row.
+func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([]graph.Result, error) {
+	shape, err := adaptiveVolumeShape(name, dims, kind, c)
+	if err != nil {
+		return nil, err
+	}
+	m := c.Meta(0)
+	if !m.DType.IsFloat() {
+		if dims == 1 {
+			return nil, notServed("adaptive_max_pool2d", m.DType)
+		}
+		return nil, notServed(name+"_cpu", m.DType)
+	}
+	out := tensor.New(m.DType, shape...)
+	if dims == 1 {
+		if out, err = tensor.NewFormat(m.DType, planar(out).Shape, planar(m).SuggestMemoryFormat(false)); err == nil {
+			out, err = out.Squeeze(-2)
+		}
+	}
+	res := graph.New1(out)
+	if kind == poolMax {
+		res = append(res, graph.Result{Meta: out.WithDType(tensor.Int64), Alias: graph.Fresh})
+	}
+	return res, err
 }
 
 // adaptiveVolumeShape checks a call and gives the shape of the result.

@@ -188,17 +188,21 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	if o.kind == cellLSTM {
 		r.cn = put(out[2])
 	}
-	if in[4] != nil {
-		r.length = func(b int) int { return int(in[4].At(b).Int()) }
-	}
-	if in[3] != nil {
-		rows := l.hidden * o.kind.gates()
-		r.inBias = func(dir, row int) float64 { return in[3].At(dir, row).Float() }
-		r.stateBias = func(dir, row int) float64 { return in[3].At(dir, rows+row).Float() }
-	}
-	if in[7] != nil {
-		r.peep = func(dir, i int) float64 { return in[7].At(dir, i).Float() }
-	}
+	r.sideOperands(in, l.hidden*o.kind.gates())
 	r.run()
 	return out, nil
+}
+
+// sideOperands reads ONNX's B, sequence_lens and P, where they are given.
+func (c *cellReference) sideOperands(in []*tensor.Tensor, rows int) {
+	if in[4] != nil {
+		c.length = func(b int) int { return int(in[4].At(b).Int()) }
+	}
+	if in[3] != nil {
+		c.inBias = func(dir, row int) float64 { return in[3].At(dir, row).Float() }
+		c.stateBias = func(dir, row int) float64 { return in[3].At(dir, rows+row).Float() }
+	}
+	if in[7] != nil {
+		c.peep = func(dir, i int) float64 { return in[7].At(dir, i).Float() }
+	}
 }

@@ -16,9 +16,10 @@ type sumAttrs struct {
 
 // Sum adds up the elements over some dimensions.
 //
-// Floats are added in float64: 16-bit floats and float32 come out within one rounding of
-// the exact sum, unless it cancels below 2^-28 of the sum of magnitudes. A float64 sum of n
-// elements is off by at most (n/1024 + 512)*2^-53 of the sum of magnitudes.
+// Floats are added in float64. A sum of n elements is off by at most (n/32 + 512)*2^-53 of
+// the sum of magnitudes before it is rounded to its dtype, with n/1024 for n/32 where the
+// elements lie in runs of 1024 or more: 16-bit floats and float32 come out within one
+// rounding of the exact sum, unless it nearly cancels.
 var Sum = reductionOp[sumAttrs](graph.Op{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",

@@ -31,7 +31,6 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 // emit adds an op to the graph, whatever is known of its operands.
 func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
-	symbolic := false
 	for i, o := range operands {
 		x, ok := o.(*val)
 		if !ok {
@@ -41,9 +40,7 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 		if x == nil {
 			continue
 		}
-		v := n.value(x)
-		args[i] = v
-		symbolic = symbolic || n.symbolic[v]
+		args[i] = n.value(x)
 	}
 	count := 0
 	if o := n.model.lookup(name); o != nil && o.Many {
@@ -59,10 +56,8 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 		if v.Dynamic {
 			out[i].rank, out[i].dt = rankOf(operands), dtypeOfResult(name, i, attrs, operands)
 		}
-		if symbolic {
-			n.symbolic[v] = true
-		}
 	}
+	n.inferOther(vals, attrs)
 	return out
 }
 
@@ -119,6 +114,15 @@ func (x *val) ofRank(rank int) *val {
 // fold computes an op on known operands by its definition. It returns nil where it does
 // not want to.
 func (n *node) fold(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
+	for _, op := range operands {
+		if x, ok := op.(*val); ok && x != nil && x.dual != nil {
+			return n.foldDual(o, attrs, operands)
+		}
+	}
+	return n.foldKnown(o, attrs, operands)
+}
+
+func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	c := &graph.Call{Variant: -1}
 	var in []*tensor.Tensor
 	size := 0
@@ -139,6 +143,9 @@ func (n *node) fold(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 		if _, ok := a.(graph.Ref); ok {
 			return nil
 		}
+	}
+	if n.bySymbol(attrs) {
+		return nil // the result depends on symbols
 	}
 	decoded, err := o.Schema.Decode(attrs, nil)
 	if err != nil {
@@ -244,6 +251,11 @@ func (n *node) ref(x *val) any {
 	if x.data != nil {
 		return ints(x.data)
 	}
+	if x.dual != nil {
+		if list, ok := n.written(x.dual); ok {
+			return list
+		}
+	}
 	return graph.Ref{Value: n.value(x)}
 }
 
@@ -251,6 +263,11 @@ func (n *node) ref(x *val) any {
 func (n *node) refOne(x *val) any {
 	if x.data != nil {
 		return int(n.number(x).Int())
+	}
+	if x.dual != nil {
+		if list, ok := n.written(x.dual); ok && len(list) == 1 {
+			return list[0]
+		}
 	}
 	return graph.Ref{Value: n.value(x)}
 }
@@ -288,14 +305,6 @@ func (n *node) cast(x *val, d tensor.DType) *val {
 		return x
 	}
 	return n.op("to", graph.Attrs{"dtype": d}, x)
-}
-
-// dims returns the shape of x as a vector: known, or computed when the graph runs.
-func (n *node) dims(x *val) *val {
-	if n.static(x) {
-		return known(intTensor(x.meta().Shape...))
-	}
-	return n.op("_shape_as_tensor", nil, x).ofRank(1)
 }
 
 func (n *node) reshape(x *val, shape ...int) *val {

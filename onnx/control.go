@@ -57,7 +57,7 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) (*g
 		name = "body"
 	}
 	sub := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.model.lookup), named: map[*graph.Value]bool{},
-		symbolic: map[*graph.Value]bool{}, outer: n.scope, count: n.count, ours: map[*val]*val{}}
+		other: map[*graph.Value]*tensor.Meta{}, outer: n.scope, count: n.count, ours: map[*val]*val{}}
 	s := &scope{im: sub, vals: map[string]*val{}}
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
@@ -123,7 +123,7 @@ func (im *importer) entering(name string, x *val, loose bool) (*val, error) {
 		loose = true
 	}
 	if loose {
-		im.symbolic[y.v] = true
+		im.other[y.v] = nil
 	}
 	im.named[y.v] = true
 	return y, nil

@@ -23,9 +23,11 @@ type importer struct {
 	g     *graph.Graph
 	// named holds values that bear a name of the model.
 	named map[*graph.Value]bool
-	// symbolic holds values whose shape may depend on a symbol.
-	symbolic map[*graph.Value]bool
-	count    int // nodes converted
+	// other holds the metas, under a second binding of symbols, of values whose shapes
+	// differ by then; nil where nothing is known. sizes and otherSizes are the bindings.
+	other             map[*graph.Value]*tensor.Meta
+	sizes, otherSizes map[string]int
+	count             int // nodes converted
 
 	// outer is where names that a body does not define are looked up; captured are the
 	// values found there, which became further inputs.
@@ -76,6 +78,9 @@ func (im *importer) capture(v *val) (*val, error) {
 		return c, nil
 	}
 	c := &val{name: v.name, data: v.data, kind: v.kind, rank: v.rank, dt: v.dt}
+	if v.dual != nil {
+		v = v.dual.make()
+	}
 	switch {
 	case v.kind == isSequence:
 		for _, m := range v.list {
@@ -87,7 +92,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		}
 	case v.data == nil && v.v != nil:
 		var err error
-		if c, err = im.entering("outer."+v.v.Name, v, im.outer.im.symbolic[v.v]); err != nil {
+		if c, err = im.entering("outer."+v.v.Name, v, im.outer.im.differs(v)); err != nil {
 			return nil, err
 		}
 		im.captured = append(im.captured, v)
@@ -100,7 +105,6 @@ func (im *importer) capture(v *val) (*val, error) {
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	p := im.model.proto.Graph
 	s := &scope{im: im, vals: map[string]*val{}}
-	im.symbolic = map[*graph.Value]bool{}
 	if err := im.initializers(p, s); err != nil {
 		return nil, err
 	}
@@ -177,8 +181,8 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	}
 	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
 	im.named[v] = true
-	for _, dim := range dims {
-		im.symbolic[v] = im.symbolic[v] || dim.Symbol != ""
+	if v.Dims != nil && slices.ContainsFunc(dims, func(d graph.Dim) bool { return d.Symbol != "" }) {
+		im.other[v] = im.atOther(v)
 	}
 	return &val{name: in.Name, v: v}, nil
 }
@@ -279,9 +283,19 @@ func need(n *pb.NodeProto, needed map[string]bool, depth int) {
 	}
 }
 
+// differs reports whether the shape of x depends on symbols.
+func (im *importer) differs(x *val) bool {
+	_, ok := im.other[x.v]
+	return ok
+}
+
 // materialise returns the value of the graph; known data becomes a constant.
 func (im *importer) materialise(x *val) *graph.Value {
-	if x.v == nil {
+	switch {
+	case x.v != nil:
+	case x.dual != nil:
+		x.v = im.materialise(x.dual.make())
+	default:
 		name := x.name
 		if name == "" {
 			name = "const"

@@ -109,7 +109,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 // Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
 // rank are left out.
 func (m *Model) Signature() (*graph.Graph, error) {
-	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, symbolic: map[*graph.Value]bool{}}
+	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, other: map[*graph.Value]*tensor.Meta{}}
 	weights := map[string]bool{}
 	for _, t := range m.proto.Graph.Initializer {
 		weights[t.Name] = true
@@ -137,6 +137,31 @@ func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 	if err := m.checkServed(sets); err != nil {
 		return nil, err
 	}
-	im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}}
-	return im.convert(&frame{opsets: sets})
+	var first error
+	for _, sizes := range standIns {
+		im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, other: map[*graph.Value]*tensor.Meta{}}
+		if err := im.bindStandIns(sizes); err != nil {
+			return nil, err
+		}
+		symbols := len(im.g.Symbols)
+		if g, err = im.convert(&frame{opsets: sets}); err == nil {
+			return g, rebind(g, im.g.Bound())
+		}
+		if first == nil {
+			first = err
+		}
+		if symbols == 0 {
+			break
+		}
+	}
+	return nil, first
+}
+
+// rebind gives symbols the sizes that they have in any graph until somebody binds them, or
+// those that the model was read under if it does not take these.
+func rebind(g *graph.Graph, sizes map[string]int) error {
+	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
+		return nil
+	}
+	return g.Bind(sizes)
 }

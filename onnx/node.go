@@ -3,8 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -206,17 +204,6 @@ func (n *node) opt(i int) *val {
 
 // wants reports whether anybody names output i.
 func (n *node) wants(i int) bool { return i < len(n.proto.Output) && n.proto.Output[i] != "" }
-
-// shape returns the sizes of x, which must be known.
-func (n *node) shape(x *val) []int {
-	if x.dynamic() {
-		n.failf("the shape of %q must be known before the graph runs, and it depends on data", x.name)
-	}
-	if x.data == nil && n.symbolic[x.v] {
-		n.failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name, strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
-	}
-	return x.meta().Shape
-}
 
 // rank returns the number of dimensions of x, which must be known.
 func (n *node) rank(x *val) int {

@@ -60,7 +60,10 @@ func layerNormalization(n *node) []*val {
 	rank := n.rank(x)
 	axis := n.axis(n.int("axis", -1), rank)
 	eps := n.float("epsilon", 1e-5)
-	s := n.shape(x)[axis:]
+	s := n.sizes(x)[axis:]
+	for i := range s {
+		s[i] = n.known1(x, axis+i)
+	}
 	fits := func(p *val) bool { return p == nil || slices.Equal(n.shape(p), s) }
 	var y *val
 	if fits(w) && fits(b) {
@@ -91,7 +94,7 @@ func layerNormalization(n *node) []*val {
 func groupNormalization(n *node) []*val {
 	x, w, b := n.x(0), n.x(1), n.x(2)
 	groups := n.int("num_groups", 0)
-	channels := n.shape(x)[1]
+	channels := n.known1(x, 1)
 	if groups < 1 || channels%groups != 0 {
 		n.failf("%d channels cannot form %d groups", channels, groups)
 	}

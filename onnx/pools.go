@@ -157,7 +157,7 @@ func averagePool(n *node) []*val {
 func (n *node) windowSums(x *val, in []int, g geometry, include bool) (sum, count *val) {
 	rank := len(in)
 	_, after := g.windows(in)
-	channels := n.shape(x)[1]
+	channels := n.known1(x, 1)
 	d := x.dtype()
 	ones := n.op("full", graph.Attrs{"size": append([]int{channels, 1}, g.kernel...), "fill_value": 1, "dtype": d})
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": channels}

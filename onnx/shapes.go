@@ -52,10 +52,32 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		}
 	}
 	length := n.lengthOf(shape)
+	if shape.dual != nil && (keepZero || count(ints(shape.dual.a), 0) == 0) {
+		if y := n.reshapeDual(x, shape.dual); y != nil {
+			return y
+		}
+	}
+	if shape.data != nil && !x.dynamic() && count(ints(shape.data), 0)+count(ints(shape.data), -1) < 2 {
+		return n.reshape(x, n.zerosFilled(x, ints(shape.data))...)
+	}
 	if !keepZero {
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
 	}
 	return n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+}
+
+// zerosFilled replaces zeros by the operand's sizes; one that is not known becomes -1.
+func (n *node) zerosFilled(x *val, list []int) []int {
+	s := n.sizes(x)
+	for i, size := range list {
+		if size == 0 {
+			if i >= len(s) {
+				n.failf("the shape keeps size %d of an operand that has %d dimensions", i, len(s))
+			}
+			list[i] = s[i]
+		}
+	}
+	return list
 }
 
 func (n *node) sizeAt(x *val, i int) int {
@@ -114,7 +136,7 @@ func squeeze(n *node) []*val {
 	list = n.axes(list, rank)
 	if !x.dynamic() {
 		for _, a := range list {
-			if s := n.shape(x)[a]; s != 1 {
+			if s := n.sizes(x)[a]; s != 1 && s >= 0 {
 				n.failf("dimension %d has size %d, not 1", a, s)
 			}
 		}
@@ -160,6 +182,11 @@ func expand(n *node) []*val {
 			n.failf("%w", err)
 		}
 		return one(n.op("expand", graph.Attrs{"size": full}, x))
+	}
+	if shape.dual != nil {
+		if y := n.expandDual(x, shape.dual); y != nil {
+			return one(y)
+		}
 	}
 	length, rank := n.lengthOf(shape), n.rank(x)
 	if length < 0 {
@@ -217,11 +244,7 @@ func split(n *node) []*val {
 		if parts < 1 || parts > len(n.proto.Output) {
 			n.failf("%d parts do not suit %d outputs", parts, len(n.proto.Output))
 		}
-		whole := n.shape(x)
-		total := 0
-		if a := n.axis(axis, len(whole)); a < len(whole) {
-			total = whole[a]
-		}
+		total := n.known1(x, n.axis(axis, n.rank(x)))
 		each := (total + parts - 1) / parts
 		for range parts {
 			sizes = append(sizes, min(each, total))

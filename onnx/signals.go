@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,12 +29,11 @@ func dft(n *node) []*val {
 // stft transforms frames of a signal, each multiplied by a window.
 func stft(n *node) []*val {
 	x, win := n.x(0), n.opt(2)
-	step := int(n.number(n.x(1)).Int())
 	rank := n.rank(x)
-	length := 0
+	var length any
 	switch {
 	case n.has(3):
-		length = int(n.number(n.x(3)).Int())
+		length = n.refOne(n.x(3))
 	case win != nil:
 		length = n.shape(win)[0]
 	default:
@@ -42,62 +42,64 @@ func stft(n *node) []*val {
 	if rank == 2 {
 		x, rank = n.op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
-	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": step}, x) // [batch, frames, parts, length]
+	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.refOne(n.x(1))}, x).ofRank(rank + 1) // [batch, frames, parts, length]
 	frames = n.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
 	if win != nil {
-		frames = n.op("mul", nil, frames, n.reshape(n.like(win, x), length, 1))
+		frames = n.op("mul", nil, frames, n.reshape(n.like(win, x), -1, 1)).ofRank(rank + 1)
 	}
 	return one(n.op("dft", graph.Attrs{"dim": 2, "onesided": n.flag("onesided", true)}, frames).ofRank(rank + 1))
 }
 
-// melWeightMatrix makes triangles over the bins of a spectrum.
+// melWeightMatrix makes triangles over the bins of a spectrum: for each band one that rises
+// from its left edge to the centre and falls to the right edge.
 func melWeightMatrix(n *node) []*val {
 	d := n.dtypeAttr("output_datatype")
 	if d == tensor.Invalid {
 		d = tensor.Float32
 	}
-	at := func(i int) float64 { return n.number(n.x(i)).Float() }
-	bands, length, rate, lower, upper := int(at(0)), int(at(1)), at(2), at(3), at(4)
-	bins := length/2 + 1
-	if bands < 0 || length < 0 || bands > 1<<20 || bins > 1<<24/(bands+1) {
-		n.failf("%d bands of %d bins are not served", bands, bins)
-	}
-	mel := func(f float64) float64 { return 2595 * math.Log10(1+f/700) }
-	low := mel(lower)
-	step := (mel(upper) - low) / float64(bands+2)
-	edges := make([]int, bands+2)
-	for i := range edges {
-		f := 700 * (math.Pow(10, (float64(i)*step+low)/2595) - 1)
-		edges[i] = int(math.Floor(float64(length+1) * f / rate))
-	}
-	out := tensor.Zeros(tensor.Float64, bins, bands)
-	set := func(bin, band int, v float64) {
-		if bin >= 0 && bin < bins {
-			out.Set(tensor.FloatScalar(v), bin, band)
+	param := func(i int) *val {
+		x := n.x(i)
+		if n.rank(x) > 0 {
+			x = n.reshape(x)
 		}
+		return n.cast(x, tensor.Float64)
 	}
-	for i := range bands {
-		left, centre, right := edges[i], edges[i+1], edges[i+2]
-		if centre == left {
-			set(centre, i, 1)
-		}
-		for j := max(left, 0); j <= min(centre, bins) && centre > left; j++ {
-			set(j, i, float64(j-left)/float64(centre-left))
-		}
-		for j := max(centre, 0); j < min(right, bins) && right > centre; j++ {
-			set(j, i, float64(right-j)/float64(right-centre))
-		}
+	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).as(tensor.Float64, 1) }
+	bands, length, rate := n.x(0), n.x(1), param(2)
+	mel := func(f *val) *val { return do("mul", n.op("log10", nil, do("add", do("div", f, 700.0), 1.0)), 2595.0) }
+	low := mel(param(3))
+	step := do("div", do("sub", mel(param(4)), low), do("add", param(0), 2.0))
+	edges := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, bands, 2)), "dtype": tensor.Float64}).as(tensor.Float64, 1)
+	edges = do("div", do("add", do("mul", edges, step), low), 2595.0)
+	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).as(tensor.Float64, 1), 1.0), 700.0)
+	edges = n.op("floor", nil, do("div", do("mul", hertz, do("add", param(1), 1.0)), rate))
+	side := func(start int, end any) *val {
+		return n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).as(tensor.Float64, 1)
 	}
-	return one(known(out.CopyTo(tensor.New(d, bins, bands))))
+	left, centre, right := side(0, -2), side(1, -1), side(2, nil)
+	half := n.op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
+	bins := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).as(tensor.Float64, 1)
+	at := n.reshape(bins, -1, 1)
+	both := func(a, b *val) *val { return n.op("logical_and", nil, a, b) }
+	up := do("div", do("sub", at, left), do("sub", centre, left))
+	down := do("div", do("sub", right, at), do("sub", right, centre))
+	zero := n.op("zeros_like", nil, up)
+	y := n.op("where", nil, both(n.op("ge", nil, at, left), n.op("lt", nil, at, centre)), up, zero)
+	y = n.op("where", nil, n.op("eq", nil, at, centre), n.op("ones_like", nil, up), y)
+	y = n.op("where", nil, both(n.op("gt", nil, at, centre), n.op("lt", nil, at, right)), down, y)
+	return one(n.cast(y.as(tensor.Float64, 2), d))
 }
 
-// seed turns the seed of an operator, a float, into one of ours; without one each node has
+// seed turns the seed of an operator, a float or an integer, into one of ours; without one each node has
 // its own.
 func (n *node) seed() int {
-	if n.attrs["seed"] != nil {
-		return int(math.Float32bits(float32(n.float("seed", 0))))
+	switch a := n.attrs["seed"]; {
+	case a == nil:
+		return n.count
+	case a.Type == pb.AttributeProto_INT:
+		return n.int("seed", 0)
 	}
-	return n.count
+	return int(math.Float32bits(float32(n.float("seed", 0))))
 }
 
 // random draws numbers of a given shape.

@@ -11,6 +11,7 @@ type val struct {
 	name string
 	v    *graph.Value
 	data *tensor.Tensor
+	dual *dual  // known under two bindings of symbols
 	list []*val // the members of a sequence
 	kind valKind
 	// rank and dt are what is known of a value whose shape is not: -1 and Invalid for
@@ -41,6 +42,8 @@ func (x *val) meta() tensor.Meta {
 	switch {
 	case x.data != nil:
 		return x.data.Meta
+	case x.dual != nil:
+		return x.dual.a.Meta
 	case x.v != nil:
 		return x.v.Meta
 	}
@@ -55,11 +58,15 @@ func (x *val) dtype() tensor.DType {
 }
 
 // dynamic reports whether only the dtype is known before the graph runs.
-func (x *val) dynamic() bool { return x.data == nil && x.v != nil && x.v.Dynamic }
+func (x *val) dynamic() bool { return x.data == nil && x.dual == nil && x.v != nil && x.v.Dynamic }
 
 // static reports whether the shape is fixed: it depends on no symbol and no data.
 func (im *importer) static(x *val) bool {
-	return x.data != nil || x.v != nil && !x.v.Dynamic && !im.symbolic[x.v]
+	if x.data != nil || x.dual != nil || x.v == nil {
+		return true
+	}
+	_, differs := im.other[x.v]
+	return !x.v.Dynamic && !differs
 }
 
 // ints returns the elements of an integer tensor.

@@ -3,13 +3,16 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -93,12 +96,26 @@ func loadConvert(path string, list []string) (*graph.Graph, error) {
 		return nil, err
 	}
 	if isONNX(path) {
-		return loadModel(path, dims, 0)
+		return loadSymbolic(path, dims)
 	}
 	if len(dims) > 0 {
 		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
 	return loadGraph(path, nil)
+}
+
+// loadSymbolic reads a model whose sizes stay symbols. A model that needs them to be known is
+// refused with the way out.
+func loadSymbolic(path string, dims map[string]int) (*graph.Graph, error) {
+	m, err := openModel(path, dims)
+	if err != nil {
+		return nil, err
+	}
+	g, err := m.convert(onnx.Options{Dims: dims})
+	if err != nil && len(m.inputs.Symbols) > len(dims) {
+		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(m.inputs.Symbols))))
+	}
+	return g, err
 }
 
 // maxInline is the most elements of a constant that stays readable in the graph file.

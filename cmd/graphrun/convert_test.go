@@ -122,3 +122,30 @@ func TestConvertExamples(t *testing.T) {
 		sameBits(t, file, to)
 	}
 }
+
+// TestConvertModels converts some of the ONNX cases, where they are there, and compares the
+// runs: a network, loops, shapes that are computed.
+func TestConvertModels(t *testing.T) {
+	const cases = "../../../shared/onnx-tests/cases/"
+	if _, err := os.Stat(cases); err != nil {
+		t.Skip("there are no ONNX cases")
+	}
+	files, err := filepath.Glob(cases + "pytorch-operator/*/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loops, err := filepath.Glob(cases + "node/test_*loop*/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, loops...) {
+		dir, in := t.TempDir(), filepath.Join(filepath.Dir(file), "inputs.npz")
+		a, b, to := filepath.Join(dir, "a.npz"), filepath.Join(dir, "b.npz"), filepath.Join(dir, "m.json")
+		succeed(t, "run", file, "--inputs", in, "--outputs", a)
+		succeed(t, "convert", file, to)
+		succeed(t, "run", to, "--inputs", in, "--outputs", b)
+		if !bytes.Equal(read(t, a), read(t, b)) {
+			t.Errorf("%s: converted, it gives different bits", file)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func completeGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
+	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 func dimFlag(cmd *cobra.Command, dims *[]string) {

@@ -96,7 +96,7 @@ func openGraph(path string, dims []string) (*graph.Graph, error) {
 		return nil, err
 	}
 	if isONNX(path) {
-		return loadModel(path, bound, unboundSize)
+		return loadModel(path, bound)
 	}
 	g, err := parseGraph(path)
 	if err != nil {

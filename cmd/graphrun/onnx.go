@@ -51,14 +51,13 @@ func (m *model) convert(o onnx.Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// loadModel reads a model and fixes its symbolic sizes: by dims, else to unbound; where that
-// is 0, they stay symbols.
-func loadModel(path string, dims map[string]int, unbound int) (*graph.Graph, error) {
+// loadModel reads a model and fixes its symbolic sizes: by dims, else to a small size.
+func loadModel(path string, dims map[string]int) (*graph.Graph, error) {
 	m, err := openModel(path, dims)
 	if err != nil {
 		return nil, err
 	}
-	return m.convert(onnx.Options{Dims: dims, Default: unbound})
+	return m.convert(onnx.Options{Dims: dims, Default: unboundSize})
 }
 
 // loadModelFor reads a model and the values of its inputs, whose shapes fix its symbolic

@@ -63,7 +63,7 @@ func TestSchemaExamples(t *testing.T) {
 		}
 	}
 	// The file is one that graphrun takes too.
-	succeed(t, "infer", write(t, "g.json", manyThings))
+	succeed(t, "run", write(t, "g.json", manyThings))
 }
 
 // manyThings has the rarer forms that a graph file may have.
@@ -82,8 +82,11 @@ const manyThings = `{"version": 1, "symbols": {"N": {"min": 1}, "M": {}},
            {"name": "h", "op": "cat", "inputs": ["x", "d", "x"]},
            {"name": "j", "op": "clone", "inputs": ["i"], "attrs": {"memory_format": "preserve"}},
            {"name": "l", "op": "chunk", "inputs": ["j"], "attrs": {"chunks": 2, "dim": 1}, "outputs": ["lo", "hi"]},
+           {"name": "p", "op": "loop", "inputs": [3, null, "e"], "attrs": {"carried": 1, "body": {"version": 1,
+             "inputs": [{"name": "i", "dtype": "int64", "shape": []}, {"name": "c", "dtype": "bool", "shape": []}, {"name": "v", "dtype": "complex64", "shape": [2]}],
+             "nodes": [{"name": "w", "op": "mul", "inputs": ["v", 2]}], "outputs": ["c", "w"]}}},
            {"name": "m", "op": "sum", "inputs": ["c", null], "attrs": {"dtype": null, "keepdim": true}, "memory_format": "contiguous"}],
- "outputs": ["a", {"value": "b", "name": "bb"}, "e", "f", "g", "h", {"value": "hi", "memory_format": "contiguous"}, "m"]}`
+ "outputs": ["a", {"value": "b", "name": "bb"}, "e", "f", "g", "h", {"value": "hi", "memory_format": "contiguous"}, "m", "p"]}`
 
 func TestSchemaRefuses(t *testing.T) {
 	s := graphSchema(t)

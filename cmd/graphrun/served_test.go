@@ -31,7 +31,7 @@ func TestDTypeSet(t *testing.T) {
 // TestServed holds the dtypes that the catalogue lists to what can be compiled.
 func TestServed(t *testing.T) {
 	for _, o := range kernels.All() {
-		if len(servedBy(o).main()) == 0 {
+		if len(o.Examples) > 0 && len(servedBy(o).main()) == 0 {
 			t.Errorf("%s serves no dtype", o.Name)
 		}
 		if o.Compile == nil || o.Variants != nil {

@@ -1,0 +1,45 @@
+// Command classify runs an exported network, such as torchvision's, on images that lie in a
+// .npz file under the name of the model's input, and prints the likeliest classes.
+//
+//	go run ./examples/classify model.onnx inputs.npz
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/passes"
+)
+
+func main() {
+	g, err := onnx.Load(os.Args[1])
+	check(err)
+	scores := g.Outputs[0].Value // logits, [batch, classes]
+	top := g.Apply("topk", graph.Attrs{"k": 5}, g.Softmax(scores, graph.Attrs{"dim": -1}))
+	g.Output("probability", top[0])
+	g.Output("class", top[1])
+	check(g.Err())
+	plan, err := passes.Run(g, passes.Options{Strategy: "propagate"})
+	check(err)
+	program, err := exec.Compile(plan.Graph, exec.Options{})
+	check(err)
+	images, err := npz.ReadFile(os.Args[2])
+	check(err)
+	out, err := program.Run(context.Background(), images)
+	check(err)
+	for i := range 5 {
+		fmt.Printf("class %4v  %.4f\n", out["class"].At(0, i), out["probability"].At(0, i).Float())
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

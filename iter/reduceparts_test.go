@@ -1,0 +1,202 @@
+package iter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// cut cuts a walk in two, again and again, in order. along reports what became of reduced
+// dimensions: the later part goes on from the earlier.
+func cut(t *rapid.T, it *iter.Iterator, goesOn bool, depth int) []*iter.Iterator {
+	walk := it.WalkShape()
+	if depth == 0 || len(walk) == 0 {
+		return whole(it, goesOn)
+	}
+	d := len(walk) - 1
+	for d > 0 && walk[d] == 1 {
+		d--
+	}
+	if walk[d] < 2 {
+		return whole(it, goesOn)
+	}
+	half := rapid.IntRange(1, walk[d]-1).Draw(t, "half")
+	reduced := it.WalkStrides(0)[d] == 0
+	return append(cut(t, it.Narrow(d, 0, half), goesOn, depth-1), cut(t, it.Narrow(d, half, walk[d]-half), goesOn || reduced, depth-1)...)
+}
+
+func whole(it *iter.Iterator, goesOn bool) []*iter.Iterator {
+	if goesOn {
+		it = iter.Accumulating(it)
+	}
+	return []*iter.Iterator{it}
+}
+
+// reduceInto reduces an iteration or a part of it into given tensors.
+func reduceInto(it *iter.Iterator, f *iter.Fold, ts ...*tensor.Tensor) error {
+	ptrs := make([]unsafe.Pointer, len(ts))
+	for i, x := range ts {
+		ptrs[i] = x.Pointer()
+	}
+	return it.Reduce(context.Background(), ptrs, 2, f)
+}
+
+func assertSame(t require.TestingT, a, b *tensor.Tensor, mask []bool, shape []int) {
+	eachOf(iter.ReduceShape(shape, mask, true), func(index []int) {
+		require.Equal(t, a.At(index...).Complex(), b.At(index...).Complex(), "at %v", index)
+	})
+}
+
+// A reduction in parts gives what the whole gives.
+func TestReduceParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x, mask := drawnReduction(t, tensor.Int32)
+		_, a := drawnOutput(t, tensor.Int64, x.Shape, mask, true)
+		b := tensor.Empty(a.Meta)
+		it, err := iter.Reduction(iter.OfTensor(a), iter.OfTensor(x)).Build()
+		require.NoError(t, err)
+		require.NoError(t, reduceInto(it, intSum, a, x))
+		for _, part := range cut(t, it, false, 3) {
+			require.NoError(t, reduceInto(part, intSum, b, x))
+		}
+		assertSame(t, a, b, mask, x.Shape)
+	})
+}
+
+// Parts know the positions of their elements in the whole.
+func TestReducePartsInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SliceOfN(rapid.IntRange(1, 9), 1, 4).Draw(t, "shape")
+		mask := rapid.SliceOfN(rapid.Bool(), len(shape), len(shape)).Draw(t, "mask")
+		x := filled(tensor.New(tensor.Float32, shape...))
+		_, v := drawnOutput(t, tensor.Float32, shape, mask, true)
+		_, p := drawnOutput(t, tensor.Int64, shape, mask, true)
+		it, err := iter.New().Output(iter.OfTensor(v)).Output(iter.OfTensor(p)).Input(iter.OfTensor(x)).
+			IsReduction(true).ResizeOutputs(false).CheckMemOverlap(false).CheckAllSameDType(false).Build()
+		require.NoError(t, err)
+		require.NoError(t, reduceInto(it, maxFold(), v, p, x))
+		w, q := tensor.Empty(v.Meta), tensor.Empty(p.Meta)
+		for _, part := range cut(t, it, false, 3) {
+			require.NoError(t, reduceInto(part, maxFold(), w, q, x))
+		}
+		assertSame(t, v, w, mask, shape)
+		assertSame(t, p, q, mask, shape)
+	})
+}
+
+// With another order of the reduced dimensions, or a hole in one, a part has no positions.
+func TestReducePartWithoutPositions(t *testing.T) {
+	x := tensor.New(tensor.Float32, 4, 5, 6)
+	out := tensor.Meta{DType: tensor.Float32, Shape: []int{1, 5, 1}, Strides: []int{0, 1, 0}}
+	first := iter.FoldOf(int64(-1), func(a int64, _ float32, at int) int64 { return max(a, int64(at)) },
+		func(a, b int64) int64 { return max(a, b) }, func(a int64) float32 { return float32(a) }).InOrder()
+	it := build(t, iter.Reduction(iter.Of(out), iter.Of(x)))
+	require.Equal(t, []int{6, 4, 5}, it.WalkShape())
+	_, err := it.Narrow(1, 1, 2).Reducer(first)
+	assert.NoError(t, err)
+	_, err = it.Narrow(0, 1, 2).Reducer(first)
+	assert.EqualError(t, err, "iter: the part [2 4 5] of the walk [6 4 5] of input float32[4,5,6]@(30,6,1) has logical positions with gaps")
+	m := x
+	m.Strides = []int{1, 24, 4}
+	it = build(t, iter.Reduction(iter.Of(out), iter.Of(m)))
+	_, err = it.Reducer(first)
+	assert.NoError(t, err)
+	_, err = it.Narrow(1, 1, 2).Reducer(first)
+	assert.ErrorContains(t, err, "a part of the walk has no logical positions")
+}
+
+func TestReduceRefusals(t *testing.T) {
+	in, out := iter.Of(tensor.New(tensor.Float32, 2, 3)), iter.Of(tensor.New(tensor.Float32, 2, 1))
+	two := iter.New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
+	for want, c := range map[string]iter.Config{
+		"iter: the iteration is not marked as a reduction":                                                                              iter.Unary(iter.Undefined(), in),
+		"iter: a reduction takes one input, the iteration has 2":                                                                        two.Output(out).Inputs(in, in),
+		"iter: a fold with 1 results for an iteration with 2 outputs":                                                                   two.Output(out).Output(out).Input(in),
+		"iter: the fold takes float32, the iteration has input 0, float64[2,3]@(3,1), as float64":                                       iter.Reduction(out, iter.Of(tensor.New(tensor.Float64, 2, 3))),
+		"iter: the fold takes float32, the iteration has input 0, int32[2,3]@(3,1), as int32":                                           iter.Reduction(out, iter.Of(tensor.New(tensor.Int32, 2, 3))),
+		"result type Float can't be cast to the desired output type Int (output 0, int32[2,1]@(1,1))":                                   iter.Reduction(iter.Of(tensor.New(tensor.Int32, 2, 1)), in),
+		"iter: output 0 of a reduction would be laid out anew; it must be given with the shape of the result, and ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
+	} {
+		_, err := build(t, c).Reducer(sumFold)
+		assert.EqualError(t, err, want)
+	}
+	full := iter.Of(tensor.New(tensor.Int64, 2, 3))
+	_, err := build(t, two.Output(out).Output(full).Input(in)).Reducer(maxFold())
+	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output 0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
+	_, err = iter.Accumulating(build(t, iter.Reduction(out, in))).Reducer(sumFold)
+	assert.EqualError(t, err, "iter: the iteration goes on from what its outputs hold, the fold has a way back from 0 of its 1 results")
+	it := build(t, iter.Reduction(out, in))
+	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for 2 operands")
+	_, err = it.RunReduce(context.Background(), 1, sumFold)
+	assert.EqualError(t, err, "iter: operand 0, float32[2,1]@(1,1), has no data")
+	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
+	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
+
+	assert.Panics(t, func() { iter.Folding[float32]("", nil, nil, nil) }, "accumulators with pointers")
+	assert.Panics(t, func() { iter.Yields(sumFold, func([]float32, []int64) {}) }, "another accumulator")
+	assert.Panics(t, func() { iter.Resumes(sumFold, func([]float64, []int64) {}) }, "another result")
+	assert.Equal(t, tensor.Float32, sumFold.In())
+	assert.Equal(t, []tensor.DType{tensor.Float32, tensor.Int64}, maxFold().Out())
+}
+
+func TestReduceEndsWithContext(t *testing.T) {
+	boom := errors.New("boom")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(boom)
+	x, out := tensor.Zeros(tensor.Float32, 2, 3), tensor.Zeros(tensor.Float32, 2, 1)
+	_, err := build(t, iter.Reduction(iter.OfTensor(out), iter.OfTensor(x))).RunReduce(ctx, 2, sumFold)
+	assert.ErrorIs(t, err, boom)
+}
+
+// The dtype that inputs are cast to counts, not just the one that loops take.
+func TestCastInputs(t *testing.T) {
+	x := tensor.Must(tensor.FromSlice([]float64{1, 0x1p-9, 0.25}, 3))
+	out := tensor.Zeros(tensor.Float32, 1)
+	c := iter.Reduction(iter.OfTensor(out), iter.OfTensor(x))
+	it := build(t, c.CastInputs(tensor.Float16))
+	assert.Equal(t, tensor.Float16, it.DType(1))
+	_, err := it.RunReduce(context.Background(), 1, sumFold)
+	require.NoError(t, err)
+	assert.Equal(t, 1.25+0x1p-9, out.At(0).Float())
+	_, err = build(t, c.CastInputs(tensor.BFloat16).CastInputs(tensor.Int64)).RunReduce(context.Background(), 1, sumFold)
+	assert.ErrorContains(t, err, "the fold takes float32, the iteration has input 0, float64[3]@(1), as int64")
+
+	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))
+	got, err := iter.Apply2(sum, func(a, b int64) int64 { return a + b })
+	require.NoError(t, err)
+	assert.Equal(t, []int64{3, 2, 2}, tensorSlice[int64](t, got))
+}
+
+func tensorSlice[T tensor.Element](t *testing.T, x *tensor.Tensor) []T {
+	v, err := tensor.ToSlice[T](x)
+	require.NoError(t, err)
+	return v
+}
+
+func TestResultType(t *testing.T) {
+	of := func(d tensor.DType, shape ...int) iter.Operand { return iter.Of(tensor.New(d, shape...)) }
+	for _, c := range []struct {
+		want tensor.DType
+		ops  []iter.Operand
+	}{
+		{tensor.Float16, []iter.Operand{of(tensor.Float16, 2), of(tensor.Float64)}},
+		{tensor.Float32, []iter.Operand{of(tensor.Int32, 2), iter.Number(tensor.FloatScalar(2))}},
+		{tensor.Uint8, []iter.Operand{of(tensor.Uint8, 2), iter.Number(tensor.IntScalar(300)), iter.Undefined()}},
+		{tensor.Float64, []iter.Operand{of(tensor.Int64, 2), of(tensor.Float64)}},
+		{tensor.Complex64, []iter.Operand{of(tensor.BFloat16, 2), of(tensor.Float16, 2), iter.Number(tensor.ComplexScalar(1i))}},
+	} {
+		got, err := iter.ResultType(c.ops...)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, got)
+	}
+	_, err := iter.ResultType(iter.Undefined())
+	assert.EqualError(t, err, "result_type: at least one operand must be defined")
+}

@@ -1,0 +1,170 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gluAttrs struct {
+	Dim int `attr:"dim" default:"-1" doc:"dimension that is halved"`
+}
+
+// Prelu scales what is below 0 by a weight, one for all or one for each channel.
+var Prelu = define[none](graph.Op{
+	Name:   "prelu",
+	Doc:    "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The result is row-major.",
+	Params: []graph.Param{self, weight},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m, w := c.Meta(0), c.Meta(1)
+		channels := 1
+		if m.Rank() > 1 {
+			channels = m.Shape[1]
+		}
+		switch {
+		case w.Numel() != 1 && m.Rank() == 0:
+			return nil, fmt.Errorf("Not allow zero-dim input tensor.")
+		case w.Numel() != 1 && w.Numel() != channels:
+			return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %d and channel size = %d.", w.Numel(), channels)
+		case w.Rank() > 1:
+			return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", w.Rank())
+		case !m.DType.IsFloat():
+			return nil, notImplemented("prelu", m.DType)
+		case w.DType != m.DType:
+			return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
+		}
+		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m := c.Meta(0)
+		q := quantIndex{inner: max(1, m.Numel()), n: 1}
+		if c.Meta(1).Numel() != 1 && m.Numel() > 0 {
+			q = quantIndex{inner: tensor.Numel(m.Shape[2:]), n: m.Shape[1]}
+		}
+		if m.DType.OpMath() == tensor.Float32 {
+			return compilePrelu[float32](c, q)
+		}
+		return compilePrelu[float64](c, q)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out := tensor.Zeros(in[0].DType, in[0].Shape...)
+		eachIndex(out.Shape, func(index []int) {
+			v := in[0].At(index...).Float()
+			if !(v > 0) {
+				v *= oneOf(in[1], index, 1)
+			}
+			out.Set(tensor.FloatScalar(v), index...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3)}},
+		{In: []tensor.Meta{exTurned, tensor.New(tensor.Float32, 1)}}},
+})
+
+func compilePrelu[T float32 | float64](c *graph.Call, q quantIndex) (*graph.Kernel, error) {
+	d, n := tensor.DTypeOf[T](), c.Out[0].Numel()
+	if n == 0 {
+		return &graph.Kernel{}, nil
+	}
+	x := newCompound(c)
+	ins := x.operands(d)
+	weights := ins[1].meta.Numel()
+	x.run(0, 0, []spot{x.result(0, d), ins[0], ins[1]}, cutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+		y, v, w := elementsOf[T](m.Ptrs[0], n), elementsOf[T](m.Ptrs[1], n), elementsOf[T](m.Ptrs[2], weights)
+		for begin < end {
+			to, at := q.run(begin, end)
+			f := w[at]
+			for i, e := range v[begin:to] {
+				if !(e > 0) {
+					e *= f
+				}
+				y[begin+i] = e
+			}
+			begin = to
+		}
+		return nil
+	}))
+	return x.kernel()
+}
+
+// Glu multiplies one half of a dimension by the sigmoid of the other.
+var Glu = define[gluAttrs](graph.Op{
+	Name:   "glu",
+	Doc:    "Halves a dimension and multiplies the first half by the sigmoid of the second. Serves floats only.",
+	Params: []graph.Param{self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, b, err := gluHalves(c)
+		if err != nil {
+			return nil, err
+		}
+		if !a.DType.IsFloat() {
+			return nil, notImplemented("glu", a.DType)
+		}
+		return graph.New1(pointwiseMeta(a, b)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a, b, err := gluHalves(c)
+		if err != nil || c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, err
+		}
+		if a.DType.OpMath() == tensor.Float32 {
+			return compileGlu[float32](c, a, b)
+		}
+		return compileGlu[float64](c, a, b)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, b, err := gluHalves(c)
+		if err != nil {
+			return nil, err
+		}
+		ta, tb := tensor.Must(in[0].View(a)), tensor.Must(in[0].View(b))
+		out := tensor.Zeros(a.DType, a.Shape...)
+		eachIndex(a.Shape, func(i []int) {
+			out.Set(tensor.FloatScalar(ta.At(i...).Float()*sigmoid(tb.At(i...).Float())), i...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}}, {In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
+})
+
+// gluHalves are the views of both halves.
+func gluHalves(c *graph.Call) (a, b tensor.Meta, err error) {
+	m := c.Meta(0)
+	if m.Rank() == 0 {
+		return a, b, fmt.Errorf("glu does not support 0-dimensional tensors")
+	}
+	d, err := tensor.WrapDim(attrs[gluAttrs](c).Dim, m.Rank())
+	if err != nil {
+		return a, b, err
+	}
+	n := m.Shape[d]
+	if n%2 != 0 {
+		return a, b, fmt.Errorf("Halving dimension must be even, but dimension %d is size %d", d, n)
+	}
+	if a, err = m.Narrow(d, 0, n/2); err == nil {
+		b, err = m.Narrow(d, n/2, n/2)
+	}
+	return a, b, err
+}
+
+func compileGlu[T float32 | float64](c *graph.Call, a, b tensor.Meta) (*graph.Kernel, error) {
+	d, n := tensor.DTypeOf[T](), a.Numel()
+	x := newCompound(c)
+	half := func(m tensor.Meta) spot {
+		m.Offset -= c.Meta(0).Offset
+		s := x.in(0)
+		s.data = nil
+		return x.dense(s.show(m), d)
+	}
+	left, right := half(a), half(b)
+	x.run(0, 0, []spot{x.result(0, d), left, right}, cutUnits(n, 8, func(m *graph.Mem, begin, end int) error {
+		y, u, v := elementsOf[T](m.Ptrs[0], n), elementsOf[T](m.Ptrs[1], n), elementsOf[T](m.Ptrs[2], n)
+		for i := begin; i < end; i++ {
+			y[i] = T(float64(u[i]) / (1 + math.Exp(-float64(v[i]))))
+		}
+		return nil
+	}))
+	return x.kernel()
+}

@@ -1,0 +1,222 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type rmsNormAttrs struct {
+	NormalizedShape []int    `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
+	Eps             *float64 `attr:"eps" default:"none" doc:"added to the mean of squares; none: the dtype's least step above 1"`
+}
+
+type localResponseAttrs struct {
+	Size  int     `attr:"size" doc:"channels that count, size/2 of them before the channel"`
+	Alpha float64 `attr:"alpha" default:"1e-4" doc:"factor of the mean of squares"`
+	Beta  float64 `attr:"beta" default:"0.75" doc:"exponent"`
+	K     float64 `attr:"k" default:"1" doc:"what is added to the mean"`
+}
+
+// RmsNorm divides by the root of the mean of squares.
+var RmsNorm = define[rmsNormAttrs](graph.Op{
+	Name:   "rms_norm",
+	Doc:    "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
+	Params: []graph.Param{input, optWeight},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		shape, m := attrs[rmsNormAttrs](c).NormalizedShape, c.Meta(0)
+		if len(shape) == 0 {
+			return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+		}
+		if lead := m.Rank() - len(shape); lead < 0 || !slices.Equal(m.Shape[lead:], shape) {
+			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", tensor.ListString(shape),
+				tensor.ListString(shape)[1:len(tensor.ListString(shape))-1], tensor.ListString(m.Shape))
+		}
+		if w := c.Meta(1); c.Has(1) && !slices.Equal(w.Shape, shape) {
+			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s", tensor.ListString(w.Shape), tensor.ListString(shape))
+		}
+		if !m.DType.IsFloat() {
+			return nil, notImplemented("rms_norm", m.DType)
+		}
+		if err := normDTypes(c, 1); err != nil {
+			return nil, err
+		}
+		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if c.Out[0].DType.OpMath() == tensor.Float32 {
+			return compileRmsNorm[float32](c)
+		}
+		return compileRmsNorm[float64](c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, x := attrs[rmsNormAttrs](c), in[0]
+		out := tensor.Zeros(x.DType, x.Shape...)
+		lead := x.Rank() - len(a.NormalizedShape)
+		eachIndex(x.Shape[:lead], func(index []int) {
+			sum := 0.0
+			eachIndex(a.NormalizedShape, func(k []int) {
+				v := x.At(append(slices.Clone(index), k...)...).Float()
+				sum += v * v
+			})
+			by := 1 / math.Sqrt(sum/float64(tensor.Numel(a.NormalizedShape))+a.eps(x.DType))
+			eachIndex(a.NormalizedShape, func(k []int) {
+				at := append(slices.Clone(index), k...)
+				v := x.At(at...).Float() * by
+				if len(in) > 1 && in[1] != nil {
+					v *= in[1].At(k...).Float()
+				}
+				out.Set(tensor.FloatScalar(v), at...)
+			})
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)}, Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
+		{In: []tensor.Meta{exTurned}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
+})
+
+// eps is what is added for an input of dtype d.
+func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
+	if a.Eps != nil {
+		return *a.Eps
+	}
+	bits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
+	return math.Ldexp(1, -bits[d])
+}
+
+func compileRmsNorm[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
+	a, d, all := attrs[rmsNormAttrs](c), tensor.DTypeOf[T](), c.Out[0].Numel()
+	n, eps := tensor.Numel(a.NormalizedShape), a.eps(c.Meta(0).DType)
+	x := newCompound(c)
+	ins := append(x.operands(d), spot{})
+	x.run(0, 0, []spot{x.result(0, d), ins[0], ins[1]}, cutUnits(all/n, 2*n, func(m *graph.Mem, begin, end int) error {
+		weight := elementsOf[T](m.Ptrs[2], n)
+		for u := begin; u < end; u++ {
+			y, v := planeOf[T](m.Ptrs[0], u, n), planeOf[T](m.Ptrs[1], u, n)
+			by := T(1 / math.Sqrt(sumSquares(v)/float64(n)+eps))
+			if weight == nil {
+				for i, e := range v {
+					y[i] = e * by
+				}
+				continue
+			}
+			for i, e := range v {
+				y[i] = e * by * weight[i]
+			}
+		}
+		return nil
+	}))
+	return x.kernel()
+}
+
+// sumSquares adds in four strands.
+func sumSquares[T float32 | float64](v []T) float64 {
+	var s [4]float64
+	for ; len(v) >= 4; v = v[4:] {
+		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
+		s[0], s[1], s[2], s[3] = s[0]+a*a, s[1]+b*b, s[2]+c*c, s[3]+d*d
+	}
+	for _, e := range v {
+		s[0] += float64(e) * float64(e)
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+// LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
+var LocalResponseNorm = define[localResponseAttrs](graph.Op{
+	Name: "local_response_norm",
+	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring channels, divided by size. " +
+		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.",
+	Params: []graph.Param{input},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m := c.Meta(0)
+		if m.Rank() < 3 {
+			return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)", m.Rank())
+		}
+		if n := attrs[localResponseAttrs](c).Size; n < 1 {
+			return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
+		}
+		if !m.DType.IsFloat() {
+			return nil, notServed("avg_pool2d", m.DType)
+		}
+		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if c.Out[0].DType.OpMath() == tensor.Float32 {
+			return compileLocalResponse[float32](c)
+		}
+		return compileLocalResponse[float64](c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, x := attrs[localResponseAttrs](c), in[0]
+		out := tensor.Zeros(x.DType, x.Shape...)
+		eachIndex(x.Shape, func(index []int) {
+			at, sum := slices.Clone(index), 0.0
+			for i := range a.Size {
+				if at[1] = index[1] - a.Size/2 + i; at[1] >= 0 && at[1] < x.Shape[1] {
+					v := x.At(at...).Float()
+					sum += v * v
+				}
+			}
+			out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3)}, Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
+})
+
+// localBlock is the number of places that are normalised side by side.
+const localBlock = 256
+
+func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
+	a, d, m := attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
+	channels, inner, all := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
+	blocks := divUp(inner, localBlock)
+	power := localPower(a.Beta)
+	x := newCompound(c)
+	x.run(0, 8*localBlock, []spot{x.result(0, d), x.dense(x.in(0), d)}, cutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
+		y, v := elementsOf[T](mem.Ptrs[0], all), elementsOf[T](mem.Ptrs[1], all)
+		for u := begin; u < end; u++ {
+			ch, from := u%channels, u/channels%blocks*localBlock
+			sample := u / channels / blocks * channels
+			n := min(localBlock, inner-from)
+			sums := sliceOf[float64](mem.Worker, 0, n)
+			clear(sums)
+			for k := max(0, ch-a.Size/2); k < min(channels, ch-a.Size/2+a.Size); k++ {
+				for i, e := range v[(sample+k)*inner+from:][:n] {
+					sums[i] += float64(e) * float64(e)
+				}
+			}
+			at := (sample+ch)*inner + from
+			for i, s := range sums {
+				y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
+			}
+		}
+		return nil
+	}))
+	return x.kernel()
+}
+
+// localPower is x^beta, by roots for the usual exponents.
+func localPower(beta float64) func(float64) float64 {
+	switch beta {
+	case 0.75:
+		return func(x float64) float64 {
+			r := math.Sqrt(x)
+			return r * math.Sqrt(r)
+		}
+	case 0.5:
+		return math.Sqrt
+	}
+	return func(x float64) float64 { return math.Pow(x, beta) }
+}

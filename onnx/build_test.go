@@ -1,0 +1,161 @@
+package onnx
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// These build small models the way exporters do.
+
+func model(opset int64, g *pb.GraphProto, functions ...*pb.FunctionProto) *pb.ModelProto {
+	return &pb.ModelProto{IrVersion: 8, Graph: g, Functions: functions,
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: opset}, {Domain: "mine", Version: 1}}}
+}
+
+func node1(op string, in, out []string, attrs ...*pb.AttributeProto) *pb.NodeProto {
+	return &pb.NodeProto{OpType: op, Input: in, Output: out, Attribute: attrs}
+}
+
+func names(s ...string) []string { return s }
+
+func attrInt(name string, v int64) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_INT, I: v}
+}
+
+func attrInts(name string, v ...int64) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_INTS, Ints: v}
+}
+
+func attrFloat(name string, v float32) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_FLOAT, F: v}
+}
+
+func attrGraph(name string, g *pb.GraphProto) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_GRAPH, G: g}
+}
+
+// attrRef hands an attribute of a function on to a node of its body.
+func attrRef(name, of string) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: name, RefAttrName: of, Type: pb.AttributeProto_FLOAT}
+}
+
+// info declares an input or output; a dim is a size, a symbol's name, or nil.
+func info(name string, d pb.TensorProto_DataType, dims ...any) *pb.ValueInfoProto {
+	shape := &pb.TensorShapeProto{}
+	for _, dim := range dims {
+		p := &pb.TensorShapeProto_Dimension{}
+		switch x := dim.(type) {
+		case int:
+			p.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: int64(x)}
+		case string:
+			p.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: x}
+		}
+		shape.Dim = append(shape.Dim, p)
+	}
+	t := &pb.TypeProto_Tensor{ElemType: int32(d), Shape: shape}
+	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: t}}}
+}
+
+func infos(list ...*pb.ValueInfoProto) []*pb.ValueInfoProto { return list }
+
+func floats(name string, dims []int64, data ...float32) *pb.TensorProto {
+	return &pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_FLOAT), Dims: dims, FloatData: data}
+}
+
+func int64s(name string, dims []int64, data ...int64) *pb.TensorProto {
+	return &pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_INT64), Dims: dims, Int64Data: data}
+}
+
+func rawFloats(data ...float32) []byte {
+	var out []byte
+	for _, f := range data {
+		b := math.Float32bits(f)
+		out = append(out, byte(b), byte(b>>8), byte(b>>16), byte(b>>24))
+	}
+	return out
+}
+
+// convert reads a model as from a file.
+func convert(m *pb.ModelProto, o Options) (*graph.Graph, error) {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Parse(data, "")
+	if err != nil {
+		return nil, err
+	}
+	return p.Graph(o)
+}
+
+// run converts and runs a model. Inputs are float32 or int64 tensors by name.
+func run(t *testing.T, m *pb.ModelProto, in map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	t.Helper()
+	shapes := map[string][]int{}
+	for name, x := range in {
+		shapes[name] = x.Shape
+	}
+	g, err := convert(m, Options{Shapes: shapes})
+	require.NoError(t, err)
+	return runGraph(t, g, in)
+}
+
+func runGraph(t testing.TB, g *graph.Graph, in map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	t.Helper()
+	out, err := execute(g, in)
+	require.NoError(t, err)
+	return out
+}
+
+func execute(g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	plan := func(g *graph.Graph) (*graph.Graph, error) {
+		p, err := passes.Run(g, passes.Options{Strategy: "propagate"})
+		if err != nil {
+			return nil, err
+		}
+		return p.Graph, nil
+	}
+	r, err := exec.NewRunner(g, plan, exec.Options{Threads: 2})
+	if err != nil {
+		return nil, err
+	}
+	return r.Run(context.Background(), in)
+}
+
+func f32(shape []int, data ...float32) *tensor.Tensor {
+	return tensor.Must(tensor.FromSlice(data, shape...))
+}
+
+func i64(shape []int, data ...int64) *tensor.Tensor {
+	return tensor.Must(tensor.FromSlice(data, shape...))
+}
+
+func floatsOf(t testing.TB, x *tensor.Tensor) []float32 {
+	t.Helper()
+	out, err := tensor.ToSlice[float32](x)
+	require.NoError(t, err)
+	return out
+}
+
+func intsOf(t testing.TB, x *tensor.Tensor) []int64 {
+	t.Helper()
+	out, err := tensor.ToSlice[int64](x)
+	require.NoError(t, err)
+	return out
+}
+
+const (
+	tFloat = pb.TensorProto_FLOAT
+	tInt64 = pb.TensorProto_INT64
+	tBool  = pb.TensorProto_BOOL
+)

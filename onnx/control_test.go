@@ -1,0 +1,135 @@
+package onnx
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// choice is y = cond ? x + 1 : -x, with branches that see x from outside.
+func choice() *pb.GraphProto {
+	yes := &pb.GraphProto{Node: []*pb.NodeProto{node1("Add", names("x", "one"), names("a"))}, Output: infos(info("a", tFloat)),
+		Initializer: []*pb.TensorProto{floats("one", nil, 1)}}
+	no := &pb.GraphProto{Node: []*pb.NodeProto{node1("Neg", names("x"), names("b"))}, Output: infos(info("b", tFloat))}
+	return &pb.GraphProto{
+		Node:   []*pb.NodeProto{node1("If", names("cond"), names("y"), attrGraph("then_branch", yes), attrGraph("else_branch", no))},
+		Input:  infos(info("x", tFloat, 2), info("cond", tBool)),
+		Output: infos(info("y", tFloat)),
+	}
+}
+
+func TestIf(t *testing.T) {
+	x := f32([]int{2}, 1, 2)
+	for cond, want := range map[bool][]float32{true: {2, 3}, false: {-1, -2}} {
+		flag := tensor.Must(tensor.FromSlice([]bool{cond}))
+		out := run(t, model(13, choice()), map[string]*tensor.Tensor{"x": x, "cond": flag})
+		require.Equal(t, want, floatsOf(t, out["y"]))
+	}
+}
+
+func TestIfOfAConstantIsInlined(t *testing.T) {
+	p := choice()
+	p.Initializer = []*pb.TensorProto{{Name: "cond", DataType: int32(tBool), Int32Data: []int32{1}}}
+	g, err := convert(model(13, p), Options{})
+	require.NoError(t, err)
+	require.Len(t, g.Nodes, 1)
+	require.Equal(t, "add", g.Nodes[0].Op.Name)
+}
+
+// powers doubles x trips times and collects what it sees, as long as the sum stays under
+// a bound that lies outside the body.
+func powers() *pb.GraphProto {
+	body := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("Add", names("v", "v"), names("w")), node1("ReduceSum", names("w"), names("sum"), attrInt("keepdims", 0)),
+			node1("Less", names("sum", "bound"), names("go")), node1("Identity", names("w"), names("seen"))},
+		Input:  infos(info("i", tInt64), info("c", tBool), info("v", tFloat, 2)),
+		Output: infos(info("go", tBool), info("w", tFloat, 2), info("seen", tFloat, 2)),
+	}
+	return &pb.GraphProto{
+		Node:   []*pb.NodeProto{node1("Loop", names("trips", "", "x"), names("last", "all"), attrGraph("body", body))},
+		Input:  infos(info("trips", tInt64), info("x", tFloat, 2), info("bound", tFloat)),
+		Output: infos(info("last", tFloat), info("all", tFloat)),
+	}
+}
+
+func TestLoop(t *testing.T) {
+	for _, c := range []struct {
+		trips int64
+		bound float32
+		last  []float32
+		all   []int
+	}{{3, 1000, []float32{8, 16}, []int{3, 2}}, {10, 20, []float32{8, 16}, []int{3, 2}}, {0, 1, []float32{1, 2}, []int{0, 2}}} {
+		out := run(t, model(13, powers()), map[string]*tensor.Tensor{"trips": i64(nil, c.trips), "x": f32([]int{2}, 1, 2), "bound": f32(nil, c.bound)})
+		require.Equal(t, c.last, floatsOf(t, out["last"]))
+		require.Equal(t, c.all, out["all"].Shape)
+	}
+}
+
+// growing appends to a carried value, whose shape changes from iteration to iteration.
+func TestLoopOfGrowingValue(t *testing.T) {
+	body := &pb.GraphProto{
+		Node:  []*pb.NodeProto{node1("Concat", names("v", "more"), names("w"), attrInt("axis", 0)), node1("Identity", names("c"), names("d"))},
+		Input: infos(info("i", tInt64), info("c", tBool), info("v", tFloat, nil)), Output: infos(info("d", tBool), info("w", tFloat, nil)),
+		Initializer: []*pb.TensorProto{floats("more", []int64{1}, 7)},
+	}
+	g := &pb.GraphProto{
+		Node:  []*pb.NodeProto{node1("Loop", names("trips", "", "x"), names("y"), attrGraph("body", body))},
+		Input: infos(info("trips", tInt64), info("x", tFloat, 1)), Output: infos(info("y", tFloat)),
+	}
+	x := f32([]int{1}, 1)
+	out := run(t, model(13, g), map[string]*tensor.Tensor{"trips": i64(nil, 3), "x": x})
+	require.Equal(t, []float32{1, 7, 7, 7}, floatsOf(t, out["y"]))
+
+	// A number of trips that is known is written out.
+	g.Initializer = []*pb.TensorProto{int64s("trips", nil, 2)}
+	converted, err := convert(model(13, g), Options{})
+	require.NoError(t, err)
+	require.False(t, converted.Dynamic())
+	require.Equal(t, []float32{1, 7, 7}, floatsOf(t, runGraph(t, converted, map[string]*tensor.Tensor{"x": x})["y"]))
+}
+
+// runningSum scans rows from the end.
+func runningSum(rows any) *pb.GraphProto {
+	body := &pb.GraphProto{
+		Node:  []*pb.NodeProto{node1("Add", names("s", "row"), names("t")), node1("Identity", names("t"), names("out"))},
+		Input: infos(info("s", tFloat, 2), info("row", tFloat, 2)), Output: infos(info("t", tFloat, 2), info("out", tFloat, 2)),
+	}
+	return &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("Scan", names("zero", "x"), names("sum", "sums"), attrGraph("body", body), attrInt("num_scan_inputs", 1),
+			attrInts("scan_input_directions", 1), attrInts("scan_output_axes", 1))},
+		Input:  infos(info("zero", tFloat, 2), info("x", tFloat, rows, 2)),
+		Output: infos(info("sum", tFloat), info("sums", tFloat)),
+	}
+}
+
+func TestScan(t *testing.T) {
+	in := map[string]*tensor.Tensor{"zero": f32([]int{2}, 0, 0), "x": f32([]int{3, 2}, 1, 10, 2, 20, 3, 30)}
+	check := func(out map[string]*tensor.Tensor) {
+		require.Equal(t, []float32{6, 60}, floatsOf(t, out["sum"]))
+		require.Equal(t, []int{2, 3}, out["sums"].Shape)
+		require.Equal(t, []float32{3, 5, 6, 30, 50, 60}, floatsOf(t, out["sums"]))
+	}
+	check(run(t, model(13, runningSum(3)), in))
+	// A length that is a symbol makes a node of it.
+	g, err := convert(model(13, runningSum("T")), Options{})
+	require.NoError(t, err)
+	require.NoError(t, g.Bind(map[string]int{"T": 3}))
+	check(runGraph(t, g, in))
+}
+
+func TestSequences(t *testing.T) {
+	g := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("SplitToSequence", names("x"), names("s"), attrInt("axis", 1), attrInt("keepdims", 0)),
+			node1("SequenceAt", names("s", "minus"), names("last")), node1("SequenceErase", names("s", "minus"), names("s1")),
+			node1("SequenceInsert", names("s1", "last", "first"), names("s2")), node1("SequenceLength", names("s2"), names("n")),
+			node1("ConcatFromSequence", names("s2"), names("y"), attrInt("axis", 1), attrInt("new_axis", 1))},
+		Input: infos(info("x", tFloat, 1, 3)), Output: infos(info("y", tFloat), info("n", tInt64)),
+		Initializer: []*pb.TensorProto{int64s("minus", nil, -1), int64s("first", nil, 0)},
+	}
+	out := run(t, model(17, g), map[string]*tensor.Tensor{"x": f32([]int{1, 3}, 1, 2, 3)})
+	require.Equal(t, []float32{3, 1, 2}, floatsOf(t, out["y"]))
+	require.Equal(t, []int64{3}, intsOf(t, out["n"]))
+}
