@@ -13,11 +13,11 @@ import (
 // both are; integers are always finite.
 var (
 	Isnan = classify("isnan", "Tells where self is NaN.", unaryTo(tensor.Bool), nil, false,
-		math.IsNaN, func(z complex128) bool { return isNaN(real(z)) || isNaN(imag(z)) })
+		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
 	Isinf = classify("isinf", "Tells where self is infinite.", unaryTo(tensor.Bool), isinfLayout, false,
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
 	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", unaryTo(tensor.Bool), isfiniteLayout, true,
-		func(x float64) bool { return x-x == 0 }, func(z complex128) bool { return z-z == 0 })
+		isFinite, func(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) })
 	Isposinf = classify("isposinf", "Tells where self is positive infinity. Complex numbers are refused.",
 		realOnly(unaryTo(tensor.Bool), "isposinf does not support complex inputs."), nil, false,
 		func(x float64) bool { return math.IsInf(x, 1) }, nil)
@@ -28,7 +28,7 @@ var (
 		realOnly(unaryTo(tensor.Bool), "signbit is not implemented for complex tensors."), nil, false, math.Signbit, nil)
 )
 
-func isNaN(x float64) bool { return x != x }
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // classify defines a predicate; ints is its answer for every integer, but that of signbit
 // depends on the sign.

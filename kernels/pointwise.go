@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"errors"
-	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -157,9 +156,6 @@ func floatBodies2(f func(x, y float64) float64) (t bodies) {
 	t[tensor.Float64] = iter.Kernel2(f)
 	return t
 }
-
-// nan is not a number.
-var nan = math.NaN()
 
 // compileGiven compiles a pointwise op of which operands may be left out: the iteration
 // has those that are given only, and the kernel picks their addresses out.

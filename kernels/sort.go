@@ -34,7 +34,7 @@ var (
 		Name: "topk", Doc: "Takes the k greatest or least elements along a dimension and their indices. Of equal elements the one with the lower index comes first; a NaN is greater than all.",
 		Params: []graph.Param{self}, Outputs: valuesAndIndices,
 		Infer:   inferTopk,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c, c.Out[0].DType) },
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return topkRank(c).reference(in[0])
 		},
@@ -60,7 +60,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			return res[2-outputs:], err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return sortRank(c).compile(c, c.Meta(0).DType)
+			return sortRank(c).compile(c)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out, err := sortRank(c).reference(in[0])
@@ -189,11 +189,11 @@ func compareDown[T sortable](a, b ranked[T]) int {
 	return int(a.i - b.i)
 }
 
-func (r *ranking) compile(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
+func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d = c.Meta(0).DType
+	d := c.Meta(0).DType
 	switch wide(d) {
 	case tensor.Int64:
 		return rankKernel[int64](r, c, d), nil
