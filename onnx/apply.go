@@ -33,14 +33,15 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
 	for i, o := range operands {
 		x, ok := o.(*val)
-		if !ok {
+		switch {
+		case !ok:
 			args[i] = o
-			continue
+		case x == nil:
+		default:
+			if args[i] = n.plain(name, i, x, operands); args[i] == nil {
+				args[i] = n.value(x)
+			}
 		}
-		if x == nil {
-			continue
-		}
-		args[i] = n.value(x)
 	}
 	count := 0
 	if o := n.model.lookup(name); o != nil && o.Many {
@@ -59,6 +60,32 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	}
 	n.inferOther(vals, attrs)
 	return out
+}
+
+// plain returns a known operand of one element as a number, for the sake of readers, where
+// the op takes one and nothing depends on its being a value: another operand has its dtype
+// and at least its dimensions. Else it returns nil.
+func (n *node) plain(op string, i int, x *val, operands []any) any {
+	o := n.model.lookup(op)
+	d := x.dtype()
+	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number || d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+		return nil
+	}
+	for k, other := range operands {
+		y, ok := other.(*val)
+		if k == i || !ok || y == nil || y.data != nil || y.dtype() != d || y.dynamic() || y.meta().Rank() < x.data.Rank() {
+			continue
+		}
+		s, _ := scalarOf(x.data) // it has one element
+		switch {
+		case !d.IsFloat():
+			return s.Int()
+		case d == tensor.Float32:
+			return shortest(float32(s.Float()))
+		}
+		return s.Float()
+	}
+	return nil
 }
 
 // rankOf is the rank that most ops give: the greatest of their operands'.
@@ -213,6 +240,13 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 	if size > foldLimit || o.Ref == nil {
 		return nil
 	}
+	cost := float64(size)
+	if o.Flops != nil {
+		cost += o.Flops(c)
+	}
+	if n.work += cost; n.work > maxWork {
+		return nil
+	}
 	ts, err := o.Ref(c, in)
 	if err != nil {
 		n.failf("%s: %w", o.Name, err)
@@ -308,6 +342,9 @@ func (n *node) cast(x *val, d tensor.DType) *val {
 }
 
 func (n *node) reshape(x *val, shape ...int) *val {
+	if len(shape) > maxRank {
+		n.failf("%d dimensions are not served", len(shape))
+	}
 	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
 }
 

@@ -23,7 +23,10 @@ func (n *node) body(name string) *pb.GraphProto {
 }
 
 // inline converts a graph in place, its inputs standing for the given values.
-func (n *node) inline(p *pb.GraphProto, in []*val) []*val {
+func (n *node) inline(p *pb.GraphProto, in []*val) []*val { return n.repeated(p, in, 1) }
+
+// repeated is inline for a graph that is written out a number of times.
+func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
@@ -36,6 +39,7 @@ func (n *node) inline(p *pb.GraphProto, in []*val) []*val {
 	}
 	f := *n.frame
 	f.depth++
+	f.unroll /= times
 	if err := n.nodes(p, s, &f); err != nil {
 		n.failf("%w", err)
 	}
@@ -216,7 +220,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	}
 	nodes := int64(max(len(p.Node), 1))
 	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
-	if count > maxUnrolled/nodes && !sequences || count > maxNodes/nodes || count < 1 {
+	if count > int64(n.frame.unroll)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
 		if count < 1 && len(p.Output) == 1+len(carried) {
 			return slices.Clone(carried)
 		}
@@ -226,7 +230,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	values := slices.Clone(carried)
 	collected := make([][]any, len(p.Output)-1-len(carried))
 	for i := range count {
-		out := n.inline(p, append([]*val{known(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...))
+		out := n.repeated(p, append([]*val{known(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...), int(count))
 		if out[0].data == nil {
 			n.failf("the loop's condition is not what it seemed")
 		}
@@ -251,7 +255,7 @@ func steady(p *pb.GraphProto) bool {
 		return false
 	}
 	name := p.Output[0].Name
-	for range len(p.Node) + 1 {
+	for range min(len(p.Node)+1, maxDepth) {
 		if name == p.Input[1].Name {
 			return true
 		}
@@ -355,7 +359,7 @@ func (n *node) scanOnce(in []*val) []*val {
 		}
 		return part
 	}
-	if known && length >= 1 && length <= maxUnrolled/max(len(p.Node), 1) {
+	if known && length >= 1 && length <= n.frame.unroll/max(len(p.Node), 1) {
 		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
 	}
 	body, captured := n.subgraph(p, slicesAt(0), func(int) bool { return !known })
@@ -383,7 +387,7 @@ func (n *node) unrolledScan(p *pb.GraphProto, length, states int, at func(int) [
 		if i > 0 {
 			copy(in, values)
 		}
-		out := n.inline(p, in)
+		out := n.repeated(p, in, length)
 		values = out[:states:states]
 		for k, v := range out[states:] {
 			collected[k] = append(collected[k], v)

@@ -49,6 +49,9 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 	if t.Segment != nil {
 		return nil, errors.New("tensors in segments are not served")
 	}
+	if len(t.Dims) > maxRank {
+		return nil, fmt.Errorf("%d dimensions are not served", len(t.Dims))
+	}
 	shape := make([]int, len(t.Dims))
 	for i, n := range t.Dims {
 		shape[i] = int(n)

@@ -13,7 +13,9 @@ import (
 // Bounds of what a small file may blow up to.
 const (
 	maxDepth = 64      // graphs within graphs and functions within functions
-	maxNodes = 1 << 20 // nodes that are converted, those of functions counted at each call
+	maxNodes = 1 << 18 // nodes that are converted, those of functions counted at each call
+	maxRank  = 64      // dimensions
+	maxWork  = 1 << 25 // elements that are computed here
 )
 
 // importer converts one graph of a model: the main one, or the body of a loop.
@@ -27,7 +29,8 @@ type importer struct {
 	// differ by then; nil where nothing is known. sizes and otherSizes are the bindings.
 	other             map[*graph.Value]*tensor.Meta
 	sizes, otherSizes map[string]int
-	count             int // nodes converted
+	count             int     // nodes converted
+	work              float64 // elements computed here
 
 	// outer is where names that a body does not define are looked up; captured are the
 	// values found there, which became further inputs.
@@ -41,6 +44,8 @@ type frame struct {
 	opsets map[string]int
 	attrs  map[string]*pb.AttributeProto
 	depth  int
+	// unroll is how many nodes a loop may be written out to; loops within loops share it.
+	unroll int
 }
 
 // scope holds the values of a graph by name. Those of the graph around it are seen too.
@@ -191,6 +196,8 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, ok := im.opts.Shapes[name]
 	switch {
+	case shape != nil && len(shape.Dim) > maxRank:
+		return nil, fmt.Errorf("%d dimensions are not served", len(shape.Dim))
 	case shape == nil && !ok:
 		return nil, errors.New("its rank is unknown: a shape must be given")
 	case shape != nil && ok && len(given) != len(shape.Dim):

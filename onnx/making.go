@@ -90,7 +90,7 @@ func (n *node) blocks() (x *val, dims []int, b int) {
 	x = n.x(0)
 	b = n.int("blocksize", 0)
 	dims = n.shape(x)
-	if len(dims) != 4 || b < 1 {
+	if len(dims) != 4 || b < 1 || b > 1<<15 {
 		n.failf("want 4 dimensions and a block size above 0, got %d and %d", len(dims), b)
 	}
 	return x, dims, b

@@ -144,7 +144,7 @@ func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
-		if g, err = im.convert(&frame{opsets: sets}); err == nil {
+		if g, err = im.convert(&frame{opsets: sets, unroll: maxUnrolled}); err == nil {
 			return g, rebind(g, im.g.Bound())
 		}
 		if first == nil {

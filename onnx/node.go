@@ -149,7 +149,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1}
+	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1, unroll: n.frame.unroll}
 	for _, a := range f.AttributeProto {
 		inner.attrs[a.Name] = a
 	}

@@ -179,8 +179,8 @@ func TestAllElementTypes(t *testing.T) {
 		{pb.TensorProto_UINT32, func(p *pb.TensorProto) { p.Uint64Data = []uint64{4e9} }, "4000000000"},
 		{pb.TensorProto_UINT64, func(p *pb.TensorProto) { p.Uint64Data = []uint64{5e9} }, "5000000000"},
 		{pb.TensorProto_BOOL, func(p *pb.TensorProto) { p.RawData = []byte{7} }, "1"},
-		{pb.TensorProto_COMPLEX64, func(p *pb.TensorProto) { p.FloatData = []float32{1, 2} }, "(1+2j)"},
-		{pb.TensorProto_COMPLEX128, func(p *pb.TensorProto) { p.DoubleData = []float64{1, 2} }, "(1+2j)"},
+		{pb.TensorProto_COMPLEX64, func(p *pb.TensorProto) { p.FloatData = []float32{1, 2} }, "(1+2i)"},
+		{pb.TensorProto_COMPLEX128, func(p *pb.TensorProto) { p.DoubleData = []float64{1, 2} }, "(1+2i)"},
 	}
 	m := &Model{weights: map[*pb.TensorProto]*tensor.Tensor{}}
 	for _, c := range cases {

@@ -115,8 +115,11 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 		if before[a] == 0 && after[a] == 0 {
 			continue
 		}
-		if shape[a] == 0 || size < 0 || size > tensor.MaxBytes/8 {
+		if shape[a] == 0 || size < 0 || before[a] < -1<<40 || before[a] > 1<<40 || after[a] > 1<<40 {
 			n.failf("dimension %d of size %d cannot be padded by %d and %d", a, shape[a], before[a], after[a])
+		}
+		if size > foldLimit {
+			return n.padComputed(x, known(intTensor(append(before, after...)...)), mode)
 		}
 		index := make([]int, size)
 		for i := range index {

@@ -87,6 +87,9 @@ func maxPool(n *node) []*val {
 // unpadded maps an index in a padded plane to one in the plane itself.
 func (n *node) unpadded(index *val, padded, in []int, g geometry) *val {
 	unit, step := tensor.Numel(padded), tensor.Numel(in)
+	if unit == 0 || step == 0 {
+		return index
+	}
 	var sum *val
 	for i := range in {
 		unit /= padded[i]
@@ -111,7 +114,7 @@ func (n *node) wholeIndex(index *val, in []int) *val {
 	}
 	s := n.shape(index)
 	plane := tensor.Numel(in)
-	if n.flag("storage_order", false) && len(in) > 1 {
+	if n.flag("storage_order", false) && len(in) > 1 && plane > 0 {
 		unit, step := plane, 1
 		var sum *val
 		for _, size := range in {

@@ -19,19 +19,10 @@ type geometry struct {
 func (n *node) geometryOf(in []int, rank int, kernel []int) geometry {
 	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
 		before: make([]int, rank), after: make([]int, rank), ceil: n.flag("ceil_mode", false)}
-	for i, k := range kernel {
-		if k < 1 || g.stride[i] < 1 || g.dilation[i] < 1 || k > 1<<31 || g.dilation[i] > 1<<31 || g.stride[i] > 1<<31 {
-			n.failf("window of size %d, stride %d and dilation %d is not served", k, g.stride[i], g.dilation[i])
-		}
-	}
+	n.checkSteps(kernel, g.stride, g.dilation)
 	switch auto := n.text("auto_pad", "NOTSET"); auto {
 	case "NOTSET", "":
-		pads := n.perDim("pads", 2*rank, 0)
-		for _, p := range pads {
-			if p > 1<<40 || p < -1<<40 {
-				n.failf("padding %d is not served", p)
-			}
-		}
+		pads := n.checkedPads(rank)
 		g.before, g.after = pads[:rank], pads[rank:]
 	case "VALID":
 	case "SAME_UPPER", "SAME_LOWER":
@@ -51,6 +42,25 @@ func (n *node) geometryOf(in []int, rank int, kernel []int) geometry {
 		n.failf("auto_pad %q is not served", auto)
 	}
 	return g
+}
+
+// checkSteps refuses windows whose reach could overflow.
+func (n *node) checkSteps(kernel, stride, dilation []int) {
+	for i, k := range kernel {
+		if k < 1 || stride[i] < 1 || dilation[i] < 1 || k > 1<<30 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
+			n.failf("window of size %d, stride %d and dilation %d is not served", k, stride[i], dilation[i])
+		}
+	}
+}
+
+func (n *node) checkedPads(rank int) []int {
+	pads := n.perDim("pads", 2*rank, 0)
+	for _, p := range pads {
+		if p > 1<<40 || p < -1<<40 {
+			n.failf("padding %d is not served", p)
+		}
+	}
+	return pads
 }
 
 // reach is the number of elements from a window's first to its last.
@@ -139,7 +149,8 @@ func convTranspose(n *node) []*val {
 	kernel := n.shape(w)[2:]
 	extra := n.perDim("output_padding", rank, 0)
 	stride, dilation := n.perDim("strides", rank, 1), n.perDim("dilations", rank, 1)
-	pads := n.perDim("pads", 2*rank, 0)
+	n.checkSteps(kernel, stride, dilation)
+	pads := n.checkedPads(rank)
 	before, after := pads[:rank], pads[rank:]
 	same := auto == "SAME_UPPER" || auto == "SAME_LOWER"
 	if sized || same {
@@ -211,15 +222,26 @@ func col2Im(n *node) []*val {
 	x, image, block := n.x(0), n.list(1), n.list(2)
 	rank := len(image)
 	s := n.shape(x)
-	if len(block) != rank || len(s) != 3 || rank == 0 {
+	if len(block) != rank || len(s) != 3 || rank == 0 || rank > maxRank {
 		n.failf("want [N, C, L] and as many block sizes as image sizes")
 	}
-	g := n.geometryOf(image, rank, block)
-	index, total := g.places(image)
-	count := tensor.Numel(block)
-	if count == 0 || s[1]%count != 0 || len(index) != count*s[2] {
-		n.failf("operand %s does not hold %d blocks of %d elements", tensor.ListString(s), len(index)/max(count, 1), count)
+	for _, size := range image {
+		if size < 1 || size > 1<<31 {
+			n.failf("an image of size %d is not served", size)
+		}
 	}
+	g := n.geometryOf(image, rank, block)
+	count, windows := 1, 1
+	for i, c := range g.counts(image) {
+		count, windows = count*block[i], windows*c
+		if count > 1<<24 || windows > 1<<31 {
+			n.failf("%d blocks of %d elements are not served", windows, count)
+		}
+	}
+	if s[1]%count != 0 || windows != s[2] || count > 1<<24/max(windows, 1) {
+		n.failf("operand %s does not hold %d blocks of %d elements", tensor.ListString(s), windows, count)
+	}
+	index, total := g.places(image)
 	c := s[1] / count
 	flat := n.reshape(x, s[0], c, count*s[2])
 	places := n.op("expand", graph.Attrs{"size": []int{s[0], c, len(index)}}, known(intTensor(index...)))
@@ -234,15 +256,25 @@ func col2Im(n *node) []*val {
 	return one(n.spatial(n.reshape(y, padded...), before, after, 0))
 }
 
+// counts returns the number of windows along each dimension of an image.
+func (g geometry) counts(image []int) []int {
+	var out []int
+	for i := range image {
+		span := image[i] + g.before[i] + g.after[i] - g.reach(i)
+		if span < 0 {
+			span = -g.stride[i]
+		}
+		out = append(out, span/g.stride[i]+1)
+	}
+	return out
+}
+
 // places returns, for every element of a window and every window, its index in the padded
 // image, and the number of elements of that.
 func (g geometry) places(image []int) (index []int, total int) {
 	index, total = []int{0}, 1
-	var windows []int
 	for i := range image {
-		size := image[i] + g.before[i] + g.after[i]
-		total *= size
-		windows = append(windows, max(0, (size-g.reach(i))/g.stride[i]+1))
+		total *= image[i] + g.before[i] + g.after[i]
 	}
 	extend := func(counts, steps []int) {
 		unit := total
@@ -258,6 +290,6 @@ func (g geometry) places(image []int) (index []int, total int) {
 		}
 	}
 	extend(g.kernel, g.dilation)
-	extend(windows, g.stride)
+	extend(g.counts(image), g.stride)
 	return index, total
 }

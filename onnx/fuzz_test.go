@@ -1,0 +1,46 @@
+package onnx
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// FuzzParse reads files of all kinds: whatever they hold, there is a graph or an error.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{})
+	for _, m := range []*pb.ModelProto{
+		model(11, flattening("N")), model(11, flattening(4)), model(13, choice()), model(13, powers()), model(13, runningSum("T")), model(13, runningSum(3)),
+		externalModel("w.bin", "0", "8"),
+	} {
+		data, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	// Small models of single operators mutate into others.
+	paths, _ := filepath.Glob(filepath.Join(casesDir, "node", "*", "model.onnx"))
+	for _, p := range paths {
+		if data, err := os.ReadFile(p); err == nil && len(data) < 4096 {
+			f.Add(data)
+		}
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := Parse(data, dir)
+		if err != nil {
+			return
+		}
+		for _, o := range []Options{{}, {Default: 2}} {
+			g, err := m.Graph(o)
+			if err == nil && g == nil {
+				t.Fatal("there is neither a graph nor an error")
+			}
+		}
+	})
+}
