@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -8,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldLimit bounds the elements of a value without operands that is computed when the
-// program is compiled: larger ones, such as a big range, are cheaper to make than to keep.
-const foldLimit = 1 << 12
+// foldLimit is the number of bytes up to which results are always computed when the
+// program is compiled: a big range, say, is cheaper to make than to keep.
+const foldLimit = 1 << 14
 
 // fold computes what depends on constants alone, once, such as a weight in another layout
 // or dtype. It returns g itself if there is nothing of the kind, else a changed copy.
@@ -24,7 +25,7 @@ func fold(g *graph.Graph) (*graph.Graph, error) {
 				return false
 			}
 		}
-		return len(n.In) > 0 || n.Out[0].Meta.Numel() <= foldLimit
+		return isView(n) || worthKeeping(n)
 	}
 	first := -1
 	for i, n := range g.Nodes {
@@ -37,6 +38,7 @@ func fold(g *graph.Graph) (*graph.Graph, error) {
 		return g, nil
 	}
 	c := g.Clone()
+	var folded []*graph.Value
 	rest := c.Nodes[:first:first]
 	for _, n := range c.Nodes[first:] {
 		if !known(n) {
@@ -49,16 +51,52 @@ func fold(g *graph.Graph) (*graph.Graph, error) {
 		}
 		for i, v := range n.Out {
 			c.MakeConstant(v, data[i])
+			folded = append(folded, v)
 		}
 	}
 	c.Nodes = rest
+	forget(c, folded)
 	return c, nil
+}
+
+// worthKeeping reports whether the node's results take no more memory than a few times
+// its operands, or little anyway.
+func worthKeeping(n *graph.Node) bool {
+	in, out := 0, 0
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			in += a.Value.Const.Storage().Len()
+		}
+	}
+	for _, v := range n.Out {
+		out += v.Meta.Bytes()
+	}
+	return out <= max(foldLimit, 4*in)
+}
+
+// forget drops the folded values that nobody reads any more.
+func forget(g *graph.Graph, folded []*graph.Value) {
+	read, dropped := map[*graph.Value]bool{}, map[*graph.Value]bool{}
+	for _, v := range folded {
+		dropped[v] = true
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			read[a.Value] = true
+		}
+	}
+	for _, o := range g.Outputs {
+		read[o.Value] = true
+	}
+	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool {
+		return !read[v] && dropped[v]
+	})
 }
 
 // compute runs one node whose operands are constants, in this goroutine.
 func compute(n *graph.Node) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Out))
-	if n.Out[0].Alias != nil {
+	if isView(n) {
 		for i, v := range n.Out {
 			t, err := v.Alias.Const.View(v.Meta)
 			if err != nil {

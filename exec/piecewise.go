@@ -69,7 +69,10 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 		if err := checkInput(v, t); err != nil {
 			return nil, err
 		}
-		list[i] = t
+		if !t.SameAddresses(v.Meta) || t.Offset != v.Meta.Offset {
+			t = laidOut(t, v.Meta)
+		}
+		list[i] = tensor.Must(t.View(v.Meta))
 	}
 	out, err := r.piecewise(ctx, r.graph, list)
 	if err != nil {
@@ -170,6 +173,8 @@ func (r *Runner) piecewise(ctx context.Context, g *graph.Graph, in []*tensor.Ten
 				return nil, fmt.Errorf("output %q: %w", o.Name, err)
 			}
 			t = t.CopyTo(t.Meta.WithStrides(st))
+		} else if o.Value.Const != nil {
+			t = t.CopyTo(t.Meta) // the graph's own data is not handed out
 		}
 		out[i] = t
 	}

@@ -3,6 +3,7 @@ package exec
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
@@ -92,7 +93,7 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, progress: o.Progress, graph: g, of: map[*graph.Value]int{}}
 	p.addStorages(g)
 	for _, n := range g.Nodes {
-		if n.Out[0].Alias != nil {
+		if isView(n) {
 			continue
 		}
 		if err := p.addStep(n); err != nil {
@@ -101,6 +102,11 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	}
 	p.plan()
 	return p, nil
+}
+
+// isView reports whether all of a node's outputs share the storage of its operands.
+func isView(n *graph.Node) bool {
+	return !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias == nil })
 }
 
 // addStorages gives every root value its storage.
@@ -135,6 +141,9 @@ func (p *Program) addStorages(g *graph.Graph) {
 func (p *Program) addStep(n *graph.Node) error {
 	if n.Op.Compile == nil {
 		return fmt.Errorf("no kernel makes this value")
+	}
+	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
+		return fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
 	k, err := n.Op.Compile(n.Call())
 	if err != nil {

@@ -165,7 +165,12 @@ func (s *Session) deliver(o graph.Output, in []*tensor.Tensor, out **tensor.Tens
 		t, err = tensor.Over(m, s.fresh[k])
 	case inInput:
 		x := in[so.input]
-		m.Offset += (x.Offset - root.Meta.Offset) * x.DType.Size() / m.DType.Size()
+		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
+		if shift%m.DType.Size() != 0 {
+			// No offset of the view's dtype says where it begins.
+			x, shift = laidOut(x, root.Meta), 0
+		}
+		m.Offset += shift / m.DType.Size()
 		t, err = x.View(m)
 	default:
 		if t, err = so.data.View(m); err == nil && *out == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -87,7 +88,7 @@ type schedule struct {
 	left   int // steps to finish
 	err    error
 	failed int // the step of err
-	stop   bool
+	stop   atomic.Bool
 }
 
 // fail ends the run. Of several failed steps the first in the order of the program wins;
@@ -101,7 +102,7 @@ func (r *schedule) fail(step int, err error) {
 	if r.err == nil || step < r.failed && step >= 0 {
 		r.err, r.failed = err, step
 	}
-	r.stop = true
+	r.stop.Store(true)
 	r.cond.Broadcast()
 }
 
@@ -124,7 +125,7 @@ func (r *schedule) take() (step, phase int32) {
 	defer r.mu.Unlock()
 	for {
 		switch {
-		case r.stop || r.left == 0:
+		case r.stop.Load() || r.left == 0:
 			return -1, -1
 		case len(r.s.open) > 0:
 			o := r.s.open[len(r.s.open)-1]
@@ -167,6 +168,8 @@ func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
 		}
 		if r.ctx.Err() != nil {
 			r.fail(-1, context.Cause(r.ctx))
+		}
+		if r.stop.Load() {
 			return -1, 0
 		}
 		if err := s.chunk(w, st, int(phase), int(c)); err != nil {
@@ -217,7 +220,7 @@ func (r *schedule) finish(step int32) int32 {
 		woken++
 	}
 	r.left--
-	if r.left == 0 || r.stop {
+	if r.left == 0 || r.stop.Load() {
 		own = -1
 		r.cond.Broadcast()
 	} else if woken > 0 {

@@ -189,6 +189,9 @@ func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	if err != nil {
 		return err
 	}
+	if len(res) == 0 {
+		return errors.New("makes no values")
+	}
 	vals := make([]Value, len(res))
 	for i := range res {
 		vals[i] = Value{Name: n.Name, Node: n, Index: i, graph: g, at: -1}

@@ -141,7 +141,7 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	if err := im.g.Err(); err != nil {
 		return nil, err
 	}
-	return im.prune(), nil
+	return im.g, nil
 }
 
 func (im *importer) output(name string, v *val) error {

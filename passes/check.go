@@ -126,6 +126,15 @@ func Evaluate(g *graph.Graph, inputs map[string]*tensor.Tensor) (map[string]*ten
 			if t := out[i]; v.Alias == nil && t.DType == v.Meta.DType && !t.SameAddresses(v.Meta) {
 				out[i] = t.CopyTo(v.Meta)
 			}
+			if v.Alias != nil {
+				if base := vals[v.Alias]; base.Storage() != out[i].Storage() && base.SameAddresses(v.Alias.Meta) {
+					m := v.Meta
+					m.Offset += base.Offset - v.Alias.Meta.Offset
+					if x, err := base.View(m); err == nil {
+						out[i] = x
+					}
+				}
+			}
 			vals[v] = out[i]
 		}
 	}

@@ -116,7 +116,7 @@ func (e *elider) needless(n *graph.Node) string {
 		return ""
 	case n.Pin != 0:
 		return ""
-	case v.Meta.SameLayout(src.Meta):
+	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
 		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
 	}
 	for _, c := range e.uses.nodes[v] {
@@ -125,6 +125,14 @@ func (e *elider) needless(n *graph.Node) string {
 		}
 	}
 	return fmt.Sprintf("all its consumers can read %q as it lies", src.Name)
+}
+
+// viewed reports whether a consumer shares the value's storage: its offset counts from
+// where that begins.
+func (e *elider) viewed(v *graph.Value) bool {
+	return slices.ContainsFunc(e.uses.nodes[v], func(c *graph.Node) bool {
+		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
+	})
 }
 
 // reads reports whether a consumer of from can read to instead and still make the same
@@ -166,7 +174,7 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 		return false
 	}
 	for i, r := range res {
-		if r.Alias >= 0 || !r.Meta.SameAddresses(c.Out[i].Meta) {
+		if r.Alias >= 0 || !r.Meta.SameLayout(c.Out[i].Meta) {
 			return false
 		}
 	}

@@ -65,10 +65,10 @@ func (l *layouter) current(v *graph.Value) *graph.Value {
 
 // node lays one node out.
 func (l *layouter) node(n *graph.Node) error {
-	var written []tensor.Meta
+	var written []layoutOf
 	if len(l.rigid) > 0 {
 		for _, v := range n.Out {
-			written = append(written, v.Meta)
+			written = append(written, layoutOf{v.Meta, v.Alias != nil})
 		}
 	}
 	stale := n.Pin != tensor.NoFormat
@@ -99,9 +99,10 @@ func (l *layouter) node(n *graph.Node) error {
 		}
 	}
 	l.nodes = append(l.nodes, n)
+	pin := n.Pin // settle moves it to the copy
 	for i, v := range n.Out {
-		settle := l.settle(v, n.Pin)
-		if l.rigid[v] {
+		settle := l.settle(v, pin)
+		if settle == nil && l.rigid[v] {
 			settle = l.restore(v, written[i])
 		}
 		if settle != nil {
@@ -111,21 +112,29 @@ func (l *layouter) node(n *graph.Node) error {
 	return nil
 }
 
+// layoutOf is how a value lies in the graph as written, and whether it is a view there.
+type layoutOf struct {
+	meta tensor.Meta
+	view bool
+}
+
 // restore gives a value whose storage is read the layout that it has in the graph as
 // written.
-func (l *layouter) restore(v *graph.Value, written tensor.Meta) error {
-	if v.Alias != nil || v.Meta.SameLayout(written) {
+func (l *layouter) restore(v *graph.Value, written layoutOf) error {
+	switch {
+	case l.current(v) != v: // a pinned value's copy lies as written
 		return nil
-	}
-	if v.Node.Op.Kind == graph.Follows {
-		v.Meta = written
+	case v.Alias != nil && written.view, v.Alias == nil && v.Meta.SameLayout(written.meta):
+		return nil
+	case v.Node.Op.Kind == graph.Follows:
+		v.Meta = written.meta
 		return nil
 	}
 	c, err := l.copyOf(v, tensor.Contiguous, fmt.Sprintf("the storage of %q is read as it was written", v.Name))
 	if err != nil {
 		return err
 	}
-	c.Meta, c.Alias = written, nil
+	c.Meta, c.Alias = written.meta, nil
 	l.now[v] = c
 	return nil
 }

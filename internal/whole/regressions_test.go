@@ -1,0 +1,249 @@
+// Package whole_test runs graphs the whole way, from the builder through passes to results,
+// and compares with the reference evaluation. Each case here once gave a wrong result.
+package whole_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const f32 = tensor.Float32
+
+func iota32(n int, shape ...int) *tensor.Tensor {
+	d := make([]float32, n)
+	for i := range d {
+		d[i] = float32(i + 1)
+	}
+	return tensor.Must(tensor.FromSlice(d, shape...))
+}
+
+// holds checks that every strategy, on any number of workers, gives what the reference
+// evaluation of the graph as written gives, and meets the outputs' pins.
+func holds(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor) {
+	t.Helper()
+	require.NoError(t, g.Err())
+	want, err := passes.Evaluate(g, in)
+	require.NoError(t, err)
+	for _, s := range passes.Strategies() {
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+		require.NoError(t, err, s)
+		for _, o := range p.Graph.Outputs {
+			require.True(t, o.Value.Meta.Is(o.Pin), "%s: output %s", s, o.Name)
+		}
+		for _, threads := range []int{1, 4} {
+			program, err := exec.Compile(p.Graph, exec.Options{Threads: threads})
+			require.NoError(t, err, s)
+			got, err := program.Run(context.Background(), in)
+			require.NoError(t, err, s)
+			for name, w := range want {
+				require.Equal(t, floats(w), floats(got[name]), "%s, %d threads, output %s", s, threads, name)
+			}
+		}
+	}
+}
+
+func floats(x *tensor.Tensor) []float32 {
+	v, _ := tensor.ToSlice[float32](x.CopyTo(tensor.New(f32, x.Shape...)))
+	return v
+}
+
+func planned(g *graph.Graph) (*graph.Graph, error) {
+	p, err := passes.Run(g, passes.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return p.Graph, nil
+}
+
+// A copy of a slice must not be taken for the slice where a view counts offsets from it.
+func TestCloneOfOffsetThenView(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 4, 3)
+	s := g.Slice(x, graph.Attrs{"dim": 0, "start": 2, "end": 4})
+	c := g.CloneOp(s)
+	g.Output("y", g.Neg(g.Permute(c, graph.Attrs{"dims": []int{1, 0}})))
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(12, 4, 3)})
+}
+
+func TestCloneThenAsStrided(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 4, 3)
+	s := g.Slice(x, graph.Attrs{"dim": 0, "start": 2, "end": 4})
+	c := g.CloneOp(s)
+	g.Output("y", g.Neg(g.AsStrided(c, graph.Attrs{"size": []int{3}, "stride": []int{1}, "storage_offset": 0})))
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(12, 4, 3)})
+}
+
+// A pin holds for every output of a node.
+func TestPinnedSplit(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 4, 3, 3)
+	s := g.Apply("split", graph.Attrs{"split_size": 2, "dim": 1}, x)
+	s[0].Pinned(tensor.ChannelsLast)
+	g.Output("a", s[0]).Output("b", s[1])
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(72, 2, 4, 3, 3)})
+	p, _ := passes.Run(g, passes.Options{})
+	require.True(t, p.Graph.Outputs[0].Value.Meta.IsChannelsLast())
+	require.True(t, p.Graph.Outputs[1].Value.Meta.IsChannelsLast(), "%v", p.Graph.Outputs[1].Value.Meta)
+}
+
+// A pin that some outputs meet as views and others as copies.
+func TestPinnedSplitMixed(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.InputMeta("x", tensor.Meta{DType: f32, Shape: []int{2, 3}, Strides: []int{1, 2}})
+	s := g.Apply("split_with_sizes", graph.Attrs{"split_sizes": []int{1, 2}, "dim": 1}, x)
+	s[0].Pinned(tensor.Contiguous)
+	g.Output("a", g.Neg(s[0])).Output("b", g.Neg(s[1]))
+	in := tensor.Empty(x.Meta)
+	tensor.CopyElements(in, iota32(6, 2, 3))
+	holds(t, g, map[string]*tensor.Tensor{"x": in})
+}
+
+// A pinned view is a copy, and as_strided reads that.
+func TestPinnedViewUnderAsStrided(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3)
+	c := g.Permute(x, graph.Attrs{"dims": []int{1, 0}}).Pinned(tensor.Contiguous)
+	g.Output("y", g.Neg(g.AsStrided(c, graph.Attrs{"size": []int{6}, "stride": []int{1}})))
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 2, 3)})
+}
+
+func TestPinnedSumUnderAsStrided(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3, 4, 5)
+	c := g.Softmax(x, graph.Attrs{"dim": 1}).Pinned(tensor.ChannelsLast)
+	g.Output("y", g.Neg(g.AsStrided(c, graph.Attrs{"size": []int{120}, "stride": []int{1}}))).Output("c", c)
+	in := iota32(120, 2, 3, 4, 5)
+	require.NoError(t, g.Err())
+	_, err := passes.Run(g, passes.Options{Check: true})
+	require.NoError(t, err)
+	p, err := passes.Run(g, passes.Options{})
+	require.NoError(t, err)
+	require.True(t, p.Graph.Outputs[1].Value.Meta.IsChannelsLast())
+	_ = in
+}
+
+// A reshape that is a copy as written may become a view in another layout.
+func TestReshapeBecomesViewUnderAsStrided(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 3, 3, 4, 5)
+	f := g.Flatten(g.Neg(x), graph.Attrs{"start_dim": 2})
+	s := g.Slice(f, graph.Attrs{"dim": 0, "start": 1, "end": 3})
+	r := g.Reshape(g.Transpose(s, graph.Attrs{"dim0": 1, "dim1": 2}), graph.Attrs{"shape": []int{40, 3}})
+	g.Output("y", g.Neg(g.AsStrided(r, graph.Attrs{"size": []int{6}, "stride": []int{1}, "storage_offset": 0})))
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(180, 3, 3, 4, 5)})
+}
+
+// A view of a wider dtype cannot begin at every offset.
+func TestComplexViewOutputOddOffset(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 3, 2)
+	g.Output("y", g.Apply("view_as_complex", nil, x)[0])
+	require.NoError(t, g.Err())
+	p, err := exec.Compile(g, exec.Options{Threads: 1})
+	require.NoError(t, err)
+	base := iota32(7, 7)
+	in := tensor.Must(base.View(tensor.Meta{DType: f32, Shape: []int{3, 2}, Strides: []int{2, 1}, Offset: 1}))
+	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": in})
+	require.NoError(t, err)
+	y, _ := tensor.ToSlice[complex64](out["y"])
+	require.Equal(t, []complex64{complex(2, 3), complex(4, 5), complex(6, 7)}, y)
+}
+
+// Permutations that cancel, with the one in between an output.
+func TestCancelIntermediateOutput(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3, 4)
+	a := g.Permute(x, graph.Attrs{"dims": []int{2, 0, 1}}).Named("a")
+	b := g.Permute(a, graph.Attrs{"dims": []int{1, 2, 0}}).Named("b")
+	g.Output("a", a).Output("b", b).Output("v", g.View(b, graph.Attrs{"size": []int{24}})).OutputFormat("b2", b, tensor.Contiguous)
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(24, 2, 3, 4)})
+}
+
+func TestDynamicAsStridedOfOtherLayout(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3)
+	g.Output("y", g.AsStrided(x, graph.Attrs{"size": []int{6}, "stride": []int{1}}))
+	g.Output("n", g.Apply("nonzero", nil, x)[0])
+	require.NoError(t, g.Err())
+	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	require.NoError(t, err)
+	in := tensor.Empty(tensor.Meta{DType: f32, Shape: []int{2, 3}, Strides: []int{1, 2}})
+	tensor.CopyElements(in, iota32(6, 2, 3))
+	out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": in})
+	require.NoError(t, err)
+	y, _ := tensor.ToSlice[float32](out["y"])
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, y)
+}
+
+func TestDynamicConstantOutputIsACopy(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3)
+	c := g.Constant("c", iota32(3, 3))
+	g.Output("c", c).Output("n", g.Apply("nonzero", nil, x)[0])
+	require.NoError(t, g.Err())
+	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	require.NoError(t, err)
+	out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": iota32(6, 2, 3)})
+	require.NoError(t, err)
+	require.NotSame(t, c.Const.Storage(), out["c"].Storage())
+}
+
+// A node must make something.
+func TestUnbindNothing(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	g.Apply("unbind", graph.Attrs{"dim": 0}, g.Input("x", f32, 0, 3))
+	require.ErrorContains(t, g.Err(), "makes no values")
+}
+
+// Hundreds of readers of one buffer, whose bytes are then used again.
+func TestManyUsers(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", f32, 64, 64)
+		h := g.Neg(x)
+		for range 4 {
+			var layer []*graph.Value
+			for k := range 70 {
+				a := g.Add(h, float64(k))
+				if rng.IntN(3) == 0 {
+					a = g.Sum(g.Transpose(a, graph.Attrs{"dim0": 0, "dim1": 1}), graph.Attrs{"dim": []int{rng.IntN(2)}, "keepdim": true})
+				}
+				layer = append(layer, a)
+			}
+			for len(layer) > 1 {
+				i := rng.IntN(len(layer) - 1)
+				s := g.Mul(g.Add(layer[i], layer[i+1]), 0.5)
+				layer = append(layer[:i], layer[i+1:]...)
+				layer[i] = s
+			}
+			h = g.Add(g.Sigmoid(layer[0]), x)
+		}
+		g.Output("y", h)
+		p, err := planned(g)
+		require.NoError(t, err)
+		var want []float32
+		for _, threads := range []int{1, 2, 8, 16} {
+			program, err := exec.Compile(p, exec.Options{Threads: threads})
+			require.NoError(t, err)
+			for range 3 {
+				out, err := program.Run(context.Background(), map[string]*tensor.Tensor{"x": iota32(64*64, 64, 64)})
+				require.NoError(t, err)
+				if want == nil {
+					want = floats(out["y"])
+				}
+				require.Equal(t, want, floats(out["y"]), "seed %d, %d threads", seed, threads)
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package onnx
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// single runs one operator. Operands are named a, b, c, ...; those in known are
+// initialisers, the others inputs.
+func single(t *testing.T, opset int64, op string, known string, operands []*tensor.Tensor, outputs int, attrs ...*pb.AttributeProto) []*tensor.Tensor {
+	t.Helper()
+	g := &pb.GraphProto{}
+	n := node1(op, nil, nil, attrs...)
+	in := map[string]*tensor.Tensor{}
+	for i, x := range operands {
+		name := string(rune('a' + i))
+		if x == nil {
+			n.Input = append(n.Input, "")
+			continue
+		}
+		n.Input = append(n.Input, name)
+		p := protoOf(t, name, x)
+		if containsRune(known, name) {
+			g.Initializer = append(g.Initializer, p)
+			continue
+		}
+		in[name] = x
+		dims := make([]any, len(x.Shape))
+		for k, s := range x.Shape {
+			dims[k] = s
+		}
+		g.Input = append(g.Input, info(name, pb.TensorProto_DataType(p.DataType), dims...))
+	}
+	for i := range outputs {
+		name := "out" + string(rune('0'+i))
+		n.Output = append(n.Output, name)
+		g.Output = append(g.Output, info(name, tFloat))
+	}
+	g.Node = []*pb.NodeProto{n}
+	res := run(t, model(opset, g), in)
+	var out []*tensor.Tensor
+	for _, name := range n.Output {
+		out = append(out, res[name])
+	}
+	return out
+}
+
+func containsRune(s, r string) bool {
+	for _, c := range s {
+		if string(c) == r {
+			return true
+		}
+	}
+	return false
+}
+
+func protoOf(t *testing.T, name string, x *tensor.Tensor) *pb.TensorProto {
+	t.Helper()
+	p := &pb.TensorProto{Name: name, RawData: x.Contiguous().Storage().Bytes()}
+	for code, d := range dtypes {
+		if d == x.DType {
+			p.DataType = int32(code)
+		}
+	}
+	for _, s := range x.Shape {
+		p.Dims = append(p.Dims, int64(s))
+	}
+	return p
+}
+
+func counting(shape ...int) *tensor.Tensor {
+	data := make([]float32, tensor.Numel(shape))
+	for i := range data {
+		data[i] = float32(i)
+	}
+	return f32(shape, data...)
+}
+
+func attrText(name, s string) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: name, Type: pb.AttributeProto_STRING, S: []byte(s)}
+}
+
+// TestComputedParameters checks that a parameter that the graph computes does what the
+// same one does as a constant.
+func TestComputedParameters(t *testing.T) {
+	x := counting(2, 4, 5)
+	cases := []struct {
+		op       string
+		operands []*tensor.Tensor
+		attrs    []*pb.AttributeProto
+	}{
+		{"Reshape", []*tensor.Tensor{x, i64([]int{3}, 0, 2, -1)}, nil},
+		{"Expand", []*tensor.Tensor{counting(4, 1), i64([]int{3}, 2, 1, 3)}, nil},
+		{"Tile", []*tensor.Tensor{x, i64([]int{3}, 2, 1, 2)}, nil},
+		{"Unsqueeze", []*tensor.Tensor{x, i64([]int{2}, 4, -5)}, nil},
+		{"Squeeze", []*tensor.Tensor{counting(1, 3, 1), i64([]int{2}, 2, 0)}, nil},
+		{"Slice", []*tensor.Tensor{x, i64([]int{2}, 1, -1), i64([]int{2}, 100, -100), i64([]int{2}, 1, -1), i64([]int{2}, 2, -2)}, nil},
+		{"Slice", []*tensor.Tensor{x, i64([]int{1}, 3), i64([]int{1}, 1), i64([]int{1}, 1), i64([]int{1}, 1)}, nil},
+		{"Slice", []*tensor.Tensor{x, i64([]int{1}, 1), i64([]int{1}, 3), i64([]int{1}, 1), i64([]int{1}, -1)}, nil},
+		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 0, 2, 0, 1, 0), f32(nil, 7)}, nil},
+		{"Pad", []*tensor.Tensor{x, i64([]int{2}, 1, 2), f32(nil, 7), i64([]int{1}, -2)}, nil},
+		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 0, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "reflect")}},
+		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "edge")}},
+		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "wrap")}},
+		{"ReduceSum", []*tensor.Tensor{x, i64([]int{2}, 0, -1)}, []*pb.AttributeProto{attrInt("keepdims", 0)}},
+		{"ReduceMax", []*tensor.Tensor{x, i64([]int{1}, 1)}, nil},
+		{"CumSum", []*tensor.Tensor{x, i64(nil, 1)}, []*pb.AttributeProto{attrInt("exclusive", 1), attrInt("reverse", 1)}},
+		{"TopK", []*tensor.Tensor{x, i64([]int{1}, 2)}, []*pb.AttributeProto{attrInt("largest", 0)}},
+		{"Trilu", []*tensor.Tensor{x, i64(nil, -1)}, []*pb.AttributeProto{attrInt("upper", 0)}},
+		{"ConstantOfShape", []*tensor.Tensor{i64([]int{2}, 2, 3)}, nil},
+		{"Range", []*tensor.Tensor{f32(nil, 1), f32(nil, 5), f32(nil, 1.5)}, nil},
+		{"Clip", []*tensor.Tensor{x, f32(nil, 3), f32(nil, 9)}, nil},
+		{"OneHot", []*tensor.Tensor{i64([]int{3}, 0, -1, 2), i64(nil, 4), f32([]int{2}, 5, 6)}, []*pb.AttributeProto{attrInt("axis", 0)}},
+		{"Resize", []*tensor.Tensor{counting(1, 1, 3, 4), nil, f32([]int{4}, 1, 1, 2, 0.5)}, []*pb.AttributeProto{attrText("mode", "linear")}},
+		{"Split", []*tensor.Tensor{x, i64([]int{2}, 1, 3)}, []*pb.AttributeProto{attrInt("axis", 1)}},
+	}
+	for _, c := range cases {
+		outputs := 1
+		if c.op == "TopK" || c.op == "Split" {
+			outputs = 2
+		}
+		// All but the first are known, then none; the data itself is never known.
+		rest := "bcdefgh"
+		if c.op == "Range" || c.op == "ConstantOfShape" {
+			rest = "abc"
+		}
+		want := single(t, 18, c.op, rest, c.operands, outputs, c.attrs...)
+		got := single(t, 18, c.op, "", c.operands, outputs, c.attrs...)
+		for i := range want {
+			require.NoError(t, compare(got[i], want[i]), c.op)
+		}
+	}
+}
+
+func TestCenterCropPad(t *testing.T) {
+	out := single(t, 18, "CenterCropPad", "b", []*tensor.Tensor{counting(2, 5), i64([]int{2}, 3, 2)}, 1)[0]
+	require.Equal(t, []int{3, 2}, out.Shape)
+	require.Equal(t, []float32{1, 2, 6, 7, 0, 0}, floatsOf(t, out))
+}
+
+func TestCol2Im(t *testing.T) {
+	// Blocks of 2 that overlap by one add up in the middle.
+	x := f32([]int{1, 2, 3}, 1, 2, 3, 10, 20, 30)
+	out := single(t, 18, "Col2Im", "bc", []*tensor.Tensor{x, i64([]int{1}, 4), i64([]int{1}, 2)}, 1)[0]
+	require.Equal(t, []float32{1, 12, 23, 30}, floatsOf(t, out))
+}
+
+func TestGroupNormalizationScalesGroupsOrChannels(t *testing.T) {
+	x := f32([]int{1, 4, 1}, -1, 1, -1, 1)
+	byGroup := single(t, 18, "GroupNormalization", "bc", []*tensor.Tensor{x, f32([]int{2}, 1, 2), f32([]int{2}, 0, 10)}, 1, attrInt("num_groups", 2), attrFloat("epsilon", 0))[0]
+	require.Equal(t, []float32{-1, 1, 8, 12}, floatsOf(t, byGroup))
+	byChannel := single(t, 21, "GroupNormalization", "bc", []*tensor.Tensor{x, f32([]int{4}, 1, 2, 3, 4), f32([]int{4}, 0, 0, 0, 10)}, 1, attrInt("num_groups", 2), attrFloat("epsilon", 0))[0]
+	require.Equal(t, []float32{-1, 2, -3, 14}, floatsOf(t, byChannel))
+}
+
+func TestMaxPoolIndicesOfUnevenPadding(t *testing.T) {
+	out := single(t, 12, "MaxPool", "", []*tensor.Tensor{counting(1, 2, 2, 3)}, 2, attrInts("kernel_shape", 2, 2), attrInts("pads", 1, 0, 0, 1))
+	require.Equal(t, []float32{1, 2, 2, 4, 5, 5, 7, 8, 8, 10, 11, 11}, floatsOf(t, out[0]))
+	require.Equal(t, []int64{1, 2, 2, 4, 5, 5, 7, 8, 8, 10, 11, 11}, intsOf(t, out[1]))
+}
+
+func TestAveragePoolOfUnevenPadding(t *testing.T) {
+	x := f32([]int{1, 1, 3}, 3, 6, 9)
+	out := single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("pads", 0, 1))[0]
+	require.Equal(t, []float32{4.5, 7.5, 9}, floatsOf(t, out))
+	out = single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("pads", 0, 1), attrInt("count_include_pad", 1))[0]
+	require.Equal(t, []float32{4.5, 7.5, 4.5}, floatsOf(t, out))
+	out = single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("dilations", 2))[0]
+	require.Equal(t, []float32{6}, floatsOf(t, out))
+}
+
+func TestBlockedQuantisation(t *testing.T) {
+	x := tensor.Must(tensor.FromSlice([]int8{1, 2, 3, 4, 5, 6}, 6))
+	out := single(t, 21, "DequantizeLinear", "bc", []*tensor.Tensor{x, f32([]int{2}, 1, 10), tensor.Must(tensor.FromSlice([]int8{0, 1}, 2))}, 1)
+	require.Len(t, out, 1)
+}
+
+func TestUnsigned64Order(t *testing.T) {
+	big := tensor.Must(tensor.FromSlice([]uint64{1 << 63, 1}, 2))
+	small := tensor.Must(tensor.FromSlice([]uint64{2, 1<<64 - 1}, 2))
+	out, err := tensor.ToSlice[uint64](single(t, 13, "Max", "", []*tensor.Tensor{big, small}, 1)[0])
+	require.NoError(t, err)
+	require.Equal(t, []uint64{1 << 63, 1<<64 - 1}, out)
+	shifted, err := tensor.ToSlice[uint64](single(t, 11, "BitShift", "b", []*tensor.Tensor{big, tensor.Must(tensor.FromSlice([]uint64{1, 0}, 2))}, 1, attrText("direction", "RIGHT"))[0])
+	require.NoError(t, err)
+	require.Equal(t, []uint64{1 << 62, 1}, shifted)
+}
+
+func TestQLinearConv(t *testing.T) {
+	u8 := func(shape []int, data ...uint8) *tensor.Tensor { return tensor.Must(tensor.FromSlice(data, shape...)) }
+	x, w := u8([]int{1, 1, 1, 3}, 11, 12, 13), u8([]int{1, 1, 1, 2}, 6, 7)
+	half := f32(nil, 0.5)
+	out := single(t, 10, "QLinearConv", "bcdefgh", []*tensor.Tensor{x, half, u8(nil, 10), w, half, u8(nil, 5), half, u8(nil, 100)}, 1,
+		attrInts("pads", 0, 1, 0, 0))[0]
+	got, err := tensor.ToSlice[uint8](out)
+	require.NoError(t, err)
+	// Sums 0*1+1*2, 1*1+2*2, 2*1+3*2, halved; the padding is the zero point.
+	require.Equal(t, []uint8{101, 102, 104}, got)
+}
