@@ -174,9 +174,10 @@ func TestAveragePoolOfUnevenPadding(t *testing.T) {
 }
 
 func TestBlockedQuantisation(t *testing.T) {
-	x := tensor.Must(tensor.FromSlice([]int8{1, 2, 3, 4, 5, 6}, 6))
-	out := single(t, 21, "DequantizeLinear", "bc", []*tensor.Tensor{x, f32([]int{2}, 1, 10), tensor.Must(tensor.FromSlice([]int8{0, 1}, 2))}, 1)
-	require.Len(t, out, 1)
+	i8 := func(shape []int, data ...int8) *tensor.Tensor { return tensor.Must(tensor.FromSlice(data, shape...)) }
+	x := i8([]int{1, 6}, 1, 2, 3, 4, 5, 6)
+	out := single(t, 21, "DequantizeLinear", "bc", []*tensor.Tensor{x, f32([]int{1, 2}, 1, 10), i8([]int{1, 2}, 0, 1)}, 1, attrInt("block_size", 3))[0]
+	require.Equal(t, []float32{1, 2, 3, 30, 40, 50}, floatsOf(t, out))
 }
 
 func TestUnsigned64Order(t *testing.T) {

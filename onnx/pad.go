@@ -23,7 +23,7 @@ func pad(n *node) []*val {
 		widths, _ = n.ints("paddings")
 	case n.ver < 11:
 		widths, _ = n.ints("pads")
-	case n.x(1).data == nil:
+	case n.x(1).data == nil || n.has(3) && n.x(3).data == nil:
 		return one(n.padBy(x, n.x(1), mode, value))
 	default:
 		widths = n.list(1)
@@ -69,16 +69,14 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	rank := n.rank(x)
 	count := n.lengthOf(widths)
 	if n.has(3) {
-		axes := n.axes(n.list(3), rank)
-		place := make([]int, 2*len(axes))
-		for i, a := range axes {
-			place[i], place[len(axes)+i] = a, rank+a
+		axes := n.cast(n.x(3), tensor.Int64)
+		if c := n.lengthOf(axes); c >= 0 && count >= 0 && count != 2*c {
+			n.failf("%d widths do not suit %d axes", count, c)
 		}
-		if count != len(place) {
-			n.failf("%d widths do not suit %d axes", count, len(axes))
-		}
+		axes = n.op("where", nil, n.op("lt", nil, axes, 0), n.op("add", nil, axes, rank), axes)
+		place := n.op("cat", nil, axes, n.op("add", nil, axes, rank))
 		all := known(intTensor(make([]int, 2*rank)...))
-		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, known(intTensor(place...)), n.cast(widths, tensor.Int64))
+		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, place, n.cast(widths, tensor.Int64)).as(tensor.Int64, 1)
 	} else if count != 2*rank && count >= 0 {
 		n.failf("%d widths do not suit %d dimensions", count, rank)
 	}
