@@ -2,6 +2,86 @@
 
 package graph
 
+// ShapeAsTensor is the op _shape_as_tensor.
+//
+// Gives the sizes of self as a vector of int64.
+func (g *Graph) ShapeAsTensor(self any, attrs ...Attrs) *Value {
+	return g.one("_shape_as_tensor", attrs, self)
+}
+
+// Unique2 is the op _unique2.
+//
+// Gives the distinct elements, for every element of self the index of its like among them, and
+// how often each occurs. A NaN is unlike all, itself included.
+//
+// Attributes:
+//
+//   - sorted bool = true: sort the result; else elements stand in the order of their first
+//     occurrence
+//   - return_inverse bool = false: give inverse; else it is empty
+//   - return_counts bool = false: give counts; else it is empty
+func (g *Graph) Unique2(self any, attrs ...Attrs) (output, inverse, counts *Value) {
+	out := g.several("_unique2", attrs, self)
+	return out[0], out[1], out[2]
+}
+
+// UpsampleNearestExact1d is the op _upsample_nearest_exact1d.
+//
+// Resizes signals [N,C,W] by taking the element whose centre is nearest. The result is
+// row-major.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleNearestExact1d(input any, attrs ...Attrs) *Value {
+	return g.one("_upsample_nearest_exact1d", attrs, input)
+}
+
+// UpsampleNearestExact2d is the op _upsample_nearest_exact2d.
+//
+// Resizes images [N,C,H,W] by taking the pixel whose centre is nearest. The result has the
+// memory format that the input suggests.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleNearestExact2d(input any, attrs ...Attrs) *Value {
+	return g.one("_upsample_nearest_exact2d", attrs, input)
+}
+
+// UpsampleNearestExact3d is the op _upsample_nearest_exact3d.
+//
+// Resizes volumes [N,C,D,H,W] by taking the element whose centre is nearest. The result has
+// the memory format that the input suggests.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleNearestExact3d(input any, attrs ...Attrs) *Value {
+	return g.one("_upsample_nearest_exact3d", attrs, input)
+}
+
 // Abs is the op abs.
 //
 // Takes the magnitude of each element; of complex numbers it is real. Bools are refused.
@@ -40,6 +120,31 @@ func (g *Graph) AdaptiveAvgPool2d(self any, attrs ...Attrs) *Value {
 	return g.one("adaptive_avg_pool2d", attrs, self)
 }
 
+// AdaptiveAvgPool3d is the op adaptive_avg_pool3d.
+//
+// Averages windows that share an operand [N, C, D, H, W] or [C, D, H, W] out among results of
+// output_size.
+//
+// Attributes:
+//
+//   - output_size int[], required: sizes of the result
+func (g *Graph) AdaptiveAvgPool3d(self any, attrs ...Attrs) *Value {
+	return g.one("adaptive_avg_pool3d", attrs, self)
+}
+
+// AdaptiveMaxPool1d is the op adaptive_max_pool1d.
+//
+// Takes the greatest element, and its index in the line, of windows that share the operand out
+// among results of output_size.
+//
+// Attributes:
+//
+//   - output_size int[], required: sizes of the result
+func (g *Graph) AdaptiveMaxPool1d(self any, attrs ...Attrs) (out_, indices *Value) {
+	out := g.several("adaptive_max_pool1d", attrs, self)
+	return out[0], out[1]
+}
+
 // AdaptiveMaxPool2d is the op adaptive_max_pool2d.
 //
 // Takes the greatest element, and its index in the plane, of windows that share the operand
@@ -50,6 +155,19 @@ func (g *Graph) AdaptiveAvgPool2d(self any, attrs ...Attrs) *Value {
 //   - output_size int[], required: height and width of the result
 func (g *Graph) AdaptiveMaxPool2d(self any, attrs ...Attrs) (out_, indices *Value) {
 	out := g.several("adaptive_max_pool2d", attrs, self)
+	return out[0], out[1]
+}
+
+// AdaptiveMaxPool3d is the op adaptive_max_pool3d.
+//
+// Takes the greatest element, and its index in the volume, of windows that share the operand
+// out among results of output_size.
+//
+// Attributes:
+//
+//   - output_size int[], required: sizes of the result
+func (g *Graph) AdaptiveMaxPool3d(self any, attrs ...Attrs) (out_, indices *Value) {
+	out := g.several("adaptive_max_pool3d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -95,6 +213,19 @@ func (g *Graph) Addcmul(self, tensor1, tensor2 any, attrs ...Attrs) *Value {
 //   - alpha number = 1: factor of the product
 func (g *Graph) Addmm(self, mat1, mat2 any, attrs ...Attrs) *Value {
 	return g.one("addmm", attrs, self, mat1, mat2)
+}
+
+// AffineGridGenerator is the op affine_grid_generator.
+//
+// Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].
+//
+// Attributes:
+//
+//   - size int[], required: sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]
+//   - align_corners bool = false: let -1 and 1 be the centres of the outermost elements, not
+//     their edges
+func (g *Graph) AffineGridGenerator(theta any, attrs ...Attrs) *Value {
+	return g.one("affine_grid_generator", attrs, theta)
 }
 
 // Alias is the op alias.
@@ -181,6 +312,18 @@ func (g *Graph) Argmax(self any, attrs ...Attrs) *Value { return g.one("argmax",
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) Argmin(self any, attrs ...Attrs) *Value { return g.one("argmin", attrs, self) }
 
+// Argsort is the op argsort.
+//
+// Gives the indices that sort the elements along a dimension. Of equal elements the one with
+// the lower index comes first; a NaN is greater than all.
+//
+// Attributes:
+//
+//   - dim int = -1: dimension to sort along
+//   - descending bool = false: put the greatest element first
+//   - stable bool = false: keep the order of equal elements; here it is always kept
+func (g *Graph) Argsort(self any, attrs ...Attrs) *Value { return g.one("argsort", attrs, self) }
+
 // AsStrided is the op as_strided.
 //
 // Shows the storage that self lies in with any sizes, strides and offset.
@@ -228,7 +371,8 @@ func (g *Graph) Atanh(self any, attrs ...Attrs) *Value { return g.one("atanh", a
 //
 //   - kernel_size int[], required: length of the window
 //   - stride int[] = : step of the window; none: kernel_size
-//   - padding int[] = 0: border of zeros on both sides
+//   - padding int[] = 0: border of zeros on both sides, or at the begin and at the end
+//   - dilation int[] = 1: step between elements of the window, which PyTorch has not
 //   - ceil_mode bool = false: let windows reach over the end
 //   - count_include_pad bool = true: count the border in the divisor
 func (g *Graph) AvgPool1d(self any, attrs ...Attrs) *Value { return g.one("avg_pool1d", attrs, self) }
@@ -242,11 +386,30 @@ func (g *Graph) AvgPool1d(self any, attrs ...Attrs) *Value { return g.one("avg_p
 //
 //   - kernel_size int[], required: height and width of the window
 //   - stride int[] = : steps of the window; none: kernel_size
-//   - padding int[] = 0: border of zeros on both sides
+//   - padding int[] = 0: border of zeros on both sides, or at both begins and then at both
+//     ends
+//   - dilation int[] = 1: steps between elements of the window, which PyTorch has not
 //   - ceil_mode bool = false: let windows reach over the end
 //   - count_include_pad bool = true: count the border in the divisor
 //   - divisor_override int?: the divisor itself
 func (g *Graph) AvgPool2d(self any, attrs ...Attrs) *Value { return g.one("avg_pool2d", attrs, self) }
+
+// AvgPool3d is the op avg_pool3d.
+//
+// Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.
+// Of integers int64 alone is served.
+//
+// Attributes:
+//
+//   - kernel_size int[], required: depth, height and width of the window
+//   - stride int[] = : steps of the window; none: kernel_size
+//   - padding int[] = 0: border of zeros on both sides; of 6 numbers, the borders at the
+//     begins and then at the ends
+//   - dilation int[] = 1: steps between elements of the window, which PyTorch has not
+//   - ceil_mode bool = false: let windows reach over the end
+//   - count_include_pad bool = true: count the border in the divisor
+//   - divisor_override int?: the divisor itself
+func (g *Graph) AvgPool3d(self any, attrs ...Attrs) *Value { return g.one("avg_pool3d", attrs, self) }
 
 // Baddbmm is the op baddbmm.
 //
@@ -277,6 +440,16 @@ func (g *Graph) Baddbmm(self, batch1, batch2 any, attrs ...Attrs) *Value {
 func (g *Graph) BatchNorm(input, weight, bias, runningMean, runningVar any, attrs ...Attrs) *Value {
 	return g.one("batch_norm", attrs, input, weight, bias, runningMean, runningVar)
 }
+
+// Bernoulli is the op bernoulli.
+//
+// Draws, for every element of self, 1 with the probability that it gives, else 0. The result
+// is row-major.
+//
+// Attributes:
+//
+//   - seed int = 0: what the numbers depend on: the same seed gives the same numbers
+func (g *Graph) Bernoulli(self any, attrs ...Attrs) *Value { return g.one("bernoulli", attrs, self) }
 
 // BitwiseAnd is the op bitwise_and.
 //
@@ -318,6 +491,18 @@ func (g *Graph) BitwiseRightShift(self, other any, attrs ...Attrs) *Value {
 func (g *Graph) BitwiseXor(self, other any, attrs ...Attrs) *Value {
 	return g.one("bitwise_xor", attrs, self, other)
 }
+
+// BlackmanWindow is the op blackman_window.
+//
+// Makes a Blackman window.
+//
+// Attributes:
+//
+//   - window_length int, required: number of elements
+//   - periodic bool = true: make one period, whose end is left out; else the window is
+//     symmetric
+//   - dtype dtype = float32: dtype of the result
+func (g *Graph) BlackmanWindow(attrs ...Attrs) *Value { return g.one("blackman_window", attrs) }
 
 // Bmm is the op bmm.
 //
@@ -361,6 +546,17 @@ func (g *Graph) Ceil(self any, attrs ...Attrs) *Value { return g.one("ceil", att
 //
 //   - alpha float = 1: depth and width of the curve below 0
 func (g *Graph) Celu(self any, attrs ...Attrs) *Value { return g.one("celu", attrs, self) }
+
+// ChannelShuffle is the op channel_shuffle.
+//
+// Deals channels from groups: channel j of group i becomes channel i of group j.
+//
+// Attributes:
+//
+//   - groups int, required: number of groups that channels are dealt from
+func (g *Graph) ChannelShuffle(self any, attrs ...Attrs) *Value {
+	return g.one("channel_shuffle", attrs, self)
+}
 
 // Chunk is the op chunk.
 //
@@ -422,6 +618,25 @@ func (g *Graph) ClampMin(self, min any, attrs ...Attrs) *Value {
 //
 //   - memory_format memory_format = preserve: layout of the copy
 func (g *Graph) CloneOp(self any, attrs ...Attrs) *Value { return g.one("clone", attrs, self) }
+
+// Complex is the op complex.
+//
+// Makes complex numbers of real and imaginary parts, which broadcast together.
+func (g *Graph) Complex(real, imag any, attrs ...Attrs) *Value {
+	return g.one("complex", attrs, real, imag)
+}
+
+// Compress is the op compress.
+//
+// Takes the slices of self along a dimension where a one-dimensional condition holds. A short
+// condition is false for the rest.
+//
+// Attributes:
+//
+//   - dim int?: dimension whose slices are taken; none: self counts as flat
+func (g *Graph) Compress(self, condition any, attrs ...Attrs) *Value {
+	return g.one("compress", attrs, self, condition)
+}
 
 // Concat is the op concat.
 //
@@ -487,7 +702,7 @@ func (g *Graph) Contiguous(self any, attrs ...Attrs) *Value { return g.one("cont
 // Attributes:
 //
 //   - stride int[] = 1: step of the window
-//   - padding int[] = 0: zeros at both ends
+//   - padding int[] = 0: zeros at both ends, or at the begin and at the end
 //   - dilation int[] = 1: distance between the elements of the window
 //   - groups int = 1: channels are parted into groups that do not see one another
 func (g *Graph) Conv1d(input, weight, bias any, attrs ...Attrs) *Value {
@@ -505,11 +720,106 @@ func (g *Graph) Conv1d(input, weight, bias any, attrs ...Attrs) *Value {
 // Attributes:
 //
 //   - stride int[] = 1: steps of the window: [height, width]
-//   - padding int[] = 0: zeros around the image: [height, width]
+//   - padding int[] = 0: zeros around the image: [height, width], or [top, left, bottom,
+//     right]
 //   - dilation int[] = 1: distance between the elements of the window: [height, width]
 //   - groups int = 1: channels are parted into groups that do not see one another
 func (g *Graph) Conv2d(input, weight, bias any, attrs ...Attrs) *Value {
 	return g.one("conv2d", attrs, input, weight, bias)
+}
+
+// Conv3d is the op conv3d.
+//
+// Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw]
+// and bias [o] give [n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride
+// + 1. The result is row-major.
+//
+// May be nil: bias.
+//
+// Attributes:
+//
+//   - stride int[] = 1: steps of the window: [depth, height, width]
+//   - padding int[] = 0: zeros around the volume: [depth, height, width], or of 6 numbers
+//     those before it and then those behind it
+//   - dilation int[] = 1: distance between the elements of the window: [depth, height, width]
+//   - groups int = 1: channels are parted into groups that do not see one another
+func (g *Graph) Conv3d(input, weight, bias any, attrs ...Attrs) *Value {
+	return g.one("conv3d", attrs, input, weight, bias)
+}
+
+// ConvInteger is the op conv_integer.
+//
+// Convolves bytes after subtracting zero points, into int32: x [n, c, ...] and w [o, c/groups,
+// ...]. x_zero_point has one element, w_zero_point one or one for each output channel.
+//
+// May be nil: xZeroPoint, wZeroPoint.
+//
+// Attributes:
+//
+//   - stride int[] = 1: steps of the window
+//   - padding int[] = 0: zero points around the input: one number for each dimension, or all
+//     begins and then all ends
+//   - dilation int[] = 1: distance between the elements of the window
+//   - groups int = 1: channels are parted into groups that do not see one another
+func (g *Graph) ConvInteger(x, w, xZeroPoint, wZeroPoint any, attrs ...Attrs) *Value {
+	return g.one("conv_integer", attrs, x, w, xZeroPoint, wZeroPoint)
+}
+
+// ConvTranspose1d is the op conv_transpose1d.
+//
+// Spreads each element of the input over a window of the result: input [n, c, l] or [c, l],
+// weight [c, o/groups, k] and bias [o] give [n, o, ol] with ol = (l-1)*stride - 2*padding +
+// dilation*(k-1) + output_padding + 1. The result is row-major.
+//
+// May be nil: bias.
+//
+// Attributes:
+//
+//   - stride int[] = 1: distance of the windows in the result
+//   - padding int[] = 0: what is cut off at both ends of each dimension
+//   - output_padding int[] = 0: what is added at the end of each dimension
+//   - groups int = 1: channels are parted into groups that do not see one another
+//   - dilation int[] = 1: distance between the elements of the window
+func (g *Graph) ConvTranspose1d(input, weight, bias any, attrs ...Attrs) *Value {
+	return g.one("conv_transpose1d", attrs, input, weight, bias)
+}
+
+// ConvTranspose2d is the op conv_transpose2d.
+//
+// Spreads each element of the input over a window of the result: input [n, c, h, w] or [c, h,
+// w], weight [c, o/groups, kh, kw] and bias [o] give [n, o, oh, ow] with oh = (h-1)*stride -
+// 2*padding + dilation*(kh-1) + output_padding + 1. The result is row-major.
+//
+// May be nil: bias.
+//
+// Attributes:
+//
+//   - stride int[] = 1: distance of the windows in the result
+//   - padding int[] = 0: what is cut off at both ends of each dimension
+//   - output_padding int[] = 0: what is added at the end of each dimension
+//   - groups int = 1: channels are parted into groups that do not see one another
+//   - dilation int[] = 1: distance between the elements of the window
+func (g *Graph) ConvTranspose2d(input, weight, bias any, attrs ...Attrs) *Value {
+	return g.one("conv_transpose2d", attrs, input, weight, bias)
+}
+
+// ConvTranspose3d is the op conv_transpose3d.
+//
+// Spreads each element of the input over a window of the result: input [n, c, d, h, w] or [c,
+// d, h, w], weight [c, o/groups, kd, kh, kw] and bias [o] give [n, o, od, oh, ow] with od =
+// (d-1)*stride - 2*padding + dilation*(kd-1) + output_padding + 1. The result is row-major.
+//
+// May be nil: bias.
+//
+// Attributes:
+//
+//   - stride int[] = 1: distance of the windows in the result
+//   - padding int[] = 0: what is cut off at both ends of each dimension
+//   - output_padding int[] = 0: what is added at the end of each dimension
+//   - groups int = 1: channels are parted into groups that do not see one another
+//   - dilation int[] = 1: distance between the elements of the window
+func (g *Graph) ConvTranspose3d(input, weight, bias any, attrs ...Attrs) *Value {
+	return g.one("conv_transpose3d", attrs, input, weight, bias)
 }
 
 // Copysign is the op copysign.
@@ -528,6 +838,22 @@ func (g *Graph) Cos(self any, attrs ...Attrs) *Value { return g.one("cos", attrs
 //
 // Takes the hyperbolic cosine of each element.
 func (g *Graph) Cosh(self any, attrs ...Attrs) *Value { return g.one("cosh", attrs, self) }
+
+// CrossEntropyLoss is the op cross_entropy_loss.
+//
+// Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c,
+// ...] or [c], target int64 [n, ...] and weight [c].
+//
+// May be nil: weight.
+//
+// Attributes:
+//
+//   - reduction int = 1: 0: the loss of each target; 1: their weighted mean; 2: their sum
+//   - ignore_index int = -100: target that does not count
+//   - label_smoothing float = 0: share of every class in the targets; only 0 is served
+func (g *Graph) CrossEntropyLoss(self, target, weight any, attrs ...Attrs) *Value {
+	return g.one("cross_entropy_loss", attrs, self, target, weight)
+}
 
 // Cumprod is the op cumprod.
 //
@@ -549,10 +875,61 @@ func (g *Graph) Cumprod(self any, attrs ...Attrs) *Value { return g.one("cumprod
 //   - dtype dtype: dtype to which self is converted first
 func (g *Graph) Cumsum(self any, attrs ...Attrs) *Value { return g.one("cumsum", attrs, self) }
 
+// DepthToSpace is the op depth_to_space.
+//
+// Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [...,
+// c, h*r, w*r].
+//
+// Attributes:
+//
+//   - block_size int, required: side of the blocks
+//   - mode string = DCR (DCR, CRD): which part of the channel index is the place in a block:
+//     the first (DCR) or the last (CRD)
+func (g *Graph) DepthToSpace(self any, attrs ...Attrs) *Value {
+	return g.one("depth_to_space", attrs, self)
+}
+
+// DequantizeLinear is the op dequantize_linear.
+//
+// Subtracts zero_point from integers and multiplies by scale; the result has the dtype of
+// scale. scale and zero_point have one element, one for each index of axis, or the shape of
+// input with axis cut into blocks.
+//
+// May be nil: zeroPoint.
+//
+// Attributes:
+//
+//   - axis int = 1: dimension along which scales differ
+//   - block_size int = 0: elements along axis that share a scale; 0: a scale for each, or for
+//     all
+func (g *Graph) DequantizeLinear(input, scale, zeroPoint any, attrs ...Attrs) *Value {
+	return g.one("dequantize_linear", attrs, input, scale, zeroPoint)
+}
+
+// Det is the op det.
+//
+// Gives the determinants of square matrices, the last two dimensions.
+func (g *Graph) Det(self any, attrs ...Attrs) *Value { return g.one("det", attrs, self) }
+
 // Detach is the op detach.
 //
 // Shows self as it is: without gradients there is nothing to detach.
 func (g *Graph) Detach(self any, attrs ...Attrs) *Value { return g.one("detach", attrs, self) }
+
+// Dft is the op dft.
+//
+// Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last
+// dimension, of size 2, or of size 1 for a real operand.
+//
+// Attributes:
+//
+//   - dft_length int?: length of the transform: the operand is cut, or zeros are added; none:
+//     its own
+//   - dim int = 1: dimension to transform, not the last
+//   - inverse bool = false: transform back, and divide by the length
+//   - onesided bool = false: give the first half only: the rest is its mirror for a real
+//     operand
+func (g *Graph) Dft(input any, attrs ...Attrs) *Value { return g.one("dft", attrs, input) }
 
 // Diagonal is the op diagonal.
 //
@@ -581,6 +958,41 @@ func (g *Graph) Div(self, other any, attrs ...Attrs) *Value { return g.one("div"
 // Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.
 func (g *Graph) Dot(self, tensor any, attrs ...Attrs) *Value {
 	return g.one("dot", attrs, self, tensor)
+}
+
+// Dropout is the op dropout.
+//
+// Gives self; in training sets random elements to 0 and divides the others by 1 - p.
+//
+// Attributes:
+//
+//   - p float = 0.5: probability that an element becomes 0
+//   - train bool = false: drop elements; else the result is self
+//   - seed int = 0: what is dropped depends on it
+func (g *Graph) Dropout(input any, attrs ...Attrs) *Value { return g.one("dropout", attrs, input) }
+
+// DynamicQuantizeLinear is the op dynamic_quantize_linear.
+//
+// Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the
+// three of them.
+func (g *Graph) DynamicQuantizeLinear(input any, attrs ...Attrs) (y, yScale, yZeroPoint *Value) {
+	out := g.several("dynamic_quantize_linear", attrs, input)
+	return out[0], out[1], out[2]
+}
+
+// Einsum is the op einsum.
+//
+// Multiplies tensors and sums over dimensions, which an equation names: a label that is not in
+// the result is summed over, a label twice in one operand takes the diagonal, ... stands for
+// any dimensions, which broadcast. Without -> the result has the labels that occur once, in
+// alphabetical order. The result is row-major.
+//
+// Attributes:
+//
+//   - equation string, required: labels of the operands' dimensions, and after -> of the
+//     result's: "bij,bjk->bik"
+func (g *Graph) Einsum(tensors []*Value, attrs ...Attrs) *Value {
+	return g.one("einsum", attrs, operandList(tensors)...)
 }
 
 // Elu is the op elu.
@@ -670,6 +1082,56 @@ func (g *Graph) Expm1(self any, attrs ...Attrs) *Value { return g.one("expm1", a
 //   - m int?: columns; none: as many as rows
 //   - dtype dtype = float32: dtype of the result
 func (g *Graph) Eye(attrs ...Attrs) *Value { return g.one("eye", attrs) }
+
+// FftFft is the op fft_fft.
+//
+// Transforms along a dimension from time to frequency.
+//
+// Attributes:
+//
+//   - n int?: length of the transform: the operand is cut, or zeros are added; none: its own
+//   - dim int = -1: dimension to transform
+//   - norm string = backward (backward, forward, ortho): which direction is scaled by 1/n;
+//     ortho: both by its root
+func (g *Graph) FftFft(self any, attrs ...Attrs) *Value { return g.one("fft_fft", attrs, self) }
+
+// FftIfft is the op fft_ifft.
+//
+// Transforms along a dimension from frequency to time.
+//
+// Attributes:
+//
+//   - n int?: length of the transform: the operand is cut, or zeros are added; none: its own
+//   - dim int = -1: dimension to transform
+//   - norm string = backward (backward, forward, ortho): which direction is scaled by 1/n;
+//     ortho: both by its root
+func (g *Graph) FftIfft(self any, attrs ...Attrs) *Value { return g.one("fft_ifft", attrs, self) }
+
+// FftIrfft is the op fft_irfft.
+//
+// Transforms half of the frequencies along a dimension, of which the rest is the mirror, to a
+// real value.
+//
+// Attributes:
+//
+//   - n int?: length of the transform: the operand is cut, or zeros are added; none: its own
+//   - dim int = -1: dimension to transform
+//   - norm string = backward (backward, forward, ortho): which direction is scaled by 1/n;
+//     ortho: both by its root
+func (g *Graph) FftIrfft(self any, attrs ...Attrs) *Value { return g.one("fft_irfft", attrs, self) }
+
+// FftRfft is the op fft_rfft.
+//
+// Transforms a real value along a dimension and gives the half of the frequencies that are not
+// mirrored.
+//
+// Attributes:
+//
+//   - n int?: length of the transform: the operand is cut, or zeros are added; none: its own
+//   - dim int = -1: dimension to transform
+//   - norm string = backward (backward, forward, ortho): which direction is scaled by 1/n;
+//     ortho: both by its root
+func (g *Graph) FftRfft(self any, attrs ...Attrs) *Value { return g.one("fft_rfft", attrs, self) }
 
 // Flatten is the op flatten.
 //
@@ -761,6 +1223,7 @@ func (g *Graph) FullLike(self any, attrs ...Attrs) *Value { return g.one("full_l
 // Attributes:
 //
 //   - dim int, required: dimension to index
+//   - sparse_grad bool = false: concerns gradients; means nothing here
 func (g *Graph) Gather(self, index any, attrs ...Attrs) *Value {
 	return g.one("gather", attrs, self, index)
 }
@@ -793,6 +1256,31 @@ func (g *Graph) Ge(self, other any, attrs ...Attrs) *Value { return g.one("ge", 
 //   - approximate string (none, tanh): how the distribution function is computed
 func (g *Graph) Gelu(self any, attrs ...Attrs) *Value { return g.one("gelu", attrs, self) }
 
+// Glu is the op glu.
+//
+// Halves a dimension and multiplies the first half by the sigmoid of the second. Serves floats
+// only.
+//
+// Attributes:
+//
+//   - dim int = -1: dimension that is halved
+func (g *Graph) Glu(self any, attrs ...Attrs) *Value { return g.one("glu", attrs, self) }
+
+// GridSampler is the op grid_sampler.
+//
+// Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at
+// (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.
+//
+// Attributes:
+//
+//   - interpolation_mode int = 0: 0 bilinear, 1 nearest, 2 bicubic (images only)
+//   - padding_mode int = 0: what lies outside: 0 zeros, 1 the border, 2 the reflection
+//   - align_corners bool = false: let -1 and 1 be the centres of the outermost elements, not
+//     their edges
+func (g *Graph) GridSampler(input, grid any, attrs ...Attrs) *Value {
+	return g.one("grid_sampler", attrs, input, grid)
+}
+
 // GroupNorm is the op group_norm.
 //
 // Normalises each group of channels of each sample, then scales each channel by weight and
@@ -809,10 +1297,65 @@ func (g *Graph) GroupNorm(input, weight, bias any, attrs ...Attrs) *Value {
 	return g.one("group_norm", attrs, input, weight, bias)
 }
 
+// Gru is the op gru.
+//
+// Runs sequences through layers of GRU cells. Operands are input [t, n, i], h0 [l*d, n, h],
+// and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh
+// [3h]; they give output [t, n, d*h] and the last states.
+//
+// Attributes:
+//
+//   - has_biases bool = true: the parameters hold biases
+//   - num_layers int = 1: layers on top of one another
+//   - dropout float = 0: share of a layer's results that training drops
+//   - train bool = false: drop; only served where dropout is 0
+//   - bidirectional bool = false: go through sequences both ways
+//   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
+func (g *Graph) Gru(operands []*Value, attrs ...Attrs) (output, hN *Value) {
+	out := g.several("gru", attrs, operandList(operands)...)
+	return out[0], out[1]
+}
+
 // Gt is the op gt.
 //
 // Tells where self is greater than other. Complex numbers have no order.
 func (g *Graph) Gt(self, other any, attrs ...Attrs) *Value { return g.one("gt", attrs, self, other) }
+
+// HammingWindow is the op hamming_window.
+//
+// Makes a Hamming window.
+//
+// Attributes:
+//
+//   - window_length int, required: number of elements
+//   - periodic bool = true: make one period, whose end is left out; else the window is
+//     symmetric
+//   - alpha float = 0.54: constant part
+//   - beta float = 0.46: factor of the cosine
+//   - dtype dtype = float32: dtype of the result
+func (g *Graph) HammingWindow(attrs ...Attrs) *Value { return g.one("hamming_window", attrs) }
+
+// HannWindow is the op hann_window.
+//
+// Makes a Hann window.
+//
+// Attributes:
+//
+//   - window_length int, required: number of elements
+//   - periodic bool = true: make one period, whose end is left out; else the window is
+//     symmetric
+//   - dtype dtype = float32: dtype of the result
+func (g *Graph) HannWindow(attrs ...Attrs) *Value { return g.one("hann_window", attrs) }
+
+// Hardmax is the op hardmax.
+//
+// Gives 1 at the first greatest element along a dimension and 0 elsewhere. Serves floats only;
+// the result is row-major.
+//
+// Attributes:
+//
+//   - dim int = -1: dimension along which one element is 1
+func (g *Graph) Hardmax(self any, attrs ...Attrs) *Value { return g.one("hardmax", attrs, self) }
 
 // Hardshrink is the op hardshrink.
 //
@@ -867,6 +1410,20 @@ func (g *Graph) Hypot(self, other any, attrs ...Attrs) *Value {
 	return g.one("hypot", attrs, self, other)
 }
 
+// If is the op if.
+//
+// Runs then_branch or else_branch, and gives what it gives.
+//
+// Attributes:
+//
+//   - then_branch graph, required: graph to run where condition holds; its inputs are the
+//     first operands after it
+//   - else_branch graph, required: graph to run otherwise; its inputs are the operands that
+//     follow
+func (g *Graph) If(condition any, values []*Value, attrs ...Attrs) []*Value {
+	return g.several("if", attrs, operandList(values, condition)...)
+}
+
 // Imag is the op imag.
 //
 // Gives the imaginary parts of complex numbers, a view. A real self is refused.
@@ -877,7 +1434,8 @@ func (g *Graph) Imag(self any, attrs ...Attrs) *Value { return g.one("imag", att
 // Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i,
 // or is null where all of it stays.
 // The indices broadcast to one shape, which stands at the place of the indexed dimensions if
-// those are neighbours, else in front. For a mask use masked_select.
+// those are neighbours, else in front. A mask stands for the indices of the elements where it
+// holds, one index for each of its dimensions: the operands after it go on behind those.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func (g *Graph) Index(self, index0, index1, index2, index3, index4, index5, index6, index7 any, attrs ...Attrs) *Value {
@@ -976,6 +1534,21 @@ func (g *Graph) Isneginf(self any, attrs ...Attrs) *Value { return g.one("isnegi
 // Tells where self is positive infinity. Complex numbers are refused.
 func (g *Graph) Isposinf(self any, attrs ...Attrs) *Value { return g.one("isposinf", attrs, self) }
 
+// Kthvalue is the op kthvalue.
+//
+// Gives the k-th least element along a dimension and its index; of equal elements the one with
+// the lower index comes first.
+//
+// Attributes:
+//
+//   - k int, required: which of the least elements, from 1
+//   - dim int = -1: dimension to look along
+//   - keepdim bool = false: keep the dimension with size 1
+func (g *Graph) Kthvalue(self any, attrs ...Attrs) (values, indices *Value) {
+	out := g.several("kthvalue", attrs, self)
+	return out[0], out[1]
+}
+
 // LayerNorm is the op layer_norm.
 //
 // Normalises over the last dimensions, then scales by weight and adds bias, both of
@@ -1026,6 +1599,11 @@ func (g *Graph) Lerp(self, end, weight any, attrs ...Attrs) *Value {
 // Takes the logarithm of the magnitude of the gamma function of each element.
 func (g *Graph) Lgamma(self any, attrs ...Attrs) *Value { return g.one("lgamma", attrs, self) }
 
+// LinalgDet is the op linalg_det.
+//
+// Gives the determinants of square matrices, the last two dimensions.
+func (g *Graph) LinalgDet(self any, attrs ...Attrs) *Value { return g.one("linalg_det", attrs, self) }
+
 // LinalgVectorNorm is the op linalg_vector_norm.
 //
 // Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf
@@ -1063,6 +1641,22 @@ func (g *Graph) Linear(input, weight, bias any, attrs ...Attrs) *Value {
 //   - dtype dtype: dtype of the result; none: float32, or complex64 where a complex number is
 //     given
 func (g *Graph) Linspace(attrs ...Attrs) *Value { return g.one("linspace", attrs) }
+
+// LocalResponseNorm is the op local_response_norm.
+//
+// Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size
+// neighbouring channels, divided by size. Of them size/2 come before the channel, as in
+// PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.
+//
+// Attributes:
+//
+//   - size int, required: channels that count, size/2 of them before the channel
+//   - alpha float = 1e-4: factor of the mean of squares
+//   - beta float = 0.75: exponent
+//   - k float = 1: what is added to the mean
+func (g *Graph) LocalResponseNorm(input any, attrs ...Attrs) *Value {
+	return g.one("local_response_norm", attrs, input)
+}
 
 // Log is the op log.
 //
@@ -1161,10 +1755,79 @@ func (g *Graph) Logit(self any, attrs ...Attrs) *Value { return g.one("logit", a
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) Logsumexp(self any, attrs ...Attrs) *Value { return g.one("logsumexp", attrs, self) }
 
+// Loop is the op loop.
+//
+// Runs body again and again, max_trip_count times at most, as long as condition holds. Gives
+// the carried values as the last iteration left them, and the collected ones stacked along a
+// new first dimension.
+//
+// May be nil: maxTripCount, condition.
+//
+// Attributes:
+//
+//   - body graph, required: inputs: the number of the iteration, the condition, the carried
+//     values, then others; outputs: the condition, the carried values, then values that are
+//     collected
+//   - carried int = 0: number of values that each iteration hands to the next
+func (g *Graph) Loop(maxTripCount, condition any, values []*Value, attrs ...Attrs) []*Value {
+	return g.several("loop", attrs, operandList(values, maxTripCount, condition)...)
+}
+
+// LpPool is the op lp_pool.
+//
+// Takes the p-norm of each window, over as many of the last dimensions (1 to 3) as kernel_size
+// has numbers.
+//
+// Attributes:
+//
+//   - kernel_size int[], required: sizes of the window; their number tells that of the
+//     dimensions
+//   - stride int[] = : steps of the window; none: kernel_size
+//   - padding int[] = 0: border on both sides, or all begins and then all ends
+//   - dilation int[] = 1: steps between elements of the window
+//   - ceil_mode bool = false: let windows reach over the end
+//   - norm_type float = 2: the p of the p-norm
+func (g *Graph) LpPool(self any, attrs ...Attrs) *Value { return g.one("lp_pool", attrs, self) }
+
+// Lstm is the op lstm.
+//
+// Runs sequences through layers of LSTM cells. Operands are input [t, n, i], h0 and c0 [l*d,
+// n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih
+// and b_hh [4h]; they give output [t, n, d*h] and the last states.
+//
+// Attributes:
+//
+//   - has_biases bool = true: the parameters hold biases
+//   - num_layers int = 1: layers on top of one another
+//   - dropout float = 0: share of a layer's results that training drops
+//   - train bool = false: drop; only served where dropout is 0
+//   - bidirectional bool = false: go through sequences both ways
+//   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
+func (g *Graph) Lstm(operands []*Value, attrs ...Attrs) (output, hN, cN *Value) {
+	out := g.several("lstm", attrs, operandList(operands)...)
+	return out[0], out[1], out[2]
+}
+
 // Lt is the op lt.
 //
 // Tells where self is less than other. Complex numbers have no order.
 func (g *Graph) Lt(self, other any, attrs ...Attrs) *Value { return g.one("lt", attrs, self, other) }
+
+// MaskedFill is the op masked_fill.
+//
+// Puts a number, or a 0-dim value, where mask holds, and self elsewhere; self and mask
+// broadcast together.
+func (g *Graph) MaskedFill(self, mask, value any, attrs ...Attrs) *Value {
+	return g.one("masked_fill", attrs, self, mask, value)
+}
+
+// MaskedSelect is the op masked_select.
+//
+// Takes the elements of self where mask holds, in row-major order, after both are broadcast
+// together.
+func (g *Graph) MaskedSelect(self, mask any, attrs ...Attrs) *Value {
+	return g.one("masked_select", attrs, self, mask)
+}
 
 // Matmul is the op matmul.
 //
@@ -1173,6 +1836,16 @@ func (g *Graph) Lt(self, other any, attrs ...Attrs) *Value { return g.one("lt", 
 // is dropped from the result.
 func (g *Graph) Matmul(self, other any, attrs ...Attrs) *Value {
 	return g.one("matmul", attrs, self, other)
+}
+
+// MatmulInteger is the op matmul_integer.
+//
+// Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one
+// element or one for each row of a, b_zero_point one for each column of b.
+//
+// May be nil: aZeroPoint, bZeroPoint.
+func (g *Graph) MatmulInteger(a, b, aZeroPoint, bZeroPoint any, attrs ...Attrs) *Value {
+	return g.one("matmul_integer", attrs, a, b, aZeroPoint, bZeroPoint)
 }
 
 // Max is the op max.
@@ -1194,10 +1867,28 @@ func (g *Graph) Max(self any, attrs ...Attrs) []*Value { return g.several("max",
 //
 //   - kernel_size int[], required: length of the window
 //   - stride int[] = : step of the window; none: kernel_size
-//   - padding int[] = 0: border on both sides, which never counts
+//   - padding int[] = 0: border on both sides, or at the begin and at the end; it never counts
 //   - dilation int[] = 1: step between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool1d(self any, attrs ...Attrs) *Value { return g.one("max_pool1d", attrs, self) }
+
+// MaxPool1dWithIndices is the op max_pool1d_with_indices.
+//
+// Takes the greatest element of each window of an operand [N, C, L] or [C, L], and its index
+// in the line.
+//
+// Attributes:
+//
+//   - kernel_size int[], required: height and width of the window
+//   - stride int[] = : steps of the window; none: kernel_size
+//   - padding int[] = 0: border on both sides, or at both begins and then at both ends; it
+//     never counts
+//   - dilation int[] = 1: steps between elements of the window
+//   - ceil_mode bool = false: let windows reach over the end
+func (g *Graph) MaxPool1dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
+	out := g.several("max_pool1d_with_indices", attrs, self)
+	return out[0], out[1]
+}
 
 // MaxPool2d is the op max_pool2d.
 //
@@ -1207,7 +1898,8 @@ func (g *Graph) MaxPool1d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //
 //   - kernel_size int[], required: height and width of the window
 //   - stride int[] = : steps of the window; none: kernel_size
-//   - padding int[] = 0: border on both sides, which never counts
+//   - padding int[] = 0: border on both sides, or at both begins and then at both ends; it
+//     never counts
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool2d(self any, attrs ...Attrs) *Value { return g.one("max_pool2d", attrs, self) }
@@ -1220,12 +1912,84 @@ func (g *Graph) MaxPool2d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //
 //   - kernel_size int[], required: height and width of the window
 //   - stride int[] = : steps of the window; none: kernel_size
-//   - padding int[] = 0: border on both sides, which never counts
+//   - padding int[] = 0: border on both sides, or at both begins and then at both ends; it
+//     never counts
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool2dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
 	out := g.several("max_pool2d_with_indices", attrs, self)
 	return out[0], out[1]
+}
+
+// MaxPool3d is the op max_pool3d.
+//
+// Takes the greatest element of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the
+// result is row-major.
+//
+// Attributes:
+//
+//   - kernel_size int[], required: height and width of the window
+//   - stride int[] = : steps of the window; none: kernel_size
+//   - padding int[] = 0: border on both sides, or at both begins and then at both ends; it
+//     never counts
+//   - dilation int[] = 1: steps between elements of the window
+//   - ceil_mode bool = false: let windows reach over the end
+func (g *Graph) MaxPool3d(self any, attrs ...Attrs) *Value { return g.one("max_pool3d", attrs, self) }
+
+// MaxPool3dWithIndices is the op max_pool3d_with_indices.
+//
+// Takes the greatest element of each window of an operand [N, C, D, H, W] or [C, D, H, W], and
+// its index in the volume.
+//
+// Attributes:
+//
+//   - kernel_size int[], required: height and width of the window
+//   - stride int[] = : steps of the window; none: kernel_size
+//   - padding int[] = 0: border on both sides, or at both begins and then at both ends; it
+//     never counts
+//   - dilation int[] = 1: steps between elements of the window
+//   - ceil_mode bool = false: let windows reach over the end
+func (g *Graph) MaxPool3dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
+	out := g.several("max_pool3d_with_indices", attrs, self)
+	return out[0], out[1]
+}
+
+// MaxUnpool1d is the op max_unpool1d.
+//
+// Puts the elements of self [N, C, L] or [C, L] to the places in lines of output_size that
+// indices tells, among zeros. Of several for one place the last stays.
+//
+// Attributes:
+//
+//   - output_size int[], required: sizes of the planes of the result
+func (g *Graph) MaxUnpool1d(self, indices any, attrs ...Attrs) *Value {
+	return g.one("max_unpool1d", attrs, self, indices)
+}
+
+// MaxUnpool2d is the op max_unpool2d.
+//
+// Puts the elements of self [N, C, H, W] or [C, H, W] to the places in planes of output_size
+// that indices tells, among zeros. Of several for one place the last stays.
+//
+// Attributes:
+//
+//   - output_size int[], required: sizes of the planes of the result
+func (g *Graph) MaxUnpool2d(self, indices any, attrs ...Attrs) *Value {
+	return g.one("max_unpool2d", attrs, self, indices)
+}
+
+// MaxUnpool3d is the op max_unpool3d.
+//
+// Puts the elements of self [N, C, D, H, W] or [C, D, H, W] to the places in volumes of
+// output_size that indices tells, among zeros. Of several for one place the last stays.
+//
+// Attributes:
+//
+//   - output_size int[], required: sizes of the volumes of the result
+//   - stride int[] = 1: of no effect here; PyTorch checks the sizes by it
+//   - padding int[] = 0: of no effect here; PyTorch checks the sizes by it
+func (g *Graph) MaxUnpool3d(self, indices any, attrs ...Attrs) *Value {
+	return g.one("max_unpool3d", attrs, self, indices)
 }
 
 // Maximum is the op maximum.
@@ -1246,6 +2010,21 @@ func (g *Graph) Maximum(self, other any, attrs ...Attrs) *Value {
 //   - keepdim bool = false: keep reduced dimensions with size 1
 //   - dtype dtype: dtype to which self is converted first
 func (g *Graph) Mean(self any, attrs ...Attrs) *Value { return g.one("mean", attrs, self) }
+
+// MelWeightMatrix is the op mel_weight_matrix.
+//
+// Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping triangular
+// bands of the mel scale, the columns.
+//
+// Attributes:
+//
+//   - num_mel_bins int, required: number of bands
+//   - dft_length int, required: length of the transform whose frequencies are weighted
+//   - sample_rate int, required: samples a second
+//   - lower_edge_hertz float, required: least frequency of the first band
+//   - upper_edge_hertz float, required: greatest frequency of the last band
+//   - dtype dtype = float32: dtype of the result
+func (g *Graph) MelWeightMatrix(attrs ...Attrs) *Value { return g.one("mel_weight_matrix", attrs) }
 
 // Min is the op min.
 //
@@ -1299,6 +2078,20 @@ func (g *Graph) Movedim(self any, attrs ...Attrs) *Value { return g.one("movedim
 // Multiplies self by other, broadcast together. Of bools it is the logical and.
 func (g *Graph) Mul(self, other any, attrs ...Attrs) *Value { return g.one("mul", attrs, self, other) }
 
+// Multinomial is the op multinomial.
+//
+// Draws indices of each row of self, a vector or matrix, with probabilities in the ratio of
+// its elements.
+//
+// Attributes:
+//
+//   - num_samples int, required: number of draws
+//   - replacement bool = false: let an index be drawn again
+//   - seed int = 0: what the draws depend on
+func (g *Graph) Multinomial(self any, attrs ...Attrs) *Value {
+	return g.one("multinomial", attrs, self)
+}
+
 // Mv is the op mv.
 //
 // Multiplies a matrix by a vector: [m, k] by [k] gives [m].
@@ -1336,6 +2129,56 @@ func (g *Graph) Ne(self, other any, attrs ...Attrs) *Value { return g.one("ne", 
 // Negates each element; unsigned integers wrap. Bools are refused.
 func (g *Graph) Neg(self any, attrs ...Attrs) *Value { return g.one("neg", attrs, self) }
 
+// NllLoss is the op nll_loss.
+//
+// Takes minus the element of the target class, times its weight: self [n, c, ...] or [c],
+// target int64 [n, ...] and weight [c].
+//
+// May be nil: weight.
+//
+// Attributes:
+//
+//   - reduction int = 1: 0: the loss of each target; 1: their weighted mean; 2: their sum
+//   - ignore_index int = -100: target that does not count
+func (g *Graph) NllLoss(self, target, weight any, attrs ...Attrs) *Value {
+	return g.one("nll_loss", attrs, self, target, weight)
+}
+
+// Nms is the op nms.
+//
+// Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of
+// x1, y1, x2, y2 and scores [n] give indices, best first.
+//
+// Attributes:
+//
+//   - iou_threshold float, required: share of intersection in union above which the box of the
+//     lower score goes
+func (g *Graph) Nms(boxes, scores any, attrs ...Attrs) *Value {
+	return g.one("nms", attrs, boxes, scores)
+}
+
+// NonMaxSuppression is the op non_max_suppression.
+//
+// Keeps the boxes of the highest scores, class by class, that overlap no better one too much:
+// boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.
+//
+// Attributes:
+//
+//   - max_output_boxes_per_class int = 0: boxes to keep of a class of an image
+//   - iou_threshold float = 0: share of intersection in union above which the box of the lower
+//     score goes
+//   - score_threshold float?: score that boxes must exceed
+//   - center_point_box int = 0: 0: boxes are y1, x1, y2, x2, corners in any order; 1: x, y of
+//     the centre, width, height
+func (g *Graph) NonMaxSuppression(boxes, scores any, attrs ...Attrs) *Value {
+	return g.one("non_max_suppression", attrs, boxes, scores)
+}
+
+// Nonzero is the op nonzero.
+//
+// Gives the indices of the elements that are not 0, in row-major order: [n, rank].
+func (g *Graph) Nonzero(self any, attrs ...Attrs) *Value { return g.one("nonzero", attrs, self) }
+
 // Norm is the op norm.
 //
 // Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf
@@ -1348,6 +2191,29 @@ func (g *Graph) Neg(self any, attrs ...Attrs) *Value { return g.one("neg", attrs
 //   - keepdim bool = false: keep reduced dimensions with size 1
 //   - dtype dtype: dtype to which self is converted first
 func (g *Graph) Norm(self any, attrs ...Attrs) *Value { return g.one("norm", attrs, self) }
+
+// Numel is the op numel.
+//
+// Gives the number of self's elements, a 0-dim int64.
+func (g *Graph) Numel(self any, attrs ...Attrs) *Value { return g.one("numel", attrs, self) }
+
+// OneHot is the op one_hot.
+//
+// Adds a dimension of num_classes in which the element that self's index names is on, the
+// others off.
+// values holds what stands for off and on; without it these are 0 and 1 of int64, and indices
+// outside of 0 to num_classes-1 are refused. With it, negative indices count from the end, and
+// no element is on for others.
+//
+// May be nil: values.
+//
+// Attributes:
+//
+//   - num_classes int, required: size of the new dimension
+//   - dim int = -1: place of the new dimension in the result
+func (g *Graph) OneHot(self, values any, attrs ...Attrs) *Value {
+	return g.one("one_hot", attrs, self, values)
+}
 
 // Ones is the op ones.
 //
@@ -1368,6 +2234,95 @@ func (g *Graph) Ones(attrs ...Attrs) *Value { return g.one("ones", attrs) }
 //   - dtype dtype: dtype of the result; none: self's
 //   - memory_format memory_format = preserve: layout of the result
 func (g *Graph) OnesLike(self any, attrs ...Attrs) *Value { return g.one("ones_like", attrs, self) }
+
+// OnnxGru is the op onnx_gru.
+//
+// Runs sequences X through a layer of GRU cells as ONNX's GRU does: X [t, n, i], W [d, 3h, i]
+// and R [d, 3h, h] (gates z, r, h), B [d, 6h], sequence_lens [n] and initial_h [d, n, h] give
+// Y [t, d, n, h] and Y_h [d, n, h], where d is 2 for both directions, else 1.
+//
+// May be nil: b, sequenceLens, initialH.
+//
+// Attributes:
+//
+//   - hidden_size int = 0: size of the state; 0: as R tells
+//   - direction string = forward (forward, reverse, bidirectional): which way sequences are
+//     gone through
+//   - activations string[] = : functions of the gates, for each direction; none: Sigmoid and
+//     Tanh
+//   - activation_alpha float[] = : first parameters of the functions that have one, in order
+//   - activation_beta float[] = : second parameters of the functions that have two, in order
+//   - clip float = 0: bound on what goes into the functions; 0: none
+//   - layout int = 0: 1: the batch comes first
+//   - linear_before_reset int = 0: GRU: the reset gate applies after the product with the
+//     state
+//   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
+func (g *Graph) OnnxGru(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) (y, yH *Value) {
+	out := g.several("onnx_gru", attrs, x, w, r, b, sequenceLens, initialH)
+	return out[0], out[1]
+}
+
+// OnnxLstm is the op onnx_lstm.
+//
+// Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X [t, n, i], W [d, 4h,
+// i] and R [d, 4h, h] (gates i, o, f, c), B [d, 8h], sequence_lens [n], initial_h and
+// initial_c [d, n, h], P [d, 3h] (peepholes i, o, f) give Y [t, d, n, h], Y_h and Y_c [d, n,
+// h], where d is 2 for both directions, else 1.
+//
+// May be nil: b, sequenceLens, initialH, initialC, p.
+//
+// Attributes:
+//
+//   - hidden_size int = 0: size of the state; 0: as R tells
+//   - direction string = forward (forward, reverse, bidirectional): which way sequences are
+//     gone through
+//   - activations string[] = : functions of the gates, for each direction; none: Sigmoid and
+//     Tanh
+//   - activation_alpha float[] = : first parameters of the functions that have one, in order
+//   - activation_beta float[] = : second parameters of the functions that have two, in order
+//   - clip float = 0: bound on what goes into the functions; 0: none
+//   - layout int = 0: 1: the batch comes first
+//   - linear_before_reset int = 0: GRU: the reset gate applies after the product with the
+//     state
+//   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
+func (g *Graph) OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p any, attrs ...Attrs) (y, yH, yC *Value) {
+	out := g.several("onnx_lstm", attrs, x, w, r, b, sequenceLens, initialH, initialC, p)
+	return out[0], out[1], out[2]
+}
+
+// OnnxRnn is the op onnx_rnn.
+//
+// Runs sequences X through a layer of simple recurrent cells as ONNX's RNN does: X [t, n, i],
+// W [d, h, i] and R [d, h, h], B [d, 2h], sequence_lens [n] and initial_h [d, n, h] give Y [t,
+// d, n, h] and Y_h [d, n, h], where d is 2 for both directions, else 1.
+//
+// May be nil: b, sequenceLens, initialH.
+//
+// Attributes:
+//
+//   - hidden_size int = 0: size of the state; 0: as R tells
+//   - direction string = forward (forward, reverse, bidirectional): which way sequences are
+//     gone through
+//   - activations string[] = : functions of the gates, for each direction; none: Sigmoid and
+//     Tanh
+//   - activation_alpha float[] = : first parameters of the functions that have one, in order
+//   - activation_beta float[] = : second parameters of the functions that have two, in order
+//   - clip float = 0: bound on what goes into the functions; 0: none
+//   - layout int = 0: 1: the batch comes first
+//   - linear_before_reset int = 0: GRU: the reset gate applies after the product with the
+//     state
+//   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
+func (g *Graph) OnnxRnn(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) (y, yH *Value) {
+	out := g.several("onnx_rnn", attrs, x, w, r, b, sequenceLens, initialH)
+	return out[0], out[1]
+}
+
+// Outer is the op outer.
+//
+// Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].
+func (g *Graph) Outer(self, vec2 any, attrs ...Attrs) *Value {
+	return g.one("outer", attrs, self, vec2)
+}
 
 // Pad is the op pad.
 //
@@ -1395,6 +2350,28 @@ func (g *Graph) Pad(self any, attrs ...Attrs) *Value { return g.one("pad", attrs
 //   - dims int[], required: dimension of self that becomes each dimension of the result
 func (g *Graph) Permute(self any, attrs ...Attrs) *Value { return g.one("permute", attrs, self) }
 
+// PixelShuffle is the op pixel_shuffle.
+//
+// Makes blocks of pixels of channels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].
+//
+// Attributes:
+//
+//   - upscale_factor int, required: side of the blocks that channels become
+func (g *Graph) PixelShuffle(self any, attrs ...Attrs) *Value {
+	return g.one("pixel_shuffle", attrs, self)
+}
+
+// PixelUnshuffle is the op pixel_unshuffle.
+//
+// Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w].
+//
+// Attributes:
+//
+//   - downscale_factor int, required: side of the blocks that become channels
+func (g *Graph) PixelUnshuffle(self any, attrs ...Attrs) *Value {
+	return g.one("pixel_unshuffle", attrs, self)
+}
+
 // Positive is the op positive.
 //
 // Gives self itself, a view. Bools are refused.
@@ -1409,6 +2386,14 @@ func (g *Graph) Pow(self, exponent any, attrs ...Attrs) *Value {
 	return g.one("pow", attrs, self, exponent)
 }
 
+// Prelu is the op prelu.
+//
+// Multiplies elements that are not above 0 by weight: one for all, or one for each channel
+// (dimension 1). The result is row-major.
+func (g *Graph) Prelu(self, weight any, attrs ...Attrs) *Value {
+	return g.one("prelu", attrs, self, weight)
+}
+
 // Prod is the op prod.
 //
 // Multiplies the elements over a dimension, or all. Bools and integers give int64.
@@ -1419,6 +2404,108 @@ func (g *Graph) Pow(self, exponent any, attrs ...Attrs) *Value {
 //   - keepdim bool = false: keep the reduced dimension with size 1
 //   - dtype dtype: dtype to which self is converted first
 func (g *Graph) Prod(self any, attrs ...Attrs) *Value { return g.one("prod", attrs, self) }
+
+// QlinearConv is the op qlinear_conv.
+//
+// Convolves quantised values and quantises the result: x [n, c, ...] and w [o, c/groups, ...].
+// Scales and zero points of w have one element or one for each output channel; bias is int32
+// [o].
+//
+// May be nil: bias.
+//
+// Attributes:
+//
+//   - stride int[] = 1: steps of the window
+//   - padding int[] = 0: zero points around the input: one number for each dimension, or all
+//     begins and then all ends
+//   - dilation int[] = 1: distance between the elements of the window
+//   - groups int = 1: channels are parted into groups that do not see one another
+func (g *Graph) QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoint, bias any, attrs ...Attrs) *Value {
+	return g.one("qlinear_conv", attrs, x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoint, bias)
+}
+
+// QlinearMatmul is the op qlinear_matmul.
+//
+// Multiplies quantised matrices and quantises the product: scales and zero points of a have
+// one element or one for each row, those of b one for each column, those of y one.
+func (g *Graph) QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint any, attrs ...Attrs) *Value {
+	return g.one("qlinear_matmul", attrs, a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint)
+}
+
+// QuantizeLinear is the op quantize_linear.
+//
+// Divides input by scale, rounds half to even, adds zero_point and saturates to an integer
+// dtype: that of zero_point, or dtype. scale and zero_point have one element, one for each
+// index of axis, or the shape of input with axis cut into blocks.
+//
+// May be nil: zeroPoint.
+//
+// Attributes:
+//
+//   - axis int = 1: dimension along which scales differ
+//   - block_size int = 0: elements along axis that share a scale; 0: a scale for each, or for
+//     all
+//   - dtype dtype: dtype of the result where there is no zero_point; none: uint8
+func (g *Graph) QuantizeLinear(input, scale, zeroPoint any, attrs ...Attrs) *Value {
+	return g.one("quantize_linear", attrs, input, scale, zeroPoint)
+}
+
+// Rand is the op rand.
+//
+// Makes random numbers, evenly distributed from 0 up to 1.
+//
+// Attributes:
+//
+//   - size int[], required: sizes of the result
+//   - dtype dtype = float32: dtype of the result
+//   - seed int = 0: what the numbers depend on: the same seed gives the same numbers
+func (g *Graph) Rand(attrs ...Attrs) *Value { return g.one("rand", attrs) }
+
+// RandLike is the op rand_like.
+//
+// Makes random numbers in self's shape, evenly distributed from 0 up to 1. The result is
+// row-major.
+//
+// Attributes:
+//
+//   - dtype dtype: dtype of the result; none: self's
+//   - seed int = 0: what the numbers depend on: the same seed gives the same numbers
+func (g *Graph) RandLike(self any, attrs ...Attrs) *Value { return g.one("rand_like", attrs, self) }
+
+// Randint is the op randint.
+//
+// Makes random integers from low up to high.
+//
+// Attributes:
+//
+//   - low int = 0: least number
+//   - high int, required: bound, which is not reached
+//   - size int[], required: sizes of the result
+//   - dtype dtype = int64: dtype of the result
+//   - seed int = 0: what the numbers depend on: the same seed gives the same numbers
+func (g *Graph) Randint(attrs ...Attrs) *Value { return g.one("randint", attrs) }
+
+// Randn is the op randn.
+//
+// Makes random numbers, normally distributed with mean 0 and variance 1.
+//
+// Attributes:
+//
+//   - size int[], required: sizes of the result
+//   - dtype dtype = float32: dtype of the result
+//   - seed int = 0: what the numbers depend on: the same seed gives the same numbers
+func (g *Graph) Randn(attrs ...Attrs) *Value { return g.one("randn", attrs) }
+
+// RandnLike is the op randn_like.
+//
+// Makes random numbers in self's shape, normally distributed with mean 0 and variance 1. The
+// result is row-major.
+//
+// Attributes:
+//
+//   - dtype dtype: dtype of the result; none: self's
+//   - seed int = 0: what the numbers depend on: the same seed gives the same numbers
+func (g *Graph) RandnLike(self any, attrs ...Attrs) *Value { return g.one("randn_like", attrs, self) }
 
 // Ravel is the op ravel.
 //
@@ -1463,6 +2550,18 @@ func (g *Graph) Remainder(self, other any, attrs ...Attrs) *Value {
 //     dimensions add dimensions at the front
 func (g *Graph) Repeat(self any, attrs ...Attrs) *Value { return g.one("repeat", attrs, self) }
 
+// RepeatInterleave is the op repeat_interleave.
+//
+// Repeats every element, or every slice along a dimension.
+//
+// Attributes:
+//
+//   - repeats int, required: how often each element or slice stands in the result
+//   - dim int?: dimension whose slices are repeated; none: self counts as flat
+func (g *Graph) RepeatInterleave(self any, attrs ...Attrs) *Value {
+	return g.one("repeat_interleave", attrs, self)
+}
+
 // Reshape is the op reshape.
 //
 // Gives self another shape: a view where possible, else a row-major copy.
@@ -1477,6 +2576,104 @@ func (g *Graph) Reshape(self any, attrs ...Attrs) *Value { return g.one("reshape
 // Gives self the shape of other, as reshape does.
 func (g *Graph) ReshapeAs(self, other any, attrs ...Attrs) *Value {
 	return g.one("reshape_as", attrs, self, other)
+}
+
+// Resize is the op resize.
+//
+// Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's
+// Resize.
+//
+// Attributes:
+//
+//   - sizes int[]: sizes of the result along axes; either these or scales
+//   - scales float[]: factors along axes
+//   - axes int[]: dimensions that sizes, scales and roi speak of; none: all
+//   - roi float[]: for tf_crop_and_resize: starts, then ends, as fractions
+//   - mode string = nearest (nearest, linear, cubic): interpolation
+//   - coordinate_transformation_mode string = half_pixel (half_pixel, half_pixel_symmetric,
+//     pytorch_half_pixel, align_corners, asymmetric, tf_crop_and_resize,
+//     tf_half_pixel_for_nn): place in the input of an index of the result
+//   - nearest_mode string = round_prefer_floor (round_prefer_floor, round_prefer_ceil, floor,
+//     ceil): how places are rounded for mode nearest
+//   - cubic_coeff_a float = -0.75: the coefficient a of cubic interpolation
+//   - exclude_outside bool = false: give elements outside of the input no weight, instead of
+//     repeating the edge
+//   - extrapolation_value float = 0: for tf_crop_and_resize: number for places outside of the
+//     input
+//   - antialias bool = false: widen the interpolation where the result is smaller
+//   - keep_aspect_ratio_policy string = stretch (stretch, not_larger, not_smaller): for sizes:
+//     use the least or greatest factor of all axes for each
+func (g *Graph) Resize(input any, attrs ...Attrs) *Value { return g.one("resize", attrs, input) }
+
+// RmsNorm is the op rms_norm.
+//
+// Divides the input by the root of the mean of squares over its last dimensions, and scales by
+// weight. The result is row-major.
+//
+// May be nil: weight.
+//
+// Attributes:
+//
+//   - normalized_shape int[], required: the last sizes of the input, over which it is
+//     normalised
+//   - eps float?: added to the mean of squares; none: the dtype's least step above 1
+func (g *Graph) RmsNorm(input, weight any, attrs ...Attrs) *Value {
+	return g.one("rms_norm", attrs, input, weight)
+}
+
+// RnnRelu is the op rnn_relu.
+//
+// Runs sequences through layers of simple recurrent cells that are bounded below by 0.
+// Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i],
+// w_hh [h, h], b_ih and b_hh [h]; they give output [t, n, d*h] and the last states.
+//
+// Attributes:
+//
+//   - has_biases bool = true: the parameters hold biases
+//   - num_layers int = 1: layers on top of one another
+//   - dropout float = 0: share of a layer's results that training drops
+//   - train bool = false: drop; only served where dropout is 0
+//   - bidirectional bool = false: go through sequences both ways
+//   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
+func (g *Graph) RnnRelu(operands []*Value, attrs ...Attrs) (output, hN *Value) {
+	out := g.several("rnn_relu", attrs, operandList(operands)...)
+	return out[0], out[1]
+}
+
+// RnnTanh is the op rnn_tanh.
+//
+// Runs sequences through layers of simple recurrent cells. Operands are input [t, n, i], h0
+// [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h];
+// they give output [t, n, d*h] and the last states.
+//
+// Attributes:
+//
+//   - has_biases bool = true: the parameters hold biases
+//   - num_layers int = 1: layers on top of one another
+//   - dropout float = 0: share of a layer's results that training drops
+//   - train bool = false: drop; only served where dropout is 0
+//   - bidirectional bool = false: go through sequences both ways
+//   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
+func (g *Graph) RnnTanh(operands []*Value, attrs ...Attrs) (output, hN *Value) {
+	out := g.several("rnn_tanh", attrs, operandList(operands)...)
+	return out[0], out[1]
+}
+
+// RoiAlign is the op roi_align.
+//
+// Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the
+// index of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].
+//
+// Attributes:
+//
+//   - spatial_scale float = 1: factor from the rois' coordinates to the input's
+//   - pooled_height int, required: rows of the result
+//   - pooled_width int, required: columns of the result
+//   - sampling_ratio int = 0: samples in a bin along each dimension; 0 or less: as many as fit
+//   - aligned bool = false: shift rois by half a pixel, and let them be smaller than one
+//   - mode string = avg (avg, max): how the samples of a bin become one number
+func (g *Graph) RoiAlign(input, rois any, attrs ...Attrs) *Value {
+	return g.one("roi_align", attrs, input, rois)
 }
 
 // Roll is the op roll.
@@ -1514,6 +2711,44 @@ func (g *Graph) Rsqrt(self any, attrs ...Attrs) *Value { return g.one("rsqrt", a
 //   - alpha number = 1: factor of other
 func (g *Graph) Rsub(self, other any, attrs ...Attrs) *Value {
 	return g.one("rsub", attrs, self, other)
+}
+
+// ScaledDotProductAttention is the op scaled_dot_product_attention.
+//
+// Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [...,
+// s, v] give [..., l, v]. attn_mask, broadcast to [..., l, s], is added to the scores, or, of
+// bools, tells what is seen; a query that sees nothing gives 0.
+//
+// May be nil: attnMask.
+//
+// Attributes:
+//
+//   - dropout_p float = 0: share of the weights that are dropped; only 0 is served
+//   - is_causal bool = false: query i sees keys 0 to i only
+//   - scale float?: factor of the scores; none: 1 / sqrt(e)
+//   - enable_gqa bool = false: groups of query heads share a head of keys and values
+func (g *Graph) ScaledDotProductAttention(query, key, value, attnMask any, attrs ...Attrs) *Value {
+	return g.one("scaled_dot_product_attention", attrs, query, key, value, attnMask)
+}
+
+// Scan is the op scan.
+//
+// Runs body once for each index of the scanned operands. Gives the states as the last
+// iteration left them, and the collected values stacked along a new dimension.
+//
+// Attributes:
+//
+//   - body graph, required: inputs: the states, a slice of each scanned operand, then others;
+//     outputs: the states, then values that are collected
+//   - states int = 0: number of operands that are initial states
+//   - num_scan_inputs int, required: number of operands that are scanned, after the states
+//   - scan_input_axes int[] = : dimensions that are scanned; none: the first
+//   - scan_input_directions bool[] = : which operands are scanned from their end
+//   - scan_output_axes int[] = : dimensions along which values are collected; none: the first
+//   - scan_output_directions bool[] = : which values are collected in front of the earlier
+//     ones
+func (g *Graph) Scan(values []*Value, attrs ...Attrs) []*Value {
+	return g.several("scan", attrs, operandList(values)...)
 }
 
 // Scatter is the op scatter.
@@ -1593,6 +2828,17 @@ func (g *Graph) Selu(self any, attrs ...Attrs) *Value { return g.one("selu", att
 // direction.
 func (g *Graph) Sgn(self any, attrs ...Attrs) *Value { return g.one("sgn", attrs, self) }
 
+// Shrink is the op shrink.
+//
+// Sets elements of a magnitude up to lambd to 0, and moves the others towards 0 by bias.
+// Serves floats only.
+//
+// Attributes:
+//
+//   - lambd float = 0.5: magnitude up to which elements become 0
+//   - bias float = 0: what is taken off the magnitude of the others
+func (g *Graph) Shrink(self any, attrs ...Attrs) *Value { return g.one("shrink", attrs, self) }
+
 // Sigmoid is the op sigmoid.
 //
 // Takes 1 divided by 1 plus e to the power of minus each element.
@@ -1655,6 +2901,42 @@ func (g *Graph) Softmax(self any, attrs ...Attrs) *Value { return g.one("softmax
 //   - beta float = 1: steepness
 //   - threshold float = 20: where the curve is taken for a line
 func (g *Graph) Softplus(self any, attrs ...Attrs) *Value { return g.one("softplus", attrs, self) }
+
+// Softshrink is the op softshrink.
+//
+// Moves each element towards 0 by lambd, and to 0 if it is nearer. Serves floats only.
+//
+// Attributes:
+//
+//   - lambd float = 0.5: what is taken off; nothing is left of elements below it
+func (g *Graph) Softshrink(self any, attrs ...Attrs) *Value { return g.one("softshrink", attrs, self) }
+
+// SortOp is the op sort.
+//
+// Sorts the elements along a dimension and gives their indices. Of equal elements the one with
+// the lower index comes first; a NaN is greater than all.
+//
+// Attributes:
+//
+//   - dim int = -1: dimension to sort along
+//   - descending bool = false: put the greatest element first
+//   - stable bool = false: keep the order of equal elements; here it is always kept
+func (g *Graph) SortOp(self any, attrs ...Attrs) (values, indices *Value) {
+	out := g.several("sort", attrs, self)
+	return out[0], out[1]
+}
+
+// SpaceToDepth is the op space_to_depth.
+//
+// Makes channels of blocks of pixels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [...,
+// r*r*c, h, w].
+//
+// Attributes:
+//
+//   - block_size int, required: side of the blocks
+func (g *Graph) SpaceToDepth(self any, attrs ...Attrs) *Value {
+	return g.one("space_to_depth", attrs, self)
+}
 
 // Split is the op split.
 //
@@ -1811,6 +3093,26 @@ func (g *Graph) Tan(self any, attrs ...Attrs) *Value { return g.one("tan", attrs
 // Takes the hyperbolic tangent of each element.
 func (g *Graph) Tanh(self any, attrs ...Attrs) *Value { return g.one("tanh", attrs, self) }
 
+// TfidfVectorizer is the op tfidf_vectorizer.
+//
+// Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector
+// a row.
+//
+// Attributes:
+//
+//   - max_gram_length int, required: greatest length of n-grams to count
+//   - min_gram_length int, required: least length of n-grams to count
+//   - max_skip_count int, required: most elements to skip between two of an n-gram
+//   - mode string, required (TF, IDF, TFIDF): give counts; weights of what occurs; or their
+//     product
+//   - ngram_counts int[], required: where the n-grams of each length begin in the pool
+//   - ngram_indexes int[], required: place in the result of each n-gram of the pool
+//   - pool_int64s int[], required: the n-grams, one after another, by length
+//   - weights float[]: weight of each n-gram of the pool; none: 1
+func (g *Graph) TfidfVectorizer(self any, attrs ...Attrs) *Value {
+	return g.one("tfidf_vectorizer", attrs, self)
+}
+
 // Threshold is the op threshold.
 //
 // Replaces elements that are at most threshold by value; NaN stays.
@@ -1842,6 +3144,27 @@ func (g *Graph) Tile(self any, attrs ...Attrs) *Value { return g.one("tile", att
 //   - copy bool = false: copy even where self would do
 //   - memory_format memory_format = preserve: layout of the result
 func (g *Graph) To(self any, attrs ...Attrs) *Value { return g.one("to", attrs, self) }
+
+// Topk is the op topk.
+//
+// Takes the k greatest or least elements along a dimension and their indices. Of equal
+// elements the one with the lower index comes first; a NaN is greater than all.
+//
+// Attributes:
+//
+//   - k int, required: number of elements to take
+//   - dim int = -1: dimension to take them along
+//   - largest bool = true: take the greatest, not the least
+//   - sorted bool = true: put the best first; here they are always sorted
+func (g *Graph) Topk(self any, attrs ...Attrs) (values, indices *Value) {
+	out := g.several("topk", attrs, self)
+	return out[0], out[1]
+}
+
+// Trace is the op trace.
+//
+// Sums the diagonal of a matrix.
+func (g *Graph) Trace(self any, attrs ...Attrs) *Value { return g.one("trace", attrs, self) }
 
 // Transpose is the op transpose.
 //
@@ -1913,6 +3236,38 @@ func (g *Graph) Unflatten(self any, attrs ...Attrs) *Value { return g.one("unfla
 //   - step int, required: step from window to window, positive
 func (g *Graph) Unfold(self any, attrs ...Attrs) *Value { return g.one("unfold", attrs, self) }
 
+// Unique is the op unique.
+//
+// Gives the distinct elements, or slices along a dimension; the index where each first occurs;
+// for every one of self the index of its like; and how often each occurs. A NaN is unlike all,
+// itself included.
+//
+// Attributes:
+//
+//   - dim int?: dimension whose slices are compared; none: elements are
+//   - sorted bool = true: sort the result; else what is equal stands where it first occurs
+func (g *Graph) Unique(self any, attrs ...Attrs) (output, first, inverse, counts *Value) {
+	out := g.several("unique", attrs, self)
+	return out[0], out[1], out[2], out[3]
+}
+
+// UniqueDim is the op unique_dim.
+//
+// Gives the distinct slices along a dimension, for every slice of self the index of its like
+// among them, and how often each occurs. A NaN is unlike all, itself included.
+//
+// Attributes:
+//
+//   - dim int, required: dimension whose slices are compared
+//   - sorted bool = true: sort the result; else slices stand in the order of their first
+//     occurrence
+//   - return_inverse bool = false: give inverse; else it is empty
+//   - return_counts bool = false: give counts; else it is empty
+func (g *Graph) UniqueDim(self any, attrs ...Attrs) (output, inverse, counts *Value) {
+	out := g.several("unique_dim", attrs, self)
+	return out[0], out[1], out[2]
+}
+
 // Unsqueeze is the op unsqueeze.
 //
 // Adds a dimension of size 1.
@@ -1921,6 +3276,79 @@ func (g *Graph) Unfold(self any, attrs ...Attrs) *Value { return g.one("unfold",
 //
 //   - dim int, required: place of the new dimension, from -rank-1 to rank
 func (g *Graph) Unsqueeze(self any, attrs ...Attrs) *Value { return g.one("unsqueeze", attrs, self) }
+
+// UpsampleBicubic2d is the op upsample_bicubic2d.
+//
+// Resizes images [N,C,H,W] by cubic interpolation. The result is row-major.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleBicubic2d(input any, attrs ...Attrs) *Value {
+	return g.one("upsample_bicubic2d", attrs, input)
+}
+
+// UpsampleBilinear2d is the op upsample_bilinear2d.
+//
+// Resizes images [N,C,H,W] by linear interpolation. The result has the memory format that the
+// input suggests.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleBilinear2d(input any, attrs ...Attrs) *Value {
+	return g.one("upsample_bilinear2d", attrs, input)
+}
+
+// UpsampleLinear1d is the op upsample_linear1d.
+//
+// Resizes signals [N,C,W] by linear interpolation. The result is row-major.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleLinear1d(input any, attrs ...Attrs) *Value {
+	return g.one("upsample_linear1d", attrs, input)
+}
+
+// UpsampleNearest1d is the op upsample_nearest1d.
+//
+// Resizes signals [N,C,W] by taking the nearest element. The result is row-major.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleNearest1d(input any, attrs ...Attrs) *Value {
+	return g.one("upsample_nearest1d", attrs, input)
+}
 
 // UpsampleNearest2d is the op upsample_nearest2d.
 //
@@ -1934,6 +3362,44 @@ func (g *Graph) Unsqueeze(self any, attrs ...Attrs) *Value { return g.one("unsqu
 //     given
 func (g *Graph) UpsampleNearest2d(input any, attrs ...Attrs) *Value {
 	return g.one("upsample_nearest2d", attrs, input)
+}
+
+// UpsampleNearest3d is the op upsample_nearest3d.
+//
+// Resizes volumes [N,C,D,H,W] by taking the nearest element. The result has the memory format
+// that the input suggests.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleNearest3d(input any, attrs ...Attrs) *Value {
+	return g.one("upsample_nearest3d", attrs, input)
+}
+
+// UpsampleTrilinear3d is the op upsample_trilinear3d.
+//
+// Resizes volumes [N,C,D,H,W] by linear interpolation. The result has the memory format that
+// the input suggests.
+//
+// Attributes:
+//
+//   - output_size int[]: sizes of the spatial dimensions of the result
+//   - align_corners bool = false: let the first and last elements keep their places, not their
+//     edges
+//   - scale_factors float[]: factors of the spatial dimensions, if output_size is not given
+//   - scales_d float?: factor from which depths are computed, beside output_size
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
+//   - scales float?: factor of the only spatial dimension, beside output_size
+func (g *Graph) UpsampleTrilinear3d(input any, attrs ...Attrs) *Value {
+	return g.one("upsample_trilinear3d", attrs, input)
 }
 
 // Var is the op var.
@@ -1981,6 +3447,21 @@ func (g *Graph) View(self any, attrs ...Attrs) *Value { return g.one("view", att
 // Shows self in the shape of other.
 func (g *Graph) ViewAs(self, other any, attrs ...Attrs) *Value {
 	return g.one("view_as", attrs, self, other)
+}
+
+// ViewAsComplex is the op view_as_complex.
+//
+// Shows pairs of real numbers along the last dimension as complex ones. Refused where only a
+// copy could.
+func (g *Graph) ViewAsComplex(self any, attrs ...Attrs) *Value {
+	return g.one("view_as_complex", attrs, self)
+}
+
+// ViewAsReal is the op view_as_real.
+//
+// Shows complex numbers as pairs of real ones along a new last dimension.
+func (g *Graph) ViewAsReal(self any, attrs ...Attrs) *Value {
+	return g.one("view_as_real", attrs, self)
 }
 
 // Vstack is the op vstack.

@@ -39,22 +39,29 @@ var (
 	// If runs one of two graphs.
 	If = define[ifAttrs](graph.Op{
 		Name: "if", Doc: "Runs then_branch or else_branch, and gives what it gives.",
-		Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf, Eager: runIf,
+		Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf, Eager: runIf, Ref: byReference(runIf),
 	})
 	// Loop is ONNX's Loop.
 	Loop = define[loopAttrs](graph.Op{
 		Name: "loop", Doc: "Runs body again and again, max_trip_count times at most, as long as condition holds. " +
 			"Gives the carried values as the last iteration left them, and the collected ones stacked along a new first dimension.",
 		Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true}, {Name: "condition", Optional: true, Number: true}, optValues},
-		Many:   true, Infer: inferLoop, Eager: runLoop,
+		Many:   true, Infer: inferLoop, Eager: runLoop, Ref: byReference(runLoop),
 	})
 	// Scan is ONNX's Scan.
 	Scan = define[scanAttrs](graph.Op{
 		Name: "scan", Doc: "Runs body once for each index of the scanned operands. " +
 			"Gives the states as the last iteration left them, and the collected values stacked along a new dimension.",
-		Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Eager: runScan,
+		Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Eager: runScan, Ref: byReference(runScan),
 	})
 )
+
+// byReference makes the reference of an op that runs graphs: the same, over references.
+func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return eager(graph.Reference{}, c, in)
+	}
+}
 
 // unknownResults are results like the given outputs of a graph, of which only the dtype is
 // known.

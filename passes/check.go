@@ -44,7 +44,7 @@ func newChecker(g *graph.Graph) *checker {
 		tensor.CopyElements(x, t)
 		c.inputs[v.Name] = x
 	}
-	c.want, _ = Evaluate(g, c.inputs)
+	c.want, _ = graph.Evaluate(g, c.inputs)
 	return c
 }
 
@@ -56,7 +56,7 @@ func (c *checker) after(g *graph.Graph, props graph.Props) error {
 	if c.want == nil {
 		return nil
 	}
-	got, err := Evaluate(g, c.inputs)
+	got, err := graph.Evaluate(g, c.inputs)
 	if err != nil {
 		return err
 	}
@@ -88,61 +88,6 @@ func bits(c complex128) [2]uint64 {
 		return [2]uint64{1, 1}
 	}
 	return [2]uint64{math.Float64bits(real(c)), math.Float64bits(imag(c))}
-}
-
-// Evaluate computes a graph's outputs by the ops' references, one node after another. It
-// is slow and simple: the meaning against which passes and kernels are tested. Inputs are
-// by name; a missing one is an error.
-func Evaluate(g *graph.Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	vals := map[*graph.Value]*tensor.Tensor{}
-	for _, v := range g.Inputs {
-		if inputs[v.Name] == nil {
-			return nil, fmt.Errorf("input %q is missing", v.Name)
-		}
-		vals[v] = inputs[v.Name]
-	}
-	for _, v := range g.Constants {
-		vals[v] = v.Const
-	}
-	for _, n := range g.Nodes {
-		if n.Op.Ref == nil {
-			return nil, g.Fail(n, fmt.Errorf("the op has no reference"))
-		}
-		in := make([]*tensor.Tensor, len(n.In))
-		for i, a := range n.In {
-			switch a.Kind {
-			case graph.TensorArg:
-				in[i] = vals[a.Value]
-			case graph.NumberArg:
-				in[i] = a.Number.Tensor(a.Number.DType())
-			}
-		}
-		out, err := n.Op.Ref(n.Call(), in)
-		if err != nil {
-			return nil, g.Fail(n, err)
-		}
-		for i, v := range n.Out {
-			// A fresh result is laid out as inferred: a later as_strided sees that.
-			if t := out[i]; v.Alias == nil && t.DType == v.Meta.DType && !t.SameAddresses(v.Meta) {
-				out[i] = t.CopyTo(v.Meta)
-			}
-			if v.Alias != nil {
-				if base := vals[v.Alias]; base.Storage() != out[i].Storage() && base.SameAddresses(v.Alias.Meta) {
-					m := v.Meta
-					m.Offset += base.Offset - v.Alias.Meta.Offset
-					if x, err := base.View(m); err == nil {
-						out[i] = x
-					}
-				}
-			}
-			vals[v] = out[i]
-		}
-	}
-	res := map[string]*tensor.Tensor{}
-	for _, o := range g.Outputs {
-		res[o.Name] = vals[o.Value]
-	}
-	return res, nil
 }
 
 // dump prints the graph, one value a line.

@@ -1,0 +1,118 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Evaluate computes a graph's outputs by the ops' references, one node after another. It
+// is slow and simple: the meaning against which passes and kernels are tested. Inputs are
+// by name; a missing one is an error. Shapes may depend on data.
+func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	vals := map[*Value]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		if inputs[v.Name] == nil {
+			return nil, fmt.Errorf("input %q is missing", v.Name)
+		}
+		vals[v] = inputs[v.Name]
+	}
+	for _, v := range g.Constants {
+		vals[v] = v.Const
+	}
+	dynamic := g.Dynamic()
+	for _, n := range g.Nodes {
+		out, err := n.reference(g, vals, dynamic)
+		if err != nil {
+			return nil, g.Fail(n, err)
+		}
+		if len(out) != len(n.Out) {
+			return nil, g.Fail(n, fmt.Errorf("its reference makes %d values, not %d", len(out), len(n.Out)))
+		}
+		for i, v := range n.Out {
+			vals[v] = v.place(out[i], vals)
+		}
+	}
+	res := map[string]*tensor.Tensor{}
+	for _, o := range g.Outputs {
+		res[o.Name] = vals[o.Value]
+	}
+	return res, nil
+}
+
+// reference computes a node's outputs by its op's reference.
+func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, error) {
+	if n.Op.Ref == nil {
+		return nil, fmt.Errorf("the op has no reference")
+	}
+	call := n.Call()
+	if dynamic {
+		// Metas and attributes are those of the data at hand.
+		s, err := g.Segment([]*Node{n}, vals, nil)
+		if err != nil {
+			return nil, err
+		}
+		call = s.Nodes[0].Call()
+	}
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, a := range n.In {
+		switch a.Kind {
+		case TensorArg:
+			in[i] = vals[a.Value]
+		case NumberArg:
+			in[i] = a.Number.Tensor(a.Number.DType())
+		}
+	}
+	return n.Op.Ref(call, in)
+}
+
+// place returns the result t of a reference as the value lies: a later as_strided sees
+// that. A fresh one has the layout that was inferred, a view the storage of its operand.
+func (v *Value) place(t *tensor.Tensor, vals map[*Value]*tensor.Tensor) *tensor.Tensor {
+	if v.Dynamic || t.DType != v.Meta.DType {
+		return t
+	}
+	if v.Alias == nil {
+		if !t.SameAddresses(v.Meta) {
+			return t.CopyTo(v.Meta)
+		}
+		return t
+	}
+	base := vals[v.Alias]
+	if base.Storage() == t.Storage() || !base.SameAddresses(v.Alias.Meta) {
+		return t
+	}
+	m := v.Meta
+	m.Offset += base.Offset - v.Alias.Meta.Offset
+	if x, err := base.View(m); err == nil {
+		return x
+	}
+	return t
+}
+
+// Reference is a [Runtime] that evaluates graphs by [Evaluate].
+type Reference struct{}
+
+// Run evaluates a subgraph on inputs in its order.
+func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	metas, named := make([]tensor.Meta, len(in)), map[string]*tensor.Tensor{}
+	for i, t := range in {
+		metas[i] = t.Meta
+		if i < len(g.Inputs) {
+			named[g.Inputs[i].Name] = t
+		}
+	}
+	s, err := g.WithInputs(metas)
+	if err != nil {
+		return nil, err
+	}
+	res, err := Evaluate(s, named)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*tensor.Tensor, len(s.Outputs))
+	for i, o := range s.Outputs {
+		out[i] = res[o.Name]
+	}
+	return out, nil
+}

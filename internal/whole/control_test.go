@@ -1,0 +1,106 @@
+package whole_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// doubling is a loop body: it doubles the carried value, collects it, and goes on while
+// its sum is below 100.
+func doubling() *graph.Graph {
+	b := graph.New("body", kernels.Lookup)
+	b.Input("i", tensor.Int64)
+	b.Input("going", tensor.Bool)
+	x := b.Input("x", f32, 2)
+	y := b.Mul(x, 2)
+	return b.Output("on", b.Lt(b.Sum(y), 100)).Output("x", y).Output("seen", y)
+}
+
+// pieces checks that a graph whose shapes depend on data gives by pieces what its
+// references give, before and after a round trip through a file.
+func pieces(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map[string][]float32) {
+	t.Helper()
+	require.NoError(t, g.Err())
+	var file strings.Builder
+	require.NoError(t, g.Save(&file))
+	again, err := graph.Load(strings.NewReader(file.String()), "g.json", ".", kernels.Lookup, nil)
+	require.NoError(t, err)
+	for _, g := range []*graph.Graph{g, again} {
+		ref, err := graph.Evaluate(g, in)
+		require.NoError(t, err)
+		r, err := exec.NewRunner(g, planned, exec.Options{Threads: 2})
+		require.NoError(t, err)
+		got, err := r.Run(context.Background(), in)
+		require.NoError(t, err)
+		for name, w := range want {
+			require.Equal(t, w, floats(got[name]), name)
+			require.Equal(t, w, floats(ref[name]), "%s by reference", name)
+		}
+	}
+}
+
+func TestLoop(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2)
+	out := g.ApplyN("loop", 2, graph.Attrs{"body": doubling(), "carried": 1}, 10, true, x)
+	g.Output("last", g.Neg(out[0])).Output("all", out[1])
+	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{3, 10}, 2))}
+	pieces(t, g, in, map[string][]float32{"last": {-24, -80}, "all": {6, 20, 12, 40, 24, 80}})
+
+	two := graph.New("two", kernels.Lookup)
+	out = two.ApplyN("loop", 2, graph.Attrs{"body": doubling(), "carried": 1}, 2, true, two.Input("x", f32, 2))
+	two.Output("last", out[0]).Output("all", out[1])
+	pieces(t, two, in, map[string][]float32{"last": {12, 40}, "all": {6, 20, 12, 40}})
+}
+
+func TestIf(t *testing.T) {
+	branch := func(f func(g *graph.Graph, x *graph.Value) *graph.Value) *graph.Graph {
+		b := graph.New("branch", kernels.Lookup)
+		return b.Output("y", f(b, b.Input("x", f32, 2)))
+	}
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2)
+	y := g.ApplyN("if", 1, graph.Attrs{
+		"then_branch": branch(func(g *graph.Graph, x *graph.Value) *graph.Value { return g.Neg(x) }),
+		"else_branch": branch(func(g *graph.Graph, x *graph.Value) *graph.Value { return g.Add(x, 1) }),
+	}, g.Gt(g.Sum(x), 0), x, x)[0]
+	g.Output("y", g.Mul(y, 2))
+	at := func(a, b float32) map[string]*tensor.Tensor {
+		return map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{a, b}, 2))}
+	}
+	pieces(t, g, at(1, 2), map[string][]float32{"y": {-2, -4}})
+	pieces(t, g, at(1, -2), map[string][]float32{"y": {4, -2}})
+}
+
+func TestScan(t *testing.T) {
+	b := graph.New("body", kernels.Lookup)
+	sum := b.Add(b.Input("sum", f32, 2), b.Input("row", f32, 2))
+	b.Output("sum", sum).Output("so_far", sum)
+	g := graph.New("g", kernels.Lookup)
+	out := g.ApplyN("scan", 2, graph.Attrs{"body": b, "states": 1, "num_scan_inputs": 1, "scan_input_directions": []bool{true}},
+		g.Input("start", f32, 2), g.Input("rows", f32, 3, 2))
+	g.Output("sum", out[0]).Output("so_far", out[1])
+	pieces(t, g, map[string]*tensor.Tensor{
+		"start": tensor.Must(tensor.FromSlice([]float32{100, 200}, 2)),
+		"rows":  tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)),
+	}, map[string][]float32{"sum": {109, 212}, "so_far": {105, 206, 108, 210, 109, 212}})
+}
+
+// A shape that is computed, and what depends on data behind it.
+func TestComputedShapes(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 6)
+	k := g.Sum(g.Gt(x, 0))
+	top := g.ApplyN("topk", 2, graph.Attrs{"k": graph.Ref{Value: k}}, x)
+	g.Output("top", top[0]).Output("where", g.Apply("nonzero", nil, g.Gt(x, 0))[0])
+	pieces(t, g, map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{-1, 5, 2, -4, 7, 0}, 6))},
+		map[string][]float32{"top": {7, 5, 2}, "where": {1, 2, 4}})
+}
