@@ -236,12 +236,16 @@ func (f Field) jsonSchema() object {
 	if f.Type == "graph" {
 		return object{"$ref": "#", "description": f.Doc}
 	}
-	s := f.typeSchema(strings.TrimSuffix(f.Type, "?"))
+	name, _, _ := strings.Cut(f.Type, "|")
+	s := f.typeSchema(strings.TrimSuffix(name, "?"))
 	alternatives, ok := s["anyOf"].([]object)
 	if !ok {
 		alternatives = []object{s}
 	}
 	alternatives = append(slices.Clone(alternatives), ref("value"))
+	if f.Words != nil {
+		alternatives = append(alternatives, object{"enum": f.Words})
+	}
 	if strings.HasSuffix(f.Type, "?") || f.Default == "none" {
 		alternatives = append(alternatives, object{"type": "null"})
 	}

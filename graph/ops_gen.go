@@ -702,7 +702,8 @@ func (g *Graph) Contiguous(self any, attrs ...Attrs) *Value { return g.one("cont
 // Attributes:
 //
 //   - stride int[] = 1: step of the window
-//   - padding int[] = 0: zeros at both ends, or at the begin and at the end
+//   - padding int[]|same|valid = 0: zeros at both ends, or at the begin and at the end; valid:
+//     none, same: as many as give the result the size of the input
 //   - dilation int[] = 1: distance between the elements of the window
 //   - groups int = 1: channels are parted into groups that do not see one another
 func (g *Graph) Conv1d(input, weight, bias any, attrs ...Attrs) *Value {
@@ -720,8 +721,8 @@ func (g *Graph) Conv1d(input, weight, bias any, attrs ...Attrs) *Value {
 // Attributes:
 //
 //   - stride int[] = 1: steps of the window: [height, width]
-//   - padding int[] = 0: zeros around the image: [height, width], or [top, left, bottom,
-//     right]
+//   - padding int[]|same|valid = 0: zeros around the image: [height, width], or [top, left,
+//     bottom, right]; valid: none, same: as many as give the result the size of the input
 //   - dilation int[] = 1: distance between the elements of the window: [height, width]
 //   - groups int = 1: channels are parted into groups that do not see one another
 func (g *Graph) Conv2d(input, weight, bias any, attrs ...Attrs) *Value {
@@ -739,8 +740,9 @@ func (g *Graph) Conv2d(input, weight, bias any, attrs ...Attrs) *Value {
 // Attributes:
 //
 //   - stride int[] = 1: steps of the window: [depth, height, width]
-//   - padding int[] = 0: zeros around the volume: [depth, height, width], or of 6 numbers
-//     those before it and then those behind it
+//   - padding int[]|same|valid = 0: zeros around the volume: [depth, height, width], or of 6
+//     numbers those before it and then those behind it; valid: none, same: as many as give the
+//     result the size of the input
 //   - dilation int[] = 1: distance between the elements of the window: [depth, height, width]
 //   - groups int = 1: channels are parted into groups that do not see one another
 func (g *Graph) Conv3d(input, weight, bias any, attrs ...Attrs) *Value {
@@ -874,6 +876,27 @@ func (g *Graph) Cumprod(self any, attrs ...Attrs) *Value { return g.one("cumprod
 //   - dim int, required: dimension to run along
 //   - dtype dtype: dtype to which self is converted first
 func (g *Graph) Cumsum(self any, attrs ...Attrs) *Value { return g.one("cumsum", attrs, self) }
+
+// DeformConv2d is the op deform_conv2d.
+//
+// Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o,
+// c/groups, kh, kw], offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh,
+// ow], the size that conv2d has. Each element of each window is sampled bilinearly where its
+// own place plus offset (y, then x) lies; beyond the image are zeros. mask [n,
+// offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.
+//
+// May be nil: mask, bias.
+//
+// Attributes:
+//
+//   - stride int[] = 1: steps of the window: [height, width]
+//   - padding int[] = 0: zeros around the image: [height, width]
+//   - dilation int[] = 1: distance between the elements of the window: [height, width]
+//   - groups int = 1: channels are parted into groups that do not see one another
+//   - offset_groups int = 1: groups of input channels that have offsets and masks of their own
+func (g *Graph) DeformConv2d(input, weight, offset, mask, bias any, attrs ...Attrs) *Value {
+	return g.one("deform_conv2d", attrs, input, weight, offset, mask, bias)
+}
 
 // DepthToSpace is the op depth_to_space.
 //

@@ -17,15 +17,24 @@ import (
 // A field without a default must be given. The default "none" leaves the zero value:
 // nil for a pointer or slice, Invalid for a dtype. len spreads a single number over a
 // list of that length and refuses other lengths. oneof lists the permitted strings,
-// separated by "|".
+// separated by "|". words lists, separated likewise, the strings that are known to mean
+// something in an IntsOrWord.
 //
 // Fields may be bool, int, float64, string, []int, []float64, *int, *float64, *bool,
-// tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, and *Graph.
+// tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, and *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
 	byName map[string]int
 	zero   any // the attributes when none are given; nil if some must be
+}
+
+// IntsOrWord is an attribute that is a list of integers, or a word in its place, such as
+// the padding of a convolution. A single number stands for a list of one, and a symbol for
+// its size. Any other string is a word: the op refuses those that it does not know.
+type IntsOrWord struct {
+	Ints []int
+	Word string
 }
 
 // Field is one attribute.
@@ -34,6 +43,7 @@ type Field struct {
 	Type               string // as the documentation prints it
 	Required           bool
 	OneOf              []string
+	Words              []string // of an IntsOrWord
 	length             int
 	index              int
 }
@@ -57,6 +67,10 @@ func SchemaOf[A any]() *Schema {
 		if o := f.Tag.Get("oneof"); o != "" {
 			fd.OneOf = strings.Split(o, "|")
 		}
+		if w := f.Tag.Get("words"); w != "" {
+			fd.Words = strings.Split(w, "|")
+			fd.Type += "|" + strings.Join(fd.Words, "|")
+		}
 		s.byName[name] = len(s.Fields)
 		s.Fields = append(s.Fields, fd)
 	}
@@ -78,6 +92,8 @@ func typeName(t reflect.Type) string {
 		return "memory_format"
 	case reflect.TypeFor[*Graph]():
 		return "graph"
+	case reflect.TypeFor[IntsOrWord]():
+		return "int[]"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -241,10 +257,22 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 		return setNamed(p, v, tensor.ParseDType)
 	case *tensor.MemoryFormat:
 		return setNamed(p, v, tensor.ParseMemoryFormat)
+	case *IntsOrWord:
+		return p.set(v, symbols)
 	default:
 		return setCompound(dst, v, symbols)
 	}
 	return nil
+}
+
+func (p *IntsOrWord) set(v any, symbols map[string]int) error {
+	if s, ok := v.(string); ok {
+		if _, symbol := symbols[s]; !symbol {
+			p.Word = s
+			return nil
+		}
+	}
+	return setValue(reflect.ValueOf(&p.Ints).Elem(), v, symbols)
 }
 
 func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {

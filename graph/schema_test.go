@@ -111,3 +111,35 @@ func TestSchemaDocumentsTypes(t *testing.T) {
 		t.Errorf("got %s, want %s", s, want)
 	}
 }
+
+type paddingAttrs struct {
+	Padding graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid"`
+}
+
+func TestSchemaWords(t *testing.T) {
+	s := graph.SchemaOf[paddingAttrs]()
+	if f := s.Fields[0]; f.Type != "int[]|same|valid" {
+		t.Errorf("type %s", f.Type)
+	}
+	for _, c := range []struct {
+		given any
+		want  graph.IntsOrWord
+	}{
+		{int64(2), graph.IntsOrWord{Ints: []int{2}}},
+		{[]any{int64(1), "N"}, graph.IntsOrWord{Ints: []int{1, 12}}},
+		{[]int{3, 4}, graph.IntsOrWord{Ints: []int{3, 4}}},
+		{"N", graph.IntsOrWord{Ints: []int{12}}},
+		{"same", graph.IntsOrWord{Word: "same"}},
+		{"M", graph.IntsOrWord{Word: "M"}},
+	} {
+		got, err := s.Decode(graph.Attrs{"padding": c.given}, map[string]int{"N": 12})
+		if err != nil || !reflect.DeepEqual(got, &paddingAttrs{c.want}) {
+			t.Errorf("%v: got %+v, %v, want %+v", c.given, got, err, c.want)
+		}
+	}
+	for _, bad := range []any{1.5, nil, []any{"same"}} {
+		if got, err := s.Decode(graph.Attrs{"padding": bad}, nil); err == nil {
+			t.Errorf("%v: got %+v", bad, got)
+		}
+	}
+}

@@ -6,17 +6,17 @@ import (
 )
 
 type conv2dAttrs struct {
-	Stride   []int `attr:"stride" default:"1" doc:"steps of the window: [height, width]"`
-	Padding  []int `attr:"padding" default:"0" doc:"zeros around the image: [height, width], or [top, left, bottom, right]"`
-	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
-	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [height, width]"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the image: [height, width], or [top, left, bottom, right]; valid: none, same: as many as give the result the size of the input"`
+	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
+	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
 
 type conv1dAttrs struct {
-	Stride   []int `attr:"stride" default:"1" doc:"step of the window"`
-	Padding  []int `attr:"padding" default:"0" doc:"zeros at both ends, or at the begin and at the end"`
-	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
-	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Stride   []int            `attr:"stride" default:"1" doc:"step of the window"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros at both ends, or at the begin and at the end; valid: none, same: as many as give the result the size of the input"`
+	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
 
 // Conv2d is the cross-correlation of images with a window.
@@ -36,6 +36,7 @@ var Conv2d = define[conv2dAttrs](graph.Op{
 			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1}}},
 		{In: []tensor.Meta{nhwc(2, 4, 5, 5), tensor.New(tensor.Float32, 6, 2, 3, 3)}, Attrs: graph.Attrs{"groups": 2}},
 		{In: []tensor.Meta{nhwc(1, 4, 5, 5), tensor.New(tensor.Float32, 4, 1, 3, 3)}, Attrs: graph.Attrs{"groups": 4, "dilation": 2}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 1, 2, 5, 6), tensor.New(tensor.Float32, 3, 2, 2, 3)}, Attrs: graph.Attrs{"padding": "same"}},
 	},
 })
 
@@ -74,14 +75,19 @@ type convParams struct {
 	stride, padding, dilation []int
 	end                       []int // padding behind the input; padding is that before it
 	groups                    int
+	word                      string // that stood for the padding
 }
 
 // newConvParams spreads single numbers over the dimensions. A padding of twice as many
 // numbers lists all begins and then all ends, which PyTorch has not and ONNX needs.
-func newConvParams(dims int, stride, padding, dilation []int, groups int) convParams {
-	p := convParams{stride: perDim(stride, dims), padding: perDim(padding, dims), dilation: perDim(dilation, dims), groups: groups}
-	if p.end = p.padding; len(padding) == 2*dims {
-		p.padding, p.end = padding[:dims], padding[dims:]
+func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int, groups int) convParams {
+	p := convParams{stride: perDim(stride, dims), dilation: perDim(dilation, dims), groups: groups, word: padding.Word}
+	pad := padding.Ints
+	if p.word != "" {
+		pad = wordPadding(p.word, c.Meta(1), p.dilation, dims)
+	}
+	if p.padding, p.end = perDim(pad, dims), perDim(pad, dims); len(pad) == 2*dims {
+		p.padding, p.end = pad[:dims], pad[dims:]
 	}
 	return p
 }
@@ -96,11 +102,11 @@ type convolution struct {
 var (
 	conv2d = convolution{"conv2d", 2, func(c *graph.Call) convParams {
 		a := attrs[conv2dAttrs](c)
-		return newConvParams(2, a.Stride, a.Padding, a.Dilation, a.Groups)
+		return newConvParams(c, 2, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 	conv1d = convolution{"conv1d", 1, func(c *graph.Call) convParams {
 		a := attrs[conv1dAttrs](c)
-		return newConvParams(1, a.Stride, a.Padding, a.Dilation, a.Groups)
+		return newConvParams(c, 1, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 )
 

@@ -31,7 +31,14 @@ func (v convolution) result(c *graph.Call) (tensor.Meta, error) {
 			return x, err
 		}
 	}
-	if err := v.checkBias(c, x); err != nil {
+	if err := p.checkWord(x, w); err != nil {
+		return x, err
+	}
+	if err := v.checkBias(c, x); err != nil && p.word == "" {
+		return x, err
+	}
+	p, x, err := p.evened(x)
+	if err != nil {
 		return x, err
 	}
 	if err := p.check(c, x, w); err != nil {

@@ -10,15 +10,15 @@ import (
 )
 
 type conv3dAttrs struct {
-	Stride   []int `attr:"stride" default:"1" doc:"steps of the window: [depth, height, width]"`
-	Padding  []int `attr:"padding" default:"0" doc:"zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it"`
-	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window: [depth, height, width]"`
-	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [depth, height, width]"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it; valid: none, same: as many as give the result the size of the input"`
+	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [depth, height, width]"`
+	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
 }
 
 var conv3d = convolution{"conv3d", 3, func(c *graph.Call) convParams {
 	a := attrs[conv3dAttrs](c)
-	return newConvParams(3, a.Stride, a.Padding, a.Dilation, a.Groups)
+	return newConvParams(c, 3, a.Stride, a.Padding, a.Dilation, a.Groups)
 }}
 
 // Conv3d is the cross-correlation of volumes with a window.

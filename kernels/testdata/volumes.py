@@ -5,6 +5,7 @@ Element i of operand k is ((i*37 + k*17 + 11) % 101 - 50) / 25; of integers i*7 
 import json
 import torch
 import torch.nn.functional as F
+import torchvision
 
 torch.manual_seed(0)
 cases = []
@@ -53,6 +54,24 @@ case("conv_transpose1d", {"stride": 3, "padding": 1, "output_padding": 2, "group
 case("conv_transpose2d", {"stride": [2, 1], "padding": [1, 0], "output_padding": [1, 0], "dilation": [1, 2]}, [[3, 4, 3], [3, 2, 3, 2]],
      lambda x, w: F.conv_transpose2d(x, w, None, (2, 1), (1, 0), (1, 0), 1, (1, 2)))
 case("conv_transpose3d", {"stride": 2}, [[1, 2, 2, 3, 2], [2, 2, 2, 1, 3], [2]], lambda x, w, b: F.conv_transpose3d(x, w, b, 2))
+case("conv1d", {"padding": "same", "dilation": 3}, [[2, 7], [2, 2, 4], [2]], lambda x, w, b: torch.conv1d(x, w, b, 1, "same", 3))
+case("conv2d", {"padding": "same", "groups": 2}, [[2, 4, 5, 6], [2, 2, 2, 4], [2]], lambda x, w, b: torch.conv2d(x, w, b, 1, "same", 1, 2))
+case("conv2d", {"padding": "same", "dilation": [1, 2]}, [[1, 2, 4, 6], [3, 2, 4, 3]], lambda x, w: torch.conv2d(x, w, None, 1, "same", (1, 2)))
+case("conv2d", {"padding": "valid", "stride": 2}, [[1, 2, 4, 6], [3, 2, 2, 3]], lambda x, w: torch.conv2d(x, w, None, 2, "valid"))
+case("conv3d", {"padding": "same"}, [[2, 3, 4, 2], [2, 2, 2, 1, 4]], lambda x, w: torch.conv3d(x, w, None, 1, "same"))
+
+
+def deform(stride, padding, dilation, groups, offset_groups, shapes):
+    def run(x, w, offset, *rest):
+        mask = rest[0] if rest else torch.zeros((x.shape[0], 0))
+        bias = rest[1] if rest else torch.zeros(w.shape[0])
+        return torch.ops.torchvision.deform_conv2d(x, w, offset, mask, bias, *stride, *padding, *dilation, groups, offset_groups, bool(rest))
+    case("deform_conv2d", {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "offset_groups": offset_groups}, shapes, run)
+
+
+deform([1, 1], [0, 0], [1, 1], 1, 1, [[2, 2, 4, 5], [3, 2, 3, 2], [2, 12, 2, 4]])
+deform([2, 1], [1, 2], [1, 2], 2, 2, [[1, 4, 5, 4], [2, 2, 2, 3], [1, 24, 3, 4], [1, 12, 3, 4], [2]])
+deform([1, 1], [1, 1], [1, 1], 1, 3, [[2, 3, 3, 3], [2, 3, 3, 3], [2, 54, 3, 3], [2, 27, 3, 3], [2]])
 
 
 def cell(op, gates, layers, dirs, biases, first):
