@@ -86,6 +86,9 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
 	g, err := fold(g)
 	if err != nil {
 		return nil, err

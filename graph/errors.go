@@ -72,6 +72,11 @@ func (g *Graph) Fail(n *Node, err error) *Error {
 	return g.src.locate(e, n.at)
 }
 
+// FailOutput returns an error of an output with its place.
+func (g *Graph) FailOutput(o Output, err error) *Error {
+	return g.failAt(o.at, "output %q: %w", o.Name, err)
+}
+
 // Place returns file, line and column of a node; zero values if it is not from a file.
 func (g *Graph) Place(n *Node) (file string, line, col int) {
 	e := g.src.locate(&Error{}, n.at)

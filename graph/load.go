@@ -216,7 +216,9 @@ func (l *loader) syntaxError(err error) {
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
 		at, msg = l.base+int(se.ByteOffset), se.Err.Error()
-		if p := string(se.JSONPointer); p != "" {
+		if p := string(se.JSONPointer); len(p) > 200 {
+			msg += " at " + p[:200] + "..."
+		} else if p != "" {
 			msg += " at " + p
 		}
 	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -236,7 +238,9 @@ func (l *loader) file() error {
 		switch key {
 		case "version":
 			v, err := l.scan.value()
-			if err == nil && v != int64(1) {
+			if _, whole := v.(int64); err == nil && !whole {
+				l.failAt(at, "\"version\" must be the integer 1")
+			} else if err == nil && v != int64(1) {
 				l.failAt(at, "version %v is not served: want 1", v)
 			}
 			return err

@@ -95,7 +95,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"text after the end", "{}\n x", "g.json:2:2: unexpected text after the end"},
 	{"double key", `{"version": 1, "version": 1}`, `g.json:1:16: JSON: duplicate object member name`},
 	{"version", `{"version": 2, "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: version 2 is not served: want 1"},
-	{"version is text", `{"version": "1", "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: version 1 is not served"},
+	{"version is text", `{"version": "1", "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: \"version\" must be the integer 1"},
 	{"missing", `{"version": 1, "inputs": [], "outputs": []}`, `g.json:1:1: "nodes" is missing`},
 	{"unknown key", `{"version": 1, "inputs": [], "nodes": [], "outputs": [], "more": 1}`, `g.json:1:58: unknown key "more": want one of version, name`},
 	{"nodes is no list", `{"version": 1, "inputs": [], "nodes": 3, "outputs": []}`, `g.json:1:39: want a list, got a number`},

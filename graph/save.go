@@ -50,6 +50,9 @@ func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
 	if s.side != "" && !filepath.IsLocal(filepath.FromSlash(s.side)) {
 		return fmt.Errorf("file %q is outside the folder of the graph file", s.side)
 	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return fmt.Errorf("%s is a folder", path) // found out before the other file is replaced
+	}
 	f, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
 	if err != nil {
 		return err

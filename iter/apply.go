@@ -29,7 +29,8 @@ func (it *Iterator) Tensors() ([]*tensor.Tensor, error) {
 }
 
 // Run walks the whole iteration over the operands' own data with a body, on at most
-// workers goroutines, and returns the outputs.
+// workers goroutines, and returns the outputs. A body does not tell its types: ask
+// [Iterator.CheckTypes], or use [Apply1] and its kin, which do.
 func (it *Iterator) Run(ctx context.Context, workers int, body Body) ([]*tensor.Tensor, error) {
 	ts, err := it.Tensors()
 	if err != nil {

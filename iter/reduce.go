@@ -202,6 +202,8 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 	if err != nil {
 		return nil, err
 	}
-	_, err = it.RunReduce(context.Background(), 1, f)
-	return outs, err
+	if _, err = it.RunReduce(context.Background(), 1, f); err != nil {
+		return nil, err
+	}
+	return outs, nil
 }

@@ -231,10 +231,8 @@ func (p *copyPlan) tile(m *graph.Mem, dst, src unsafe.Pointer, na, nb int) {
 // take tiles worth copyGrain elements, of several jobs where those are small. worker is
 // the room that a worker needs.
 func copyPhase(jobs ...copyJob) (phase graph.Phase, worker int, err error) {
-	type place struct{ plan, tile int }
 	var plans []*copyPlan
-	cuts := []place{{}}
-	cost := 0
+	total := 0
 	for _, j := range jobs {
 		p, err := j.plan()
 		if err != nil {
@@ -246,19 +244,10 @@ func copyPhase(jobs ...copyJob) (phase graph.Phase, worker int, err error) {
 		if p.turn != nil {
 			worker = max(worker, copyTile*copyTile*p.dst.meta.DType.Size())
 		}
-		each := p.a.tile * p.b.tile
-		for left := 0; left < p.tiles; {
-			n := min(p.tiles-left, max(1, (copyGrain-cost+each-1)/each))
-			left += n
-			if cost += n * each; cost >= copyGrain {
-				cuts, cost = append(cuts, place{len(plans), left}), 0
-			}
-		}
+		total += p.tiles * p.a.tile * p.b.tile
 		plans = append(plans, p)
 	}
-	if cost > 0 {
-		cuts = append(cuts, place{len(plans) - 1, plans[len(plans)-1].tiles})
-	}
+	cuts := cutCopies(plans, max(copyGrain, total/maxCopyCuts))
 	phase = graph.Phase{Chunks: len(cuts) - 1, Run: func(m *graph.Mem, chunk int) error {
 		from, to := cuts[chunk], cuts[chunk+1]
 		for i := from.plan; i <= to.plan; i++ {
@@ -274,6 +263,33 @@ func copyPhase(jobs ...copyJob) (phase graph.Phase, worker int, err error) {
 		return nil
 	}}
 	return phase, worker, nil
+}
+
+// place is a tile of a plan.
+type place struct{ plan, tile int }
+
+// maxCopyCuts bounds the chunks of a phase, which are listed: the copy of a huge tensor has
+// larger ones.
+const maxCopyCuts = 1 << 14
+
+// cutCopies returns where chunks of about grain elements begin, and where the last ends.
+func cutCopies(plans []*copyPlan, grain int) []place {
+	cuts := []place{{}}
+	cost := 0
+	for i, p := range plans {
+		each := p.a.tile * p.b.tile
+		for left := 0; left < p.tiles; {
+			n := min(p.tiles-left, max(1, (grain-cost+each-1)/each))
+			left += n
+			if cost += n * each; cost >= grain {
+				cuts, cost = append(cuts, place{i, left}), 0
+			}
+		}
+	}
+	if cost > 0 {
+		cuts = append(cuts, place{len(plans) - 1, plans[len(plans)-1].tiles})
+	}
+	return cuts
 }
 
 // copyKernel returns a kernel of jobs whose destinations do not overlap.

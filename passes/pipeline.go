@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -77,8 +78,11 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown strategy %q: want one of %s", o.Strategy, strings.Join(Strategies(), ", "))
 	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
 	if g.Dynamic() {
-		return nil, fmt.Errorf("shapes of %q depend on data: it can be run, piece by piece, but not planned as a whole", g.Name)
+		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout}
 	props := graph.Sorted

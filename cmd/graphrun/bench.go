@@ -127,6 +127,9 @@ func loadTimed(path string, dims []string, seed uint64) (*graph.Graph, map[strin
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := fits(g); err != nil {
+		return nil, nil, err
+	}
 	in, err := sources{seed: seed}.values(g, nil)
 	return g, in, err
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +45,7 @@ Values that differ are a failure (exit code 1).`,
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(), "strategies to compare, the first is the base")
-	_ = cmd.RegisterFlagCompletionFunc("strategies", cobra.FixedCompletions(passes.Strategies(), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.report, "report", "", "write the comparison to an .html file too")
 	_ = cmd.MarkFlagFilename("report", "html")
@@ -53,6 +56,9 @@ Values that differ are a failure (exit code 1).`,
 
 func (f *compareFlags) check() error {
 	seen := map[string]bool{}
+	if f.report != "" && filepath.Ext(f.report) != ".html" {
+		return wrongf("--report %s: want an .html file", f.report)
+	}
 	for _, s := range f.strategies {
 		if err := checkStrategy(s); err != nil {
 			return err
@@ -218,4 +224,16 @@ func (c *comparison) writeTable(w *bufio.Writer) {
 	for _, s := range c.Different {
 		fmt.Fprintln(w, "DIFFERENT: "+s)
 	}
+}
+
+// completeStrategies completes the last name of a list, which shells take as one word.
+func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	head := typed[:strings.LastIndex(typed, ",")+1]
+	var out []string
+	for _, s := range passes.Strategies() {
+		if !slices.Contains(strings.Split(head, ","), s) {
+			out = append(out, head+s)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

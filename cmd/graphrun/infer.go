@@ -90,7 +90,7 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 func inferStrictly(g *graph.Graph) error {
 	refused := g.InferAll()
 	if len(refused) == 0 {
-		return nil
+		return checkPins(g)
 	}
 	own := make(map[*graph.Node]*graph.Error)
 	for n, e := range refused {
@@ -196,4 +196,17 @@ func dtypeOrUnknown(v *graph.Value, unknown string) string {
 		return unknown
 	}
 	return v.Meta.DType.String()
+}
+
+// checkPins refuses outputs of a rank that their memory format does not serve.
+func checkPins(g *graph.Graph) error {
+	for _, o := range g.Outputs {
+		if o.Pin == tensor.NoFormat || o.Value.Dynamic {
+			continue
+		}
+		if _, err := o.Pin.Strides(o.Value.Meta.Shape); err != nil {
+			return wrong(g.FailOutput(o, err))
+		}
+	}
+	return nil
 }

@@ -32,6 +32,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd() // it remembers where to print
+	refuseUnknown(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone
@@ -143,4 +146,30 @@ func unknownCommand(root *cobra.Command, name string) string {
 		msg += fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
 	return msg + "\nSee graphrun --help."
+}
+
+// refuseUnknown makes Cobra's own commands fail on names that there are not, instead of
+// printing help as if it had been asked for.
+func refuseUnknown(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return wrongf("completion: unknown shell %q: want bash, zsh, fish or powershell", args[0])
+				}
+				return cmd.Help()
+			}
+		case "help":
+			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				topic, rest, err := root.Find(args)
+				if err != nil || topic == root && len(rest) > 0 {
+					return wrong(errors.New(unknownCommand(root, rest[0])))
+				}
+				topic.InitDefaultHelpFlag()
+				return topic.Help()
+			}
+		}
+	}
 }

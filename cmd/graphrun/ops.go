@@ -78,9 +78,17 @@ func listOps(w io.Writer) {
 	for _, o := range kernels.All() {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
-		t.add(o.Name, o.Kind, servedBy(o).main(), signature(o), strings.TrimSuffix(first, "."))
+		t.add(o.Name, o.Kind, servedBy(o).main(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
 	}
 	t.write(w)
+}
+
+// shortened cuts a signature that would widen the whole list; the page of the op has all of it.
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:strings.LastIndex(s[:most-5], ", ")] + ", ...)"
 }
 
 // signature lists operands and attributes as a call would have them.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/vbauerster/mpb/v8/cwriter"
@@ -32,9 +33,26 @@ func newTable(head ...string) *columns { return &columns{head: head} }
 func (c *columns) add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, x := range cells {
-		row[i] = fmt.Sprint(x)
+		row[i] = printable(fmt.Sprint(x))
 	}
 	c.rows = append(c.rows, row)
+}
+
+// printable writes control characters out: names come from files, and must neither break a
+// table nor speak to the terminal.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func (c *columns) write(w io.Writer) {

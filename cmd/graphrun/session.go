@@ -70,7 +70,7 @@ func planner(strategy string) exec.Planner {
 		if err != nil {
 			return nil, fmt.Errorf("strategy %s: %w", strategy, err)
 		}
-		return p.Graph, nil
+		return p.Graph, fits(p.Graph)
 	}
 }
 

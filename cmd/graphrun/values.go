@@ -97,6 +97,9 @@ func dimsOf(g *graph.Graph, given map[string]*tensor.Tensor, dims map[string]int
 // values returns a tensor for every input of a bound graph, in the layout that the graph
 // declares: the given ones, and others made from the seed.
 func (s sources) values(g *graph.Graph, given map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	if err := fits(&graph.Graph{Inputs: g.Inputs}); err != nil {
+		return nil, err
+	}
 	in := make(map[string]*tensor.Tensor, len(g.Inputs))
 	for _, v := range g.Inputs {
 		t := given[v.Name]
