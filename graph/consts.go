@@ -136,7 +136,7 @@ func (l *loader) input(at int) error {
 	d, ok, err := l.declaration(at, false)
 	v := &Value{Name: d.name, format: d.format, strided: d.strided, graph: l.g, at: at}
 	if !ok {
-		l.placeholder(v)
+		l.standIn(v)
 		return err
 	}
 	if v.Meta.DType, err = tensor.ParseDType(d.dtype); err != nil {
@@ -163,9 +163,9 @@ func (l *loader) input(at int) error {
 	return nil
 }
 
-// placeholder makes the name of a refused input or constant known, so that its users are
+// standIn makes the name of a refused input or constant known, so that its users are
 // not refused for that.
-func (l *loader) placeholder(v *Value) {
+func (l *loader) standIn(v *Value) {
 	if v.Name != "" && l.g.values[v.Name] == nil {
 		l.g.values[v.Name] = v
 	}
@@ -197,7 +197,7 @@ func (l *loader) constant(at int) error {
 	d, ok, err := l.declaration(at, true)
 	v := &Value{Name: d.name, graph: l.g, at: at, format: d.format, strided: d.strided, file: constFile{d.file, d.key}}
 	if !ok {
-		l.placeholder(v)
+		l.standIn(v)
 		return err
 	}
 	t, at, err := l.constData(v, d)

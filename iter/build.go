@@ -73,6 +73,10 @@ func (it *Iterator) computeShape(c Config) error {
 			it.shape = s
 		case !slices.Equal(s, it.shape):
 			shape, err := tensor.Broadcast(it.shape, s)
+			if err != nil && len(it.ops)-it.noutputs > 2 {
+				// PyTorch's a and b say which operands only where there are two.
+				err = fmt.Errorf("%w (b is %s; a, of shape %s, is all before it)", err, it.named(i), tensor.ListString(it.shape))
+			}
 			if err != nil {
 				return err
 			}
@@ -81,6 +85,14 @@ func (it *Iterator) computeShape(c Config) error {
 	}
 	it.numel = tensor.Numel(it.shape)
 	return nil
+}
+
+// named tells which operand is number i, for messages.
+func (it *Iterator) named(i int) string {
+	if i < it.noutputs {
+		return fmt.Sprintf("output %d, %v", i, it.ops[i].Meta)
+	}
+	return fmt.Sprintf("input %d, %v", i-it.noutputs, it.ops[i].Meta)
 }
 
 // coverStatic refuses operands that do not reach as far as a declared shape.
@@ -97,7 +109,7 @@ func (it *Iterator) coverStatic() error {
 			short = size < it.shape[lead+d] && size != 1
 		}
 		if short {
-			return fmt.Errorf("operand %d with shape %s does not cover the declared shape %s", i, tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape))
+			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape), it.named(i))
 		}
 	}
 	return nil
@@ -147,7 +159,7 @@ func (it *Iterator) markResize() error {
 			continue
 		}
 		if !it.flags.reduction {
-			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape))
+			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape), it.named(i))
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func (it *Iterator) computeTypes(c Config) error {
 	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid && len(it.ops) > it.noutputs) {
 		for i := range it.ops {
 			if o := &it.ops[i]; o.Defined && o.target != common {
-				return fmt.Errorf("Found dtype %s but expected %s", o.target.TorchName(), common.TorchName())
+				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.target.TorchName(), common.TorchName(), it.named(i))
 			}
 		}
 	}
@@ -81,7 +81,13 @@ func (it *Iterator) commonDType() (tensor.DType, error) {
 	for i := it.noutputs; i < len(it.ops); i++ {
 		it.ops[i].promote(&p)
 	}
-	return p.Result()
+	d, err := p.Result()
+	if err != nil {
+		for i := it.noutputs; i < len(it.ops); i++ {
+			err = fmt.Errorf("%w (%s)", err, it.named(i))
+		}
+	}
+	return d, err
 }
 
 // promote takes part in a promotion.
@@ -124,7 +130,7 @@ func (it *Iterator) castTo(common tensor.DType, inputs bool) error {
 			continue
 		}
 		if it.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid && !tensor.CanCast(common, o.target) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s", common.TorchName(), o.target.TorchName())
+			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(), o.target.TorchName(), it.named(i))
 		}
 		if o.target == common || common == tensor.Invalid {
 			continue // without inputs there is nothing to convert to

@@ -135,13 +135,16 @@ func TestRefusals(t *testing.T) {
 	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1")
 
 	_, err = iter.Unary(iter.Of(tensor.New(tensor.Int32, 2, 3)), iter.Of(a)).Build()
-	assert.EqualError(t, err, "Found dtype Int but expected Float")
+	assert.EqualError(t, err, "Found dtype Int but expected Float (output 0, int32[2,3]@(3,1))")
 
 	_, err = iter.Copy(iter.Of(tensor.New(tensor.Float32, 1, 3)), iter.Of(a)).Build()
-	assert.EqualError(t, err, "output with shape [1, 3] doesn't match the broadcast shape [2, 3]")
+	assert.EqualError(t, err, "output with shape [1, 3] doesn't match the broadcast shape [2, 3] (output 0, float32[1,3]@(3,1))")
 
 	_, err = iter.Binary(iter.Of(tensor.New(tensor.Int32, 2, 3)), iter.Of(a), iter.Of(a)).Build()
-	assert.EqualError(t, err, "result type Float can't be cast to the desired output type Int")
+	assert.EqualError(t, err, "result type Float can't be cast to the desired output type Int (output 0, int32[2,3]@(3,1))")
+
+	_, err = add(a, a).Input(iter.Of(b)).Build()
+	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1 (b is input 2, float32[2,4]@(4,1); a, of shape [2, 3], is all before it)")
 
 	_, err = iter.Unary(iter.Of(f32([]int{2, 3}, []int{0, 1})), iter.Of(a)).Build()
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor refers to a single memory location")

@@ -35,7 +35,7 @@ func (it *Iterator) checkOverlap() error {
 			continue
 		}
 		if InternalOverlap(out.Meta) == OverlapPartial {
-			return fmt.Errorf("%s (output %d, %v)", internalOverlap, i, out.Meta)
+			return fmt.Errorf("%s (%s)", internalOverlap, it.named(i))
 		}
 		for j := it.noutputs; j < len(it.ops); j++ {
 			in := &it.ops[j]
@@ -43,7 +43,7 @@ func (it *Iterator) checkOverlap() error {
 				continue
 			}
 			if OverlapOf(out.Meta, in.Meta) == OverlapPartial {
-				return fmt.Errorf("%s (output %d, %v, and input %d, %v)", partialOverlap, i, out.Meta, j-it.noutputs, in.Meta)
+				return fmt.Errorf("%s (%s, and %s)", partialOverlap, it.named(i), it.named(j))
 			}
 		}
 	}

@@ -120,20 +120,8 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Meta) (tensor.
 	case d.IsIntegral(true):
 		d = tensor.Float32
 	}
-	s.in = m.Shape[s.dim]
-	s.n = s.in
-	if s.mirrored {
-		s.n = 2 * (s.in - 1)
-	}
-	if a.N != nil {
-		s.n = *a.N
-	}
-	if s.n < 1 || s.n > maxFourier {
-		return 0, fmt.Errorf("Invalid number of data points (%d) specified", s.n)
-	}
-	s.out = s.n
-	if s.half {
-		s.out = s.n/2 + 1
+	if err := s.lengths(m, a.N); err != nil {
+		return 0, err
 	}
 	s.scale = 1
 	switch {
@@ -148,6 +136,27 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Meta) (tensor.
 		return d.ToReal(), nil
 	}
 	return d.ToComplex(), nil
+}
+
+// lengths sets the numbers of points that are read, transformed and written; n is the
+// length asked for, nil for that of the operand.
+func (s *fourierSpec) lengths(m tensor.Meta, n *int) error {
+	s.in = m.Shape[s.dim]
+	s.n = s.in
+	if s.mirrored {
+		s.n = 2 * (s.in - 1)
+	}
+	if n != nil {
+		s.n = *n
+	}
+	if s.n < 1 || s.n > maxFourier {
+		return fmt.Errorf("Invalid number of data points (%d) specified", s.n)
+	}
+	s.out = s.n
+	if s.half {
+		s.out = s.n/2 + 1
+	}
+	return nil
 }
 
 // maxFourier bounds the length of a transform, whose tables are made when it is compiled.
@@ -171,22 +180,11 @@ func newDft(c *graph.Call) (*fourierSpec, error) {
 	if s.dim == last {
 		return nil, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
 	}
-	s.in = m.Shape[s.dim]
-	s.n = s.in
-	if s.mirrored {
-		s.n = 2 * (s.in - 1)
-	}
-	if a.N != nil {
-		s.n = *a.N
-	}
-	if s.n < 1 || s.n > maxFourier {
-		return nil, fmt.Errorf("Invalid number of data points (%d) specified", s.n)
+	if err := s.lengths(m, a.N); err != nil {
+		return nil, err
 	}
 	if s.inverse {
 		s.scale = 1 / float64(s.n)
-	}
-	if s.out = s.n; s.half {
-		s.out = s.n/2 + 1
 	}
 	s.shape = slices.Clone(m.Shape)
 	s.shape[s.dim], s.shape[last] = s.out, 2

@@ -102,6 +102,11 @@ func (d *document) field(name string, v any) {
 }
 
 func (d *document) list(name string, n int, item func(i int) any) {
+	d.items(name, n, func(i int) { d.w.Write(compact(item(i))) })
+}
+
+// items writes a list, one element a line.
+func (d *document) items(name string, n int, write func(i int)) {
 	d.key(name)
 	d.w.WriteByte('[')
 	for i := range n {
@@ -109,7 +114,7 @@ func (d *document) list(name string, n int, item func(i int) any) {
 			d.w.WriteByte(',')
 		}
 		d.w.WriteString("\n  ")
-		d.w.Write(compact(item(i)))
+		write(i)
 	}
 	d.w.WriteByte(']')
 }
@@ -128,16 +133,9 @@ func compact(v any) []byte {
 
 // objects is a list of objects whose fields stand on one line each.
 func (d *document) objects(name string, n int, item func(i int, d *document)) {
-	d.key(name)
-	d.w.WriteByte('[')
-	for i := range n {
-		if i > 0 {
-			d.w.WriteByte(',')
-		}
-		d.w.WriteString("\n  ")
+	d.items(name, n, func(i int) {
 		inner := document{w: d.w, sep: "{"}
 		item(i, &inner)
 		d.w.WriteByte('}')
-	}
-	d.w.WriteByte(']')
+	})
 }
