@@ -1,0 +1,126 @@
+package sym
+
+// Bool is a truth: known, or a condition on symbols. The zero value is false.
+type Bool struct {
+	_ [0]func()
+	v bool  // the truth, where c is nil; else that of the hints
+	c *cond // neither always true nor always false by form and bounds
+}
+
+// Truth returns a known truth.
+func Truth(v bool) Bool { return Bool{v: v} }
+
+// Eq returns whether a = b.
+func (a Int) Eq(b Int) Bool {
+	if a.e == nil && b.e == nil {
+		return Bool{v: a.n == b.n}
+	}
+	return eq(a, b)
+}
+
+// Ne returns whether a and b differ.
+func (a Int) Ne(b Int) Bool {
+	if a.e == nil && b.e == nil {
+		return Bool{v: a.n != b.n}
+	}
+	return ne(a, b)
+}
+
+// Lt returns whether a < b.
+func (a Int) Lt(b Int) Bool {
+	if a.e == nil && b.e == nil {
+		return Bool{v: a.n < b.n}
+	}
+	return lt(a, b)
+}
+
+// Le returns whether a <= b.
+func (a Int) Le(b Int) Bool {
+	if a.e == nil && b.e == nil {
+		return Bool{v: a.n <= b.n}
+	}
+	return le(a, b)
+}
+
+// Gt returns whether a > b.
+func (a Int) Gt(b Int) Bool {
+	if a.e == nil && b.e == nil {
+		return Bool{v: a.n > b.n}
+	}
+	return lt(b, a)
+}
+
+// Ge returns whether a >= b.
+func (a Int) Ge(b Int) Bool {
+	if a.e == nil && b.e == nil {
+		return Bool{v: a.n >= b.n}
+	}
+	return le(b, a)
+}
+
+// And returns whether both hold.
+func (a Bool) And(b Bool) Bool {
+	if a.c == nil && b.c == nil {
+		return Bool{v: a.v && b.v}
+	}
+	return and(a, b)
+}
+
+// Or returns whether one of them holds.
+func (a Bool) Or(b Bool) Bool {
+	if a.c == nil && b.c == nil {
+		return Bool{v: a.v || b.v}
+	}
+	return or(a, b)
+}
+
+// Not returns whether a does not hold.
+func (a Bool) Not() Bool {
+	if a.c == nil {
+		return Bool{v: !a.v}
+	}
+	return Bool{v: !a.v, c: a.c.not()}
+}
+
+// Known returns the truth, and whether it is one for all sizes within bounds.
+func (a Bool) Known() (v, ok bool) {
+	if a.c == nil {
+		return a.v, true
+	}
+	return a.c.env.known(a.c)
+}
+
+// Hint returns the truth for the hints of the symbols.
+func (a Bool) Hint() bool { return a.v }
+
+// Holds decides a branch. What is not known is decided by the hints, and recorded as a guard in the
+// symbols' Env: from there on it is known. Of an alternative the side that is known is asked
+// first, so that it costs no guard.
+func (a Bool) Holds() bool {
+	if a.c == nil {
+		return a.v
+	}
+	return a.c.env.decide(a)
+}
+
+// Same reports whether a and b are the same truth or the same condition.
+func (a Bool) Same(b Bool) bool { return a.c == b.c && (a.c != nil || a.v == b.v) }
+
+// At returns the truth of a where symbols have the given values.
+func (a Bool) At(b Binding) (bool, error) {
+	if a.c == nil {
+		return a.v, nil
+	}
+	return a.c.at(b)
+}
+
+// String returns "True", "False" or the condition: "Eq(x, 1) | Lt(y, x)".
+func (a Bool) String() string {
+	switch {
+	case a.c != nil:
+		return a.c.String()
+	case a.v:
+		return "True"
+	}
+	return "False"
+}

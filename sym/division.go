@@ -1,0 +1,191 @@
+package sym
+
+// div takes out of a // b what divides evenly, so that equal quotients are the same expression
+// where their form allows it. That b is not 0 becomes a guard, unless it is known.
+func div(a, b Int) Int {
+	v := envOf(a, b)
+	v.nonZero(b)
+	return v.floor(v.of(a), v.of(b)).int()
+}
+
+func mod(a, b Int) Int {
+	v := envOf(a, b)
+	v.nonZero(b)
+	return v.remainder(v.of(a), v.of(b)).int()
+}
+
+func (v *Env) nonZero(b Int) {
+	if b.n == 0 || !b.Ne(Int{}).Holds() {
+		panic("sym: division by zero")
+	}
+}
+
+func (v *Env) floor(a, b *Expr) *Expr {
+	if len(b.terms) == 0 {
+		return v.floorConstant(a, b.c)
+	}
+	if q, ok := v.exact(a, b); ok {
+		return q
+	}
+	if len(b.terms) == 1 && b.c == 0 {
+		// (q*b + r) // b = q + r // b
+		q, r := v.multiples(a, b.terms[0])
+		rest, by := v.cancel(r, b)
+		return v.plus(q, v.quotientAtom(rest, by), 1)
+	}
+	rest, by := v.cancel(a, b)
+	return v.quotientAtom(rest, by)
+}
+
+// quotientAtom is a // b where nothing divides out: 0 or -1 where bounds show it, else an atom.
+func (v *Env) quotientAtom(a, b *Expr) *Expr {
+	if len(b.terms) == 0 {
+		return v.floorConstant(a, b.c)
+	}
+	if a.lo >= 0 && v.plus(b, a, -1).lo > 0 {
+		return v.constant(0)
+	}
+	return v.atom(kindDiv, a, b)
+}
+
+// floorConstant is a // c.
+func (v *Env) floorConstant(a *Expr, c int) *Expr {
+	if c < 0 {
+		return v.floorConstant(v.plus(v.constant(0), a, -1), -c)
+	}
+	q, r := v.divided(a, c)
+	switch {
+	case r.lo >= 0 && r.hi < c:
+		return q
+	case len(r.terms) == 0:
+		return v.plus(q, v.constant(floorDiv(r.c, c)), 1)
+	}
+	// (g*y + k) // (g*d) = (y + k//g) // d
+	if g := gcd(r.gcd(), c); g > 1 {
+		r, c = v.scaled(r, g, floorDiv(r.c, g)), c/g
+		if c == 1 {
+			return v.plus(q, r, 1)
+		}
+	}
+	// (y // d) // c = y // (d*c) for positive d
+	if s := r.single(); s != nil && s.kind == kindDiv && len(s.args[1].terms) == 0 {
+		return v.plus(q, v.floorConstant(s.args[0], s.args[1].c*c), 1)
+	}
+	return v.plus(q, v.atom(kindDiv, r, v.constant(c)), 1)
+}
+
+// divided returns q and r with a = c*q + r and coefficients of r from 0 to c-1.
+func (v *Env) divided(a *Expr, c int) (q, r *Expr) {
+	var whole, rest []term
+	for _, t := range a.terms {
+		k := floorDiv(t.k, c)
+		if k != 0 {
+			whole = append(whole, term{k, t.m})
+		}
+		if left := t.k - k*c; left != 0 {
+			rest = append(rest, term{left, t.m})
+		}
+	}
+	k := floorDiv(a.c, c)
+	return v.sum(whole, k), v.sum(rest, a.c-k*c)
+}
+
+// multiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
+func (v *Env) multiples(a *Expr, d term) (q, r *Expr) {
+	var whole, rest []term
+	c := 0
+	for _, t := range a.terms {
+		m, ok := quotient(t.m, d.m)
+		switch {
+		case !ok || t.k%d.k != 0:
+			rest = append(rest, t)
+		case len(m) == 0:
+			c += t.k / d.k
+		default:
+			whole = append(whole, term{t.k / d.k, m})
+		}
+	}
+	return v.sum(whole, c), v.sum(rest, a.c)
+}
+
+// exact divides polynomials; ok tells whether b divides a.
+func (v *Env) exact(a, b *Expr) (q *Expr, ok bool) {
+	q = v.constant(0)
+	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
+		top, by := a.lead(), b.lead()
+		m, divides := quotient(top.m, by.m)
+		if !divides || top.k%by.k != 0 || steps == 0 {
+			return nil, false
+		}
+		t := v.termExpr(term{top.k / by.k, m})
+		q, a = v.plus(q, t, 1), v.plus(a, v.times(t, b), -1)
+	}
+	return q, true
+}
+
+// cancel drops the atoms and the number that all terms of both have in common. They are factors of
+// b, so they are not 0.
+func (v *Env) cancel(a, b *Expr) (*Expr, *Expr) {
+	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
+		return a, b
+	}
+	shared := b.terms[0].m
+	for _, e := range []*Expr{a, b} {
+		for _, t := range e.terms {
+			shared = meet(shared, t.m)
+		}
+	}
+	g := gcd(a.gcd(), b.gcd())
+	if len(shared) == 0 && g == 1 {
+		return a, b
+	}
+	without := func(e *Expr) *Expr {
+		var terms []term
+		c := 0
+		for _, t := range e.terms {
+			if m, _ := quotient(t.m, shared); len(m) > 0 {
+				terms = append(terms, term{t.k / g, m})
+			} else {
+				c += t.k / g
+			}
+		}
+		return v.sum(terms, c)
+	}
+	return without(a), without(b)
+}
+
+// meet returns the atoms that two products have in common.
+func meet(a, b []*atom) []*atom {
+	var out []*atom
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			out = append(out, a[0])
+			a, b = a[1:], b[1:]
+		case a[0].id < b[0].id:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return out
+}
+
+func (v *Env) remainder(a, b *Expr) *Expr {
+	if len(b.terms) == 0 {
+		if b.c > 0 {
+			_, a = v.divided(a, b.c)
+		}
+		if len(a.terms) == 0 {
+			return v.constant(a.c - b.c*floorDiv(a.c, b.c))
+		}
+	} else if _, ok := v.exact(a, b); ok {
+		return v.constant(0)
+	} else if len(b.terms) == 1 && b.c == 0 {
+		_, a = v.multiples(a, b.terms[0])
+	}
+	if a.lo >= 0 && v.plus(b, a, -1).lo > 0 {
+		return a
+	}
+	return v.atom(kindMod, a, b)
+}

@@ -1,0 +1,215 @@
+package sym
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Expr is a canonical sum c + k1*m1 + k2*m2 + ... whose m are products of atoms. Within its Env there
+// is one Expr for all equal sums.
+type Expr struct {
+	env    *Env
+	terms  []term // in the order of compareTerms, no product twice
+	c      int
+	id     int
+	lo, hi int // bounds
+	hint   int
+}
+
+// term is a coefficient other than 0 and a product of at least one atom, ordered by id.
+type term struct {
+	k int
+	m []*atom
+}
+
+// compareTerms orders products by degree, the greatest first, then by their atoms. It is an order
+// that multiplication keeps, which division needs.
+func compareTerms(a, b term) int {
+	if len(a.m) != len(b.m) {
+		return len(b.m) - len(a.m)
+	}
+	for i := range a.m {
+		if a.m[i] != b.m[i] {
+			return a.m[i].id - b.m[i].id
+		}
+	}
+	return 0
+}
+
+// sum returns the expression with the given parts. The terms are the callee's to keep and to
+// reorder; products may occur twice.
+func (v *Env) sum(terms []term, c int) *Expr {
+	slices.SortFunc(terms, compareTerms)
+	out := terms[:0]
+	for _, t := range terms {
+		if n := len(out); n > 0 && compareTerms(out[n-1], t) == 0 {
+			out[n-1].k += t.k
+		} else {
+			out = append(out, t)
+		}
+		if out[len(out)-1].k == 0 {
+			out = out[:len(out)-1]
+		}
+	}
+	key := binary.AppendVarint(nil, int64(c))
+	for _, t := range out {
+		key = binary.AppendVarint(key, int64(t.k))
+		key = binary.AppendVarint(key, int64(len(t.m)))
+		for _, a := range t.m {
+			key = binary.AppendVarint(key, int64(a.id))
+		}
+	}
+	if e := v.exprs[string(key)]; e != nil {
+		return e
+	}
+	e := &Expr{env: v, terms: out, c: c, id: len(v.exprs)}
+	e.bound()
+	v.exprs[string(key)] = e
+	return e
+}
+
+// bound computes bounds and hint from those of the atoms.
+func (e *Expr) bound() {
+	e.lo, e.hi, e.hint = e.c, e.c, e.c
+	for _, t := range e.terms {
+		lo, hi, hint := t.k, t.k, t.k
+		for _, a := range t.m {
+			lo, hi = mulRange(lo, hi, a.lo, a.hi)
+			hint *= a.hint
+		}
+		e.lo, e.hi, e.hint = satAdd(e.lo, lo), satAdd(e.hi, hi), e.hint+hint
+	}
+}
+
+func (v *Env) constant(n int) *Expr { return v.sum(nil, n) }
+
+// of returns an Int of this Env as an expression.
+func (v *Env) of(a Int) *Expr {
+	switch {
+	case a.e == nil:
+		return v.constant(a.n)
+	case a.e.env != v:
+		panic("sym: expressions of two Envs meet")
+	}
+	return a.e
+}
+
+// int returns an expression as an Int: a constant becomes a number.
+func (e *Expr) int() Int {
+	if len(e.terms) == 0 {
+		return Int{n: e.c}
+	}
+	return Int{n: e.hint, e: e}
+}
+
+// envOf returns the Env of two operands, one of which is an expression.
+func envOf(a, b Int) *Env {
+	if a.e != nil {
+		return a.e.env
+	}
+	return b.e.env
+}
+
+func add(a, b Int) Int {
+	v := envOf(a, b)
+	return v.plus(v.of(a), v.of(b), 1).int()
+}
+
+func sub(a, b Int) Int {
+	v := envOf(a, b)
+	return v.plus(v.of(a), v.of(b), -1).int()
+}
+
+func mul(a, b Int) Int {
+	v := envOf(a, b)
+	return v.times(v.of(a), v.of(b)).int()
+}
+
+// plus returns a + k*b.
+func (v *Env) plus(a, b *Expr, k int) *Expr {
+	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
+	for _, t := range b.terms {
+		terms = append(terms, term{k * t.k, t.m})
+	}
+	return v.sum(terms, a.c+k*b.c)
+}
+
+func (v *Env) times(a, b *Expr) *Expr {
+	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
+	for _, s := range a.terms {
+		for _, t := range b.terms {
+			terms = append(terms, term{s.k * t.k, product(s.m, t.m)})
+		}
+		if b.c != 0 {
+			terms = append(terms, term{s.k * b.c, s.m})
+		}
+	}
+	if a.c != 0 {
+		for _, t := range b.terms {
+			terms = append(terms, term{a.c * t.k, t.m})
+		}
+	}
+	return v.sum(terms, a.c*b.c)
+}
+
+// product merges the atoms of two products.
+func product(a, b []*atom) []*atom {
+	m := append(append(make([]*atom, 0, len(a)+len(b)), a...), b...)
+	slices.SortFunc(m, func(x, y *atom) int { return x.id - y.id })
+	return m
+}
+
+// quotient returns a without the atoms of b, and whether a holds them all.
+func quotient(a, b []*atom) ([]*atom, bool) {
+	out := make([]*atom, 0, len(a))
+	for _, x := range a {
+		if len(b) > 0 && x == b[0] {
+			b = b[1:]
+			continue
+		}
+		out = append(out, x)
+	}
+	return out, len(b) == 0
+}
+
+// termExpr returns a term, whose product may be empty, as an expression.
+func (v *Env) termExpr(t term) *Expr {
+	if len(t.m) == 0 {
+		return v.constant(t.k)
+	}
+	return v.sum([]term{t}, 0)
+}
+
+// lead returns the first term; for a constant the constant with the empty product.
+func (e *Expr) lead() term {
+	if len(e.terms) == 0 {
+		return term{k: e.c}
+	}
+	return e.terms[0]
+}
+
+// gcd returns the greatest common divisor of the coefficients, that of the constant left out.
+func (e *Expr) gcd() int {
+	g := 0
+	for _, t := range e.terms {
+		g = gcd(g, t.k)
+	}
+	return g
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return max(a, -a)
+}
+
+// scaled returns the expression with its terms divided by g, which divides their coefficients, and
+// another constant.
+func (v *Env) scaled(e *Expr, g, c int) *Expr {
+	terms := make([]term, len(e.terms))
+	for i, t := range e.terms {
+		terms[i] = term{t.k / g, t.m}
+	}
+	return v.sum(terms, c)
+}

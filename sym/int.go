@@ -1,0 +1,149 @@
+package sym
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
+//
+// The first field takes no space. It makes comparison by == and use as a map key compile errors.
+// Arithmetic on numbers wraps around as Go's does.
+type Int struct {
+	_ [0]func()
+	n int   // the number, where e is nil; else the hint
+	e *Expr // never a constant
+}
+
+// Of returns a number as an Int.
+func Of(n int) Int { return Int{n: n} }
+
+// Ints returns numbers as Ints.
+func Ints(v ...int) []Int {
+	out := make([]Int, len(v))
+	for i, n := range v {
+		out[i].n = n
+	}
+	return out
+}
+
+// Add returns a + b.
+func (a Int) Add(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: a.n + b.n}
+	}
+	return add(a, b)
+}
+
+// Sub returns a - b.
+func (a Int) Sub(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: a.n - b.n}
+	}
+	return sub(a, b)
+}
+
+// Mul returns a * b.
+func (a Int) Mul(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: a.n * b.n}
+	}
+	return mul(a, b)
+}
+
+// Div returns the largest integer that is at most a / b, as Python's // does. It panics where b is
+// the number 0.
+func (a Int) Div(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: floorDiv(a.n, b.n)}
+	}
+	return div(a, b)
+}
+
+// Mod returns a - b*a.Div(b), which has the sign of b, as Python's % does. It panics where b is the
+// number 0.
+func (a Int) Mod(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: a.n - b.n*floorDiv(a.n, b.n)}
+	}
+	return mod(a, b)
+}
+
+// Neg returns -a.
+func (a Int) Neg() Int { return Int{}.Sub(a) }
+
+// Max returns the greater of a and b.
+func (a Int) Max(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: max(a.n, b.n)}
+	}
+	return greater(a, b)
+}
+
+// Min returns the lesser of a and b.
+func (a Int) Min(b Int) Int {
+	if a.e == nil && b.e == nil {
+		return Int{n: min(a.n, b.n)}
+	}
+	return lesser(a, b)
+}
+
+// Known returns the number, and whether a is one.
+func (a Int) Known() (n int, ok bool) { return a.n, a.e == nil }
+
+// Hint returns the value of a for the hints of its symbols: for display and for prices, never for
+// a decision. A number is its own hint.
+func (a Int) Hint() int { return a.n }
+
+// Specialize returns the hint and records the guard that a equals it: for an op that needs a
+// number. A number costs nothing.
+func (a Int) Specialize() int {
+	if a.e != nil {
+		a.Eq(Of(a.n)).Holds()
+	}
+	return a.n
+}
+
+// Bounds returns the least and the greatest value that a can have by the bounds of its symbols;
+// math.MinInt and math.MaxInt where there is none. They need not be reached.
+func (a Int) Bounds() (lo, hi int) {
+	if a.e == nil {
+		return a.n, a.n
+	}
+	return a.e.lo, a.e.hi
+}
+
+// Same reports whether a and b are the same number or the same expression: equal for all sizes.
+// Where it is false they may be equal all the same; see [Int.Eq].
+func (a Int) Same(b Int) bool {
+	return a.e == b.e && (a.e != nil || a.n == b.n)
+}
+
+// At returns the value of a where symbols have the given values. The error names a symbol without
+// a value, or a division by zero.
+func (a Int) At(b Binding) (int, error) {
+	if a.e == nil {
+		return a.n, nil
+	}
+	n, err := a.e.at(b)
+	if err != nil {
+		return 0, fmt.Errorf("sym: %v: %w", a, err)
+	}
+	return n, nil
+}
+
+// String returns the number or the expression, in Python's syntax: "5*Max(1, x)".
+func (a Int) String() string {
+	if a.e == nil {
+		return strconv.Itoa(a.n)
+	}
+	return a.e.String()
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}

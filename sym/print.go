@@ -1,0 +1,170 @@
+package sym
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// String prints the sum in Python's syntax: "x*y + 5*Max(1, x) - 3".
+func (e *Expr) String() string {
+	var b strings.Builder
+	for i, t := range e.terms {
+		k := t.k
+		switch {
+		case i > 0 && k < 0:
+			b.WriteString(" - ")
+			k = -k
+		case i > 0:
+			b.WriteString(" + ")
+		case k == -1:
+			b.WriteString("-")
+			k = 1
+		}
+		t.print(&b, k)
+	}
+	switch {
+	case len(e.terms) == 0:
+		b.WriteString(strconv.Itoa(e.c))
+	case e.c > 0:
+		fmt.Fprintf(&b, " + %d", e.c)
+	case e.c < 0:
+		fmt.Fprintf(&b, " - %s", strconv.Itoa(e.c)[1:])
+	}
+	return b.String()
+}
+
+// print writes k times the product.
+func (t term) print(b *strings.Builder, k int) {
+	if k != 1 {
+		fmt.Fprintf(b, "%d*", k)
+	}
+	for i := 0; i < len(t.m); {
+		n := 1
+		for i+n < len(t.m) && t.m[i+n] == t.m[i] {
+			n++
+		}
+		if i > 0 {
+			b.WriteString("*")
+		}
+		text := t.m[i].String()
+		if infix := t.m[i].kind == kindDiv || t.m[i].kind == kindMod; infix && (k != 1 || len(t.m) > 1) {
+			text = "(" + text + ")"
+		}
+		b.WriteString(text)
+		if n > 1 {
+			fmt.Fprintf(b, "**%d", n)
+		}
+		i += n
+	}
+}
+
+// String prints an atom: a name, "x//2", "Max(1, x)".
+func (a *atom) String() string {
+	switch a.kind {
+	case kindSymbol:
+		return a.name
+	case kindDiv:
+		return dividend(a.args[0]) + "//" + operand(a.args[1])
+	case kindMod:
+		return dividend(a.args[0]) + " % " + operand(a.args[1])
+	}
+	args := make([]string, len(a.args))
+	for i, e := range a.args {
+		args[i] = e.String()
+	}
+	name := "Max"
+	if a.kind == kindMin {
+		name = "Min"
+	}
+	return name + "(" + strings.Join(args, ", ") + ")"
+}
+
+// dividend prints what stands before // or %, which bind as * does.
+func dividend(e *Expr) string {
+	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
+	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k > 0 && !slices.ContainsFunc(e.terms[0].m, infix) {
+		return e.String()
+	}
+	return operand(e)
+}
+
+// operand prints what stands after // or %.
+func operand(e *Expr) string {
+	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.c >= 0 {
+		return e.String()
+	}
+	return "(" + e.String() + ")"
+}
+
+// size counts the symbols and numbers of an expression.
+func (e *Expr) size() int {
+	n := 0
+	for _, t := range e.terms {
+		if t.k != 1 {
+			n++
+		}
+		for _, a := range t.m {
+			n++
+			for _, x := range a.args {
+				n += x.size()
+			}
+		}
+	}
+	if e.c != 0 || n == 0 {
+		n++
+	}
+	return n
+}
+
+var errZero = errors.New("division by zero")
+
+func (e *Expr) at(b Binding) (int, error) {
+	n := e.c
+	for _, t := range e.terms {
+		p := t.k
+		for _, a := range t.m {
+			x, err := a.at(b)
+			if err != nil {
+				return 0, err
+			}
+			p *= x
+		}
+		n += p
+	}
+	return n, nil
+}
+
+func (a *atom) at(b Binding) (int, error) {
+	if a.kind == kindSymbol {
+		n, ok := b[a.name]
+		if !ok {
+			return 0, fmt.Errorf("symbol %s has no value", a.name)
+		}
+		return n, nil
+	}
+	n, err := a.args[0].at(b)
+	for _, e := range a.args[1:] {
+		if err != nil {
+			return 0, err
+		}
+		var x int
+		x, err = e.at(b)
+		switch {
+		case err != nil:
+		case a.kind == kindMax:
+			n = max(n, x)
+		case a.kind == kindMin:
+			n = min(n, x)
+		case x == 0:
+			err = errZero
+		case a.kind == kindDiv:
+			n = floorDiv(n, x)
+		default:
+			n -= x * floorDiv(n, x)
+		}
+	}
+	return n, err
+}
