@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -41,19 +42,31 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 // Channels-last strides are products of raw sizes, so a size 0 makes strides 0, while
 // contiguous strides take a size 0 as 1 (get_channels_last_strides_2d, TensorImpl).
 func (f MemoryFormat) Strides(shape []int) ([]int, error) {
+	order, err := f.order(len(shape))
+	switch {
+	case err != nil:
+		return nil, err
+	case f == Contiguous:
+		return ContiguousStrides(shape), nil
+	}
+	return orderedStrides(shape, order), nil
+}
+
+// order returns the dimensions of a dense value of the format, fastest first; nil for Contiguous.
+func (f MemoryFormat) order(rank int) ([]int, error) {
 	switch f {
 	case Contiguous:
-		return ContiguousStrides(shape), nil
+		return nil, nil
 	case ChannelsLast:
-		if len(shape) != 4 {
-			return nil, fmt.Errorf("required rank 4 tensor to use channels_last format")
+		if rank != 4 {
+			return nil, errors.New("required rank 4 tensor to use channels_last format")
 		}
-		return orderedStrides(shape, []int{1, 3, 2, 0}), nil
+		return order2d[:], nil
 	case ChannelsLast3d:
-		if len(shape) != 5 {
-			return nil, fmt.Errorf("required rank 5 tensor to use channels_last_3d format")
+		if rank != 5 {
+			return nil, errors.New("required rank 5 tensor to use channels_last_3d format")
 		}
-		return orderedStrides(shape, []int{1, 4, 3, 2, 0}), nil
+		return order3d[:], nil
 	}
 	return nil, fmt.Errorf("memory format %q has no strides of its own", f)
 }

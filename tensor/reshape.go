@@ -4,169 +4,192 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/graphrun/graphrun/sym"
 )
 
 // This file holds the views that give a value other sizes: view, expand, as_strided and
-// unfold, and the rules of broadcasting.
+// unfold.
 
 // InferSize returns shape with its -1, if it has one, replaced such that the sizes
 // multiply to numel (at::infer_size). The slice is fresh. The errors are PyTorch's.
-func InferSize(shape []int, numel int) ([]int, error) {
+func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 	out := slices.Clone(shape)
-	product, inferred, zero := 1, -1, false
+	product, inferred := sym.Of(1), -1
 	for d, s := range shape {
+		n, known := s.Known()
 		switch {
-		case s == -1 && inferred >= 0:
+		case known && n == -1 && inferred >= 0:
 			return nil, errors.New("only one dimension can be inferred")
-		case s == -1:
+		case known && n == -1:
 			inferred = d
-		case s < 0:
-			return nil, fmt.Errorf("invalid shape dimension %d", s)
+		case s.Lt(sym.Int{}).Holds():
+			return nil, fmt.Errorf("invalid shape dimension %v", s)
 		default:
-			zero = zero || s == 0
-			product = satMul(product, max(s, 1))
+			product = times(product, s)
 		}
-	}
-	if zero {
-		product = 0
 	}
 	switch {
-	case inferred < 0 && product == numel:
+	case inferred < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
 		return out, nil
-	case inferred >= 0 && product > 0 && numel%product == 0:
-		out[inferred] = numel / product
+	case inferred < 0:
+	case is(product, 0) && is(numel, 0):
+		return nil, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous", Sizes(shape))
+	case !is(product, 0) && is(numel.Mod(product), 0):
+		out[inferred] = numel.Div(product)
 		return out, nil
-	case inferred >= 0 && product == 0 && numel == 0:
-		return nil, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous", ListString(shape))
 	}
-	return nil, fmt.Errorf("shape '%s' is invalid for input of size %d", ListString(shape), numel)
+	return nil, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
 }
 
-// ReshapeStrides returns the strides that show m in another shape without a copy, and
+// ReshapeStrides returns the strides that show t in another shape without a copy, and
 // whether there are any (at::detail::computeStride). shape must have as many elements as
-// m and no -1: see [InferSize]. Without elements the strides of an equal shape are kept,
+// t and no -1: see [InferSize]. Without elements the strides of an equal shape are kept,
 // and others are row-major.
-func ReshapeStrides(m Meta, shape []int) ([]int, bool) {
-	out := make([]int, len(shape))
-	if len(m.Shape) == 0 {
+func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
+	if len(t.Shape) == 0 {
+		out := make([]sym.Int, len(shape))
 		for d := range out {
-			out[d] = 1
+			out[d] = sym.Of(1)
 		}
 		return out, true
 	}
-	if m.Numel() == 0 {
-		if slices.Equal(m.Shape, shape) {
-			return slices.Clone(m.Strides), true
-		}
-		step := 1
-		for d := len(shape) - 1; d >= 0; d-- {
-			out[d] = step
-			step = satMul(step, max(shape[d], 1))
-		}
-		return out, true
+	if t.rowMajorByForm() {
+		// What computeStride gives too, whatever the sizes: no size needs to be known.
+		return RowMajor(shape), true
 	}
-	// Runs of dimensions that are contiguous among themselves are taken from the end;
-	// the new dimensions must fill every run exactly.
+	if is(t.Numel(), 0) {
+		if SameSizes(t.Shape, shape) {
+			return slices.Clone(t.Strides), true
+		}
+		return RowMajor(shape), true
+	}
+	return t.matchRuns(shape)
+}
+
+// rowMajorByForm reports whether the strides are row-major, those of dimensions of size 1 included,
+// without asking for any size.
+func (t Type) rowMajorByForm() bool {
+	step := sym.Of(1)
+	for d := len(t.Shape) - 1; d >= 0; d-- {
+		if !t.Strides[d].Same(step) {
+			return false
+		}
+		step = times(step, t.Shape[d].Max(sym.Of(1)))
+	}
+	return true
+}
+
+// matchRuns takes runs of dimensions that are contiguous among themselves from the end; the new
+// dimensions must fill every run exactly.
+func (t Type) matchRuns(shape []sym.Int) ([]sym.Int, bool) {
+	out := make([]sym.Int, len(shape))
 	d := len(shape) - 1
-	base := m.Strides[len(m.Strides)-1]
-	have, want := 1, 1
-	for t := len(m.Shape) - 1; t >= 0; t-- {
-		want *= m.Shape[t]
-		if t > 0 && (m.Shape[t-1] == 1 || m.Strides[t-1] == want*base) {
+	base := t.Strides[len(t.Strides)-1]
+	have, want := sym.Of(1), sym.Of(1)
+	for at := len(t.Shape) - 1; at >= 0; at-- {
+		want = want.Mul(t.Shape[at])
+		if at > 0 && (is(t.Shape[at-1], 1) || t.Strides[at-1].Eq(want.Mul(base)).Holds()) {
 			continue
 		}
-		for d >= 0 && (have < want || shape[d] == 1) {
-			out[d] = have * base
-			have *= shape[d]
+		for d >= 0 && (have.Lt(want).Holds() || is(shape[d], 1)) {
+			out[d] = have.Mul(base)
+			have = have.Mul(shape[d])
 			d--
 		}
-		if have != want {
+		if !have.Eq(want).Holds() {
 			return nil, false
 		}
-		if t > 0 {
-			base = m.Strides[t-1]
-			have, want = 1, 1
+		if at > 0 {
+			base = t.Strides[at-1]
+			have, want = sym.Of(1), sym.Of(1)
 		}
 	}
 	return out, d < 0
 }
 
-// View shows m in another shape with the same number of elements, one of whose sizes may
+// View shows t in another shape with the same number of elements, one of whose sizes may
 // be -1 (Tensor.view). It fails where the elements would have to be copied.
-func (m Meta) View(size []int) (Meta, error) {
-	shape, err := InferSize(size, m.Numel())
+func (t Type) View(size []sym.Int) (Type, error) {
+	shape, err := InferSize(size, t.Numel())
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	st, ok := ReshapeStrides(m, shape)
+	st, ok := ReshapeStrides(t, shape)
 	if !ok {
-		return Meta{}, errors.New("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.")
+		return Type{}, errors.New("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.")
 	}
-	return Meta{DType: m.DType, Shape: shape, Strides: st, Offset: m.Offset}.checked()
+	return Type{DType: t.DType, Shape: shape, Strides: st, Offset: t.Offset}.checked()
 }
 
 // Flatten returns the shape that the dimensions from start to end, both included, make
 // when they become one: what torch.flatten reshapes to. A 0-dim value becomes [1].
-func (m Meta) Flatten(start, end int) ([]int, error) {
-	start, err := WrapDim(start, len(m.Shape))
+func (t Type) Flatten(start, end int) ([]sym.Int, error) {
+	start, err := WrapDim(start, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	if end, err = WrapDim(end, len(m.Shape)); err != nil {
+	if end, err = WrapDim(end, len(t.Shape)); err != nil {
 		return nil, err
 	}
 	if start > end {
 		return nil, errors.New("flatten() has invalid args: start_dim cannot come after end_dim")
 	}
-	if len(m.Shape) == 0 {
-		return []int{1}, nil
+	if len(t.Shape) == 0 {
+		return sym.Ints(1), nil
 	}
-	out := append(make([]int, 0, len(m.Shape)), m.Shape[:start]...)
-	out = append(out, Numel(m.Shape[start:end+1]))
-	return append(out, m.Shape[end+1:]...), nil
+	out := append(make([]sym.Int, 0, len(t.Shape)), t.Shape[:start]...)
+	out = append(out, Product(t.Shape[start:end+1]))
+	return append(out, t.Shape[end+1:]...), nil
 }
 
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
 // -1 keeps a size (Tensor.expand, inferExpandGeometry).
-func (m Meta) Expand(size []int) (Meta, error) {
-	n, rank := len(size), len(m.Shape)
+func (t Type) Expand(size []sym.Int) (Type, error) {
+	n, rank := len(size), len(t.Shape)
 	if n < rank {
-		return Meta{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
-			m.DType.legacyType(), ListString(m.Shape), ListString(size), n, rank)
+		return Type{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
+			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
-	out := Meta{DType: m.DType, Shape: slices.Clone(size), Strides: make([]int, n), Offset: m.Offset}
-	if out.Shape == nil {
-		out.Shape = []int{}
-	}
+	out := Type{DType: t.DType, Shape: append(make([]sym.Int, 0, n), size...), Strides: make([]sym.Int, n), Offset: t.Offset}
 	for i := n - 1; i >= 0; i-- {
-		d := i - (n - rank)
-		have, stride := 1, 0
-		if d >= 0 {
-			have, stride = m.Shape[d], m.Strides[d]
-		} else if rank > 0 {
-			stride = satMul(out.Shape[i+1], out.Strides[i+1])
+		if err := t.expandDim(&out, size, i); err != nil {
+			return Type{}, err
 		}
-		if size[i] == -1 {
-			if d < 0 && rank > 0 {
-				return Meta{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension %d", i)
-			}
-			if d >= 0 {
-				out.Shape[i] = have
-			}
-		}
-		if have != out.Shape[i] {
-			if have != 1 {
-				return Meta{}, fmt.Errorf("The expanded size of the tensor (%d) must match the existing size (%d) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
-					size[i], have, i, ListString(size), ListString(m.Shape))
-			}
-			stride = 0
-		}
-		if out.Shape[i] < 0 {
-			return Meta{}, errors.New("numel: integer multiplication overflow")
-		}
-		out.Strides[i] = stride
 	}
 	return out.checked()
+}
+
+// expandDim lays out dimension i of the result.
+func (t Type) expandDim(out *Type, size []sym.Int, i int) error {
+	rank := len(t.Shape)
+	d := i - (len(size) - rank)
+	have, stride := sym.Of(1), sym.Int{}
+	if d >= 0 {
+		have, stride = t.Shape[d], t.Strides[d]
+	} else if rank > 0 {
+		stride = times(out.Shape[i+1], out.Strides[i+1])
+	}
+	if n, known := size[i].Known(); known && n == -1 {
+		if d < 0 && rank > 0 {
+			return fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension %d", i)
+		}
+		if d >= 0 {
+			out.Shape[i] = have
+		}
+	}
+	if !have.Same(out.Shape[i]) && !have.Eq(out.Shape[i]).Holds() {
+		if !is(have, 1) {
+			return fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
+				size[i], have, i, Sizes(size), Sizes(t.Shape))
+		}
+		stride = sym.Int{}
+	}
+	if out.Shape[i].Lt(sym.Int{}).Holds() {
+		return errors.New("numel: integer multiplication overflow")
+	}
+	out.Strides[i] = stride
+	return nil
 }
 
 // legacyType returns the type name that PyTorch's older messages have: "torch.FloatTensor",
@@ -180,87 +203,57 @@ func (d DType) legacyType() string {
 }
 
 // AsStrided returns a value with the given shape and strides at an offset of the storage
-// that m lies in; of m itself only the dtype counts (Tensor.as_strided). storageElems is
+// that t lies in; of t itself only the dtype counts (Tensor.as_strided). storageElems is
 // the size of that storage in elements, which the result must not pass; a negative one
 // is unknown and leaves this to [Over].
-func (m Meta) AsStrided(size, stride []int, offset, storageElems int) (Meta, error) {
+func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
+	negative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 	if len(size) != len(stride) {
-		return Meta{}, errors.New("mismatch in length of strides and shape")
+		return Type{}, errors.New("mismatch in length of strides and shape")
 	}
-	if slices.ContainsFunc(stride, isNegative) {
-		return Meta{}, fmt.Errorf("as_strided: Negative strides are not supported at the moment, got strides: %s", ListString(stride))
+	if slices.ContainsFunc(stride, negative) {
+		return Type{}, fmt.Errorf("as_strided: Negative strides are not supported at the moment, got strides: %s", Sizes(stride))
 	}
-	if offset < 0 {
-		return Meta{}, fmt.Errorf("Tensor: invalid storage offset %d", offset)
+	if negative(offset) {
+		return Type{}, fmt.Errorf("Tensor: invalid storage offset %v", offset)
 	}
-	out := Meta{DType: m.DType, Shape: slices.Clone(size), Strides: slices.Clone(stride), Offset: offset}
-	if slices.ContainsFunc(size, isNegative) || out.Check() != nil {
-		return Meta{}, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", ListString(size), ListString(stride))
+	out := Type{DType: t.DType, Shape: slices.Clone(size), Strides: slices.Clone(stride), Offset: offset}
+	if slices.ContainsFunc(size, negative) || out.Check() != nil {
+		return Type{}, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", Sizes(size), Sizes(stride))
 	}
-	if need := out.Extent(); storageElems >= 0 && need > storageElems {
-		item := m.DType.Size()
-		return Meta{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d requiring a storage size of %d are out of bounds for storage of size %d",
-			ListString(size), ListString(stride), offset, item, need*item, storageElems*item)
+	if need := out.Extent(); !negative(storageElems) && need.Gt(storageElems).Holds() {
+		item := sym.Of(t.DType.Size())
+		return Type{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %v, and itemsize %v requiring a storage size of %v are out of bounds for storage of size %v",
+			Sizes(size), Sizes(stride), offset, item, need.Mul(item), storageElems.Mul(item))
 	}
 	return out, nil
 }
-
-func isNegative(v int) bool { return v < 0 }
 
 // Unfold turns a dimension into windows of the given size, step apart, and puts the
 // elements of a window in a new last dimension (Tensor.unfold). A 0-dim value counts as
 // one of shape [1].
-func (m Meta) Unfold(dimension, size, step int) (Meta, error) {
-	d, err := WrapDim(dimension, len(m.Shape))
+func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
+	d, err := WrapDim(dimension, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	most, stride := 1, 1
-	if len(m.Shape) > 0 {
-		most, stride = m.Shape[d], m.Strides[d]
+	most, stride := sym.Of(1), sym.Of(1)
+	if len(t.Shape) > 0 {
+		most, stride = t.Shape[d], t.Strides[d]
 	}
-	if size > most {
-		return Meta{}, fmt.Errorf("maximum size for tensor at dimension %d is %d but size is %d", d, most, size)
+	switch {
+	case size.Gt(most).Holds():
+		return Type{}, fmt.Errorf("maximum size for tensor at dimension %d is %v but size is %v", d, most, size)
+	case size.Lt(sym.Int{}).Holds():
+		return Type{}, fmt.Errorf("size is %v but must be >= 0", size)
+	case step.Le(sym.Int{}).Holds():
+		return Type{}, fmt.Errorf("step is %v but must be > 0", step)
 	}
-	if size < 0 {
-		return Meta{}, fmt.Errorf("size is %d but must be >= 0", size)
-	}
-	if step <= 0 {
-		return Meta{}, fmt.Errorf("step is %d but must be > 0", step)
-	}
-	out := m.own()
-	if len(m.Shape) > 0 {
-		out.Shape[d] = (most-size)/step + 1
-		out.Strides[d] = satMul(stride, step)
+	out := t.own()
+	if len(t.Shape) > 0 {
+		out.Shape[d] = most.Sub(size).Div(step).Add(sym.Of(1))
+		out.Strides[d] = times(stride, step)
 	}
 	out.Shape, out.Strides = append(out.Shape, size), append(out.Strides, stride)
 	return out.checked()
-}
-
-// Broadcast returns the shape that two operands have in common: sizes are matched from
-// the last, and a size 1 gives way (at::infer_size). The slice is fresh.
-func Broadcast(a, b []int) ([]int, error) {
-	n := max(len(a), len(b))
-	out := make([]int, n)
-	numel := 1
-	for i := n - 1; i >= 0; i-- {
-		sa, sb := 1, 1
-		if d := i - (n - len(a)); d >= 0 {
-			sa = a[d]
-		}
-		if d := i - (n - len(b)); d >= 0 {
-			sb = b[d]
-		}
-		if sa != sb && sa != 1 && sb != 1 {
-			return nil, fmt.Errorf("The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d", sa, sb, i)
-		}
-		out[i] = sa
-		if sa == 1 {
-			out[i] = sb
-		}
-		if numel = satMul(numel, max(out[i], 1)); numel > MaxBytes {
-			return nil, fmt.Errorf("shapes %s and %s broadcast to more than 2^47 elements", ListString(a), ListString(b))
-		}
-	}
-	return out, nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/graphrun/graphrun/sym"
 )
 
 // This file holds the views that reorder, drop, add or cut dimensions. All of them
-// expect a meta that passes [Meta.Check], return one that does, and allocate their own
+// expect a type that passes [Type.Check], return one that does, and allocate their own
 // shape and strides: the result shares no slice with the operand.
 
 // WrapDim returns dimension d of a value of the given rank, counted from the end if
@@ -25,21 +27,21 @@ func WrapDim(d, rank int) (int, error) {
 	return d, nil
 }
 
-// own returns m over fresh slices, with room for one more dimension.
-func (m Meta) own() Meta {
-	n := len(m.Shape)
-	m.Shape = append(make([]int, 0, n+1), m.Shape...)
-	m.Strides = append(make([]int, 0, n+1), m.Strides...)
-	return m
+// own returns t over fresh slices, with room for one more dimension.
+func (t Type) own() Type {
+	n := len(t.Shape)
+	t.Shape = append(make([]sym.Int, 0, n+1), t.Shape...)
+	t.Strides = append(make([]sym.Int, 0, n+1), t.Strides...)
+	return t
 }
 
-// checked returns m if it passes [Meta.Check]: the last step of every view that takes
+// checked returns t if it passes [Type.Check]: the last step of every view that takes
 // sizes or steps from a user.
-func (m Meta) checked() (Meta, error) {
-	if err := m.Check(); err != nil {
-		return Meta{}, err
+func (t Type) checked() (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
 	}
-	return m, nil
+	return t, nil
 }
 
 // satMul multiplies what is not negative. A product that no meta may hold becomes one
@@ -51,39 +53,39 @@ func satMul(a, b int) int {
 	return a * b
 }
 
-// Permute returns dimension dims[i] of m as dimension i (Tensor.permute).
-func (m Meta) Permute(dims []int) (Meta, error) {
-	n := len(m.Shape)
+// Permute returns dimension dims[i] of t as dimension i (Tensor.permute).
+func (t Type) Permute(dims []int) (Type, error) {
+	n := len(t.Shape)
 	if len(dims) != n {
-		return Meta{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
+		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
 	}
-	out := Meta{DType: m.DType, Shape: make([]int, n), Strides: make([]int, n), Offset: m.Offset}
+	out := Type{DType: t.DType, Shape: make([]sym.Int, n), Strides: make([]sym.Int, n), Offset: t.Offset}
 	seen := make([]bool, n)
 	for i, d := range dims {
 		d, err := WrapDim(d, n)
 		if err != nil {
-			return Meta{}, err
+			return Type{}, err
 		}
 		if seen[d] {
-			return Meta{}, errors.New("permute(): duplicate dims are not allowed.")
+			return Type{}, errors.New("permute(): duplicate dims are not allowed.")
 		}
 		seen[d] = true
-		out.Shape[i], out.Strides[i] = m.Shape[d], m.Strides[d]
+		out.Shape[i], out.Strides[i] = t.Shape[d], t.Strides[d]
 	}
 	return out, nil
 }
 
 // Transpose swaps two dimensions (Tensor.transpose). A 0-dim value takes 0 and -1.
-func (m Meta) Transpose(d0, d1 int) (Meta, error) {
-	d0, err := WrapDim(d0, len(m.Shape))
+func (t Type) Transpose(d0, d1 int) (Type, error) {
+	d0, err := WrapDim(d0, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	if d1, err = WrapDim(d1, len(m.Shape)); err != nil {
-		return Meta{}, err
+	if d1, err = WrapDim(d1, len(t.Shape)); err != nil {
+		return Type{}, err
 	}
-	out := m.own()
-	if len(m.Shape) > 0 {
+	out := t.own()
+	if len(t.Shape) > 0 {
 		out.Shape[d0], out.Shape[d1] = out.Shape[d1], out.Shape[d0]
 		out.Strides[d0], out.Strides[d1] = out.Strides[d1], out.Strides[d0]
 	}
@@ -92,28 +94,28 @@ func (m Meta) Transpose(d0, d1 int) (Meta, error) {
 
 // MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
 // (torch.movedim).
-func (m Meta) MoveDim(source, destination []int) (Meta, error) {
-	n := len(m.Shape)
+func (t Type) MoveDim(source, destination []int) (Type, error) {
+	n := len(t.Shape)
 	if len(source) != len(destination) {
-		return Meta{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as destination (%s dims)",
+		return Type{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as destination (%s dims)",
 			ListString(source), ListString(destination))
 	}
 	src, err := wrapDims(source, n)
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
 	dst, err := wrapDims(destination, n)
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
 	if repeats(src) {
-		return Meta{}, fmt.Errorf("movedim: repeated dim in `source` (%s)", ListString(source))
+		return Type{}, fmt.Errorf("movedim: repeated dim in `source` (%s)", ListString(source))
 	}
 	if repeats(dst) {
-		return Meta{}, fmt.Errorf("movedim: repeated dim in `destination` (%s)", ListString(destination))
+		return Type{}, fmt.Errorf("movedim: repeated dim in `destination` (%s)", ListString(destination))
 	}
 	if n == 0 {
-		return m.own(), nil
+		return t.own(), nil
 	}
 	order := make([]int, n)
 	for i := range order {
@@ -133,7 +135,7 @@ func (m Meta) MoveDim(source, destination []int) (Meta, error) {
 		order[i] = next
 		next++
 	}
-	return m.Permute(order)
+	return t.Permute(order)
 }
 
 func wrapDims(dims []int, rank int) ([]int, error) {
@@ -158,25 +160,25 @@ func repeats(dims []int) bool {
 
 // Select takes one index of a dimension, counted from the end if negative, and drops the
 // dimension (Tensor.select).
-func (m Meta) Select(dim, index int) (Meta, error) {
-	if len(m.Shape) == 0 {
-		return Meta{}, errors.New("select() cannot be applied to a 0-dim tensor.")
+func (t Type) Select(dim int, index sym.Int) (Type, error) {
+	if len(t.Shape) == 0 {
+		return Type{}, errors.New("select() cannot be applied to a 0-dim tensor.")
 	}
-	dim, err := WrapDim(dim, len(m.Shape))
+	dim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	size := m.Shape[dim]
-	if index < -size || index >= size {
-		return Meta{}, fmt.Errorf("select(): index %d out of range for tensor of size %s at dimension %d", index, ListString(m.Shape), dim)
+	size := t.Shape[dim]
+	if index.Lt(size.Neg()).Or(index.Ge(size)).Holds() {
+		return Type{}, fmt.Errorf("select(): index %v out of range for tensor of size %s at dimension %d", index, Sizes(t.Shape), dim)
 	}
-	if index < 0 {
-		index += size
+	if index.Lt(sym.Int{}).Holds() {
+		index = index.Add(size)
 	}
-	out := m.own()
+	out := t.own()
 	// A value without elements may have any strides, so the product is not bounded by
 	// what the value spans.
-	out.Offset += satMul(index, m.Strides[dim])
+	out.Offset = out.Offset.Add(times(index, t.Strides[dim]))
 	out.Shape = slices.Delete(out.Shape, dim, dim+1)
 	out.Strides = slices.Delete(out.Strides, dim, dim+1)
 	return out.checked()
@@ -185,138 +187,150 @@ func (m Meta) Select(dim, index int) (Meta, error) {
 // Slice takes the indices from start up to end, every step-th, of a dimension
 // (aten::slice.Tensor). nil for start or end stands for Python's None; negative bounds
 // count from the end and all bounds are clamped. step must be positive.
-func (m Meta) Slice(dim int, start, end *int, step int) (Meta, error) {
-	if len(m.Shape) == 0 {
-		return Meta{}, errors.New("slice() cannot be applied to a 0-dim tensor.")
+func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
+	if len(t.Shape) == 0 {
+		return Type{}, errors.New("slice() cannot be applied to a 0-dim tensor.")
 	}
-	dim, err := WrapDim(dim, len(m.Shape))
+	dim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	if step <= 0 {
-		return Meta{}, errors.New("slice step must be positive")
+	if step.Le(sym.Int{}).Holds() {
+		return Type{}, errors.New("slice step must be positive")
 	}
-	size := m.Shape[dim]
-	from, to := 0, size
+	size := t.Shape[dim]
+	from, to := sym.Int{}, size
 	if start != nil {
 		from = clampIndex(*start, size)
 	}
 	if end != nil {
-		to = max(clampIndex(*end, size), from)
+		to = clampIndex(*end, size).Max(from)
 	}
-	out := m.own()
-	out.Offset += satMul(from, m.Strides[dim])
-	out.Shape[dim] = 0
-	if to > from {
-		out.Shape[dim] = (to-from-1)/step + 1
-	}
-	out.Strides[dim] = satMul(m.Strides[dim], step)
+	out := t.own()
+	out.Offset = out.Offset.Add(times(from, t.Strides[dim]))
+	// (to - from - 1) // step + 1, which is 0 where they are equal.
+	out.Shape[dim] = to.Sub(from).Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
+	out.Strides[dim] = times(t.Strides[dim], step)
 	return out.checked()
 }
 
-func clampIndex(i, size int) int {
-	if i < 0 {
-		i += size
+// clampIndex returns an index from 0 to size; a negative one counts from the end.
+func clampIndex(i, size sym.Int) sym.Int {
+	if n, known := i.Known(); known && n < 0 || !known && i.Lt(sym.Int{}).Holds() {
+		i = i.Add(size)
 	}
-	return min(max(i, 0), size)
+	return i.Max(sym.Int{}).Min(size)
 }
 
 // Narrow takes length indices of a dimension from start on, which counts from the end if
 // negative (Tensor.narrow).
-func (m Meta) Narrow(dim, start, length int) (Meta, error) {
-	if len(m.Shape) == 0 {
-		return Meta{}, errors.New("narrow() cannot be applied to a 0-dim tensor.")
+func (t Type) Narrow(dim int, start, length sym.Int) (Type, error) {
+	if len(t.Shape) == 0 {
+		return Type{}, errors.New("narrow() cannot be applied to a 0-dim tensor.")
 	}
-	dim, err := WrapDim(dim, len(m.Shape))
+	dim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	size := m.Shape[dim]
-	if start != size {
-		if start, err = WrapDim(start, size); err != nil {
-			return Meta{}, err
+	size := t.Shape[dim]
+	if !start.Eq(size).Holds() {
+		if start, err = wrapIndex(start, size); err != nil {
+			return Type{}, err
 		}
 	}
-	if length < 0 || start > size-length {
-		return Meta{}, fmt.Errorf("start (%d) + length (%d) exceeds dimension size (%d).", start, length, size)
+	if length.Lt(sym.Int{}).Or(start.Gt(size.Sub(length))).Holds() {
+		return Type{}, fmt.Errorf("start (%v) + length (%v) exceeds dimension size (%v).", start, length, size)
 	}
-	end := start + length
-	return m.Slice(dim, &start, &end, 1)
+	end := start.Add(length)
+	return t.Slice(dim, &start, &end, sym.Of(1))
+}
+
+// wrapIndex is [WrapDim] for an index of a dimension.
+func wrapIndex(i, size sym.Int) (sym.Int, error) {
+	n := size.Max(sym.Of(1))
+	if i.Lt(n.Neg()).Or(i.Ge(n)).Holds() {
+		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)", n.Neg(), n.Sub(sym.Of(1)), i)
+	}
+	if i.Lt(sym.Int{}).Holds() {
+		i = i.Add(n)
+	}
+	return i, nil
 }
 
 // Squeeze drops those of the named dimensions that have size 1, and without arguments
 // every dimension of size 1 (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops
 // nothing, has no counterpart here.
-func (m Meta) Squeeze(dims ...int) (Meta, error) {
-	at, err := wrapDims(dims, len(m.Shape))
+func (t Type) Squeeze(dims ...int) (Type, error) {
+	at, err := wrapDims(dims, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
 	for i, d := range at {
 		if slices.Contains(at[:i], d) {
-			return Meta{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
 	}
-	out := Meta{DType: m.DType, Shape: make([]int, 0, len(m.Shape)), Strides: make([]int, 0, len(m.Shape)), Offset: m.Offset}
-	for d, s := range m.Shape {
-		if s == 1 && (len(dims) == 0 || slices.Contains(at, d)) {
+	out := Type{DType: t.DType, Shape: make([]sym.Int, 0, len(t.Shape)), Strides: make([]sym.Int, 0, len(t.Shape)), Offset: t.Offset}
+	for d, s := range t.Shape {
+		if (len(dims) == 0 || slices.Contains(at, d)) && is(s, 1) {
 			continue
 		}
-		out.Shape, out.Strides = append(out.Shape, s), append(out.Strides, m.Strides[d])
+		out.Shape, out.Strides = append(out.Shape, s), append(out.Strides, t.Strides[d])
 	}
 	return out, nil
 }
 
 // Unsqueeze adds a dimension of size 1 before dimension dim; dim may be the rank, which
 // adds it at the end, and -1 stands for that (Tensor.unsqueeze).
-func (m Meta) Unsqueeze(dim int) (Meta, error) {
-	n := len(m.Shape)
+func (t Type) Unsqueeze(dim int) (Type, error) {
+	n := len(t.Shape)
 	dim, err := WrapDim(dim, n+1)
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	stride := 1
+	stride := sym.Of(1)
 	if dim < n {
-		stride = satMul(m.Shape[dim], m.Strides[dim])
+		stride = times(t.Shape[dim], t.Strides[dim])
 	}
-	out := m.own()
-	out.Shape = slices.Insert(out.Shape, dim, 1)
+	out := t.own()
+	out.Shape = slices.Insert(out.Shape, dim, sym.Of(1))
 	out.Strides = slices.Insert(out.Strides, dim, stride)
 	return out.checked()
 }
 
 // Diagonal takes the elements where the indices of two dimensions differ by offset, and
 // puts them in a new last dimension (Tensor.diagonal).
-func (m Meta) Diagonal(offset, dim1, dim2 int) (Meta, error) {
-	d1, err := WrapDim(dim1, len(m.Shape))
+func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
+	d1, err := WrapDim(dim1, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
-	d2, err := WrapDim(dim2, len(m.Shape))
+	d2, err := WrapDim(dim2, len(t.Shape))
 	if err != nil {
-		return Meta{}, err
+		return Type{}, err
 	}
 	if d1 == d2 {
-		return Meta{}, fmt.Errorf("diagonal dimensions cannot be identical %d, %d", dim1, dim2)
+		return Type{}, fmt.Errorf("diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
-	size := 0
-	if offset >= 0 {
-		size = max(min(m.Shape[d1], m.Shape[d2]-offset), 0)
+	// The diagonal begins offset columns to the right, or -offset rows down.
+	rows, columns, skip, along := t.Shape[d1], t.Shape[d2], sym.Of(offset), d2
+	if offset < 0 {
+		skip, along = sym.Of(-offset), d1
+		rows = rows.Sub(skip)
 	} else {
-		size = max(min(m.Shape[d1]+offset, m.Shape[d2]), 0)
+		columns = columns.Sub(skip)
 	}
-	out := m.own()
-	if size > 0 && offset >= 0 {
-		out.Offset += satMul(offset, m.Strides[d2])
-	} else if size > 0 {
-		out.Offset += satMul(-offset, m.Strides[d1])
+	size := rows.Min(columns).Max(sym.Int{})
+	out := t.own()
+	if !is(size, 0) {
+		out.Offset = out.Offset.Add(times(skip, t.Strides[along]))
 	}
 	for _, d := range []int{max(d1, d2), min(d1, d2)} {
 		out.Shape = slices.Delete(out.Shape, d, d+1)
 		out.Strides = slices.Delete(out.Strides, d, d+1)
 	}
 	out.Shape = append(out.Shape, size)
-	out.Strides = append(out.Strides, m.Strides[d1]+m.Strides[d2])
+	out.Strides = append(out.Strides, t.Strides[d1].Add(t.Strides[d2]))
 	return out.checked()
 }
 
@@ -325,19 +339,20 @@ func (m Meta) Diagonal(offset, dim1, dim2 int) (Meta, error) {
 const maxParts = 1 << 20
 
 // Split cuts a dimension into parts of the given size, the last of which may be smaller
-// (Tensor.split). Without elements in the dimension it returns one part.
-func (m Meta) Split(size, dim int) ([]Meta, error) {
-	if len(m.Shape) == 0 {
+// (Tensor.split). Without elements in the dimension it returns one part. How many parts there are
+// must be known: a size that is not becomes a guard.
+func (t Type) Split(size, dim int) ([]Type, error) {
+	if len(t.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
 	if size < 0 {
 		return nil, fmt.Errorf("split expects split_size be non-negative, but got split_size=%d", size)
 	}
-	dim, err := WrapDim(dim, len(m.Shape))
+	dim, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	total := m.Shape[dim]
+	total := t.Shape[dim].Specialize()
 	if size == 0 && total != 0 {
 		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %d", total)
 	}
@@ -348,10 +363,10 @@ func (m Meta) Split(size, dim int) ([]Meta, error) {
 	if parts > maxParts {
 		return nil, fmt.Errorf("split into %d parts: at most %d can be made", parts, maxParts)
 	}
-	out := make([]Meta, parts)
+	out := make([]Type, parts)
 	for i := range out {
 		start := i * size
-		if out[i], err = m.Narrow(dim, start, min(size, total-start)); err != nil {
+		if out[i], err = t.Narrow(dim, sym.Of(start), sym.Of(min(size, total-start))); err != nil {
 			return nil, err
 		}
 	}
@@ -360,32 +375,32 @@ func (m Meta) Split(size, dim int) ([]Meta, error) {
 
 // SplitSizes cuts a dimension into parts of the given sizes, which must add up to it
 // (torch.split_with_sizes).
-func (m Meta) SplitSizes(sizes []int, dim int) ([]Meta, error) {
-	if len(m.Shape) == 0 {
+func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
+	if len(t.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
-	at, err := WrapDim(dim, len(m.Shape))
+	at, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	total := m.Shape[at]
+	total := t.Shape[at]
 	left := total
 	for _, s := range sizes {
-		if s < 0 {
-			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s", ListString(sizes))
+		if s.Lt(sym.Int{}).Holds() {
+			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s", Sizes(sizes))
 		}
-		if left >= 0 { // stop below 0: what is left is no sum to go on with
-			left -= s
+		if n, known := left.Known(); !known || n >= 0 { // stop below 0: what is left is no sum to go on with
+			left = left.Sub(s)
 		}
 	}
-	if left != 0 {
-		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %d (input tensor's size at dimension %d), but got split_sizes=%s", total, dim, ListString(sizes))
+	if !is(left, 0) {
+		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
 	}
-	out := make([]Meta, len(sizes))
-	start := 0
+	out := make([]Type, len(sizes))
+	start := sym.Int{}
 	for i, s := range sizes {
-		end := start + s
-		if out[i], err = m.Slice(at, &start, &end, 1); err != nil {
+		end := start.Add(s)
+		if out[i], err = t.Slice(at, &start, &end, sym.Of(1)); err != nil {
 			return nil, err
 		}
 		start = end
@@ -395,23 +410,23 @@ func (m Meta) SplitSizes(sizes []int, dim int) ([]Meta, error) {
 
 // Chunk cuts a dimension into at most chunks parts of equal size, the last of which may
 // be smaller (Tensor.chunk). Only a dimension without elements always gives all chunks.
-func (m Meta) Chunk(chunks, dim int) ([]Meta, error) {
-	if len(m.Shape) == 0 {
+func (t Type) Chunk(chunks, dim int) ([]Type, error) {
+	if len(t.Shape) == 0 {
 		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
 	}
 	if chunks <= 0 {
 		return nil, fmt.Errorf("chunk expects `chunks` to be greater than 0, got: %d", chunks)
 	}
-	at, err := WrapDim(dim, len(m.Shape))
+	at, err := WrapDim(dim, len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
-	total := m.Shape[at]
+	total := t.Shape[at].Specialize()
 	if total > 0 {
-		return m.Split((total-1)/chunks+1, at)
+		return t.Split((total-1)/chunks+1, at)
 	}
 	if chunks > maxParts {
 		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)
 	}
-	return m.SplitSizes(make([]int, chunks), at)
+	return t.SplitSizes(make([]sym.Int, chunks), at)
 }

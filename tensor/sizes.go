@@ -1,0 +1,99 @@
+package tensor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// This file holds what is computed from sizes alone, known or not.
+
+// Product returns the product of sizes: the number of elements.
+func Product(sizes []sym.Int) sym.Int {
+	n := sym.Of(1)
+	for _, s := range sizes {
+		n = n.Mul(s)
+	}
+	return n
+}
+
+// RowMajor returns row-major strides; a size 0 counts as 1, so that no stride is 0
+// (c10::contiguous_strides).
+func RowMajor(shape []sym.Int) []sym.Int {
+	st := make([]sym.Int, len(shape))
+	step := sym.Of(1)
+	for d := len(shape) - 1; d >= 0; d-- {
+		st[d] = step
+		step = times(step, shape[d].Max(sym.Of(1)))
+	}
+	return st
+}
+
+// times multiplies sizes and strides. A product of numbers that no meta may hold becomes one that
+// [Meta.Check] refuses instead of wrapping around.
+func times(a, b sym.Int) sym.Int {
+	x, exact := a.Known()
+	y, also := b.Known()
+	if exact && also {
+		return sym.Of(satMul(x, y))
+	}
+	return a.Mul(b)
+}
+
+// SameSizes reports whether two lists of sizes are equal. What form and bounds do not decide
+// becomes a guard.
+func SameSizes(a, b []sym.Int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].Same(b[i]) && !a[i].Eq(b[i]).Holds() {
+			return false
+		}
+	}
+	return true
+}
+
+// Sizes prints sizes as PyTorch's messages do: "[2, N]".
+func Sizes(v []sym.Int) string {
+	parts := make([]string, len(v))
+	for i, s := range v {
+		parts[i] = s.String()
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// is reports whether a size is a number; unknown sizes become guards.
+func is(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
+
+// BroadcastSizes is [Broadcast] for sizes that may be unknown.
+func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
+	n := max(len(a), len(b))
+	out := make([]sym.Int, n)
+	numel := sym.Of(1)
+	for i := n - 1; i >= 0; i-- {
+		sa, sb := sym.Of(1), sym.Of(1)
+		if d := i - (n - len(a)); d >= 0 {
+			sa = a[d]
+		}
+		if d := i - (n - len(b)); d >= 0 {
+			sb = b[d]
+		}
+		switch {
+		case sa.Same(sb):
+			out[i] = sa
+		case sa.Eq(sym.Of(1)).Or(sb.Eq(sym.Of(1))).Or(sa.Eq(sb)).Holds():
+			out[i] = sa
+			if is(sa, 1) {
+				out[i] = sb
+			}
+		default:
+			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton dimension %d", sa, sb, i)
+		}
+		if numel = times(numel, out[i].Max(sym.Of(1))); numel.Hint() > MaxBytes {
+			return nil, fmt.Errorf("shapes %s and %s broadcast to more than 2^47 elements", Sizes(a), Sizes(b))
+		}
+	}
+	return out, nil
+}

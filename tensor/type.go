@@ -1,0 +1,131 @@
+package tensor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Type describes a value whose sizes may be unknown: what inference, view maths and size attributes
+// work on. Where every size is a number, [Type.Meta] gives the [Meta] that walks and kernels take. Shape
+// and Strides count elements and have the same length; both may be shared with other types and must
+// not be written.
+type Type struct {
+	DType   DType
+	Shape   []sym.Int
+	Strides []sym.Int
+	Offset  sym.Int
+}
+
+// NewType returns a row-major type. It keeps shape.
+func NewType(d DType, shape ...sym.Int) Type {
+	return Type{DType: d, Shape: shape, Strides: RowMajor(shape)}
+}
+
+// Type returns the meta's numbers as a Type.
+func (m Meta) Type() Type {
+	n := len(m.Shape)
+	both := make([]sym.Int, 2*n)
+	for i, s := range m.Shape {
+		both[i], both[n+i] = sym.Of(s), sym.Of(m.Strides[i])
+	}
+	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
+}
+
+// Meta returns the type's numbers, and whether there is nothing but numbers.
+func (t Type) Meta() (Meta, bool) {
+	n := len(t.Shape)
+	both := make([]int, 2*n)
+	m := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
+	offset, known := t.Offset.Known()
+	m.Offset = offset
+	for i := range t.Shape {
+		size, a := t.Shape[i].Known()
+		stride, b := t.Strides[i].Known()
+		m.Shape[i], m.Strides[i], known = size, stride, known && a && b
+	}
+	return m, known
+}
+
+// At returns the meta for the given values of symbols. The error names a symbol without a value.
+func (t Type) At(b sym.Binding) (Meta, error) {
+	m, known := t.Meta()
+	if known {
+		return m, nil
+	}
+	var err error
+	for i := 0; err == nil && i < len(t.Shape); i++ {
+		if m.Shape[i], err = t.Shape[i].At(b); err == nil {
+			m.Strides[i], err = t.Strides[i].At(b)
+		}
+	}
+	if err == nil {
+		m.Offset, err = t.Offset.At(b)
+	}
+	return m, err
+}
+
+// Rank returns the number of dimensions.
+func (t Type) Rank() int { return len(t.Shape) }
+
+// Numel returns the number of elements. It is 1 for a 0-dim value.
+func (t Type) Numel() sym.Int { return Product(t.Shape) }
+
+// Extent returns the number of elements of storage that the value needs, its offset included: one
+// past the largest index reached, or 0 without elements.
+func (t Type) Extent() sym.Int {
+	if is(t.Numel(), 0) {
+		return sym.Int{}
+	}
+	end := t.Offset.Add(sym.Of(1))
+	for i, s := range t.Shape {
+		end = end.Add(s.Sub(sym.Of(1)).Mul(t.Strides[i]))
+	}
+	return end
+}
+
+// WithDType returns t with another dtype.
+func (t Type) WithDType(d DType) Type { t.DType = d; return t }
+
+// WithStrides returns t at offset 0 with other strides. It keeps strides.
+func (t Type) WithStrides(strides []sym.Int) Type {
+	t.Strides, t.Offset = strides, sym.Int{}
+	return t
+}
+
+// Check reports a type whose parts do not fit together, as [Meta.Check] does. Of what depends on symbols
+// it refuses what no sizes within their bounds allow.
+func (t Type) Check() error {
+	if m, known := t.Meta(); known || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+		return m.Check()
+	}
+	if _, hi := t.Offset.Bounds(); hi < 0 {
+		return fmt.Errorf("negative offset %v", t.Offset)
+	}
+	for d, s := range t.Shape {
+		if _, hi := s.Bounds(); hi < 0 {
+			return fmt.Errorf("negative size %v of dimension %d", s, d)
+		}
+		if _, hi := t.Strides[d].Bounds(); hi < 0 {
+			return fmt.Errorf("negative stride %v of dimension %d", t.Strides[d], d)
+		}
+	}
+	return nil
+}
+
+// String prints dtype, shape and strides: "float32[2,N]@(N,1)", with "+4" for an offset.
+func (t Type) String() string {
+	list := func(v []sym.Int) string {
+		parts := make([]string, len(v))
+		for i, s := range v {
+			parts[i] = s.String()
+		}
+		return strings.Join(parts, ",")
+	}
+	text := fmt.Sprintf("%s[%s]@(%s)", t.DType, list(t.Shape), list(t.Strides))
+	if n, known := t.Offset.Known(); !known || n != 0 {
+		text += "+" + t.Offset.String()
+	}
+	return text
+}

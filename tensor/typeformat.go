@@ -1,0 +1,218 @@
+package tensor
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// This file asks of a [Type] what format.go asks of a [Meta]. Where all sizes are numbers the answer is the
+// Meta's; else it is a condition on the sizes, which a branch makes a guard.
+
+// fewDims is the rank up to which the numbers of a type need no allocation.
+const fewDims = 8
+
+// in fills m, whose slices lie in buf where they fit, with the type's numbers; false: not all are.
+func (t Type) in(buf *[2 * fewDims]int, m *Meta) bool {
+	n := len(t.Shape)
+	all := buf[:]
+	if n > fewDims {
+		all = make([]int, 2*n)
+	}
+	m.DType, m.Shape, m.Strides = t.DType, all[:n:n], all[n:2*n]
+	for i := range t.Shape {
+		size, a := t.Shape[i].Known()
+		stride, b := t.Strides[i].Known()
+		if !a || !b {
+			return false
+		}
+		m.Shape[i], m.Strides[i] = size, stride
+	}
+	return true
+}
+
+// StridesOf is [MemoryFormat.Strides] for sizes that may be unknown.
+func (f MemoryFormat) StridesOf(shape []sym.Int) ([]sym.Int, error) {
+	order, err := f.order(len(shape))
+	if err != nil {
+		return nil, err
+	}
+	if f == Contiguous {
+		return RowMajor(shape), nil
+	}
+	st := make([]sym.Int, len(shape))
+	step := sym.Of(1)
+	for _, d := range order {
+		st[d] = step
+		step = times(step, shape[d])
+	}
+	return st, nil
+}
+
+// NewTypeFormat is [NewFormat] for sizes that may be unknown.
+func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
+	st, err := f.StridesOf(shape)
+	return Type{DType: d, Shape: shape, Strides: st}, err
+}
+
+// IsContiguous is [Meta.IsContiguous].
+func (t Type) IsContiguous() bool {
+	var buf [2 * fewDims]int
+	var m Meta
+	if t.in(&buf, &m) {
+		return m.IsContiguous()
+	}
+	order := make([]int, len(t.Shape))
+	for i := range order {
+		order[i] = len(order) - 1 - i
+	}
+	return t.Numel().Eq(sym.Int{}).Or(t.dense(order)).Holds()
+}
+
+// IsChannelsLast is [Meta.IsChannelsLast].
+func (t Type) IsChannelsLast() bool { return t.Rank() == 4 && t.denseOrNumbers(order2d[:]) }
+
+// IsChannelsLast3d is [Meta.IsChannelsLast3d].
+func (t Type) IsChannelsLast3d() bool { return t.Rank() == 5 && t.denseOrNumbers(order3d[:]) }
+
+func (t Type) denseOrNumbers(order []int) bool {
+	var buf [2 * fewDims]int
+	var m Meta
+	if t.in(&buf, &m) {
+		return m.denseIn(order)
+	}
+	return t.dense(order).Holds()
+}
+
+// dense is the condition that the dimensions follow one another in the order, fastest first; those of
+// size 1 may have any stride.
+func (t Type) dense(order []int) sym.Bool {
+	all, step := sym.Truth(true), sym.Of(1)
+	for _, d := range order {
+		all = all.And(is1(t.Shape[d]).Or(t.Strides[d].Eq(step)))
+		step = step.Mul(t.Shape[d])
+	}
+	return all
+}
+
+func is1(s sym.Int) sym.Bool { return s.Eq(sym.Of(1)) }
+
+// Is is [Meta.Is].
+func (t Type) Is(f MemoryFormat) bool {
+	switch f {
+	case Contiguous:
+		return t.IsContiguous()
+	case ChannelsLast:
+		return t.IsChannelsLast()
+	case ChannelsLast3d:
+		return t.IsChannelsLast3d()
+	}
+	return true
+}
+
+// IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
+func (t Type) IsNonOverlappingAndDense() bool {
+	var buf [2 * fewDims]int
+	var m Meta
+	if t.in(&buf, &m) {
+		return m.IsNonOverlappingAndDense()
+	}
+	if t.IsContiguous() || t.IsChannelsLast() || t.IsChannelsLast3d() {
+		return true
+	}
+	var order []int
+	for d, s := range t.Shape {
+		if !is1(s).Holds() {
+			order = append(order, d)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case t.Strides[a].Same(t.Strides[b]):
+			return 0
+		case t.Strides[a].Lt(t.Strides[b]).Holds():
+			return -1
+		}
+		return 1
+	})
+	return t.dense(order).Holds()
+}
+
+// StridesLikeChannelsLast is [Meta.StridesLikeChannelsLast].
+func (t Type) StridesLikeChannelsLast() bool { return t.Rank() == 4 && t.likeOrder(order2d[:]) }
+
+// StridesLikeChannelsLast3d is [Meta.StridesLikeChannelsLast3d].
+func (t Type) StridesLikeChannelsLast3d() bool { return t.Rank() == 5 && t.likeOrder(order3d[:]) }
+
+func (t Type) likeOrder(order []int) bool {
+	var buf [2 * fewDims]int
+	var m Meta
+	if t.in(&buf, &m) {
+		return m.likeOrder(order)
+	}
+	channels := t.Strides[1]
+	all, least := channels.Ne(sym.Int{}), sym.Int{}
+	for _, d := range order {
+		all = all.And(t.Shape[d].Ne(sym.Int{})).And(t.Strides[d].Ge(least))
+		if d == 0 {
+			all = all.And(least.Ne(channels))
+		}
+		least = t.Strides[d].Mul(t.Shape[d].Max(sym.Of(1)))
+	}
+	return all.Holds()
+}
+
+// SuggestMemoryFormat is [Meta.SuggestMemoryFormat].
+func (t Type) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
+	f := Contiguous
+	switch {
+	case t.StridesLikeChannelsLast():
+		f = ChannelsLast
+	case t.StridesLikeChannelsLast3d():
+		f = ChannelsLast3d
+	default:
+		return Contiguous
+	}
+	if exactMatch {
+		if st, _ := f.StridesOf(t.Shape); !SameSizes(st, t.Strides) {
+			return Contiguous
+		}
+	}
+	return f
+}
+
+// SameLayout is [Meta.SameLayout].
+func (t Type) SameLayout(o Type) bool {
+	return SameSizes(t.Shape, o.Shape) && SameSizes(t.Strides, o.Strides)
+}
+
+// DenseStridesOf is [DenseStrides] for sizes that may be unknown.
+func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
+	perm := make([]int, len(shape))
+	for i := range perm {
+		perm[i] = len(perm) - 1 - i
+	}
+	SortDims(perm, func(a, b int) int {
+		switch sa, sb := strides[a], strides[b]; {
+		case is(sa, 0) || is(sb, 0):
+			return 0
+		case sa.Same(sb):
+			if !shape[a].Same(shape[b]) && shape[a].Gt(shape[b]).Holds() {
+				return 1
+			}
+			return 0
+		case sa.Lt(sb).Holds():
+			return -1
+		case sa.Gt(sb).Holds(), shape[a].Gt(shape[b]).Holds():
+			return 1
+		}
+		return 0
+	})
+	out := make([]sym.Int, len(shape))
+	step := sym.Of(1)
+	for _, d := range perm {
+		out[d] = step
+		step = times(step, shape[d].Max(sym.Of(1)))
+	}
+	return out
+}
