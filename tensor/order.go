@@ -1,0 +1,203 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Order is a layout as the planner chooses it: the dimensions of a dense value from the slowest to the
+// fastest, as in "0,2,3,1" for images with their channels last. Byte i holds the dimension at place
+// i, so that orders can be compared and be keys. The empty Order is that of a 0-dim value.
+type Order string
+
+// NewOrder returns the order with the given dimensions, slowest first, which must be a permutation.
+func NewOrder(dims ...int) (Order, error) {
+	seen := make([]bool, len(dims))
+	b := make([]byte, len(dims))
+	for i, d := range dims {
+		if d < 0 || d >= len(dims) || d > 255 || seen[d] {
+			return "", fmt.Errorf("order %s is no permutation of the dimensions 0 to %d", joinDims(dims), len(dims)-1)
+		}
+		seen[d], b[i] = true, byte(d)
+	}
+	return Order(b), nil
+}
+
+// ParseOrder returns the order written as "0,2,3,1".
+func ParseOrder(text string) (Order, error) {
+	if strings.TrimSpace(text) == "" {
+		return "", nil
+	}
+	var dims []int
+	for _, part := range strings.Split(text, ",") {
+		d, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil {
+			return "", fmt.Errorf("order %q: want dimensions from the slowest to the fastest, such as 0,2,3,1", text)
+		}
+		dims = append(dims, d)
+	}
+	return NewOrder(dims...)
+}
+
+// RowMajorOrder returns 0, 1, 2, ...
+func RowMajorOrder(rank int) Order {
+	b := make([]byte, rank)
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return Order(b)
+}
+
+// Order returns the order that a memory format names for values of a rank. The errors are those of
+// [MemoryFormat.Strides].
+func (f MemoryFormat) Order(rank int) (Order, error) {
+	fastest, err := f.order(rank)
+	if err != nil || f == Contiguous {
+		return RowMajorOrder(rank), err
+	}
+	b := make([]byte, rank)
+	for i, d := range fastest {
+		b[rank-1-i] = byte(d)
+	}
+	return Order(b), nil
+}
+
+// Rank returns the number of dimensions.
+func (o Order) Rank() int { return len(o) }
+
+// Dims returns the dimensions, slowest first.
+func (o Order) Dims() []int {
+	dims := make([]int, len(o))
+	for i := range dims {
+		dims[i] = int(o[i])
+	}
+	return dims
+}
+
+// IsRowMajor reports whether the dimensions stand in their own order.
+func (o Order) IsRowMajor() bool {
+	for i := range len(o) {
+		if int(o[i]) != i {
+			return false
+		}
+	}
+	return true
+}
+
+// Format returns the memory format that names the order, NoFormat where there is none.
+func (o Order) Format() MemoryFormat {
+	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
+		if named, err := f.Order(len(o)); err == nil && named == o {
+			return f
+		}
+	}
+	return NoFormat
+}
+
+// String returns the format's name where the order has one, else its dimensions: "0,2,1".
+func (o Order) String() string {
+	if f := o.Format(); f != NoFormat {
+		return f.String()
+	}
+	return joinDims(o.Dims())
+}
+
+func joinDims(dims []int) string {
+	parts := make([]string, len(dims))
+	for i, d := range dims {
+		parts[i] = strconv.Itoa(d)
+	}
+	return strings.Join(parts, ",")
+}
+
+// Strides returns the strides of a dense value of the shape. Row-major strides take a size 0 as 1,
+// others are products of raw sizes, as PyTorch's are.
+func (o Order) Strides(shape []int) []int {
+	if o.IsRowMajor() {
+		return ContiguousStrides(shape)
+	}
+	st := make([]int, len(shape))
+	step := 1
+	for i := len(o) - 1; i >= 0; i-- {
+		st[o[i]] = step
+		step *= shape[o[i]]
+	}
+	return st
+}
+
+// StridesOf is [Order.Strides] for sizes that may be unknown.
+func (o Order) StridesOf(shape []sym.Int) []sym.Int {
+	if o.IsRowMajor() {
+		return RowMajor(shape)
+	}
+	st := make([]sym.Int, len(shape))
+	step := sym.Of(1)
+	for i := len(o) - 1; i >= 0; i-- {
+		st[o[i]] = step
+		step = times(step, shape[o[i]])
+	}
+	return st
+}
+
+// Same reports whether two orders place the elements of a value of the shape alike: dimensions of
+// size 1 may stand anywhere. Where there are no elements all orders are alike.
+func (o Order) Same(p Order, shape []int) bool {
+	return o == p || o.Canonical(shape) == p.Canonical(shape)
+}
+
+// Canonical returns the order in which the dimensions of size 1 come first, in their own order. All
+// orders that are the same for the shape have the same canonical one.
+func (o Order) Canonical(shape []int) Order {
+	if slices.Contains(shape, 0) {
+		return RowMajorOrder(len(o))
+	}
+	b := make([]byte, 0, len(o))
+	for d, s := range shape {
+		if s == 1 {
+			b = append(b, byte(d))
+		}
+	}
+	for i := range len(o) {
+		if shape[o[i]] != 1 {
+			b = append(b, o[i])
+		}
+	}
+	return Order(b)
+}
+
+// OrderOf returns the order in which a value lies, and whether it is dense in it: that its elements fill
+// a block of storage without gaps and overlap. Among the orders that are the same for its shape the
+// one that a format names comes first, then the one that its strides tell.
+func OrderOf(m Meta) (Order, bool) {
+	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
+		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {
+			return o, true
+		}
+	}
+	dims := RowMajorOrder(m.Rank()).Dims()
+	slices.SortStableFunc(dims, func(a, b int) int {
+		if c := m.Strides[b] - m.Strides[a]; c != 0 {
+			return c
+		}
+		return m.Shape[b] - m.Shape[a]
+	})
+	o, _ := NewOrder(dims...)
+	return o, m.IsNonOverlappingAndDense()
+}
+
+// Permute returns the order of a view whose dimension i is dimension dims[i] of a value in this order.
+func (o Order) Permute(dims []int) Order {
+	to := make([]byte, len(dims))
+	for i, d := range dims {
+		to[d] = byte(i)
+	}
+	b := make([]byte, len(o))
+	for i := range b {
+		b[i] = to[o[i]]
+	}
+	return Order(b)
+}
