@@ -12,7 +12,7 @@ import (
 func (e *Expr) String() string {
 	var b strings.Builder
 	for i, t := range e.terms {
-		k := t.k
+		k, negated := t.k, false
 		switch {
 		case i > 0 && k < 0:
 			b.WriteString(" - ")
@@ -21,9 +21,9 @@ func (e *Expr) String() string {
 			b.WriteString(" + ")
 		case k == -1:
 			b.WriteString("-")
-			k = 1
+			k, negated = 1, true
 		}
-		t.print(&b, k)
+		t.print(&b, k, negated)
 	}
 	switch {
 	case len(e.terms) == 0:
@@ -36,8 +36,9 @@ func (e *Expr) String() string {
 	return b.String()
 }
 
-// print writes k times the product.
-func (t term) print(b *strings.Builder, k int) {
+// print writes k times the product. A sign in front, which binds closer than // and %, is written
+// already.
+func (t term) print(b *strings.Builder, k int, negated bool) {
 	if k != 1 {
 		fmt.Fprintf(b, "%d*", k)
 	}
@@ -50,7 +51,7 @@ func (t term) print(b *strings.Builder, k int) {
 			b.WriteString("*")
 		}
 		text := t.m[i].String()
-		if infix := t.m[i].kind == kindDiv || t.m[i].kind == kindMod; infix && (k != 1 || len(t.m) > 1) {
+		if infix := t.m[i].kind == kindDiv || t.m[i].kind == kindMod; infix && (negated || k != 1 || len(t.m) > 1) {
 			text = "(" + text + ")"
 		}
 		b.WriteString(text)
