@@ -70,7 +70,7 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	err = it.tasks(a.ctx, a.grain, a.workers, func(c *Cursor, r Range) error { return p.Range(c, ptrs, r) })
+	err = p.Parallel(a.ctx, ptrs, a.grain, a.workers)
 	return ts[:it.noutputs:it.noutputs], err
 }
 
@@ -103,7 +103,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 // of operands as the iteration describes them.
 func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.body == nil {
-		return errors.New("iter: nothing was prepared")
+		return errNotPrepared
 	}
 	if err := p.it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
 		return err
@@ -113,6 +113,21 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	}
 	return p.it.forBlocks(c, ptrs, r, p.body)
 }
+
+// Parallel computes the whole iteration at the given addresses with at most workers
+// goroutines, 0 for all cores, in tasks of grain elements, 0 for [GrainSize]. Like Range it
+// is unsafe in what the addresses are.
+func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
+	if p.body == nil {
+		return errNotPrepared
+	}
+	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
+		return err
+	}
+	return p.it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return p.it.forBlocks(c, ptrs, r, p.body) })
+}
+
+var errNotPrepared = errors.New("iter: nothing was prepared")
 
 // Tensors returns the operands as tensors: inputs and given outputs as they were given, a
 // fresh tensor for each output that the iterator laid out, a 0-dim tensor for a number.
@@ -131,7 +146,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.meta.DType)
 		case o.object == nil:
-			return nil, fmt.Errorf("iter: %s has no data: it was given by its meta alone", it.named(i))
+			return nil, fmt.Errorf("iter: %s, has no data: it was given by its meta alone", it.named(i))
 		default:
 			out[i] = o.object
 		}

@@ -3,6 +3,7 @@ package iter_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -72,7 +73,7 @@ func TestNarrowWalksAPart(t *testing.T) {
 		total := 0
 		for _, r := range [][2]int{{0, cut}, {cut, walk[dim] - cut}} {
 			if r[1] > 0 {
-				part := it.Narrow(dim, r[0], r[1])
+				part := narrowed(t, it, dim, r[0], r[1])
 				total += part.Numel()
 				require.NoError(t, part.ForEach(ptrs, mark))
 			}
@@ -91,9 +92,11 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 	it, err := iter.Copy(iter.OfTensor(x), iter.OfTensor(y)).Build()
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 4, 3}, it.WalkShape())
-	only := it.RemoveOperand(1)
+	only, err := it.RemoveOperand(1)
+	require.NoError(t, err)
 	assert.Equal(t, 1, only.Len())
-	row := only.SelectAll(1, []int{2, 1})
+	row, err := only.SelectAll(1, []int{2, 1})
+	require.NoError(t, err)
 	assert.Equal(t, 5, row.Numel())
 	ptrs, _ := it.Bind(x, y)
 	require.NoError(t, row.ForEach(ptrs[:1], mark))
@@ -107,7 +110,14 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 			assert.EqualValues(t, want, x.At(i, j, 4).Int())
 		}
 	}
-	assert.Panics(t, func() { only.Narrow(0, 4, 2) })
+	_, err = only.Narrow(0, 4, 2)
+	assert.EqualError(t, err, "iter: Narrow(0, 4, 2) of walk [5 4 3]")
+	_, err = only.Narrow(0, 1, math.MaxInt)
+	assert.Error(t, err)
+	_, err = only.SelectAll(-1, []int{0})
+	assert.EqualError(t, err, "iter: SelectAll(-1, [0]) of walk [5 4 3]")
+	_, err = only.RemoveOperand(1)
+	assert.EqualError(t, err, "iter: RemoveOperand(1) of an iteration over 1 operands")
 }
 
 // Only metas are needed to see how a huge iteration is cut.
