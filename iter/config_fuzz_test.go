@@ -129,8 +129,10 @@ func walkWithin(t *testing.T, it *iter.Iterator, ptrs []unsafe.Pointer, ts []*te
 	}))
 	require.Equal(t, it.Numel(), seen)
 	seen = 0
-	var c iter.Cursor
-	require.NoError(t, it.ForBlocks(&c, ptrs, it.All(), func(_ []unsafe.Pointer, n int) error {
+	if it.Numel() == 0 {
+		return
+	}
+	require.NoError(t, iter.EachBlock(it, ptrs, func(n int) error {
 		seen += n
 		return nil
 	}))
