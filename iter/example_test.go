@@ -173,3 +173,34 @@ func ExampleIterator_String() {
 	//   in float32[2,3]@(3,1) strides [12 4]
 	// perm [0 1] walk [2 3] strides [4 8] [4 8] [12 4]
 }
+
+// Each comparison of the sort and every intermediate, here with an operand that is
+// converted and repeated along the first dimension.
+func ExampleIterator_Explain() {
+	left, _ := tensor.New(tensor.Float32, 3, 2).Transpose(0, 1)
+	row := tensor.New(tensor.Int32, 3)
+	it, _ := iter.Binary(iter.Undefined(), iter.Of(row), iter.Of(left)).Build()
+	fmt.Print(it.Explain())
+	// Output:
+	// operands
+	//   output 0, undefined
+	//   input 0, int32[3]@(1): seen as float32, sorted as float32[3]@(1), PyTorch's temporary
+	//   input 1, float32[2,3]@(1,2)
+	// shape [2, 3], common dtype float32
+	// effective strides, in elements
+	//   output 0: none yet
+	//   input 0: [0 1]
+	//   input 1: [1 2]
+	// sort of [1 0]
+	//   1 before 0: is exchanged, input 1 has strides 2 and 1
+	// permutation [0 1], fastest first
+	//   output 0 is laid out as float32[2,3]@(1,2)
+	// byte strides before coalescing, over [2 3]
+	//   output 0: [4 8]
+	//   input 0: [0 4]
+	//   input 1: [4 8]
+	// byte strides after coalescing, over [2 3]
+	//   output 0: [4 8]
+	//   input 0: [0 4]
+	//   input 1: [4 8]
+}

@@ -141,15 +141,27 @@ func TestReduceRefusals(t *testing.T) {
 	_, err = iter.Accumulating(build(t, iter.Reduction(out, in))).Reducer(sumFold)
 	assert.EqualError(t, err, "iter: the iteration goes on from what its outputs hold, the fold has a way back from 0 of its 1 results")
 	it := build(t, iter.Reduction(out, in))
-	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for 2 operands")
+	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 outputs and an input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
 	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1), has no data: it was given by its meta alone")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 
-	assert.Panics(t, func() { iter.Folding[float32]("", nil, nil, nil) }, "accumulators with pointers")
-	assert.Panics(t, func() { iter.Yields(sumFold, func([]float32, []int64) {}) }, "another accumulator")
-	assert.Panics(t, func() { iter.Resumes(sumFold, func([]float64, []int64) {}) }, "another result")
+	for want, f := range map[string]*iter.Fold{
+		"iter: accumulators of type string hold pointers":                          iter.Folding[float32]("", nil, nil, nil),
+		"iter: a function of int64 for a fold with accumulators of type float64":   iter.Yields(sumFold, func([]float32, []int64) {}),
+		"iter: a fold with results [float32] cannot resume from result 0 as int64": iter.Resumes(sumFold, func([]float64, []int64) {}),
+		"iter: a fold of a nil function":                                           iter.FoldOf[float32, int64, int64](0, nil, nil, nil),
+		"iter: a nil Fold":                                                         nil,
+		"iter: a fold with 2 results for an iteration with 1 outputs":              maxFold(),
+	} {
+		_, err := it.Reducer(f)
+		assert.EqualError(t, err, want)
+		if f == nil || len(f.Out()) < 2 {
+			_, err = f.Over(tensor.Zeros(tensor.Float32, 2, 3), false)
+			assert.EqualError(t, err, want)
+		}
+	}
 	assert.Equal(t, tensor.Float32, sumFold.In())
 	assert.Equal(t, []tensor.DType{tensor.Float32, tensor.Int64}, maxFold().Out())
 }

@@ -51,9 +51,15 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 // neighbouring dimensions that form one run for all operands
 // (TensorIteratorBase::coalesce_dimensions).
 func (it *Iterator) coalesce() {
+	it.walkShape, it.walkStrides = it.permuted()
+	it.merge()
+}
+
+// permuted returns the shape and the operands' strides in bytes in the order of the
+// permutation, with room for two dimensions.
+func (it *Iterator) permuted() (shape, strides []int) {
 	n, ops := len(it.perm), len(it.ops)
-	strides := make([]int, max(n, 2)*ops)
-	shape := make([]int, n)
+	shape, strides = make([]int, n), make([]int, max(n, 2)*ops)
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
@@ -61,8 +67,7 @@ func (it *Iterator) coalesce() {
 			strides[k*ops+i] = it.effective(m, d) * m.DType.Size()
 		}
 	}
-	it.walkShape, it.walkStrides = shape, strides
-	it.merge()
+	return shape, strides
 }
 
 // merge makes the walk's dimensions as few as possible, and pads its strides to two.
