@@ -2,66 +2,113 @@ package iter
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Build sets the iteration up: overlap checks, broadcast, dtypes, then the fast set-up or
-// the permutation rule, output layouts, and the coalesced walk, in the order of
-// TensorIteratorBase::build. The errors are PyTorch's, each with the operand that it is
-// about; operands that do not hold together (a nil tensor, a negative stride, a layout
-// that reaches past its storage) are errors too.
+// Build sets the iteration up: what [Config.Rule] decides, checks of overlap before it, and the
+// coalesced walk after it, in the order of TensorIteratorBase::build. All sizes must be numbers. The errors
+// are PyTorch's, each with the operand that it is about; operands that do not hold together (a nil
+// tensor, a negative stride, a layout that reaches past its storage) are errors too.
 func (c Config) Build() (*Iterator, error) {
+	it := &Iterator{}
+	if err := it.decide(c, true); err != nil {
+		return nil, err
+	}
+	return it, it.measure()
+}
+
+// Rule decides what needs no walk: overlap apart, the shape, the dtypes, the permutation and the layouts
+// of outputs. Sizes may be unknown; what they do not decide by form and bounds becomes a guard of
+// theirs. The errors are those of [Config.Build].
+func (c Config) Rule() (*Rule, error) {
+	r := &Rule{}
+	if err := r.decide(c, false); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Rule) decide(c Config, overlap bool) error {
 	if c.wrong != nil {
-		return nil, c.wrong
+		return c.wrong
 	}
-	it := &Iterator{noutputs: c.noutputs, flags: c.flags, ops: make([]operand, len(c.ops))}
+	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]operand, len(c.ops))
 	for i, o := range c.ops {
-		it.ops[i] = operand{Operand: o, isOutput: i < c.noutputs, meta: o.Meta, target: o.Meta.DType}
+		r.ops[i] = operand{Operand: o, isOutput: i < c.noutputs, as: o.Type, target: o.Type.DType}
 	}
-	if err := it.checkOperands(c); err != nil {
-		return nil, err
+	if err := r.checkOperands(c); err != nil {
+		return err
 	}
-	it.markReadWrite()
-	if err := it.checkOverlap(); err != nil {
-		return nil, err
+	r.markReadWrite()
+	if overlap {
+		if err := r.checkOverlap(); err != nil {
+			return err
+		}
 	}
-	if err := it.computeNames(); err != nil {
-		return nil, err
+	if err := r.computeNames(); err != nil {
+		return err
 	}
-	if err := it.computeShape(c); err != nil {
-		return nil, err
+	if err := r.computeShape(c); err != nil {
+		return err
 	}
-	if err := it.checkSize(); err != nil {
-		return nil, err
+	if err := r.checkSize(); err != nil {
+		return err
 	}
-	if err := it.markResize(); err != nil {
-		return nil, err
+	if err := r.markResize(); err != nil {
+		return err
 	}
-	if err := it.computeTypes(c); err != nil {
-		return nil, err
+	if err := r.computeTypes(c); err != nil {
+		return err
 	}
-	it.layOut()
-	for i := range it.noutputs {
-		if it.ops[i].isLaidOut() {
-			if err := it.ops[i].meta.Check(); err != nil {
-				return nil, fmt.Errorf("%s: %w", it.laidOutName(i), err)
+	r.layOut()
+	for i := range r.noutputs {
+		if r.ops[i].isLaidOut() {
+			if err := r.ops[i].as.Check(); err != nil {
+				return fmt.Errorf("%s: %w", r.laidOutName(i), err)
 			}
 		}
 	}
+	return nil
+}
+
+// measure takes the numbers of what was decided and coalesces the walk.
+func (it *Iterator) measure() error {
+	for i := range it.ops {
+		o := &it.ops[i]
+		if m, ok := o.numbers(); ok {
+			o.meta = m
+			continue
+		}
+		return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", it.place(i), o.as)
+	}
+	it.shape = make([]int, len(it.sizes))
+	for d, s := range it.sizes {
+		it.shape[d], _ = s.Known()
+	}
+	it.numel = tensor.Numel(it.shape)
 	it.coalesce()
-	return it, nil
+	return nil
+}
+
+// numbers returns the operand as memory holds it, and whether all its sizes are numbers.
+func (o *operand) numbers() (tensor.Meta, bool) {
+	if o.isLaidOut() {
+		return o.as.Meta()
+	}
+	known := o.measured()
+	return o.meta.WithDType(o.as.DType), known
 }
 
 // isLaidOut reports whether the iterator chooses the operand's layout.
 func (o *operand) isLaidOut() bool { return !o.Defined || o.willResize }
 
-func (it *Iterator) markReadWrite() {
-	for i := range it.noutputs {
-		out := &it.ops[i]
-		for j := it.noutputs; j < len(it.ops); j++ {
-			if out.object != nil && it.ops[j].object == out.object {
+func (r *Rule) markReadWrite() {
+	for i := range r.noutputs {
+		out := &r.ops[i]
+		for j := r.noutputs; j < len(r.ops); j++ {
+			if out.object != nil && r.ops[j].object == out.object {
 				out.readWrite = true
 			}
 		}
@@ -69,82 +116,81 @@ func (it *Iterator) markReadWrite() {
 }
 
 // computeShape broadcasts the operands that take part (TensorIteratorBase::compute_shape).
-func (it *Iterator) computeShape(c Config) error {
+func (r *Rule) computeShape(c Config) error {
 	if c.flags.staticShape {
-		it.shape, it.numel = c.shape, tensor.Numel(c.shape)
-		return it.coverStatic()
+		r.sizes = c.shape
+		return r.coverStatic()
 	}
-	for i := range it.ops {
-		o := &it.ops[i]
+	for i := range r.ops {
+		o := &r.ops[i]
 		if !o.Defined || o.isOutput && !c.flags.keepOutputs {
 			continue
 		}
-		switch s := o.Meta.Shape; {
-		case len(it.shape) == 0:
-			it.shape = s
-		case !slices.Equal(s, it.shape):
-			shape, err := tensor.Broadcast(it.shape, s)
-			if err != nil && len(it.ops)-it.noutputs > 2 {
+		switch s := o.Type.Shape; {
+		case len(r.sizes) == 0:
+			r.sizes = s
+		case !tensor.SameSizes(s, r.sizes):
+			shape, err := tensor.BroadcastSizes(r.sizes, s)
+			if err != nil && len(r.ops)-r.noutputs > 2 {
 				// PyTorch's a and b say which operands only where there are two.
-				err = fmt.Errorf("%w (b is %s; a, of shape %s, is all before it)", err, it.named(i), tensor.ListString(it.shape))
+				err = fmt.Errorf("%w (b is %s; a, of shape %s, is all before it)", err, r.named(i), tensor.Sizes(r.sizes))
 			}
 			if err != nil {
 				return err
 			}
-			it.shape = shape
+			r.sizes = shape
 		}
 	}
-	it.numel = tensor.Numel(it.shape)
 	return nil
 }
 
 // place tells which operand is number i, for messages.
-func (it *Iterator) place(i int) string {
-	if i < it.noutputs {
+func (r *Rule) place(i int) string {
+	if i < r.noutputs {
 		return fmt.Sprintf("output %d", i)
 	}
-	return fmt.Sprintf("input %d", i-it.noutputs)
+	return fmt.Sprintf("input %d", i-r.noutputs)
 }
 
 // named is place with the meta that the operand was given with.
-func (it *Iterator) named(i int) string {
-	o := &it.ops[i]
+func (r *Rule) named(i int) string {
+	o := &r.ops[i]
 	if !o.Defined {
-		return it.place(i) + ", undefined"
+		return r.place(i) + ", undefined"
 	}
-	return fmt.Sprintf("%s, %v", it.place(i), o.Meta)
+	return fmt.Sprintf("%s, %v", r.place(i), o.Type)
 }
 
 // laidOutName is place for an output that the iterator lays out.
-func (it *Iterator) laidOutName(i int) string {
-	if !it.ops[i].meta.DType.Valid() {
-		return it.place(i) + ", whose dtype neither an input, UndefinedOf nor StaticDType tells"
+func (r *Rule) laidOutName(i int) string {
+	if !r.ops[i].as.DType.Valid() {
+		return r.place(i) + ", whose dtype neither an input, UndefinedOf nor StaticDType tells"
 	}
-	return it.place(i)
+	return r.place(i)
 }
 
 // checkOperands refuses operands that do not hold together, before anything is computed
 // from them.
-func (it *Iterator) checkOperands(c Config) error {
-	for i := range it.ops {
-		o := &it.ops[i]
+func (r *Rule) checkOperands(c Config) error {
+	for i := range r.ops {
+		o := &r.ops[i]
 		switch {
 		case o.wrong != "":
-			return fmt.Errorf("iter: %s %s", it.place(i), o.wrong)
-		case !o.Defined && i >= it.noutputs:
-			return fmt.Errorf("iter: %s is undefined; only outputs may be", it.place(i))
-		case !o.Defined && o.Meta.DType != tensor.Invalid && !o.Meta.DType.Valid():
-			return fmt.Errorf("iter: %s: invalid dtype %v", it.place(i), o.Meta.DType)
+			return fmt.Errorf("iter: %s %s", r.place(i), o.wrong)
+		case !o.Defined && i >= r.noutputs:
+			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.place(i))
+		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():
+			return fmt.Errorf("iter: %s: invalid dtype %v", r.place(i), o.Type.DType)
 		case !o.Defined:
 			continue
-		case o.Number.IsSet() && i < it.noutputs:
-			return fmt.Errorf("iter: %s is a plain number, which cannot be written", it.place(i))
+		case o.Number.IsSet() && i < r.noutputs:
+			return fmt.Errorf("iter: %s is a plain number, which cannot be written", r.place(i))
 		}
-		if err := o.Meta.Check(); err != nil {
-			return fmt.Errorf("iter: %s: %w", it.place(i), err)
+		if err := o.Type.Check(); err != nil {
+			return fmt.Errorf("iter: %s: %w", r.place(i), err)
 		}
-		if need := o.Meta.Extent() * o.Meta.DType.Size(); o.object != nil && o.Storage != nil && need > o.Storage.Len() {
-			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", it.named(i), need, o.Storage.Len())
+		if need := o.meta.Extent() * o.meta.DType.Size(); o.object != nil && need > o.Storage.Len() {
+			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.named(i), need, o.Storage.Len())
 		}
 	}
 	for _, d := range [...]tensor.DType{c.dtype, c.inputs} {
@@ -157,14 +203,17 @@ func (it *Iterator) checkOperands(c Config) error {
 
 // checkSize refuses a shape whose elements nobody can count: operands may be small where
 // what they broadcast to is not.
-func (it *Iterator) checkSize() error {
+func (r *Rule) checkSize() error {
 	numel := 1
-	for d, n := range it.shape {
-		if n < 0 {
-			return fmt.Errorf("iter: negative size %d of dimension %d of shape %s", n, d, tensor.ListString(it.shape))
-		}
-		if n > 0 && numel > tensor.MaxBytes/n {
-			return fmt.Errorf("iter: shape %s has more than 2^47 elements", tensor.ListString(it.shape))
+	for d, size := range r.sizes {
+		n, known := size.Known()
+		switch {
+		case !known:
+			continue
+		case n < 0:
+			return fmt.Errorf("iter: negative size %d of dimension %d of shape %s", n, d, tensor.Sizes(r.sizes))
+		case n > 0 && numel > tensor.MaxBytes/n:
+			return fmt.Errorf("iter: shape %s has more than 2^47 elements", tensor.Sizes(r.sizes))
 		}
 		numel *= max(n, 1)
 	}
@@ -172,20 +221,20 @@ func (it *Iterator) checkSize() error {
 }
 
 // coverStatic refuses operands that do not reach as far as a declared shape.
-func (it *Iterator) coverStatic() error {
-	for i := range it.ops {
-		o := &it.ops[i]
+func (r *Rule) coverStatic() error {
+	for i := range r.ops {
+		o := &r.ops[i]
 		if !o.Defined {
 			continue
 		}
-		lead := len(it.shape) - len(o.Meta.Shape)
+		lead := len(r.sizes) - len(o.Type.Shape)
 		short := lead < 0
-		for d := 0; !short && d < len(o.Meta.Shape); d++ {
-			size := o.Meta.Shape[d]
-			short = size < it.shape[lead+d] && size != 1
+		for d := 0; !short && d < len(o.Type.Shape); d++ {
+			size := o.Type.Shape[d]
+			short = size.Lt(r.sizes[lead+d]).And(size.Ne(sym.Of(1))).Holds()
 		}
 		if short {
-			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape), it.named(i))
+			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes), r.named(i))
 		}
 	}
 	return nil
@@ -193,16 +242,16 @@ func (it *Iterator) coverStatic() error {
 
 // sameShapes reports whether fast set-up may be thought of: all operands that take part
 // in the shape have the same one; a 0-dim operand beside others does not.
-func (it *Iterator) sameShapes() bool {
-	if it.flags.staticShape {
+func (r *Rule) sameShapes() bool {
+	if r.flags.staticShape {
 		return false
 	}
-	for i := range it.ops {
-		o := &it.ops[i]
-		if !o.Defined || o.isOutput && !it.flags.keepOutputs {
+	for i := range r.ops {
+		o := &r.ops[i]
+		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
 			continue
 		}
-		if !slices.Equal(o.Meta.Shape, it.shape) {
+		if !tensor.SameSizes(o.Type.Shape, r.sizes) {
 			return false
 		}
 	}
@@ -210,32 +259,32 @@ func (it *Iterator) sameShapes() bool {
 }
 
 // markResize finds given outputs of the wrong shape (mark_resize_outputs).
-func (it *Iterator) markResize() error {
-	if it.flags.staticShape {
-		for i := range it.noutputs {
-			it.ops[i].willResize = !it.ops[i].Defined
+func (r *Rule) markResize() error {
+	if r.flags.staticShape {
+		for i := range r.noutputs {
+			r.ops[i].willResize = !r.ops[i].Defined
 		}
 		return nil
 	}
-	for i := range it.noutputs {
-		o := &it.ops[i]
+	for i := range r.noutputs {
+		o := &r.ops[i]
 		if !o.Defined {
 			o.willResize = true
 			continue
 		}
-		if slices.Equal(o.Meta.Shape, it.shape) {
+		if tensor.SameSizes(o.Type.Shape, r.sizes) {
 			continue
 		}
-		if !it.flags.keepOutputs && !o.readWrite {
+		if !r.flags.keepOutputs && !o.readWrite {
 			o.willResize = true
-			if o.Meta.Numel() != 0 {
-				it.warnings = append(it.warnings, fmt.Sprintf("An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
-					tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape)))
+			if o.Type.Numel().Ne(sym.Int{}).Holds() {
+				r.warnings = append(r.warnings, fmt.Sprintf("An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+					tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes)))
 			}
 			continue
 		}
-		if !it.flags.reduction {
-			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.ListString(o.Meta.Shape), tensor.ListString(it.shape), it.named(i))
+		if !r.flags.reduction {
+			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes), r.named(i))
 		}
 	}
 	return nil

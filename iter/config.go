@@ -4,24 +4,30 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand is one output or input of an iteration: a meta, and, where it is known, the
+// Operand is one output or input of an iteration: a type, and, where it is known, the
 // identity of the storage behind it, which the overlap checks need.
 type Operand struct {
-	Meta    tensor.Meta
+	Type    tensor.Type
 	Defined bool          // false: an output that the iterator lays out
 	Number  tensor.Scalar // set for a plain number, which promotes by its category only
 	Storage *tensor.Storage
 	object  *tensor.Tensor
+	meta    tensor.Meta // the numbers of Type, where the operand was given by them
 	names   []string
 	wrong   string // a mistake, which Build reports
 }
 
+// OfType returns an operand whose sizes may be unknown: [Config.Rule] takes it, and [Config.Build]
+// where its sizes are numbers.
+func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
+
 // Of returns an operand known by its meta alone: PyTorch's borrowed operand. Addresses come
 // from the caller when the iteration is walked.
-func Of(m tensor.Meta) Operand { return Operand{Meta: m, Defined: true} }
+func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: m, Defined: true} }
 
 // OfTensor returns an operand whose storage is known, PyTorch's owned operand: the
 // iteration can check overlap, and run over the tensor's own data. The same *Tensor given
@@ -31,14 +37,14 @@ func OfTensor(t *tensor.Tensor) Operand {
 	if t == nil || t.Storage() == nil {
 		return Operand{wrong: "is a nil tensor, or one without storage"}
 	}
-	return Operand{Meta: t.Meta, Defined: true, Storage: t.Storage(), object: t}
+	return Operand{Type: t.Meta.Type(), meta: t.Meta, Defined: true, Storage: t.Storage(), object: t}
 }
 
 // Undefined returns an output to be laid out, of the common or static dtype.
 func Undefined() Operand { return Operand{} }
 
 // UndefinedOf returns an output to be laid out with the dtype d.
-func UndefinedOf(d tensor.DType) Operand { return Operand{Meta: tensor.Meta{DType: d}} }
+func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
 
 // Number returns a plain number as an operand: a 0-dim value whose dtype gives way to
 // that of any tensor of the same kind or a higher one. It can be an input only.
@@ -52,7 +58,7 @@ func Number(s tensor.Scalar) Operand {
 	case tensor.Complex128:
 		d = tensor.Complex64
 	}
-	return Operand{Meta: tensor.New(d), Defined: true, Number: s}
+	return Operand{Type: tensor.Type{DType: d}, meta: tensor.New(d), Defined: true, Number: s}
 }
 
 // Config says what an iteration runs over. It is a value: every method returns a changed
@@ -62,7 +68,7 @@ type Config struct {
 	ops      []Operand
 	noutputs int
 	flags    flags
-	shape    []int
+	shape    []sym.Int
 	dtype    tensor.DType
 	inputs   tensor.DType
 	wrong    error // the first mistake of a method, which Build reports
@@ -178,7 +184,7 @@ func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 // StaticShape declares the shape instead of inferring it from the operands, which may be
 // larger: the walk covers their beginning.
 func (c Config) StaticShape(shape ...int) Config {
-	c.shape, c.flags.staticShape = slices.Clone(shape), true
+	c.shape, c.flags.staticShape = sym.Ints(shape...), true
 	return c
 }
 
@@ -216,7 +222,7 @@ func Comparison(out, a, b Operand) Config {
 	if !out.Defined {
 		return c.StaticDType(tensor.Bool)
 	}
-	if out.Meta.DType != tensor.Bool {
+	if out.Type.DType != tensor.Bool {
 		return c.CastCommonDTypeToOutputs(true)
 	}
 	return c

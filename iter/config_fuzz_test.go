@@ -48,12 +48,12 @@ func (d *draw) operand(out bool) iter.Operand {
 		}
 	case 2:
 		o := iter.OfTensor(tensor.Empty(d.meta()))
-		for range o.Meta.Shape {
+		for range o.Type.Shape {
 			if d.flag() {
 				return o
 			}
 		}
-		return o.Named(slices.Repeat([]string{""}, len(o.Meta.Shape))...)
+		return o.Named(slices.Repeat([]string{""}, len(o.Type.Shape))...)
 	}
 	return iter.OfTensor(tensor.Empty(d.meta()))
 }

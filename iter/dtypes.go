@@ -12,11 +12,11 @@ import (
 // Where PyTorch makes a temporary of a converted operand, nothing is made here, but the
 // strides of that temporary are what takes part in the permutation: the layout comes out
 // as PyTorch's does on the CPU.
-func (it *Iterator) computeTypes(c Config) error {
+func (r *Rule) computeTypes(c Config) error {
 	common, output := tensor.Invalid, tensor.Invalid
 	mixedIn, mixedOut, undefined := false, false, false
-	for i := range it.ops {
-		o := &it.ops[i]
+	for i := range r.ops {
+		o := &r.ops[i]
 		if o.target == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
 				o.target = c.dtype
@@ -37,10 +37,10 @@ func (it *Iterator) computeTypes(c Config) error {
 			*mixed = true
 		}
 	}
-	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid && len(it.ops) > it.noutputs) {
-		for i := range it.ops {
-			if o := &it.ops[i]; o.Defined && o.target != common {
-				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.target.TorchName(), common.TorchName(), it.named(i))
+	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid && len(r.ops) > r.noutputs) {
+		for i := range r.ops {
+			if o := &r.ops[i]; o.Defined && o.target != common {
+				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.target.TorchName(), common.TorchName(), r.named(i))
 			}
 		}
 	}
@@ -48,11 +48,11 @@ func (it *Iterator) computeTypes(c Config) error {
 		if mixedIn {
 			common = tensor.Invalid
 		}
-		it.finishTypes(common)
+		r.finishTypes(common)
 		return nil
 	}
-	if c.flags.promote && (mixedIn || it.hasNumbers()) {
-		d, err := it.commonDType()
+	if c.flags.promote && (mixedIn || r.hasNumbers()) {
+		d, err := r.commonDType()
 		if err != nil {
 			return err
 		}
@@ -64,27 +64,27 @@ func (it *Iterator) computeTypes(c Config) error {
 	if c.inputs != tensor.Invalid {
 		common = c.inputs
 	}
-	return it.castTo(common, c.flags.promote || c.inputs != tensor.Invalid)
+	return r.castTo(common, c.flags.promote || c.inputs != tensor.Invalid)
 }
 
-func (it *Iterator) hasNumbers() bool {
-	for i := it.noutputs; i < len(it.ops); i++ {
-		if it.ops[i].Number.IsSet() {
+func (r *Rule) hasNumbers() bool {
+	for i := r.noutputs; i < len(r.ops); i++ {
+		if r.ops[i].Number.IsSet() {
 			return true
 		}
 	}
 	return false
 }
 
-func (it *Iterator) commonDType() (tensor.DType, error) {
+func (r *Rule) commonDType() (tensor.DType, error) {
 	var p tensor.Promotion
-	for i := it.noutputs; i < len(it.ops); i++ {
-		it.ops[i].promote(&p)
+	for i := r.noutputs; i < len(r.ops); i++ {
+		r.ops[i].promote(&p)
 	}
 	d, err := p.Result()
 	if err != nil {
-		for i := it.noutputs; i < len(it.ops); i++ {
-			err = fmt.Errorf("%w (%s)", err, it.named(i))
+		for i := r.noutputs; i < len(r.ops); i++ {
+			err = fmt.Errorf("%w (%s)", err, r.named(i))
 		}
 	}
 	return d, err
@@ -95,7 +95,7 @@ func (o *Operand) promote(p *tensor.Promotion) {
 	if o.Number.IsSet() {
 		p.AddNumber(o.Number)
 	} else {
-		p.Add(o.Meta.DType, o.Meta.Rank())
+		p.Add(o.Type.DType, o.Type.Rank())
 	}
 }
 
@@ -120,17 +120,17 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 
 // castTo gives every operand, inputs where that is asked, the dtype that loops see, and
 // converted operands the layout of PyTorch's temporary.
-func (it *Iterator) castTo(common tensor.DType, inputs bool) error {
-	for i := range it.ops {
-		o := &it.ops[i]
+func (r *Rule) castTo(common tensor.DType, inputs bool) error {
+	for i := range r.ops {
+		o := &r.ops[i]
 		if o.target == tensor.Invalid {
 			o.target = common
 		}
 		if !o.Defined {
 			continue
 		}
-		if it.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid && !tensor.CanCast(common, o.target) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(), o.target.TorchName(), it.named(i))
+		if r.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid && !tensor.CanCast(common, o.target) {
+			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(), o.target.TorchName(), r.named(i))
 		}
 		if o.target == common || common == tensor.Invalid {
 			continue // without inputs there is nothing to convert to
@@ -138,45 +138,61 @@ func (it *Iterator) castTo(common tensor.DType, inputs bool) error {
 		switch {
 		case o.Number.IsSet():
 			// The number itself is stored in the common dtype: nothing is lost on the way.
-			o.target, o.meta.DType = common, common
-		case o.isOutput && it.flags.castOutputs && !o.willResize:
+			o.target, o.as.DType = common, common
+		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// A contiguous temporary leads the permutation.
 			o.target = common
-			o.rule, o.ruleSet = tensor.New(common, o.Meta.Shape...), true
+			o.rule, o.ruleSet = tensor.NewType(common, o.Type.Shape...), true
 		case !o.isOutput && inputs:
 			o.target = common
-			o.rule, o.ruleSet = CastMeta(o.Meta, common), true
+			o.rule, o.ruleSet = CastType(o.Type, common), true
 		}
 	}
-	it.finishTypes(common)
+	r.finishTypes(common)
 	return nil
 }
 
-func (it *Iterator) finishTypes(common tensor.DType) {
-	it.common = common
-	for i := range it.ops {
-		o := &it.ops[i]
+func (r *Rule) finishTypes(common tensor.DType) {
+	r.common = common
+	for i := range r.ops {
+		o := &r.ops[i]
 		if o.target == tensor.Invalid {
 			o.target = common
 		}
-		if !o.Defined && o.meta.DType == tensor.Invalid {
-			o.meta.DType = o.target
+		if !o.Defined && o.as.DType == tensor.Invalid {
+			o.as.DType = o.target
 		}
 		if !o.ruleSet {
-			o.rule = o.Meta
+			o.rule = o.Type
 		}
-		if it.flags.opMath {
+		if r.flags.opMath {
 			o.target = o.target.OpMath()
 		}
-		if o.target != o.meta.DType {
-			it.staged = true
+		if o.target != o.as.DType {
+			r.staged = true
 		}
 	}
 }
 
-// CastMeta returns the meta of m converted to d with its layout preserved, as
-// Tensor::to(dtype) gives: the same strides if m is non-overlapping and dense, else dense
-// strides in the same order. A value of dtype d already is returned as it is.
+// CastType returns a type converted to d with its layout preserved, as Tensor::to(dtype) gives: the
+// same strides if it is non-overlapping and dense, else dense strides in the same order. A value
+// of dtype d already is returned as it is.
+func CastType(t tensor.Type, d tensor.DType) tensor.Type {
+	if t.DType == d {
+		return t
+	}
+	return PreserveType(t).WithDType(d)
+}
+
+// PreserveType returns the type of a fresh copy in memory format preserve.
+func PreserveType(t tensor.Type) tensor.Type {
+	if t.IsNonOverlappingAndDense() {
+		return t.WithStrides(t.Strides)
+	}
+	return t.WithStrides(tensor.DenseStridesOf(t.Shape, t.Strides))
+}
+
+// CastMeta is [CastType] for numbers.
 func CastMeta(m tensor.Meta, d tensor.DType) tensor.Meta {
 	if m.DType == d {
 		return m
@@ -184,7 +200,7 @@ func CastMeta(m tensor.Meta, d tensor.DType) tensor.Meta {
 	return PreserveMeta(m).WithDType(d)
 }
 
-// PreserveMeta returns the meta of a fresh copy of m in memory format preserve.
+// PreserveMeta is [PreserveType] for numbers.
 func PreserveMeta(m tensor.Meta) tensor.Meta {
 	if m.IsNonOverlappingAndDense() {
 		return m.WithStrides(m.Strides)

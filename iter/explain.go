@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -76,7 +77,7 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s: none yet\n", it.place(i))
 			continue
 		}
-		st := make([]int, len(it.shape))
+		st := make([]sym.Int, len(it.shape))
 		for d := range st {
 			st[d] = it.effective(&o.rule, d)
 		}
@@ -108,8 +109,8 @@ func (it *Iterator) explainSort(b *strings.Builder) {
 		}
 		sx, sy := it.effective(&it.ops[by].rule, x), it.effective(&it.ops[by].rule, y)
 		what := map[int]string{-1: "stays", 1: "is exchanged"}[verdict]
-		fmt.Fprintf(b, "%s, %s has strides %d and %d", what, it.place(by), sx, sy)
-		if sx == sy {
+		fmt.Fprintf(b, "%s, %s has strides %v and %v", what, it.place(by), sx, sy)
+		if sx.Same(sy) {
 			fmt.Fprintf(b, " and sizes %d and %d", it.shape[x], it.shape[y])
 		}
 		b.WriteString("\n")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -27,48 +28,56 @@ func (f FastSetup) String() string {
 	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
 }
 
-// Iterator is an iteration over operands, set up once. It is immutable and safe for
-// concurrent use; what a walk changes lives in a [Cursor].
-type Iterator struct {
+// Rule is what TensorIterator decides before it walks: the broadcast shape, the dtypes, the permutation and
+// the layouts of the outputs. Sizes may be unknown. It is immutable and safe for concurrent use.
+type Rule struct {
 	ops      []operand
 	noutputs int
-	shape    []int // broadcast, in the operands' order of dimensions
-	perm     []int // fastest dimension first
+	sizes    []sym.Int // broadcast, in the operands' order of dimensions
+	perm     []int     // fastest dimension first
 	fast     FastSetup
 	common   tensor.DType
 	flags    flags
 	warnings []string
+	names    []string // of dimensions; nil without any
+	staged   bool     // some operand is converted in the loop
+}
+
+// Iterator is an iteration over operands, set up once: a [Rule] whose sizes are numbers, and the walk that
+// follows from it. It is immutable and safe for concurrent use; what a walk changes lives in a
+// [Cursor].
+type Iterator struct {
+	Rule
+	shape []int // the numbers of sizes
+	numel int
 
 	walkShape   []int // coalesced, fastest first
 	walkStrides []int // bytes; [dim*len(ops)+op], padded to two dimensions
-	numel       int
-	staged      bool // some operand is converted in the loop
 
-	names               []string // of dimensions; nil without any
-	offsets             []int    // bytes by which a part's operands are shifted; nil for the whole
-	starts, whole       []int    // of a part of a reduction: where it begins in the walk of the whole
-	accumulate, partial bool     // of a part of a reduction
+	offsets             []int // bytes by which a part's operands are shifted; nil for the whole
+	starts, whole       []int // of a part of a reduction: where it begins in the walk of the whole
+	accumulate, partial bool  // of a part of a reduction
 }
 
-// operand is an Operand on its way through the set-up. meta is what memory holds; rule
-// are the strides that take part in the permutation: those of PyTorch's temporary where
-// the operand is converted.
+// operand is an Operand on its way through the set-up. as is how memory holds it, meta the same
+// in numbers once there is a walk; rule has the strides that take part in the permutation: those of
+// PyTorch's temporary where the operand is converted.
 type operand struct {
 	Operand
 	isOutput   bool
 	readWrite  bool
 	willResize bool
 	target     tensor.DType // the dtype that loops see
-	meta       tensor.Meta  // outputs: as laid out
-	rule       tensor.Meta
+	as         tensor.Type  // outputs: as laid out
+	rule       tensor.Type
 	ruleSet    bool
 }
 
 // Len returns the number of operands, outputs included.
-func (it *Iterator) Len() int { return len(it.ops) }
+func (r *Rule) Len() int { return len(r.ops) }
 
 // NumOutputs returns the number of outputs, which stand first.
-func (it *Iterator) NumOutputs() int { return it.noutputs }
+func (r *Rule) NumOutputs() int { return r.noutputs }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.
 func (it *Iterator) Numel() int { return it.numel }
@@ -77,18 +86,25 @@ func (it *Iterator) Numel() int { return it.numel }
 func (it *Iterator) Shape() []int { return slices.Clone(it.shape) }
 
 // Perm returns the order of the dimensions in memory, fastest first.
-func (it *Iterator) Perm() []int { return slices.Clone(it.perm) }
+func (r *Rule) Perm() []int { return slices.Clone(r.perm) }
 
 // FastSetup returns the short cut taken.
-func (it *Iterator) FastSetup() FastSetup { return it.fast }
+func (r *Rule) FastSetup() FastSetup { return r.fast }
 
 // CommonDType returns the dtype that inputs are promoted to, or tensor.Invalid where
 // operands keep theirs.
-func (it *Iterator) CommonDType() tensor.DType { return it.common }
+func (r *Rule) CommonDType() tensor.DType { return r.common }
 
 // DType returns the dtype in which loops see operand i. Like Meta and the other accessors
 // that take an operand, it panics on an i that is none, as an index of a slice does.
-func (it *Iterator) DType(i int) tensor.DType { return it.ops[i].target }
+func (r *Rule) DType(i int) tensor.DType { return r.ops[i].target }
+
+// Sizes returns the broadcast shape in the operands' order of dimensions.
+func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
+
+// Type returns operand i as it lies in memory: inputs as given, outputs as they were laid out. It shares
+// its slices with the rule.
+func (r *Rule) Type(i int) tensor.Type { return r.ops[i].as }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.
@@ -99,10 +115,10 @@ func (it *Iterator) Output() tensor.Meta { return it.ops[:it.noutputs][0].meta }
 
 // Resized reports whether output i was given with another shape and must be resized to
 // what Meta tells.
-func (it *Iterator) Resized(i int) bool { return it.ops[i].Defined && it.ops[i].willResize }
+func (r *Rule) Resized(i int) bool { return r.ops[i].Defined && r.ops[i].willResize }
 
 // Warnings returns what PyTorch warns of at set-up, such as a resized output.
-func (it *Iterator) Warnings() []string { return slices.Clone(it.warnings) }
+func (r *Rule) Warnings() []string { return slices.Clone(r.warnings) }
 
 // WalkShape returns the coalesced shape that loops walk, fastest dimension first. It is
 // empty for a single element that no dimension spans.

@@ -3,54 +3,73 @@ package iter
 import (
 	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // layOut chooses the permutation and the layouts of the outputs: by fast set-up where it
 // serves, else by the permutation rule.
-func (it *Iterator) layOut() {
-	if !it.flags.noFastSetup {
-		it.fast = it.fastKind()
+func (r *Rule) layOut() {
+	if !r.flags.noFastSetup {
+		r.fast = r.fastKind()
 	}
-	if it.fast == FastNone {
-		it.permByRule()
-		it.outputsByPerm()
+	if r.fast == FastNone {
+		r.permByRule()
+		r.outputsByPerm()
 		return
 	}
-	var strides []int
-	switch it.fast {
+	var strides []sym.Int
+	switch r.fast {
 	case FastContiguous:
-		strides = tensor.ContiguousStrides(it.shape)
+		strides = tensor.RowMajor(r.sizes)
 	case FastChannelsLast:
-		strides, _ = tensor.ChannelsLast.Strides(it.shape)
+		strides, _ = tensor.ChannelsLast.StridesOf(r.sizes)
 	case FastNonOverlappingDense:
-		for i := len(it.ops) - 1; i >= 0; i-- {
-			if it.ops[i].Defined {
-				strides = it.ops[i].rule.Strides
+		for i := len(r.ops) - 1; i >= 0; i-- {
+			if r.ops[i].Defined {
+				strides = r.ops[i].rule.Strides
 				break
 			}
 		}
 	}
-	for i := range it.noutputs {
-		if o := &it.ops[i]; o.isLaidOut() {
-			o.meta = tensor.Meta{DType: o.meta.DType, Shape: it.shape, Strides: strides}
-			o.rule = o.meta
+	r.layOutputs(strides)
+	r.perm = orderOf(strides, r.sizes)
+}
+
+// layOutputs gives the undefined outputs their strides.
+func (r *Rule) layOutputs(strides []sym.Int) {
+	for i := range r.noutputs {
+		if o := &r.ops[i]; o.isLaidOut() {
+			o.as = tensor.Type{DType: o.as.DType, Shape: r.sizes, Strides: strides}
+			o.rule = o.as
 		}
 	}
-	it.perm = orderOf(strides, it.shape)
 }
 
 // orderOf returns the dimensions of a dense layout, fastest first; among equal strides
 // the smaller size stands first, then the later dimension.
-func orderOf(strides, shape []int) []int {
-	perm := reversed(len(shape))
+func orderOf(strides, sizes []sym.Int) []int {
+	perm := reversed(len(sizes))
 	slices.SortStableFunc(perm, func(a, b int) int {
-		if c := strides[a] - strides[b]; c != 0 {
+		if c := order(strides[a], strides[b]); c != 0 {
 			return c
 		}
-		return shape[a] - shape[b]
+		return order(sizes[a], sizes[b])
 	})
 	return perm
+}
+
+// order compares two sizes; what form and bounds do not decide becomes a guard.
+func order(a, b sym.Int) int {
+	switch {
+	case a.Same(b):
+		return 0
+	case a.Lt(b).Holds():
+		return -1
+	case a.Gt(b).Holds():
+		return 1
+	}
+	return 0
 }
 
 // reversed returns n-1, ..., 1, 0: the row-major order.
@@ -63,25 +82,25 @@ func reversed(n int) []int {
 }
 
 // fastKind is TensorIteratorBase::compute_fast_setup_type.
-func (it *Iterator) fastKind() FastSetup {
+func (r *Rule) fastKind() FastSetup {
 	switch {
-	case it.flags.reduction || !it.sameShapes():
+	case r.flags.reduction || !r.sameShapes():
 		return FastNone
-	case it.every(tensor.Meta.IsContiguous):
+	case r.every(tensor.Type.IsContiguous):
 		return FastContiguous
-	case it.flags.linear:
+	case r.flags.linear:
 		return FastNone
-	case it.every(tensor.Meta.IsChannelsLast):
+	case r.every(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
 	// One shape and the same strides: what is dense for one operand is for all.
-	var first *tensor.Meta
-	for i := range it.ops {
-		switch o := &it.ops[i]; {
+	var first *tensor.Type
+	for i := range r.ops {
+		switch o := &r.ops[i]; {
 		case o.isLaidOut():
 		case first == nil:
 			first = &o.rule
-		case !slices.Equal(first.Strides, o.rule.Strides):
+		case !tensor.SameSizes(first.Strides, o.rule.Strides):
 			return FastNone
 		}
 	}
@@ -92,9 +111,9 @@ func (it *Iterator) fastKind() FastSetup {
 }
 
 // every reports whether a predicate holds of all operands that keep their layout.
-func (it *Iterator) every(holds func(tensor.Meta) bool) bool {
-	for i := range it.ops {
-		if o := &it.ops[i]; !o.isLaidOut() && !holds(o.rule) {
+func (r *Rule) every(holds func(tensor.Type) bool) bool {
+	for i := range r.ops {
+		if o := &r.ops[i]; !o.isLaidOut() && !holds(o.rule) {
 			return false
 		}
 	}
@@ -104,51 +123,54 @@ func (it *Iterator) every(holds func(tensor.Meta) bool) bool {
 // effective returns the operand's stride of broadcast dimension d: 0 where the dimension
 // is missing or broadcast, the stored stride elsewhere, dimensions of size 1 that stay 1
 // included (TensorIteratorBase::compute_strides).
-func (it *Iterator) effective(m *tensor.Meta, d int) int {
-	at := d - (len(it.shape) - len(m.Shape))
-	if at < 0 || m.Shape[at] == 1 && it.shape[d] != 1 {
-		return 0
+func (r *Rule) effective(t *tensor.Type, d int) sym.Int {
+	at := d - (len(r.sizes) - len(t.Shape))
+	if at < 0 {
+		return sym.Int{}
 	}
-	return m.Strides[at]
+	if one := sym.Of(1); !t.Shape[at].Same(r.sizes[d]) && t.Shape[at].Eq(one).And(r.sizes[d].Ne(one)).Holds() {
+		return sym.Int{}
+	}
+	return t.Strides[at]
 }
 
 // permByRule sorts the dimensions by the strides of the operands in order, outputs first
 // (TensorIteratorBase::reorder_dimensions).
-func (it *Iterator) permByRule() {
-	it.perm = reversed(len(it.shape))
-	if it.flags.linear || len(it.shape) <= 1 {
+func (r *Rule) permByRule() {
+	r.perm = reversed(len(r.sizes))
+	if r.flags.linear || len(r.sizes) <= 1 {
 		return
 	}
-	tensor.SortDims(it.perm, func(a, b int) int {
-		verdict, _ := it.compare(a, b)
+	tensor.SortDims(r.perm, func(a, b int) int {
+		verdict, _ := r.compare(a, b)
 		return verdict
 	})
 }
 
 // compare says where dimension a, which stands before b, belongs: -1 before, 1 after, 0 if
 // no operand decides; by is the operand that decided (should_swap).
-func (it *Iterator) compare(a, b int) (verdict, by int) {
-	for i := range it.ops {
-		o := &it.ops[i]
+func (r *Rule) compare(a, b int) (verdict, by int) {
+	for i := range r.ops {
+		o := &r.ops[i]
 		if o.isLaidOut() {
 			continue
 		}
-		sa, sb := it.effective(&o.rule, a), it.effective(&o.rule, b)
-		if it.flags.reduction && o.isOutput && (sa == 0) != (sb == 0) {
+		sa, sb := r.effective(&o.rule, a), r.effective(&o.rule, b)
+		za, zb := sa.Eq(sym.Int{}).Holds(), sb.Eq(sym.Int{}).Holds()
+		if r.flags.reduction && o.isOutput && za != zb {
 			// Reduced dimensions go to the front.
-			if sb == 0 {
+			if zb {
 				return 1, i
 			}
 			return -1, i
 		}
-		switch {
-		case sa == 0 || sb == 0:
+		if za || zb {
 			continue
-		case sa < sb:
-			return -1, i
-		case sa > sb:
-			return 1, i
-		case it.shape[a] > it.shape[b]:
+		}
+		if c := order(sa, sb); c != 0 {
+			return c, i
+		}
+		if order(r.sizes[a], r.sizes[b]) > 0 {
 			return 1, i
 		}
 	}
@@ -158,35 +180,29 @@ func (it *Iterator) compare(a, b int) (verdict, by int) {
 // outputsByPerm lays the undefined outputs out densely in the order of the permutation
 // (allocate_or_resize_outputs). If that order is row-major, a size 0 counts as 1, else
 // it makes the strides after it 0.
-func (it *Iterator) outputsByPerm() {
-	var strides []int
-	for i := range it.noutputs {
-		o := &it.ops[i]
-		if !o.isLaidOut() {
-			continue
+func (r *Rule) outputsByPerm() {
+	for i := range r.noutputs {
+		if r.ops[i].isLaidOut() {
+			r.layOutputs(r.stridesByPerm())
+			return
 		}
-		if strides == nil {
-			strides = it.stridesByPerm()
-		}
-		o.meta = tensor.Meta{DType: o.meta.DType, Shape: it.shape, Strides: strides}
-		o.rule = o.meta
 	}
 }
 
-func (it *Iterator) stridesByPerm() []int {
-	n := len(it.shape)
+func (r *Rule) stridesByPerm() []sym.Int {
+	n := len(r.sizes)
 	inverted := true
-	for i, d := range it.perm {
+	for i, d := range r.perm {
 		inverted = inverted && d == n-1-i
 	}
 	if inverted {
-		return tensor.ContiguousStrides(it.shape)
+		return tensor.RowMajor(r.sizes)
 	}
-	strides := make([]int, n)
-	step := 1
-	for _, d := range it.perm {
+	strides := make([]sym.Int, n)
+	step := sym.Of(1)
+	for _, d := range r.perm {
 		strides[d] = step
-		step *= it.shape[d]
+		step = step.Mul(r.sizes[d])
 	}
 	return strides
 }

@@ -16,16 +16,16 @@ func (o Operand) Named(names ...string) Operand {
 
 // Names returns the names of the result's dimensions, "" for one without a name; nil if
 // no operand has names.
-func (it *Iterator) Names() []string { return slices.Clone(it.names) }
+func (r *Rule) Names() []string { return slices.Clone(r.names) }
 
 // computeNames unifies the names of the operands that take part in the shape
 // (compute_names), and holds given outputs to the result (propagate_names).
-func (it *Iterator) computeNames() error {
+func (r *Rule) computeNames() error {
 	some := false
-	for i := range it.ops {
-		o := &it.ops[i]
-		if o.names != nil && len(o.names) != len(o.Meta.Shape) {
-			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names), len(o.Meta.Shape))
+	for i := range r.ops {
+		o := &r.ops[i]
+		if o.names != nil && len(o.names) != len(o.Type.Shape) {
+			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names), len(o.Type.Shape))
 		}
 		some = some || o.names != nil
 	}
@@ -33,29 +33,29 @@ func (it *Iterator) computeNames() error {
 		return nil
 	}
 	first := true
-	for i := range it.ops {
-		o := &it.ops[i]
-		if !o.Defined || o.isOutput && !it.flags.keepOutputs {
+	for i := range r.ops {
+		o := &r.ops[i]
+		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
 			continue
 		}
 		names := o.names
 		if names == nil {
-			names = make([]string, len(o.Meta.Shape))
+			names = make([]string, len(o.Type.Shape))
 		}
 		if first {
-			it.names, first = names, false
+			r.names, first = names, false
 			continue
 		}
-		u, err := UnifyNames(it.names, names)
+		u, err := UnifyNames(r.names, names)
 		if err != nil {
 			return err
 		}
-		it.names = u
+		r.names = u
 	}
-	for i := range it.noutputs {
-		if o := &it.ops[i]; o.Defined && o.names != nil && !slices.Equal(o.names, it.names) {
+	for i := range r.noutputs {
+		if o := &r.ops[i]; o.Defined && o.names != nil && !slices.Equal(o.names, r.names) {
 			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output names %s. Please rename the out tensor's dims with `Tensor.rename`.",
-				listNames(o.names), listNames(it.names))
+				listNames(o.names), listNames(r.names))
 		}
 	}
 	return nil

@@ -28,29 +28,41 @@ const (
 // checkOverlap refuses given outputs that overlap themselves or, in part, an input
 // (compute_mem_overlaps). Two outputs that overlap in part are refused too, which PyTorch
 // does not: what they would hold depended on the order of the walk.
-func (it *Iterator) checkOverlap() error {
-	if it.flags.noOverlapCheck {
+func (r *Rule) checkOverlap() error {
+	if r.flags.noOverlapCheck {
 		return nil
 	}
-	for i := range it.noutputs {
-		out := &it.ops[i]
-		if !out.Defined {
+	for i := range r.noutputs {
+		out := &r.ops[i]
+		if !out.Defined || !out.measured() {
 			continue
 		}
-		if InternalOverlap(out.Meta) == OverlapPartial {
-			return fmt.Errorf("%s (%s)", internalOverlap, it.named(i))
+		if InternalOverlap(out.meta) == OverlapPartial {
+			return fmt.Errorf("%s (%s)", internalOverlap, r.named(i))
 		}
-		for j := i + 1; j < len(it.ops); j++ {
-			o := &it.ops[j]
+		for j := i + 1; j < len(r.ops); j++ {
+			o := &r.ops[j]
 			if !o.Defined || o.object != nil && o.object == out.object {
 				continue
 			}
-			if overlapIn(out.Storage, out.Meta, o.Storage, o.Meta) == OverlapPartial {
-				return fmt.Errorf("%s (%s, and %s)", partialOverlap, it.named(i), it.named(j))
+			if overlapIn(out.Storage, out.meta, o.Storage, o.meta) == OverlapPartial {
+				return fmt.Errorf("%s (%s, and %s)", partialOverlap, r.named(i), r.named(j))
 			}
 		}
 	}
 	return nil
+}
+
+// measured reports whether the operand's sizes are numbers, which it then has in meta.
+func (o *operand) measured() bool {
+	if o.meta.DType == tensor.Invalid {
+		m, ok := o.Type.Meta()
+		if ok {
+			o.meta = m
+		}
+		return ok
+	}
+	return true
 }
 
 // overlapIn is OverlapOf for values whose storages are known. Storages that were made

@@ -62,7 +62,7 @@ func (it *Iterator) dims() []axes.Axis {
 	for d, n := range it.shape {
 		step := func(i int) int {
 			m := &it.ops[i].meta
-			return it.effective(m, d) * m.DType.Size()
+			return it.stride(m, d) * m.DType.Size()
 		}
 		dims[d] = axes.Axis{N: n, In: step(it.noutputs)}
 		for i := range it.noutputs {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // GrainSize is the least number of elements worth a parallel task
@@ -55,6 +57,16 @@ func (it *Iterator) coalesce() {
 	it.merge()
 }
 
+// stride returns the operand's stride of broadcast dimension d in memory, in elements: what effective
+// returns, of what memory holds.
+func (it *Iterator) stride(m *tensor.Meta, d int) int {
+	at := d - (len(it.shape) - len(m.Shape))
+	if at < 0 || m.Shape[at] == 1 && it.shape[d] != 1 {
+		return 0
+	}
+	return m.Strides[at]
+}
+
 // permuted returns the shape and the operands' strides in bytes in the order of the
 // permutation, with room for two dimensions.
 func (it *Iterator) permuted() (shape, strides []int) {
@@ -64,7 +76,7 @@ func (it *Iterator) permuted() (shape, strides []int) {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
 			m := &it.ops[i].meta
-			strides[k*ops+i] = it.effective(m, d) * m.DType.Size()
+			strides[k*ops+i] = it.stride(m, d) * m.DType.Size()
 		}
 	}
 	return shape, strides
