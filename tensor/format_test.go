@@ -141,10 +141,10 @@ func TestSuggestMemoryFormatExactly(t *testing.T) {
 		{[]int{2, 1, 4, 5}, []int{20, 1, 5, 1}, tensor.ChannelsLast, tensor.ChannelsLast},
 		{[]int{2, 1, 4, 5}, []int{20, 20, 5, 1}, tensor.Contiguous, tensor.Contiguous},
 		{[]int{2, 2, 3, 4, 5}, []int{120, 1, 40, 10, 2}, tensor.ChannelsLast3d, tensor.ChannelsLast3d},
-		{[]int{1, 2, 3, 4, 5}, []int{7, 1, 40, 10, 2}, tensor.ChannelsLast3d, tensor.Contiguous},
+		{[]int{1, 2, 3, 4, 5}, []int{240, 1, 40, 10, 2}, tensor.ChannelsLast3d, tensor.Contiguous},
 		{[]int{4, 5}, []int{1, 4}, tensor.Contiguous, tensor.Contiguous},
 	} {
-		m := Meta{DType: tensor.Float32, Shape: c.shape, Strides: c.strides}
+		m := tensor.Meta{DType: tensor.Float32, Shape: c.shape, Strides: c.strides}
 		if got := m.SuggestMemoryFormat(false); got != c.like {
 			t.Errorf("%v resembles %v, want %v", m, got, c.like)
 		}
