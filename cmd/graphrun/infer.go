@@ -181,8 +181,10 @@ func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
 
 // writeInferTable prints the values as columns.
 func writeInferTable(w io.Writer, show display, g *graph.Graph, errs []*graph.Error) {
-	t := newTable(nameCol("name"), nameCol("op"), wholeCol("dtype"), listCol("shape"), listCol("strides"), wholeCol("offset"),
-		phraseCol("flags"), nameCol("alias of"))
+	flags := phraseCol("flags", 10)
+	flags.cut = cutFlags
+	t := newTable(nameCol("name"), nameCol("op"), wholeCol("dtype"), listCol("shape"), listCol("strides"),
+		wholeCol("offset").unless("0"), flags, nameCol("alias of"))
 	inferred(g, errs, func(v *graph.Value) {
 		alias := ""
 		if v.Alias != nil {

@@ -190,7 +190,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 }
 
 func listOps(w io.Writer, show display, list []*graph.Op) {
-	t := newTable(nameCol("name"), wholeCol("kind"), listCol("dtypes"), phraseCol("takes"), phraseCol("does"))
+	t := newTable(nameCol("name"), wholeCol("kind"), phraseCol("dtypes", 10), phraseCol("takes", 20).ifRoom(), phraseCol("does", 30))
 	for _, o := range list {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")

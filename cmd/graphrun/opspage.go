@@ -47,7 +47,7 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 	fmt.Fprintf(w, "\n%s\n", wrapped("Layout: "+layoutText(o.Kind), width))
 	if len(o.Params) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inputs"))
-		t := newTable(wholeCol(""), phraseCol(""), proseCol(""))
+		t := newTable(wholeCol(""), phraseCol("", 24), proseCol(""))
 		for i, p := range o.Params {
 			t.add("  "+p.Name, paramText(p), dtypes.operand(i))
 		}
@@ -55,7 +55,7 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 	}
 	if len(o.Schema.Fields) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Attributes"))
-		t := newTable(wholeCol(""), wholeCol(""), phraseCol(""), proseCol(""))
+		t := newTable(wholeCol(""), wholeCol(""), phraseCol("", 24), proseCol(""))
 		for _, f := range o.Schema.Fields {
 			t.add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}

@@ -194,8 +194,8 @@ func writePlan(w io.Writer, show display, p *planned) {
 		t.write(w, show)
 	}
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
-	t := newTable(nameCol("name"), nameCol("ops"), listCol("strides"), wholeCol("buffer"), wholeCol("cost"), nameCol("fast set-up"),
-		phraseCol("loop"))
+	t := newTable(nameCol("name"), nameCol("ops"), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
+		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, s := range steps {
 		d := stepOf(s)
 		t.add(d.Name, opNames(s), ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))

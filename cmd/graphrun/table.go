@@ -9,21 +9,52 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// column is a column of a table: its heading, and how cells that a terminal has no room
-// for become narrower. Without cut they do not.
+// column is a column of a table, and what becomes of it on a terminal that is too narrow.
 type column struct {
 	head string
-	cut  func(cell string, width int) string
-	flow bool // the last column: its words go on in further lines
+	cut  func(cell string, width int) string // makes a cell narrower; nil: cells stay whole
+	// floors are the widths down to which the column gives way in each round, before any
+	// column gives more.
+	floors [rounds]int
+	usual  string // the column is left out where all of its cells are this
+	spare  bool   // the column is left out before others lose what makes them worth reading
+	flow   bool   // the last column: its words go on in further lines
 }
 
+// rounds is the number of times that columns give way: first remarks, then names, then
+// shapes and strides, then whatever there is.
+const rounds = 4
+
+// never is a floor of those that do not give way yet.
+const never = 1 << 30
+
 // Names lose their middle, since they differ at both ends (layer1.0.conv2.weight), lists their
-// middle items, sentences their end. Numbers and dtypes stay whole.
-func nameCol(head string) column   { return column{head: head, cut: cutMiddle} }
-func wholeCol(head string) column  { return column{head: head} }
-func listCol(head string) column   { return column{head: head, cut: cutList} }
-func phraseCol(head string) column { return column{head: head, cut: cutEnd} }
-func proseCol(head string) column  { return column{head: head, cut: cutEnd, flow: true} }
+// middle items, phrases and prose their end. Numbers and dtypes stay whole.
+func wholeCol(head string) column { return column{head: head} }
+func nameCol(head string) column {
+	return column{head: head, cut: cutMiddle, floors: [rounds]int{never, 14, 14, 6}}
+}
+func listCol(head string) column {
+	return column{head: head, cut: cutList, floors: [rounds]int{never, never, 10, 6}}
+}
+func phraseCol(head string, floor int) column {
+	return column{head: head, cut: cutEnd, floors: [rounds]int{floor, floor, floor, 6}}
+}
+func proseCol(head string) column {
+	return column{head: head, cut: cutEnd, floors: [rounds]int{30, 20, 20, 10}, flow: true}
+}
+
+// unless makes a column that is left out where all of its cells are the usual ones.
+func (c column) unless(usual string) column {
+	c.usual = usual
+	return c
+}
+
+// ifRoom makes a column that is the first to go.
+func (c column) ifRoom() column {
+	c.spare = true
+	return c
+}
 
 // table has plain columns two blanks apart, which awk can take too. On a terminal it is
 // never wider than that.
@@ -47,11 +78,7 @@ const gap = 2
 
 // write prints the table. Errors come out at w's Flush, or its next Write.
 func (t *table) write(w io.Writer, d display) {
-	widths := t.widths()
-	if d.width > 0 && total(widths) > d.width {
-		t.dropEmpty(widths)
-		t.shrink(widths, d.width)
-	}
+	widths := t.fit(d.width)
 	heads := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		heads[i] = c.head
@@ -85,13 +112,40 @@ func (t *table) widths() []int {
 // absent is the width of a column that is left out.
 const absent = -1
 
-// dropEmpty leaves out columns in which nothing stands.
-func (t *table) dropEmpty(widths []int) {
-	for i := range widths {
-		if !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != "" }) {
+// fit returns the widths that columns have on a terminal of so many columns; 0 is no limit.
+func (t *table) fit(limit int) []int {
+	widths := t.widths()
+	if limit == 0 || total(widths) <= limit {
+		return widths
+	}
+	for i, c := range t.columns {
+		if !slices.ContainsFunc(t.rows, func(row []string) bool { return row[i] != c.usual }) {
 			widths[i] = absent
 		}
 	}
+	for round := range rounds {
+		for round == 0 {
+			shrunk := slices.Clone(widths)
+			t.shrink(shrunk, limit, round)
+			spare := lastIndex(t.columns, func(i int) bool { return t.columns[i].spare && widths[i] != absent })
+			if total(shrunk) <= limit || spare < 0 {
+				break
+			}
+			widths[spare] = absent
+		}
+		t.shrink(widths, limit, round)
+	}
+	return widths
+}
+
+// lastIndex is the index of the last item that holds; -1 if none does.
+func lastIndex[T any](list []T, holds func(i int) bool) int {
+	for i := len(list) - 1; i >= 0; i-- {
+		if holds(i) {
+			return i
+		}
+	}
+	return -1
 }
 
 // total is the width of a line.
@@ -105,36 +159,39 @@ func total(widths []int) int {
 	return n
 }
 
-// narrowest is how far a column that can be cut shrinks, its heading permitting.
-const narrowest = 6
-
-// shrink takes columns away from the widest until the line fits, or no column has anything
-// to give: a terminal of so few columns sees lines cut at its edge.
-func (t *table) shrink(widths []int, limit int) {
+// shrink takes from the widest columns until the line fits, or no column has anything left
+// to give in this round.
+func (t *table) shrink(widths []int, limit, round int) {
 	for over := total(widths) - limit; over > 0; {
 		widest, next := -1, 0
-		for i, c := range t.columns {
-			least := max(narrowest, columnsOf(c.head))
-			if c.cut == nil || widths[i] <= least {
+		for i := range t.columns {
+			if widths[i] <= t.floor(i, round) {
 				continue
 			}
 			if widest < 0 || widths[i] > widths[widest] {
-				if widest >= 0 {
-					next = max(next, widths[widest])
-				}
-				widest = i
-			} else {
+				widest, i = i, widest
+			}
+			if i >= 0 {
 				next = max(next, widths[i])
 			}
 		}
 		if widest < 0 {
 			return
 		}
-		least := max(narrowest, columnsOf(t.columns[widest].head), min(next, widths[widest]-1))
+		// Down to the next one, and with it from there on.
+		least := max(t.floor(widest, round), min(next, widths[widest]-1))
 		give := min(over, widths[widest]-least)
 		widths[widest] -= give
 		over -= give
 	}
+}
+
+// floor is the least width of a column in a round.
+func (t *table) floor(i, round int) int {
+	if t.columns[i].cut == nil {
+		return never
+	}
+	return max(t.columns[i].floors[round], columnsOf(t.columns[i].head))
 }
 
 // lines lays a row out, in one line but for prose.
@@ -217,12 +274,12 @@ func cutMiddle(s string, width int) string {
 }
 
 // cutList keeps as many numbers of a list [1,2,3] as there is room for: half of them from
-// its end. A text that is no list loses its end.
+// its end. A word may stand before it. A text that is no list loses its end.
 func cutList(s string, width int) string {
 	if columnsOf(s) <= width {
 		return s
 	}
-	inner, ok := strings.CutPrefix(s, "[")
+	head, inner, ok := strings.Cut(s, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
 	if !ok || !closed || strings.ContainsAny(inner, "[]") {
 		return cutEnd(s, width)
@@ -232,14 +289,20 @@ func cutList(s string, width int) string {
 	for keep := 1; keep < len(items); keep++ {
 		first := (keep + 1) / 2
 		parts := slices.Concat(items[:first], []string{ellipsis}, items[len(items)-(keep-first):])
-		text := "[" + strings.Join(parts, ",") + "]"
+		text := head + "[" + strings.Join(parts, ",") + "]"
 		if columnsOf(text) > width {
 			break
 		}
 		best = text
 	}
 	if best == "" {
-		return cutMiddle(s, width)
+		return cutEnd(s, width)
 	}
 	return best
+}
+
+// cutFlags says dense for non_overlapping_and_dense, which is longer than all other flags
+// together, before it loses the end.
+func cutFlags(s string, width int) string {
+	return cutEnd(strings.ReplaceAll(s, "non_overlapping_and_dense", "dense"), width)
 }
