@@ -55,20 +55,28 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	defer j.end()
 	err := j.do(loading, func() (err error) { g, errs, err = inferGraph(path, f); return err })
 	j.end()
-	if stopped(j.ctx) != nil || g == nil && !f.json {
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	if g == nil && !f.json {
 		return err
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	if f.json {
-		writeInferJSON(out, g, errs)
-	} else {
-		writeInferTable(out, shown(cmd), g, errs)
-		for _, e := range errs {
+	printed := j.do(printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			writeInferJSON(out, g, errs)
+		} else {
+			writeInferTable(out, shown(cmd), g, errs)
+		}
+		return out.Flush()
+	})
+	if printed != nil {
+		return printed
+	}
+	for _, e := range errs {
+		if !f.json {
 			report(cmd, e)
 		}
-	}
-	if flush := out.Flush(); flush != nil {
-		return flush
 	}
 	if err == nil && len(errs) > 0 {
 		return &exitError{code: exitFailed}

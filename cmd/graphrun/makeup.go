@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -64,7 +65,8 @@ func (in *inputs) names() string {
 
 // blame adds to the error of a run that values may be at fault that nobody gave.
 func (in *inputs) blame(err error) error {
-	if err == nil || len(in.madeUp) == 0 {
+	var e *exitError
+	if err == nil || len(in.madeUp) == 0 || errors.As(err, &e) {
 		return err
 	}
 	return fmt.Errorf("%w\nThe values of %s were made up (integers from 0 to 9, real numbers from -1 to 1): give others with --inputs.",

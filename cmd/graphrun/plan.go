@@ -72,19 +72,22 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return err
 	})
 	j.end()
-	if stopped(j.ctx) == nil {
-		_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
 	}
+	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
 	if err != nil {
 		return named(path, err)
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	if f.json {
-		writePlanJSON(out, p)
-	} else {
-		writePlan(out, shown(cmd), p)
-	}
-	return out.Flush()
+	return j.do(printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			writePlanJSON(out, p)
+		} else {
+			writePlan(out, shown(cmd), p)
+		}
+		return out.Flush()
+	})
 }
 
 type copyDoc struct {

@@ -23,6 +23,7 @@ const (
 	compiling = "compiling"
 	running   = "running"
 	writing   = "writing"
+	printing  = "printing" // no longer shown
 )
 
 // job is the work of a command, in phases. Where messages go to a terminal, work that takes

@@ -87,16 +87,13 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err != nil {
-		return err
-	}
 	var out map[string]*tensor.Tensor
 	err = j.do(running, func() (err error) { out, err = r.Run(j.ctx, w.in.values); return err })
 	if err != nil {
 		return w.in.blame(err)
 	}
 	aside()
-	if err := w.deliver(cmd, out, f); err != nil {
+	if err := w.deliver(j, cmd, out, f); err != nil {
 		return err
 	}
 	if len(w.refused) > 0 {
@@ -147,7 +144,7 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 }
 
 // deliver writes the outputs to the file that was asked for, and prints them.
-func (w runWork) deliver(cmd *cobra.Command, out map[string]*tensor.Tensor, f runFlags) error {
+func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tensor, f runFlags) error {
 	if f.outputs != "" {
 		err := writeWhole(cmd.Context(), f.outputs, func(file io.Writer) error {
 			return npz.WriteNPZ(file, entries(w.g, out))
@@ -156,7 +153,7 @@ func (w runWork) deliver(cmd *cobra.Command, out map[string]*tensor.Tensor, f ru
 			return err
 		}
 	}
-	return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f.json)
+	return j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f.json) })
 }
 
 // entries lists the outputs in the graph's order.
