@@ -84,7 +84,7 @@ func (w *admission) bound(n *Node) {
 
 // follow finds what becomes of the candidates in a node.
 func (w *admission) follow(n *Node) {
-	if n.Op.Kind == View && !n.Op.Storage {
+	if n.Op.Kind == View && !n.Op.Storage && !n.Op.Identity {
 		for _, v := range n.Out {
 			if f := w.fateOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
 				w.seen[v] = &fate{f.input, f.results, v}

@@ -24,6 +24,7 @@ type operandDoc struct {
 	Optional bool     `json:"optional"`
 	Number   bool     `json:"number"`   // a plain number will do
 	Variadic bool     `json:"variadic"` // one or more, the whole of the inputs
+	Index    bool     `json:"index"`    // integers in it are places or lengths in another operand
 	DTypes   []string `json:"dtypes"`   // null where no example of the op has it
 }
 
@@ -45,7 +46,7 @@ func docOf(o *graph.Op) opDoc {
 		d.Results = &n
 	}
 	for i, p := range o.Params {
-		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic}
+		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic, Index: p.Below != nil}
 		if set := dtypes.operands[i]; set != nil {
 			doc.DTypes = set.names()
 		}
