@@ -15,19 +15,33 @@ import (
 // second input joins in, or where an op moves elements by a rule of its own.
 func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	w := admission{candidates: candidates, seen: map[*Value]*fate{}, admitted: map[*Value][]int64{}}
+	leads := g.leadToIndices()
 	for _, v := range g.Inputs {
-		if v.Meta.DType.IsIntegral(false) && !v.Dynamic {
+		if leads[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
 			w.enter(v)
 		}
 	}
-	if len(w.seen) == 0 {
-		return w.admitted
-	}
 	for _, n := range g.Nodes {
 		w.bound(n)
-		w.follow(n)
+		if slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] }) {
+			w.follow(n)
+		}
 	}
 	return w.admitted
+}
+
+// leadToIndices returns the values that are indices, or that these are made from.
+func (g *Graph) leadToIndices() map[*Value]bool {
+	leads := map[*Value]bool{}
+	for _, n := range slices.Backward(g.Nodes) {
+		all := slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] })
+		for i, a := range n.In {
+			if a.Kind == TensorArg && (all || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
+				leads[a.Value] = true
+			}
+		}
+	}
+	return leads
 }
 
 // fate is what becomes of the candidates of an input on the way to a value: results[i] of
@@ -92,6 +106,10 @@ func (w *admission) follow(n *Node) {
 		}
 		return
 	}
+	if f := w.fateOf(n, 0); n.Op.Identity && f != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == f.results.DType {
+		w.seen[n.Out[0]] = f
+		return
+	}
 	elementwise := n.Op.Pointwise != nil || n.Op.Identity
 	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
 		return
@@ -144,11 +162,26 @@ func (w *admission) apply(n *Node, from *fate, in []*tensor.Tensor) {
 		return
 	}
 	c.Out = []tensor.Meta{res[0].Meta}
-	out, err := n.Op.Ref(c, in)
-	if err != nil || len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
+	out := tried(n.Op, c, in)
+	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
 		return
 	}
 	w.seen[n.Out[0]] = &fate{from.input, out[0], from.frame}
+}
+
+// tried computes an op by its reference on values that nobody has given it, and that it may
+// not be made for (a divisor of 0): nil where it refuses them, in whatever way.
+func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
+	defer func() {
+		if recover() != nil {
+			out = nil
+		}
+	}()
+	out, err := o.Ref(c, in)
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // fateOf is the fate of operand i; nil where there is none to follow.
