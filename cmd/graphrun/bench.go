@@ -31,7 +31,7 @@ type timingFlags struct {
 }
 
 func (f *timingFlags) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.runs, "runs", 20, "measured runs, after warm-up")
+	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
 }
 

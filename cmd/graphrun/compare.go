@@ -49,10 +49,10 @@ the exit code is 130.`,
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(), "strategies to compare, the first is the base")
+	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(), "compare strategies `A,B`, the first is the base")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.StringVar(&f.report, "report", "", "write the comparison to an .html file too")
+	fl.StringVar(&f.report, "report", "", "write the comparison to `FILE.html` too")
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.add(cmd)
 	f.timing.add(cmd)

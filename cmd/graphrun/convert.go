@@ -52,7 +52,7 @@ written as a whole or not at all.`,
 			return convert(cmd, args[0], args[1], dims)
 		}),
 	}
-	cmd.Flags().StringArrayVar(&dims, "dim", nil, "fix a symbolic dimension of an .onnx model, as in N=8 (repeatable)")
+	cmd.Flags().StringArrayVar(&dims, "dim", nil, "fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable)")
 	return cmd
 }
 

@@ -48,7 +48,7 @@ const (
 )
 
 func colorFlag(root *cobra.Command) {
-	root.PersistentFlags().String("color", colorAuto, "colour headings and errors: auto (on a terminal, unless NO_COLOR is set), always, never")
+	root.PersistentFlags().String("color", colorAuto, "use colours `WHEN`: auto (on terminals, without NO_COLOR), always, never")
 	// The flag exists, so this cannot fail.
 	_ = root.RegisterFlagCompletionFunc("color",
 		cobra.FixedCompletions([]string{colorAuto, colorAlways, colorNever}, cobra.ShellCompDirectiveNoFileComp))

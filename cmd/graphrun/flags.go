@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,7 +28,7 @@ func completeGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 }
 
 func dimFlag(cmd *cobra.Command, dims *[]string) {
-	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in N=8 (repeatable)")
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable)")
 }
 
 // noArguments is the argument check of the commands that take none.
@@ -59,6 +60,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	case errors.As(err, &missing):
 		msg = fmt.Sprintf("--%s: a value is missing: want %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
+	case errors.As(err, &value) && errors.Is(err, strconv.ErrRange):
+		msg = fmt.Sprintf("--%s %s: want a number nearer to 0", value.GetFlag().Name, value.GetValue())
 	case errors.As(err, &value):
 		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
 	}
@@ -82,5 +85,6 @@ func wanted(f *pflag.Flag) string {
 	case "bool":
 		return "true or false"
 	}
-	return f.Usage
+	name, _ := pflag.UnquoteUsage(f)
+	return name
 }

@@ -138,6 +138,8 @@ func plain(err error) string {
 	return text
 }
 
+func init() { cobra.EnableCommandSorting = false } // what is used most stands first
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "graphrun",

@@ -39,7 +39,7 @@ the result out), view (maps strides, shares storage), requires (serves some layo
 (takes any layout, the result has one of its own).`,
 		Example: `  graphrun ops
   graphrun ops conv2d max_pool2d
-  graphrun ops 'conv*' '*_backward'
+  graphrun ops 'conv*' '*_pool2d'
   graphrun ops --kind view
   graphrun ops --search 'batch norm' --dtype bfloat16
   graphrun ops --json | jq -r '.ops[] | select(.results == null) | .name'`,
@@ -56,9 +56,9 @@ the result out), view (maps strides, shares storage), requires (serves some layo
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.StringVar(&f.kind, "kind", "", "only ops of a kind: "+strings.Join(kindNames(), ", "))
-	fl.StringVar(&f.dtype, "dtype", "", "only ops that serve a dtype, by its name or that of a group, as in float")
-	fl.StringVar(&f.match, "search", "", "only ops with all of these words in their name or documentation")
+	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(kindNames(), ", "))
+	fl.StringVar(&f.dtype, "dtype", "", "only ops that serve a `DTYPE`, or all of a group, as in float")
+	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -36,11 +36,15 @@ the least, greatest and mean value.
 
 Inputs come from --inputs and --input, in logical (row-major) order; they are placed into the
 layouts that the graph declares. Without any of these they are made from --seed, the same for
-every strategy and layout. Symbols get their sizes from --dim, else from the given inputs,
+every strategy and layout: real numbers from -1 to 1, integers from 0 to 9, or below the size of
+what they index. A note says so. Symbols get their sizes from --dim, else from the given inputs,
 else the least size over 1 within their bounds.
+
+--outputs is written as a whole or not at all: when the run fails, a file that was there stays.
 
 In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 		Example: `  graphrun run examples/models/residual.json
+  graphrun run model.onnx --seed 3 --json
   graphrun run model.json --inputs in.npz --outputs out.npz
   graphrun run model.json --input x=x.npy --dim N=8 --strategy channels_last --threads 4`,
 		Args:              oneFile,
@@ -51,7 +55,7 @@ In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 	}
 	fl := cmd.Flags()
 	f.src.add(cmd)
-	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to a .npz file, in logical order")
+	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "drop refused nodes and what depends on them; the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	dimFlag(cmd, &f.dims)

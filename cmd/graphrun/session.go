@@ -18,13 +18,13 @@ const defaultStrategy = "propagate"
 
 // strategyFlag adds --strategy with its completion.
 func strategyFlag(cmd *cobra.Command, p *string) {
-	cmd.Flags().StringVar(p, "strategy", defaultStrategy, "how layouts are chosen: "+strings.Join(passes.Strategies(), ", "))
+	cmd.Flags().StringVar(p, "strategy", defaultStrategy, "choose layouts as `NAME` does: "+strings.Join(passes.Strategies(), ", "))
 	// The flag exists, so this cannot fail.
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(passes.Strategies(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func threadsFlag(cmd *cobra.Command, p *int) {
-	cmd.Flags().IntVar(p, "threads", 0, "number of workers (default GOMAXPROCS)")
+	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
 }
 
 // checkStrategy reports a strategy that does not exist.

@@ -11,9 +11,9 @@ import (
 // add adds the flags of the commands that run graphs.
 func (s *sources) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of a .npz file")
-	fl.StringArrayVar(&s.files, "input", nil, "read one input, as in NAME=FILE.npy (repeatable)")
-	fl.Uint64Var(&s.seed, "seed", 0, "seed of made-up inputs")
+	fl.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of `FILE.npz`")
+	fl.StringArrayVar(&s.files, "input", nil, "read one input, as in `NAME=FILE.npy` (repeatable)")
+	fl.Uint64Var(&s.seed, "seed", 0, "make up inputs from seed `N`")
 	_ = cmd.MarkFlagFilename("inputs", "npz")
 }
 

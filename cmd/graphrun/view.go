@@ -30,7 +30,7 @@ the graph as written, or with --strategy as it will run.`,
 			return view(cmd, args[0], f)
 		}),
 	}
-	cmd.Flags().StringVarP(&f.out, "output", "o", "", "file to write, .dot (required)")
+	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to `FILE.dot` (required)")
 	_ = cmd.MarkFlagFilename("output", "dot")
 	strategyFlag(cmd, &f.strategy)
 	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
