@@ -118,7 +118,7 @@ type embeddingAttrs struct {
 var Embedding = define[embeddingAttrs](graph.Op{
 	Name:   "embedding",
 	Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
-	Params: []graph.Param{weight, {Name: "indices"}},
+	Params: []graph.Param{weight, {Name: "indices", Below: rowsOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		w, ix := c.Meta(0), c.Meta(1)
 		if w.Rank() != 2 {
@@ -150,7 +150,7 @@ const maxIndices = 8
 func indexParams() []graph.Param {
 	p := []graph.Param{self}
 	for i := range maxIndices {
-		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true})
+		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: placesOfDim(i)})
 	}
 	return p
 }

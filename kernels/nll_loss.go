@@ -47,7 +47,7 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return define[A](graph.Op{
 		Name: name, Doc: doc,
-		Params: []graph.Param{self, {Name: "target"}, optWeight},
+		Params: []graph.Param{self, {Name: "target", Below: classesOfSelf}, optWeight},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			l, err := of(c)
 			if err != nil {
