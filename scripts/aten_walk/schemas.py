@@ -1,0 +1,1 @@
+def walk(defs): return 0
