@@ -9,7 +9,8 @@ import bind
 from draw import DTYPES, NAME, Draw, T
 
 # What PyTorch 1.13 refuses on the CPU alone, and later ones serve.
-GAPS = ("not implemented for 'Half'", "not implemented for 'BFloat16'", "not implemented for 'ComplexHalf'", "ComplexHalf", "vml_cpu")
+GAPS = ("not implemented for 'Half'", "not implemented for 'BFloat16'", "not implemented for 'ComplexHalf'", "ComplexHalf", "vml_cpu",
+        "not implemented for Half", "not implemented for BFloat16")
 
 
 def flags(t):

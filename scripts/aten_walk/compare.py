@@ -68,12 +68,16 @@ def run(tool, folder, c, nodes):
     return {**a, **b}, {**ea, **eb}
 
 
-def differ(want, got, dtype):
+# What divides by the root of a variance near 0 magnifies rounding.
+LOOSE = {"group_norm": 100, "instance_norm": 100, "batch_norm": 10, "layer_norm": 10, "det": 10, "linalg_det": 10}
+
+
+def differ(want, got, dtype, times=1):
     if dtype == "bfloat16" and want.dtype == got.dtype == np.uint16:
         want, got = [(np.atleast_1d(x).astype(np.uint32) << 16).view(np.float32).reshape(x.shape) for x in (want, got)]
     if want.shape != got.shape or want.dtype != got.dtype:
         return "%s%s, want %s%s" % (got.dtype, got.shape, want.dtype, want.shape)
-    tol = TOL.get(dtype)
+    tol = TOL[dtype] * times if dtype in TOL else None
     if tol is None:
         if np.array_equal(want, got):
             return None
@@ -86,12 +90,12 @@ def differ(want, got, dtype):
 def check(tool, folder, c):
     """Differences: (kind, node, text)."""
     values, errors = infer(tool, folder, c)
-    bad, good = [], []
+    bad, good, later = [], [], []
     for n in c.nodes:
         name, outs = n["name"], n.get("outputs", [n["name"]])
         if name in c.errors:
             if name not in errors:
-                bad.append(("served", n, c.errors[name]))
+                later.append(n)
             continue
         if name in errors:
             bad.append(("refused", n, errors[name]))
@@ -114,13 +118,19 @@ def check(tool, folder, c):
                     break
         if len(bad) == at or bad[-1][0] in ("strides", "flags", "alias_of", "offset"):
             good.append(n)
+    for n in later:                                  # a mistake in the data shows when the node runs
+        names = n.get("outputs", [n["name"]])
+        c.outputs += names
+        if n["name"] not in run(tool, folder, c, [n])[1]:
+            bad.append(("served", n, c.errors[n["name"]]))
+        del c.outputs[-len(names):]
     got, failed = run(tool, folder, c, good)
     for n in good:
         if n["name"] in failed:
             bad.append(("fails", n, failed[n["name"]]))
             continue
         for o in n.get("outputs", [n["name"]]):
-            why = differ(c.results[o], got[o], c.values[o]["dtype"]) if o in got else "missing"
+            why = differ(c.results[o], got[o], c.values[o]["dtype"], LOOSE.get(c.op, 1)) if o in got else "missing"
             if why:
                 bad.append(("value", n, "%s: %s" % (o, why)))
                 break
