@@ -58,7 +58,7 @@ def reason(kind, n, text, c):
     for ops, of, words, why, *when in RULES:
         if ops is not None and n["op"] not in ops.split() or kind != of or not re.search(words, text):
             continue
-        if when and not {"empty": lambda: any(0 in c.values[o]["shape"] for o in n.get("outputs", [n["name"]]) if o in c.values),
+        if when and not {"empty": lambda: any(0 in x["shape"] for x in ins) or any(0 in c.values[o]["shape"] for o in n.get("outputs", [n["name"]]) if o in c.values),
                          "circular": lambda: n["attrs"].get("mode") == "circular" and min(n["attrs"]["pad"]) < 0,
                          "bfloat16": lambda: ins and ins[0]["dtype"] == "bfloat16",
                          "scales": lambda: any(k.startswith("scales") for k in n["attrs"]),
