@@ -155,12 +155,12 @@ func (s *einsumShadow) pair(a, b tensor.Meta) (tensor.Meta, error) {
 
 // einsumProduct is at::native's sumproduct_pair: a batch of matrix products whose result
 // has the dimensions of both terms, those of the first and those of the second, in this
-// order in memory.
+// order in memory. Of operands without elements nothing is asked.
 func einsumProduct(a, b tensor.Meta, sum []int) (tensor.Meta, error) {
-	if a.DType != b.DType {
+	switch some := a.Numel() > 0 && b.Numel() > 0; {
+	case some && a.DType != b.DType:
 		return a, fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
-	}
-	if a.DType == tensor.Bool || a.DType.IsBareUnsigned() {
+	case some && (a.DType == tensor.Bool || a.DType.IsBareUnsigned()):
 		return a, unserved("bmm", a.DType)
 	}
 	var both, left, right []int

@@ -12,6 +12,8 @@ RULES = [
     ("conv_transpose1d conv_transpose2d conv_transpose3d", "served", "Given groups", "1.13's oneDNN reads the weight's channels wrongly for bfloat16"),
     ("conv_transpose1d conv_transpose2d conv_transpose3d", "shape", "", "1.13's oneDNN reads the weight's channels wrongly for bfloat16"),
     (None, "refused", "not implemented for", "of no elements 1.13 never gets to its dispatch; dtypes are refused whatever the sizes", "empty"),
+    ("index", "refused", "at least one index", "1.13 serves it of no elements only"),
+    ("einsum", "dtype", "", "of no elements 1.13 sums in another order", "empty"),
     ("avg_pool3d", "served", "smaller than kernel size", "ONNX pads as it likes"),
     ("baddbmm", "value", "want nan|want .nan", "beta 0 ignores self, as documented; 1.13 multiplies its NaN by 0"),
     ("dot matmul", "value", "want 0j", "the complex dot product of Debian's BLAS gives 0"),

@@ -210,12 +210,24 @@ def _baddbmm(r):
 
 @call("einsum")
 def _einsum(r):
-    i, j, k = r.size(), r.size(), r.size()
-    eq, shapes = r.of(("ij,jk->ik", [[i, j], [j, k]]), ("ii->i", [[i, i]]), ("ij->ji", [[i, j]]), ("ij,ij->", [[i, j], [i, j]]),
-                      ("...j,j->...", [[k, i, j], [j]]), ("i,j,k->kij", [[i], [j], [k]]), ("ij->", [[i, j]]), ("bij,bjk->bik", [[2, i, j], [2, j, k]]))
-    return [T(s) for s in shapes], {"equation": eq}
-
-
+    sizes = {c: r.size() for c in "abcdAB"}
+    dots = [r.size() for _ in range(r.of(1, 2))]
+    terms, shapes = [], []
+    for _ in range(r.of(1, 2, 2, 2, 3)):
+        labels = [r.of(*sizes) for _ in range(r.of(0, 1, 2, 2, 3))]
+        shape = [1 if r.flip(0.1) else sizes[c] for c in labels]
+        text = "".join(labels)
+        if r.flip(0.25):
+            at = r.rng.randrange(len(labels) + 1)
+            text, shape = text[:at] + "..." + text[at:], shape[:at] + dots + shape[at:]
+        terms.append(text)
+        shapes.append(shape)
+    seen = sorted(set("".join(terms)) - {"."})
+    out = r.rng.sample(seen, r.rng.randrange(len(seen) + 1))
+    if any("." in t for t in terms) and r.flip(0.9):
+        out.insert(r.rng.randrange(len(out) + 1), "...")
+    eq = ",".join(terms) + ("->" + "".join(out) if r.flip(0.8) else "")
+    return [T(s, plain=True) for s in shapes], {"equation": eq}
 
 
 @call("linalg_det", "det")
