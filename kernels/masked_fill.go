@@ -82,13 +82,21 @@ var OneHot = define[oneHotAttrs](graph.Op{
 	Name: "one_hot",
 	Doc: "Adds a dimension of num_classes in which the element that self's index names is on, the others off.\n" +
 		"values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.",
-	Params:  []graph.Param{self, {Name: "values", Optional: true}},
+	Params:  []graph.Param{{Name: "self", Below: classesToSet}, {Name: "values", Optional: true}},
 	Infer:   inferOneHot,
 	Compile: compileOneHot,
 	Ref:     refOneHot,
 	Examples: []graph.Example{{In: []tensor.Meta{i64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
 		{In: []tensor.Meta{i64(2, 3), f32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
 })
+
+// classesToSet bounds the indices of one_hot, where it refuses others.
+func classesToSet(c *graph.Call) int {
+	if c.Has(1) {
+		return -1
+	}
+	return attrs[oneHotAttrs](c).NumClasses
+}
 
 func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	a, m := attrs[oneHotAttrs](c), c.Meta(0)

@@ -87,7 +87,14 @@ type document struct {
 	sep string
 }
 
-func newDocument(w *bufio.Writer) *document { return &document{w, "{"} }
+// documentVersion is that of every JSON document that a command prints.
+const documentVersion = 1
+
+func newDocument(w *bufio.Writer) *document {
+	d := &document{w, "{"}
+	d.field("version", documentVersion)
+	return d
+}
 
 func (d *document) key(name string) {
 	d.w.WriteString(d.sep)
