@@ -50,7 +50,8 @@ func Allocate(f Allocator) Option { return func(a *application) { a.allocate = f
 // fresh. It needs operands made by [OfTensor], [Undefined], [UndefinedOf] and [Number].
 //
 // A kernel of other dtypes, or with another number of results or operands, an operand
-// without data, and a reduction are errors; nothing has been written then.
+// without data, and a reduction are errors; nothing has been written then. Where the
+// kernel's function itself panics, the panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var a application
 	for _, o := range options {
