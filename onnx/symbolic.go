@@ -158,7 +158,8 @@ func (im *importer) inferOther(vals []*graph.Value, attrs graph.Attrs) {
 // sizes returns the shape of x with -1 for what is not known.
 func (n *node) sizes(x *val) []int {
 	if x.dynamic() {
-		n.failf("the shape of %q must be known before the graph runs, and it depends on data", x.name)
+		n.rank(x)
+		return slices.Clone(x.outline.Sizes)
 	}
 	s := slices.Clone(x.meta().Shape)
 	if x.v == nil {
@@ -196,6 +197,9 @@ func (n *node) known1(x *val, i int) int {
 func (n *node) dims(x *val) *val {
 	if n.static(x) {
 		return known(intTensor(x.meta().Shape...))
+	}
+	if o := x.outline; x.dynamic() && o.Sizes != nil && !slices.Contains(o.Sizes, -1) {
+		return known(intTensor(o.Sizes...))
 	}
 	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].as(tensor.Int64, 1) }
 	if m := n.other[x.v]; !x.dynamic() && m != nil {
