@@ -66,9 +66,11 @@ const (
 // Outline tells what follows for the results of an op from what is known of its operands,
 // by the op's own inference: it is asked with sizes that stand in for the unknown ones, and
 // what comes out the same whatever they are is known. There are none if the op takes no
-// sizes that were tried. Attributes may be values of the graph ([Ref]), whose outlines refs
-// tells; then, and where attributes name symbols, sizes of the results are not known.
-func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) Outline, symbols map[string]int) []Outline {
+// sizes that were tried. Attributes may be values of the graph ([Ref]); then, and where
+// attributes name symbols, sizes of the results are not known. refs tells their shape and
+// elements, nil standing for one that is not known; ok is false where not even the shape is.
+func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
+	symbols map[string]int) []Outline {
 	p := &prober{op: o, in: in, given: attrs}
 	if !p.decode(attrs, refs, symbols) {
 		return nil
@@ -103,12 +105,12 @@ type prober struct {
 }
 
 // decode prepares the attributes. Lists that are computed get elements that stand in.
-func (p *prober) decode(attrs Attrs, refs func(*Value) Outline, symbols map[string]int) bool {
+func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), symbols map[string]int) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
 		if _, ok := a.(Ref); ok {
 			p.loose = true
-			fills = []any{1, 0, 2, 3, 1.5}
+			fills = []any{1, 3, 0, 2, -1, 1.5}
 		}
 		list, _ := a.([]any)
 		for _, x := range append(list, a) {
@@ -121,9 +123,11 @@ func (p *prober) decode(attrs Attrs, refs func(*Value) Outline, symbols map[stri
 		given := Attrs{}
 		for name, a := range attrs {
 			if r, ok := a.(Ref); ok {
-				if a = standInFor(refs(r.Value), fill); a == nil {
+				shape, list, ok := refs(r.Value)
+				if !ok || len(list) > maxAttr {
 					return false
 				}
+				a = standInFor(shape, list, fill)
 			}
 			given[name] = a
 		}
@@ -134,15 +138,18 @@ func (p *prober) decode(attrs Attrs, refs func(*Value) Outline, symbols map[stri
 	return len(p.decoded) > 0
 }
 
-// standInFor makes an attribute of a value that is not known: nil if it has no known length.
-func standInFor(o Outline, fill any) any {
-	switch {
-	case o.Sizes == nil || slices.Contains(o.Sizes, -1) || tensor.Numel(o.Sizes) > maxAttr:
-		return nil
-	case len(o.Sizes) == 0:
-		return fill
+// standInFor makes an attribute of a value, fill standing for elements that are not known.
+func standInFor(shape []int, list []any, fill any) any {
+	list = slices.Clone(list)
+	for i, x := range list {
+		if x == nil {
+			list[i] = fill
+		}
 	}
-	return elements(slices.Repeat([]any{fill}, tensor.Numel(o.Sizes)))
+	if len(shape) == 0 {
+		return list[0]
+	}
+	return elements(list)
 }
 
 // dtypes lists what stands in for dtypes that are not known.

@@ -26,6 +26,9 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	if out := n.fold(o, attrs, operands); out != nil {
 		return out
 	}
+	if parts := n.movePartly(o, attrs, operands); parts != nil {
+		return n.withPartly(parts, func() []*val { return n.emit(name, attrs, operands...) })
+	}
 	return n.emit(name, attrs, operands...)
 }
 

@@ -1,7 +1,10 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // A value whose shape depends on data has an outline: dtype, and sizes as far as they are
@@ -22,8 +25,11 @@ func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []an
 			in[i] = n.outlined(x)
 		}
 	}
-	found := o.Outline(in, attrs, n.refOutline, n.importer.sizes)
+	found := o.Outline(in, attrs, n.refElements, n.importer.sizes)
 	if len(found) != len(out) {
+		for _, x := range out {
+			x.outline.DType = n.plainDType(attrs, operands)
+		}
 		return
 	}
 	for i, x := range out {
@@ -55,10 +61,39 @@ func (n *node) reference(x *val) graph.Ref {
 	return graph.Ref{Value: v}
 }
 
-// refOutline is the outline of a value that an attribute is read from.
-func (n *node) refOutline(v *graph.Value) graph.Outline {
-	if x := n.read[v]; x != nil {
-		return n.outlineOf(x)
+// refElements tells what is known of a value that an attribute is read from.
+func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool) {
+	x := n.read[v]
+	if x == nil {
+		return nil, nil, false
 	}
-	return graph.Outline{DType: v.Meta.DType}
+	shape = n.outlineOf(x).Sizes
+	if shape == nil || slices.Contains(shape, -1) || tensor.Numel(shape) > foldLimit {
+		return nil, nil, false
+	}
+	elements = make([]any, tensor.Numel(shape))
+	if t := partlyOf(x); t != nil && t.DType == tensor.Int64 {
+		for i, e := range ints(t) {
+			if e != unknownElement {
+				elements[i] = int64(e)
+			}
+		}
+	}
+	return shape, elements, true
+}
+
+// plainDType is the dtype of a result where inference does not tell: ops that read shapes
+// and places from the graph keep their operand's, or are told one.
+func (n *node) plainDType(attrs graph.Attrs, operands []any) tensor.DType {
+	if d, ok := attrs["dtype"].(tensor.DType); ok {
+		return d
+	}
+	for _, a := range attrs {
+		if _, ok := a.(graph.Ref); ok && len(operands) > 0 {
+			if x, ok := operands[0].(*val); ok && x != nil {
+				return x.dtype()
+			}
+		}
+	}
+	return tensor.Invalid
 }

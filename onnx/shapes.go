@@ -51,7 +51,7 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 			return n.reshape(x, list...)
 		}
 	}
-	length := n.lengthOf(shape)
+	length, sizes := n.lengthOf(shape), n.sizesPartly(shape)
 	if shape.dual != nil && (keepZero || count(ints(shape.dual.a), 0) == 0) {
 		if y := n.reshapeDual(x, shape.dual); y != nil {
 			return y
@@ -63,7 +63,11 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if !keepZero {
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
 	}
-	return n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+	if sizes != nil {
+		y.outline.Sizes = sizes
+	}
+	return y
 }
 
 // zerosFilled replaces zeros by the operand's sizes; one that is not known becomes -1.
@@ -194,7 +198,13 @@ func expand(n *node) []*val {
 	want := n.fitted(shape, length, full, false, 1)
 	own := n.fitted(n.dims(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
-	return one(n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full))
+	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
+	for i, s := range n.sizesPartly(shape) {
+		if s > 1 {
+			y.outline.Sizes[full-length+i] = s
+		}
+	}
+	return one(y)
 }
 
 func tile(n *node) []*val {

@@ -198,10 +198,16 @@ func (n *node) dims(x *val) *val {
 	if n.static(x) {
 		return known(intTensor(x.meta().Shape...))
 	}
-	if o := x.outline; x.dynamic() && o.Sizes != nil && !slices.Contains(o.Sizes, -1) {
-		return known(intTensor(o.Sizes...))
-	}
 	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].as(tensor.Int64, 1) }
+	if sizes := x.outline.Sizes; x.dynamic() && sizes != nil {
+		elements := slices.Clone(sizes)
+		for i, s := range sizes {
+			if s < 0 {
+				elements[i] = unknownElement
+			}
+		}
+		return n.withPartly([]*tensor.Tensor{intTensor(elements...)}, func() []*val { return []*val{computed()} })[0]
+	}
 	if m := n.other[x.v]; !x.dynamic() && m != nil {
 		return &val{dual: &dual{intTensor(x.meta().Shape...), intTensor(m.Shape...), computed}}
 	}

@@ -18,6 +18,8 @@ type val struct {
 	kind valKind
 	// outline is what is known of a value whose shape depends on data.
 	outline graph.Outline
+	// partly are its elements as far as they are known, see partly.go; nil where none are.
+	partly *tensor.Tensor
 }
 
 // valKind tells what a val is.
