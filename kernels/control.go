@@ -192,6 +192,9 @@ func collect(list []*tensor.Tensor, axis int, backwards bool, like *graph.Value)
 	if len(list) > 0 {
 		m = list[0].Meta
 	}
+	if !m.DType.Valid() {
+		return nil, errors.New("nothing was collected, so that dtype and shape of it are not known")
+	}
 	axis, err := tensor.WrapDim(axis, len(m.Shape)+1)
 	if err != nil {
 		return nil, err

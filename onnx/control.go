@@ -157,13 +157,16 @@ func (im *importer) entering(name string, x *val, loose bool) (*val, error) {
 		return nil, fmt.Errorf("its number of dimensions depends on data")
 	default:
 		dims := make([]graph.Dim, len(x.outline.Sizes))
-		for i := range dims {
-			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		for i, s := range x.outline.Sizes {
+			if dims[i].Size = s; s < 0 {
+				dims[i] = graph.Dim{Symbol: fmt.Sprintf("%s_dim%d", name, i)}
+			}
 		}
 		y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...)
-		loose = true
+		y.v.Dynamic = true // each run of the graph tells
+		y.outline, y.partly = graph.Outline{DType: d, Sizes: x.outline.Sizes}, x.partly
 	}
-	if loose {
+	if loose && !x.dynamic() {
 		im.other[y.v] = nil
 	}
 	im.named[y.v] = true
@@ -216,7 +219,7 @@ func loop(n *node) []*val {
 // unrolled writes a loop out iteration by iteration, if it is known how many there are. It
 // returns nil if not.
 func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !steady(p) {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.steady(p) {
 		return nil
 	}
 	count := n.number(trips).Int()
@@ -255,7 +258,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 
 // steady reports whether a loop's condition is known at each iteration: handed on from
 // the last, or a constant.
-func steady(p *pb.GraphProto) bool {
+func (n *node) steady(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
 	}
@@ -270,7 +273,8 @@ func steady(p *pb.GraphProto) bool {
 		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
 		switch {
 		case i < 0:
-			return false
+			outside := n.scope.lookup(name)
+			return outside != nil && outside.data != nil
 		case p.Node[i].OpType == "Constant":
 			return true
 		case p.Node[i].OpType != "Identity" && p.Node[i].OpType != "Cast" || len(p.Node[i].Input) != 1:

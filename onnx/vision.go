@@ -32,7 +32,7 @@ func resize(n *node) []*val {
 	if y := n.upsampled(x, attrs, nil); y != nil {
 		return one(y)
 	}
-	return one(n.op("resize", attrs, x))
+	return one(n.op("resize", attrs, x).ofRank(n.rank(x)))
 }
 
 // oldResize sets what operator set 10, and Upsample before it, had no attributes for.
@@ -49,7 +49,7 @@ func (n *node) resized(x *val, attrs graph.Attrs, scales *val) *val {
 			return y
 		}
 	}
-	return n.op("resize", attrs, x)
+	return n.op("resize", attrs, x).ofRank(n.rank(x))
 }
 
 // refFloats is ref for a list of floating-point numbers.
