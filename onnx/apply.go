@@ -68,6 +68,7 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 		n.outline(out, vals[0].Node.Op, attrs, operands)
 	}
 	n.inferOther(vals, attrs)
+	n.tighten(out, vals[0].Node.Op, attrs, operands)
 	return out
 }
 

@@ -14,6 +14,17 @@ import (
 // outline notes what follows for the results of an op of which the graph cannot tell the
 // shapes.
 func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
+	found := n.outlines(o, attrs, operands)
+	for i, x := range out {
+		if len(found) == len(out) {
+			x.outline = found[i]
+		} else {
+			x.outline.DType = n.plainDType(attrs, operands)
+		}
+	}
+}
+
+func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.Outline {
 	in := make([]graph.Outlined, len(operands))
 	for i, a := range operands {
 		x, ok := a.(*val)
@@ -25,15 +36,27 @@ func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []an
 			in[i] = n.outlined(x)
 		}
 	}
-	found := o.Outline(in, attrs, n.refElements, n.importer.sizes)
+	return o.Outline(in, attrs, n.refElements, n.importer.sizes)
+}
+
+// tighten finds the results of which nothing seemed to be known under other sizes of the
+// operands, but whose shape is the same whatever those are.
+func (n *node) tighten(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
+	open := func(x *val) bool {
+		m, ok := n.other[x.v]
+		return ok && m == nil && !x.dynamic()
+	}
+	if !slices.ContainsFunc(out, open) {
+		return
+	}
+	found := n.outlines(o, attrs, operands)
 	if len(found) != len(out) {
-		for _, x := range out {
-			x.outline.DType = n.plainDType(attrs, operands)
-		}
 		return
 	}
 	for i, x := range out {
-		x.outline = found[i]
+		if open(x) && found[i].Sizes != nil && slices.Equal(found[i].Sizes, x.v.Meta.Shape) {
+			delete(n.other, x.v)
+		}
 	}
 }
 
