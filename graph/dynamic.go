@@ -199,7 +199,32 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	c := g.Clone()
 	for i, v := range c.Inputs {
-		v.Meta, v.Dims = metas[i], nil
+		c.bindTo(v, metas[i].Shape)
+		v.Meta, v.Dims, v.Dynamic = metas[i], nil, false
+	}
+	if !maps.Equal(c.bound, g.bound) {
+		for _, n := range c.Nodes {
+			n.Attrs, n.badAttrs = n.decode(c.bound)
+		}
 	}
 	return c, c.Infer()
+}
+
+// bindTo gives the symbols of an input the sizes that it turned out to have, for attributes
+// that name them.
+func (g *Graph) bindTo(v *Value, shape []int) {
+	if len(shape) != len(v.Dims) {
+		return
+	}
+	for i, d := range v.Dims {
+		if d.Symbol == "" || g.bound[d.Symbol] == shape[i] {
+			continue
+		}
+		bound := maps.Clone(g.bound)
+		if bound == nil {
+			bound = map[string]int{}
+		}
+		bound[d.Symbol] = shape[i]
+		g.bound = bound
+	}
 }

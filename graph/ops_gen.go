@@ -2473,6 +2473,17 @@ func (g *Graph) QuantizeLinear(input, scale, zeroPoint any, attrs ...Attrs) *Val
 	return g.one("quantize_linear", attrs, input, scale, zeroPoint)
 }
 
+// Raise is the op raise.
+//
+// Fails with message when it runs. Its results are never made: they stand for those of what
+// cannot be run.
+//
+// Attributes:
+//
+//   - message string, required: what the error says
+//   - results int = 1: number of values that it stands for
+func (g *Graph) Raise(attrs ...Attrs) []*Value { return g.several("raise", attrs) }
+
 // Rand is the op rand.
 //
 // Makes random numbers, evenly distributed from 0 up to 1.
