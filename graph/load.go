@@ -105,6 +105,9 @@ const maxErrors = 100
 // operands too many or missing, are a node's refusal: inference tells them, so that
 // [Graph.InferAll] can go on past them.
 func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
+	if r == nil {
+		return nil, errors.New("there is nothing to read a graph from: the reader is nil")
+	}
 	data, err := readAll(r)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package graph
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -98,6 +99,9 @@ type saver struct {
 }
 
 func (s *saver) save(w io.Writer) error {
+	if w == nil {
+		return errors.New("there is nowhere to write the graph: the writer is nil")
+	}
 	if err := s.g.Err(); err != nil {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
 	}
