@@ -16,6 +16,9 @@ func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	}
 	ptrs := make([]unsafe.Pointer, len(ts))
 	for i, t := range ts {
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("iter: operand %d: %w", i, err)
+		}
 		if m := it.ops[i].meta; t.DType != m.DType || !t.SameAddresses(m) {
 			return nil, fmt.Errorf("iter: operand %d is %v, the iteration was set up for %v", i, t.Meta, m)
 		}

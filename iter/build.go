@@ -1,6 +1,7 @@
 package iter
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,6 +15,9 @@ func (c Config) Build() (*Iterator, error) {
 	it := &Iterator{noutputs: c.noutputs, flags: c.flags, ops: make([]operand, len(c.ops))}
 	for i, o := range c.ops {
 		it.ops[i] = operand{Operand: o, isOutput: i < c.noutputs, meta: o.Meta, target: o.Meta.DType}
+	}
+	if err := it.checkOperands(c); err != nil {
+		return nil, err
 	}
 	it.markReadWrite()
 	if err := it.checkOverlap(); err != nil {
@@ -41,6 +45,37 @@ func (c Config) Build() (*Iterator, error) {
 	}
 	it.coalesce()
 	return it, nil
+}
+
+// checkOperands refuses operands and declarations that are nothing: a broken meta, a tensor
+// that is nil, what is no dtype.
+func (it *Iterator) checkOperands(c Config) error {
+	for i := range it.ops {
+		o := &it.ops[i]
+		var err error
+		switch {
+		case o.Defined && o.object != nil:
+			err = o.object.Check()
+		case o.Defined:
+			err = o.Meta.Check()
+		case i >= it.noutputs:
+			err = errors.New("an input must be defined")
+		case o.Meta.DType != tensor.Invalid && !o.Meta.DType.Valid():
+			err = fmt.Errorf("invalid dtype %v", o.Meta.DType)
+		}
+		if err != nil {
+			return fmt.Errorf("%w (%s)", err, it.named(i))
+		}
+	}
+	for _, d := range []tensor.DType{c.dtype, c.inputs} {
+		if d != tensor.Invalid && !d.Valid() {
+			return fmt.Errorf("invalid dtype %v", d)
+		}
+	}
+	if c.flags.staticShape {
+		return tensor.New(tensor.Uint8, c.shape...).Check()
+	}
+	return nil
 }
 
 // isLaidOut reports whether the iterator chooses the operand's layout.

@@ -25,6 +25,9 @@ func Of(m tensor.Meta) Operand { return Operand{Meta: m, Defined: true} }
 // iteration can check overlap, and run over the tensor's own data. The same *Tensor given
 // as an output and as an input makes the output read-write (an in-place operation).
 func OfTensor(t *tensor.Tensor) Operand {
+	if t == nil {
+		return Operand{Defined: true} // Build refuses it
+	}
 	return Operand{Meta: t.Meta, Defined: true, Storage: t.Storage(), object: t}
 }
 

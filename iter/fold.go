@@ -54,6 +54,9 @@ type Fold struct {
 //
 // The Fold has no results yet: see [Yields].
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int), merge func(a, from []A)) *Fold {
+	if row == nil || columns == nil || merge == nil {
+		panic("iter: a fold needs row, columns and merge")
+	}
 	acc := reflect.TypeFor[A]()
 	if hasPointers(acc) {
 		panic(fmt.Sprintf("iter: accumulators of type %v hold pointers", acc))
@@ -86,6 +89,9 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), col
 // positions, and finish makes the result. [Folding] runs several times faster where add
 // itself is cheap.
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A, finish func(a A) R) *Fold {
+	if add == nil || merge == nil || finish == nil {
+		panic("iter: a fold needs add, merge and finish")
+	}
 	f := Folding(zero, func(a *A, x []T, at int) {
 		// Each block is folded by itself, so that rounding errors do not add up over all
 		// elements.
@@ -113,6 +119,9 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 // Yields returns the Fold with one more result: finish makes a result of each accumulator.
 // The results are the outputs of the iteration, in order.
 func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
+	if f == nil || finish == nil {
+		panic("iter: Yields needs a fold and a function")
+	}
 	f = f.with(reflect.TypeFor[A]())
 	f.out = append(f.out, tensor.DTypeOf[R]())
 	f.finish = append(f.finish, func(dst, acc unsafe.Pointer, n int) {
@@ -126,6 +135,9 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 // elements that were folded already. With a way back from all of its results a Fold serves
 // iterations that go on where another ended ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
+	if f == nil || load == nil {
+		panic("iter: Resumes needs a fold and a function")
+	}
 	k := len(f.resume)
 	if d := tensor.DTypeOf[R](); k >= len(f.out) || f.out[k] != d {
 		panic(fmt.Sprintf("iter: a fold with results %v cannot resume from result %d as %v", f.out, k, d))

@@ -8,9 +8,10 @@ import (
 
 // Narrow returns the iteration over size elements from start of dimension dim of
 // [Iterator.WalkShape], over the same operands and addresses. If size is 1 the walk is
-// coalesced anew, except in a reduction (TensorIteratorBase::narrow).
+// coalesced anew, except in a reduction (TensorIteratorBase::narrow). It panics where the
+// part is not within the walk.
 func (it *Iterator) Narrow(dim, start, size int) *Iterator {
-	if dim < 0 || dim >= len(it.walkShape) || start < 0 || size < 1 || start+size > it.walkShape[dim] {
+	if dim < 0 || dim >= len(it.walkShape) || start < 0 || size < 1 || size > it.walkShape[dim]-start {
 		panic(fmt.Sprintf("iter: Narrow(%d, %d, %d) of walk %v", dim, start, size, it.walkShape))
 	}
 	part := it.part()
@@ -28,13 +29,13 @@ func (it *Iterator) Narrow(dim, start, size int) *Iterator {
 }
 
 // SelectAll returns the iteration with every dimension from first on fixed at an index,
-// their sizes kept as 1 (select_all_keeping_dim).
+// their sizes kept as 1 (select_all_keeping_dim). It panics where one is out of range.
 func (it *Iterator) SelectAll(first int, indices []int) *Iterator {
 	part := it.part()
 	ops := len(it.ops)
 	for k, index := range indices {
 		d := first + k
-		if d >= len(it.walkShape) || index < 0 || index >= it.walkShape[d] {
+		if d < 0 || d >= len(it.walkShape) || index < 0 || index >= it.walkShape[d] {
 			panic(fmt.Sprintf("iter: SelectAll(%d, %v) of walk %v", first, indices, it.walkShape))
 		}
 		for i := range ops {
@@ -48,8 +49,9 @@ func (it *Iterator) SelectAll(first int, indices []int) *Iterator {
 }
 
 // RemoveOperand returns the iteration without operand i; the walk stays as it is
-// (remove_operand).
+// (remove_operand). It panics where there is no operand i.
 func (it *Iterator) RemoveOperand(i int) *Iterator {
+	it.op(i)
 	part := it.part()
 	ops := len(it.ops)
 	part.ops = slices.Delete(slices.Clone(it.ops), i, i+1)

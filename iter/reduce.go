@@ -184,6 +184,9 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 // dimensions are kept with size 1. It is the short way; [Reduction] states outputs of any
 // dtype and layout.
 func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
+	if err := x.Check(); err != nil {
+		return nil, fmt.Errorf("iter: %w", err)
+	}
 	mask, err := ReduceMask(dims, x.Rank())
 	if err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 package iter
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // GrainSize is the least number of elements worth a parallel task
 // (at::internal::GRAIN_SIZE).
@@ -78,12 +81,21 @@ func mergeDims(shape, strides []int, ops int) []int {
 // Chunks returns the number of parallel tasks of grain elements that the iteration
 // makes: a matter of shape and grain alone, never of the number of workers.
 func (it *Iterator) Chunks(grain int) int {
-	return (it.numel + grain - 1) / grain
+	if grain <= 0 {
+		grain = GrainSize
+	}
+	return it.numel/grain + min(it.numel%grain, 1)
 }
 
 // Chunk returns the range of task i of [Iterator.Chunks].
 func (it *Iterator) Chunk(i, grain int) Range {
-	return Range{i * grain, min((i+1)*grain, it.numel)}
+	if grain <= 0 {
+		grain = GrainSize
+	}
+	if i < 0 || i >= it.Chunks(grain) {
+		return Range{it.numel, it.numel}
+	}
+	return Range{i * grain, it.numel - max(it.numel-i*grain-grain, 0)}
 }
 
 // All returns the whole range.
@@ -205,6 +217,12 @@ type Step struct {
 
 // Steps returns the steps into which a range is cut, in order.
 func (it *Iterator) Steps(r Range) []Step {
+	if r.Begin < 0 || r.End > it.numel {
+		panic(fmt.Sprintf("iter: range %d to %d of %d elements", r.Begin, r.End, it.numel))
+	}
+	if r.Begin >= r.End {
+		return nil
+	}
 	shape := it.walkShape
 	if len(shape) == 0 {
 		return []Step{{N0: r.End - r.Begin, N1: 1}}
