@@ -332,6 +332,19 @@ func (g *Graph) several(op string, attrs []Attrs, operands ...any) []*Value {
 	return g.Apply(op, all, operands...)
 }
 
+// exactly is several for a method that returns count values: as many come back even where
+// the graph's catalogue has no such op, or another one by its name.
+func (g *Graph) exactly(count int, op string, attrs []Attrs, operands ...any) []*Value {
+	out := g.several(op, attrs, operands...)
+	if len(out) != count && !out[0].refused {
+		g.mistake(fmt.Errorf("op %q makes %d values here, and the method named after it returns %d", op, len(out), count))
+	}
+	for i := len(out); i < count; i++ {
+		out = append(out, &Value{Name: out[0].Name, Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
+	}
+	return out
+}
+
 // operandList joins single operands and a list that ends them.
 func operandList(list []*Value, single ...any) []any {
 	for _, v := range list {

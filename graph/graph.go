@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -178,6 +179,9 @@ func (n *Node) Infer() error { return n.infer(&Call{}) }
 func (n *Node) infer(c *Call) error {
 	if err := n.bad(); err != nil {
 		return err
+	}
+	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return errors.New("the node was not made by a graph")
 	}
 	if n.waits() {
 		for _, v := range n.Out {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"runtime/debug"
 	"runtime/metrics"
@@ -16,6 +17,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 )
+
+var announce = flag.Bool("announce", false, "print each call, before it ends the process")
 
 var calls = flag.Int("calls", 60, "calls of each function and method, in TestEveryFunction")
 
@@ -35,7 +38,7 @@ func targets() []target {
 		for i := range t.NumMethod() {
 			m := t.Method(i)
 			name := methodName(t, m.Name)
-			if _, raw := rawMemory[name]; !raw {
+			if _, skip := vouched[name]; !skip {
 				all = append(all, target{name, m.Func})
 			}
 		}
@@ -181,8 +184,12 @@ type report struct {
 	faulty map[string]bool
 }
 
-func (r *report) count(name string, seed uint64, fault string) {
+func (r *report) count(name string, seed uint64, call func() string) {
 	r.calls++
+	if *announce {
+		fmt.Fprintln(os.Stderr, name, seed)
+	}
+	fault := call()
 	if key := name + fault; fault != "" && !r.faulty[key] {
 		r.faulty[key] = true
 		r.t.Errorf("%s, seed %d: %s", name, seed, fault)
@@ -195,12 +202,12 @@ func TestEveryFunction(t *testing.T) {
 	r := &report{t: t, faulty: map[string]bool{}}
 	for _, f := range targets() {
 		for seed := range uint64(*calls) {
-			r.count(f.name, seed, try(f, seed))
+			r.count(f.name, seed, func() string { return try(f, seed) })
 		}
 	}
 	for _, op := range kernels.All() {
 		for seed := range uint64(*calls) {
-			r.count("op "+op.Name, seed, tryOp(op, seed))
+			r.count("op "+op.Name, seed, func() string { return tryOp(op, seed) })
 		}
 	}
 	t.Logf("%d calls of %d functions, methods and ops: %d faults", r.calls, len(targets())+len(kernels.All()), len(r.faulty))

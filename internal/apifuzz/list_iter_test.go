@@ -65,10 +65,9 @@ var iterReceivers = []reflect.Type{
 	reflect.TypeFor[*axes.Walker](),
 }
 
-// rawMemory are the functions that take addresses, which nobody can check: the caller
-// vouches for them, as their documentation says. They are called with addresses that hold,
-// by their own tests.
-var rawMemory = map[string]string{
+// vouched are the functions that take what nobody can check, addresses above all: the caller
+// vouches for it, as their documentation says. Their own tests call them.
+var vouched = map[string]string{
 	"(iter.Iterator).ForBlocks":      "addresses of operands",
 	"(iter.Iterator).ForEach":        "addresses of operands",
 	"(iter.Iterator).ForRange":       "addresses of operands",
@@ -81,4 +80,6 @@ var rawMemory = map[string]string{
 	"(axes.Walker).Next":             "a walk over axes that the caller makes",
 	"(axes.Walker).Seek":             "a walk over axes that the caller makes",
 	"(tensor.Scalar).Store":          "an address",
+	"(graph.Pointwise).Compile":      "a call of the op, with the operands that graph has checked",
+	"(graph.Pointwise).Infer":        "a call of the op, with the operands that graph has checked",
 }
