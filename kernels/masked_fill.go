@@ -11,19 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) {
-	switch it.DType(1).Size() {
-	case 1:
-		return iter.Slice3(fillWhere[uint8]), nil
-	case 2:
-		return iter.Slice3(fillWhere[uint16]), nil
-	case 4:
-		return iter.Slice3(fillWhere[uint32]), nil
-	case 8:
-		return iter.Slice3(fillWhere[uint64]), nil
-	}
-	return iter.Slice3(fillWhere[complex128]), nil
-}}
+var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: chosen(iter.NewTable("masked_fill",
+	iter.Slice3(fillWhere[uint8]).Bits(), iter.Slice3(fillWhere[uint16]).Bits(), iter.Slice3(fillWhere[uint32]).Bits(),
+	iter.Slice3(fillWhere[uint64]).Bits(), iter.Slice3(fillWhere[complex128]).Bits()))}
 
 // MaskedFill is torch.masked_fill.
 var MaskedFill = define[none](graph.Op{

@@ -55,8 +55,7 @@ func (s *reduceSpec) compile(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: r.Scratch(), Worker: r.Worker()}
 	for phase := range r.Phases() {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
-			r.Run(phase, chunk, m.Ptrs, m.Scratch, m.Worker)
-			return nil
+			return r.Run(phase, chunk, m.Ptrs, m.Scratch, m.Worker)
 		}})
 	}
 	return k, nil

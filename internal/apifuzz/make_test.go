@@ -77,6 +77,12 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[graph.Runtime](): func(w *world) any { return pick(w, []graph.Runtime{nil, graph.Reference{}}) },
 }
 
+// loops are kernels of one and two operands, and one that is none.
+var loops = []iter.Kernel{{}, iter.Map1(func(a float32) float32 { return -a }), iter.Map2(func(a, b float32) float32 { return a + b }),
+	iter.Slice1(func(dst []int64, a []int64) { copy(dst, a) })}
+
+var table = iter.NewTable("test", loops[1], loops[3])
+
 var (
 	errTest = errors.New("a test's error")
 	words   = []string{"", "x", "y", "s", "relu", "add", "float32", "channels_last", "no/such/file", ".", "N", "propagate", "a\x00b", "input"}

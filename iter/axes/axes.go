@@ -27,15 +27,15 @@ type Axis struct {
 }
 
 // Dims returns the dimensions of an operand, in their order. The outputs have its shape; a
-// dimension that is repeated there has stride 0. It panics where one has another number of
-// dimensions, or there are more than MaxOutputs.
+// dimension that is repeated there has stride 0. It panics on more than MaxOutputs outputs,
+// and on metas of different ranks.
 func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
-	if len(outs) > MaxOutputs || len(in.Shape) != len(in.Strides) {
-		panic(fmt.Sprintf("axes: %d outputs, of %d at most, for %v", len(outs), MaxOutputs, in))
+	if len(outs) > MaxOutputs {
+		panic(fmt.Sprintf("axes: %d outputs; %d are the most", len(outs), MaxOutputs))
 	}
-	for _, o := range outs {
-		if len(o.Strides) != len(in.Shape) {
-			panic(fmt.Sprintf("axes: output %v for an operand %v", o, in))
+	for _, m := range append([]tensor.Meta{in}, outs...) {
+		if len(m.Strides) != len(in.Shape) {
+			panic(fmt.Sprintf("axes: %v beside an operand of rank %d", m, len(in.Shape)))
 		}
 	}
 	dims := make([]Axis, len(in.Shape))
@@ -52,7 +52,7 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 // fastest in the operand first, neighbours that form one run merged. With inOrder the
 // marked ones stay in order, so that the position of an element in a walk over them is its
 // logical index. There is at least one axis of each kind, of size 1 if need be. It panics
-// where there are not as many marks as dimensions.
+// where marked has another length than dims.
 func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
 	if len(marked) != len(dims) {
 		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(marked), len(dims)))
@@ -119,7 +119,7 @@ type Walker struct {
 	Out  [MaxOutputs]int
 }
 
-// Seek goes to position i.
+// Seek goes to position i. At must have a number for each axis, or it panics.
 func (w *Walker) Seek(i int) {
 	w.Off, w.Out = 0, [MaxOutputs]int{}
 	for d := range w.Axes {
