@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,7 +123,7 @@ func (n *Node) waits() bool {
 // Dynamic reports whether the shape of some value is known only when the graph runs.
 func (g *Graph) Dynamic() bool {
 	for _, n := range g.Nodes {
-		if n.Out[0].Dynamic {
+		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			return true
 		}
 	}
@@ -140,6 +141,9 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		if w := to[v]; w != nil {
 			return w, nil
 		}
+		if v == nil {
+			return nil, errors.New("a value is nil")
+		}
 		t := known[v]
 		if t == nil {
 			return nil, fmt.Errorf("value %q is not known", v.Name)
@@ -152,6 +156,9 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return to[v], nil
 	}
 	for _, n := range nodes {
+		if n == nil || n.Op == nil {
+			return nil, errors.New("a node is nil, or has no op")
+		}
 		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
 		for i := range m.In {
 			if v := m.In[i].Value; v != nil {
@@ -199,6 +206,9 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	c := g.Clone()
 	for i, v := range c.Inputs {
+if err := metas[i].Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
 		c.bindTo(v, metas[i].Shape)
 		v.Meta, v.Dims, v.Dynamic = metas[i], nil, false
 	}
