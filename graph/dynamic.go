@@ -206,7 +206,7 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	c := g.Clone()
 	for i, v := range c.Inputs {
-if err := metas[i].Check(); err != nil {
+		if err := metas[i].Check(); err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
 		c.bindTo(v, metas[i].Shape)

@@ -79,7 +79,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
-for _, u := range p.plan.Unchecked {
+	for _, u := range p.plan.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
 	return j.do(printing, func() error {
