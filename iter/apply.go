@@ -50,7 +50,8 @@ func Allocate(f Allocator) Option { return func(a *application) { a.allocate = f
 // fresh. It needs operands made by [OfTensor], [Undefined], [UndefinedOf] and [Number].
 //
 // A kernel of other dtypes, or with another number of results or operands, an operand
-// without data, and a reduction are errors; nothing has been written then.
+// without data, and a reduction are errors; nothing has been written then. Where the
+// kernel's function itself panics, the panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var a application
 	for _, o := range options {
@@ -79,6 +80,8 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	it   *Iterator
 	body block
+	// rows: every operand's rows can be handed over as they lie; line: all of it is one.
+	rows, line bool
 }
 
 // Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are
@@ -91,7 +94,11 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 		return Prepared{}, errors.New("iter: no kernel")
 	}
 	chosen, err := k.choose(it)
-	return Prepared{it, chosen.body}, err
+	if err != nil {
+		return Prepared{}, err
+	}
+	rows := it.rowsContiguous()
+	return Prepared{it, chosen.body, rows, rows && len(it.walkShape) <= 1 && it.offsets == nil}, nil
 }
 
 // Range computes a range of the iteration at the given addresses. Operands that are
@@ -111,7 +118,19 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if c == nil {
 		c = new(Cursor)
 	}
-	return p.it.forBlocks(c, ptrs, r, p.body)
+	return p.walk(c, ptrs, r)
+}
+
+// walk walks a checked range.
+func (p Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	if !p.line {
+		return p.it.forBlocks(c, ptrs, r, p.rows, p.body)
+	}
+	c.ptrs = sized(c.ptrs, len(ptrs))
+	for i, at := range ptrs {
+		c.ptrs[i] = unsafe.Add(at, r.Begin*p.it.walkStrides[i])
+	}
+	return p.body(c.ptrs, r.End-r.Begin)
 }
 
 // Parallel computes the whole iteration at the given addresses with at most workers
@@ -124,7 +143,7 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
 		return err
 	}
-	return p.it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return p.it.forBlocks(c, ptrs, r, p.body) })
+	return p.it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return p.walk(c, ptrs, r) })
 }
 
 var errNotPrepared = errors.New("iter: nothing was prepared")
@@ -242,14 +261,26 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk refuses what can be seen to be wrong about addresses and a range.
+// checkWalk refuses what can be seen to be wrong about addresses and a range. It stands in
+// the way of every chunk of every kernel.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
+	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
+	for _, p := range ptrs {
+		wrong = wrong || p == nil
+	}
+	if wrong {
+		return it.wrongWalk(ptrs, r)
+	}
+	return nil
+}
+
+func (it *Iterator) wrongWalk(ptrs []unsafe.Pointer, r Range) error {
 	switch {
 	case len(ptrs) != len(it.ops):
 		return fmt.Errorf("iter: %d addresses for %d operands", len(ptrs), len(it.ops))
 	case r.Begin < 0 || r.End > it.numel || r.Begin > r.End:
 		return fmt.Errorf("iter: range [%d, %d) of an iteration over %d elements", r.Begin, r.End, it.numel)
-	case r.Begin < r.End && slices.Contains(ptrs, nil):
+	case r.Begin < r.End:
 		return fmt.Errorf("iter: a nil address for %s", it.named(slices.Index(ptrs, nil)))
 	}
 	return nil

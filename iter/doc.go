@@ -73,7 +73,8 @@
 // What the caller gets wrong is an error that names the operand: configurations wait for
 // [Config.Build], folds and kernels for the place where they are used. Accessors that take
 // an index panic as a slice does, and so do [Iterator.Chunk], [ReduceShape] and
-// [ReduceOutput]; nothing else panics.
+// [ReduceOutput]; nothing else does. A panic of a caller's own function is raised again in
+// the goroutine of the caller.
 //
 // # Dtypes
 //

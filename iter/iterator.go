@@ -95,27 +95,44 @@ func (r *Rule) FastSetup() FastSetup { return r.fast }
 // operands keep theirs.
 func (r *Rule) CommonDType() tensor.DType { return r.common }
 
+// op returns operand i. It panics where there is none.
+func (r *Rule) op(i int) *operand {
+	if uint(i) >= uint(len(r.ops)) {
+		r.noOperand(i)
+	}
+	return &r.ops[i]
+}
+
+func (r *Rule) noOperand(i int) {
+	panic(fmt.Sprintf("iter: there is no operand %d: the iteration has %d", i, len(r.ops)))
+}
+
 // DType returns the dtype in which loops see operand i. Like Meta and the other accessors
-// that take an operand, it panics on an i that is none, as an index of a slice does.
-func (r *Rule) DType(i int) tensor.DType { return r.ops[i].target }
+// that take an operand, it panics on an i that is none, and says how many there are.
+func (r *Rule) DType(i int) tensor.DType { return r.op(i).target }
 
 // Sizes returns the broadcast shape in the operands' order of dimensions.
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
 // Type returns operand i as it lies in memory: inputs as given, outputs as they were laid out. It shares
 // its slices with the rule.
-func (r *Rule) Type(i int) tensor.Type { return r.ops[i].as }
+func (r *Rule) Type(i int) tensor.Type { return r.op(i).as }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.
-func (it *Iterator) Meta(i int) tensor.Meta { return it.ops[i].meta }
+func (it *Iterator) Meta(i int) tensor.Meta { return it.op(i).meta }
 
 // Output returns the meta of the first output; it panics if there is none.
-func (it *Iterator) Output() tensor.Meta { return it.ops[:it.noutputs][0].meta }
+func (it *Iterator) Output() tensor.Meta {
+	if it.noutputs == 0 {
+		panic("iter: the iteration has no output")
+	}
+	return it.ops[0].meta
+}
 
 // Resized reports whether output i was given with another shape and must be resized to
 // what Meta tells.
-func (r *Rule) Resized(i int) bool { return r.ops[i].Defined && r.ops[i].willResize }
+func (r *Rule) Resized(i int) bool { return r.op(i).Defined && r.ops[i].willResize }
 
 // Warnings returns what PyTorch warns of at set-up, such as a resized output.
 func (r *Rule) Warnings() []string { return slices.Clone(r.warnings) }
@@ -126,7 +143,7 @@ func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
 func (it *Iterator) WalkStrides(i int) []int {
-	_ = it.ops[i]
+	it.op(i)
 	st := make([]int, len(it.walkShape))
 	for d := range st {
 		st[d] = it.walkStrides[d*len(it.ops)+i]

@@ -3,6 +3,7 @@ package iter_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -236,4 +237,24 @@ func TestAllocateIsChecked(t *testing.T) {
 	two := build(t, iter.New().Output(iter.Undefined()).Output(iter.Undefined()).Input(iter.OfTensor(x)))
 	_, err := two.Apply(iter.Map1Out2(func(a float32) (float32, float32) { return a, a }), iter.Allocate(give(part(0))))
 	assert.ErrorContains(t, err, "output 1 as it was allocated", "one tensor for two outputs")
+}
+
+// A panic of the caller's function reaches the caller, whichever goroutine it was on.
+func TestPanicsOfKernelsReachTheCaller(t *testing.T) {
+	x := tensor.Zeros(tensor.Int32, 1000)
+	it := build(t, iter.Unary(iter.Undefined(), iter.OfTensor(x)))
+	inverse := iter.Map1(func(a int32) int32 { return 1 / a })
+	for _, workers := range []int{1, 4} {
+		func() {
+			defer func() {
+				err, ok := recover().(error)
+				require.True(t, ok)
+				assert.ErrorContains(t, err, "integer divide by zero")
+				var division runtime.Error
+				assert.ErrorAs(t, err, &division)
+			}()
+			_, _ = it.Apply(inverse, iter.Workers(workers), iter.Grain(10))
+			t.Error("no panic")
+		}()
+	}
 }

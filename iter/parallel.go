@@ -3,6 +3,8 @@ package iter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
 
@@ -60,9 +62,40 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	if workers = min(workersOf(workers), n); workers <= 1 {
 		return work(ctx)
 	}
+	var raised atomic.Pointer[raisedPanic]
 	g, ctx := errgroup.WithContext(ctx)
 	for range workers {
-		g.Go(func() error { return work(ctx) })
+		g.Go(func() (err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					p := &raisedPanic{v, debug.Stack()}
+					raised.CompareAndSwap(nil, p)
+					err = p
+				}
+			}()
+			return work(ctx)
+		})
 	}
-	return g.Wait()
+	err := g.Wait()
+	if p := raised.Load(); p != nil {
+		panic(p)
+	}
+	return err
+}
+
+// raisedPanic is what a function of the caller's panicked with on a goroutine of ours. It is
+// raised again on the caller's own, where it can be recovered: a division by zero in a
+// kernel must not end a server.
+type raisedPanic struct {
+	value any
+	stack []byte
+}
+
+// Error tells the value and where it was raised.
+func (p *raisedPanic) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
+
+// Unwrap returns the value if it is an error.
+func (p *raisedPanic) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
 }

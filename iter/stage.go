@@ -10,10 +10,11 @@ import (
 // few of them fit the L1 cache together.
 const blockBytes = 4096
 
-// forBlocks walks a checked range with a body that knows contiguous blocks only.
-func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, body block) error {
+// forBlocks walks a checked range with a body that knows contiguous blocks only; rows tells
+// rowsContiguous.
+func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body block) error {
 	c.ptrs = sized(c.ptrs, len(it.ops))
-	if it.rowsContiguous() {
+	if rows {
 		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
 			for j := range n1 {
 				for i := range p {

@@ -3,6 +3,7 @@ package iter
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"unsafe"
 
@@ -138,11 +139,20 @@ func (it *Iterator) Chunks(grain int) int {
 // task, as an index of a slice does.
 func (it *Iterator) Chunk(i, grain int) Range {
 	grain = grainOf(grain)
+	begin := i * grain
+	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
+		begin = it.chunkBegin(i, grain)
+	}
+	return Range{begin, begin + min(grain, it.numel-begin)}
+}
+
+// chunkBegin is for tasks whose numbers may overflow, and for those that do not exist.
+func (it *Iterator) chunkBegin(i, grain int) int {
 	hi, begin := bits.Mul64(uint64(i), uint64(grain))
 	if i < 0 || hi != 0 || begin >= uint64(it.numel) {
 		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, it.Chunks(grain), grain))
 	}
-	return Range{int(begin), int(begin) + min(grain, it.numel-int(begin))}
+	return int(begin)
 }
 
 func grainOf(n int) int {

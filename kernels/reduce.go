@@ -48,6 +48,9 @@ func reductionOp[A any](o graph.Op, spec func(c *graph.Call) (reduceSpec, error)
 }
 
 func (s *reduceSpec) compile(c *graph.Call) (*graph.Kernel, error) {
+	if tensor.Numel(c.Out[0].Shape) == 0 {
+		return &graph.Kernel{}, nil
+	}
 	r, err := newReducer(c.Meta(0), s.mask, c.Out, s.keepdim, s.cast, s.fold())
 	if err != nil {
 		return nil, err

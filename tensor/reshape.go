@@ -30,6 +30,8 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 		}
 	}
 	switch {
+	case numel.Lt(sym.Int{}).Holds():
+		return nil, fmt.Errorf("a value cannot have %v elements", numel)
 	case inferred < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
 		return out, nil
 	case inferred < 0:
@@ -47,6 +49,7 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 // t and no -1: see [InferSize]. Without elements the strides of an equal shape are kept,
 // and others are row-major.
 func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
+	t.fits()
 	if len(t.Shape) == 0 {
 		out := make([]sym.Int, len(shape))
 		for d := range out {
@@ -111,6 +114,9 @@ func (t Type) matchRuns(shape []sym.Int) ([]sym.Int, bool) {
 // View shows t in another shape with the same number of elements, one of whose sizes may
 // be -1 (Tensor.view). It fails where the elements would have to be copied.
 func (t Type) View(size []sym.Int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	shape, err := InferSize(size, t.Numel())
 	if err != nil {
 		return Type{}, err
@@ -125,6 +131,9 @@ func (t Type) View(size []sym.Int) (Type, error) {
 // Flatten returns the shape that the dimensions from start to end, both included, make
 // when they become one: what torch.flatten reshapes to. A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
 	start, err := WrapDim(start, len(t.Shape))
 	if err != nil {
 		return nil, err
@@ -146,6 +155,9 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
 // -1 keeps a size (Tensor.expand, inferExpandGeometry).
 func (t Type) Expand(size []sym.Int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	n, rank := len(size), len(t.Shape)
 	if n < rank {
 		return Type{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
@@ -233,6 +245,9 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 // elements of a window in a new last dimension (Tensor.unfold). A 0-dim value counts as
 // one of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	d, err := WrapDim(dimension, len(t.Shape))
 	if err != nil {
 		return Type{}, err

@@ -81,6 +81,8 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 			sb = b[d]
 		}
 		switch {
+		case sa.Lt(sym.Int{}).Or(sb.Lt(sym.Int{})).Holds():
+			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
 		case sa.Same(sb):
 			out[i] = sa
 		case sa.Eq(sym.Of(1)).Or(sb.Eq(sym.Of(1))).Or(sa.Eq(sb)).Holds():

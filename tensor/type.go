@@ -26,15 +26,19 @@ func NewType(d DType, shape ...sym.Int) Type {
 // Type returns the meta's numbers as a Type.
 func (m Meta) Type() Type {
 	n := len(m.Shape)
-	both := make([]sym.Int, 2*n)
+	both := make([]sym.Int, n+len(m.Strides))
 	for i, s := range m.Shape {
-		both[i], both[n+i] = sym.Of(s), sym.Of(m.Strides[i])
+		both[i] = sym.Of(s)
+	}
+	for i, s := range m.Strides {
+		both[n+i] = sym.Of(s)
 	}
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
 // Meta returns the type's numbers, and whether there is nothing but numbers.
 func (t Type) Meta() (Meta, bool) {
+	t.fits()
 	n := len(t.Shape)
 	both := make([]int, 2*n)
 	m := Meta{DType: t.DType, Shape: both[:n:n], Strides: both[n:]}
@@ -75,6 +79,7 @@ func (t Type) Numel() sym.Int { return Product(t.Shape) }
 // Extent returns the number of elements of storage that the value needs, its offset included: one
 // past the largest index reached, or 0 without elements.
 func (t Type) Extent() sym.Int {
+	t.fits()
 	if is(t.Numel(), 0) {
 		return sym.Int{}
 	}
@@ -94,10 +99,24 @@ func (t Type) WithStrides(strides []sym.Int) Type {
 	return t
 }
 
+// fits panics where shape and strides differ in length: the fields can be set to anything, and what
+// gives no error cannot tell it otherwise.
+func (t *Type) fits() {
+	if len(t.Shape) != len(t.Strides) {
+		panic(fmt.Sprintf("tensor: a type has %d sizes and %d strides", len(t.Shape), len(t.Strides)))
+	}
+}
+
 // Check reports a type whose parts do not fit together, as [Meta.Check] does. Of what depends on symbols
 // it refuses what no sizes within their bounds allow.
 func (t Type) Check() error {
-	if m, known := t.Meta(); known || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+	var buf [2 * fewDims]int
+	var m Meta
+	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
+	}
+	if offset, known := t.Offset.Known(); known && t.in(&buf, &m) {
+		m.Offset = offset
 		return m.Check()
 	}
 	if _, hi := t.Offset.Bounds(); hi < 0 {

@@ -14,6 +14,7 @@ const fewDims = 8
 
 // in fills m, whose slices lie in buf where they fit, with the type's numbers; false: not all are.
 func (t Type) in(buf *[2 * fewDims]int, m *Meta) bool {
+	t.fits()
 	n := len(t.Shape)
 	all := buf[:]
 	if n > fewDims {
@@ -107,7 +108,7 @@ func (t Type) Is(f MemoryFormat) bool {
 	case ChannelsLast3d:
 		return t.IsChannelsLast3d()
 	}
-	return true
+	return f.Valid()
 }
 
 // IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
@@ -188,6 +189,7 @@ func (t Type) SameLayout(o Type) bool {
 
 // DenseStridesOf is [DenseStrides] for sizes that may be unknown.
 func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
+	(&Type{Shape: shape, Strides: strides}).fits()
 	perm := make([]int, len(shape))
 	for i := range perm {
 		perm[i] = len(perm) - 1 - i

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/sym"
 )
 
 // This file holds the views that reorder, drop, add or cut dimensions. All of them
-// expect a type that passes [Type.Check], return one that does, and allocate their own
+// refuse a type that does not pass [Type.Check], return one that does, and allocate their own
 // shape and strides: the result shares no slice with the operand.
 
 // WrapDim returns dimension d of a value of the given rank, counted from the end if
@@ -47,14 +48,18 @@ func (t Type) checked() (Type, error) {
 // satMul multiplies what is not negative. A product that no meta may hold becomes one
 // that [Meta.Check] refuses instead of wrapping around.
 func satMul(a, b int) int {
-	if a != 0 && b > math.MaxInt/a {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt {
 		return MaxBytes + 1
 	}
-	return a * b
+	return int(lo)
 }
 
 // Permute returns dimension dims[i] of t as dimension i (Tensor.permute).
 func (t Type) Permute(dims []int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	n := len(t.Shape)
 	if len(dims) != n {
 		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
@@ -77,6 +82,9 @@ func (t Type) Permute(dims []int) (Type, error) {
 
 // Transpose swaps two dimensions (Tensor.transpose). A 0-dim value takes 0 and -1.
 func (t Type) Transpose(d0, d1 int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	d0, err := WrapDim(d0, len(t.Shape))
 	if err != nil {
 		return Type{}, err
@@ -95,6 +103,9 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 // MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
 // (torch.movedim).
 func (t Type) MoveDim(source, destination []int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	n := len(t.Shape)
 	if len(source) != len(destination) {
 		return Type{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as destination (%s dims)",
@@ -161,6 +172,9 @@ func repeats(dims []int) bool {
 // Select takes one index of a dimension, counted from the end if negative, and drops the
 // dimension (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	if len(t.Shape) == 0 {
 		return Type{}, errors.New("select() cannot be applied to a 0-dim tensor.")
 	}
@@ -188,6 +202,9 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 // (aten::slice.Tensor). nil for start or end stands for Python's None; negative bounds
 // count from the end and all bounds are clamped. step must be positive.
 func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	if len(t.Shape) == 0 {
 		return Type{}, errors.New("slice() cannot be applied to a 0-dim tensor.")
 	}
@@ -225,6 +242,9 @@ func clampIndex(i, size sym.Int) sym.Int {
 // Narrow takes length indices of a dimension from start on, which counts from the end if
 // negative (Tensor.narrow).
 func (t Type) Narrow(dim int, start, length sym.Int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	if len(t.Shape) == 0 {
 		return Type{}, errors.New("narrow() cannot be applied to a 0-dim tensor.")
 	}
@@ -261,6 +281,9 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 // every dimension of size 1 (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops
 // nothing, has no counterpart here.
 func (t Type) Squeeze(dims ...int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	at, err := wrapDims(dims, len(t.Shape))
 	if err != nil {
 		return Type{}, err
@@ -283,6 +306,9 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 // Unsqueeze adds a dimension of size 1 before dimension dim; dim may be the rank, which
 // adds it at the end, and -1 stands for that (Tensor.unsqueeze).
 func (t Type) Unsqueeze(dim int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	n := len(t.Shape)
 	dim, err := WrapDim(dim, n+1)
 	if err != nil {
@@ -301,6 +327,9 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 // Diagonal takes the elements where the indices of two dimensions differ by offset, and
 // puts them in a new last dimension (Tensor.diagonal).
 func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
+	if err := t.Check(); err != nil {
+		return Type{}, err
+	}
 	d1, err := WrapDim(dim1, len(t.Shape))
 	if err != nil {
 		return Type{}, err
@@ -342,6 +371,9 @@ const maxParts = 1 << 20
 // (Tensor.split). Without elements in the dimension it returns one part. How many parts there are
 // must be known: a size that is not becomes a guard.
 func (t Type) Split(size, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
 	if len(t.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
@@ -376,6 +408,9 @@ func (t Type) Split(size, dim int) ([]Type, error) {
 // SplitSizes cuts a dimension into parts of the given sizes, which must add up to it
 // (torch.split_with_sizes).
 func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
 	if len(t.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
@@ -411,6 +446,9 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
 // Chunk cuts a dimension into at most chunks parts of equal size, the last of which may
 // be smaller (Tensor.chunk). Only a dimension without elements always gives all chunks.
 func (t Type) Chunk(chunks, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
 	if len(t.Shape) == 0 {
 		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
 	}

@@ -226,10 +226,11 @@ func measure(ctx context.Context, all []*runner, runs int, report func(done, tot
 				return nil
 			}
 			err := r.once(ctx, i >= warmUps)
-			if err != nil && ctx.Err() == nil && r.plan != nil {
-				return fmt.Errorf("strategy %s: %w", r.plan.plan.Strategy, err)
-			}
-			if err != nil && ctx.Err() == nil {
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case len(all) > 1:
+				return under(r.plan.plan.Strategy, err)
+			default:
 				return err
 			}
 		}

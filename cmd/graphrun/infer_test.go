@@ -83,6 +83,15 @@ func TestInferBroken(t *testing.T) {
 	}
 }
 
+func TestInferMissing(t *testing.T) {
+	r := call(t, "infer", "--json", "missing.json")
+	doc := decode[inferDoc](t, r.out)
+	if r.code != exitWrong || len(doc.Errors) != 1 || doc.Errors[0].Message != "missing.json: no such file or directory" ||
+		r.errors != "graphrun: missing.json: no such file or directory\n" {
+		t.Errorf("exit %d, %+v, %s", r.code, doc, r.errors)
+	}
+}
+
 func TestInferTable(t *testing.T) {
 	const want = `name  op       dtype    shape      strides      offset  flags                                    alias of
 x     input    float32  [2,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense

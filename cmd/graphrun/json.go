@@ -71,7 +71,7 @@ func appendError(b []byte, e *graph.Error) []byte {
 	if e.Op != "" {
 		b = appendText(append(b, `, "op": `...), e.Op)
 	}
-	b = appendText(append(b, `, "message": `...), e.Err.Error())
+	b = appendText(append(b, `, "message": `...), plain(e.Err))
 	if e.Line > 0 {
 		b = appendText(append(b, `, "file": `...), e.File)
 		b = strconv.AppendInt(append(b, `, "line": `...), int64(e.Line), 10)

@@ -54,7 +54,7 @@ func TestMadeUpBlame(t *testing.T) {
 	path := write(t, "g.json", divided)
 	for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"}, {"compare", path, "--runs", "1"}} {
 		r := call(t, command...)
-		if r.code != exitFailed || !strings.Contains(r.errors, "ZeroDivisionError") ||
+		if r.code != exitFailed || !strings.Contains(r.errors, "\n"+path+":2:12: node \"q\" (floor_divide): ZeroDivisionError") ||
 			!strings.Contains(r.errors, "input d were made up (integers from 0 to 9") || !strings.Contains(r.errors, "--inputs") {
 			t.Errorf("%s: exit %d, stderr %q", command[0], r.code, r.errors)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,9 +19,9 @@ const defaultStrategy = "propagate"
 
 // strategyFlag adds --strategy with its completion.
 func strategyFlag(cmd *cobra.Command, p *string) {
-	cmd.Flags().StringVar(p, "strategy", defaultStrategy, "choose layouts as `NAME` does: "+strings.Join(passes.Strategies(), ", "))
-	// The flag exists, so this cannot fail.
-	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(passes.Strategies(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(p, "strategy", defaultStrategy,
+		"choose layouts as `NAME` does: "+strings.Join(passes.Strategies(), ", "))
+	completeFrom(cmd, "strategy", passes.Strategies())
 }
 
 func threadsFlag(cmd *cobra.Command, p *int) {
@@ -56,7 +57,7 @@ func prepare(g *graph.Graph, o passes.Options, threads int, enter func(phase str
 	enter(planning)
 	plan, err := passes.Run(g, o)
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", o.Strategy, err)
+		return nil, under(o.Strategy, err)
 	}
 	enter(compiling)
 	program, err := exec.Compile(plan.Graph, exec.Options{Threads: threads})
@@ -73,10 +74,20 @@ func planner(strategy string, enter func(phase string)) exec.Planner {
 		defer enter(compiling)
 		p, err := passes.Run(g, passes.Options{Strategy: strategy})
 		if err != nil {
-			return nil, fmt.Errorf("strategy %s: %w", strategy, err)
+			return nil, under(strategy, err)
 		}
 		return p.Graph, fits(p.Graph)
 	}
+}
+
+// under says under what strategy something failed: after the error if that starts with a
+// place in a file, as errors with a place do, before it if not.
+func under(strategy string, err error) error {
+	var one *graph.Error
+	if errors.As(err, &one) && one.File != "" {
+		return fmt.Errorf("%w (strategy %s)", err, strategy)
+	}
+	return fmt.Errorf("strategy %s: %w", strategy, err)
 }
 
 // copyBytes is the total size of the copies that the passes inserted.

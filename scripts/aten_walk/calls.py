@@ -113,13 +113,13 @@ class Calls:
             self.outputs.append(n)
 
 
-def drawn(op, make, count, seed):
-    """count calls of an op, every dtype in turn."""
+def drawn(op, make, count, seed, coarse=False):
+    """count calls of an op, every dtype in turn; coarse ones have few different elements."""
     c = Calls(op)
     kinds = list(DTYPES.values())
     for i in range(count):
         rng = random.Random("%s/%s/%d" % (op, seed, i))
-        r = Draw(rng, kinds[i % len(kinds)])
+        r = Draw(rng, kinds[i % len(kinds)], coarse)
         torch.manual_seed(i)
         try:
             operands, attrs = make(r)

@@ -26,8 +26,8 @@ def restrict(c, nodes):
     return g, {k: v for k, v in c.data.items() if k in ins}
 
 
-def infer(tool, folder, c):
-    """Values and errors by name; nodes that the file may not hold are errors too."""
+def infer(tool, folder, c, late=None):
+    """Values and errors by name; nodes that the file may not hold are errors too, and go to late."""
     nodes, refused = list(c.nodes), {}
     while True:
         g, data = restrict(c, nodes)
@@ -43,6 +43,8 @@ def infer(tool, folder, c):
             refused.update(bad)
             nodes = [n for n in nodes if n["name"] not in bad]
     errors = {e["node"]: e["message"] for e in got.get("errors") or []}
+    if late is not None:
+        late.update(refused)
     errors.update(refused)
     return {v["name"]: v for v in got["values"]}, errors
 
@@ -87,9 +89,9 @@ def differ(want, got, dtype, times=1):
     return "at %d of %d: got %s, want %s" % (k, want.size, got.reshape(-1)[k], want.reshape(-1)[k])
 
 
-def check(tool, folder, c):
-    """Differences: (kind, node, text)."""
-    values, errors = infer(tool, folder, c)
+def check(tool, folder, c, late=None):
+    """Differences: (kind, node, text). Nodes that the loader or only the run refuses go to late."""
+    values, errors = infer(tool, folder, c, late)
     bad, good, later = [], [], []
     for n in c.nodes:
         name, outs = n["name"], n.get("outputs", [n["name"]])

@@ -22,8 +22,8 @@ class T:
 class Draw:
     """One call's choices."""
 
-    def __init__(self, rng, dtype):
-        self.rng, self.dtype = rng, dtype
+    def __init__(self, rng, dtype, coarse=False):
+        self.rng, self.dtype, self.coarse = rng, dtype, coarse
 
     def of(self, *choices):
         return self.rng.choice(choices)
@@ -77,14 +77,14 @@ class Draw:
             return torch.from_numpy(r.integers(0, 2, numel).astype(np.bool_))
         odd = not t.plain and not t.pos and self.flip(0.12)
         if dtype.is_floating_point or dtype.is_complex:
-            a = r.uniform(0.25, 2.0, numel)
+            a = r.integers(2, 17, numel) / 8 if self.coarse else r.uniform(0.25, 2.0, numel)
             if not t.pos:
                 a = a * r.choice([-1.0, 1.0], numel)
             if odd and not dtype.is_complex:
                 a = np.where(r.random(numel) < 0.4, r.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], numel), a)
             x = torch.from_numpy(a)
             if dtype.is_complex:
-                x = torch.complex(x, torch.from_numpy(r.uniform(-2, 2, numel)))
+                x = torch.complex(x, torch.from_numpy(r.integers(-8, 9, numel) / 4 if self.coarse else r.uniform(-2, 2, numel)))
             return x.to(dtype)
         a = r.integers(1, 9, numel)
         if dtype != torch.uint8 and not t.pos:
