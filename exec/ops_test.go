@@ -20,7 +20,7 @@ type noAttrs struct{}
 
 func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []iter.Operand) (iter.Config, error), body iter.Kernel) *graph.Op {
 	p := &graph.Pointwise{Config: config, Grain: grain,
-		Body: func(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return body, nil }}
+		Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return body, nil }}
 	return &graph.Op{Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows,
 		Pointwise: p, Infer: p.Infer, Compile: p.Compile}
 }
@@ -40,7 +40,9 @@ var lingering atomic.Int32
 // chunked makes an op of several chunks that call f.
 func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 	return &graph.Op{Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Float32, 4)), nil },
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return graph.New1(tensor.New(tensor.Float32, 4).Type()), nil
+		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(_ *graph.Mem, chunk int) error { return f(chunk) }}}}, nil
 		}}
@@ -48,7 +50,7 @@ func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 
 // total sums in two phases with scratch: the partial sums of fixed cuts, then their sum.
 var total = &graph.Op{Name: "total", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-	Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Float32)), nil },
+	Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Float32).Type()), nil },
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		const cut = 100
 		n := c.Meta(0).Numel()
@@ -79,7 +81,7 @@ type transposeAttrs struct{}
 var flip = &graph.Op{Name: "flip", Params: []graph.Param{one}, Schema: graph.SchemaOf[transposeAttrs](), Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, err := c.Meta(0).Transpose(0, -1)
-		return []graph.Result{{Meta: m, Alias: 0}}, err
+		return []graph.Result{{Type: m.Type(), Alias: 0}}, err
 	}}
 
 var catalogue = func() map[string]*graph.Op {

@@ -23,7 +23,7 @@ var dynamicOps = map[string]*graph.Op{
 	// positive returns the positive elements: how many there are depends on the data.
 	"positive": defined(graph.Op{Name: "positive", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Meta: tensor.Meta{DType: tensor.Float32}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
 		},
 		Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			v, err := tensor.ToSlice[float32](in[0])
@@ -44,7 +44,7 @@ var dynamicOps = map[string]*graph.Op{
 		}}),
 	// count returns the number of positive elements.
 	"count": defined(graph.Op{Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Int64)), nil },
+		Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Int64).Type()), nil },
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			n := c.Meta(0).Numel()
 			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -61,12 +61,12 @@ var dynamicOps = map[string]*graph.Op{
 	"head": defined(graph.Op{Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](), Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := c.Meta(0).Narrow(0, 0, c.Attrs.(*headAttrs).K)
-			return []graph.Result{{Meta: m, Alias: 0}}, err
+			return []graph.Result{{Type: m.Type(), Alias: 0}}, err
 		}}),
 	// twice runs a subgraph two times, one on the result of the other.
 	"twice": defined(graph.Op{Name: "twice", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Meta: tensor.Meta{DType: tensor.Float32}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{{Type: tensor.Meta{DType: tensor.Float32}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
 		},
 		Eager: func(rt graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out, err := rt.Run(halving, in)

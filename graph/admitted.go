@@ -162,7 +162,7 @@ func (w *admission) apply(n *Node, from *fate, in []*tensor.Tensor) {
 	if err != nil || len(res) != 1 || res[0].Dynamic {
 		return
 	}
-	c.Out = []tensor.Meta{res[0].Meta}
+	c.Out = []tensor.Meta{res[0].Meta()}
 	out := tried(n.Op, c, in)
 	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
 		return

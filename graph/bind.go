@@ -82,7 +82,7 @@ func (g *Graph) InferAll() map[*Node]*Error {
 		refused[n] = g.Fail(n, err)
 		for _, v := range n.Out {
 			// What an earlier inference left does not hold any more.
-			v.Meta, v.Alias = tensor.Meta{}, nil
+			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
 		}
 	}
 	return refused

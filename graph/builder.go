@@ -36,7 +36,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	}
 	// The slices are the caller's, who may go on to change them.
 	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
-	v := &Value{Name: name, Meta: m, graph: g, at: -1}
+	v := &Value{Name: name, Type: m.Type(), Meta: m, graph: g, at: -1}
 	v.strided = !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape))
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
@@ -77,7 +77,7 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 // refuse keeps a mistake in an input or a constant and returns what stands for the value.
 func (g *Graph) refuse(name string, err error) *Value {
 	g.mistake(err)
-	return &Value{Name: name, Meta: tensor.New(tensor.Float32), graph: g, refused: true, at: -1}
+	return &Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, refused: true, at: -1}
 }
 
 // Constant adds a value whose data is known. The graph keeps t, which must not change.
@@ -85,7 +85,7 @@ func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
 	if err := t.Check(); err != nil {
 		return g.refuse(name, fmt.Errorf("constant %q: %w", name, err))
 	}
-	v := &Value{Name: name, Meta: t.Meta, Const: t, graph: g, at: -1}
+	v := &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t, graph: g, at: -1}
 	g.Constants = append(g.Constants, v)
 	g.addValue(v)
 	return v
@@ -176,7 +176,7 @@ func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Va
 	}
 	out := make([]*Value, count)
 	for i := range out {
-		out[i] = &Value{Name: n.Name, Meta: tensor.New(tensor.Float32), Node: n, Index: i, graph: g, refused: true, at: -1}
+		out[i] = &Value{Name: n.Name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), Node: n, Index: i, graph: g, refused: true, at: -1}
 	}
 	return out
 }
@@ -340,7 +340,7 @@ func (g *Graph) exactly(count int, op string, attrs []Attrs, operands ...any) []
 		g.mistake(fmt.Errorf("op %q makes %d values here, and the method named after it returns %d", op, len(out), count))
 	}
 	for i := len(out); i < count; i++ {
-		out = append(out, &Value{Name: out[0].Name, Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
+		out = append(out, &Value{Name: out[0].Name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
 	}
 	return out
 }

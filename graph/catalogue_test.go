@@ -75,7 +75,7 @@ func unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Unary(outs[0], c.In[0].Operand()), nil
 }
 
-func noBody(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return iter.Kernel{}, nil }
+func noBody(*graph.Call, *iter.Rule) (iter.Kernel, error) { return iter.Kernel{}, nil }
 
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
 	p.Body = noBody
@@ -128,12 +128,12 @@ func lookup(name string) *graph.Op { return catalogue[name] }
 
 func inferPermute(c *graph.Call) ([]graph.Result, error) {
 	m, err := c.Meta(0).Permute(c.Attrs.(*permuteAttrs).Dims)
-	return []graph.Result{{Meta: m, Alias: 0}}, err
+	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
 }
 
 func inferExpand(c *graph.Call) ([]graph.Result, error) {
 	m, err := c.Meta(0).Expand(c.Attrs.(*sizeAttrs).Size)
-	return []graph.Result{{Meta: m, Alias: 0}}, err
+	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
 }
 
 func inferChunk(c *graph.Call) ([]graph.Result, error) {
@@ -141,7 +141,7 @@ func inferChunk(c *graph.Call) ([]graph.Result, error) {
 	ms, err := c.Meta(0).Chunk(a.Chunks, a.Dim)
 	var res []graph.Result
 	for _, m := range ms {
-		res = append(res, graph.Result{Meta: m, Alias: 0})
+		res = append(res, graph.Result{Type: m.Type(), Alias: 0})
 	}
 	return res, err
 }
@@ -170,7 +170,7 @@ func convVariants(*graph.Call) []graph.Variant {
 
 func inferVarMean(c *graph.Call) ([]graph.Result, error) {
 	m := tensor.New(c.Meta(0).DType)
-	return []graph.Result{{Meta: m, Alias: graph.Fresh}, {Meta: m, Alias: graph.Fresh}}, nil
+	return []graph.Result{{Type: m.Type(), Alias: graph.Fresh}, {Meta: m, Alias: graph.Fresh}}, nil
 }
 
 // load reads a graph from text; files are not served.

@@ -189,7 +189,11 @@ func (v *Value) setShape(shape []int) error {
 		}
 		v.Meta.Strides = st
 	}
-	return v.Meta.Check()
+	if err := v.Meta.Check(); err != nil {
+		return err
+	}
+	v.Type = v.Meta.Type()
+	return nil
 }
 
 func (l *loader) constant(at int) error {
@@ -206,7 +210,8 @@ func (l *loader) constant(at int) error {
 		t = tensor.Zeros(tensor.Float32)
 	}
 	l.blame(before, "constant", d.name)
-	v.Const, v.Meta = t, t.Meta
+	v.Const = t
+	v.SetMeta(t.Meta)
 	l.g.Constants = append(l.g.Constants, v)
 	l.g.values[d.name] = v
 	return nil

@@ -210,7 +210,8 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
 		c.bindTo(v, metas[i].Shape)
-		v.Meta, v.Dims, v.Dynamic = metas[i], nil, false
+		v.SetMeta(metas[i])
+		v.Dims, v.Dynamic = nil, false
 	}
 	if !maps.Equal(c.bound, g.bound) {
 		for _, n := range c.Nodes {

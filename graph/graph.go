@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,10 +32,12 @@ type Graph struct {
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
 type Bounds struct{ Min, Max int }
 
-// Value is an input, a constant, or a result of a node. Meta is valid once it was
-// inferred, which the builder and the loader do.
+// Value is an input, a constant, or a result of a node. Type is valid once it was
+// inferred, which the builder and the loader do; Meta holds the same in numbers. Both are set
+// together: see [Value.SetMeta].
 type Value struct {
 	Name string
+	Type tensor.Type
 	Meta tensor.Meta
 	// Node is the producer and Index its output; Node is nil for inputs and constants.
 	Node  *Node
@@ -131,6 +134,34 @@ func (g *Graph) Values(f func(*Value)) {
 	}
 }
 
+// SetMeta lays the value out as m, in Meta and in Type.
+func (v *Value) SetMeta(m tensor.Meta) { v.Meta, v.Type = m, m.Type() }
+
+// setType is SetMeta for what inference gives: sizes that are numbers. Where the type shares its slices
+// with that of an operand, the numbers are shared too: long chains of values of one shape then
+// take no memory of their own.
+func (v *Value) setType(t tensor.Type, in []Arg) error {
+	for i := range in {
+		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
+			if offset, known := t.Offset.Known(); known {
+				v.Type, v.Meta = t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
+				return nil
+			}
+		}
+	}
+	m, known := t.Meta()
+	if !known {
+		return fmt.Errorf("%v depends on sizes that are not known", t)
+	}
+	v.Type, v.Meta = t, m
+	return nil
+}
+
+// shares reports whether two lists of sizes are the same memory.
+func shares(a, b []sym.Int) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
 // Root returns the value that owns the storage: v itself unless it is a view.
 func (v *Value) Root() *Value {
 	for v.Alias != nil {
@@ -185,7 +216,7 @@ func (n *Node) infer(c *Call) error {
 	}
 	if n.waits() {
 		for _, v := range n.Out {
-			v.Meta, v.Alias, v.Dynamic = tensor.Meta{}, nil, true
+			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 		}
 		return nil
 	}
@@ -222,7 +253,10 @@ func (n *Node) settle(res []Result) error {
 			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
 		}
 		v := n.Out[i]
-		v.Meta, v.Alias, v.Dynamic = r.Meta, nil, r.Dynamic
+		v.Alias, v.Dynamic = nil, r.Dynamic
+		if err := v.setType(r.Type, n.In); err != nil {
+			return err
+		}
 		if r.Dynamic {
 			continue
 		}
@@ -234,7 +268,8 @@ func (n *Node) settle(res []Result) error {
 			if err != nil {
 				return err
 			}
-			v.Meta, v.Alias = v.Meta.WithStrides(st), nil
+			v.SetMeta(v.Meta.WithStrides(st))
+			v.Alias = nil
 		}
 		if err := v.Meta.Check(); err != nil {
 			return err
@@ -294,7 +329,8 @@ func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 	if err := t.Check(); err != nil {
 		panic("graph: constant " + v.Name + ": " + err.Error())
 	}
-	v.Const, v.Meta, v.Node, v.Alias, v.Index = t, t.Meta, nil, nil, 0
+	v.SetMeta(t.Meta)
+	v.Const, v.Node, v.Alias, v.Index = t, nil, nil, 0
 	g.Constants = append(g.Constants, v)
 }
 

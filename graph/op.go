@@ -136,6 +136,20 @@ type Arg struct {
 	Number tensor.Scalar
 }
 
+// Type returns the type of the operand's value, a 0-dim type for a number, and the zero Type for
+// an operand left out.
+func (a Arg) Type() tensor.Type {
+	switch {
+	case a.Kind == NumberArg:
+		return tensor.Type{DType: a.Number.DType()}
+	case a.Kind == Null || a.Value == nil:
+		return tensor.Type{}
+	case a.Value.Type.DType == tensor.Invalid:
+		return a.Value.Meta.Type() // a value made by hand
+	}
+	return a.Value.Type
+}
+
 // Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero
 // Meta for an operand left out.
 func (a Arg) Meta() tensor.Meta {
@@ -156,13 +170,22 @@ func (a Arg) Operand() iter.Operand {
 	if a.Kind == NumberArg {
 		return iter.Number(a.Number)
 	}
-	return iter.Of(a.Meta())
+	return iter.OfType(a.Type())
 }
 
 // Has reports whether operand i is given.
 func (c *Call) Has(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }
 
-// Meta returns the meta of operand i, or the zero Meta where it is left out.
+// Type returns the type of operand i, or the zero Type where it is left out: what Infer asks for.
+func (c *Call) Type(i int) tensor.Type {
+	if i < 0 || i >= len(c.In) {
+		return tensor.Type{}
+	}
+	return c.In[i].Type()
+}
+
+// Meta returns operand i in numbers, or the zero Meta where it is left out: for kernels, and for
+// inference that cannot do without numbers.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
@@ -180,13 +203,19 @@ func (c *Call) Const(i int) *tensor.Tensor {
 }
 
 // Result is what Infer says of one output. Alias is the index of the operand whose
-// storage it shares, or Fresh. For a shared result the Meta's offset counts from the
+// storage it shares, or Fresh. For a shared result the Type's offset counts from the
 // start of that storage.
 type Result struct {
-	Meta  tensor.Meta
+	Type  tensor.Type
 	Alias int
 	// Dynamic says that only the dtype is known before the op has run.
 	Dynamic bool
+}
+
+// Meta returns the result in numbers.
+func (r Result) Meta() tensor.Meta {
+	m, _ := r.Type.Meta()
+	return m
 }
 
 // Runtime is what an op with Eager may ask of the executor.
@@ -199,7 +228,7 @@ type Runtime interface {
 const Fresh = -1
 
 // New1 returns the result of an op that makes one value of fresh storage.
-func New1(m tensor.Meta) []Result { return []Result{{Meta: m, Alias: Fresh}} }
+func New1(t tensor.Type) []Result { return []Result{{Type: t, Alias: Fresh}} }
 
 // Variant is one combination of layouts that a kernel serves. In and Out hold a memory
 // format for each operand and output; NoFormat means any layout.

@@ -361,9 +361,10 @@ func (p *prober) ask(d tensor.DType, sizes [][]int) []Outline {
 			continue
 		}
 		for i, r := range res {
-			o := Outline{DType: r.Meta.DType}
+			m := r.Meta()
+			o := Outline{DType: m.DType}
 			if !r.Dynamic {
-				o.Sizes = append([]int{}, r.Meta.Shape...)
+				o.Sizes = append([]int{}, m.Shape...)
 			}
 			if i == len(out) {
 				out = append(out, o)

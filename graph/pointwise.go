@@ -17,7 +17,7 @@ type Pointwise struct {
 	Config func(c *Call, outs []iter.Operand) (iter.Config, error)
 	// Body returns the kernel for the dtypes that the iteration's loops see. The error says
 	// that they are not served. Compile refuses a kernel of other dtypes or arity.
-	Body func(c *Call, it *iter.Iterator) (iter.Kernel, error)
+	Body func(c *Call, r *iter.Rule) (iter.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int
 	// Grain is the number of elements worth a chunk; 0 means iter.GrainSize.
@@ -39,19 +39,30 @@ func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.
 	if err != nil {
 		return nil, iter.Kernel{}, err
 	}
-	body, err := p.Body(c, it)
+	body, err := p.Body(c, &it.Rule)
 	return it, body, err
 }
 
-// Infer gives the results by the permutation rule.
+// Infer gives the results by the permutation rule: of the iteration nothing but the rule is
+// needed, and sizes may be unknown.
 func (p *Pointwise) Infer(c *Call) ([]Result, error) {
-	it, _, err := p.iterate(c, make([]iter.Operand, p.outputs()))
+	if c == nil || p.Config == nil || p.Body == nil {
+		return nil, errors.New("a pointwise op needs a call, Config and Body")
+	}
+	cfg, err := p.Config(c, make([]iter.Operand, p.outputs()))
 	if err != nil {
+		return nil, err
+	}
+	rule, err := cfg.Rule()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.Body(c, rule); err != nil {
 		return nil, err
 	}
 	res := make([]Result, p.outputs())
 	for i := range res {
-		res[i] = Result{Meta: it.Meta(i), Alias: Fresh}
+		res[i] = Result{Type: rule.Type(i), Alias: Fresh}
 	}
 	return res, nil
 }

@@ -20,7 +20,7 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 		"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, the iteration 1 and 1":       iter.Slice2(func(d, a, b []float32) {}),
 		"iter: the zero Kernel computes nothing": {},
 	} {
-		p := &graph.Pointwise{Config: unary, Body: func(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return k, nil }}
+		p := &graph.Pointwise{Config: unary, Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return k, nil }}
 		c := &graph.Call{In: []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}}}}
 		res, err := p.Infer(c)
 		require.NoError(t, err)

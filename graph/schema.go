@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,7 +22,7 @@ import (
 // separated by "|". words lists, separated likewise, the strings that are known to mean
 // something in an IntsOrWord.
 //
-// Fields may be bool, int, float64, string, []int, []float64, *int, *float64, *bool,
+// Fields may be bool, int, sym.Int (a size, which may be unknown when the graph is inferred), float64, string, []int, []float64, *int, *float64, *bool,
 // tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, and *Graph.
 type Schema struct {
 	typ    reflect.Type
@@ -98,7 +99,7 @@ func SchemaOf[A any]() *Schema {
 func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
-		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
+		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[sym.Int](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
 		return true
 	}
@@ -117,6 +118,8 @@ func typeName(t reflect.Type) string {
 		return "graph"
 	case reflect.TypeFor[IntsOrWord]():
 		return "int[]"
+	case reflect.TypeFor[sym.Int]():
+		return "int"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -260,6 +263,10 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 	case *int:
 		i, err := toInt(v, symbols)
 		*p = i
+		return err
+	case *sym.Int:
+		i, err := toInt(v, symbols)
+		*p = sym.Of(i)
 		return err
 	case *float64:
 		x, ok := toFloat(v)

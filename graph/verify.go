@@ -230,17 +230,18 @@ func (v *verifier) typed(n *Node) {
 // compare reports where an output is not what was inferred and may not be otherwise.
 func (n *Node) compare(x *Value, r Result) error {
 	var alias *Value
+	m := r.Meta()
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
 	free := n.Op.Kind == Follows || n.Op.Identity || n.Pin != tensor.NoFormat || n.Op.Variants != nil
 	switch {
-	case x.Meta.DType != r.Meta.DType || !slices.Equal(x.Meta.Shape, r.Meta.Shape):
-		return fmt.Errorf("it is %v, inferred is %v", x.Meta, r.Meta)
-	case x.Meta.SameLayout(r.Meta) && x.Meta.Offset == r.Meta.Offset && x.Alias == alias:
+	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
+		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
+	case x.Meta.SameLayout(m) && x.Meta.Offset == m.Offset && x.Alias == alias:
 		return nil
 	case x.Alias != nil || !free:
-		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), r.Meta, aliasText(alias))
+		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), m, aliasText(alias))
 	case x.Meta.Offset != 0 || !x.Meta.IsNonOverlappingAndDense():
 		return fmt.Errorf("its layout was chosen, and %v is not dense", x.Meta)
 	}

@@ -93,7 +93,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if k == nil {
 		return Prepared{}, errors.New("iter: no kernel")
 	}
-	chosen, err := k.choose(it)
+	chosen, err := k.choose(&it.Rule)
 	if err != nil {
 		return Prepared{}, err
 	}

@@ -149,7 +149,7 @@ func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 }
 
 // fits returns what keeps the kernel from running over the iteration; nil if nothing does.
-func (k Kernel) fits(it *Iterator) error {
+func (k Kernel) fits(it *Rule) error {
 	switch {
 	case it == nil:
 		return errNilIterator
@@ -166,7 +166,7 @@ func (k Kernel) fits(it *Iterator) error {
 	for i := range it.ops {
 		if !k.takes(i, it.ops[i].target) {
 			return fmt.Errorf("iter: the kernel %v has %s as %v, the iteration (%v) as %v",
-				k, it.place(i), k.types[i], it.ops[i].meta, it.ops[i].target)
+				k, it.place(i), k.types[i], it.ops[i].as, it.ops[i].target)
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (k Kernel) fits(it *Iterator) error {
 var errNilIterator = errors.New("iter: a nil Iterator")
 
 // sameCounts reports whether the kernel has the iteration's numbers of results and operands.
-func (k Kernel) sameCounts(it *Iterator) bool {
+func (k Kernel) sameCounts(it *Rule) bool {
 	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
 }
 
@@ -185,4 +185,4 @@ func (k Kernel) takes(i int, d tensor.DType) bool {
 }
 
 // choose makes a Kernel one of the [Kernels].
-func (k Kernel) choose(it *Iterator) (Kernel, error) { return k, k.fits(it) }
+func (k Kernel) choose(it *Rule) (Kernel, error) { return k, k.fits(it) }

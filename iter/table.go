@@ -11,7 +11,7 @@ import (
 // Kernels is what an iteration can be run with: one [Kernel], or a [Table] to choose from.
 type Kernels interface {
 	// choose returns the kernel for the dtypes that the iteration's loops see.
-	choose(it *Iterator) (Kernel, error)
+	choose(it *Rule) (Kernel, error)
 }
 
 // Table holds the kernels of one op, one for each combination of dtypes that it serves:
@@ -70,7 +70,7 @@ func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 // PyTorch's: "add_cpu" not implemented for 'Half'. Other numbers of results or operands, a
 // reduction, and results of another dtype than a kernel for the same operands gives are
 // told as what they are.
-func (t *Table) For(it *Iterator) (Kernel, error) {
+func (t *Table) For(it *Rule) (Kernel, error) {
 	switch {
 	case t == nil:
 		return Kernel{}, errors.New("iter: a nil Table")
@@ -104,7 +104,7 @@ func (t *Table) For(it *Iterator) (Kernel, error) {
 }
 
 // takesOperands reports whether only the results keep a kernel from fitting.
-func (k Kernel) takesOperands(it *Iterator) bool {
+func (k Kernel) takesOperands(it *Rule) bool {
 	if !k.sameCounts(it) || k.ins == 0 {
 		return false
 	}
@@ -119,12 +119,12 @@ func (k Kernel) takesOperands(it *Iterator) bool {
 // NotImplemented returns PyTorch's refusal of an iteration's dtype: "name" not implemented
 // for 'Half'. The dtype is the common one, else that of the first input, or of the output
 // where there is no input.
-func NotImplemented(name string, it *Iterator) error {
+func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {
-		d = it.ops[min(it.noutputs, len(it.ops)-1)].meta.DType
+		d = it.ops[min(it.noutputs, len(it.ops)-1)].as.DType
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
 }
 
-func (t *Table) choose(it *Iterator) (Kernel, error) { return t.For(it) }
+func (t *Table) choose(it *Rule) (Kernel, error) { return t.For(it) }

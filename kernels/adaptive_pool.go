@@ -149,7 +149,7 @@ func inferGlobalAvg(m tensor.Meta) ([]graph.Result, error) {
 	if m.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		out.Strides = []int{m.Shape[1], 1, m.Shape[1], m.Shape[1]}
 	}
-	return graph.New1(out), nil
+	return graph.New1(out.Type()), nil
 }
 
 // adaptiveMean is the mean over the last two dimensions.

@@ -78,9 +78,9 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 			out, err = out.Squeeze(-2)
 		}
 	}
-	res := graph.New1(out)
+	res := graph.New1(out.Type())
 	if kind == poolMax {
-		res = append(res, graph.Result{Meta: out.WithDType(tensor.Int64), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: out.WithDType(tensor.Int64).Type(), Alias: graph.Fresh})
 	}
 	return res, err
 }

@@ -50,7 +50,7 @@ var Rsub = define[addAttrs](graph.Op{
 })
 
 var (
-	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		body, err := subtraction.Body(c, it)
 		return body.Exchange(0, 1), err
 	}}
@@ -105,8 +105,8 @@ var (
 )
 
 // addBody takes the plain loops for an alpha of 1, else loops with a factor.
-func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
-	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		alpha := attrs[addAttrs](c).Alpha
 		body, err := plain.pick("add", it)
 		if err != nil || alpha.Complex() == 1 || it.DType(1) == tensor.Bool {

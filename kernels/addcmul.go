@@ -47,8 +47,8 @@ func addcdivCheck(c *graph.Call) error {
 }
 
 // scaledTernary makes the loop of addcmul, or else of addcdiv.
-func scaledTernary(label string, product bool) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
-	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+func scaledTernary(label string, product bool) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		v := attrs[valueAttrs](c).Value
 		switch d := it.DType(1); {
 		case d == tensor.Float32:

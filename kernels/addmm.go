@@ -98,7 +98,7 @@ func inferSum(f func(s, a, b tensor.Meta) (tensor.Meta, error)) func(*graph.Call
 				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", cppName(m.DType))
 			}
 		}
-		return graph.New1(m), nil
+		return graph.New1(m.Type()), nil
 	}
 }
 

@@ -64,7 +64,7 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("invalid size, possible overflow?")
 	}
 	m, err := fresh(d, []int{int(size)})
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 func (a *arangeAttrs) dtype() tensor.DType {
@@ -112,7 +112,7 @@ func sequenceRef(infer func(*graph.Call) ([]graph.Result, error), at func(c *gra
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Meta.DType, res[0].Meta.Shape...)
+		out := tensor.Zeros(res[0].Meta().DType, res[0].Meta().Shape...)
 		for i := range out.Numel() {
 			out.Set(at(c)(i), i)
 		}

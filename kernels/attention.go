@@ -31,7 +31,7 @@ var ScaledDotProductAttention = define[attentionAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.New(c.Meta(0).DType, append(slices.Clone(a.batch), a.l, a.v)...)), nil
+		return graph.New1(tensor.New(c.Meta(0).DType, append(slices.Clone(a.batch), a.l, a.v)...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

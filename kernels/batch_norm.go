@@ -52,7 +52,7 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
 		out, err := emptyBatchNorm(c, m)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	}
 	features := 0
 	if m.Rank() > 1 {
@@ -82,7 +82,7 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 		f = tensor.ChannelsLast
 	}
 	out, err := tensor.NewFormat(m.DType, m.Shape, f)
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 // checkFeatures is _batch_norm_impl_index's check of the parameters.

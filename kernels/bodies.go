@@ -86,12 +86,12 @@ func complexes2(c64 func(dst, a, b []complex64), c128 func(dst, a, b []complex12
 
 // pick returns the table's body for the dtype in which the iteration computes, or
 // PyTorch's refusal.
-func (t *bodies) pick(name string, it *iter.Iterator) (iter.Kernel, error) {
+func (t *bodies) pick(name string, it *iter.Rule) (iter.Kernel, error) {
 	return t.pickLabel(name+"_cpu", it)
 }
 
 // pickLabel is pick for ops whose refusals go by another label than the name with _cpu.
-func (t *bodies) pickLabel(label string, it *iter.Iterator) (iter.Kernel, error) {
+func (t *bodies) pickLabel(label string, it *iter.Rule) (iter.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
 	}
@@ -99,8 +99,8 @@ func (t *bodies) pickLabel(label string, it *iter.Iterator) (iter.Kernel, error)
 }
 
 // chosen makes the Body function of an op with a table of kernels.
-func chosen(t *iter.Table) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
-	return func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return t.For(it) }
+func chosen(t *iter.Table) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.For(it) }
 }
 
 func notImplemented(name string, d tensor.DType) error { return unserved(name+"_cpu", d) }
@@ -110,13 +110,13 @@ func unserved(label string, d tensor.DType) error {
 }
 
 // fixed makes the Body function of an op whose loops depend on no attribute.
-func fixed(name string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
+func fixed(name string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 	return labelled(name+"_cpu", t)
 }
 
 // labelled is fixed for ops whose refusals go by a label of their own.
-func labelled(label string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
-	return func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return t.pickLabel(label, it) }
+func labelled(label string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.pickLabel(label, it) }
 }
 
 // only is the table that serves a single dtype.

@@ -29,7 +29,7 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	m, _, err := joined(parts, dim)
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 // joined returns the meta of the join of parts, and the dimension from the front

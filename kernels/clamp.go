@@ -90,7 +90,7 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 			}
 			return k.config(c, outs)
 		},
-		Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return bounds(c).body(name, it) },
+		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) { return bounds(c).body(name, it) },
 	}
 	return define[A](graph.Op{
 		Name: name, Doc: doc, Params: params, Pointwise: p, Examples: examples,
@@ -99,8 +99,8 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 			if err != nil || hasTensorBound(c) {
 				return res, err
 			}
-			m, err := afterCast(c.Meta(0), res[0].Meta.DType)
-			return graph.New1(m), err
+			m, err := afterCast(c.Meta(0), res[0].Meta().DType)
+			return graph.New1(m.Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
 		Ref:     pointwiseRef(p, func(c *graph.Call) scalarFunc { return bounds(c).ref }),
@@ -142,7 +142,7 @@ func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error
 	return unaryTo(d)(c, outs)
 }
 
-func (k clamping) body(name string, it *iter.Iterator) (iter.Kernel, error) {
+func (k clamping) body(name string, it *iter.Rule) (iter.Kernel, error) {
 	switch {
 	case k.below && k.above:
 		return clampBodies.pick(name, it)
@@ -160,7 +160,7 @@ func (k clamping) body(name string, it *iter.Iterator) (iter.Kernel, error) {
 
 // clampBetween returns the loop that bounds by plain numbers; one that is not set bounds
 // nothing.
-func clampBetween(name string, it *iter.Iterator, lo, hi tensor.Scalar) (iter.Kernel, error) {
+func clampBetween(name string, it *iter.Rule, lo, hi tensor.Scalar) (iter.Kernel, error) {
 	d := it.DType(1)
 	switch d {
 	case tensor.Uint8:

@@ -30,7 +30,7 @@ func copyRef(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, 
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Meta.DType, in[0].Shape...)
+		out := tensor.Zeros(res[0].Meta().DType, in[0].Shape...)
 		eachIndex(in[0].Shape, func(index []int) { out.Set(in[0].At(index...), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
@@ -54,7 +54,7 @@ var Clone = define[cloneAttrs](graph.Op{
 
 func inferClone(c *graph.Call) ([]graph.Result, error) {
 	m, err := like(c.Meta(0), attrs[cloneAttrs](c).MemoryFormat)
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 type contiguousAttrs struct {
@@ -78,11 +78,11 @@ var ContiguousOp = define[contiguousAttrs](graph.Op{
 func inferContiguous(c *graph.Call) ([]graph.Result, error) {
 	m, f := c.Meta(0), attrs[contiguousAttrs](c).MemoryFormat
 	if f != tensor.Preserve && m.Is(f) {
-		return []graph.Result{{Meta: m, Alias: 0}}, nil
+		return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
 	}
 	if f == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
 	m, err := like(m, f)
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }

@@ -15,7 +15,7 @@ var (
 	Real = define[none](graph.Op{
 		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Meta: realPart(c.Meta(0)), Alias: 0}}, nil
+			return []graph.Result{{Type: realPart(c.Meta(0)).Type(), Alias: 0}}, nil
 		},
 		Ref: partRef(func(z complex128) float64 { return real(z) }), Examples: []graph.Example{example(nil, exComplex), exUnary},
 	})
@@ -27,7 +27,7 @@ var (
 			}
 			m := realPart(c.Meta(0))
 			m.Offset++
-			return []graph.Result{{Meta: m, Alias: 0}}, nil
+			return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
 		},
 		Ref: partRef(func(z complex128) float64 { return imag(z) }), Examples: []graph.Example{example(nil, exComplex)},
 	})
@@ -51,7 +51,7 @@ var ConjPhysical = define[none](graph.Op{
 	Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Meta(0).DType.IsComplex() {
-			return []graph.Result{{Meta: c.Meta(0), Alias: 0}}, nil
+			return []graph.Result{{Type: c.Meta(0).Type(), Alias: 0}}, nil
 		}
 		return conjugation.Infer(c)
 	},

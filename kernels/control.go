@@ -96,7 +96,7 @@ func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*te
 func unknownResults(outs []graph.Output) []graph.Result {
 	res := make([]graph.Result, len(outs))
 	for i, o := range outs {
-		res[i] = graph.Result{Meta: tensor.Meta{DType: o.Value.Meta.DType}, Alias: graph.Fresh, Dynamic: true}
+		res[i] = graph.Result{Type: tensor.Meta{DType: o.Value.Meta.DType}.Type(), Alias: graph.Fresh, Dynamic: true}
 	}
 	return res
 }

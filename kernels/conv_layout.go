@@ -16,7 +16,7 @@ func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.New1(m), nil
+	return graph.New1(m.Type()), nil
 }
 
 func (v convolution) result(c *graph.Call) (tensor.Meta, error) {

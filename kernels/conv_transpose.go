@@ -35,7 +35,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 		Params: []graph.Param{input, weight, optBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := v.result(c)
-			return graph.New1(m), err
+			return graph.New1(m.Type()), err
 		},
 		Compile: v.compile,
 		Flops: func(c *graph.Call) float64 {

@@ -75,7 +75,7 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 			if d == tensor.Bool && m.Rank() > 0 && m.Numel() > 0 {
 				return nil, notImplemented(name+"_out", d)
 			}
-			return graph.New1(tensor.New(d, m.Shape...)), nil
+			return graph.New1(tensor.New(d, m.Shape...).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m, d := c.Meta(0), dtype(c)

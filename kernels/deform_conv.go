@@ -35,7 +35,7 @@ var DeformConv2d = define[deformConvAttrs](graph.Op{
 	Params: []graph.Param{input, weight, {Name: "offset"}, {Name: "mask", Optional: true}, optBias},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, err := attrs[deformConvAttrs](c).result(c)
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		switch {

@@ -43,7 +43,7 @@ var division = graph.Pointwise{
 			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode)
 		}
 	},
-	Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+	Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		switch attrs[divAttrs](c).mode() {
 		case "floor":
 			return divFloorBodies.pick("div_floor", it)

@@ -28,9 +28,9 @@ var Einsum = define[einsumAttrs](graph.Op{
 		}
 		out, view, err := e.layout(operandMetas(c))
 		if err != nil || !view {
-			return graph.New1(out), err
+			return graph.New1(out.Type()), err
 		}
-		return []graph.Result{{Meta: out, Alias: 0}}, nil
+		return []graph.Result{{Type: out.Type(), Alias: 0}}, nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		d := c.Out[0].DType.OpMath()

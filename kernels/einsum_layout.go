@@ -208,5 +208,5 @@ func inferredMeta(op *graph.Op, attrs any, metas ...tensor.Meta) (tensor.Meta, e
 	if err != nil {
 		return tensor.Meta{}, err
 	}
-	return res[0].Meta, nil
+	return res[0].Meta(), nil
 }

@@ -39,7 +39,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 		d = tensor.Float32
 	}
 	m, err := fresh(d, size)
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 // compileEye fills everything with zeros, then the diagonal with ones.
@@ -62,7 +62,7 @@ func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := res[0].Meta
+	m := res[0].Meta()
 	out := tensor.Zeros(m.DType, m.Shape...)
 	for i := range min(m.Shape[0], m.Shape[1]) {
 		out.Set(tensor.IntScalar(1), i, i)

@@ -39,7 +39,7 @@ var (
 				return nil, err
 			}
 			out, err := fresh(c.Meta(0).DType, s.shape)
-			return graph.New1(out), err
+			return graph.New1(out.Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := newDft(c)
@@ -84,7 +84,7 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 				return nil, err
 			}
 			out, err := fresh(d, s.shape)
-			return graph.New1(out), err
+			return graph.New1(out.Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, _, err := of(c)

@@ -22,7 +22,7 @@ var Flip = define[flipAttrs](graph.Op{
 			return nil, err
 		}
 		m, err := like(c.Meta(0), tensor.Preserve)
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		dims, err := flipDims(c)

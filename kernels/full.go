@@ -61,7 +61,7 @@ func fillOp[A any](o graph.Op, meta func(c *graph.Call) (tensor.Meta, error), va
 		if err == nil {
 			err = numberFits(value(c), m.DType)
 		}
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		return copyKernel(copyJob{dst: outSide(c, 0), fill: value(c).Tensor(c.Out[0].DType)})

@@ -39,7 +39,7 @@ var Gather = define[gatherGradAttrs](graph.Op{
 		if err == nil {
 			err = indexDType("gather", ix)
 		}
-		return graph.New1(tensor.New(m.DType, ix.Shape...)), err
+		return graph.New1(tensor.New(m.DType, ix.Shape...).Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
@@ -125,7 +125,7 @@ var TakeAlongDim = define[takeAlongAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.New(m.DType, ix.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, ix.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m, ix, dim, err := takeAlong(c)
@@ -208,7 +208,7 @@ var Take = define[none](graph.Op{
 		if m.Numel() == 0 && ix.Numel() > 0 {
 			return nil, errors.New("take(): tried to take from an empty tensor")
 		}
-		return graph.New1(tensor.New(m.DType, ix.Shape...)), indexDType("take", ix)
+		return graph.New1(tensor.New(m.DType, ix.Shape...).Type()), indexDType("take", ix)
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil },
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -78,7 +78,7 @@ var GatherND = define[gatherNDAttrs](graph.Op{
 			return nil, err
 		}
 		m, err := fresh(c.Meta(0).DType, t.shape)
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), attrs[gatherNDAttrs](c).BatchDims)
@@ -128,7 +128,7 @@ var ScatterND = define[scatterNDAttrs](graph.Op{
 		if how := combinings[attrs[scatterNDAttrs](c).Reduce]; m.DType.IsComplex() && (how == combineMax || how == combineMin) {
 			return nil, notServed("scatter_nd", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)

@@ -28,7 +28,7 @@ var GridSampler = define[gridSamplerAttrs](graph.Op{
 		}
 		shape := append([]int{m.Shape[0], m.Shape[1]}, g.Shape[1:g.Rank()-1]...)
 		out, err := fresh(m.DType, shape)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
@@ -273,7 +273,7 @@ var AffineGridGenerator = define[affineGridAttrs](graph.Op{
 			return nil, notServed("affine_grid_generator", m.DType)
 		}
 		out, err := fresh(m.DType, append(append([]int{a.Size[0]}, a.Size[2:]...), n))
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		out, th := c.Out[0], c.Meta(0)

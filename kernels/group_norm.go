@@ -79,7 +79,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 		m = m.WithStrides(st)
 	}
 	out, err := tensor.NewFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 type instanceNormAttrs struct {
@@ -135,7 +135,7 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	if m.Numel() > 0 {
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	}
 	return emptyInstanceNorm(c)
 }
@@ -156,5 +156,5 @@ func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := one.View(m.Shape)
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }

@@ -22,7 +22,7 @@ var Hardmax = define[hardmaxAttrs](graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, notImplemented("hardmax", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

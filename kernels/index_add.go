@@ -48,7 +48,7 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 			if err == nil {
 				err = indexWriteCheck(name, c, dim, fill)
 			}
-			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...)), err
+			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			dim, how, alpha := spec(c)

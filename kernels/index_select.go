@@ -31,12 +31,12 @@ var IndexSelect = define[gatherAttrs](graph.Op{
 			if ix.Numel() != 1 {
 				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %d value(s)", ix.Numel())
 			}
-			return graph.New1(tensor.New(m.DType)), nil
+			return graph.New1(tensor.New(m.DType).Type()), nil
 		}
 		shape := slices.Clone(m.Shape)
 		shape[dim] = ix.Numel()
 		out, err := fresh(m.DType, shape)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -128,7 +128,7 @@ var Embedding = define[embeddingAttrs](graph.Op{
 			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
 		}
 		out, err := fresh(w.DType, append(slices.Clone(ix.Shape), w.Shape[1]))
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		return selectKernel(c, c.Meta(0), c.Meta(1), 1, 2, 0), nil
@@ -164,14 +164,14 @@ var Index = define[none](graph.Op{
 	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if hasMask(c) {
-			return []graph.Result{{Meta: tensor.Meta{DType: c.Meta(0).DType}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{{Type: tensor.Meta{DType: c.Meta(0).DType}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
 		}
 		p, err := newIndexing(c)
 		if err != nil {
 			return nil, err
 		}
 		m, err := p.layout()
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		p, err := newIndexing(c)

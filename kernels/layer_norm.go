@@ -69,7 +69,7 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err
 	}
-	return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 }
 
 // layerNorm normalises rows: the positions of the kept axes, each with the whole run over

@@ -27,7 +27,7 @@ var Lerp = define[lerpAttrs](graph.Op{
 		}
 		// A plain weight takes no part in the layout.
 		m, err := laidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	},
 	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
 	Ref:      pointwiseRef(&interpolation, lerpRef),
@@ -88,7 +88,7 @@ func cName(d tensor.DType) string {
 	return d.String()
 }
 
-func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+func lerpBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	w := attrs[lerpAttrs](c).Weight
 	switch d := it.DType(1); d {
 	case tensor.Float32:

@@ -61,7 +61,7 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.New1(out), nil
+	return graph.New1(out.Type()), nil
 }
 
 func flattens(x tensor.Meta) bool { return x.Rank() == 3 && x.IsContiguous() }

@@ -56,7 +56,7 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	m, err := fresh(d, []int{a.Steps})
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 // linspaceAt counts from both ends to the middle, in the result's own precision, so that

@@ -118,7 +118,7 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := fresh(d, slices.Insert(slices.Clone(m.Shape), dim, a.NumClasses))
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
@@ -165,7 +165,7 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, m := attrs[oneHotAttrs](c), res[0].Meta
+	a, m := attrs[oneHotAttrs](c), res[0].Meta()
 	dim, err := tensor.WrapDim(a.Dim, m.Rank())
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func inferBy(f func(a, b tensor.Meta) (tensor.Meta, error)) func(*graph.Call) ([
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(m), nil
+		return graph.New1(m.Type()), nil
 	}
 }
 

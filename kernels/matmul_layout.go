@@ -195,10 +195,5 @@ func batchedMeta(a, b tensor.Meta) (tensor.Meta, error) {
 
 // viewOf is _unsafe_view of a fresh value.
 func viewOf(m tensor.Meta, shape []int) (tensor.Meta, error) {
-	st, ok := tensor.ReshapeStrides(m, shape)
-	if !ok {
-		return tensor.Meta{}, errors.New("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.")
-	}
-	m = tensor.Meta{DType: m.DType, Shape: shape, Strides: st}
-	return m, m.Check()
+	return m.WithStrides(m.Strides).View(shape)
 }

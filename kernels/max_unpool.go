@@ -32,7 +32,7 @@ var (
 func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		m, err := maxUnpoolMeta(dims, size(attrs[A](c)), c.Meta(0), c.Meta(1))
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	}
 	places := func(c *graph.Call) int { return tensor.Numel(size(attrs[A](c))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]

@@ -56,9 +56,9 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 			}
 			d, err := l.dtype(c)
 			if err != nil || l.reduction != 0 {
-				return graph.New1(tensor.New(d)), err
+				return graph.New1(tensor.New(d).Type()), err
 			}
-			return graph.New1(tensor.New(d, l.targets(c.Meta(0))...)), nil
+			return graph.New1(tensor.New(d, l.targets(c.Meta(0))...).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			l, err := of(c)

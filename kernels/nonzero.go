@@ -15,7 +15,7 @@ func eagerOp[A any](o graph.Op, dtypes func(c *graph.Call) ([]tensor.DType, erro
 		ds, err := dtypes(c)
 		res := make([]graph.Result, len(ds))
 		for i, d := range ds {
-			res[i] = graph.Result{Meta: tensor.Meta{DType: d}, Alias: graph.Fresh, Dynamic: true}
+			res[i] = graph.Result{Type: tensor.Meta{DType: d}.Type(), Alias: graph.Fresh, Dynamic: true}
 		}
 		return res, err
 	}

@@ -115,7 +115,7 @@ var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
 		}
 		if a.Dim == nil {
 			out, err := fresh(m.DType, []int{min(m.Numel()*min(a.Repeats, tensor.MaxBytes), tensor.MaxBytes)})
-			return graph.New1(out), err
+			return graph.New1(out.Type()), err
 		}
 		d, err := tensor.WrapDim(*a.Dim, m.Rank())
 		if err != nil {
@@ -127,7 +127,7 @@ var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
 		}
 		shape[d] = min(shape[d]*min(a.Repeats, tensor.MaxBytes), tensor.MaxBytes)
 		out, err := fresh(m.DType, shape)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, dst, src := attrs[repeatInterleaveAttrs](c), outSide(c, 0), inSide(c, 0)

@@ -86,7 +86,7 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := fresh(m.DType, shape)
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 // padded returns the numbers for dimension d of a value of the given rank.
@@ -113,7 +113,7 @@ func inferConstantPad(m tensor.Meta, pad []int, value tensor.Scalar) ([]graph.Re
 	}
 	if !grows {
 		out, err := like(inner, tensor.Preserve)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	}
 	shape := slices.Clone(m.Shape)
 	for d := n - len(pad)/2; d < n; d++ {
@@ -132,7 +132,7 @@ func inferConstantPad(m tensor.Meta, pad []int, value tensor.Scalar) ([]graph.Re
 	if err == nil {
 		err = numberFits(value, m.DType)
 	}
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 // padInner returns the part of m that negative numbers leave, and whether any number is

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,10 +16,11 @@ func permuting[A any](o graph.Op, show showFunc) *graph.Op {
 		for d := range m.Strides {
 			m.Strides[d] = d
 		}
-		m, err := show(c, m, 0)
+		t, err := show(c, m.Type(), sym.Int{})
 		if err != nil {
 			return nil
 		}
+		m, _ = t.Meta()
 		return m.Strides
 	}
 	return viewOp[A](o, show)
@@ -33,8 +35,8 @@ var Permute = permuting[permuteAttrs](graph.Op{
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: oneExample(f32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
-	return m.Permute(attrs[permuteAttrs](c).Dims)
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.Permute(attrs[permuteAttrs](c).Dims)
 })
 
 type transposeAttrs struct {
@@ -63,15 +65,15 @@ var (
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: oneExample(f32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
-	}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 		a := attrs[swapaxesAttrs](c)
-		return m.Transpose(a.Axis0, a.Axis1)
+		return t.Transpose(a.Axis0, a.Axis1)
 	})
 )
 
-func swapDims(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := attrs[transposeAttrs](c)
-	return m.Transpose(a.Dim0, a.Dim1)
+	return t.Transpose(a.Dim0, a.Dim1)
 }
 
 // T is Tensor.t.
@@ -79,11 +81,11 @@ var T = permuting[none](graph.Op{
 	Name:     "t",
 	Doc:      "Transposes a matrix; a value of rank 0 or 1 stays as it is.",
 	Examples: oneExample(f32(2, 3), nil),
-}, func(_ *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
-	if m.Rank() > 2 {
-		return m, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", m.Rank())
+}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	if t.Rank() > 2 {
+		return t, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", t.Rank())
 	}
-	return m.Transpose(0, max(0, m.Rank()-1))
+	return t.Transpose(0, max(0, t.Rank()-1))
 })
 
 type movedimAttrs struct {
@@ -102,8 +104,8 @@ func movedim(name string) *graph.Op {
 		Name:     name,
 		Doc:      "Moves dimensions of self to other places and keeps the order of the rest.",
 		Examples: oneExample(f32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
-	}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 		a := attrs[movedimAttrs](c)
-		return m.MoveDim(a.Source, a.Destination)
+		return t.MoveDim(a.Source, a.Destination)
 	})
 }

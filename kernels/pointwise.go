@@ -60,7 +60,7 @@ func laidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Meta, error))
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(m.WithDType(res[0].Meta.DType)), nil
+		return graph.New1(m.WithDType(res[0].Meta().DType).Type()), nil
 	}
 }
 
@@ -172,14 +172,14 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	}
 	inner := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []iter.Operand) (iter.Config, error) { return p.Config(c, outs) },
-		Body:   func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return p.Body(c, it) },
+		Body:   func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return p.Body(c, it) },
 	}
 	k, err := inner.Compile(&given)
 	if err != nil {
 		return nil, err
 	}
 	it := k.Loop
-	body, err := p.Body(c, it)
+	body, err := p.Body(c, &it.Rule)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ var MaxPool1d = define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, notServed("max_pool1d_impl", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, lineShape(m, n)...)), nil
+		return graph.New1(tensor.New(m.DType, lineShape(m, n)...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		g, err := maxPool1dGeometry(c)
@@ -247,7 +247,7 @@ func squeezed(res []graph.Result, err error) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	res[0].Meta, err = res[0].Meta.Squeeze(-2)
+	res[0].Type, err = res[0].Type.Squeeze(-2)
 	return res, err
 }
 

@@ -119,9 +119,9 @@ func poolNotServed(name string, m tensor.Meta) error {
 // one's dtype.
 func poolResults(m tensor.Meta, shape []int, d tensor.DType, indices bool) ([]graph.Result, error) {
 	out, err := tensor.NewFormat(d, shape, m.SuggestMemoryFormat(false))
-	res := graph.New1(out)
+	res := graph.New1(out.Type())
 	if indices {
-		res = append(res, graph.Result{Meta: out.WithDType(tensor.Int64), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: out.WithDType(tensor.Int64).Type(), Alias: graph.Fresh})
 	}
 	return res, err
 }

@@ -75,7 +75,7 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := res[0].Meta
+	m := res[0].Meta()
 	switch {
 	case c.In[0].Kind == graph.NumberArg:
 		m = tensor.New(m.DType, m.Shape...)
@@ -84,7 +84,7 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	return graph.New1(m), nil
+	return graph.New1(m.Type()), nil
 }
 
 var (
@@ -103,7 +103,7 @@ var (
 
 // powBody takes cheaper loops for the plain exponents that have them
 // (pow_tensor_scalar_optimized_kernel).
-func powBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+func powBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	body, err := powBodies.pickLabel("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {

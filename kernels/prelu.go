@@ -35,7 +35,7 @@ var Prelu = define[none](graph.Op{
 		case w.DType != m.DType:
 			return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -102,7 +102,7 @@ var Glu = define[gluAttrs](graph.Op{
 		if !a.DType.IsFloat() {
 			return nil, notImplemented("glu", a.DType)
 		}
-		return graph.New1(pointwiseMeta(a, b)), nil
+		return graph.New1(pointwiseMeta(a, b).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, b, err := gluHalves(c)

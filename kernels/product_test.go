@@ -47,7 +47,7 @@ func newProductCall(name string, at graph.Attrs, in []*tensor.Tensor, constants 
 	if err != nil {
 		return nil, err
 	}
-	p.call.Out = []tensor.Meta{res[0].Meta}
+	p.call.Out = []tensor.Meta{res[0].Meta()}
 	return p, nil
 }
 

@@ -186,7 +186,7 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 		Name: name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := q.result(c)
-			return graph.New1(m), err
+			return graph.New1(m.Type()), err
 		},
 		Compile:  q.compile,
 		Ref:      q.ref,

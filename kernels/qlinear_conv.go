@@ -41,7 +41,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 		Name: name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := q.result(c)
-			return graph.New1(m), err
+			return graph.New1(m.Type()), err
 		},
 		Compile:  q.compile,
 		Ref:      q.ref,
@@ -87,7 +87,7 @@ func (q *quantConv) result(c *graph.Call) (tensor.Meta, error) {
 	if err != nil {
 		return tensor.Meta{}, err
 	}
-	m := tensor.New(tensor.Int32, res[0].Meta.Shape...)
+	m := tensor.New(tensor.Int32, res[0].Meta().Shape...)
 	if _, err := q.places(c, m); err != nil {
 		return m, err
 	}

@@ -46,7 +46,7 @@ var QuantizeLinear = define[quantizeAttrs](graph.Op{
 		if !quantServed(d) {
 			return nil, notImplemented("quantize_linear", d)
 		}
-		return graph.New1(tensor.New(d, m.Shape...)), nil
+		return graph.New1(tensor.New(d, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[quantizeAttrs](c)
@@ -90,7 +90,7 @@ var DequantizeLinear = define[dequantizeAttrs](graph.Op{
 		if !quantFloat(c.Meta(1).DType) {
 			return nil, notImplemented("dequantize_linear", c.Meta(1).DType)
 		}
-		return graph.New1(tensor.New(c.Meta(1).DType, m.Shape...)), nil
+		return graph.New1(tensor.New(c.Meta(1).DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, n := attrs[dequantizeAttrs](c), c.Out[0].Numel()
@@ -299,7 +299,7 @@ var DynamicQuantizeLinear = define[none](graph.Op{
 		if m.DType != tensor.Float32 {
 			return nil, notImplemented("dynamic_quantize_linear", m.DType)
 		}
-		fresh := func(m tensor.Meta) graph.Result { return graph.Result{Meta: m, Alias: graph.Fresh} }
+		fresh := func(m tensor.Meta) graph.Result { return graph.Result{Type: m.Type(), Alias: graph.Fresh} }
 		return []graph.Result{fresh(tensor.New(tensor.Uint8, m.Shape...)), fresh(tensor.New(tensor.Float32)), fresh(tensor.New(tensor.Uint8))}, nil
 	},
 	Compile: compileDynamicQuantize,

@@ -140,7 +140,7 @@ func elementOp[A any](o graph.Op, meta func(c *graph.Call) (tensor.Meta, error),
 	const grain = 2048
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		m, err := meta(c)
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		at, m := value(c), c.Out[0]
@@ -175,7 +175,7 @@ var Bernoulli = define[seedAttrs](graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, notServed("bernoulli_tensor_cpu_p_", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		seed := uint64(attrs[seedAttrs](c).Seed)
@@ -248,13 +248,13 @@ var Dropout = define[dropoutAttrs](graph.Op{
 			return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
 		}
 		if !a.Train {
-			return []graph.Result{{Meta: m, Alias: 0}}, nil
+			return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
 		}
 		if !m.DType.IsFloat() {
 			return nil, errors.New("result type Float can't be cast to the desired output type " + m.DType.TorchName())
 		}
 		out, err := like(m, tensor.Preserve)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[dropoutAttrs](c)
@@ -307,7 +307,7 @@ var Multinomial = define[multinomialAttrs](graph.Op{
 		shape := slices.Clone(m.Shape)
 		shape[len(shape)-1] = a.NumSamples
 		out, err := fresh(tensor.Int64, shape)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, m, out := attrs[multinomialAttrs](c), c.Meta(0), c.Out[0]

@@ -122,9 +122,9 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if err := o.activations(a, l); err != nil {
 		return nil, err
 	}
-	res := graph.New1(tensor.New(x.DType, y...))
+	res := graph.New1(tensor.New(x.DType, y...).Type())
 	for range o.kind.outputs() - 1 {
-		res = append(res, graph.Result{Meta: tensor.New(x.DType, state...), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: tensor.New(x.DType, state...).Type(), Alias: graph.Fresh})
 	}
 	return res, nil
 }

@@ -155,7 +155,7 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	}
 	var out []*tensor.Tensor
 	for _, r := range res {
-		out = append(out, tensor.Zeros(r.Meta.DType, r.Meta.Shape...))
+		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
 	}
 	at := func(t *tensor.Tensor) func(i, j, k int) float64 {
 		if t == nil {

@@ -161,9 +161,9 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	res := graph.New1(out)
+	res := graph.New1(out.Type())
 	for range o.states() - 1 {
-		res = append(res, graph.Result{Meta: tensor.New(x.DType, state...), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: tensor.New(x.DType, state...).Type(), Alias: graph.Fresh})
 	}
 	return res, nil
 }
@@ -244,7 +244,7 @@ func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	}
 	var out []*tensor.Tensor
 	for _, r := range res {
-		out = append(out, tensor.Zeros(r.Meta.DType, r.Meta.Shape...))
+		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
 	}
 	a := attrs[recurrentAttrs](c)
 	at := func(t *tensor.Tensor) func(i, j, k int) float64 {

@@ -102,7 +102,7 @@ func (s *reduceSpec) infer(m tensor.Meta) []graph.Result {
 	shape := iter.ReduceShape(m.Shape, s.mask, s.keepdim)
 	res := make([]graph.Result, len(s.outs))
 	for i, d := range s.outs {
-		res[i] = graph.Result{Meta: tensor.New(d, shape...), Alias: graph.Fresh}
+		res[i] = graph.Result{Type: tensor.New(d, shape...).Type(), Alias: graph.Fresh}
 	}
 	return res
 }

@@ -42,7 +42,7 @@ func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *grap
 			if err != nil {
 				return nil, err
 			}
-			out := tensor.Zeros(in[0].DType, res[0].Meta.Shape...)
+			out := tensor.Zeros(in[0].DType, res[0].Meta().Shape...)
 			lead := out.Rank() - in[0].Rank()
 			at := make([]int, in[0].Rank())
 			eachIndex(out.Shape, func(index []int) {
@@ -70,7 +70,7 @@ func inferRepeat(m tensor.Meta, repeats []int) ([]graph.Result, error) {
 		shape[lead+d] *= s
 	}
 	out, err := fresh(m.DType, shape)
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 // compileRepeat sees every dimension of the output as repetitions times size, and the

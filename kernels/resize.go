@@ -32,7 +32,7 @@ var Resize = define[resizeAttrs](graph.Op{
 	Params: []graph.Param{input},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		_, _, _, out, err := resizePlan(c)
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		r, err := newResize(c)

@@ -45,7 +45,7 @@ var RmsNorm = define[rmsNormAttrs](graph.Op{
 		if err := normDTypes(c, 1); err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
@@ -146,7 +146,7 @@ var LocalResponseNorm = define[localResponseAttrs](graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, notServed("avg_pool2d", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

@@ -37,7 +37,7 @@ var RoiAlign = define[roiAlignAttrs](graph.Op{
 			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
 		}
 		out, err := fresh(m.DType, []int{r.Shape[0], m.Shape[1], a.PooledHeight, a.PooledWidth})
-		return graph.New1(out), err
+		return graph.New1(out.Type()), err
 	},
 	Compile: compileRoiAlign,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -32,7 +32,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	case len(a.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
 	case len(a.Dims) == 0 && len(a.Shifts) == 1:
-		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 	case len(a.Dims) != len(a.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(a.Shifts), len(a.Dims))
 	}
@@ -62,7 +62,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	return graph.New1(m), nil
+	return graph.New1(m.Type()), nil
 }
 
 // rollStart returns the dimension from the front and the index that comes first after the

@@ -65,7 +65,7 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 			if err == nil {
 				err = scatterCheck(name, c, &s)
 			}
-			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...)), err
+			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := of(c)

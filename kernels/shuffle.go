@@ -70,7 +70,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 				return nil, err
 			}
 			out, err := tensor.NewFormat(c.Meta(0).DType, s.shape, c.Meta(0).SuggestMemoryFormat(false))
-			return graph.New1(out), err
+			return graph.New1(out.Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := spec(c)

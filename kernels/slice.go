@@ -2,14 +2,15 @@ package kernels
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type sliceAttrs struct {
-	Dim   int  `attr:"dim" default:"0" doc:"dimension to cut"`
-	Start *int `attr:"start" default:"none" doc:"first index; from the end if negative; none: 0"`
-	End   *int `attr:"end" default:"none" doc:"one past the last index; none: the size"`
-	Step  int  `attr:"step" default:"1" doc:"step between indices, positive"`
+	Dim   int      `attr:"dim" default:"0" doc:"dimension to cut"`
+	Start *sym.Int `attr:"start" default:"none" doc:"first index; from the end if negative; none: 0"`
+	End   *sym.Int `attr:"end" default:"none" doc:"one past the last index; none: the size"`
+	Step  sym.Int  `attr:"step" default:"1" doc:"step between indices, positive"`
 }
 
 // Slice is aten::slice.
@@ -17,14 +18,14 @@ var Slice = viewOp[sliceAttrs](graph.Op{
 	Name:     "slice",
 	Doc:      "Takes the indices from start up to end, every step-th, of one dimension. Bounds are clamped.",
 	Examples: oneExample(f32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := attrs[sliceAttrs](c)
-	return m.Slice(a.Dim, a.Start, a.End, a.Step)
+	return t.Slice(a.Dim, a.Start, a.End, a.Step)
 })
 
 type selectAttrs struct {
-	Dim   int `attr:"dim" doc:"dimension that goes"`
-	Index int `attr:"index" doc:"index to take; from the end if negative"`
+	Dim   int     `attr:"dim" doc:"dimension that goes"`
+	Index sym.Int `attr:"index" doc:"index to take; from the end if negative"`
 }
 
 // Select is Tensor.select.
@@ -32,15 +33,15 @@ var Select = viewOp[selectAttrs](graph.Op{
 	Name:     "select",
 	Doc:      "Takes one index of a dimension and drops the dimension.",
 	Examples: oneExample(f32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := attrs[selectAttrs](c)
-	return m.Select(a.Dim, a.Index)
+	return t.Select(a.Dim, a.Index)
 })
 
 type narrowAttrs struct {
-	Dim    int `attr:"dim" doc:"dimension to cut"`
-	Start  int `attr:"start" doc:"first index; from the end if negative"`
-	Length int `attr:"length" doc:"number of indices"`
+	Dim    int     `attr:"dim" doc:"dimension to cut"`
+	Start  sym.Int `attr:"start" doc:"first index; from the end if negative"`
+	Length sym.Int `attr:"length" doc:"number of indices"`
 }
 
 // Narrow is Tensor.narrow.
@@ -48,7 +49,7 @@ var Narrow = viewOp[narrowAttrs](graph.Op{
 	Name:     "narrow",
 	Doc:      "Takes length indices of a dimension from start on. Unlike slice it clamps nothing.",
 	Examples: oneExample(f32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := attrs[narrowAttrs](c)
-	return m.Narrow(a.Dim, a.Start, a.Length)
+	return t.Narrow(a.Dim, a.Start, a.Length)
 })

@@ -41,7 +41,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 				}
 				return nil, notServed(kernel, d)
 			}
-			return graph.New1(tensor.New(d, m.Shape...)), nil
+			return graph.New1(tensor.New(d, m.Shape...).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m, d := c.Meta(0), dtype(c)

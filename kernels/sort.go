@@ -56,7 +56,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 				return nil, errors.New("Sort currently does not support complex dtypes on CPU")
 			}
 			v, err := like(m, tensor.Preserve)
-			res := []graph.Result{{Meta: v, Alias: graph.Fresh}, {Meta: v.WithDType(tensor.Int64), Alias: graph.Fresh}}
+			res := []graph.Result{{Type: v.Type(), Alias: graph.Fresh}, {Type: v.WithDType(tensor.Int64).Type(), Alias: graph.Fresh}}
 			return res[2-outputs:], err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -107,7 +107,7 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 		shape[dim] = a.K
 	}
 	v := tensor.New(m.DType, shape...)
-	return []graph.Result{{Meta: v, Alias: graph.Fresh}, {Meta: v.WithDType(tensor.Int64), Alias: graph.Fresh}}, nil
+	return []graph.Result{{Type: v.Type(), Alias: graph.Fresh}, {Type: v.WithDType(tensor.Int64).Type(), Alias: graph.Fresh}}, nil
 }
 
 // lineSet counts the lines of a value along a dimension, and finds their places in values
@@ -399,7 +399,7 @@ var Kthvalue = define[kthAttrs](graph.Op{
 			}
 		}
 		v := tensor.New(m.DType, shape...)
-		return []graph.Result{{Meta: v, Alias: graph.Fresh}, {Meta: v.WithDType(tensor.Int64), Alias: graph.Fresh}}, nil
+		return []graph.Result{{Type: v.Type(), Alias: graph.Fresh}, {Type: v.WithDType(tensor.Int64).Type(), Alias: graph.Fresh}}, nil
 	},
 	Compile: compileKth,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

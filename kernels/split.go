@@ -5,28 +5,30 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // partsOp defines an op that makes several views of its operand.
-func partsOp[A any](o graph.Op, parts func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error)) *graph.Op {
+func partsOp[A any](o graph.Op, parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	o.Params, o.Kind, o.Many = []graph.Param{self}, graph.View, true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		metas, err := parts(c, c.Meta(0))
-		res := make([]graph.Result, len(metas))
-		for i, m := range metas {
-			res[i] = graph.Result{Meta: m, Alias: 0}
+		types, err := parts(c, c.Type(0))
+		res := make([]graph.Result, len(types))
+		for i, t := range types {
+			res[i] = graph.Result{Type: t, Alias: 0}
 		}
 		return res, err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		metas, err := parts(c, in[0].Meta)
+		types, err := parts(c, in[0].Meta.Type())
 		if err != nil {
 			return nil, err
 		}
-		out := make([]*tensor.Tensor, len(metas))
-		for i, m := range metas {
+		out := make([]*tensor.Tensor, len(types))
+		for i, t := range types {
+			m, _ := t.Meta()
 			if out[i], err = in[0].View(m); err != nil {
 				return nil, err
 			}
@@ -46,14 +48,14 @@ var Split = partsOp[splitAttrs](graph.Op{
 	Name:     "split",
 	Doc:      "Cuts a dimension into parts of split_size; the last may be smaller.",
 	Examples: oneExample(f32(5, 2), graph.Attrs{"split_size": 2}),
-}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := attrs[splitAttrs](c)
-	return m.Split(a.SplitSize, a.Dim)
+	return t.Split(a.SplitSize, a.Dim)
 })
 
 type splitSizesAttrs struct {
-	SplitSizes []int `attr:"split_sizes" doc:"sizes of the parts, which add up to the dimension"`
-	Dim        int   `attr:"dim" default:"0" doc:"dimension to cut"`
+	SplitSizes []sym.Int `attr:"split_sizes" doc:"sizes of the parts, which add up to the dimension"`
+	Dim        int       `attr:"dim" default:"0" doc:"dimension to cut"`
 }
 
 // SplitWithSizes is torch.split_with_sizes.
@@ -61,9 +63,9 @@ var SplitWithSizes = partsOp[splitSizesAttrs](graph.Op{
 	Name:     "split_with_sizes",
 	Doc:      "Cuts a dimension into parts of the given sizes.",
 	Examples: oneExample(f32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
-}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := attrs[splitSizesAttrs](c)
-	return m.SplitSizes(a.SplitSizes, a.Dim)
+	return t.SplitSizes(a.SplitSizes, a.Dim)
 })
 
 type chunkAttrs struct {
@@ -76,9 +78,9 @@ var Chunk = partsOp[chunkAttrs](graph.Op{
 	Name:     "chunk",
 	Doc:      "Cuts a dimension into at most chunks parts of equal size; the last may be smaller.",
 	Examples: oneExample(f32(5, 2), graph.Attrs{"chunks": 3}),
-}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
 	a := attrs[chunkAttrs](c)
-	return m.Chunk(a.Chunks, a.Dim)
+	return t.Chunk(a.Chunks, a.Dim)
 })
 
 type unbindAttrs struct {
@@ -93,19 +95,21 @@ var Unbind = partsOp[unbindAttrs](graph.Op{
 	Name:     "unbind",
 	Doc:      "Takes every index of a dimension as a value of its own.",
 	Examples: oneExample(f32(3, 2), nil),
-}, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
-	dim, err := tensor.WrapDim(attrs[unbindAttrs](c).Dim, m.Rank())
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+	dim, err := tensor.WrapDim(attrs[unbindAttrs](c).Dim, t.Rank())
 	switch {
 	case err != nil:
 		return nil, err
-	case m.Rank() == 0:
+	case t.Rank() == 0:
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
-	case m.Shape[dim] > maxViews:
-		return nil, fmt.Errorf("unbind of %d indices: at most %d can be made", m.Shape[dim], maxViews)
 	}
-	out := make([]tensor.Meta, m.Shape[dim])
+	parts := t.Shape[dim].Specialize() // there are as many results
+	if parts > maxViews {
+		return nil, fmt.Errorf("unbind of %d indices: at most %d can be made", parts, maxViews)
+	}
+	out := make([]tensor.Type, parts)
 	for i := range out {
-		if out[i], err = m.Select(dim, i); err != nil {
+		if out[i], err = t.Select(dim, sym.Of(i)); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,12 +15,12 @@ var Squeeze = viewOp[squeezeAttrs](graph.Op{
 	Name:     "squeeze",
 	Doc:      "Drops dimensions of size 1. A named dimension of another size stays.",
 	Examples: oneExample(f32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	dims := attrs[squeezeAttrs](c).Dim
 	if dims != nil && len(dims) == 0 {
-		return m, nil // an empty list names no dimension
+		return t, nil // an empty list names no dimension
 	}
-	return m.Squeeze(dims...)
+	return t.Squeeze(dims...)
 })
 
 type unsqueezeAttrs struct {
@@ -31,6 +32,6 @@ var Unsqueeze = viewOp[unsqueezeAttrs](graph.Op{
 	Name:     "unsqueeze",
 	Doc:      "Adds a dimension of size 1.",
 	Examples: oneExample(f32(2, 3), graph.Attrs{"dim": 1}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
-	return m.Unsqueeze(attrs[unsqueezeAttrs](c).Dim)
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.Unsqueeze(attrs[unsqueezeAttrs](c).Dim)
 })

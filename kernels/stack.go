@@ -46,10 +46,10 @@ func inferStack(c *graph.Call) ([]graph.Result, error) {
 	}
 	m, _, err := joined(parts, dim)
 	if err != nil || dim == len(shape) {
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	}
 	m, err = m.View(slices.Insert(slices.Clone(shape), dim, len(parts)))
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 func compileStack(c *graph.Call) (*graph.Kernel, error) {
@@ -74,7 +74,7 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := res[0].Meta
+	m := res[0].Meta()
 	dim, err := tensor.WrapDim(attrs[stackAttrs](c).Dim, m.Rank())
 	if err != nil {
 		return nil, err

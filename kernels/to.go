@@ -39,10 +39,10 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 // (to_will_alias), not, as for contiguous, by the format that they have.
 func convert(m tensor.Meta, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
 	if m.DType == d && !always && (f == tensor.Preserve || m.SuggestMemoryFormat(false) == f) {
-		return []graph.Result{{Meta: m, Alias: 0}}, nil
+		return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
 	}
 	m, err := like(m, f)
-	return graph.New1(m.WithDType(d)), err
+	return graph.New1(m.WithDType(d).Type()), err
 }
 
 // TypeAs is Tensor.type_as.

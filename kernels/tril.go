@@ -47,7 +47,7 @@ func triangle[A any](name, doc string, keep func(c *graph.Call, row, cols int) (
 			if _, err := tensor.WrapDim(-2, m.Rank()); err != nil {
 				return nil, err
 			}
-			return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+			return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -2,13 +2,14 @@ package kernels
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type unfoldAttrs struct {
-	Dimension int `attr:"dimension" doc:"dimension to take windows of"`
-	Size      int `attr:"size" doc:"size of a window"`
-	Step      int `attr:"step" doc:"step from window to window, positive"`
+	Dimension int     `attr:"dimension" doc:"dimension to take windows of"`
+	Size      sym.Int `attr:"size" doc:"size of a window"`
+	Step      sym.Int `attr:"step" doc:"step from window to window, positive"`
 }
 
 // Unfold is Tensor.unfold.
@@ -16,9 +17,9 @@ var Unfold = viewOp[unfoldAttrs](graph.Op{
 	Name:     "unfold",
 	Doc:      "Turns a dimension into windows, whose elements make a new last dimension.",
 	Examples: oneExample(f32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := attrs[unfoldAttrs](c)
-	return m.Unfold(a.Dimension, a.Size, a.Step)
+	return t.Unfold(a.Dimension, a.Size, a.Step)
 })
 
 type diagonalAttrs struct {
@@ -32,7 +33,7 @@ var Diagonal = viewOp[diagonalAttrs](graph.Op{
 	Name:     "diagonal",
 	Doc:      "Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.",
 	Examples: oneExample(f32(4, 5), graph.Attrs{"offset": 1}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := attrs[diagonalAttrs](c)
-	return m.Diagonal(a.Offset, a.Dim1, a.Dim2)
+	return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
 })

@@ -66,7 +66,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			if err == nil && spatial > 1 && mode != "cubic" {
 				out, err = tensor.NewFormat(m.DType, out.Shape, m.SuggestMemoryFormat(false))
 			}
-			return graph.New1(out), err
+			return graph.New1(out.Type()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := of(c)

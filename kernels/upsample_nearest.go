@@ -48,7 +48,7 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := tensor.NewFormat(m.DType, shape, m.SuggestMemoryFormat(false))
-	return graph.New1(out), err
+	return graph.New1(out.Type()), err
 }
 
 // upsampledSize is at::native::upsample::compute_output_size, and the check of ranks.
@@ -181,6 +181,6 @@ func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	rows, cols := nearestTables(c, res[0].Meta.Shape)
-	return []*tensor.Tensor{spanRef(in[0], [][]int{nil, nil, rows, cols}, res[0].Meta.Shape)}, nil
+	rows, cols := nearestTables(c, res[0].Meta().Shape)
+	return []*tensor.Tensor{spanRef(in[0], [][]int{nil, nil, rows, cols}, res[0].Meta().Shape)}, nil
 }

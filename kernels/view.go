@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// showFunc maps the meta of a view's operand to the meta of the view. storage is the
+// showFunc maps the type of a view's operand to the type of the view. storage is the
 // number of elements in the operand's storage.
-type showFunc func(c *graph.Call, m tensor.Meta, storage int) (tensor.Meta, error)
+type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines an op whose result shares the storage of its first operand.
 func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
@@ -18,15 +19,16 @@ func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
 	}
 	o.Kind = graph.View
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		m, err := show(c, c.Meta(0), c.In[0].Value.StorageLen())
-		return []graph.Result{{Meta: m, Alias: 0}}, err
+		t, err := show(c, c.Type(0), sym.Of(c.In[0].Value.StorageLen()))
+		return []graph.Result{{Type: t, Alias: 0}}, err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		m, err := show(c, in[0].Meta, in[0].Storage().Len()/in[0].DType.Size())
+		shown, err := show(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
 		if err != nil {
 			return nil, err
 		}
+		m, _ := shown.Meta()
 		t, err := in[0].View(m)
 		return []*tensor.Tensor{t}, err
 	}
@@ -42,10 +44,10 @@ func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (
 	}
 	var jobs []copyJob
 	for i, r := range res {
-		if c.Meta(0).Numel() == 0 && r.Meta.Numel() > 0 {
+		if c.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
 			return nil, errors.New("a view that finds elements where its operand has none cannot be copied")
 		}
-		jobs = append(jobs, copyJob{dst: outSide(c, i), src: inSide(c, 0).show(r.Meta)})
+		jobs = append(jobs, copyJob{dst: outSide(c, i), src: inSide(c, 0).show(r.Meta())})
 	}
 	return copyKernel(jobs...)
 }
@@ -68,7 +70,7 @@ func oneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
 }
 
 type sizeAttrs struct {
-	Size []int `attr:"size" doc:"sizes of the result; one may be -1"`
+	Size []sym.Int `attr:"size" doc:"sizes of the result; one may be -1"`
 }
 
 // View is Tensor.view.
@@ -76,8 +78,8 @@ var View = viewOp[sizeAttrs](graph.Op{
 	Name:     "view",
 	Doc:      "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.",
 	Examples: oneExample(f32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
-	return m.View(attrs[sizeAttrs](c).Size)
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.View(attrs[sizeAttrs](c).Size)
 })
 
 // ViewAs is Tensor.view_as.
@@ -86,7 +88,7 @@ var ViewAs = viewOp[none](graph.Op{
 	Doc:      "Shows self in the shape of other.",
 	Params:   []graph.Param{self, other},
 	Examples: []graph.Example{{In: []tensor.Meta{f32(4, 6), f32(2, 12)}}},
-}, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) { return m.View(c.Meta(1).Shape) })
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.View(c.Type(1).Shape) })
 
 // Detach and Alias are the identity as a view.
 var (
@@ -96,13 +98,13 @@ var (
 
 func identity(name, doc string) *graph.Op {
 	return viewOp[none](graph.Op{Name: name, Doc: doc, Identity: true, Examples: oneExample(f32(2, 3), nil)},
-		func(_ *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) { return m, nil })
+		func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t, nil })
 }
 
 type asStridedAttrs struct {
-	Size   []int `attr:"size" doc:"sizes of the result"`
-	Stride []int `attr:"stride" doc:"strides of the result, in elements"`
-	Offset *int  `attr:"storage_offset" default:"none" doc:"offset in the storage, in elements; none: self's own"`
+	Size   []sym.Int `attr:"size" doc:"sizes of the result"`
+	Stride []sym.Int `attr:"stride" doc:"strides of the result, in elements"`
+	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset in the storage, in elements; none: self's own"`
 }
 
 // AsStrided is Tensor.as_strided.
@@ -112,11 +114,11 @@ var AsStrided = viewOp[asStridedAttrs](graph.Op{
 		"The values depend on the layout of self's storage, not on self's elements.",
 	Storage:  true,
 	Examples: oneExample(f32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
-}, func(c *graph.Call, m tensor.Meta, storage int) (tensor.Meta, error) {
+}, func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error) {
 	a := attrs[asStridedAttrs](c)
-	offset := m.Offset
+	offset := t.Offset
 	if a.Offset != nil {
 		offset = *a.Offset
 	}
-	return m.AsStrided(a.Size, a.Stride, offset, storage)
+	return t.AsStrided(a.Size, a.Stride, offset, storage)
 })

@@ -19,7 +19,7 @@ var (
 			if !m.DType.IsComplex() {
 				return nil, errors.New("view_as_real is only supported for complex tensors")
 			}
-			return []graph.Result{{Meta: asReal(m), Alias: 0}}, nil
+			return []graph.Result{{Type: asReal(m).Type(), Alias: 0}}, nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			m := asReal(in[0].Meta)
@@ -37,7 +37,7 @@ var (
 		Name: "view_as_complex", Doc: "Shows pairs of real numbers along the last dimension as complex ones. Refused where only a copy could.", Params: []graph.Param{self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := asComplex(c.Meta(0))
-			return []graph.Result{{Meta: m, Alias: 0}}, err
+			return []graph.Result{{Type: m.Type(), Alias: 0}}, err
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			m, err := asComplex(in[0].Meta)
@@ -102,7 +102,7 @@ var Complex = define[none](graph.Op{
 			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(), c.Meta(1).DType.TorchName())
 		}
 		m, err := laidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(c.In[1].Operand()))
-		return graph.New1(m), err
+		return graph.New1(m.Type()), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		out := asReal(c.Out[0])

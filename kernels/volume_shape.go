@@ -243,9 +243,9 @@ func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) 
 			return nil, err
 		}
 	}
-	res := graph.New1(out)
+	res := graph.New1(out.Type())
 	if indices {
-		res = append(res, graph.Result{Meta: out.WithDType(tensor.Int64), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: out.WithDType(tensor.Int64).Type(), Alias: graph.Fresh})
 	}
 	return res, nil
 }

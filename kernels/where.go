@@ -50,10 +50,10 @@ func whereConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	for _, a := range c.In[1:] {
 		o := a.Operand()
 		if a.Kind == graph.NumberArg {
-			o = iter.Of(tensor.New(d))
+			o = iter.OfType(tensor.Type{DType: d})
 		}
 		cfg = cfg.Input(o)
-		if o.Meta.DType != d {
+		if o.Type.DType != d {
 			cfg = cfg.PromoteInputsToCommonDType(true)
 		}
 	}

@@ -183,16 +183,16 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 		if r.Dynamic {
 			return nil
 		}
-		c.Out = append(c.Out, r.Meta)
-		if r.Alias >= 0 && in[r.Alias].DType == r.Meta.DType {
-			t, err := in[r.Alias].View(r.Meta)
+		c.Out = append(c.Out, r.Meta())
+		if r.Alias >= 0 && in[r.Alias].DType == r.Meta().DType {
+			t, err := in[r.Alias].View(r.Meta())
 			if err != nil {
 				return nil
 			}
 			out[i] = known(t)
 			views++
 		}
-		size += r.Meta.Numel()
+		size += r.Meta().Numel()
 	}
 	if views == len(res) {
 		return out

@@ -149,8 +149,9 @@ func (im *importer) inferOther(vals []*graph.Value, attrs graph.Attrs) {
 		switch {
 		case res == nil:
 			im.other[v] = nil
-		case !slices.Equal(res[i].Meta.Shape, v.Meta.Shape):
-			im.other[v] = &res[i].Meta
+		case !slices.Equal(res[i].Meta().Shape, v.Meta.Shape):
+			m := res[i].Meta()
+			im.other[v] = &m
 		}
 	}
 }

@@ -174,7 +174,7 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 		return false
 	}
 	for i, r := range res {
-		if r.Alias >= 0 || !r.Meta.SameLayout(c.Out[i].Meta) {
+		if r.Alias >= 0 || !r.Meta().SameLayout(c.Out[i].Meta) {
 			return false
 		}
 	}

@@ -93,7 +93,7 @@ func (l *layouter) node(n *graph.Node) error {
 	if n.Op.Kind == graph.Follows && want != tensor.NoFormat && n.Out[0].Alias == nil {
 		for _, v := range n.Out {
 			if st, err := want.Strides(v.Meta.Shape); err == nil && !v.Meta.Is(want) {
-				v.Meta = v.Meta.WithStrides(st)
+				v.SetMeta(v.Meta.WithStrides(st))
 				l.moved[v] = true
 			}
 		}
@@ -127,14 +127,15 @@ func (l *layouter) restore(v *graph.Value, written layoutOf) error {
 	case v.Alias != nil && written.view, v.Alias == nil && v.Meta.SameLayout(written.meta):
 		return nil
 	case v.Node.Op.Kind == graph.Follows:
-		v.Meta = written.meta
+		v.SetMeta(written.meta)
 		return nil
 	}
 	c, err := l.copyOf(v, tensor.Contiguous, fmt.Sprintf("the storage of %q is read as it was written", v.Name))
 	if err != nil {
 		return err
 	}
-	c.Meta, c.Alias = written.meta, nil
+	c.SetMeta(written.meta)
+	c.Alias = nil
 	l.now[v] = c
 	return nil
 }
@@ -147,10 +148,11 @@ func (l *layouter) reinfer(n *graph.Node) error {
 		return err
 	}
 	for i, v := range n.Out {
-		if !v.Meta.SameLayout(res[i].Meta) || v.Meta.Offset != res[i].Meta.Offset {
+		m := res[i].Meta()
+		if !v.Meta.SameLayout(m) || v.Meta.Offset != m.Offset {
 			l.moved[v] = true
 		}
-		v.Meta, v.Alias = res[i].Meta, nil
+		v.Type, v.Meta, v.Alias = res[i].Type, m, nil
 		if res[i].Alias >= 0 {
 			v.Alias = n.In[res[i].Alias].Value
 		}
