@@ -64,7 +64,7 @@ type bodyAttrs struct {
 }
 
 func inferBody(c *graph.Call) ([]graph.Result, error) {
-	return graph.New1(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Meta), nil
+	return graph.New1(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
 }
 
 func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
@@ -148,7 +148,7 @@ func inferChunk(c *graph.Call) ([]graph.Result, error) {
 
 func inferCat(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
-	return graph.New1(tensor.New(m.DType, m.Shape...)), nil
+	return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 }
 
 func inferConv(c *graph.Call) ([]graph.Result, error) {
@@ -157,7 +157,7 @@ func inferConv(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("expected 4D operands")
 	}
 	m, err := tensor.NewFormat(x.DType, []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}, x.SuggestMemoryFormat(false))
-	return graph.New1(m), err
+	return graph.New1(m.Type()), err
 }
 
 func convVariants(*graph.Call) []graph.Variant {
@@ -170,7 +170,7 @@ func convVariants(*graph.Call) []graph.Variant {
 
 func inferVarMean(c *graph.Call) ([]graph.Result, error) {
 	m := tensor.New(c.Meta(0).DType)
-	return []graph.Result{{Type: m.Type(), Alias: graph.Fresh}, {Meta: m, Alias: graph.Fresh}}, nil
+	return []graph.Result{{Type: m.Type(), Alias: graph.Fresh}, {Type: m.Type(), Alias: graph.Fresh}}, nil
 }
 
 // load reads a graph from text; files are not served.

@@ -24,7 +24,7 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 		c := &graph.Call{In: []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}}}}
 		res, err := p.Infer(c)
 		require.NoError(t, err)
-		c.Out = []tensor.Meta{res[0].Meta}
+		c.Out = []tensor.Meta{res[0].Meta()}
 		_, err = p.Compile(c)
 		assert.EqualError(t, err, want)
 	}

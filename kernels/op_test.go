@@ -38,7 +38,7 @@ func infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 	res, err := op.Infer(c)
 	c.Out = nil
 	for _, r := range res {
-		c.Out = append(c.Out, r.Meta)
+		c.Out = append(c.Out, r.Meta())
 	}
 	return res, err
 }
@@ -58,7 +58,7 @@ func runCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	fresh := false
 	for i, r := range res {
 		if r.Alias >= 0 {
-			if outs[i], err = in[r.Alias].View(r.Meta); err != nil {
+			if outs[i], err = in[r.Alias].View(r.Meta()); err != nil {
 				return nil, err
 			}
 			continue

@@ -45,7 +45,7 @@ func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 		t.Fatalf("%s: %v", o.Name, err)
 	}
 	for _, r := range res {
-		c.Out = append(c.Out, r.Meta)
+		c.Out = append(c.Out, r.Meta())
 	}
 	return c
 }

@@ -30,7 +30,7 @@ func newReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 	}
 	res, err := op.Infer(c)
 	for _, r := range res {
-		c.Out = append(c.Out, r.Meta)
+		c.Out = append(c.Out, r.Meta())
 	}
 	return op, c, err
 }

@@ -30,7 +30,7 @@ func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 					continue
 				}
 				for _, r := range res {
-					c.Out = append(c.Out, r.Meta)
+					c.Out = append(c.Out, r.Meta())
 				}
 				_, err = op.Compile(c)
 				require.NoError(t, err, "%s of %v", op.Name, metas)

@@ -49,7 +49,7 @@ func TestServed(t *testing.T) {
 						continue
 					}
 					for _, r := range res {
-						c.Out = append(c.Out, r.Meta)
+						c.Out = append(c.Out, r.Meta())
 					}
 					if _, err := o.Compile(c); err != nil {
 						t.Errorf("%s, example %d: %v is inferred, but not compiled: %v", o.Name, i, d, err)
