@@ -152,8 +152,8 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 			assert.Panics(t, f, "%s(%d)", name, i)
 		}
 	}
-	assert.PanicsWithError(t, "runtime error: index out of range [3] with length 3", func() { it.WalkStrides(3) })
-	assert.PanicsWithError(t, "runtime error: index out of range [0] with length 0", func() {
+	assert.PanicsWithValue(t, "iter: there is no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
+	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
 		build(t, iter.New().Input(iter.Of(tensor.New(tensor.Int8)))).Output()
 	})
 	assert.PanicsWithValue(t, "iter: task 2 of an iteration with 2 tasks of 4 elements", func() { it.Chunk(2, 4) })
