@@ -123,7 +123,7 @@ func TestNilIterator(t *testing.T) {
 	assert.Equal(t, "iter: a nil Iterator", it.Explain())
 }
 
-// Accessors panic as an index of a slice does, with the index and the length.
+// Accessors panic with the number of the operand and how many there are.
 func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 	it := doubling(t, 2, 3)
 	for _, i := range []int{-1, 3, math.MaxInt} {
@@ -134,8 +134,8 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 			assert.Panics(t, f, "%s(%d)", name, i)
 		}
 	}
-	assert.PanicsWithError(t, "runtime error: index out of range [3] with length 3", func() { it.WalkStrides(3) })
-	assert.PanicsWithError(t, "runtime error: index out of range [0] with length 0", func() {
+	assert.PanicsWithValue(t, "iter: there is no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
+	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
 		build(t, iter.New().Input(iter.Of(tensor.New(tensor.Int8)))).Output()
 	})
 	assert.PanicsWithValue(t, "iter: task 2 of an iteration with 2 tasks of 4 elements", func() { it.Chunk(2, 4) })
