@@ -141,7 +141,7 @@ func TestNilIterator(t *testing.T) {
 	assert.Equal(t, "iter: a nil Iterator", it.Explain())
 }
 
-// Accessors panic as an index of a slice does, with the index and the length.
+// Accessors panic with the number of the operand and how many there are.
 func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 	it := doubling(t, 2, 3)
 	for _, i := range []int{-1, 3, math.MaxInt} {
