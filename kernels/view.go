@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
@@ -73,14 +75,72 @@ type sizeAttrs struct {
 	Size []sym.Int `attr:"size" doc:"sizes of the result; one may be -1"`
 }
 
-// View is Tensor.view.
-var View = viewOp[sizeAttrs](graph.Op{
-	Name:     "view",
-	Doc:      "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.",
-	Examples: oneExample(f32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
+type viewAttrs struct {
+	Size  []sym.Int    `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype in which the bytes are read, in place of a size"`
+}
+
+// View is Tensor.view, of sizes or of a dtype.
+var View = viewOp[viewAttrs](graph.Op{
+	Name: "view",
+	Doc: "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.\n" +
+		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller or greater.",
+	Examples: append(oneExample(f32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}), oneExample(f32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return t.View(attrs[sizeAttrs](c).Size)
+	a := attrs[viewAttrs](c)
+	switch {
+	case (a.Size == nil) == (a.DType == tensor.Invalid):
+		return t, errors.New("view(): takes either size or dtype")
+	case a.Size != nil:
+		return t.View(a.Size)
+	}
+	return viewDType(t, a.DType)
 })
+
+// viewDType is at::native::view_dtype.
+func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
+	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
+	refuse := func(what string, by int, got sym.Int) error {
+		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
+			what, by, t.DType.TorchName(), d.TorchName(), got)
+	}
+	out := tensor.Type{DType: d, Shape: slices.Clone(t.Shape), Strides: slices.Clone(t.Strides), Offset: t.Offset}
+	switch {
+	case old == size:
+		return out, nil
+	case last < 0:
+		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(), d.TorchName())
+	case t.Strides[last].Ne(sym.Of(1)).Holds():
+		return t, refuse("self.stride(-1)", 1, t.Strides[last])
+	case old > size:
+		by := sym.Of(old / size)
+		out.Offset, out.Shape[last] = out.Offset.Mul(by), out.Shape[last].Mul(by)
+		for i := range last {
+			out.Strides[i] = out.Strides[i].Mul(by)
+		}
+		return out, nil
+	}
+	by := sym.Of(size / old)
+	fits := func(what string, s *sym.Int) error {
+		if rest := s.Mod(by); rest.Ne(sym.Int{}).Holds() {
+			return refuse(fmt.Sprintf("%s %% %v", what, by), 0, rest)
+		}
+		*s = s.Div(by)
+		return nil
+	}
+	if err := fits("self.size(-1)", &out.Shape[last]); err != nil {
+		return t, err
+	}
+	if err := fits("self.storage_offset()", &out.Offset); err != nil {
+		return t, err
+	}
+	for i := range last {
+		if err := fits(fmt.Sprintf("self.stride(%d)", i), &out.Strides[i]); err != nil {
+			return t, err
+		}
+	}
+	return out, nil
+}
 
 // ViewAs is Tensor.view_as.
 var ViewAs = viewOp[none](graph.Op{
