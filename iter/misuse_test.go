@@ -133,7 +133,7 @@ func TestNilIterator(t *testing.T) {
 	_, narrow := it.Narrow(0, 0, 1)
 	_, all := it.SelectAll(0, nil)
 	_, remove := it.RemoveOperand(0)
-	_, table := iter.NewTable("t", nop).For(&it.Rule)
+	_, table := iter.NewTable("t", nop).For(nil)
 	for i, err := range []error{apply, prepare, tensors, bind, reducer, reduce, narrow, all, remove, table,
 		it.ForEach(nil, mark), it.ForRange(nil, nil, iter.Range{}, mark), it.Parallel(context.Background(), nil, 0, 0, mark)} {
 		assert.EqualError(t, err, "iter: a nil Iterator", "%d", i)

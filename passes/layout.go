@@ -272,12 +272,12 @@ func (l *layouter) take(n *graph.Node, v graph.Variant, index int) error {
 		n.In[k].Value = c
 	}
 	for k, f := range v.Out {
-		if m := &n.Out[k].Meta; !m.Is(f) {
+		if m := n.Out[k].Meta; !m.Is(f) {
 			st, err := f.Strides(m.Shape)
 			if err != nil {
 				return l.g.Fail(n, err)
 			}
-			*m = m.WithStrides(st)
+			n.Out[k].SetMeta(m.WithStrides(st))
 			l.moved[n.Out[k]] = true
 		}
 	}
