@@ -159,21 +159,7 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		if n == nil || n.Op == nil {
 			return nil, errors.New("a node is nil, or has no op")
 		}
-		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
-		for i := range m.In {
-			if v := m.In[i].Value; v != nil {
-				w, err := enter(v)
-				if err != nil {
-					return nil, g.Fail(n, err)
-				}
-				m.In[i].Value = w
-			}
-		}
-		given, _, err := n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
-		if err == nil {
-			m.given = given
-			m.Attrs, err = n.Op.Schema.Decode(given, g.bound)
-		}
+		m, err := n.known(known, g.bound, enter)
 		if err != nil {
 			return nil, g.Fail(n, err)
 		}
@@ -196,6 +182,28 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return nil, err
 	}
 	return s, s.Infer()
+}
+
+// known returns a copy of the node for a segment, without outputs: its operands are those
+// that enter gives, and its attributes are read from what is known.
+func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int, enter func(*Value) (*Value, error)) (*Node, error) {
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
+	for i := range m.In {
+		if v := m.In[i].Value; v != nil {
+			w, err := enter(v)
+			if err != nil {
+				return nil, err
+			}
+			m.In[i].Value = w
+		}
+	}
+	given, _, err := n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
+	if err != nil {
+		return nil, err
+	}
+	m.given = given
+	m.Attrs, err = n.Op.Schema.Decode(given, symbols)
+	return m, err
 }
 
 // WithInputs returns a copy of the graph whose inputs have the given metas, in order. It is
