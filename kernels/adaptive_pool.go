@@ -30,7 +30,7 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputSize(c)
-		if t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0 && size == [2]int{1, 1} {
+		if size == [2]int{1, 1} && (t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0) {
 			s := adaptiveMean(t.Meta)
 			return s.reference(t), nil
 		}
