@@ -170,7 +170,7 @@ func (p convParams) serves(c *graph.Call, x, w tensor.Meta) error {
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and weight is a dense tensor", legacyName(d), legacyName(w.DType))
 	case !sameBias && p.usesMKLDNN(x, w):
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and bias is a dense tensor", legacyName(d), legacyName(c.Meta(2).DType))
-	case p.dilated() && !(d.IsFloat() || d.IsComplex()):
+	case p.dilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
 		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
 	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:
 		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -47,6 +48,9 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 			dim, err := tensor.WrapDim(dim, c.Meta(0).Rank())
 			if err == nil {
 				err = indexWriteCheck(name, c, dim, fill)
+			}
+			if fill { // aten fills a clone
+				return graph.New1(iter.PreserveMeta(c.Meta(0))), err
 			}
 			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...)), err
 		},

@@ -34,6 +34,9 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) scalarFunc) func(*gr
 			i := len(full)
 			// The operand is converted as memory holds it to what loops see.
 			t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
+			if d := it.Cast(nout + i); d != tensor.Invalid {
+				t = t.CopyTo(tensor.New(d, t.Shape...))
+			}
 			m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
 			if err != nil {
 				return nil, err
