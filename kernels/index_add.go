@@ -44,10 +44,10 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 		Name: name, Doc: doc + " A negative index counts from the end.",
 		Params: []graph.Param{self, indexParam, source},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			dim, _, _ := spec(c)
+			dim, _, alpha := spec(c)
 			dim, err := tensor.WrapDim(dim, c.Meta(0).Rank())
 			if err == nil {
-				err = indexWriteCheck(name, c, dim, fill)
+				err = indexWriteCheck(name, c, dim, fill, alpha)
 			}
 			if fill { // aten fills a clone
 				return graph.New1(iter.PreserveMeta(c.Meta(0))), err
@@ -70,7 +70,7 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 	})
 }
 
-func indexWriteCheck(name string, c *graph.Call, dim int, fill bool) error {
+func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
 	m, ix, src := c.Meta(0), c.Meta(1), c.Meta(2)
 	if ix.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
@@ -92,6 +92,9 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool) error {
 			return numberFits(c.In[2].Number, m.DType)
 		}
 		return nil
+	}
+	if err := numberFits(alpha, m.DType); err != nil {
+		return err
 	}
 	if src.DType != m.DType {
 		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, m.DType.TorchName(), src.DType.TorchName())

@@ -146,6 +146,19 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !c.Has(1) {
+		eachIndex(in[0].Shape, func(at []int) {
+			switch v := in[0].At(at...).Int(); {
+			case v < 0:
+				err = errors.New("Class values must be non-negative.")
+			case v >= int64(a.NumClasses) && err == nil:
+				err = errors.New("Class values must be smaller than num_classes.")
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	out := tensor.Zeros(m.DType, m.Shape...)
 	eachIndex(m.Shape, func(at []int) {
 		v := int(in[0].At(slices.Delete(slices.Clone(at), dim, dim+1)...).Int())

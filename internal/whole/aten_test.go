@@ -204,6 +204,9 @@ func (c *atenCase) refused(g *graph.Graph, in map[string]*tensor.Tensor) error {
 	if err == nil {
 		return fmt.Errorf("is not refused, want: %s", c.Error)
 	}
+	if _, err = graph.Evaluate(g, in); err == nil {
+		return fmt.Errorf("is not refused by reference, want: %s", c.Error)
+	}
 	return nil
 }
 
