@@ -63,14 +63,16 @@ def attr(x):
 def case(op, ins, attrs, f, layout=True, values=True):
     """Records op on ins (tensors, numbers, None) with attrs; f takes the ins as arguments.
 
-    Where f raises, the call must be refused. layout=False: strides are not compared;
+    Where f raises, the call must be refused; but not where a kernel lacks a 16-bit float, as
+    later releases do not. layout=False: strides are not compared;
     values=False: nor are values, which PyTorch leaves open."""
     c = {"op": op, "in": [packed_input(x) for x in ins], "attrs": {k: attr(v) for k, v in attrs.items()}}
     try:
         outs = f(*ins)
     except (RuntimeError, IndexError, ValueError, TypeError) as e:
-        c["error"] = str(e).split("\n")[0][:120]
-        cases.append(c)
+        if not ("not implemented for" in str(e) and ("'Half'" in str(e) or "'BFloat16'" in str(e))):
+            c["error"] = str(e).split("\n")[0][:120]
+            cases.append(c)
         return
     outs = list(outs) if isinstance(outs, (tuple, list)) else [outs]
     c["out"] = [pack(t, 9) for t in outs]
