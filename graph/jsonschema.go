@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -197,7 +198,46 @@ func (o *Op) jsonSchema() object {
 	if needs != nil {
 		node["required"] = needs
 	}
+	if ways := o.numberWays(least); ways != nil {
+		node["anyOf"] = ways
+	}
 	return node
+}
+
+// numberWays lists the ways to give the operands that may be numbers: each among the inputs
+// or as an attribute. least is the number of the others.
+func (o *Op) numberWays(least int) []object {
+	ways := []object{{"inputs": least, "attrs": []string{}}}
+	for i, p := range o.Params {
+		if p.Optional || o.numberAt(p.attrName()) != i {
+			continue
+		}
+		for _, w := range ways {
+			names := append(slices.Clone(w["attrs"].([]string)), p.attrName())
+			ways = append(ways, object{"inputs": w["inputs"], "attrs": names})
+			w["inputs"] = w["inputs"].(int) + 1
+		}
+	}
+	if len(ways) == 1 {
+		return nil
+	}
+	var all []object
+	for _, w := range ways {
+		way, members, required := object{}, object{}, []string{}
+		if n := w["inputs"].(int); n > 0 {
+			members["inputs"] = object{"minItems": n}
+			required = append(required, "inputs")
+		}
+		if names := w["attrs"].([]string); len(names) > 0 {
+			members["attrs"] = object{"type": "object", "required": names}
+			required = append(required, "attrs")
+		}
+		if way["properties"] = members; len(required) > 0 {
+			way["required"] = required
+		}
+		all = append(all, way)
+	}
+	return all
 }
 
 // inputsSchema describes the operands, and tells how many there must be. A null at the end

@@ -27,6 +27,15 @@ func (o *Op) numberAt(name string) int {
 	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
 }
 
+// NumberAttr returns the name of the attribute that may stand for an operand which is a
+// number; empty if there is none.
+func (o *Op) NumberAttr(p Param) string {
+	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
+		return ""
+	}
+	return p.attrName()
+}
+
 // hasNumbers reports whether some attributes stand for operands.
 func (o *Op) hasNumbers(given Attrs) bool {
 	for name, v := range given {

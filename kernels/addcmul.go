@@ -51,7 +51,7 @@ func scaledTernary(label string, product bool) func(*graph.Call, *iter.Iterator)
 	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		v := attrs[valueAttrs](c).Value
 		if err := numberFits(v, it.CommonDType()); err != nil {
-			return nil, err
+			return iter.Kernel{}, err
 		}
 		switch d := it.DType(1); {
 		case d == tensor.Float32:

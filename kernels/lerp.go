@@ -92,7 +92,7 @@ func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	w := attrs[lerpAttrs](c).Weight
 	if w.IsSet() {
 		if err := numberFits(w, c.Meta(0).DType); err != nil {
-			return nil, err
+			return iter.Kernel{}, err
 		}
 	}
 	switch d := it.DType(1); d {
