@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -117,6 +118,9 @@ func (v transposedConv) result(c *graph.Call) (tensor.Meta, error) {
 		out = out[1:]
 	}
 	m := tensor.New(x.DType, out...)
+	if !unbatched && out[0] == 0 && slices.Equal(out, x.Shape) {
+		m = emptyBatch(x)
+	}
 	return m, m.Check()
 }
 

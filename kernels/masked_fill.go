@@ -1,17 +1,24 @@
 package kernels
 
 import (
-	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: chosen(iter.NewTable("masked_fill",
+var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
+	if d, v := it.DType(1), it.DType(3); d != v {
+		return fillConverted(d, v), nil
+	}
+	return maskFills.For(it)
+}}
+
+var maskFills = iter.NewTable("masked_fill",
 	iter.Slice3(fillWhere[uint8]).Bits(), iter.Slice3(fillWhere[uint16]).Bits(), iter.Slice3(fillWhere[uint32]).Bits(),
-	iter.Slice3(fillWhere[uint64]).Bits(), iter.Slice3(fillWhere[complex128]).Bits()))}
+	iter.Slice3(fillWhere[uint64]).Bits(), iter.Slice3(fillWhere[complex128]).Bits())
 
 // MaskedFill is torch.masked_fill.
 var MaskedFill = define[none](graph.Op{
@@ -20,14 +27,23 @@ var MaskedFill = define[none](graph.Op{
 	Params:    []graph.Param{self, {Name: "mask"}, {Name: "value", Number: true}},
 	Pointwise: &maskFilling,
 	Infer:     laidBy(&maskFilling, rowMajorResult),
-	Ref: pointwiseRef(&maskFilling, always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	Ref:       refMaskedFill,
+	Examples:  []graph.Example{example(nil, exTurned, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
+})
+
+func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
+		if err := numberFits(in[2].At(), in[0].DType); err != nil {
+			return nil, err
+		}
+	}
+	return pointwiseRef(&maskFilling, always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if x[1].Int() != 0 {
 			return x[2]
 		}
 		return x[0]
-	})),
-	Examples: []graph.Example{example(nil, exTurned, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
-})
+	}))(c, in)
+}
 
 func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	d := c.Meta(0).DType
@@ -43,8 +59,6 @@ func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 		value = iter.Of(tensor.New(d))
 	case c.Meta(2).Rank() > 0:
 		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", c.Meta(2).Rank())
-	case c.Meta(2).DType != d:
-		return iter.Config{}, errors.New("masked_fill: value must have the dtype of self")
 	}
 	out := outs[0]
 	if !out.Defined {
@@ -57,6 +71,73 @@ func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 func rowMajorResult(c *graph.Call) (tensor.Meta, error) {
 	shape, err := tensor.Broadcast(c.Meta(0).Shape, c.Meta(1).Shape)
 	return tensor.New(c.Meta(0).DType, shape...), err
+}
+
+// elementBits are elements of which only the size counts.
+type elementBits interface {
+	uint8 | uint16 | uint32 | uint64 | complex128
+}
+
+// fillConverted converts a value of dtype v first, as value.item() and Scalar::to do: what d
+// cannot hold is refused when it is met.
+func fillConverted(d, v tensor.DType) iter.Kernel {
+	switch d.Size() {
+	case 1:
+		return fillAs[uint8](d, v)
+	case 2:
+		return fillAs[uint16](d, v)
+	case 4:
+		return fillAs[uint32](d, v)
+	case 8:
+		return fillAs[uint64](d, v)
+	}
+	return fillAs[complex128](d, v)
+}
+
+func fillAs[T elementBits](d, v tensor.DType) iter.Kernel {
+	switch v.Size() {
+	case 1:
+		return fillBy[T, uint8](d, v)
+	case 2:
+		return fillBy[T, uint16](d, v)
+	case 4:
+		return fillBy[T, uint32](d, v)
+	case 8:
+		return fillBy[T, uint64](d, v)
+	}
+	return fillBy[T, complex128](d, v)
+}
+
+// fillBy is the kernel for a value whose bits are a V; all of a block are the same.
+func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
+	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
+		if len(dst) == 0 {
+			return
+		}
+		item, _ := convertedItem(d, v, unsafe.Pointer(&value[0])) // what fails was refused before
+		x := *(*T)(item.Pointer())
+		for i := range dst {
+			dst[i] = a[i]
+			if mask[i] != 0 {
+				dst[i] = x
+			}
+		}
+	})
+	return iter.Refusing(k, 2, func(value []V) error {
+		if len(value) == 0 {
+			return nil
+		}
+		_, err := convertedItem(d, v, unsafe.Pointer(&value[0]))
+		return err
+	}).Bits()
+}
+
+// convertedItem converts the element of dtype v at p to d.
+func convertedItem(d, v tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
+	item := tensor.Zeros(v)
+	mover(v, v)(item.Pointer(), p, 0, 0, 1)
+	number := item.At()
+	return number.Tensor(d), numberFits(number, d)
 }
 
 func fillWhere[T uint8 | uint16 | uint32 | uint64 | complex128](dst, a []T, mask []uint8, v []T) {

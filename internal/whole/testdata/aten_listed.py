@@ -53,6 +53,11 @@ for n in (1, 2, 3):
         if shape[0]:  # refused for a reason that is none: a view of nothing
             case("conv%dd" % n, [x, w[:, :2], b], {"groups": 2}, lambda x, w, b: conv(x, w, b, groups=2))
         case("conv_transpose%dd" % n, [x, w.transpose(0, 1).contiguous(), b], {}, turned)
+    # A result of the input's shape keeps strides of its own.
+    for t in (torch.zeros((0, 2) + (5,) * n), torch.zeros((0,) + (5,) * n + (2,)).movedim(-1, 1), torch.empty_strided((0, 2) + (5,) * n, (1, 5) + (1,) * n)):
+        w = seq(2, 2, *(3,) * n)
+        case("conv%dd" % n, [t, w], {"padding": 1}, lambda t, w: conv(t, w, padding=1))
+        case("conv_transpose%dd" % n, [t, w, seq(2)], {"padding": 1}, lambda t, w, b: turned(t, w, b, padding=1))
     x = torch.zeros((0, 4) + (5,) * n)
     case("batch_norm", [x, seq(4), seq(4), seq(4), seq(4).abs()], {"training": False}, lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b))
     case("batch_norm", [x, None, None, seq(4), seq(4).abs()], {"training": False}, lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b))

@@ -108,7 +108,19 @@ case("full", [], {"size": [2, 2], "fill_value": c}, lambda: torch.full([2, 2], c
 case("full", [], {"size": [2], "fill_value": c, "dtype": torch.complex128}, lambda: torch.full([2], c, dtype=torch.complex128))
 case("linspace", [], {"start": 0, "end": 2 + 4j, "steps": 5}, lambda: torch.linspace(0, 2 + 4j, 5))
 
+# a value of another dtype than self's
+for d in DTYPES:
+    x, m, i = seq(2, 3, dtype=d), torch.tensor([True, False, True]), torch.tensor([1])
+    for e, v in ((torch.bool, True), (torch.uint8, 3), (torch.int64, -3), (torch.int64, 300), (torch.float64, 2.7), (torch.float64, float("inf")),
+                 (torch.float64, 1e300), (torch.complex64, 2 + 1j), (torch.bfloat16, 0.1)):
+        if d == torch.uint8 and v == -3:
+            continue  # wrapped, or refused by later releases
+        case("masked_fill", [x, m, torch.tensor(v, dtype=e)], {}, torch.masked_fill)
+        case("index_fill", [x, i, torch.tensor(v, dtype=e)], {"dim": 0}, lambda x, i, v: torch.index_fill(x, 0, i, v))
+case("masked_fill", [seq(2, 3), seq(2, 3) > 0, seq(1)], {}, torch.masked_fill)
+
 # plain numbers among the attributes, as aten's schemas have them
+x = seq(5, 4)
 m = x > 0
 case("masked_fill", [x, m], {"value": -3}, lambda x, m: torch.masked_fill(x, m, -3))
 case("masked_fill", [x.t(), m.t()], {"value": float("-inf")}, lambda x, m: torch.masked_fill(x, m, float("-inf")))
