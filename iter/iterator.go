@@ -106,7 +106,7 @@ func (it *Iterator) DType(i int) tensor.DType { return it.op(i).target }
 // Cast returns the dtype to which operand i is converted before it becomes what loops see,
 // where the two differ: PyTorch promotes to a 16-bit float, and loops compute in float32.
 // Else it is tensor.Invalid.
-func (it *Iterator) Cast(i int) tensor.DType { return it.ops[i].cast }
+func (it *Iterator) Cast(i int) tensor.DType { return it.op(i).cast }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.

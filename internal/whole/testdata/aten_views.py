@@ -104,6 +104,9 @@ call("movedim", v, {"source": [0, 1], "destination": [-1, 0]}, lambda x: torch.m
 call("movedim", v, {"source": [0, 0], "destination": [1, 2]}, lambda x: torch.movedim(x, [0, 0], [1, 2]))
 call("roll", v, {"shifts": [1, 2], "dims": [0, 2]}, lambda x: torch.roll(x, [1, 2], [0, 2]))
 call("roll", v, {"shifts": 4}, lambda x: torch.roll(x, 4))
+for e in (torch.empty_strided((0,), (2,)), seq(0, 2, 3).permute(2, 0, 1)):
+    call("roll", e, {"shifts": 5}, lambda x: torch.roll(x, 5))
+    call("roll", e, {"shifts": 5, "dims": 0}, lambda x: torch.roll(x, 5, 0))
 call("roll", v, {"shifts": [1, 2], "dims": [0]}, lambda x: torch.roll(x, [1, 2], [0]))
 
 # complex views
