@@ -15,10 +15,16 @@ type Storage struct {
 	data []byte
 }
 
-// NewStorage returns zeroed storage of n bytes, aligned to [Align].
+// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics with a
+// [*MemoryError] where the process may not have that much; see [CatchMemory].
 func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
+	}
+	if n >= checkedStorage {
+		if err := CheckMemory(n); err != nil {
+			panic(err)
+		}
 	}
 	b := make([]byte, n+Align-1)
 	shift := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (Align - 1))
