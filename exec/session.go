@@ -25,6 +25,8 @@ type Session struct {
 	done  []atomic.Int32 // by phase: chunks finished
 	ready []int32
 	open  []openPhase
+
+	losses *losses // nil unless the run keeps going
 }
 
 // patch is an address that differs from run to run.
@@ -39,11 +41,15 @@ type workerState struct {
 	cursor iter.Cursor
 }
 
-// NewSession returns a session with its arena allocated.
+// NewSession returns a session with its arena allocated. It panics with a
+// [*tensor.MemoryError] where that cannot be had.
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: tensor.NewStorage(p.arena), ptrs: make([]unsafe.Pointer, p.ptrs),
 		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads),
 		deps: make([]atomic.Int32, len(p.steps)), next: make([]atomic.Int32, p.phases), done: make([]atomic.Int32, p.phases)}
+	if p.lost != nil {
+		s.losses = &losses{p: p, lost: make([]atomic.Bool, len(p.steps))}
+	}
 	for i := range s.workers {
 		w := &s.workers[i]
 		w.mem.Worker = tensor.NewStorage(p.worker).Bytes()

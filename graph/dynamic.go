@@ -131,7 +131,8 @@ func (g *Graph) Dynamic() bool {
 
 // Segment returns the graph of some of g's nodes, in order, with the given values as its
 // inputs (constants stay constants), and the wanted values as its outputs, by their
-// names. Attributes that are values are read from known. The segment is inferred.
+// names. Attributes that are values are read from known. The segment is inferred: if a node
+// is refused, it comes back with the error, for [Graph.InferAll] to go on.
 func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*Value) (*Graph, error) {
 	s := New(g.Name, g.lookup)
 	s.src, s.bound = g.src, g.bound
@@ -167,9 +168,7 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 			m.given = given
 			m.Attrs, err = n.Op.Schema.Decode(given, g.bound)
 		}
-		if err != nil {
-			return nil, g.Fail(n, err)
-		}
+		m.badAttrs = err // inference tells it
 		for i, v := range n.Out {
 			w := &Value{Name: v.Name, Node: m, Index: i, graph: s, at: v.at}
 			m.Out = append(m.Out, w)

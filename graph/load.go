@@ -12,9 +12,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OpenConst reads a constant's data: the file, which lies in the graph file's folder, and
-// the key inside it, empty for a file of one array.
-type OpenConst func(path, key string) (*tensor.Tensor, error)
+// OpenConst finds a constant's data: the file, which lies in the graph file's folder, and
+// the key inside it, empty for a file of one array. It returns what the file's header says
+// of the data, and what reads them: that is called only if dtype and shape are those that
+// the graph file declares.
+type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
+
+// ReadConst reads the data of a constant that [OpenConst] found.
+type ReadConst func() (*tensor.Tensor, error)
+
+// Held is what an [OpenConst] returns for data that it has in memory.
+func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
+	return t.Meta, func() (*tensor.Tensor, error) { return t, nil }, nil
+}
 
 // Load reads a graph file, version 1. name is used in errors; dir is the folder in which
 // constants' files lie, and must contain them. The graph comes back sorted and inferred.
@@ -72,12 +82,19 @@ func asErrors(err error) Errors {
 	return Errors{{Err: err}}
 }
 
-// rootErrors returns the refusals that have a reason of their own, in the order of nodes.
+// rootErrors is [Graph.RootErrors], as many as are collected from one file.
 func (g *Graph) rootErrors(refused map[*Node]*Error) Errors {
+	list := g.RootErrors(refused)
+	return list[:min(len(list), maxErrors)]
+}
+
+// RootErrors returns those of the refusals of [Graph.InferAll] that have a reason of their
+// own, in the order of their places.
+func (g *Graph) RootErrors(refused map[*Node]*Error) Errors {
 	var list Errors
 	for _, n := range g.Nodes {
 		e := refused[n]
-		if e == nil || len(list) == maxErrors {
+		if e == nil {
 			continue
 		}
 		if _, follows := e.Err.(*dependent); !follows {

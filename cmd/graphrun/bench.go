@@ -49,6 +49,12 @@ func (f *timingFlags) workers() int {
 	return f.threads
 }
 
+// options are those of a program that is measured: its inputs are made before it is
+// compiled.
+func (f *timingFlags) options() exec.Options {
+	return exec.Options{Threads: f.threads, InputsHeld: true}
+}
+
 func benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
@@ -127,9 +133,6 @@ func loadTimed(path string, dims []string, seed uint64) (*graph.Graph, map[strin
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := fits(g); err != nil {
-		return nil, nil, err
-	}
 	in, err := sources{seed: seed}.values(g, nil)
 	return g, in, err
 }
@@ -146,29 +149,31 @@ type runner struct {
 	out   map[string]*tensor.Tensor
 }
 
-func newRunner(p *planned, in map[string]*tensor.Tensor) *runner {
-	return &runner{plan: p, run: p.program.NewSession().Run, in: in}
+func newRunner(p *planned, in map[string]*tensor.Tensor) (_ *runner, err error) {
+	defer tensor.CatchMemory(&err)
+	return &runner{plan: p, run: p.program.NewSession().Run, in: in}, nil
 }
 
 // benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
 // in each run.
 func benchRunner(g *graph.Graph, f benchFlags) (*runner, error) {
 	if g.Dynamic() {
-		r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.timing.threads})
+		r, err := exec.NewRunner(g, planner(f.strategy, false), f.timing.options())
 		if err != nil {
 			return nil, err
 		}
 		return &runner{run: r.Run}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.threads)
+	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.options())
 	if err != nil {
 		return nil, err
 	}
-	return newRunner(p, nil), nil
+	return newRunner(p, nil)
 }
 
 // once runs the program and notes the time if it is measured.
 func (r *runner) once(ctx context.Context, measured bool) error {
+	r.out = nil // what the last run made need not be kept beside what this one makes
 	start := time.Now()
 	out, err := r.run(ctx, r.in)
 	if measured {
@@ -226,6 +231,7 @@ func (p *planned) fields(d *document) {
 	d.field("elided", len(p.plan.Elided))
 	d.field("steps", len(p.program.Steps()))
 	d.field("peak_bytes", p.program.PeakBytes())
+	d.field("memory", memoryOf(p.program.Need()))
 	d.field("cost_ns", p.plan.CostNS)
 	d.field("plan_ms", milliseconds(p.took))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
@@ -83,12 +84,23 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 		return err
 	}
 	c := &comparison{File: path, Threads: f.timing.workers()}
+	var plans []*planned
 	for _, s := range f.strategies {
-		p, err := prepare(g, passes.Options{Strategy: s}, f.timing.threads)
+		p, err := prepare(g, passes.Options{Strategy: s}, f.timing.options())
 		if err != nil {
 			return named(path, err)
 		}
-		c.runners = append(c.runners, newRunner(p, in))
+		plans = append(plans, p)
+	}
+	if err := together(plans); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		r, err := newRunner(p, in)
+		if err != nil {
+			return err
+		}
+		c.runners = append(c.runners, r)
 	}
 	var m meter
 	_, err = withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (struct{}, error) {
@@ -99,6 +111,20 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	}
 	c.check(g)
 	return c.show(cmd, f)
+}
+
+// together refuses plans whose runs cannot be in memory at the same time, each with its
+// arena and its outputs.
+func together(plans []*planned) error {
+	programs := make([]*exec.Program, len(plans))
+	for i, p := range plans {
+		programs[i] = p.program
+	}
+	n := exec.Together(programs...)
+	if err := n.Check(0, n.Held()+n.Inputs); err != nil {
+		return fmt.Errorf("%s side by side: %w", countIrregular(len(plans), "strategy", "strategies"), err)
+	}
+	return nil
 }
 
 // comparison is a set of strategies, measured. The first is the base.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,6 +28,11 @@ func planCommand() *cobra.Command {
 		Short: "Show what will run under a strategy, and why",
 		Long: `Applies a strategy and shows what will run: the copies that were inserted and why, the nodes
 that were elided and why, and the steps with their loops, buffers and estimated costs.
+
+Peak memory is that of the arena, the outputs and the scratch of one worker. What a run needs in
+all is listed by what it is for: inputs, constants, weights that kernels have packed for
+themselves, the arena in which intermediate values take turns, outputs, and the scratch of all
+workers.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 stand the operands' byte strides.`,
@@ -56,7 +62,8 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)}, 0)
+	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)},
+		exec.Options{MemoryLimit: -1}) // a plan may be for another machine
 	if err != nil {
 		return named(path, err)
 	}
@@ -146,8 +153,45 @@ func writePlanJSON(w *bufio.Writer, p *planned) {
 	steps := p.program.Steps()
 	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
 	d.field("peak_bytes", p.program.PeakBytes())
+	d.field("memory", memoryOf(p.program.Need()))
 	d.field("plan_ms", milliseconds(p.took))
 	d.end()
+}
+
+// memoryDoc is what a run needs, in bytes, by what it is for.
+type memoryDoc struct {
+	Inputs    int          `json:"inputs"`
+	Constants int          `json:"constants"`
+	Packed    int          `json:"packed"`
+	Arena     int          `json:"arena"`
+	Outputs   int          `json:"outputs"`
+	Scratch   int          `json:"scratch"`
+	Total     int          `json:"total"`
+	Largest   []holdingDoc `json:"largest"`
+}
+
+type holdingDoc struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+func memoryOf(n exec.Need) memoryDoc {
+	d := memoryDoc{n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch, n.Total(), []holdingDoc{}}
+	for _, h := range n.Largest {
+		d.Largest = append(d.Largest, holdingDoc{h.Kind, h.Name, h.Bytes})
+	}
+	return d
+}
+
+// writeMemory prints what a run needs, and whether it could run here.
+func writeMemory(w io.Writer, n exec.Need) {
+	fmt.Fprintf(w, "a run needs %s of memory: %v\n", byteSize(n.Total()), n)
+	var short *exec.MemoryError
+	if errors.As(n.Check(0, n.Held()), &short) {
+		fmt.Fprintf(w, "that is more than it may have here: %s is %s, of which %s is left\n",
+			short.From, byteSize(short.Limit), byteSize(short.Left))
+	}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -157,8 +201,9 @@ func writePlan(w io.Writer, p *planned) {
 	steps := p.program.Steps()
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", p.plan.Strategy, count(len(steps), "step"),
 		countIrregular(len(p.plan.Copies), "copy", "copies"), byteSize(p.copyBytes()), count(len(p.plan.Elided), "node"))
-	fmt.Fprintf(w, "estimated cost %s, peak memory %s, planned in %s\n",
+	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(p.plan.CostNS), byteSize(p.program.PeakBytes()), p.took.Round(time.Microsecond))
+	writeMemory(w, p.program.Need())
 	if len(p.plan.Copies) > 0 {
 		fmt.Fprintln(w, "\nInserted copies")
 		t := newTable("value", "from", "to", "bytes", "cost", "why")

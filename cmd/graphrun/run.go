@@ -40,6 +40,10 @@ layouts that the graph declares. Without any of these they are made from --seed,
 every strategy and layout. Symbols get their sizes from --dim, else from the given inputs,
 else the least size over 1 within their bounds.
 
+With --keep-going, whatever can be made is made: a node that is refused when the graph is loaded,
+inferred, planned or compiled, that fails while it runs, or for whose result there is no memory, is
+named with its reason, and so is every output that is left out because of it.
+
 In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun run model.json --inputs in.npz --outputs out.npz
@@ -56,7 +60,7 @@ In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 	fl.StringArrayVar(&f.src.files, "input", nil, "read one input, as in NAME=FILE.npy (repeatable)")
 	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to a .npz file, in logical order")
 	fl.Uint64Var(&f.src.seed, "seed", 0, "seed of made-up inputs")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "drop refused nodes and what depends on them; the exit code is then 1")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	dimFlag(cmd, &f.dims)
 	strategyFlag(cmd, &f.strategy)
@@ -70,33 +74,36 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	g, in, refused, err := loadRun(path, f)
+	f.src.note = func(format string, args ...any) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: "+format+"\n", args...)
+	}
+	w, err := loadRun(path, f)
 	if err != nil {
 		return err
-	}
-	for _, e := range refused {
-		report(cmd.ErrOrStderr(), e)
 	}
 	var m meter
-	r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.threads, Progress: m.report})
+	r, err := exec.NewRunner(w.graph, planner(f.strategy, f.keepGoing),
+		exec.Options{Threads: f.threads, Progress: m.report, InputsHeld: true, KeepGoing: f.keepGoing})
 	if err != nil {
 		return err
 	}
-	out, err := withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (map[string]*tensor.Tensor, error) {
-		return r.Run(cmd.Context(), in)
+	out, err := withProgress(cmd.ErrOrStderr(), w.graph.Name, &m, func() (map[string]*tensor.Tensor, error) {
+		return r.Run(cmd.Context(), w.in)
 	})
+	omitted, err := w.omitted(out, err)
 	if err != nil {
 		return runError(cmd.Context(), err)
 	}
+	omitted.report(cmd.ErrOrStderr())
 	if f.outputs != "" {
-		if err := npz.WriteFile(f.outputs, entries(g, out)); err != nil {
+		if err := npz.WriteFile(f.outputs, entries(w.graph, out)); err != nil {
 			return err
 		}
 	}
-	if err := printOutputs(cmd.OutOrStdout(), g, out, f.json); err != nil {
+	if err := printOutputs(cmd.OutOrStdout(), w.graph, out, f, omitted); err != nil {
 		return err
 	}
-	if len(refused) > 0 {
+	if omitted.any() {
 		return &exitError{code: exitFailed}
 	}
 	return nil
@@ -114,10 +121,10 @@ func (f runFlags) check() error {
 
 // loadRun returns the graph, bound and inferred, and values for its inputs. With
 // --keep-going it is without the refused nodes.
-func loadRun(path string, f runFlags) (*graph.Graph, map[string]*tensor.Tensor, []*graph.Error, error) {
+func loadRun(path string, f runFlags) (w runWork, err error) {
 	dims, err := parseDims(f.dims)
 	if err != nil {
-		return nil, nil, nil, err
+		return w, err
 	}
 	open := loadGraphFor
 	if isONNX(path) {
@@ -125,23 +132,23 @@ func loadRun(path string, f runFlags) (*graph.Graph, map[string]*tensor.Tensor, 
 	}
 	g, given, err := open(f.src, path, dims)
 	if err != nil {
-		return nil, nil, nil, err
+		return w, err
 	}
-	var errs []*graph.Error
+	w.whole, w.graph = g, g
 	if f.keepGoing {
 		refused := g.InferAll()
-		errs = inOrder(refused)
-		g = g.Drop(refused)
+		w.refused = g.RootErrors(refused)
+		w.graph = g.Drop(refused)
 	} else if err := inferStrictly(g); err != nil {
-		return nil, nil, nil, err
+		return w, err
 	}
-	in, err := f.src.values(g, given)
-	return g, in, errs, err
+	w.in, err = f.src.values(w.graph, given)
+	return w, err
 }
 
 // loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
 // symbols together with dims.
-func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, map[string]*tensor.Tensor, error) {
+func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
 	g, err := parseGraph(path)
 	if err != nil {
 		return nil, nil, err
@@ -167,32 +174,37 @@ func runError(ctx context.Context, err error) error {
 	return err
 }
 
-// entries lists the outputs in the graph's order.
+// entries lists the outputs that there are, in the graph's order.
 func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	list := make([]npz.Entry, 0, len(g.Outputs))
 	for _, o := range g.Outputs {
-		list = append(list, npz.Entry{Name: o.Name, Tensor: out[o.Name]})
+		if out[o.Name] != nil {
+			list = append(list, npz.Entry{Name: o.Name, Tensor: out[o.Name]})
+		}
 	}
 	return list
 }
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
-func printOutputs(w io.Writer, g *graph.Graph, out map[string]*tensor.Tensor, asJSON bool) error {
+func printOutputs(w io.Writer, g *graph.Graph, out map[string]*tensor.Tensor, f runFlags, left omissions) error {
 	buf := bufio.NewWriter(w)
-	if asJSON {
+	list := entries(g, out)
+	if f.json {
 		d := newDocument(buf)
-		d.list("outputs", len(g.Outputs), func(i int) any {
-			o := g.Outputs[i]
-			v := out[o.Name]
+		d.list("outputs", len(list), func(i int) any {
+			v := list[i].Tensor
 			least, most, mean := v.Stats()
-			return outputDoc{o.Name, v.DType.String(), filled(v.Shape), filled(v.Strides), finite(least), finite(most), finite(mean)}
+			return outputDoc{list[i].Name, v.DType.String(), filled(v.Shape), filled(v.Strides), finite(least), finite(most), finite(mean)}
 		})
+		if f.keepGoing {
+			left.fields(d)
+		}
 		d.end()
 		return buf.Flush()
 	}
 	var t columns
-	for _, o := range g.Outputs {
-		v := out[o.Name]
+	for _, o := range list {
+		v := o.Tensor
 		least, most, mean := v.Stats()
 		t.add(o.Name, v.DType, ints(v.Shape), "strides "+ints(v.Strides),
 			"min "+number(least), "max "+number(most), "mean "+number(mean))

@@ -49,28 +49,32 @@ type planned struct {
 	took    time.Duration // passes and compilation
 }
 
-// prepare applies a strategy and compiles. dump may be nil.
-func prepare(g *graph.Graph, o passes.Options, threads int) (*planned, error) {
+// prepare applies a strategy and compiles.
+func prepare(g *graph.Graph, o passes.Options, run exec.Options) (*planned, error) {
 	start := time.Now()
 	plan, err := passes.Run(g, o)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", o.Strategy, err)
 	}
-	program, err := exec.Compile(plan.Graph, exec.Options{Threads: threads})
+	program, err := exec.Compile(plan.Graph, run)
 	if err != nil {
 		return nil, err
 	}
 	return &planned{plan, program, time.Since(start)}, nil
 }
 
-// planner is how a runner plans under a strategy.
-func planner(strategy string) exec.Planner {
+// planner is how a runner plans under a strategy. Where it keeps going, it returns what it
+// had to leave out beside the rest of the graph.
+func planner(strategy string, keepGoing bool) exec.Planner {
 	return func(g *graph.Graph) (*graph.Graph, error) {
-		p, err := passes.Run(g, passes.Options{Strategy: strategy})
+		p, err := passes.Run(g, passes.Options{Strategy: strategy, KeepGoing: keepGoing})
 		if err != nil {
 			return nil, fmt.Errorf("strategy %s: %w", strategy, err)
 		}
-		return p.Graph, fits(p.Graph)
+		if len(p.Failed) > 0 {
+			return p.Graph, p.Failed
+		}
+		return p.Graph, nil
 	}
 }
 
