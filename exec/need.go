@@ -35,7 +35,7 @@ type Holding struct {
 
 // String tells what it is and what it takes.
 func (h Holding) String() string {
-	return fmt.Sprintf("%s %q, %v%s, %s", h.Kind, h.Name, h.Meta.DType, tensor.ListString(h.Meta.Shape), machine.Bytes(h.Bytes))
+	return fmt.Sprintf("%s %q (%v%s, %s)", h.Kind, h.Name, h.Meta.DType, tensor.ListString(h.Meta.Shape), machine.Bytes(h.Bytes))
 }
 
 // mostHoldings bounds the values that a Need names.
@@ -136,18 +136,19 @@ type MemoryError struct {
 func (e *MemoryError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "a run needs %s of memory", machine.Bytes(e.Need.Total()))
-	if e.Held > 0 {
+	if e.Held > e.Need.Total()/100 {
 		fmt.Fprintf(&b, ", of which %s are taken already", machine.Bytes(e.Held))
 	}
 	fmt.Fprintf(&b, " (%v): %v", e.Need, machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
-	if len(e.Need.Largest) > 0 {
-		b.WriteString("; the largest values:")
-		for i, h := range e.Need.Largest {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			fmt.Fprintf(&b, " %v", h)
+	for i, h := range e.Need.Largest {
+		if i == 0 {
+			b.WriteString("; the largest values are ")
+		} else if h.Bytes < e.Need.Total()/100 {
+			break
+		} else {
+			b.WriteString("; ")
 		}
+		b.WriteString(h.String())
 	}
 	return b.String()
 }

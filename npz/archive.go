@@ -94,22 +94,27 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 
 // Read reads one array into fresh storage: see [ReadNPY]. It also checks the sum that
 // the archive keeps of the entry's bytes. The errors name file and entry.
-func (a *Archive) Read(name string) (*tensor.Tensor, error) {
-	t, err := a.read(name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, err)
-	}
-	return t, nil
+func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
+
+// ReadAs is Read for a caller who knows from elsewhere which dtype and shape the array
+// must have: another is an error, found before any of the data are read or inflated. What
+// is wanted can be trusted, so its memory is taken at once, and if the process may not have
+// that much ([tensor.MemoryError]), nothing is read.
+func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
+	return a.read(name, &want)
 }
 
-func (a *Archive) read(name string) (*tensor.Tensor, error) {
+func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 	f, r, err := a.open(name)
-	if err != nil {
-		return nil, err
+	var t *tensor.Tensor
+	if err == nil {
+		defer r.Close()
+		t, err = readNPY(r, int64(f.UncompressedSize64), int64(f.CompressedSize64), want)
 	}
-	defer r.Close()
-	t, err := readNPY(r, int64(f.UncompressedSize64), int64(f.CompressedSize64))
-	return t, plain(err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, plain(err))
+	}
+	return t, nil
 }
 
 // Meta returns dtype, shape and strides of one array. It reads, and inflates, no more than

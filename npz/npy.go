@@ -25,7 +25,7 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 // The elements become native in byte order. Column-major data stay in their order and
 // get strides to match, so the result need not be contiguous.
 func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
-	return readNPY(r, size, size)
+	return readNPY(r, size, size, nil)
 }
 
 // ReadNPYFile reads the .npy file at path: see [ReadNPY].
@@ -73,12 +73,18 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 }
 
 // readNPY is ReadNPY where a size may be a mere claim: sure bytes are known to be there,
-// and memory for more is taken only as data arrive.
-func readNPY(r io.Reader, size, sure int64) (t *tensor.Tensor, err error) {
+// and memory for more is taken only as data arrive, unless the array is as wanted.
+func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
 	if err != nil {
 		return nil, err
+	}
+	if want != nil {
+		if m.DType != want.DType || !slices.Equal(m.Shape, want.Shape) {
+			return nil, fmt.Errorf("it is %v%s, not %v%s", m.DType, tensor.ListString(m.Shape), want.DType, tensor.ListString(want.Shape))
+		}
+		sure = int64(m.Bytes())
 	}
 	s, err := fill(r, m.Bytes(), sure)
 	if err != nil {

@@ -73,7 +73,7 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 		if err != nil {
 			return wrong(err)
 		}
-		out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.Read(name) }}
+		out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.ReadAs(name, m) }}
 	}
 	if len(extra) > 0 && s.note != nil {
 		s.note("%s: no input takes %s", s.archive, files.List(extra))

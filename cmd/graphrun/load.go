@@ -70,7 +70,7 @@ func (c constFiles) inArchive(path, key string) (tensor.Meta, graph.ReadConst, e
 		c.archives[path] = a
 	}
 	m, err := a.Meta(key)
-	return m, func() (*tensor.Tensor, error) { return a.Read(key) }, err
+	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
 }
 
 func (c constFiles) inMapped(path, key string) (tensor.Meta, graph.ReadConst, error) {
