@@ -157,6 +157,19 @@ func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
 		over -= bytes[n]
 		refuse(n)
 	}
+	// What depends on one that is left out needs no reason of its own.
+	gone := map[*graph.Value]bool{}
+	for _, n := range g.Nodes {
+		follows := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return gone[a.Value] })
+		if follows {
+			delete(drop, n)
+		}
+		if follows || drop[n] != nil {
+			for _, v := range n.Out {
+				gone[v] = true
+			}
+		}
+	}
 	return drop
 }
 

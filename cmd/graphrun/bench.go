@@ -129,6 +129,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 
 // loadTimed returns a graph and made-up values for its inputs.
 func loadTimed(path string, dims []string, seed uint64) (*graph.Graph, map[string]*tensor.Tensor, error) {
+	collectEarly()
 	g, err := loadGraph(path, dims)
 	if err != nil {
 		return nil, nil, err

@@ -19,24 +19,26 @@ type planJSON struct {
 	Elided    []elisionDoc `json:"elided"`
 	Steps     []stepDoc    `json:"steps"`
 	PeakBytes int          `json:"peak_bytes"`
+	Memory    memoryDoc    `json:"memory"`
 	PlanMS    float64      `json:"plan_ms"`
 }
 
 type timesDoc struct {
-	Runs       int     `json:"runs"`
-	Median     float64 `json:"median_ns"`
-	Min        float64 `json:"min_ns"`
-	P10        float64 `json:"p10_ns"`
-	P90        float64 `json:"p90_ns"`
-	Max        float64 `json:"max_ns"`
-	Copies     int     `json:"copies"`
-	Copied     int     `json:"copied_bytes"`
-	Elided     int     `json:"elided"`
-	Steps      int     `json:"steps"`
-	PeakBytes  int     `json:"peak_bytes"`
-	CostNS     float64 `json:"cost_ns"`
-	PlanMS     float64 `json:"plan_ms"`
-	StrategyIs string  `json:"strategy"`
+	Runs       int       `json:"runs"`
+	Median     float64   `json:"median_ns"`
+	Min        float64   `json:"min_ns"`
+	P10        float64   `json:"p10_ns"`
+	P90        float64   `json:"p90_ns"`
+	Max        float64   `json:"max_ns"`
+	Copies     int       `json:"copies"`
+	Copied     int       `json:"copied_bytes"`
+	Elided     int       `json:"elided"`
+	Steps      int       `json:"steps"`
+	PeakBytes  int       `json:"peak_bytes"`
+	Memory     memoryDoc `json:"memory"`
+	CostNS     float64   `json:"cost_ns"`
+	PlanMS     float64   `json:"plan_ms"`
+	StrategyIs string    `json:"strategy"`
 }
 
 type benchDoc struct {

@@ -77,6 +77,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	f.src.note = func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: "+format+"\n", args...)
 	}
+	collectEarly()
 	w, err := loadRun(path, f)
 	if err != nil {
 		return err
@@ -87,6 +88,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	noteLimit(f.src.note, r.Program())
 	out, err := withProgress(cmd.ErrOrStderr(), w.graph.Name, &m, func() (map[string]*tensor.Tensor, error) {
 		return r.Run(cmd.Context(), w.in)
 	})

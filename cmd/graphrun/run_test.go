@@ -63,7 +63,10 @@ func TestRunValues(t *testing.T) {
 	f.Close()
 	for _, s := range []string{"propagate", "contiguous", "channels_last"} {
 		out := filepath.Join(t.TempDir(), "out.npz")
-		succeed(t, "run", path, "--inputs", in, "--input", "i="+one, "--outputs", out, "--strategy", s, "--threads", "2")
+		r := call(t, "run", path, "--inputs", in, "--input", "i="+one, "--outputs", out, "--strategy", s, "--threads", "2")
+		if want := "graphrun: " + in + ": no input takes unrelated\n"; r.code != exitDone || r.errors != want {
+			t.Errorf("exit %d, %q, want %q", r.code, r.errors, want)
+		}
 		got, err := npz.ReadFile(out)
 		if err != nil || len(got) != 3 {
 			t.Fatalf("%d arrays, %v", len(got), err)
@@ -125,7 +128,7 @@ func TestRunKeepGoing(t *testing.T) {
 	if r.code != exitFailed || err != nil || len(got) != 1 || got["fine"] == nil {
 		t.Errorf("exit %d, %v, %v\n%s", r.code, err, got, r.errors)
 	}
-	if strings.Count(r.errors, "\n") != 2 || !strings.Contains(r.errors, `node "after" (exp): depends on "sum"`) {
+	if strings.Count(r.errors, "\n") != 2 || !strings.Contains(r.errors, `output "after" is left out: it depends on node "sum"`) {
 		t.Errorf("stderr:\n%s", r.errors)
 	}
 }
