@@ -20,13 +20,13 @@ type Incomplete struct {
 	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph
 }
 
-// LeftOut is an output that was not made, and the failed node that it depends on; empty if
-// that is none of the graph's own.
+// LeftOut is an output that was not made, and the failed node that makes it or that it
+// depends on; empty if that is none of the graph's own.
 type LeftOut struct{ Output, Node string }
 
 // String tells why the output is not there.
 func (l LeftOut) String() string {
-	if l.Node == "" {
+	if l.Node == "" || l.Node == l.Output {
 		return fmt.Sprintf("output %q is left out", l.Output)
 	}
 	return fmt.Sprintf("output %q is left out: it depends on node %q", l.Output, l.Node)

@@ -254,6 +254,7 @@ func TestPlannersMayLeaveOut(t *testing.T) {
 	assert.ErrorIs(t, err, refused)
 	assert.True(t, len(out) == 1 && out["a"] != nil)
 	assert.Equal(t, []exec.LeftOut{{Output: "b", Node: "total"}}, part.LeftOut)
+	assert.Equal(t, `output "b" is left out`, exec.LeftOut{Output: "b", Node: "b"}.String())
 	_, err = exec.NewRunner(g, plan, exec.Options{})
 	assert.ErrorIs(t, err, refused)
 }

@@ -206,6 +206,10 @@ func (l *loader) constant(at int) error {
 		t = tensor.Zeros(tensor.Float32)
 	}
 	l.blame(before, "constant", d.name)
+	if err != nil && l.absent != nil {
+		l.absent[v] = true
+		l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
+	}
 	v.Const, v.Meta = t, t.Meta
 	l.g.Constants = append(l.g.Constants, v)
 	l.g.values[d.name] = v

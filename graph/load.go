@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -122,20 +123,56 @@ const maxErrors = 100
 // operands too many or missing, are a node's refusal: inference tells them, so that
 // [Graph.InferAll] can go on past them.
 func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
+	g, _, err := parseFile(r, &loader{dir: dir, open: open}, name, lookup)
+	return g, err
+}
+
+// ParseSome is Parse that goes on past more: a node whose operand there is not, or whose
+// attributes cannot be read, is refused by inference too, and so is one that reads a
+// constant whose data cannot be had. The mistakes of those constants are returned beside
+// the graph.
+func ParseSome(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, Errors, error) {
+	return parseFile(r, &loader{dir: dir, open: open, absent: map[*Value]bool{}}, name, lookup)
+}
+
+func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Errors, error) {
 	data, err := readAll(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	g := New("", lookup)
-	g.src = newSource(name, dir, data)
-	l := &loader{g: g, data: data, dir: dir, open: open}
+	g.src = newSource(name, l.dir, data)
+	l.g, l.data = g, data
 	l.parse()
 	if len(l.errs) > 0 {
 		l.addRefusals()
 		l.errs.sort()
-		return nil, l.errs
+		return nil, nil, l.errs
 	}
-	return g, nil
+	l.refuseAbsent()
+	return g, l.missing, nil
+}
+
+// refuseAbsent refuses the nodes that read constants that there are not, and drops outputs
+// that are such.
+func (l *loader) refuseAbsent() {
+	if len(l.absent) == 0 {
+		return
+	}
+	for _, n := range l.g.Nodes {
+		for i := range n.deps() {
+			if v := n.dep(i); l.absent[v] && n.badArgs == nil {
+				n.badArgs = fmt.Errorf("depends on constant %q, which cannot be read", v.Name)
+			}
+		}
+	}
+	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o Output) bool {
+		if l.absent[o.Value] {
+			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read", o.Value.Name)))
+		}
+		return l.absent[o.Value]
+	})
+	l.g.Constants = slices.DeleteFunc(l.g.Constants, func(v *Value) bool { return l.absent[v] })
 }
 
 // parse reads, resolves and sorts the graph of l.data.
@@ -194,8 +231,12 @@ type loader struct {
 	depth int // of a graph that is an attribute, and so on
 	dir   string
 	open  OpenConst
-	scan  *scanner
-	errs  Errors
+
+	// What is read past has absent; nil otherwise.
+	absent  map[*Value]bool // constants whose data cannot be had
+	missing Errors          // why
+	scan    *scanner
+	errs    Errors
 
 	raw     []rawNode
 	pending []pendingArg

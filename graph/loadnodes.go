@@ -253,6 +253,10 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	g, n := l.g, r.node
 	n.Op = g.lookup(r.op)
 	fail := func(at int, err error) {
+		if l.absent != nil {
+			n.badArgs = err
+			return
+		}
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {

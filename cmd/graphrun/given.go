@@ -17,6 +17,7 @@ type given struct {
 	arrays  map[string]array // by input
 	path    string           // of the archive, empty if none
 	archive *npz.Archive
+	missing graph.Errors // constants of the graph that cannot be read
 }
 
 // array is one of them.

@@ -3,12 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/safetensors"
@@ -17,14 +18,32 @@ import (
 
 // parseGraph reads a graph file without inferring it. All errors are the file's.
 func parseGraph(path string) (*graph.Graph, error) {
-	f, err := os.Open(path)
+	return parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error) {
+		return graph.Parse(r, path, dir, kernels.Lookup, open)
+	})
+}
+
+// parseSome is parseGraph that goes on past constants that cannot be read, which it
+// returns, and nodes that are wrong.
+func parseSome(path string) (g *graph.Graph, missing graph.Errors, err error) {
+	g, err = parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (g *graph.Graph, err error) {
+		g, missing, err = graph.ParseSome(r, path, dir, kernels.Lookup, open)
+		return g, err
+	})
+	return g, missing, err
+}
+
+type parser func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error)
+
+func parseFile(path string, parse parser) (*graph.Graph, error) {
+	f, _, err := files.Open(path)
 	if err != nil {
 		return nil, wrong(err)
 	}
 	defer f.Close()
-	files := constFiles{archives: map[string]*npz.Archive{}, mapped: map[string]*safetensors.File{}}
-	defer files.close()
-	g, err := graph.Parse(f, path, filepath.Dir(path), kernels.Lookup, files.open)
+	c := constFiles{archives: map[string]*npz.Archive{}, mapped: map[string]*safetensors.File{}}
+	defer c.close()
+	g, err := parse(f, filepath.Dir(path), c.open)
 	if err != nil {
 		return nil, wrong(err)
 	}

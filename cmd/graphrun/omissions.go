@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ type runWork struct {
 	whole   *graph.Graph // as it is in the file
 	graph   *graph.Graph // without what was refused before the run
 	in      map[string]*tensor.Tensor
-	refused graph.Errors
+	refused graph.Errors // what was left out of the whole
 }
 
 // omissions are what a run that keeps going has left out.
@@ -58,6 +59,6 @@ type leftOutDoc struct {
 
 // fields adds the failures, as infer lists them, and the outputs that are missing.
 func (o omissions) fields(d *document) {
-	d.items("errors", len(o.Failed), func(i int) { d.w.Write(appendError(nil, o.Failed[i])) })
+	d.items("errors", len(o.Failed), func(i int) { d.w.Write(bytes.TrimSpace(appendError(nil, o.Failed[i]))) })
 	d.list("left_out", len(o.LeftOut), func(i int) any { return leftOutDoc{o.LeftOut[i].Output, o.LeftOut[i].Node} })
 }

@@ -74,6 +74,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	f.src.keepGoing = f.keepGoing
 	f.src.note = func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: "+format+"\n", args...)
 	}
@@ -139,7 +140,7 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 	w.whole, w.graph = g, g
 	if f.keepGoing {
 		refused := g.InferAll()
-		w.refused = g.RootErrors(refused)
+		w.refused = append(given.missing, g.RootErrors(refused)...)
 		w.graph = g.Drop(refused)
 	} else if err := inferStrictly(g); err != nil {
 		return w, err
@@ -151,7 +152,14 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 // loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
 // symbols together with dims.
 func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
-	g, err := parseGraph(path)
+	parse := parseSome
+	if !src.keepGoing {
+		parse = func(path string) (*graph.Graph, graph.Errors, error) {
+			g, err := parseGraph(path)
+			return g, nil, err
+		}
+	}
+	g, missing, err := parse(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,6 +167,7 @@ func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, 
 	if err != nil {
 		return nil, nil, err
 	}
+	given.missing = missing
 	if err := dimsOf(g, given, dims); err != nil {
 		return nil, nil, err
 	}

@@ -18,6 +18,8 @@ type sources struct {
 	seed    uint64   // for inputs that no file gives
 	makeUp  bool     // make up what files leave out, even where some are given
 
+	keepGoing bool // past constants that cannot be read and nodes that are wrong
+
 	note func(format string, args ...any) // says what is noticed; may be nil
 }
 
