@@ -69,3 +69,17 @@ func TestDropTakesDependentsAlong(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestEvaluationsThatDoNotFit(t *testing.T) {
+	g := graph.New("g", lookup)
+	x := g.InputMeta("x", tensor.Meta{DType: tensor.Float32, Shape: []int{1 << 22, 1 << 22}, Strides: []int{0, 0}})
+	g.Output("y", g.Apply("relu", nil, x)[0])
+	if g.Err() != nil {
+		t.Fatal(g.Err())
+	}
+	in := map[string]*tensor.Tensor{"x": tensor.Empty(x.Meta)}
+	var short *tensor.MemoryError
+	if _, err := graph.Evaluate(g, in); !errors.As(err, &short) {
+		t.Error(err)
+	}
+}

@@ -12,19 +12,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkLimit bounds the elements of all values of a graph that is evaluated by reference.
+// checkLimit bounds the elements, those between strided ones counted, of all values of a
+// graph that is evaluated by reference.
 const checkLimit = 1 << 20
 
 // checker compares the graph with its meaning before the first pass.
 type checker struct {
 	inputs map[string]*tensor.Tensor
 	want   map[string]*tensor.Tensor
+	some   bool // passes may leave outputs out
 }
 
 // newChecker evaluates g by reference, if it is small and all its ops can be.
 func newChecker(g *graph.Graph) *checker {
 	size := 0
-	g.Values(func(v *graph.Value) { size += v.Meta.Numel() })
+	g.Values(func(v *graph.Value) { size = min(size+v.Meta.Extent(), checkLimit+1) })
 	if size > checkLimit {
 		return &checker{}
 	}
@@ -61,6 +63,9 @@ func (c *checker) after(g *graph.Graph, props graph.Props) error {
 		return err
 	}
 	for name, w := range c.want {
+		if got[name] == nil && c.some {
+			continue
+		}
 		if err := same(got[name], w); err != nil {
 			return fmt.Errorf("output %q changed its value: %w", name, err)
 		}

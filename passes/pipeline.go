@@ -99,6 +99,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 			return nil, err
 		}
 		check = newChecker(g)
+		check.some = o.KeepGoing
 	}
 	for _, pass := range pipeline {
 		if missing := pass.Needs &^ props; missing != 0 {
