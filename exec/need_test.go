@@ -156,3 +156,29 @@ func TestKeepGoingWithinALimit(t *testing.T) {
 		assert.LessOrEqual(t, p.Need().Total(), limit)
 	}
 }
+
+func TestEagerResultsThatDoNotFit(t *testing.T) {
+	huge := &graph.Op{Name: "huge", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: dynamicOps["positive"].Infer,
+		Eager: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return []*tensor.Tensor{tensor.Zeros(tensor.Float32, 1<<44)}, nil
+		}}
+	g := graph.New("g", func(name string) *graph.Op {
+		if name == "huge" {
+			return huge
+		}
+		return lookup(name)
+	})
+	x := g.Input("x", tensor.Float32, 2)
+	g.Output("y", g.Apply("half", nil, g.Apply("huge", nil, x)[0])[0]).Output("z", g.Apply("half", nil, x)[0])
+	require.NoError(t, g.Err())
+	for _, keep := range []bool{false, true} {
+		r, err := exec.NewRunner(g, asItIs, exec.Options{KeepGoing: keep})
+		require.NoError(t, err)
+		out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2)})
+		var short *tensor.MemoryError
+		require.ErrorAs(t, err, &short)
+		assert.ErrorContains(t, err, `node "huge" (huge): 64 TiB of memory are needed`)
+		assert.Equal(t, keep, out["z"] != nil)
+		assert.Nil(t, out["y"])
+	}
+}

@@ -161,16 +161,20 @@ func (o Options) check(n Need) error {
 	return n.Check(o.MemoryLimit, held)
 }
 
-// recovered, deferred, makes an error of a panic in an op: that is a broken invariant of
-// the op, and must not end other work of the process.
+// recovered, deferred, makes an error of a panic in an op: see panicked.
 func recovered(err *error) {
-	switch x := recover().(type) {
-	case nil:
-	case *tensor.MemoryError:
-		*err = x
-	default:
-		*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	if x := recover(); x != nil {
+		*err = panicked(x)
 	}
+}
+
+// panicked is the error that stands for a panic in an op. That is a broken invariant of the
+// op, or storage that cannot be had, and must not end other work of the process.
+func panicked(x any) error {
+	if short, ok := x.(*tensor.MemoryError); ok {
+		return short
+	}
+	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
 // isView reports whether all of a node's outputs share the storage of its operands.

@@ -18,9 +18,11 @@ import (
 // order of the graph; a cancelled context gives its cause. Nothing of the run goes on
 // after the return. Where the program was compiled to keep going, outputs may be missing;
 // the error beside the others is then an [*Incomplete].
-func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (_ map[string]*tensor.Tensor, err error) {
-	defer tensor.CatchMemory(&err)
-	s := p.acquire()
+func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	s, err := p.acquire()
+	if err != nil {
+		return nil, err
+	}
 	defer p.giveBack(s)
 	return s.Run(ctx, in)
 }
@@ -56,9 +58,11 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // given as a tensor of the dtype, shape and strides that the program makes is written in
 // place; nil is replaced by a fresh tensor, or stays where a run that keeps going
 // ([Options.KeepGoing]) leaves the output out.
-func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) (err error) {
-	defer tensor.CatchMemory(&err)
-	s := p.acquire()
+func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	s, err := p.acquire()
+	if err != nil {
+		return err
+	}
 	defer p.giveBack(s)
 	return s.RunInto(ctx, in, out)
 }

@@ -33,16 +33,39 @@ func (s *Session) execute(ctx context.Context) error {
 
 // serial runs the steps in order in this goroutine.
 func (s *Session) serial(ctx context.Context) error {
+	if s.losses != nil {
+		return s.serialSome(ctx)
+	}
+	w := &s.workers[0]
 	for i := range s.p.steps {
-		if s.losses == nil || !s.losses.reach(i) {
+		st := &s.p.steps[i]
+		s.prepare(w, st)
+		for ph := range st.kernel.Phases {
+			for c := range st.kernel.Phases[ph].Chunks {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err := s.chunk(w, st, ph, c); err != nil {
+					return s.p.graph.Fail(st.node, err)
+				}
+			}
+		}
+		if s.p.progress != nil {
+			s.p.progress(i+1, len(s.p.steps))
+		}
+	}
+	return nil
+}
+
+// serialSome is serial past steps that fail.
+func (s *Session) serialSome(ctx context.Context) error {
+	for i := range s.p.steps {
+		if !s.losses.reach(i) {
 			err := s.whole(ctx, &s.p.steps[i])
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
+			if ctx.Err() != nil {
 				return context.Cause(ctx)
-			case s.losses == nil:
-				return s.p.graph.Fail(s.p.steps[i].node, err)
-			default:
+			}
+			if err != nil {
 				s.losses.add(i, err)
 			}
 		}
@@ -79,9 +102,13 @@ func (s *Session) prepare(w *workerState, st *step) {
 	}
 }
 
-// chunk runs one chunk. A panic in a kernel comes back as an error: see recovered.
+// chunk runs one chunk. A panic in a kernel comes back as an error: see panicked.
 func (s *Session) chunk(w *workerState, st *step, phase, c int) (err error) {
-	defer recovered(&err)
+	defer func() {
+		if x := recover(); x != nil {
+			err = panicked(x)
+		}
+	}()
 	return st.kernel.Phases[phase].Run(&w.mem, c)
 }
 

@@ -115,16 +115,23 @@ func (s *Session) release() {
 	}
 }
 
-// acquire returns a session that was kept, or a new one.
-func (p *Program) acquire() *Session {
+// acquire returns a session that was kept, or a new one. The error is that there is no
+// memory for another.
+func (p *Program) acquire() (*Session, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
 		s := p.free[n-1]
 		p.free = p.free[:n-1]
-		return s
+		p.mu.Unlock()
+		return s, nil
 	}
-	return p.NewSession()
+	p.mu.Unlock()
+	return p.another()
+}
+
+func (p *Program) another() (s *Session, err error) {
+	defer tensor.CatchMemory(&err)
+	return p.NewSession(), nil
 }
 
 // keptSessions bounds the sessions that a program keeps between runs.

@@ -14,9 +14,12 @@ import (
 // memory is short that ends the process.
 func collectEarly() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(machine.Memory().Left / 10 * 9))
+		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, leastHeap)))
 	}
 }
+
+// leastHeap is a heap in which a small graph runs without the collector always at work.
+const leastHeap = 256 << 20
 
 // noteLimit says so where a run needs more than GOMEMLIMIT. That is a hint to the garbage
 // collector, no limit: the run goes on, and the collector goes round and round.
