@@ -25,7 +25,7 @@ var spoil = &graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.S
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		n := c.Meta(0).Numel()
 		k := &graph.Kernel{Phases: []graph.Phase{{Chunks: 4, Run: func(m *graph.Mem, chunk int) error {
-			for i := range unsafe.Slice((*float32)(m.Ptrs[0]), n) {
+			for i := chunk * n / 4; i < (chunk+1)*n/4; i++ {
 				unsafe.Slice((*float32)(m.Ptrs[0]), n)[i] = -777
 			}
 			if chunk == 3 {
