@@ -84,17 +84,23 @@ func (n Need) Total() int {
 // Held is what the process holds already once the graph is compiled.
 func (n Need) Held() int { return n.Constants + n.Packed }
 
-// String lists the categories that are not empty.
+// Category is a part of a [Need].
+type Category struct {
+	Name  string
+	Bytes int
+}
+
+// Categories lists the parts that are not empty.
+func (n Need) Categories() []Category {
+	return slices.DeleteFunc([]Category{{"inputs", n.Inputs}, {"constants", n.Constants}, {"packed weights", n.Packed},
+		{"arena", n.Arena}, {"outputs", n.Outputs}, {"scratch", n.Scratch}}, func(c Category) bool { return c.Bytes == 0 })
+}
+
+// String lists the parts that are not empty.
 func (n Need) String() string {
 	var parts []string
-	for _, p := range []struct {
-		name  string
-		bytes int
-	}{{"inputs", n.Inputs}, {"constants", n.Constants}, {"packed weights", n.Packed}, {"arena", n.Arena},
-		{"outputs", n.Outputs}, {"scratch", n.Scratch}} {
-		if p.bytes > 0 {
-			parts = append(parts, p.name+" "+machine.Bytes(p.bytes))
-		}
+	for _, c := range n.Categories() {
+		parts = append(parts, c.Name+" "+machine.Bytes(c.Bytes))
 	}
 	if parts == nil {
 		return "nothing"

@@ -75,7 +75,7 @@ func unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Unary(outs[0], c.In[0].Operand()), nil
 }
 
-func noBody(*graph.Call, *iter.Iterator) (iter.Body, error) { return nil, nil }
+func noBody(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return iter.Kernel{}, nil }
 
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
 	p.Body = noBody

@@ -90,6 +90,11 @@ type Param struct {
 	Optional bool // null, or missing at the end
 	Number   bool // a plain number will do
 	Variadic bool // one or more; the whole of the inputs
+	// Below says that the operand, where it holds integers, holds indices or lengths: they
+	// are at least 0 and below what it returns for a call (negative ones may be allowed, but
+	// nobody needs them). A negative result tells that there is no bound. Nil: the elements
+	// are plain numbers.
+	Below func(c *Call) int
 }
 
 // Call is one application of an op, as Infer, Compile and the others see it.

@@ -21,6 +21,9 @@ const (
 
 // String returns the kind as graphrun prints it.
 func (f FastSetup) String() string {
+	if f > FastNonOverlappingDense {
+		return fmt.Sprintf("FastSetup(%d)", uint8(f))
+	}
 	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
 }
 
@@ -83,15 +86,16 @@ func (it *Iterator) FastSetup() FastSetup { return it.fast }
 // operands keep theirs.
 func (it *Iterator) CommonDType() tensor.DType { return it.common }
 
-// DType returns the dtype in which loops see operand i.
+// DType returns the dtype in which loops see operand i. Like Meta and the other accessors
+// that take an operand, it panics on an i that is none, as an index of a slice does.
 func (it *Iterator) DType(i int) tensor.DType { return it.ops[i].target }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.
 func (it *Iterator) Meta(i int) tensor.Meta { return it.ops[i].meta }
 
-// Output returns the meta of the first output.
-func (it *Iterator) Output() tensor.Meta { return it.ops[0].meta }
+// Output returns the meta of the first output; it panics if there is none.
+func (it *Iterator) Output() tensor.Meta { return it.ops[:it.noutputs][0].meta }
 
 // Resized reports whether output i was given with another shape and must be resized to
 // what Meta tells.
@@ -106,6 +110,7 @@ func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
 func (it *Iterator) WalkStrides(i int) []int {
+	_ = it.ops[i]
 	st := make([]int, len(it.walkShape))
 	for d := range st {
 		st[d] = it.walkStrides[d*len(it.ops)+i]
@@ -120,6 +125,21 @@ func (it *Iterator) IsContiguous() bool {
 	}
 	for i := range it.ops {
 		if it.numel > 1 && it.walkStrides[i] != it.ops[i].meta.DType.Size() {
+			return false
+		}
+	}
+	return true
+}
+
+// HasContiguousFirstDim reports whether every operand's elements lie side by side along
+// the fastest dimension of the walk (has_contiguous_first_dim). It holds where the walk
+// has no dimension.
+func (it *Iterator) HasContiguousFirstDim() bool {
+	if len(it.walkShape) == 0 {
+		return true
+	}
+	for i := range it.ops {
+		if it.walkStrides[i] != it.ops[i].meta.DType.Size() {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package iter
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/iter/axes"
@@ -31,7 +32,8 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 }
 
 // ReduceShape returns the shape that is left of a shape without the marked dimensions, or,
-// with keepdim, with size 1 there (shape_from_dim_mask).
+// with keepdim, with size 1 there (shape_from_dim_mask). Like ReduceOutput it panics on a
+// mask of another length than [ReduceMask] gives, as an index of a slice does.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	out := make([]int, 0, len(shape))
 	for d, n := range shape {
@@ -62,10 +64,16 @@ func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	return m
 }
 
+var errNilFold = errors.New("iter: a nil Fold")
+
 // checkFold refuses iterations that are no reduction by a Fold.
 func (it *Iterator) checkFold(f *Fold) error {
 	inputs := len(it.ops) - it.noutputs
 	switch {
+	case f == nil:
+		return errNilFold
+	case f.err != nil:
+		return f.err
 	case !it.flags.reduction:
 		return fmt.Errorf("iter: the iteration is not marked as a reduction")
 	case inputs != 1:

@@ -15,6 +15,7 @@ import (
 // say decides whether they can serve, and a few bytes may stand for gigabytes.
 type given struct {
 	arrays  map[string]array // by input
+	extra   []string         // keys of the archive that are no inputs
 	path    string           // of the archive, empty if none
 	archive *npz.Archive
 	missing graph.Errors // constants of the graph that cannot be read
@@ -64,10 +65,9 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 		return wrong(err)
 	}
 	out.archive = a
-	var extra []string
 	for _, name := range a.Names() {
 		if !isInput(g, name) {
-			extra = append(extra, name)
+			out.extra = append(out.extra, name)
 			continue
 		}
 		m, err := a.Meta(name)
@@ -76,20 +76,14 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 		}
 		out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.ReadAs(name, m) }}
 	}
-	if len(extra) > 0 && s.note != nil {
-		s.note("%s: no input takes %s", s.archive, files.List(extra))
-	}
 	return nil
 }
 
 func (s sources) findFiles(g *graph.Graph, out *given) error {
 	for _, f := range s.files {
-		name, path, ok := strings.Cut(f, "=")
-		if !ok {
-			return wrongf("--input %s: want NAME=FILE.npy", f)
-		}
+		name, path, _ := strings.Cut(f, "=")
 		if !isInput(g, name) {
-			return wrongf("--input %s: the graph has no input %q", f, name)
+			return wrongf("--input %s: the graph has no input %q%s", f, name, didYouMean(name, inputNames(g)))
 		}
 		m, err := npz.NPYFileMeta(path)
 		if err != nil {
@@ -110,21 +104,13 @@ func (g *given) insteadOf(name string) string {
 	if g == nil || g.archive == nil {
 		return ""
 	}
-	var spare []string
-	for _, n := range g.archive.Names() {
-		if _, taken := g.arrays[n]; !taken {
-			spare = append(spare, n)
-		}
+	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), didYouMean(name, g.extra))
+}
+
+// others says which arrays of the archive no input takes.
+func (g *given) others() string {
+	if g == nil || len(g.extra) == 0 {
+		return ""
 	}
-	text := fmt.Sprintf(" (%s has %s", g.path, files.List(g.archive.Names()))
-	best, least := "", 3
-	for _, n := range spare {
-		if d := distance(strings.ToLower(n), strings.ToLower(name)); d < least && d < len(name)+len(n)-1 {
-			best, least = n, d
-		}
-	}
-	if best != "" {
-		text += fmt.Sprintf("; did you mean %s?", best)
-	}
-	return text + ")"
+	return fmt.Sprintf("%s: no input takes %s", g.path, files.List(g.extra))
 }

@@ -27,6 +27,7 @@ const troubled = `{"version": 1,
 
 // runOmissions is the document of run --json.
 type runOmissions struct {
+	Version int         `json:"version"`
 	Outputs []outputDoc `json:"outputs"`
 	Errors  []struct {
 		Node, Op, Message, File string

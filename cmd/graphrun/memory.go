@@ -1,9 +1,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -23,12 +28,55 @@ const leastHeap = 256 << 20
 
 // noteLimit says so where a run needs more than GOMEMLIMIT. That is a hint to the garbage
 // collector, no limit: the run goes on, and the collector goes round and round.
-func noteLimit(note func(format string, args ...any), p *exec.Program) {
+func noteLimit(cmd *cobra.Command, p *exec.Program) {
 	limit := debug.SetMemoryLimit(-1)
 	if p == nil || os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
 		return
 	}
 	if need := p.Need().Total(); int64(need) > limit {
-		note("a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down", byteSize(need), byteSize(int(limit)))
+		note(cmd, "a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down",
+			byteSize(need), byteSize(int(limit)))
+	}
+}
+
+// memoryDoc is what a run needs, in bytes, by what it is for.
+type memoryDoc struct {
+	Inputs    int          `json:"inputs"`
+	Constants int          `json:"constants"`
+	Packed    int          `json:"packed"`
+	Arena     int          `json:"arena"`
+	Outputs   int          `json:"outputs"`
+	Scratch   int          `json:"scratch"`
+	Total     int          `json:"total"`
+	Largest   []holdingDoc `json:"largest"`
+}
+
+type holdingDoc struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+func memoryOf(n exec.Need) memoryDoc {
+	d := memoryDoc{n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch, n.Total(), []holdingDoc{}}
+	for _, h := range n.Largest {
+		d.Largest = append(d.Largest, holdingDoc{h.Kind, h.Name, h.Bytes})
+	}
+	return d
+}
+
+// writeMemory prints what a run needs, and whether it could run here.
+func writeMemory(w io.Writer, show display, n exec.Need) {
+	fmt.Fprintln(w, "\n"+show.paint(strong, "Memory of a run"))
+	t := newTable(nameCol("for"), wholeCol("bytes"))
+	for _, c := range n.Categories() {
+		t.add(c.Name, byteSize(c.Bytes))
+	}
+	t.add("all", byteSize(n.Total()))
+	t.write(w, show)
+	var short *exec.MemoryError
+	if errors.As(n.Check(0, n.Held()), &short) {
+		fmt.Fprintf(w, "That is more than it may have here: %s is %s, of which %s is left.\n",
+			short.From, byteSize(short.Limit), byteSize(short.Left))
 	}
 }

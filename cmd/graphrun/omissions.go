@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
+
+	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -14,10 +15,10 @@ import (
 
 // runWork is a graph, bound and inferred, and values for its inputs.
 type runWork struct {
-	whole   *graph.Graph // as it is in the file
-	graph   *graph.Graph // without what was refused before the run
-	in      map[string]*tensor.Tensor
-	refused graph.Errors // what was left out of the whole
+	whole *graph.Graph // as it is in the file
+	g     *graph.Graph // without what was refused before the run
+	in    *inputs
+	left  omissions
 }
 
 // omissions are what a run that keeps going has left out.
@@ -25,30 +26,30 @@ type omissions struct{ exec.Incomplete }
 
 func (o omissions) any() bool { return len(o.Failed) > 0 }
 
-// omitted takes what was left out from the error of a run, and adds what was refused before
+// omit takes what was left out from the error of a run, and adds what was refused before
 // it. Another error comes back.
-func (w runWork) omitted(out map[string]*tensor.Tensor, err error) (omissions, error) {
-	failed := slices.Clone(w.refused)
+func (w *runWork) omit(out map[string]*tensor.Tensor, err error) error {
+	failed := slices.Clone(w.left.Failed)
 	var part *exec.Incomplete
 	if errors.As(err, &part) {
 		failed = append(failed, part.Failed...)
 	} else if err != nil {
-		return omissions{}, err
+		return err
 	}
 	all := exec.Without(w.whole, failed, func(name string) bool { return out[name] != nil })
-	if !errors.As(all, &part) {
-		return omissions{}, nil
+	if errors.As(all, &part) {
+		w.left = omissions{*part}
 	}
-	return omissions{*part}, nil
+	return nil
 }
 
 // report names every node that failed with its reason, and every output that is not there.
-func (o omissions) report(w io.Writer) {
+func (o omissions) report(cmd *cobra.Command) {
 	for _, e := range o.Failed {
-		report(w, e)
+		report(cmd, e)
 	}
 	for _, l := range o.LeftOut {
-		fmt.Fprintf(w, "graphrun: %v\n", l)
+		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)
 	}
 }
 

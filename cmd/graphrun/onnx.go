@@ -1,9 +1,7 @@
 package main
 
 import (
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -33,10 +31,8 @@ func openModel(path string, dims map[string]int) (*model, error) {
 	if err != nil {
 		return nil, wrong(named(path, err))
 	}
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
-		if _, ok := inputs.Symbols[name]; !ok {
-			return nil, wrongf("%s: the model has no symbolic dimension %q", path, name)
-		}
+	if err := checkDims(path, dims, inputs.Symbols); err != nil {
+		return nil, err
 	}
 	return &model{m, path, inputs}, nil
 }

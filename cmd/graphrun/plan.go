@@ -2,15 +2,17 @@ package main
 
 import (
 	"bufio"
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes"
 )
@@ -58,22 +60,39 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err := checkStrategy(f.strategy); err != nil {
 		return err
 	}
-	g, err := loadGraph(path, f.dims)
-	if err != nil {
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var g *graph.Graph
+	if err := j.do(loading, func() (err error) { g, err = loadGraph(path, f.dims); return err }); err != nil {
 		return err
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)},
-		exec.Options{MemoryLimit: -1}) // a plan may be for another machine
+	var p *planned
+	var dump bytes.Buffer // it must not mix with the line that shows progress
+	err := j.do(planning, func() (err error) {
+		o := passes.Options{Strategy: f.strategy, Check: f.check}
+		if f.dump {
+			o.Dump = &dump
+		}
+		p, err = prepare(g, o, exec.Options{MemoryLimit: -1}, j.enter) // it may be for another machine
+		return err
+	})
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
 	if err != nil {
 		return named(path, err)
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	if f.json {
-		writePlanJSON(out, p)
-	} else {
-		writePlan(out, p)
-	}
-	return out.Flush()
+	return j.do(printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			writePlanJSON(out, p)
+		} else {
+			writePlan(out, shown(cmd), p)
+		}
+		return out.Flush()
+	})
 }
 
 type copyDoc struct {
@@ -158,75 +177,40 @@ func writePlanJSON(w *bufio.Writer, p *planned) {
 	d.end()
 }
 
-// memoryDoc is what a run needs, in bytes, by what it is for.
-type memoryDoc struct {
-	Inputs    int          `json:"inputs"`
-	Constants int          `json:"constants"`
-	Packed    int          `json:"packed"`
-	Arena     int          `json:"arena"`
-	Outputs   int          `json:"outputs"`
-	Scratch   int          `json:"scratch"`
-	Total     int          `json:"total"`
-	Largest   []holdingDoc `json:"largest"`
-}
-
-type holdingDoc struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Bytes int    `json:"bytes"`
-}
-
-func memoryOf(n exec.Need) memoryDoc {
-	d := memoryDoc{n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch, n.Total(), []holdingDoc{}}
-	for _, h := range n.Largest {
-		d.Largest = append(d.Largest, holdingDoc{h.Kind, h.Name, h.Bytes})
-	}
-	return d
-}
-
-// writeMemory prints what a run needs, and whether it could run here.
-func writeMemory(w io.Writer, n exec.Need) {
-	fmt.Fprintf(w, "a run needs %s of memory: %v\n", byteSize(n.Total()), n)
-	var short *exec.MemoryError
-	if errors.As(n.Check(0, n.Held()), &short) {
-		fmt.Fprintf(w, "that is more than it may have here: %s is %s, of which %s is left\n",
-			short.From, byteSize(short.Limit), byteSize(short.Left))
-	}
-}
-
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // writePlan prints the plan for a reader.
-func writePlan(w io.Writer, p *planned) {
+func writePlan(w io.Writer, show display, p *planned) {
 	steps := p.program.Steps()
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", p.plan.Strategy, count(len(steps), "step"),
 		countIrregular(len(p.plan.Copies), "copy", "copies"), byteSize(p.copyBytes()), count(len(p.plan.Elided), "node"))
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(p.plan.CostNS), byteSize(p.program.PeakBytes()), p.took.Round(time.Microsecond))
-	writeMemory(w, p.program.Need())
 	if len(p.plan.Copies) > 0 {
-		fmt.Fprintln(w, "\nInserted copies")
-		t := newTable("value", "from", "to", "bytes", "cost", "why")
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
+		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"), proseCol("why"))
 		for _, c := range p.plan.Copies {
 			t.add(c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why)
 		}
-		t.write(w)
+		t.write(w, show)
 	}
 	if len(p.plan.Elided) > 0 {
-		fmt.Fprintln(w, "\nElided nodes")
-		t := newTable("node", "why")
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Elided nodes"))
+		t := newTable(nameCol("node"), proseCol("why"))
 		for _, e := range p.plan.Elided {
 			t.add(e.Node, e.Why)
 		}
-		t.write(w)
+		t.write(w, show)
 	}
-	fmt.Fprintln(w, "\nSteps")
-	t := newTable("name", "ops", "strides", "buffer", "cost", "fast set-up", "loop")
+	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
+	t := newTable(nameCol("name"), nameCol("ops"), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
+		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, s := range steps {
 		d := stepOf(s)
 		t.add(d.Name, opNames(s), ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
 	}
-	t.write(w)
+	t.write(w, show)
+	writeMemory(w, show, p.program.Need())
 }
 
 // opNames lists the ops of a step's nodes, by the node names where there are several.

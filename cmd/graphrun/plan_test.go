@@ -12,6 +12,7 @@ import (
 )
 
 type planJSON struct {
+	Version   int          `json:"version"`
 	Strategy  string       `json:"strategy"`
 	Optimal   bool         `json:"optimal"`
 	CostNS    float64      `json:"cost_ns"`
@@ -39,16 +40,20 @@ type timesDoc struct {
 	CostNS     float64   `json:"cost_ns"`
 	PlanMS     float64   `json:"plan_ms"`
 	StrategyIs string    `json:"strategy"`
+	Samples    []float64 `json:"samples_ns"`
 }
 
 type benchDoc struct {
 	timesDoc
-	Threads   int       `json:"threads"`
-	Piecewise bool      `json:"piecewise"`
-	Samples   []float64 `json:"samples_ns"`
+	Version     int  `json:"version"`
+	Interrupted bool `json:"interrupted"`
+	Threads     int  `json:"threads"`
+	Piecewise   bool `json:"piecewise"`
 }
 
 type compareDoc struct {
+	Version     int        `json:"version"`
+	Interrupted bool       `json:"interrupted"`
 	File        string     `json:"file"`
 	Threads     int        `json:"threads"`
 	Equal       bool       `json:"equal"`
@@ -125,7 +130,7 @@ func TestBench(t *testing.T) {
 func TestCompare(t *testing.T) {
 	path, page := write(t, "g.json", small), filepath.Join(t.TempDir(), "out.html")
 	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies", "contiguous,propagate"))
-	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs != 2 {
+	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs != 2 || len(doc.Strategies[1].Samples) != 2 {
 		t.Errorf("%+v", doc)
 	}
 	out := succeed(t, "compare", path, "--runs", "2", "--report", page)

@@ -19,8 +19,6 @@ type sources struct {
 	makeUp  bool     // make up what files leave out, even where some are given
 
 	keepGoing bool // past constants that cannot be read and nodes that are wrong
-
-	note func(format string, args ...any) // says what is noticed; may be nil
 }
 
 // dimsOf adds to dims the symbols that the shapes of given inputs bind. Those that dims
@@ -53,21 +51,23 @@ func dimsOf(g *graph.Graph, given *given, dims map[string]int) error {
 // declares: the given ones, and others made from the seed. No data are read before the
 // dtypes and shapes of all are what the graph wants, and all fit into memory. given may be
 // nil, and is closed.
-func (s sources) values(g *graph.Graph, given *given) (map[string]*tensor.Tensor, error) {
+func (s sources) values(g *graph.Graph, given *given) (*inputs, error) {
 	defer given.close()
 	if err := s.checkInputs(g, given); err != nil {
 		return nil, err
 	}
-	in := make(map[string]*tensor.Tensor, len(g.Inputs))
+	in, integers := newInputs(s.seed), integersFor(g)
+	in.extra = given.others()
 	for _, v := range g.Inputs {
 		a, ok := given.of(v.Name)
 		if !ok {
-			in[v.Name] = madeUp(v.Meta, s.seed, v.Name)
+			in.madeUp = append(in.madeUp, v)
+			in.values[v.Name] = madeUp(v.Meta, s.seed, v.Name, integers(v))
 			continue
 		}
 		t, err := a.read()
 		if err == nil {
-			in[v.Name], err = place(t, v.Meta)
+			in.values[v.Name], err = place(t, v.Meta)
 		}
 		if err != nil {
 			return nil, wrongf("input %q: %w", v.Name, err)
@@ -118,8 +118,8 @@ func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 }
 
 // madeUp returns values that depend on seed, name and logical index only, whatever the
-// layout: reals and complex parts uniform in [-1, 1), integers in 0..9, fair bools.
-func madeUp(m tensor.Meta, seed uint64, name string) *tensor.Tensor {
+// layout: reals and complex parts uniform in [-1, 1), each integer as likely, fair bools.
+func madeUp(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rand.New(rand.NewPCG(seed, h.Sum64()))
@@ -143,7 +143,7 @@ func madeUp(m tensor.Meta, seed uint64, name string) *tensor.Tensor {
 			case m.DType == tensor.Bool:
 				block[i] = float64(r.IntN(2))
 			case m.DType.IsIntegral(false):
-				block[i] = float64(r.IntN(10))
+				block[i] = float64(integers[r.IntN(len(integers))])
 			default:
 				block[i] = 2*r.Float64() - 1
 			}

@@ -67,9 +67,10 @@ func within(name string, trees ...string) bool {
 func TestWalls(t *testing.T) {
 	only := map[string][]string{
 		// Storage asks the machine whether it can be had.
-		"tensor": {"internal/machine"},
-		"iter":   {"tensor", "internal/machine"},
-		"graph":  {"iter", "tensor", "internal/machine"},
+		"tensor":         {"internal/machine"},
+		"internal/tiles": {"tensor", "internal/machine"},
+		"iter":           {"tensor", "internal/tiles", "internal/machine"},
+		"graph":          {"iter", "tensor", "internal/tiles", "internal/machine"},
 		// Formats from outside know graphs and tensors, and nothing that runs them.
 		"npz":         {"graph", "iter", "tensor", "internal"},
 		"safetensors": {"graph", "iter", "tensor", "internal"},
