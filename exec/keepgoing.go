@@ -48,12 +48,12 @@ func (e *Incomplete) Error() string {
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
 // Without returns an [*Incomplete] for a graph of which some nodes failed, and nil if none
-// did. made tells whether an output is there.
+// did. made tells whether an output is there; nil: none is.
 func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
-	if len(failed) == 0 {
+	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
+	if len(failed) == 0 || g == nil {
 		return nil
 	}
-	failed = slices.Clone(failed)
 	slices.SortStableFunc(failed, func(a, b *graph.Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
@@ -81,7 +81,7 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	}
 	e := &Incomplete{Failed: failed}
 	for _, o := range g.Outputs {
-		if !made(o.Name) {
+		if made == nil || !made(o.Name) {
 			e.LeftOut = append(e.LeftOut, LeftOut{o.Name, cause[o.Value]})
 		}
 	}

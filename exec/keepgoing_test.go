@@ -18,7 +18,7 @@ import (
 )
 
 // spoil overwrites its operand in place, chunk by chunk, and fails on the last.
-var spoil = &graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+var spoil = defined(graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		return graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...)), nil
 	},
@@ -37,16 +37,16 @@ var spoil = &graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.S
 			k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 		}
 		return k, nil
-	}}
+	}})
 
 var errNoKernel = errors.New("no kernel for this")
 
 var failingOps = map[string]*graph.Op{
 	"spoil": spoil,
-	"nokernel": {Name: "nokernel", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: spoil.Infer,
-		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, errNoKernel }},
-	"badcompile": {Name: "badcompile", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: spoil.Infer,
-		Compile: func(*graph.Call) (*graph.Kernel, error) { panic("in Compile") }},
+	"nokernel": defined(graph.Op{Name: "nokernel", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: spoil.Infer,
+		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, errNoKernel }}),
+	"badcompile": defined(graph.Op{Name: "badcompile", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: spoil.Infer,
+		Compile: func(*graph.Call) (*graph.Kernel, error) { panic("in Compile") }}),
 }
 
 func lookupFailing(name string) *graph.Op {

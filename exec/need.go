@@ -55,8 +55,11 @@ func (n *Need) sort() {
 	n.Largest = n.Largest[:min(len(n.Largest), mostHoldings)]
 }
 
-// AddInput adds the memory of an input.
+// AddInput adds the memory of an input. A nil one takes none.
 func (n *Need) AddInput(v *graph.Value) {
+	if v == nil {
+		return
+	}
 	bytes := storageBytes(v)
 	n.Inputs = sum(n.Inputs, bytes)
 	n.add("input", v, bytes)

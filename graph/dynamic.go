@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,7 +123,7 @@ func (n *Node) waits() bool {
 // Dynamic reports whether the shape of some value is known only when the graph runs.
 func (g *Graph) Dynamic() bool {
 	for _, n := range g.Nodes {
-		if n.Out[0].Dynamic {
+		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			return true
 		}
 	}
@@ -141,6 +142,9 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		if w := to[v]; w != nil {
 			return w, nil
 		}
+		if v == nil {
+			return nil, errors.New("a value is nil")
+		}
 		t := known[v]
 		if t == nil {
 			return nil, fmt.Errorf("value %q is not known", v.Name)
@@ -153,7 +157,10 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return to[v], nil
 	}
 	for _, n := range nodes {
-		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
+		if n == nil || n.Op == nil {
+			return nil, errors.New("a node is nil, or has no op")
+		}
+		m := n.resolvedCopy(known, g.bound)
 		for i := range m.In {
 			if v := m.In[i].Value; v != nil {
 				w, err := enter(v)
@@ -163,12 +170,6 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 				m.In[i].Value = w
 			}
 		}
-		given, _, err := n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
-		if err == nil {
-			m.given = given
-			m.Attrs, err = n.Op.Schema.Decode(given, g.bound)
-		}
-		m.badAttrs = err // inference tells it
 		for i, v := range n.Out {
 			w := &Value{Name: v.Name, Node: m, Index: i, graph: s, at: v.at}
 			m.Out = append(m.Out, w)
@@ -190,6 +191,17 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 	return s, s.Infer()
 }
 
+// resolvedCopy returns a node like n, without outputs, whose attributes are read from
+// known. That they will not do is what inference tells.
+func (n *Node) resolvedCopy(known map[*Value]*tensor.Tensor, bound map[string]int) *Node {
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
+	m.given, _, m.badAttrs = n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
+	if m.badAttrs == nil {
+		m.Attrs, m.badAttrs = n.Op.Schema.Decode(m.given, bound)
+	}
+	return m
+}
+
 // WithInputs returns a copy of the graph whose inputs have the given metas, in order. It is
 // inferred as far as that goes; see [Graph.Dynamic].
 func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
@@ -198,7 +210,35 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	c := g.Clone()
 	for i, v := range c.Inputs {
-		v.Meta, v.Dims = metas[i], nil
+		if err := metas[i].Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		c.bindTo(v, metas[i].Shape)
+		v.Meta, v.Dims, v.Dynamic = metas[i], nil, false
+	}
+	if !maps.Equal(c.bound, g.bound) {
+		for _, n := range c.Nodes {
+			n.Attrs, n.badAttrs = n.decode(c.bound)
+		}
 	}
 	return c, c.Infer()
+}
+
+// bindTo gives the symbols of an input the sizes that it turned out to have, for attributes
+// that name them.
+func (g *Graph) bindTo(v *Value, shape []int) {
+	if len(shape) != len(v.Dims) {
+		return
+	}
+	for i, d := range v.Dims {
+		if d.Symbol == "" || g.bound[d.Symbol] == shape[i] {
+			continue
+		}
+		bound := maps.Clone(g.bound)
+		if bound == nil {
+			bound = map[string]int{}
+		}
+		bound[d.Symbol] = shape[i]
+		g.bound = bound
+	}
 }

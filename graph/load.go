@@ -24,6 +24,9 @@ type ReadConst func() (*tensor.Tensor, error)
 
 // Held is what an [OpenConst] returns for data that it has in memory.
 func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
+	if t == nil {
+		return tensor.Meta{}, nil, errors.New("the tensor is nil")
+	}
 	return t.Meta, func() (*tensor.Tensor, error) { return t, nil }, nil
 }
 
@@ -60,13 +63,20 @@ func LoadFile(path string, lookup Lookup, open OpenConst) (*Graph, error) {
 type Errors []*Error
 
 // Error prints one mistake a line.
-func (e Errors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+func (e Errors) Error() string {
+	if err := errors.Join(e.Unwrap()...); err != nil {
+		return err.Error()
+	}
+	return "no mistakes"
+}
 
 // Unwrap returns the mistakes.
 func (e Errors) Unwrap() []error {
-	list := make([]error, len(e))
-	for i := range e {
-		list[i] = e[i]
+	list := make([]error, 0, len(e))
+	for _, one := range e {
+		if one != nil {
+			list = append(list, one)
+		}
 	}
 	return list
 }
@@ -136,6 +146,9 @@ func ParseSome(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*G
 }
 
 func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Errors, error) {
+	if r == nil {
+		return nil, nil, errors.New("there is nothing to read a graph from: the reader is nil")
+	}
 	data, err := readAll(r)
 	if err != nil {
 		return nil, nil, err

@@ -251,7 +251,8 @@ func (l *loader) resolve() {
 // complete finds the node's op and the operands that stand later in the file.
 func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	g, n := l.g, r.node
-	n.Op = g.lookup(r.op)
+	op, undefined := g.find(r.op)
+	n.Op = op
 	fail := func(at int, err error) {
 		if l.absent != nil {
 			n.badArgs = err
@@ -261,6 +262,9 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	}
 	if n.Op == nil {
 		n.Op, n.badArgs = unknownOp(r.op), fmt.Errorf("there is no op %q", r.op)
+		if undefined != nil {
+			n.badArgs = undefined
+		}
 	}
 	for _, p := range waiting {
 		v := g.values[p.name]

@@ -21,7 +21,7 @@ func (g *Graph) ShapeAsTensor(self any, attrs ...Attrs) *Value {
 //   - return_inverse bool = false: give inverse; else it is empty
 //   - return_counts bool = false: give counts; else it is empty
 func (g *Graph) Unique2(self any, attrs ...Attrs) (output, inverse, counts *Value) {
-	out := g.several("_unique2", attrs, self)
+	out := g.exactly(3, "_unique2", attrs, self)
 	return out[0], out[1], out[2]
 }
 
@@ -141,7 +141,7 @@ func (g *Graph) AdaptiveAvgPool3d(self any, attrs ...Attrs) *Value {
 //
 //   - output_size int[], required: sizes of the result
 func (g *Graph) AdaptiveMaxPool1d(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("adaptive_max_pool1d", attrs, self)
+	out := g.exactly(2, "adaptive_max_pool1d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -154,7 +154,7 @@ func (g *Graph) AdaptiveMaxPool1d(self any, attrs ...Attrs) (out_, indices *Valu
 //
 //   - output_size int[], required: height and width of the result
 func (g *Graph) AdaptiveMaxPool2d(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("adaptive_max_pool2d", attrs, self)
+	out := g.exactly(2, "adaptive_max_pool2d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -167,7 +167,7 @@ func (g *Graph) AdaptiveMaxPool2d(self any, attrs ...Attrs) (out_, indices *Valu
 //
 //   - output_size int[], required: sizes of the result
 func (g *Graph) AdaptiveMaxPool3d(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("adaptive_max_pool3d", attrs, self)
+	out := g.exactly(2, "adaptive_max_pool3d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -999,7 +999,7 @@ func (g *Graph) Dropout(input any, attrs ...Attrs) *Value { return g.one("dropou
 // Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the
 // three of them.
 func (g *Graph) DynamicQuantizeLinear(input any, attrs ...Attrs) (y, yScale, yZeroPoint *Value) {
-	out := g.several("dynamic_quantize_linear", attrs, input)
+	out := g.exactly(3, "dynamic_quantize_linear", attrs, input)
 	return out[0], out[1], out[2]
 }
 
@@ -1335,7 +1335,7 @@ func (g *Graph) GroupNorm(input, weight, bias any, attrs ...Attrs) *Value {
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) Gru(operands []*Value, attrs ...Attrs) (output, hN *Value) {
-	out := g.several("gru", attrs, operandList(operands)...)
+	out := g.exactly(2, "gru", attrs, operandList(operands)...)
 	return out[0], out[1]
 }
 
@@ -1568,7 +1568,7 @@ func (g *Graph) Isposinf(self any, attrs ...Attrs) *Value { return g.one("isposi
 //   - dim int = -1: dimension to look along
 //   - keepdim bool = false: keep the dimension with size 1
 func (g *Graph) Kthvalue(self any, attrs ...Attrs) (values, indices *Value) {
-	out := g.several("kthvalue", attrs, self)
+	out := g.exactly(2, "kthvalue", attrs, self)
 	return out[0], out[1]
 }
 
@@ -1827,7 +1827,7 @@ func (g *Graph) LpPool(self any, attrs ...Attrs) *Value { return g.one("lp_pool"
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) Lstm(operands []*Value, attrs ...Attrs) (output, hN, cN *Value) {
-	out := g.several("lstm", attrs, operandList(operands)...)
+	out := g.exactly(3, "lstm", attrs, operandList(operands)...)
 	return out[0], out[1], out[2]
 }
 
@@ -1909,7 +1909,7 @@ func (g *Graph) MaxPool1d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool1dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("max_pool1d_with_indices", attrs, self)
+	out := g.exactly(2, "max_pool1d_with_indices", attrs, self)
 	return out[0], out[1]
 }
 
@@ -1940,7 +1940,7 @@ func (g *Graph) MaxPool2d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool2dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("max_pool2d_with_indices", attrs, self)
+	out := g.exactly(2, "max_pool2d_with_indices", attrs, self)
 	return out[0], out[1]
 }
 
@@ -1973,7 +1973,7 @@ func (g *Graph) MaxPool3d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool3dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("max_pool3d_with_indices", attrs, self)
+	out := g.exactly(2, "max_pool3d_with_indices", attrs, self)
 	return out[0], out[1]
 }
 
@@ -2281,7 +2281,7 @@ func (g *Graph) OnesLike(self any, attrs ...Attrs) *Value { return g.one("ones_l
 //     state
 //   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
 func (g *Graph) OnnxGru(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) (y, yH *Value) {
-	out := g.several("onnx_gru", attrs, x, w, r, b, sequenceLens, initialH)
+	out := g.exactly(2, "onnx_gru", attrs, x, w, r, b, sequenceLens, initialH)
 	return out[0], out[1]
 }
 
@@ -2309,7 +2309,7 @@ func (g *Graph) OnnxGru(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) 
 //     state
 //   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
 func (g *Graph) OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p any, attrs ...Attrs) (y, yH, yC *Value) {
-	out := g.several("onnx_lstm", attrs, x, w, r, b, sequenceLens, initialH, initialC, p)
+	out := g.exactly(3, "onnx_lstm", attrs, x, w, r, b, sequenceLens, initialH, initialC, p)
 	return out[0], out[1], out[2]
 }
 
@@ -2336,7 +2336,7 @@ func (g *Graph) OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p any, at
 //     state
 //   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
 func (g *Graph) OnnxRnn(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) (y, yH *Value) {
-	out := g.several("onnx_rnn", attrs, x, w, r, b, sequenceLens, initialH)
+	out := g.exactly(2, "onnx_rnn", attrs, x, w, r, b, sequenceLens, initialH)
 	return out[0], out[1]
 }
 
@@ -2472,6 +2472,17 @@ func (g *Graph) QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, ySca
 func (g *Graph) QuantizeLinear(input, scale, zeroPoint any, attrs ...Attrs) *Value {
 	return g.one("quantize_linear", attrs, input, scale, zeroPoint)
 }
+
+// Raise is the op raise.
+//
+// Fails with message when it runs. Its results are never made: they stand for those of what
+// cannot be run.
+//
+// Attributes:
+//
+//   - message string, required: what the error says
+//   - results int = 1: number of values that it stands for
+func (g *Graph) Raise(attrs ...Attrs) []*Value { return g.several("raise", attrs) }
 
 // Rand is the op rand.
 //
@@ -2659,7 +2670,7 @@ func (g *Graph) RmsNorm(input, weight any, attrs ...Attrs) *Value {
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) RnnRelu(operands []*Value, attrs ...Attrs) (output, hN *Value) {
-	out := g.several("rnn_relu", attrs, operandList(operands)...)
+	out := g.exactly(2, "rnn_relu", attrs, operandList(operands)...)
 	return out[0], out[1]
 }
 
@@ -2678,7 +2689,7 @@ func (g *Graph) RnnRelu(operands []*Value, attrs ...Attrs) (output, hN *Value) {
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) RnnTanh(operands []*Value, attrs ...Attrs) (output, hN *Value) {
-	out := g.several("rnn_tanh", attrs, operandList(operands)...)
+	out := g.exactly(2, "rnn_tanh", attrs, operandList(operands)...)
 	return out[0], out[1]
 }
 
@@ -2945,7 +2956,7 @@ func (g *Graph) Softshrink(self any, attrs ...Attrs) *Value { return g.one("soft
 //   - descending bool = false: put the greatest element first
 //   - stable bool = false: keep the order of equal elements; here it is always kept
 func (g *Graph) SortOp(self any, attrs ...Attrs) (values, indices *Value) {
-	out := g.several("sort", attrs, self)
+	out := g.exactly(2, "sort", attrs, self)
 	return out[0], out[1]
 }
 
@@ -3038,7 +3049,7 @@ func (g *Graph) Std(self any, attrs ...Attrs) *Value { return g.one("std", attrs
 //   - unbiased bool?: false stands for correction 0, true for 1
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) StdMean(self any, attrs ...Attrs) (std, mean *Value) {
-	out := g.several("std_mean", attrs, self)
+	out := g.exactly(2, "std_mean", attrs, self)
 	return out[0], out[1]
 }
 
@@ -3180,7 +3191,7 @@ func (g *Graph) To(self any, attrs ...Attrs) *Value { return g.one("to", attrs, 
 //   - largest bool = true: take the greatest, not the least
 //   - sorted bool = true: put the best first; here they are always sorted
 func (g *Graph) Topk(self any, attrs ...Attrs) (values, indices *Value) {
-	out := g.several("topk", attrs, self)
+	out := g.exactly(2, "topk", attrs, self)
 	return out[0], out[1]
 }
 
@@ -3270,7 +3281,7 @@ func (g *Graph) Unfold(self any, attrs ...Attrs) *Value { return g.one("unfold",
 //   - dim int?: dimension whose slices are compared; none: elements are
 //   - sorted bool = true: sort the result; else what is equal stands where it first occurs
 func (g *Graph) Unique(self any, attrs ...Attrs) (output, first, inverse, counts *Value) {
-	out := g.several("unique", attrs, self)
+	out := g.exactly(4, "unique", attrs, self)
 	return out[0], out[1], out[2], out[3]
 }
 
@@ -3287,7 +3298,7 @@ func (g *Graph) Unique(self any, attrs ...Attrs) (output, first, inverse, counts
 //   - return_inverse bool = false: give inverse; else it is empty
 //   - return_counts bool = false: give counts; else it is empty
 func (g *Graph) UniqueDim(self any, attrs ...Attrs) (output, inverse, counts *Value) {
-	out := g.several("unique_dim", attrs, self)
+	out := g.exactly(3, "unique_dim", attrs, self)
 	return out[0], out[1], out[2]
 }
 
@@ -3451,7 +3462,7 @@ func (g *Graph) Var(self any, attrs ...Attrs) *Value { return g.one("var", attrs
 //   - unbiased bool?: false stands for correction 0, true for 1
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) VarMean(self any, attrs ...Attrs) (var_, mean *Value) {
-	out := g.several("var_mean", attrs, self)
+	out := g.exactly(2, "var_mean", attrs, self)
 	return out[0], out[1]
 }
 

@@ -1,6 +1,9 @@
 package graph
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -25,6 +28,9 @@ func (p *Pointwise) outputs() int { return max(p.Outputs, 1) }
 
 // iterate builds the iteration; given outputs dictate their layout.
 func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Kernel, error) {
+	if c == nil || p.Config == nil || p.Body == nil {
+		return nil, iter.Kernel{}, errors.New("a pointwise op needs a call, Config and Body")
+	}
 	cfg, err := p.Config(c, outs)
 	if err != nil {
 		return nil, iter.Kernel{}, err
@@ -58,6 +64,9 @@ func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
 	it, body, err := p.iterate(c, outs)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.Out) != len(outs) {
+		return nil, fmt.Errorf("makes %d values, the call has %d", len(outs), len(c.Out))
 	}
 	same := true
 	for i, m := range c.Out {

@@ -61,6 +61,9 @@ func npyMeta(r io.Reader, size int64) (tensor.Meta, error) {
 
 // readMeta reads the header, which must account for all of size bytes.
 func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
+	if r == nil {
+		return tensor.Meta{}, header{}, errors.New("there is nothing to read: the reader is nil")
+	}
 	h, start, err := readHeader(r, size)
 	if err != nil {
 		return tensor.Meta{}, h, err
@@ -201,6 +204,12 @@ func toNative(b []byte, h header) {
 // WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16
 // value is written as uint16: its bits.
 func WriteNPY(w io.Writer, t *tensor.Tensor) error {
+	if w == nil {
+		return errors.New("there is nowhere to write: the writer is nil")
+	}
+	if err := t.Check(); err != nil {
+		return err
+	}
 	if len(t.Shape) > maxRank {
 		return fmt.Errorf("%d dimensions: at most %d can be written", len(t.Shape), maxRank)
 	}

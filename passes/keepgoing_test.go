@@ -22,9 +22,14 @@ func init() {
 		"novariant": func(*graph.Call) []graph.Variant { return nil },
 		"panics":    func(*graph.Call) []graph.Variant { panic("a mistake in the rule") },
 	} {
-		unplannable[name] = &graph.Op{Name: name, Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[nothing](),
+		op, err := graph.Define(graph.Op{Name: name, Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[nothing](),
 			Kind: graph.Requires, Infer: same, Variants: variants,
-			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }}
+			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil },
+			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
+		if err != nil {
+			panic(err)
+		}
+		unplannable[name] = op
 	}
 }
 

@@ -46,3 +46,15 @@ func CatchMemory(err *error) {
 // checkedStorage is the size from which on [NewStorage] asks whether it may be had: to ask
 // takes less than to fill a hundredth of that.
 const checkedStorage = 64 << 20
+
+// allocatable reports a number of bytes that no allocation can give: negative ones, and
+// more than the process may have. Little is let pass unasked.
+func allocatable(n int) error {
+	if n < 0 {
+		return fmt.Errorf("storage of %d bytes", n)
+	}
+	if n < checkedStorage {
+		return nil
+	}
+	return CheckMemory(n)
+}

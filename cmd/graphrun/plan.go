@@ -50,7 +50,7 @@ stand the operands' byte strides.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and small ones by reference")
+	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; what went unchecked is said")
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
 	return cmd
@@ -84,10 +84,13 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
+	for _, u := range p.plan.Unchecked {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
+	}
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		if f.json {
-			writePlanJSON(out, p)
+			writePlanJSON(out, p, f)
 		} else {
 			writePlan(out, shown(cmd), p)
 		}
@@ -107,6 +110,13 @@ type copyDoc struct {
 type elisionDoc struct {
 	Node string `json:"node"`
 	Why  string `json:"why"`
+}
+
+type uncheckedDoc struct {
+	Node    string   `json:"node,omitempty"`
+	Op      string   `json:"op,omitempty"`
+	Why     string   `json:"why"`
+	Outputs []string `json:"outputs"`
 }
 
 type loopDoc struct {
@@ -155,8 +165,9 @@ func stepOf(s exec.Step) stepDoc {
 	return d
 }
 
-// writePlanJSON streams the contract's document, an item a line.
-func writePlanJSON(w *bufio.Writer, p *planned) {
+// writePlanJSON streams the contract's document, an item a line. What went unchecked is in
+// it where a check was asked for.
+func writePlanJSON(w *bufio.Writer, p *planned, f planFlags) {
 	d := newDocument(w)
 	d.field("strategy", p.plan.Strategy)
 	d.field("optimal", false)
@@ -169,6 +180,12 @@ func writePlanJSON(w *bufio.Writer, p *planned) {
 		e := p.plan.Elided[i]
 		return elisionDoc{e.Node, e.Why}
 	})
+	if f.check {
+		d.list("unchecked", len(p.plan.Unchecked), func(i int) any {
+			u := p.plan.Unchecked[i]
+			return uncheckedDoc{u.Node, u.Op, u.Why, filled(u.Outputs)}
+		})
+	}
 	steps := p.program.Steps()
 	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
 	d.field("peak_bytes", p.program.PeakBytes())

@@ -116,6 +116,25 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// What --check could not compare is said on stderr, once, and is in the JSON document.
+func TestPlanSaysWhatWentUnchecked(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 1048576]}],
+		"nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
+	r := call(t, "plan", path, "--check", "--json")
+	want := "--check: the values of output \"y\" went unchecked: the graph is too large"
+	if strings.Count(r.errors, want) != 1 || strings.Count(r.errors, "\n") != 1 {
+		t.Errorf("stderr:\n%s", r.errors)
+	}
+	var doc struct{ Unchecked []uncheckedDoc }
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 || !slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
+		t.Errorf("%v, %+v", err, doc)
+	}
+	r = call(t, "plan", write(t, "s.json", small), "--check", "--json")
+	if r.errors != "" || !strings.Contains(r.out, `"unchecked": []`) {
+		t.Errorf("stderr:\n%s\nstdout:\n%s", r.errors, r.out)
+	}
+}
+
 func TestBench(t *testing.T) {
 	path := write(t, "g.json", small)
 	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "5", "--threads", "1", "--json"))
