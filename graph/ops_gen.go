@@ -844,7 +844,8 @@ func (g *Graph) Cosh(self any, attrs ...Attrs) *Value { return g.one("cosh", att
 // CrossEntropyLoss is the op cross_entropy_loss.
 //
 // Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c,
-// ...] or [c], target int64 [n, ...] and weight [c].
+// ...] or [c], target int64 [n, ...] and weight [c]. A target of self's shape holds the
+// probability of each class instead; its mean is over all targets, whatever the weights.
 //
 // May be nil: weight.
 //
@@ -852,7 +853,8 @@ func (g *Graph) Cosh(self any, attrs ...Attrs) *Value { return g.one("cosh", att
 //
 //   - reduction int = 1: 0: the loss of each target; 1: their weighted mean; 2: their sum
 //   - ignore_index int = -100: target that does not count
-//   - label_smoothing float = 0: share of every class in the targets; only 0 is served
+//   - label_smoothing float = 0: share of the targets that is spread evenly over all classes,
+//     0 to 1
 func (g *Graph) CrossEntropyLoss(self, target, weight any, attrs ...Attrs) *Value {
 	return g.one("cross_entropy_loss", attrs, self, target, weight)
 }
@@ -1008,7 +1010,8 @@ func (g *Graph) DynamicQuantizeLinear(input any, attrs ...Attrs) (y, yScale, yZe
 // Multiplies tensors and sums over dimensions, which an equation names: a label that is not in
 // the result is summed over, a label twice in one operand takes the diagonal, ... stands for
 // any dimensions, which broadcast. Without -> the result has the labels that occur once, in
-// alphabetical order. The result is row-major.
+// alphabetical order. Of one operand without sums it is a view; products lie in memory as
+// PyTorch's matrix products leave them.
 //
 // Attributes:
 //
@@ -3394,6 +3397,8 @@ func (g *Graph) UpsampleNearest1d(input any, attrs ...Attrs) *Value {
 //   - output_size int[]: height and width of the result
 //   - scale_factors float[]: factors of height and width; either these or output_size must be
 //     given
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
 func (g *Graph) UpsampleNearest2d(input any, attrs ...Attrs) *Value {
 	return g.one("upsample_nearest2d", attrs, input)
 }
@@ -3470,10 +3475,13 @@ func (g *Graph) VarMean(self any, attrs ...Attrs) (var_, mean *Value) {
 //
 // Shows self in another shape with the same number of elements. Refused where only a copy
 // could: see reshape.
+// With dtype it shows self's bytes as elements of that dtype; the last size changes where
+// these are smaller or greater.
 //
 // Attributes:
 //
-//   - size int[], required: sizes of the result; one may be -1
+//   - size int[]: sizes of the result; one of them may be -1
+//   - dtype dtype: dtype in which the bytes are read, in place of a size
 func (g *Graph) View(self any, attrs ...Attrs) *Value { return g.one("view", attrs, self) }
 
 // ViewAs is the op view_as.
