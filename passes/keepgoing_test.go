@@ -25,7 +25,7 @@ func init() {
 		op, err := graph.Define(graph.Op{Name: name, Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[nothing](),
 			Kind: graph.Requires, Infer: same, Variants: variants,
 			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil },
-			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
+			Ref:     func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
 		if err != nil {
 			panic(err)
 		}
