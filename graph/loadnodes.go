@@ -254,6 +254,10 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	op, undefined := g.find(r.op)
 	n.Op = op
 	fail := func(at int, err error) {
+		if l.absent != nil {
+			n.badArgs = err
+			return
+		}
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {
