@@ -144,7 +144,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			o.target = common
 			o.rule, o.ruleSet = tensor.NewType(common, o.Type.Shape...), true
 		case !o.isOutput && inputs:
-			o.target = common
+			o.target, o.cast = common, common
 			o.rule, o.ruleSet = CastType(o.Type, common), true
 		}
 	}
@@ -168,7 +168,10 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if r.flags.opMath {
 			o.target = o.target.OpMath()
 		}
-		if o.target != o.as.DType {
+		if o.cast == o.target {
+			o.cast = tensor.Invalid
+		}
+		if !o.asItIs() {
 			r.staged = true
 		}
 	}

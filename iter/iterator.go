@@ -67,6 +67,7 @@ type operand struct {
 	isOutput   bool
 	readWrite  bool
 	willResize bool
+	cast       tensor.DType // a 16-bit float to which it is rounded before loops see it; Invalid: none
 	target     tensor.DType // the dtype that loops see
 	as         tensor.Type  // outputs: as laid out
 	rule       tensor.Type
@@ -117,6 +118,11 @@ func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 // Type returns operand i as it lies in memory: inputs as given, outputs as they were laid out. It shares
 // its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.op(i).as }
+
+// Cast returns the dtype to which operand i is converted before it becomes what loops see,
+// where the two differ: PyTorch promotes to a 16-bit float, and loops compute in float32.
+// Else it is tensor.Invalid.
+func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.

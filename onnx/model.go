@@ -127,6 +127,7 @@ func (m *Model) Signature() (*graph.Graph, error) {
 
 // Graph converts the model.
 func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
+	defer tensor.CatchMemory(&err)
 	sets, err := opsetsOf(m.proto.OpsetImport)
 	if err != nil {
 		return nil, err
