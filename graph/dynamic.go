@@ -169,12 +169,7 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 				m.In[i].Value = w
 			}
 		}
-		given, _, err := n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
-		if err == nil {
-			m.given = given
-			m.Attrs, err = n.Op.Schema.Decode(given, g.bound)
-		}
-		if err != nil {
+		if err := m.attrsFrom(n, g.bound, known); err != nil {
 			return nil, g.Fail(n, err)
 		}
 		for i, v := range n.Out {
@@ -196,6 +191,17 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return nil, err
 	}
 	return s, s.Infer()
+}
+
+// attrsFrom gives a copy of a node the attributes, those that are values read from known.
+func (n *Node) attrsFrom(from *Node, bound map[string]int, known map[*Value]*tensor.Tensor) error {
+	given, _, err := from.resolved(func(v *Value) *tensor.Tensor { return known[v] })
+	if err != nil {
+		return err
+	}
+	n.given = given
+	n.Attrs, err = n.Op.Schema.Decode(given, bound)
+	return err
 }
 
 // WithInputs returns a copy of the graph whose inputs have the given metas, in order. It is
