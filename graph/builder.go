@@ -167,7 +167,7 @@ var errRefused = errors.New("depends on a node that was refused")
 
 func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	if n.Op == nil {
-		return fmt.Errorf("there is no op %q", op)
+		return NoOp(op, g.lookup)
 	}
 	for i, o := range operands {
 		a, err := argOf(o)

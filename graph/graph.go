@@ -238,7 +238,7 @@ func (g *Graph) Fresh(base string) string {
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
 	o := g.lookup(op)
 	if o == nil {
-		return nil, fmt.Errorf("there is no op %q", op)
+		return nil, NoOp(op, g.lookup)
 	}
 	a, err := o.Schema.Decode(attrs, g.bound)
 	if err != nil {

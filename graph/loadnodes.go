@@ -256,7 +256,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {
-		n.Op, n.badArgs = unknownOp(r.op), fmt.Errorf("there is no op %q", r.op)
+		n.Op, n.badArgs = unknownOp(r.op), NoOp(r.op, g.lookup)
 	}
 	for _, p := range waiting {
 		v := g.values[p.name]

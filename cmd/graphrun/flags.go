@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // oneFile is the argument check of the commands that take one graph file.
@@ -32,36 +35,19 @@ func dimFlag(cmd *cobra.Command, dims *[]string) {
 func unknownFlag(cmd *cobra.Command, err error) string {
 	msg := err.Error()
 	if name, ok := strings.CutPrefix(msg, "unknown flag: --"); ok {
-		best, least := "", 3
+		best := ""
+		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if d := distance(name, f.Name); d < least || strings.HasPrefix(f.Name, name) {
-				best, least = f.Name, min(d, least)
+			if names = append(names, f.Name); strings.HasPrefix(f.Name, name) {
+				best = f.Name
 			}
 		})
+		if near := words.Nearest(name, slices.Values(names)); near != "" {
+			best = near
+		}
 		if best != "" {
-			msg += fmt.Sprintf("; did you mean --%s?", best)
+			msg += words.DidYouMean("--" + best)
 		}
 	}
 	return fmt.Sprintf("%s\nSee %s --help.", msg, cmd.CommandPath())
-}
-
-// distance is the number of letters to insert, drop or replace (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

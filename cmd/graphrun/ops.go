@@ -61,14 +61,8 @@ the result out), view (maps strides, shares storage), requires (serves some layo
 
 // unknownOp names the op that may have been meant.
 func unknownOp(name string) error {
-	best, least := "", 4
-	for _, o := range kernels.All() {
-		if d := distance(name, o.Name); d < least {
-			best, least = o.Name, d
-		}
-	}
-	if best != "" {
-		return fmt.Errorf("there is no op %q; did you mean %s?", name, best)
+	if meant := graph.SuggestOp(name, kernels.Lookup); meant != "" {
+		return graph.NoOp(name, kernels.Lookup)
 	}
 	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)
 }

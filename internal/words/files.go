@@ -1,0 +1,89 @@
+package words
+
+import (
+	"archive/zip"
+	"errors"
+	"io"
+	"io/fs"
+	"syscall"
+)
+
+// fileError is what the system said of a file, in plain words.
+type fileError struct {
+	path, text string
+	err        error
+}
+
+// Error prints PATH: what is wrong.
+func (e *fileError) Error() string {
+	if e.path == "" {
+		return e.text
+	}
+	return e.path + ": " + e.text
+}
+
+// Unwrap returns what the system said, so that errors.Is still finds it.
+func (e *fileError) Unwrap() error { return e.err }
+
+// systemWords are what is said for the system's own errors.
+var systemWords = []struct {
+	is   error
+	text string
+}{
+	{fs.ErrNotExist, "there is no such file"},
+	{fs.ErrPermission, "it may not be opened: permission is denied"},
+	{fs.ErrExist, "it is there already"},
+	{syscall.EISDIR, "it is a folder, not a file"},
+	{syscall.ENOTDIR, "a part of the path is a file, not a folder"},
+	{syscall.ENOSPC, "the disk is full"},
+	{syscall.EROFS, "it lies on a file system that cannot be written"},
+	{syscall.EMFILE, "too many files are open"},
+	{syscall.ELOOP, "its symbolic links lead round in a circle"},
+	{syscall.ENAMETOOLONG, "its name is too long"},
+	{syscall.EIO, "the disk could not be read"},
+}
+
+// OfFile says in plain words what went wrong with a file: it drops the names of system
+// calls and keeps the cause for errors.Is. path is what the user calls the file; if it is
+// empty, the name in the error stands. What is no error of a file comes back unchanged, and
+// nil as nil.
+func OfFile(path string, err error) error {
+	var pe *fs.PathError
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, &pe) {
+		if path == "" {
+			path = pe.Path
+		}
+	} else if path == "" {
+		return err
+	}
+	for _, w := range systemWords {
+		if errors.Is(err, w.is) {
+			return &fileError{path, w.text, err}
+		}
+	}
+	if pe != nil {
+		return &fileError{path, pe.Err.Error(), err}
+	}
+	return err
+}
+
+// OfArchive says in plain words what is wrong with the bytes of a file of some kind ("an
+// .npz archive"), where a library found it. Other errors come back unchanged, nil as nil.
+func OfArchive(kind string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zip.ErrFormat):
+		return &fileError{"", "it is not " + kind + ", or only the beginning of one", err}
+	case errors.Is(err, zip.ErrAlgorithm):
+		return &fileError{"", "it is packed by a method that is not supported: store or deflate it", err}
+	case errors.Is(err, zip.ErrChecksum):
+		return &fileError{"", "its data are damaged: the checksum does not agree", err}
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return &fileError{"", "it ends too early: only a part of the file is there", err}
+	}
+	return err
+}
