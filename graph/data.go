@@ -104,7 +104,7 @@ func (r *dataReader) float(tok jsontext.Token) (float64, error) {
 	case 'f':
 		return 0, nil
 	case '"':
-		if x, ok := special(tok.String()); ok {
+		if x, ok := anySpecial(tok.String()); ok {
 			return x, nil
 		}
 	case '0':

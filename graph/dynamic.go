@@ -152,7 +152,8 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return to[v], nil
 	}
 	for _, n := range nodes {
-		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
+		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
+			In: slices.Clone(n.In)}
 		for i := range m.In {
 			if v := m.In[i].Value; v != nil {
 				w, err := enter(v)

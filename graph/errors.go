@@ -2,9 +2,13 @@ package graph
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Error is a mistake in a graph, with its place. Line and Col count from 1 and are 0
@@ -63,13 +67,52 @@ func (s *source) locate(e *Error, at int) *Error {
 	return e
 }
 
-// Fail returns an error of a node with its place.
+// Fail returns an error of a node with its place: that of the attribute which it is about,
+// where that is known, else the node's.
 func (g *Graph) Fail(n *Node, err error) *Error {
 	e := &Error{Node: n.Name, Err: err}
 	if n.Op != nil {
 		e.Op = n.Op.Name
 	}
-	return g.src.locate(e, n.at)
+	return g.src.locate(e, n.placeOf(err))
+}
+
+// placeOf returns the offset in the file of what an error is about.
+func (n *Node) placeOf(err error) int {
+	var wrong *attrError
+	var dim *tensor.DimError
+	switch {
+	case len(n.attrAt) == 0:
+	case errors.As(err, &wrong):
+		if at, ok := n.attrAt[wrong.attr]; ok {
+			return n.attrsAt + at
+		}
+	case errors.As(err, &dim):
+		if at, ok := n.attrAt[n.attrOfDim(dim.Dim)]; ok {
+			return n.attrsAt + at
+		}
+	}
+	return n.at
+}
+
+// attrOfDim returns the attribute that holds a dimension which the op refused; it is empty if
+// none does, or several.
+func (n *Node) attrOfDim(dim int) string {
+	found := ""
+	for name, v := range n.given {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		if !slices.Contains(list, any(int64(dim))) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = name
+	}
+	return found
 }
 
 // FailOutput returns an error of an output with its place.

@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -82,7 +83,11 @@ type Node struct {
 	// Inference returns them, so that it can go on past the node.
 	badArgs, badAttrs error
 	at                int
-	mark              mark
+	// attrAt are the places of attributes in the file, counted from attrsAt. Nodes with the
+	// same attributes share the map.
+	attrAt  map[string]int
+	attrsAt int
+	mark    mark
 }
 
 // Output names a value as a result of the graph. Pin is the memory format in which it
@@ -186,9 +191,32 @@ func (n *Node) infer(c *Call) error {
 		return err
 	}
 	if len(res) != len(n.Out) {
-		return fmt.Errorf("makes %d values, \"outputs\" names %d", len(res), len(n.Out))
+		return n.outputsError(len(res))
 	}
 	return n.settle(res)
+}
+
+// checkOutputs checks the number of a node's outputs where the op alone tells it.
+func (n *Node) checkOutputs() error {
+	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
+		return n.outputsError(want)
+	}
+	return nil
+}
+
+// outputsError is the error of a node that makes more or fewer values than are named.
+func (n *Node) outputsError(makes int) error {
+	what := fmt.Sprintf("%d values", makes)
+	if makes == 1 {
+		what = "one value"
+	}
+	switch {
+	case len(n.Op.Outputs) == makes && makes > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\": %s", what, strings.Join(n.Op.Outputs, ", "))
+	case len(n.Out) == 1 && makes > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
+	}
+	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
 }
 
 func (n *Node) bad() error {

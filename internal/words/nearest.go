@@ -15,7 +15,8 @@ const maxNames = 1 << 16
 // none is near. Upper and lower case count as the same. Letters to insert, drop or replace,
 // and neighbours that changed places, are counted: one is allowed for names of up to five
 // letters, one more for every three further ones, and at least half of the name must be
-// right. Of several the first is taken, those with the same first letter before others.
+// right. Of several the one with the same first letter is taken, then the first by the
+// alphabet.
 func Nearest(name string, names iter.Seq[string]) string {
 	low := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
@@ -33,7 +34,10 @@ func Nearest(name string, names iter.Seq[string]) string {
 		if low == "" || near == "" || low[0] != near[0] {
 			score++ // the first letter is seldom wrong
 		}
-		if d <= limit && score < least && 2*d <= max(len(name), len(other)) {
+		if d > limit || score > least || score == least && (best == "" || best <= other) {
+			continue
+		}
+		if 2*d <= max(len(name), len(other)) {
 			best, least = other, score
 		}
 	}
