@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -306,7 +307,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	path, err := inside(l.dir, d.file)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(d.file, err)
 	}
 	t, err := l.open(path, d.key)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -91,8 +92,29 @@ func (n *Node) placeOf(err error) int {
 		if at, ok := n.attrAt[n.attrOfDim(dim.Dim)]; ok {
 			return n.attrsAt + at
 		}
+	default:
+		if at, ok := n.attrAt[n.attrNamed(err.Error())]; ok {
+			return n.attrsAt + at
+		}
 	}
 	return n.at
+}
+
+// attrNamed returns the attribute that an op's message names ("expected stride to be ..."),
+// of those that the node gives; it is empty if it names none, or several.
+func (n *Node) attrNamed(message string) string {
+	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	found := ""
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !letter(r) }) {
+		if _, ok := n.attrAt[word]; !ok || word == found {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = word
+	}
+	return found
 }
 
 // attrOfDim returns the attribute that holds a dimension which the op refused; it is empty if

@@ -43,7 +43,7 @@ func Load(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph,
 func LoadFile(path string, lookup Lookup, open OpenConst) (*Graph, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(path, err)
 	}
 	defer f.Close()
 	return Load(f, path, filepath.Dir(path), lookup, open)
@@ -111,7 +111,7 @@ const maxErrors = 100
 func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
 	data, err := readAll(r)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(name, err)
 	}
 	g := New("", lookup)
 	g.src = newSource(name, dir, data)

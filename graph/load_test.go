@@ -142,7 +142,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"spread", constant(`{"name": "k", "dtype": "int8", "shape": [2], "strides": [1000000], "data": [1, 2]}`), `2 elements spread over 1000001 of storage`},
 	{"parent", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "../k.npy"}`), `g.json:3:15: constant "k": file "../k.npy" is outside the folder of the graph file`},
 	{"absolute", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "/etc/passwd"}`), `file "/etc/passwd" is outside the folder`},
-	{"no such file", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "none.npy"}`), `none.npy: no such file`},
+	{"no such file", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "none.npy"}`), `g.json:3:15: constant "k": none.npy: there is no such file`},
 	{"constant like input", constant(`{"name": "x", "dtype": "int8", "shape": [], "data": 2}`), `g.json:3:15: constant "x": two values are named "x"`},
 
 	{"node without name", node(`{"op": "relu", "inputs": ["x"]}`), `g.json:4:11: node without a name`},
@@ -169,7 +169,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"attribute value", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": "two"}}`), `g.json:4:68: node "y" (add): attribute "alpha": want a number, got "two"`},
 	{"attribute beyond", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`), `1e999 is too large`},
 	{"attribute twice", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1, "alpha": 1}}`), `g.json:4:80: the key "alpha" stands twice in one object, first at line 4, column 68`},
-	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`), `g.json:4:11: node "y" (permute): `},
+	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`), `g.json:4:69: node "y" (permute): `},
 	{"outputs of node", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}}`), `g.json:4:11: node "y" (chunk): makes 2 values: name them under "outputs"`},
 	{"empty outputs", node(`{"name": "y", "op": "relu", "inputs": ["x"], "outputs": []}`), `g.json:4:11: node "y" (relu): "outputs" is empty`},
 	{"same outputs", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}, "outputs": ["a", "a"]}`), `node "y" (chunk): two values are named "a"`},

@@ -18,6 +18,7 @@ type rawNode struct {
 	attrsAt  int    // where they stand in it
 	pending  int    // end of its pending operands, which start where the last node's end
 	declared bool   // its name is its own
+	wrong    bool   // a mistake has been told: what follows from it need not be
 }
 
 // pendingArg is an operand whose value was not known yet when it was read.
@@ -108,6 +109,7 @@ func (l *loader) node(at int) error {
 		l.failAt(at, "\"outputs\" is empty")
 	}
 	l.declare(&r, outputs, before)
+	r.wrong = len(l.errs) > before
 	l.raw = append(l.raw, r)
 	for _, e := range l.errs[before:] {
 		e.Node, e.Op = n.Name, r.op
@@ -322,7 +324,7 @@ func (l *loader) noOperand(name string) error {
 // further.
 func (l *loader) addRefusals() {
 	for _, r := range l.raw {
-		if err := r.node.bad(); err != nil {
+		if err := r.node.bad(); err != nil && !r.wrong {
 			l.add(l.g.Fail(r.node, err))
 		}
 	}

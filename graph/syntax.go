@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // mistake is what stands where JSON wants something else.
@@ -57,8 +59,11 @@ func wrongEncoding(data []byte) *mistake {
 		return &mistake{0, "the file starts with a byte-order mark: save it as UTF-8 without one"}
 	case starts("\xff\xfe"), starts("\xfe\xff"), starts("{\x00"), starts("\x00{"):
 		return &mistake{0, "the file is UTF-16: save it as UTF-8"}
-	case starts("PK\x03\x04"), starts("\x1f\x8b"), starts("\x93NUMPY"), starts("\x08"), starts("\x7fELF"):
-		return &mistake{0, "this is no JSON but a binary file"}
+	case starts("\x08"):
+		return &mistake{0, "this is no graph file but binary: a model's name must end in .onnx"}
+	}
+	if kind := words.Kind(data); kind != "" && !starts("{") {
+		return &mistake{0, "this is no graph file: " + kind}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -34,7 +35,7 @@ type Archive struct {
 func Open(path string) (*Archive, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(path, err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -58,7 +59,7 @@ func Open(path string) (*Archive, error) {
 func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, words.OfArchive("an .npz archive", err))
 	}
 	a := &Archive{path: name, entries: make(map[string]*zip.File, len(z.File))}
 	type span struct {
@@ -76,7 +77,7 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 		}
 		start, err := f.DataOffset()
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %q: %w", name, key, err)
+			return nil, fmt.Errorf("%s: entry %q: %w", name, key, words.OfArchive("an .npz archive", err))
 		}
 		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
 			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key, f.CompressedSize64, start)
@@ -102,7 +103,7 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 func (a *Archive) Read(name string) (*tensor.Tensor, error) {
 	t, err := a.read(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, err)
+		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, words.OfArchive("an .npz archive", err))
 	}
 	return t, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -32,7 +33,7 @@ func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
 func ReadNPYFile(path string) (*tensor.Tensor, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(path, err)
 	}
 	defer f.Close()
 	size := int64(-1)
@@ -41,7 +42,7 @@ func ReadNPYFile(path string) (*tensor.Tensor, error) {
 	}
 	t, err := ReadNPY(f, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, words.InFile(path, err)
 	}
 	return t, nil
 }
@@ -83,7 +84,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 		return h, 0, err
 	}
 	if string(fixed[:6]) != magic {
-		return h, 0, errors.New("not an .npy array: wrong magic")
+		return h, 0, errors.New("not an .npy array: it does not begin as one")
 	}
 	width := 4
 	switch fixed[6] {
@@ -116,7 +117,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 func readAll(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("truncated header")
+		return errors.New("it ends in its header: only a part of the file is there")
 	}
 	return err
 }
@@ -135,7 +136,7 @@ func fill(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
 		have += n
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil, fmt.Errorf("truncated: %d of %d bytes of data", have, need)
+			return nil, fmt.Errorf("it ends too early: %d of %d bytes of data are there", have, need)
 		case err != nil:
 			return nil, err
 		case have == need:

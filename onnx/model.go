@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -58,7 +59,7 @@ func Load(path string) (*graph.Graph, error) {
 func Open(path string) (*Model, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(path, err)
 	}
 	m, err := Parse(data, filepath.Dir(path))
 	if err != nil {
@@ -72,7 +73,10 @@ func Open(path string) (*Model, error) {
 func Parse(data []byte, dir string) (*Model, error) {
 	p := &pb.ModelProto{}
 	if err := proto.Unmarshal(data, p); err != nil {
-		return nil, fmt.Errorf("not an ONNX model: %w", err)
+		if kind := words.Kind(data); kind != "" {
+			return nil, errors.New("not an ONNX model: " + kind)
+		}
+		return nil, errors.New("not an ONNX model: the file is cut off, or of another kind")
 	}
 	if p.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")

@@ -179,7 +179,7 @@ func TestErrorPlaces(t *testing.T) {
 		{"unknown op", strings.Replace(small, `"mul"`, `"mull"`, 1), `node "j" (mull): there is no op "mull"`},
 		{"unknown value", strings.Replace(small, `["i", 2]`, `["k", 2]`, 1), `:13:43: node "j" (mul): there is no value "k"`},
 		{"cycle", strings.Replace(small, `["x", "b"]`, `["p", "b"]`, 1), "y -> p -> y"},
-		{"attribute", strings.Replace(small, `"dims"`, `"dim"`, 1), `:12:5: node "p" (permute): unknown attribute "dim"`},
+		{"attribute", strings.Replace(small, `"dims"`, `"dim"`, 1), `:12:63: node "p" (permute): unknown attribute "dim"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := write(t, "g.json", c.text)

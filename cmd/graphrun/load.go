@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/safetensors"
@@ -19,7 +20,7 @@ import (
 func parseGraph(path string) (*graph.Graph, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, wrong(err)
+		return nil, wrong(words.OfFile(path, err))
 	}
 	defer f.Close()
 	files := constFiles{}

@@ -2,7 +2,10 @@ package words
 
 import (
 	"archive/zip"
+	"bytes"
+	"compress/flate"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"syscall"
@@ -70,6 +73,16 @@ func OfFile(path string, err error) error {
 	return err
 }
 
+// InFile puts the name of a file before an error from reading it; what the system said is
+// told as [OfFile] does.
+func InFile(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return OfFile(path, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
 // OfArchive says in plain words what is wrong with the bytes of a file of some kind ("an
 // .npz archive"), where a library found it. Other errors come back unchanged, nil as nil.
 func OfArchive(kind string, err error) error {
@@ -82,8 +95,41 @@ func OfArchive(kind string, err error) error {
 		return &fileError{"", "it is packed by a method that is not supported: store or deflate it", err}
 	case errors.Is(err, zip.ErrChecksum):
 		return &fileError{"", "its data are damaged: the checksum does not agree", err}
+	case isCorrupt(err):
+		return &fileError{"", "its data are damaged: they cannot be unpacked", err}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &fileError{"", "it ends too early: only a part of the file is there", err}
 	}
 	return err
+}
+
+func isCorrupt(err error) bool {
+	var corrupt flate.CorruptInputError
+	return errors.As(err, &corrupt)
+}
+
+// kinds are how files of other kinds begin.
+var kinds = []struct{ prefix, text string }{
+	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
+	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
+	{"\x1f\x8b", "it is compressed by gzip: unpack it first"},
+	{"\x93NUMPY", "it is an .npy array"},
+	{"\x89HDF", "it is an HDF5 file"},
+	{"\x80\x02", "it is a Python pickle"},
+	{"\x80\x04", "it is a Python pickle"},
+	{"\x7fELF", "it is a program"},
+	{"<!DOCTYPE", "it is a page of the web"},
+	{"<html", "it is a page of the web"},
+	{"{", "it starts as a JSON file does"},
+}
+
+// Kind says what kind of file the data is the beginning of, for a message that it is not the
+// kind that is wanted; it is empty if that is not known.
+func Kind(data []byte) string {
+	for _, k := range kinds {
+		if bytes.HasPrefix(data, []byte(k.prefix)) {
+			return k.text
+		}
+	}
+	return ""
 }

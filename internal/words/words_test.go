@@ -2,6 +2,7 @@ package words
 
 import (
 	"archive/zip"
+	"compress/flate"
 	"errors"
 	"io"
 	"io/fs"
@@ -84,11 +85,21 @@ func TestArchivesInPlainWords(t *testing.T) {
 	}{
 		{err, "it is not an archive, or only the beginning of one"},
 		{io.ErrUnexpectedEOF, "it ends too early: only a part of the file is there"},
+		{flate.CorruptInputError(3), "its data are damaged: they cannot be unpacked"},
 		{zip.ErrChecksum, "its data are damaged: the checksum does not agree"},
 		{zip.ErrAlgorithm, "it is packed by a method that is not supported: store or deflate it"},
 	} {
 		if got := OfArchive("an archive", c.err); got.Error() != c.want || !errors.Is(got, c.err) {
 			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for data, want := range map[string]string{"PK\x03\x04..": "zip archive", "version https://git-lfs.github.com/spec/v1": "git lfs pull",
+		"\x1f\x8b\x08": "gzip", "": "", "\x08\x07\x12": ""} {
+		if got := Kind([]byte(data)); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q: got %q, want %q", data, got, want)
 		}
 	}
 }
