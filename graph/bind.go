@@ -10,7 +10,8 @@ import (
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
 // the graph. A symbol that dims leaves out gets the least size over 1 within its bounds,
-// so that no layout decision rests on a size of 0 or 1 that nobody asked for.
+// so that no layout decision rests on a size of 0 or 1 that nobody asked for;
+// [Graph.Assumed] tells of it.
 func (g *Graph) Bind(dims map[string]int) error {
 	if err := g.BindOnly(dims); err != nil {
 		return err
@@ -32,8 +33,11 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
 		b := g.Symbols[name]
 		n, ok := dims[name]
-		if !ok {
+		if ok {
+			g.given(name)
+		} else {
 			n = b.least()
+			g.Assume(name, n)
 		}
 		if n < b.Min || b.Max > 0 && n > b.Max {
 			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, n, b.Min, b.Max)

@@ -44,7 +44,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 
 // InputDims adds an input with symbolic sizes, in a memory format or, for NoFormat,
 // row-major. Symbols without bounds ([Graph.Symbols]) are made known. Until [Graph.Bind]
-// they have the least size over 1 within their bounds.
+// they have the least size over 1 within their bounds, and are among [Graph.Assumed].
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
 	v := &Value{Name: name, Meta: tensor.Meta{DType: d}, Dims: dims, format: f, graph: g, at: -1}
 	for _, dim := range dims {
@@ -62,6 +62,7 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 				g.bound = map[string]int{}
 			}
 			g.bound[dim.Symbol] = g.Symbols[dim.Symbol].least()
+			g.Assume(dim.Symbol, g.bound[dim.Symbol])
 		}
 	}
 	if err := v.setShape(sizes(dims, g.bound)); err != nil {

@@ -134,7 +134,7 @@ func (g *Graph) Dynamic() bool {
 // names. Attributes that are values are read from known. The segment is inferred.
 func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*Value) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.src, s.bound = g.src, g.bound
+	s.src, s.bound, s.assumed, s.warnings = g.src, g.bound, g.assumed, g.warnings
 	to := map[*Value]*Value{}
 	enter := func(v *Value) (*Value, error) {
 		if w := to[v]; w != nil {

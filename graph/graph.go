@@ -26,6 +26,9 @@ type Graph struct {
 	src    *source
 	errs   []error
 	serial int
+
+	assumed  map[string]int // sizes that nobody gave; see Assumed
+	warnings []*Error
 }
 
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
@@ -296,6 +299,7 @@ func (g *Graph) Rename(v *Value, name string) {
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
+		assumed: g.assumed, warnings: g.warnings,
 		values: make(map[string]*Value, len(g.values)), nodes: make(map[string]*Node, len(g.nodes))}
 	to := make(map[*Value]*Value, len(g.values))
 	copyValue := func(v *Value) *Value {

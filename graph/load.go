@@ -122,6 +122,9 @@ func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph
 		l.errs.sort()
 		return nil, l.errs
 	}
+	if len(g.Outputs) == 0 {
+		g.warn(g.failAt(l.outputsAt, "the graph has no outputs: a run of it gives nothing"))
+	}
 	return g, nil
 }
 
@@ -189,8 +192,11 @@ type loader struct {
 	pending []pendingArg
 	scratch []Arg
 	outputs []rawOutput
-	attrs   map[attrsKey]attrsValue
-	slab    slab
+
+	outputsAt int // where "outputs" stands
+
+	attrs map[attrsKey]attrsValue
+	slab  slab
 
 	declaredSymbols map[string]bool // those that stand under "symbols"
 	expressions     []expression
@@ -264,6 +270,7 @@ func (l *loader) file() error {
 		case "nodes":
 			return l.scan.array(l.node)
 		case "outputs":
+			l.outputsAt = at
 			return l.scan.array(l.output)
 		}
 		return l.unknown(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
