@@ -84,6 +84,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
+	tell(cmd.ErrOrStderr(), path, g)
 	r, err := benchRunner(g, f)
 	if err != nil {
 		return err
@@ -107,6 +108,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 			r.plan.fields(d)
 		}
 		d.field("samples_ns", r.times)
+		d.told(g)
 		d.end()
 		return out.Flush()
 	}

@@ -82,6 +82,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err != nil {
 		return err
 	}
+	tell(cmd.ErrOrStderr(), path, g)
 	c := &comparison{File: path, Threads: f.timing.workers()}
 	for _, s := range f.strategies {
 		p, err := prepare(g, passes.Options{Strategy: s}, f.timing.threads)
@@ -184,6 +185,7 @@ func (c *comparison) writeJSON(w *bufio.Writer) {
 		r.spread().fields(d)
 		r.plan.fields(d)
 	})
+	d.told(c.runners[0].plan.plan.Graph)
 	d.end()
 }
 

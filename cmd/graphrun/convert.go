@@ -69,6 +69,7 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	if err != nil {
 		return err
 	}
+	warn(cmd.ErrOrStderr(), in, g)
 	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
 	moved, size := 0, 0
 	write := func(path string, names []string, data []*tensor.Tensor) error {

@@ -51,6 +51,9 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	if g == nil && !f.json {
 		return err
 	}
+	if g != nil {
+		tell(cmd.ErrOrStderr(), path, g)
+	}
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	if f.json {
 		writeInferJSON(out, g, errs)
@@ -169,7 +172,9 @@ func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
 		w.Write(line)
 		sep = ",\n"
 	}
-	w.WriteString("]}\n")
+	w.WriteString("]")
+	writeTold(w, g)
+	w.WriteString("}\n")
 }
 
 // writeInferTable prints the values as columns.

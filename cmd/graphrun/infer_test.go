@@ -7,6 +7,7 @@ import (
 )
 
 type inferDoc struct {
+	toldDoc
 	Values []inferValue `json:"values"`
 	Errors []inferError `json:"errors"`
 }
@@ -40,7 +41,8 @@ func TestInferJSON(t *testing.T) {
   {"name": "y", "op": "add", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
   {"name": "p", "op": "permute", "dtype": "float32", "shape": [2, 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
   {"name": "j", "op": "mul", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null}],
- "errors": []}
+ "errors": [],
+ "assumed": {"N":2}}
 `
 	got := succeed(t, "infer", "--json", write(t, "g.json", small))
 	if got != want {

@@ -56,6 +56,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return err
 	}
+	tell(cmd.ErrOrStderr(), path, g)
 	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)}, 0)
 	if err != nil {
 		return named(path, err)
@@ -147,6 +148,7 @@ func writePlanJSON(w *bufio.Writer, p *planned) {
 	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
 	d.field("peak_bytes", p.program.PeakBytes())
 	d.field("plan_ms", milliseconds(p.took))
+	d.told(p.plan.Graph)
 	d.end()
 }
 

@@ -12,6 +12,7 @@ import (
 )
 
 type planJSON struct {
+	toldDoc
 	Strategy  string       `json:"strategy"`
 	Optimal   bool         `json:"optimal"`
 	CostNS    float64      `json:"cost_ns"`
@@ -40,6 +41,7 @@ type timesDoc struct {
 }
 
 type benchDoc struct {
+	toldDoc
 	timesDoc
 	Threads   int       `json:"threads"`
 	Piecewise bool      `json:"piecewise"`
@@ -47,6 +49,7 @@ type benchDoc struct {
 }
 
 type compareDoc struct {
+	toldDoc
 	File        string     `json:"file"`
 	Threads     int        `json:"threads"`
 	Equal       bool       `json:"equal"`

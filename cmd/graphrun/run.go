@@ -74,6 +74,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	tell(cmd.ErrOrStderr(), path, g)
 	for _, e := range refused {
 		report(cmd.ErrOrStderr(), e)
 	}
@@ -187,6 +188,7 @@ func printOutputs(w io.Writer, g *graph.Graph, out map[string]*tensor.Tensor, as
 			least, most, mean := v.Stats()
 			return outputDoc{o.Name, v.DType.String(), filled(v.Shape), filled(v.Strides), finite(least), finite(most), finite(mean)}
 		})
+		d.told(g)
 		d.end()
 		return buf.Flush()
 	}

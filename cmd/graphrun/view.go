@@ -26,7 +26,7 @@ the graph as written, or with --strategy as it will run.`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
-			return view(args[0], f)
+			return view(cmd, args[0], f)
 		}),
 	}
 	cmd.Flags().StringVarP(&f.out, "output", "o", "", "file to write, .dot (required)")
@@ -38,7 +38,7 @@ the graph as written, or with --strategy as it will run.`,
 	return cmd
 }
 
-func view(path string, f viewFlags) error {
+func view(cmd *cobra.Command, path string, f viewFlags) error {
 	switch filepath.Ext(f.out) {
 	case ".dot":
 	case "":
@@ -50,6 +50,7 @@ func view(path string, f viewFlags) error {
 	if err != nil {
 		return err
 	}
+	tell(cmd.ErrOrStderr(), path, g)
 	if f.strategy != "" {
 		if err := checkStrategy(f.strategy); err != nil {
 			return err
