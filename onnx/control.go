@@ -149,8 +149,10 @@ func ifOp(n *node) []*val {
 	yes, no := n.body("then_branch"), n.body("else_branch")
 	if cond.data != nil {
 		if n.number(cond).Int() != 0 {
+			n.decided("its then_branch")
 			return n.inline(yes, nil)
 		}
+		n.decided("its else_branch")
 		return n.inline(no, nil)
 	}
 	never := func(int) bool { return false }
@@ -218,6 +220,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	if cond != nil && n.number(cond).Int() == 0 {
 		count = 0
 	}
+	n.decided("%d trips", count)
 	nodes := int64(max(len(p.Node), 1))
 	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
 	if count > int64(n.frame.unroll)/nodes && !sequences || count > maxNodes/nodes || count < 1 {

@@ -42,6 +42,8 @@ type Options struct {
 	Default int
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
+
+	decisions *[]decision // what was decided, see guess.go
 }
 
 // Load reads a model and converts it to a graph. Its symbols stay symbols. The ops are
@@ -129,8 +131,21 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	return im.g, im.g.Err()
 }
 
-// Graph converts the model.
-func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
+// Graph converts the model. What had to be decided for sizes that nobody gave, and would be
+// decided otherwise for others, is among the graph's warnings.
+func (m *Model) Graph(o Options) (*graph.Graph, error) {
+	r, err := m.read(o)
+	if err != nil {
+		return nil, err
+	}
+	m.warn(r, o)
+	return r.g, nil
+}
+
+// read converts the model.
+func (m *Model) read(o Options) (r *reading, err error) {
+	r = &reading{}
+	o.decisions = &r.decisions
 	sets, err := opsetsOf(m.proto.OpsetImport)
 	if err != nil {
 		return nil, err
@@ -148,8 +163,10 @@ func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
-		if g, err = im.convert(&frame{opsets: sets, unroll: maxUnrolled}); err == nil {
-			return g, rebind(g, im.g.Bound())
+		r.decisions = r.decisions[:0]
+		if r.g, err = im.convert(&frame{opsets: sets, unroll: maxUnrolled}); err == nil {
+			r.sizes = []map[string]int{im.sizes, im.otherSizes}
+			return r, rebind(r.g, im.g.Bound())
 		}
 		if first == nil {
 			first = err
@@ -167,5 +184,9 @@ func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
 		return nil
 	}
-	return g.Bind(sizes)
+	err := g.Bind(sizes)
+	for name, n := range sizes {
+		g.Assume(name, n) // nobody gave them
+	}
+	return err
 }
