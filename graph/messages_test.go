@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -73,6 +74,8 @@ var messages = []struct{ text, want string }{
 	{node(`{"name": "y", "op": "add", "inputs": ["x", -Infinity]}`), `4:54: JSON has no -Infinity: write "-Infinity", in quotes`},
 	{node(`{"name": "y", "op": "add", "inputs": ["x", nan]}`), `4:54: JSON has no nan: write "NaN", in quotes`},
 	{constant(`{"name": "k", "dtype": "float32", "shape": [1], "data": [Infinity]}`), `3:72: JSON has no Infinity: write "Infinity", in quotes`},
+
+	{constant(`{"name": "k", "dtype": "int8", "shape": [1], "data": ["-Infinity"]}`), `3:69: constant "k": data: "-Infinity" does not fit int8`},
 
 	// Dtypes, sizes and formats of inputs and constants.
 	{input(`{"name": "x", "dtype": "f32", "shape": []}`), `2:35: input "x": unknown dtype "f32": want one of ` + dtypeList + `; did you mean float32?`},
@@ -189,5 +192,19 @@ func TestInfinitiesAreNumbers(t *testing.T) {
 	}
 	if g.Nodes[2].In[1].Value != g.Value("Infinity") {
 		t.Error("a value's name stands before the number")
+	}
+	g.Nodes[2].In[1] = g.Nodes[0].In[1]
+	g.Nodes[2].In[1].Number = tensor.FloatScalar(math.Inf(1))
+	var saved strings.Builder
+	if err := g.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`["x", "-Infinity"]`, `["x", "NaN"]`, `["x", {"number": "Infinity"}]`} {
+		if !strings.Contains(saved.String(), want) {
+			t.Errorf("want %s in\n%s", want, &saved)
+		}
+	}
+	if _, err := graph.Load(strings.NewReader(saved.String()), "g.json", "", kernels.Lookup, nil); err != nil {
+		t.Error(err)
 	}
 }

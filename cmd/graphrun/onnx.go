@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -36,7 +37,8 @@ func openModel(path string, dims map[string]int) (*model, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(dims)) {
 		if _, ok := inputs.Symbols[name]; !ok {
-			return nil, wrongf("%s: the model has no symbolic dimension %q", path, name)
+			near := words.DidYouMean(words.Nearest(name, maps.Keys(inputs.Symbols)))
+			return nil, wrongf("%s: the model has no symbolic dimension %q%s", path, name, near)
 		}
 	}
 	return &model{m, path, inputs}, nil
