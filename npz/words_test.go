@@ -19,8 +19,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1 // among the data, which the checksum covers
 	for want, data := range map[string][]byte{
-		"it is not an .npz archive, or only the beginning of one":     []byte("no archive"),
-		"it is not an .npz archive, or only the beginning of one\x00": whole[:len(whole)-30],
+		"it is not an .npz archive, or only the beginning of one":      []byte("no archive"),
+		"it is not an .npz archive, or only the beginning of one\x00":  whole[:len(whole)-30],
 		`entry "a": its data are damaged: the checksum does not agree`: flipped,
 	} {
 		path := filepath.Join(t.TempDir(), "x.npz")
