@@ -18,9 +18,9 @@ var one, two = graph.Param{Name: "self"}, graph.Param{Name: "other", Number: tru
 
 type noAttrs struct{}
 
-func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []iter.Operand) (iter.Config, error), body iter.Body) *graph.Op {
+func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []iter.Operand) (iter.Config, error), body iter.Kernel) *graph.Op {
 	p := &graph.Pointwise{Config: config, Grain: grain,
-		Body: func(*graph.Call, *iter.Iterator) (iter.Body, error) { return body, nil }}
+		Body: func(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return body, nil }}
 	return &graph.Op{Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows,
 		Pointwise: p, Infer: p.Infer, Compile: p.Compile}
 }
@@ -114,9 +114,19 @@ var catalogue = func() map[string]*graph.Op {
 			return nil
 		}),
 	} {
-		m[o.Name] = o
+		m[o.Name] = defined(*o)
 	}
 	return m
 }()
+
+// defined is the op as a graph takes it. Nothing here is evaluated by reference.
+func defined(o graph.Op) *graph.Op {
+	o.NoRef = "the test has none"
+	d, err := graph.Define(o)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
 
 func lookup(name string) *graph.Op { return catalogue[name] }

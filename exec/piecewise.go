@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,6 +39,12 @@ type programKey struct {
 
 // NewRunner prepares a graph, which must be sorted and inferred.
 func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
+	if g == nil || plan == nil {
+		return nil, errors.New("a runner needs a graph and a planner: one of them is nil")
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
 	r := &Runner{graph: g, plan: plan, options: o, programs: map[programKey]*Program{}}
 	if g.Dynamic() {
 		return r, nil
@@ -62,6 +69,12 @@ func (r *Runner) compile(g *graph.Graph) (*Program, error) {
 func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if r.static != nil {
 		return r.static.Run(ctx, in)
+	}
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	if err := checkNames(r.graph.Inputs, in); err != nil {
+		return nil, err
 	}
 	list := make([]*tensor.Tensor, len(r.graph.Inputs))
 	for i, v := range r.graph.Inputs {

@@ -21,7 +21,7 @@ type headAttrs struct {
 
 var dynamicOps = map[string]*graph.Op{
 	// positive returns the positive elements: how many there are depends on the data.
-	"positive": {Name: "positive", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+	"positive": defined(graph.Op{Name: "positive", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return []graph.Result{{Meta: tensor.Meta{DType: tensor.Float32}, Alias: graph.Fresh, Dynamic: true}}, nil
 		},
@@ -41,9 +41,9 @@ var dynamicOps = map[string]*graph.Op{
 			}
 			t, err := tensor.FromSlice(kept, len(kept))
 			return []*tensor.Tensor{t}, err
-		}},
+		}}),
 	// count returns the number of positive elements.
-	"count": {Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+	"count": defined(graph.Op{Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Int64)), nil },
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			n := c.Meta(0).Numel()
@@ -57,14 +57,14 @@ var dynamicOps = map[string]*graph.Op{
 				*(*int64)(m.Ptrs[0]) = k
 				return nil
 			}}}}, nil
-		}},
-	"head": {Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](), Kind: graph.View,
+		}}),
+	"head": defined(graph.Op{Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](), Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := c.Meta(0).Narrow(0, 0, c.Attrs.(*headAttrs).K)
 			return []graph.Result{{Meta: m, Alias: 0}}, err
-		}},
+		}}),
 	// twice runs a subgraph two times, one on the result of the other.
-	"twice": {Name: "twice", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+	"twice": defined(graph.Op{Name: "twice", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return []graph.Result{{Meta: tensor.Meta{DType: tensor.Float32}, Alias: graph.Fresh, Dynamic: true}}, nil
 		},
@@ -74,7 +74,7 @@ var dynamicOps = map[string]*graph.Op{
 				return nil, err
 			}
 			return rt.Run(halving, out)
-		}},
+		}}),
 }
 
 var halving = func() *graph.Graph {

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,12 +14,16 @@ import (
 
 // Options choose how a program runs.
 type Options struct {
-	// Threads bounds the workers of one run; 0 means GOMAXPROCS.
+	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. More than 4096 are
+	// as many as that.
 	Threads int
 	// Progress, if set, is called when a step is done, with the number of those done and of
 	// all. It may be called by several goroutines at once.
 	Progress func(done, total int)
 }
+
+// maxThreads bounds the workers of a run, each of which has memory of its own.
+const maxThreads = 4096
 
 // Program is a compiled graph.
 type Program struct {
@@ -83,9 +88,13 @@ type step struct {
 // Compile prepares a graph whose layouts are chosen (passes.Run). The error names the node
 // that no kernel serves.
 func Compile(g *graph.Graph, o Options) (*Program, error) {
+	if g == nil {
+		return nil, errors.New("there is no graph to compile: it is nil")
+	}
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+	o.Threads = min(o.Threads, maxThreads)
 	if err := g.Err(); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,9 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -28,12 +30,8 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	for i, v := range s.p.inputs {
 		list[i] = in[v.Name]
 	}
-	if len(in) > len(list) {
-		for name := range in {
-			if !slices.ContainsFunc(s.p.inputs, func(v *graph.Value) bool { return v.Name == name }) {
-				return nil, fmt.Errorf("the graph has no input %q", name)
-			}
-		}
+	if err := checkNames(s.p.inputs, in); err != nil {
+		return nil, err
 	}
 	out := make([]*tensor.Tensor, len(s.p.outputs))
 	if err := s.RunInto(ctx, list, out); err != nil {
@@ -45,6 +43,22 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	}
 	return res, nil
 }
+
+// checkNames refuses inputs that the graph does not have. Where no more are given than it
+// has, one that is missing is the mistake to tell.
+func checkNames(inputs []*graph.Value, in map[string]*tensor.Tensor) error {
+	if len(in) <= len(inputs) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if !slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name }) {
+			return fmt.Errorf("the graph has no input %q", name)
+		}
+	}
+	return nil
+}
+
+var errNoContext = errors.New("the context is nil: context.Background() is one that never ends")
 
 // RunInto is [Program.Run] with inputs and outputs in the order of the graph. An output
 // given as a tensor of the dtype, shape and strides that the program makes is written in
@@ -59,6 +73,9 @@ func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 // given and inputs of the declared layout, it allocates nothing.
 func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	p := s.p
+	if ctx == nil {
+		return errNoContext
+	}
 	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
 		return fmt.Errorf("want %d inputs and %d outputs, got %d and %d", len(p.inputs), len(p.outputs), len(in), len(out))
 	}
@@ -91,6 +108,8 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("input %q is missing", v.Name)
+	case t.Check() != nil:
+		return fmt.Errorf("input %q: %w", v.Name, t.Check())
 	case t.DType != v.Meta.DType:
 		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)
 	case !slices.Equal(t.Shape, v.Meta.Shape):
@@ -120,11 +139,17 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 			continue
 		}
 		m := o.Value.Meta
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("the tensor given for output %q: %w", o.Name, err)
+		}
 		if t.DType != m.DType || !t.SameLayout(m) {
 			return fmt.Errorf("output %q is %v, the tensor given for it %v", o.Name, m, t.Meta)
 		}
 		if shares(t, out[:i]) || shares(t, in) {
 			return fmt.Errorf("the tensor given for output %q shares storage with an input or another output", o.Name)
+		}
+		if p.holds(t) {
+			return fmt.Errorf("the tensor given for output %q shares storage with a constant", o.Name)
 		}
 		if k := p.of[o.Value.Root()]; p.storages[k].kind == inFresh && o.Value.Alias == nil && t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
 			s.fresh[k] = t.Storage()
@@ -138,10 +163,21 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	return nil
 }
 
-// shares reports whether t lies in the storage of one of the tensors.
+// holds reports whether t lies in the memory of a constant.
+func (p *Program) holds(t *tensor.Tensor) bool {
+	for i := range p.storages {
+		if s := &p.storages[i]; s.kind == inConst && tensor.Overlap(t, s.data) {
+			return true
+		}
+	}
+	return false
+}
+
+// shares reports whether t lies in the storage of one of the tensors, or in the same memory
+// by way of another storage.
 func shares(t *tensor.Tensor, with []*tensor.Tensor) bool {
 	for _, x := range with {
-		if x != nil && x.Storage() == t.Storage() && t.Numel() > 0 {
+		if x != nil && t.Numel() > 0 && (x.Storage() == t.Storage() || tensor.Overlap(t, x)) {
 			return true
 		}
 	}

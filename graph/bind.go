@@ -35,7 +35,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		b := g.Symbols[name]
 		n, ok := dims[name]
 		if ok {
-			g.given(name)
+			g.wasGiven(name)
 		} else {
 			n = b.least()
 			g.Assume(name, n)

@@ -6,23 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Input adds an input of row-major layout. A mistake, here as in all builder methods, is
-// kept until [Graph.Err].
+// kept until [Graph.Err]; what is built on the value is left out without a word.
 func (g *Graph) Input(name string, d tensor.DType, shape ...int) *Value {
-	return g.InputMeta(name, tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape)})
+	return g.InputMeta(name, tensor.New(d, shape...))
 }
 
 // InputFormat adds a dense input in a memory format.
 func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, shape ...int) *Value {
 	m, err := tensor.NewFormat(d, shape, f)
 	if err != nil {
-		g.mistake(fmt.Errorf("input %q: %w", name, err))
-		m, f = tensor.New(d, shape...), tensor.NoFormat
+		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m)
 	v.format, v.strided = f, false
@@ -31,11 +31,12 @@ func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, 
 
 // InputMeta adds an input of any layout.
 func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
-	v := &Value{Name: name, Meta: m, graph: g, at: -1}
 	if err := m.Check(); err != nil {
-		g.mistake(fmt.Errorf("input %q: %w", name, err))
-		v.Meta = tensor.New(tensor.Float32)
+		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
+	// The slices are the caller's, who may go on to change them.
+	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
+	v := &Value{Name: name, Meta: m, graph: g, at: -1}
 	v.strided = !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape))
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
@@ -46,6 +47,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 // row-major. Symbols without bounds ([Graph.Symbols]) are made known. Until [Graph.Bind]
 // they have the least size over 1 within their bounds, and are among [Graph.Assumed].
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
+	dims = slices.Clone(dims)
 	v := &Value{Name: name, Meta: tensor.Meta{DType: d}, Dims: dims, format: f, graph: g, at: -1}
 	for _, dim := range dims {
 		if dim.Symbol == "" {
@@ -66,16 +68,24 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 		}
 	}
 	if err := v.setShape(sizes(dims, g.bound)); err != nil {
-		g.mistake(fmt.Errorf("input %q: %w", name, err))
-		v.Meta, v.Dims, v.format = tensor.New(tensor.Float32), nil, tensor.NoFormat
+		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
 	return v
 }
 
-// Constant adds a value whose data is known. The graph keeps t.
+// refuse keeps a mistake in an input or a constant and returns what stands for the value.
+func (g *Graph) refuse(name string, err error) *Value {
+	g.mistake(err)
+	return &Value{Name: name, Meta: tensor.New(tensor.Float32), graph: g, refused: true, at: -1}
+}
+
+// Constant adds a value whose data is known. The graph keeps t, which must not change.
 func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
+	if err := t.Check(); err != nil {
+		return g.refuse(name, fmt.Errorf("constant %q: %w", name, err))
+	}
 	v := &Value{Name: name, Meta: t.Meta, Const: t, graph: g, at: -1}
 	g.Constants = append(g.Constants, v)
 	g.addValue(v)
@@ -96,8 +106,11 @@ func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Grap
 	case v.graph != g:
 		g.mistake(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
 		return g
-	case f == tensor.Preserve:
-		g.mistake(fmt.Errorf("output %q: memory format preserve cannot be demanded", name))
+	case f == tensor.Preserve || !f.Valid():
+		g.mistake(fmt.Errorf("output %q: memory format %v cannot be demanded", name, f))
+		return g
+	case name == "":
+		g.mistake(fmt.Errorf("the output of value %q needs a name", v.Name))
 		return g
 	}
 	for _, o := range g.Outputs {
@@ -127,6 +140,9 @@ func (g *Graph) addValue(v *Value) {
 		g.mistake(g.nameError(v.Name))
 		v.Name = g.Fresh("value")
 	}
+	if g.values == nil { // of a Graph that New did not make
+		g.values = map[string]*Value{}
+	}
 	g.values[v.Name] = v
 }
 
@@ -144,15 +160,18 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 // ApplyN is [Graph.Apply] for an op that makes count values when that cannot be told before
 // the graph runs; 0 means that it can.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
-	n := &Node{Name: g.Fresh(op), Op: g.lookup(op), given: attrs, Variant: -1, at: -1}
-	err := g.apply(n, op, operands, count)
+	n := &Node{Name: g.Fresh(op), given: attrs.clone(), Variant: -1, at: -1}
+	var err error
+	if n.Op, err = g.find(op); err == nil {
+		err = g.apply(n, op, operands, count)
+	}
 	if err == nil {
 		return n.Out
 	}
 	if err != errRefused {
 		g.mistake(&Error{Node: n.Name, Op: op, Err: err})
 	}
-	count = max(count, 1)
+	count = min(max(count, 1), maxOutputs)
 	if n.Op != nil {
 		count = max(len(n.Op.Outputs), count)
 	}
@@ -163,12 +182,29 @@ func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Va
 	return out
 }
 
+// maxOutputs bounds the values of a node whose number the caller tells.
+const maxOutputs = 1 << 20
+
+// clone returns a copy for a node to keep: maps and slices are the caller's to change.
+func (a Attrs) clone() Attrs {
+	c := maps.Clone(a)
+	for name, v := range c {
+		if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && !s.IsNil() {
+			c[name] = reflect.AppendSlice(reflect.MakeSlice(s.Type(), 0, s.Len()), s).Interface()
+		}
+	}
+	return c
+}
+
 // errRefused is the mistake of a node that uses the output of a refused one.
 var errRefused = errors.New("depends on a node that was refused")
 
 func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
-	if n.Op == nil {
+	switch {
+	case n.Op == nil:
 		return NoOp(op, g.lookup)
+	case count < 0 || count > maxOutputs:
+		return fmt.Errorf("makes %d values: want from 1 to %d, or 0 where that can be told", count, maxOutputs)
 	}
 	for i, o := range operands {
 		a, err := argOf(o)
@@ -201,6 +237,9 @@ func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	if err := n.settle(res); err != nil {
 		return err
 	}
+	if g.nodes == nil {
+		g.nodes, g.values = map[string]*Node{}, map[string]*Value{}
+	}
 	g.nodes[n.Name] = n
 	for i, v := range n.Out {
 		if len(res) > 1 {
@@ -218,11 +257,16 @@ func (n *Node) results(g *Graph, count int) ([]Result, error) {
 	n.takeRefs()
 	for _, r := range n.refs {
 		switch {
+		case r.value == nil:
+			return nil, fmt.Errorf("attribute %q has no value", r.attr)
 		case r.value.refused:
 			return nil, errRefused
 		case r.value.graph != g:
 			return nil, fmt.Errorf("attribute %q: value %q is of another graph", r.attr, r.value.Name)
 		}
+	}
+	if err := n.checkBodies(g); err != nil {
+		return nil, err
 	}
 	a, err := n.decode(g.bound)
 	if err != nil {
@@ -233,6 +277,40 @@ func (n *Node) results(g *Graph, count int) ([]Result, error) {
 		return slices.Repeat([]Result{{Alias: Fresh, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: a, Variant: -1})
+}
+
+// checkBodies checks attributes that are graphs: one that holds the graph of the node
+// itself would never end, and one with mistakes cannot run.
+func (n *Node) checkBodies(g *Graph) error {
+	for _, name := range slices.Sorted(maps.Keys(n.given)) {
+		body, ok := n.given[name].(*Graph)
+		if !ok || body == nil {
+			continue
+		}
+		if err := body.Err(); err != nil {
+			return fmt.Errorf("attribute %q: %w", name, err)
+		}
+		if body.holds(g, map[*Graph]bool{}) {
+			return fmt.Errorf("attribute %q: the graph would contain itself", name)
+		}
+	}
+	return nil
+}
+
+// holds reports whether g is the other graph, or one is an attribute in it that is.
+func (g *Graph) holds(other *Graph, seen map[*Graph]bool) bool {
+	if g == other {
+		return true
+	}
+	seen[g] = true
+	for _, n := range g.Nodes {
+		for _, v := range n.given {
+			if b, ok := v.(*Graph); ok && b != nil && !seen[b] && b.holds(other, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // one and several are Apply as the methods named after ops call it: later attributes
@@ -253,6 +331,19 @@ func (g *Graph) several(op string, attrs []Attrs, operands ...any) []*Value {
 		}
 	}
 	return g.Apply(op, all, operands...)
+}
+
+// exactly is several for a method that returns count values: as many come back even where
+// the graph's catalogue has no such op, or another one by its name.
+func (g *Graph) exactly(count int, op string, attrs []Attrs, operands ...any) []*Value {
+	out := g.several(op, attrs, operands...)
+	if len(out) != count && !out[0].refused {
+		g.mistake(fmt.Errorf("op %q makes %d values here, and the method named after it returns %d", op, len(out), count))
+	}
+	for i := len(out); i < count; i++ {
+		out = append(out, &Value{Name: out[0].Name, Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
+	}
+	return out
 }
 
 // operandList joins single operands and a list that ends them.
@@ -328,9 +419,18 @@ func (n *Node) checkList(p Param, first int) error {
 	return nil
 }
 
+// own returns the graph that the value was made in, and panics for a value that no graph
+// made: there is nobody to keep the mistake.
+func (v *Value) own() *Graph {
+	if v == nil || v.graph == nil {
+		panic("graph: the value was not made by a graph")
+	}
+	return v.graph
+}
+
 // Named gives the value, and its node if that makes no other, another name.
 func (v *Value) Named(name string) *Value {
-	g := v.graph
+	g := v.own()
 	switch {
 	case v.refused || v.Name == name:
 		return v
@@ -350,15 +450,15 @@ func (v *Value) Named(name string) *Value {
 // Pinned demands a memory format of the value's node. What was built on the value is
 // inferred again.
 func (v *Value) Pinned(f tensor.MemoryFormat) *Value {
-	g := v.graph
+	g := v.own()
 	switch {
 	case v.refused:
 		return v
 	case v.Node == nil:
 		g.mistake(fmt.Errorf("value %q is no node's output: only those can be pinned", v.Name))
 		return v
-	case f == tensor.Preserve:
-		g.mistake(g.Fail(v.Node, errors.New("memory format preserve cannot be demanded")))
+	case f == tensor.Preserve || !f.Valid():
+		g.mistake(g.Fail(v.Node, fmt.Errorf("memory format %v cannot be demanded", f)))
 		return v
 	}
 	was := v.Node.Pin

@@ -75,11 +75,11 @@ func unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Unary(outs[0], c.In[0].Operand()), nil
 }
 
-func noBody(*graph.Call, *iter.Iterator) (iter.Body, error) { return nil, nil }
+func noBody(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return iter.Kernel{}, nil }
 
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
 	p.Body = noBody
-	return &graph.Op{Name: name, Doc: name, Params: params, Schema: s, Kind: graph.Follows, Pointwise: p, Infer: p.Infer, Compile: p.Compile}
+	return &graph.Op{Name: name, Doc: name, Params: params, Schema: s, Pointwise: p}
 }
 
 var (
@@ -108,8 +108,20 @@ func init() {
 			Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
 		}](), Infer: inferCat},
 	} {
-		catalogue[o.Name] = o
+		o.NoRef = "nothing is evaluated here"
+		if o.Compile == nil && o.Pointwise == nil {
+			o.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
+		}
+		catalogue[o.Name] = defined(*o)
 	}
+}
+
+func defined(o graph.Op) *graph.Op {
+	d, err := graph.Define(o)
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 func lookup(name string) *graph.Op { return catalogue[name] }

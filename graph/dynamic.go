@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,7 +123,7 @@ func (n *Node) waits() bool {
 // Dynamic reports whether the shape of some value is known only when the graph runs.
 func (g *Graph) Dynamic() bool {
 	for _, n := range g.Nodes {
-		if n.Out[0].Dynamic {
+		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			return true
 		}
 	}
@@ -140,6 +141,9 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		if w := to[v]; w != nil {
 			return w, nil
 		}
+		if v == nil {
+			return nil, errors.New("a value is nil")
+		}
 		t := known[v]
 		if t == nil {
 			return nil, fmt.Errorf("value %q is not known", v.Name)
@@ -152,6 +156,9 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return to[v], nil
 	}
 	for _, n := range nodes {
+		if n == nil || n.Op == nil {
+			return nil, errors.New("a node is nil, or has no op")
+		}
 		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
 			In: slices.Clone(n.In)}
 		for i := range m.In {
@@ -200,7 +207,35 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	c := g.Clone()
 	for i, v := range c.Inputs {
-		v.Meta, v.Dims = metas[i], nil
+		if err := metas[i].Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		c.bindTo(v, metas[i].Shape)
+		v.Meta, v.Dims, v.Dynamic = metas[i], nil, false
+	}
+	if !maps.Equal(c.bound, g.bound) {
+		for _, n := range c.Nodes {
+			n.Attrs, n.badAttrs = n.decode(c.bound)
+		}
 	}
 	return c, c.Infer()
+}
+
+// bindTo gives the symbols of an input the sizes that it turned out to have, for attributes
+// that name them.
+func (g *Graph) bindTo(v *Value, shape []int) {
+	if len(shape) != len(v.Dims) {
+		return
+	}
+	for i, d := range v.Dims {
+		if d.Symbol == "" || g.bound[d.Symbol] == shape[i] {
+			continue
+		}
+		bound := maps.Clone(g.bound)
+		if bound == nil {
+			bound = map[string]int{}
+		}
+		bound[d.Symbol] = shape[i]
+		g.bound = bound
+	}
 }

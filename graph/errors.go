@@ -34,6 +34,9 @@ func (e *Error) Error() string {
 		}
 		b.WriteString(": ")
 	}
+	if e.Err == nil {
+		return b.String() + "no cause was given"
+	}
 	return b.String() + e.Err.Error()
 }
 
@@ -71,6 +74,9 @@ func (s *source) locate(e *Error, at int) *Error {
 // Fail returns an error of a node with its place: that of the attribute which it is about,
 // where that is known, else the node's.
 func (g *Graph) Fail(n *Node, err error) *Error {
+	if n == nil {
+		return &Error{Err: err}
+	}
 	e := &Error{Node: n.Name, Err: err}
 	if n.Op != nil {
 		e.Op = n.Op.Name
@@ -144,6 +150,9 @@ func (g *Graph) FailOutput(o Output, err error) *Error {
 
 // Place returns file, line and column of a node; zero values if it is not from a file.
 func (g *Graph) Place(n *Node) (file string, line, col int) {
+	if n == nil {
+		return "", 0, 0
+	}
 	e := g.src.locate(&Error{}, n.at)
 	return e.File, e.Line, e.Col
 }

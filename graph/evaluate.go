@@ -1,21 +1,29 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Evaluate computes a graph's outputs by the ops' references, one node after another. It
 // is slow and simple: the meaning against which passes and kernels are tested. Inputs are
-// by name; a missing one is an error. Shapes may depend on data.
+// by name and may lie in any layout; one that is missing, unknown, or of another dtype or
+// shape than the graph has is an error, and so are mistakes made in building the graph.
+// Shapes may depend on data. An op without a reference is a [NoReference].
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	vals := map[*Value]*tensor.Tensor{}
-	for _, v := range g.Inputs {
-		if inputs[v.Name] == nil {
-			return nil, fmt.Errorf("input %q is missing", v.Name)
-		}
-		vals[v] = inputs[v.Name]
+	if g == nil {
+		return nil, errNoGraph
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	vals, err := g.given(inputs)
+	if err != nil {
+		return nil, err
 	}
 	for _, v := range g.Constants {
 		vals[v] = v.Const
@@ -30,6 +38,9 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 			return nil, g.Fail(n, fmt.Errorf("its reference makes %d values, not %d", len(out), len(n.Out)))
 		}
 		for i, v := range n.Out {
+			if out[i] == nil {
+				return nil, g.Fail(n, fmt.Errorf("its reference gives no value for output %d", i))
+			}
 			vals[v] = v.place(out[i], vals)
 		}
 	}
@@ -40,10 +51,48 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	return res, nil
 }
 
+var errNoGraph = errors.New("the graph is nil")
+
+// given returns the inputs by value, after a look at each.
+func (g *Graph) given(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
+	vals := map[*Value]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		t := inputs[v.Name]
+		if t == nil {
+			return nil, fmt.Errorf("input %q is missing", v.Name)
+		}
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		if t.DType != v.Meta.DType || !slices.Equal(t.Shape, v.Meta.Shape) {
+			return nil, fmt.Errorf("input %q is %v of shape %s, the graph wants %v of shape %s", v.Name,
+				t.DType, tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
+		}
+		vals[v] = t
+	}
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		if v := g.Value(name); v == nil || vals[v] == nil {
+			return nil, fmt.Errorf("the graph has no input %q", name)
+		}
+	}
+	return vals, nil
+}
+
+// NoReference is the error of [Evaluate] at a node whose op has no reference.
+type NoReference struct{ Why string }
+
+// Error says so, and why where the op does.
+func (e NoReference) Error() string {
+	if e.Why == "" {
+		return "the op has no reference"
+	}
+	return "the op has no reference: " + e.Why
+}
+
 // reference computes a node's outputs by its op's reference.
 func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, error) {
 	if n.Op.Ref == nil {
-		return nil, fmt.Errorf("the op has no reference")
+		return nil, NoReference{n.Op.NoRef}
 	}
 	call := n.Call()
 	if dynamic {
@@ -95,8 +144,14 @@ type Reference struct{}
 
 // Run evaluates a subgraph on inputs in its order.
 func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if g == nil {
+		return nil, errNoGraph
+	}
 	metas, named := make([]tensor.Meta, len(in)), map[string]*tensor.Tensor{}
 	for i, t := range in {
+		if t == nil {
+			return nil, fmt.Errorf("input %d is missing", i)
+		}
 		metas[i] = t.Meta
 		if i < len(g.Inputs) {
 			named[g.Inputs[i].Name] = t

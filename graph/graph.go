@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -107,14 +108,24 @@ func New(name string, lookup Lookup) *Graph {
 	return &Graph{Name: name, lookup: lookup, values: map[string]*Value{}, nodes: map[string]*Node{}}
 }
 
-// Op returns an op of the graph's catalogue by name; nil if there is none.
-func (g *Graph) Op(name string) *Op { return g.lookup(name) }
+// Op returns an op of the graph's catalogue by name; nil if there is none that [Define]
+// made.
+func (g *Graph) Op(name string) *Op {
+	o, err := g.find(name)
+	if err != nil {
+		return nil
+	}
+	return o
+}
 
 // Value returns a value by name; nil if there is none.
 func (g *Graph) Value(name string) *Value { return g.values[name] }
 
 // Values calls f with all values: inputs, constants, then the results of nodes in order.
 func (g *Graph) Values(f func(*Value)) {
+	if f == nil {
+		panic("graph: Values needs a function")
+	}
 	for _, v := range g.Inputs {
 		f(v)
 	}
@@ -139,6 +150,9 @@ func (v *Value) Root() *Value {
 // StorageLen returns the number of elements, of v's dtype, in the storage that v lies in.
 func (v *Value) StorageLen() int {
 	root := v.Root()
+	if !v.Meta.DType.Valid() {
+		return 0 // not inferred
+	}
 	if root.Const != nil {
 		return root.Const.Storage().Len() / v.Meta.DType.Size()
 	}
@@ -148,7 +162,7 @@ func (v *Value) StorageLen() int {
 // Kind tells what the value is: "input", "constant", or the name of its op.
 func (v *Value) Kind() string {
 	switch {
-	case v.Node != nil:
+	case v.Node != nil && v.Node.Op != nil:
 		return v.Node.Op.Name
 	case v.Const != nil:
 		return "constant"
@@ -173,6 +187,9 @@ func (n *Node) Infer() error { return n.infer(&Call{}) }
 func (n *Node) infer(c *Call) error {
 	if err := n.bad(); err != nil {
 		return err
+	}
+	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return errors.New("the node was not made by a graph")
 	}
 	if n.waits() {
 		for _, v := range n.Out {
@@ -232,6 +249,9 @@ func (n *Node) bad() error {
 // settle gives the outputs what was inferred, and the layout of the node's pin.
 func (n *Node) settle(res []Result) error {
 	for i, r := range res {
+		if r.Alias >= len(n.In) {
+			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
+		}
 		v := n.Out[i]
 		v.Meta, v.Alias, v.Dynamic = r.Meta, nil, r.Dynamic
 		if r.Dynamic {
@@ -265,31 +285,65 @@ func (g *Graph) Fresh(base string) string {
 }
 
 // Insert makes a node for a pass, with one output named like it, and infers it. The pass
-// places it in Nodes. why is the reason that users are told.
+// places it in Nodes. why is the reason that users are told. After an error the graph is as
+// it was.
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
-	o := g.lookup(op)
-	if o == nil {
+	o, err := g.find(op)
+	switch {
+	case err != nil:
+		return nil, err
+	case o == nil:
 		return nil, NoOp(op, g.lookup)
+	case name == "":
+		return nil, g.nameError(name)
 	}
 	a, err := o.Schema.Decode(attrs, g.bound)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Variant: -1, Why: why, at: -1}
+	for i, x := range in {
+		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
+			return nil, fmt.Errorf("operand %d is no value of the graph", i)
+		}
+	}
+	if err := n.checkArity(); err != nil {
+		return nil, err
+	}
 	n.Out = []*Value{{Name: n.Name, Node: n, graph: g, at: -1}}
+	if err := n.Infer(); err != nil {
+		return nil, err
+	}
 	g.nodes[n.Name], g.values[n.Name] = n, n.Out[0]
-	return n, n.Infer()
+	return n, nil
 }
 
 // MakeConstant turns the result of a node into a constant. The node is the caller's to
-// remove.
+// remove. It is for passes, and panics where v is no value of the graph or t no tensor.
 func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
+	g.mustOwn(v)
+	if err := t.Check(); err != nil {
+		panic("graph: constant " + v.Name + ": " + err.Error())
+	}
 	v.Const, v.Meta, v.Node, v.Alias, v.Index = t, t.Meta, nil, nil, 0
 	g.Constants = append(g.Constants, v)
 }
 
-// Rename gives a value another name; the old name is free afterwards.
+// mustOwn panics where v is no value of the graph.
+func (g *Graph) mustOwn(v *Value) {
+	if v == nil || g.values[v.Name] != v {
+		panic("graph: the value is not one of the graph's")
+	}
+}
+
+// Rename gives a value another name; the old name is free afterwards. It is for passes, and
+// panics where v is no value of the graph, or the name is empty or another value's. Users
+// have [Value.Named].
 func (g *Graph) Rename(v *Value, name string) {
+	g.mustOwn(v)
+	if o := g.values[name]; name == "" || o != nil && o != v {
+		panic("graph: " + g.nameError(name).Error())
+	}
 	delete(g.values, v.Name)
 	v.Name = name
 	g.values[name] = v

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -16,6 +17,11 @@ import (
 // A node is described by what its op is: the operands by aten's names and in their number,
 // the attributes with types, defaults and permitted values. Any attribute may be a [Ref].
 func JSONSchema(ops []*Op) ([]byte, error) {
+	for _, o := range ops {
+		if o == nil || o.Schema == nil {
+			return nil, errors.New("an op is nil, or not made by Define")
+		}
+	}
 	defs := object{
 		"name":          object{"type": "string", "minLength": 1},
 		"dtype":         object{"enum": dtypeNames()},

@@ -53,13 +53,20 @@ func LoadFile(path string, lookup Lookup, open OpenConst) (*Graph, error) {
 type Errors []*Error
 
 // Error prints one mistake a line.
-func (e Errors) Error() string { return errors.Join(e.Unwrap()...).Error() }
+func (e Errors) Error() string {
+	if err := errors.Join(e.Unwrap()...); err != nil {
+		return err.Error()
+	}
+	return "no mistakes"
+}
 
 // Unwrap returns the mistakes.
 func (e Errors) Unwrap() []error {
-	list := make([]error, len(e))
-	for i := range e {
-		list[i] = e[i]
+	list := make([]error, 0, len(e))
+	for _, one := range e {
+		if one != nil {
+			list = append(list, one)
+		}
 	}
 	return list
 }
@@ -109,6 +116,9 @@ const maxErrors = 100
 // operands too many or missing, are a node's refusal: inference tells them, so that
 // [Graph.InferAll] can go on past them.
 func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
+	if r == nil {
+		return nil, errors.New("there is nothing to read a graph from: the reader is nil")
+	}
 	data, err := readAll(r)
 	if err != nil {
 		return nil, words.OfFile(name, err)

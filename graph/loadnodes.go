@@ -257,12 +257,16 @@ func (l *loader) resolve() {
 // complete finds the node's op and the operands that stand later in the file.
 func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	g, n := l.g, r.node
-	n.Op = g.lookup(r.op)
+	op, undefined := g.find(r.op)
+	n.Op = op
 	fail := func(at int, err error) {
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {
-		n.Op, n.badArgs = unknownOp(r.op), NoOp(r.op, g.lookup)
+		n.Op, n.badArgs = unknownOp(r.op), undefined
+		if undefined == nil {
+			n.badArgs = NoOp(r.op, g.lookup)
+		}
 	}
 	for _, p := range waiting {
 		v := g.values[p.name]

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/iter"
@@ -8,7 +9,8 @@ import (
 )
 
 // Op is the contract of an operator: all that the loader, the passes and the executor ask
-// about a node. They never ask for its name. Ops are immutable and shared by all graphs.
+// about a node. They never ask for its name. Ops are immutable and shared by all graphs;
+// [Define] makes one.
 type Op struct {
 	Name   string  // aten's name
 	Doc    string  // first line: what it does; then shapes and rules
@@ -58,6 +60,9 @@ type Op struct {
 	// layout (nil for an operand left out, 0-dim for a number). Results are row-major or
 	// of any other layout; only values and dtypes count.
 	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	// NoRef says why there is no Ref, where there is none: what users read when a graph
+	// could not be checked.
+	NoRef string
 
 	// Eager computes the results of an op whose shapes depend on data; Infer then gives
 	// Results that are Dynamic. The graph runs piecewise around it.
@@ -65,6 +70,8 @@ type Op struct {
 
 	// Examples are calls that tests and the documentation run.
 	Examples []Example
+
+	defined *Op // the op itself once Define has made it: a copy is told by it
 }
 
 // Kind tells how an op stands to the layout of its operands.
@@ -82,7 +89,13 @@ const (
 )
 
 // String names the kind as the documentation does.
-func (k Kind) String() string { return [...]string{"own", "follows", "view", "requires"}[k] }
+func (k Kind) String() string {
+	names := [...]string{"own", "follows", "view", "requires"}
+	if int(k) >= len(names) {
+		return fmt.Sprintf("kind(%d)", uint8(k))
+	}
+	return names[k]
+}
 
 // Param is a tensor operand of an op.
 type Param struct {
@@ -90,6 +103,11 @@ type Param struct {
 	Optional bool // null, or missing at the end
 	Number   bool // a plain number will do
 	Variadic bool // one or more; the whole of the inputs
+	// Below says that the operand, where it holds integers, holds indices or lengths: they
+	// are at least 0 and below what it returns for a call (negative ones may be allowed, but
+	// nobody needs them). A negative result tells that there is no bound. Nil: the elements
+	// are plain numbers.
+	Below func(c *Call) int
 }
 
 // Call is one application of an op, as Infer, Compile and the others see it.
@@ -123,6 +141,9 @@ type Arg struct {
 func (a Arg) Meta() tensor.Meta {
 	switch a.Kind {
 	case TensorArg:
+		if a.Value == nil {
+			return tensor.Meta{}
+		}
 		return a.Value.Meta
 	case NumberArg:
 		return tensor.New(a.Number.DType())
@@ -139,11 +160,11 @@ func (a Arg) Operand() iter.Operand {
 }
 
 // Has reports whether operand i is given.
-func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i].Kind != Null }
+func (c *Call) Has(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }
 
 // Meta returns the meta of operand i, or the zero Meta where it is left out.
 func (c *Call) Meta(i int) tensor.Meta {
-	if i >= len(c.In) {
+	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
 	}
 	return c.In[i].Meta()
@@ -152,7 +173,7 @@ func (c *Call) Meta(i int) tensor.Meta {
 // Const returns the data of operand i where it is known when the graph is compiled: a
 // constant, else nil.
 func (c *Call) Const(i int) *tensor.Tensor {
-	if i >= len(c.In) || c.In[i].Kind != TensorArg {
+	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil {
 		return nil
 	}
 	return c.In[i].Value.Const

@@ -236,6 +236,7 @@ func init() {
 		"qlinear_conv",
 		"qlinear_matmul",
 		"quantize_linear",
+		"raise",
 		"rand",
 		"rand_like",
 		"randint",
@@ -356,7 +357,7 @@ func (g *Graph) ShapeAsTensor(self any, attrs ...Attrs) *Value {
 //   - return_inverse bool = false: give inverse; else it is empty
 //   - return_counts bool = false: give counts; else it is empty
 func (g *Graph) Unique2(self any, attrs ...Attrs) (output, inverse, counts *Value) {
-	out := g.several("_unique2", attrs, self)
+	out := g.exactly(3, "_unique2", attrs, self)
 	return out[0], out[1], out[2]
 }
 
@@ -476,7 +477,7 @@ func (g *Graph) AdaptiveAvgPool3d(self any, attrs ...Attrs) *Value {
 //
 //   - output_size int[], required: sizes of the result
 func (g *Graph) AdaptiveMaxPool1d(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("adaptive_max_pool1d", attrs, self)
+	out := g.exactly(2, "adaptive_max_pool1d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -489,7 +490,7 @@ func (g *Graph) AdaptiveMaxPool1d(self any, attrs ...Attrs) (out_, indices *Valu
 //
 //   - output_size int[], required: height and width of the result
 func (g *Graph) AdaptiveMaxPool2d(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("adaptive_max_pool2d", attrs, self)
+	out := g.exactly(2, "adaptive_max_pool2d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -502,7 +503,7 @@ func (g *Graph) AdaptiveMaxPool2d(self any, attrs ...Attrs) (out_, indices *Valu
 //
 //   - output_size int[], required: sizes of the result
 func (g *Graph) AdaptiveMaxPool3d(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("adaptive_max_pool3d", attrs, self)
+	out := g.exactly(2, "adaptive_max_pool3d", attrs, self)
 	return out[0], out[1]
 }
 
@@ -1179,7 +1180,8 @@ func (g *Graph) Cosh(self any, attrs ...Attrs) *Value { return g.one("cosh", att
 // CrossEntropyLoss is the op cross_entropy_loss.
 //
 // Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c,
-// ...] or [c], target int64 [n, ...] and weight [c].
+// ...] or [c], target int64 [n, ...] and weight [c]. A target of self's shape holds the
+// probability of each class instead; its mean is over all targets, whatever the weights.
 //
 // May be nil: weight.
 //
@@ -1187,7 +1189,8 @@ func (g *Graph) Cosh(self any, attrs ...Attrs) *Value { return g.one("cosh", att
 //
 //   - reduction int = 1: 0: the loss of each target; 1: their weighted mean; 2: their sum
 //   - ignore_index int = -100: target that does not count
-//   - label_smoothing float = 0: share of every class in the targets; only 0 is served
+//   - label_smoothing float = 0: share of the targets that is spread evenly over all classes,
+//     0 to 1
 func (g *Graph) CrossEntropyLoss(self, target, weight any, attrs ...Attrs) *Value {
 	return g.one("cross_entropy_loss", attrs, self, target, weight)
 }
@@ -1334,7 +1337,7 @@ func (g *Graph) Dropout(input any, attrs ...Attrs) *Value { return g.one("dropou
 // Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the
 // three of them.
 func (g *Graph) DynamicQuantizeLinear(input any, attrs ...Attrs) (y, yScale, yZeroPoint *Value) {
-	out := g.several("dynamic_quantize_linear", attrs, input)
+	out := g.exactly(3, "dynamic_quantize_linear", attrs, input)
 	return out[0], out[1], out[2]
 }
 
@@ -1343,7 +1346,8 @@ func (g *Graph) DynamicQuantizeLinear(input any, attrs ...Attrs) (y, yScale, yZe
 // Multiplies tensors and sums over dimensions, which an equation names: a label that is not in
 // the result is summed over, a label twice in one operand takes the diagonal, ... stands for
 // any dimensions, which broadcast. Without -> the result has the labels that occur once, in
-// alphabetical order. The result is row-major.
+// alphabetical order. Of one operand without sums it is a view; products lie in memory as
+// PyTorch's matrix products leave them.
 //
 // Attributes:
 //
@@ -1670,7 +1674,7 @@ func (g *Graph) GroupNorm(input, weight, bias any, attrs ...Attrs) *Value {
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) Gru(operands []*Value, attrs ...Attrs) (output, hN *Value) {
-	out := g.several("gru", attrs, operandList(operands)...)
+	out := g.exactly(2, "gru", attrs, operandList(operands)...)
 	return out[0], out[1]
 }
 
@@ -1903,7 +1907,7 @@ func (g *Graph) Isposinf(self any, attrs ...Attrs) *Value { return g.one("isposi
 //   - dim int = -1: dimension to look along
 //   - keepdim bool = false: keep the dimension with size 1
 func (g *Graph) Kthvalue(self any, attrs ...Attrs) (values, indices *Value) {
-	out := g.several("kthvalue", attrs, self)
+	out := g.exactly(2, "kthvalue", attrs, self)
 	return out[0], out[1]
 }
 
@@ -2162,7 +2166,7 @@ func (g *Graph) LpPool(self any, attrs ...Attrs) *Value { return g.one("lp_pool"
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) Lstm(operands []*Value, attrs ...Attrs) (output, hN, cN *Value) {
-	out := g.several("lstm", attrs, operandList(operands)...)
+	out := g.exactly(3, "lstm", attrs, operandList(operands)...)
 	return out[0], out[1], out[2]
 }
 
@@ -2244,7 +2248,7 @@ func (g *Graph) MaxPool1d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool1dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("max_pool1d_with_indices", attrs, self)
+	out := g.exactly(2, "max_pool1d_with_indices", attrs, self)
 	return out[0], out[1]
 }
 
@@ -2275,7 +2279,7 @@ func (g *Graph) MaxPool2d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool2dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("max_pool2d_with_indices", attrs, self)
+	out := g.exactly(2, "max_pool2d_with_indices", attrs, self)
 	return out[0], out[1]
 }
 
@@ -2308,7 +2312,7 @@ func (g *Graph) MaxPool3d(self any, attrs ...Attrs) *Value { return g.one("max_p
 //   - dilation int[] = 1: steps between elements of the window
 //   - ceil_mode bool = false: let windows reach over the end
 func (g *Graph) MaxPool3dWithIndices(self any, attrs ...Attrs) (out_, indices *Value) {
-	out := g.several("max_pool3d_with_indices", attrs, self)
+	out := g.exactly(2, "max_pool3d_with_indices", attrs, self)
 	return out[0], out[1]
 }
 
@@ -2616,7 +2620,7 @@ func (g *Graph) OnesLike(self any, attrs ...Attrs) *Value { return g.one("ones_l
 //     state
 //   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
 func (g *Graph) OnnxGru(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) (y, yH *Value) {
-	out := g.several("onnx_gru", attrs, x, w, r, b, sequenceLens, initialH)
+	out := g.exactly(2, "onnx_gru", attrs, x, w, r, b, sequenceLens, initialH)
 	return out[0], out[1]
 }
 
@@ -2644,7 +2648,7 @@ func (g *Graph) OnnxGru(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) 
 //     state
 //   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
 func (g *Graph) OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p any, attrs ...Attrs) (y, yH, yC *Value) {
-	out := g.several("onnx_lstm", attrs, x, w, r, b, sequenceLens, initialH, initialC, p)
+	out := g.exactly(3, "onnx_lstm", attrs, x, w, r, b, sequenceLens, initialH, initialC, p)
 	return out[0], out[1], out[2]
 }
 
@@ -2671,7 +2675,7 @@ func (g *Graph) OnnxLstm(x, w, r, b, sequenceLens, initialH, initialC, p any, at
 //     state
 //   - input_forget int = 0: LSTM: the forget gate is 1 minus the input gate
 func (g *Graph) OnnxRnn(x, w, r, b, sequenceLens, initialH any, attrs ...Attrs) (y, yH *Value) {
-	out := g.several("onnx_rnn", attrs, x, w, r, b, sequenceLens, initialH)
+	out := g.exactly(2, "onnx_rnn", attrs, x, w, r, b, sequenceLens, initialH)
 	return out[0], out[1]
 }
 
@@ -2807,6 +2811,17 @@ func (g *Graph) QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, ySca
 func (g *Graph) QuantizeLinear(input, scale, zeroPoint any, attrs ...Attrs) *Value {
 	return g.one("quantize_linear", attrs, input, scale, zeroPoint)
 }
+
+// Raise is the op raise.
+//
+// Fails with message when it runs. Its results are never made: they stand for those of what
+// cannot be run.
+//
+// Attributes:
+//
+//   - message string, required: what the error says
+//   - results int = 1: number of values that it stands for
+func (g *Graph) Raise(attrs ...Attrs) []*Value { return g.several("raise", attrs) }
 
 // Rand is the op rand.
 //
@@ -2994,7 +3009,7 @@ func (g *Graph) RmsNorm(input, weight any, attrs ...Attrs) *Value {
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) RnnRelu(operands []*Value, attrs ...Attrs) (output, hN *Value) {
-	out := g.several("rnn_relu", attrs, operandList(operands)...)
+	out := g.exactly(2, "rnn_relu", attrs, operandList(operands)...)
 	return out[0], out[1]
 }
 
@@ -3013,7 +3028,7 @@ func (g *Graph) RnnRelu(operands []*Value, attrs ...Attrs) (output, hN *Value) {
 //   - bidirectional bool = false: go through sequences both ways
 //   - batch_first bool = false: sequences are [n, t, i], not [t, n, i]
 func (g *Graph) RnnTanh(operands []*Value, attrs ...Attrs) (output, hN *Value) {
-	out := g.several("rnn_tanh", attrs, operandList(operands)...)
+	out := g.exactly(2, "rnn_tanh", attrs, operandList(operands)...)
 	return out[0], out[1]
 }
 
@@ -3280,7 +3295,7 @@ func (g *Graph) Softshrink(self any, attrs ...Attrs) *Value { return g.one("soft
 //   - descending bool = false: put the greatest element first
 //   - stable bool = false: keep the order of equal elements; here it is always kept
 func (g *Graph) SortOp(self any, attrs ...Attrs) (values, indices *Value) {
-	out := g.several("sort", attrs, self)
+	out := g.exactly(2, "sort", attrs, self)
 	return out[0], out[1]
 }
 
@@ -3373,7 +3388,7 @@ func (g *Graph) Std(self any, attrs ...Attrs) *Value { return g.one("std", attrs
 //   - unbiased bool?: false stands for correction 0, true for 1
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) StdMean(self any, attrs ...Attrs) (std, mean *Value) {
-	out := g.several("std_mean", attrs, self)
+	out := g.exactly(2, "std_mean", attrs, self)
 	return out[0], out[1]
 }
 
@@ -3515,7 +3530,7 @@ func (g *Graph) To(self any, attrs ...Attrs) *Value { return g.one("to", attrs, 
 //   - largest bool = true: take the greatest, not the least
 //   - sorted bool = true: put the best first; here they are always sorted
 func (g *Graph) Topk(self any, attrs ...Attrs) (values, indices *Value) {
-	out := g.several("topk", attrs, self)
+	out := g.exactly(2, "topk", attrs, self)
 	return out[0], out[1]
 }
 
@@ -3605,7 +3620,7 @@ func (g *Graph) Unfold(self any, attrs ...Attrs) *Value { return g.one("unfold",
 //   - dim int?: dimension whose slices are compared; none: elements are
 //   - sorted bool = true: sort the result; else what is equal stands where it first occurs
 func (g *Graph) Unique(self any, attrs ...Attrs) (output, first, inverse, counts *Value) {
-	out := g.several("unique", attrs, self)
+	out := g.exactly(4, "unique", attrs, self)
 	return out[0], out[1], out[2], out[3]
 }
 
@@ -3622,7 +3637,7 @@ func (g *Graph) Unique(self any, attrs ...Attrs) (output, first, inverse, counts
 //   - return_inverse bool = false: give inverse; else it is empty
 //   - return_counts bool = false: give counts; else it is empty
 func (g *Graph) UniqueDim(self any, attrs ...Attrs) (output, inverse, counts *Value) {
-	out := g.several("unique_dim", attrs, self)
+	out := g.exactly(3, "unique_dim", attrs, self)
 	return out[0], out[1], out[2]
 }
 
@@ -3718,6 +3733,8 @@ func (g *Graph) UpsampleNearest1d(input any, attrs ...Attrs) *Value {
 //   - output_size int[]: height and width of the result
 //   - scale_factors float[]: factors of height and width; either these or output_size must be
 //     given
+//   - scales_h float?: factor from which rows are computed, beside output_size
+//   - scales_w float?: factor from which columns are computed, beside output_size
 func (g *Graph) UpsampleNearest2d(input any, attrs ...Attrs) *Value {
 	return g.one("upsample_nearest2d", attrs, input)
 }
@@ -3786,7 +3803,7 @@ func (g *Graph) Var(self any, attrs ...Attrs) *Value { return g.one("var", attrs
 //   - unbiased bool?: false stands for correction 0, true for 1
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) VarMean(self any, attrs ...Attrs) (var_, mean *Value) {
-	out := g.several("var_mean", attrs, self)
+	out := g.exactly(2, "var_mean", attrs, self)
 	return out[0], out[1]
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/graphrun/graphrun/graph"
 )
@@ -52,19 +51,8 @@ func TestAnyOrderLoads(t *testing.T) {
 }
 
 func TestLongChainsAndWideGraphs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a second")
-	}
-	var g *graph.Graph
-	best := time.Hour
-	for try := 0; try < 4 && best > 2*time.Second; try++ { // the machine may be busy
-		start := time.Now()
-		g = mustLoad(t, chain(100_000, true))
-		best = min(best, time.Since(start))
-	}
-	if best > 2*time.Second && !raceEnabled {
-		t.Errorf("a reversed chain of 100,000 nodes took %v", best)
-	}
+	// A quadratic order would take hours here, a recursive one exhaust the stack.
+	g := mustLoad(t, chain(100_000, true))
 	if g.Nodes[0].Name != "n0" || g.Nodes[99_999].Name != "n99999" {
 		t.Error("the chain is not in order")
 	}

@@ -1,20 +1,23 @@
 package graph
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Pointwise is a pointwise op by its two parts, from which inference and kernel follow: an
-// iteration over the operands, and a body over contiguous blocks. The same iterator gives
+// iteration over the operands, and what is computed for each element. The same iterator gives
 // the layout that is inferred and the loop that is run.
 type Pointwise struct {
 	// Config states the iteration. outs are the outputs, laid out by the iterator or given;
 	// the operands must follow in their order, all of them.
 	Config func(c *Call, outs []iter.Operand) (iter.Config, error)
-	// Body returns the body for the dtypes that the iteration's loops see. The error says
-	// that they are not served.
-	Body func(c *Call, it *iter.Iterator) (iter.Body, error)
+	// Body returns the kernel for the dtypes that the iteration's loops see. The error says
+	// that they are not served. Compile refuses a kernel of other dtypes or arity.
+	Body func(c *Call, it *iter.Iterator) (iter.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int
 	// Grain is the number of elements worth a chunk; 0 means iter.GrainSize.
@@ -24,14 +27,17 @@ type Pointwise struct {
 func (p *Pointwise) outputs() int { return max(p.Outputs, 1) }
 
 // iterate builds the iteration; given outputs dictate their layout.
-func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Body, error) {
+func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Kernel, error) {
+	if c == nil || p.Config == nil || p.Body == nil {
+		return nil, iter.Kernel{}, errors.New("a pointwise op needs a call, Config and Body")
+	}
 	cfg, err := p.Config(c, outs)
 	if err != nil {
-		return nil, nil, err
+		return nil, iter.Kernel{}, err
 	}
 	it, err := cfg.Build()
 	if err != nil {
-		return nil, nil, err
+		return nil, iter.Kernel{}, err
 	}
 	body, err := p.Body(c, it)
 	return it, body, err
@@ -59,6 +65,9 @@ func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(c.Out) != len(outs) {
+		return nil, fmt.Errorf("makes %d values, the call has %d", len(outs), len(c.Out))
+	}
 	same := true
 	for i, m := range c.Out {
 		same = same && it.Meta(i).SameLayout(m)
@@ -69,10 +78,14 @@ func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
 			return nil, err
 		}
 	}
-	return p.kernel(c, it, body), nil
+	return p.kernel(c, it, body)
 }
 
-func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Body) *Kernel {
+func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kernel, error) {
+	loop, err := it.Prepare(body)
+	if err != nil {
+		return nil, err
+	}
 	grain := p.Grain
 	if grain == 0 {
 		grain = iter.GrainSize
@@ -80,7 +93,7 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Body) *Kernel {
 	k := &Kernel{Loop: it, Phases: []Phase{{
 		Chunks: it.Chunks(grain),
 		Run: func(m *Mem, chunk int) error {
-			return it.ForBlocks(m.Cursor, m.Ptrs, it.Chunk(chunk, grain), body)
+			return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain))
 		},
 	}}}
 	nout := p.outputs()
@@ -101,5 +114,5 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Body) *Kernel {
 			}
 		}
 	}
-	return k
+	return k, nil
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -45,7 +46,12 @@ func (g *Graph) Save(w io.Writer) error {
 func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
 	s := &saver{g: g, dir: filepath.Dir(path), moved: true}
 	for _, o := range opts {
-		o(s)
+		if o != nil {
+			o(s)
+		}
+	}
+	if s.side != "" && (s.takes == nil || s.write == nil) {
+		return fmt.Errorf("file %q: SideFile needs a choice and a function that writes", s.side)
 	}
 	if s.side != "" && !filepath.IsLocal(filepath.FromSlash(s.side)) {
 		return fmt.Errorf("file %q is outside the folder of the graph file", s.side)
@@ -98,6 +104,9 @@ type saver struct {
 }
 
 func (s *saver) save(w io.Writer) error {
+	if w == nil {
+		return errors.New("there is nowhere to write the graph: the writer is nil")
+	}
 	if err := s.g.Err(); err != nil {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -50,10 +51,14 @@ type Field struct {
 	index              int
 }
 
-// SchemaOf reads the schema from the tags of struct A. It panics on a malformed one: that
-// is a mistake in the program.
+// SchemaOf reads the schema from the tags of struct A. It panics on a malformed one, a
+// field of a type that is not listed above among them: that is a mistake in the program.
+// [Define] tells the others, such as two attributes of one name.
 func SchemaOf[A any]() *Schema {
 	t := reflect.TypeFor[A]()
+	if t.Kind() != reflect.Struct {
+		panic("graph: attributes are the fields of a struct, not " + t.String())
+	}
 	s := &Schema{typ: t, byName: map[string]int{}}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -61,10 +66,17 @@ func SchemaOf[A any]() *Schema {
 		if !ok {
 			panic("graph: field " + f.Name + " of " + t.String() + " has no attr tag")
 		}
+		if !f.IsExported() || !decodable(f.Type) {
+			panic("graph: field " + f.Name + " of " + t.String() + " is not exported, or no attribute can have its type")
+		}
 		def, has := f.Tag.Lookup("default")
 		fd := Field{Name: name, Doc: f.Tag.Get("doc"), Default: def, Required: !has, Type: typeName(f.Type), index: i}
 		if l := f.Tag.Get("len"); l != "" {
-			fd.length, _ = strconv.Atoi(l)
+			n, err := strconv.Atoi(l)
+			if err != nil || n < 1 || f.Type.Kind() != reflect.Slice {
+				panic("graph: field " + f.Name + " of " + t.String() + ": len is for lists, and a number")
+			}
+			fd.length = n
 		}
 		if o := f.Tag.Get("oneof"); o != "" {
 			fd.OneOf = strings.Split(o, "|")
@@ -82,6 +94,17 @@ func SchemaOf[A any]() *Schema {
 		panic("graph: default of " + t.String() + ": " + err.Error())
 	}
 	return s
+}
+
+// decodable reports whether setValue can store an attribute in a field of the type.
+func decodable(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
+		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
+		reflect.TypeFor[float64](), reflect.TypeFor[string]():
+		return true
+	}
+	return (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice) && t.Name() == "" && decodable(t.Elem())
 }
 
 func typeName(t reflect.Type) string {
@@ -112,6 +135,9 @@ func typeName(t reflect.Type) string {
 // symbols gives the sizes of symbolic dimensions, which may stand wherever an integer
 // may. Unknown, missing and ill-typed attributes are errors that name the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
+	if s.typ == nil {
+		return nil, errors.New("the schema was not made by SchemaOf")
+	}
 	if len(given) == 0 && s.zero != nil {
 		return s.zero, nil
 	}

@@ -1,6 +1,9 @@
 package graph
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // maxNesting bounds graphs within graphs of a file.
 const maxNesting = 64
@@ -23,7 +26,9 @@ func (l *loader) subgraph(raw []byte, at int) *Graph {
 	sub := &loader{g: g, data: raw, base: at, depth: l.depth + 1, dir: l.dir, open: l.open}
 	sub.parse()
 	if len(sub.errs) == 0 {
-		if err := g.BindOnly(nil); err != nil {
+		err := g.BindOnly(nil)
+		g.leaveOpen()
+		if err != nil {
 			sub.errs = asErrors(err)
 		} else if refused := g.InferAll(); len(refused) > 0 {
 			sub.errs = g.rootErrors(refused)
@@ -33,6 +38,15 @@ func (l *loader) subgraph(raw []byte, at int) *Graph {
 		l.add(e)
 	}
 	return g
+}
+
+// leaveOpen marks inputs with symbolic sizes as known only when the graph runs: each run of
+// a loop's body may see others, and what no run may ever see must not be what it is refused
+// for.
+func (g *Graph) leaveOpen() {
+	for _, v := range g.Inputs {
+		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d Dim) bool { return d.Symbol != "" })
+	}
 }
 
 // subgraph writes a graph that is an attribute as [saver.save] does, further to the right.

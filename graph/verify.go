@@ -41,20 +41,19 @@ func (p Props) String() string {
 // Verify reports where the graph's structure is broken, or a property does not hold. The
 // error is an [Errors]. A graph as loaded or built is Sorted and Typed.
 func Verify(g *Graph, props Props) error {
+	if g == nil {
+		return Errors{{Err: errNoGraph}}
+	}
 	v := &verifier{g: g, seen: make(map[*Value]bool, len(g.values)), names: map[string]bool{}, nodes: map[string]bool{}}
 	v.inputs()
 	if props&Sorted == 0 {
 		for _, n := range g.Nodes {
-			for _, o := range n.Out {
-				v.seen[o] = true
-			}
+			v.makes(n)
 		}
 	}
 	for _, n := range g.Nodes {
 		v.node(n, props)
-		for _, o := range n.Out {
-			v.seen[o] = true
-		}
+		v.makes(n)
 	}
 	v.outputs(props)
 	if len(v.errs) > 0 {
@@ -83,12 +82,23 @@ func (v *verifier) fail(n *Node, format string, args ...any) {
 	v.errs = append(v.errs, v.g.Fail(n, err))
 }
 
+// makes notes that the node's outputs may be used.
+func (v *verifier) makes(n *Node) {
+	if n == nil {
+		return
+	}
+	for _, o := range n.Out {
+		v.seen[o] = true
+	}
+}
+
 func (v *verifier) inputs() {
 	for i, list := range [][]*Value{v.g.Inputs, v.g.Constants} {
 		for _, x := range list {
 			v.value(nil, x)
 			v.seen[x] = true
 			switch {
+			case x == nil:
 			case x.Node != nil || x.Alias != nil:
 				v.fail(nil, "value %q is an input or a constant, and has a producer or shares storage", x.Name)
 			case (i == 1) != (x.Const != nil):
@@ -121,6 +131,12 @@ func (v *verifier) value(n *Node, x *Value) {
 
 func (v *verifier) node(n *Node, props Props) {
 	switch {
+	case n == nil:
+		v.fail(nil, "a node is nil")
+		return
+	case len(n.Out) == 0:
+		v.fail(n, "it makes no values")
+		return
 	case n.Op == nil:
 		v.fail(n, "it has no op")
 		return
@@ -196,6 +212,9 @@ func (v *verifier) typed(n *Node) {
 	switch {
 	case err != nil:
 		v.fail(n, "%w", err)
+		return
+	case slices.ContainsFunc(res, func(r Result) bool { return r.Alias >= len(n.In) }):
+		v.fail(n, "a result shares the storage of an operand that there is not")
 		return
 	case len(res) != len(n.Out):
 		v.fail(n, "infers %d outputs, has %d", len(res), len(n.Out))

@@ -28,8 +28,8 @@ func (g *Graph) Assume(symbol string, size int) {
 	g.assumed[symbol] = size
 }
 
-// given notes that a symbol has been given its size.
-func (g *Graph) given(symbol string) {
+// wasGiven notes that somebody gave a symbol its size.
+func (g *Graph) wasGiven(symbol string) {
 	g.assumed = maps.Clone(g.assumed)
 	delete(g.assumed, symbol)
 }

@@ -2,37 +2,68 @@ package iter
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Tensors returns the operands as tensors: inputs and given outputs as they were given, a
-// fresh tensor for each output that the iterator laid out, a 0-dim tensor for a number.
-// It needs operands made by [OfTensor], [Undefined] or [Number].
-func (it *Iterator) Tensors() ([]*tensor.Tensor, error) {
-	out := make([]*tensor.Tensor, len(it.ops))
-	for i := range it.ops {
-		o := &it.ops[i]
-		switch {
-		case i < it.noutputs && o.isLaidOut():
-			out[i] = tensor.Empty(o.meta)
-		case o.Number.IsSet():
-			out[i] = o.Number.Tensor(o.meta.DType)
-		case o.object == nil:
-			return nil, fmt.Errorf("iter: operand %d, %v, has no data", i, o.meta)
-		default:
-			out[i] = o.object
-		}
-	}
-	return out, nil
+// Option changes how [Iterator.Apply] runs.
+type Option func(*application)
+
+// application is what options say.
+type application struct {
+	ctx      context.Context
+	workers  int
+	grain    int
+	allocate Allocator
 }
 
-// Run walks the whole iteration over the operands' own data with a body, on at most
-// workers goroutines, and returns the outputs. A body does not tell its types: ask
-// [Iterator.CheckTypes], or use [Apply1] and its kin, which do.
-func (it *Iterator) Run(ctx context.Context, workers int, body Body) ([]*tensor.Tensor, error) {
-	ts, err := it.Tensors()
+// Workers bounds the goroutines of a run; 0, as everywhere in this package, means all
+// cores (GOMAXPROCS). The bits of the results do not depend on it. Default 0.
+func Workers(n int) Option { return func(a *application) { a.workers = n } }
+
+// Context ends a run between two tasks when ctx is done; the error is its cause. Default:
+// none.
+func Context(ctx context.Context) Option { return func(a *application) { a.ctx = ctx } }
+
+// Grain is the number of elements that are worth a task of their own: few for a function
+// that is expensive. 0 means [GrainSize], which is the default.
+func Grain(n int) Option { return func(a *application) { a.grain = n } }
+
+// Allocator supplies output i, which has no tensor yet, or one of another shape, as the
+// iteration laid it out: shape, strides and dtype (set_output_raw_strided). The tensor may
+// lie anywhere in its storage. It must not share memory with another operand, unless
+// it is the same elements as an input of the same layout: an operation in place.
+type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
+
+// Allocate makes [Iterator.Apply] get the outputs that the iteration laid out from f, in
+// place of fresh zeroed memory. It is called once for each of them, in order, before
+// anything is computed.
+func Allocate(f Allocator) Option { return func(a *application) { a.allocate = f } }
+
+// Apply computes a kernel, or what a table has for the iteration's dtypes, over the
+// operands' own data, and returns the outputs: given ones as they were given, the others
+// fresh. It needs operands made by [OfTensor], [Undefined], [UndefinedOf] and [Number].
+//
+// A kernel of other dtypes, or with another number of results or operands, an operand
+// without data, and a reduction are errors; nothing has been written then. Where the
+// kernel's function itself panics, the panic is raised again in the caller's goroutine.
+func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
+	var a application
+	for _, o := range options {
+		if o != nil {
+			o(&a)
+		}
+	}
+	p, err := it.Prepare(k)
+	if err != nil {
+		return nil, err
+	}
+	ts, err := it.tensors(a.allocate)
 	if err != nil {
 		return nil, err
 	}
@@ -40,61 +71,217 @@ func (it *Iterator) Run(ctx context.Context, workers int, body Body) ([]*tensor.
 	if err != nil {
 		return nil, err
 	}
-	return ts[:it.noutputs], it.ParallelBlocks(ctx, ptrs, 0, workers, body)
+	err = p.Parallel(a.ctx, ptrs, a.grain, a.workers)
+	return ts[:it.noutputs:it.noutputs], err
 }
 
-// Apply1 computes out = f(a) element by element over the operands' own data and returns
-// the output, whatever the layouts. The dtypes that loops see must be those of the
-// function's types (cpu_kernel).
-func Apply1[D, A tensor.Element](it *Iterator, f func(a A) D) (*tensor.Tensor, error) {
-	return first(it, Kernel1(f), tensor.DTypeOf[D](), tensor.DTypeOf[A]())
+// Prepared is a kernel that was checked against an iteration, for those who bring
+// addresses, workers and cursors of their own. It is immutable and safe for concurrent use.
+type Prepared struct {
+	it   *Iterator
+	body block
+	// rows: every operand's rows can be handed over as they lie; line: all of it is one.
+	rows, line bool
 }
 
-// Apply2 is [Apply1] for a function of two elements.
-func Apply2[D, A, B tensor.Element](it *Iterator, f func(a A, b B) D) (*tensor.Tensor, error) {
-	return first(it, Kernel2(f), tensor.DTypeOf[D](), tensor.DTypeOf[A](), tensor.DTypeOf[B]())
-}
-
-// Apply3 is [Apply1] for a function of three elements.
-func Apply3[D, A, B, C tensor.Element](it *Iterator, f func(a A, b B, c C) D) (*tensor.Tensor, error) {
-	return first(it, Kernel3(f), tensor.DTypeOf[D](), tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C]())
-}
-
-// Apply1Out2 is [Apply1] for a function with two results (cpu_kernel_multiple_outputs).
-func Apply1Out2[D, E, A tensor.Element](it *Iterator, f func(a A) (D, E)) (d, e *tensor.Tensor, err error) {
-	out, err := checked(it, Kernel1Out2(f), tensor.DTypeOf[D](), tensor.DTypeOf[E](), tensor.DTypeOf[A]())
+// Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are
+// made here, none when it is run.
+func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
+	if it == nil {
+		return Prepared{}, errNilIterator
+	}
+	if k == nil {
+		return Prepared{}, errors.New("iter: no kernel")
+	}
+	chosen, err := k.choose(it)
 	if err != nil {
-		return nil, nil, err
+		return Prepared{}, err
 	}
-	return out[0], out[1], nil
+	rows := it.rowsContiguous()
+	return Prepared{it, chosen.body, rows, rows && len(it.walkShape) <= 1 && it.offsets == nil}, nil
 }
 
-func first(it *Iterator, body Body, types ...tensor.DType) (*tensor.Tensor, error) {
-	out, err := checked(it, body, types...)
-	if err != nil {
-		return nil, err
+// Range computes a range of the iteration at the given addresses. Operands that are
+// contiguous are handed to the kernel as they lie; strided, broadcast and converted ones
+// pass through blocks of their own, several short rows to a block. It is how one kernel
+// serves every layout and every mix of dtypes.
+//
+// It is unsafe as [Iterator.ForRange] is: nothing can tell whether the addresses are those
+// of operands as the iteration describes them.
+func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	if p.body == nil {
+		return errNotPrepared
 	}
-	return out[0], nil
+	if err := p.it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
+		return err
+	}
+	if c == nil {
+		c = new(Cursor)
+	}
+	return p.walk(c, ptrs, r)
 }
 
-// checked runs a body once its types are known to be what the loops hand over.
-func checked(it *Iterator, body Body, types ...tensor.DType) ([]*tensor.Tensor, error) {
-	if err := it.CheckTypes(types...); err != nil {
-		return nil, err
+// walk walks a checked range.
+func (p Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	if !p.line {
+		return p.it.forBlocks(c, ptrs, r, p.rows, p.body)
 	}
-	return it.Run(context.Background(), 1, body)
+	c.ptrs = sized(c.ptrs, len(ptrs))
+	for i, at := range ptrs {
+		c.ptrs[i] = unsafe.Add(at, r.Begin*p.it.walkStrides[i])
+	}
+	return p.body(c.ptrs, r.End-r.Begin)
 }
 
-// CheckTypes reports loops that see other dtypes than the given ones, outputs first: what
-// to ask before handing a typed loop to a walk.
-func (it *Iterator) CheckTypes(types ...tensor.DType) error {
-	if len(types) != len(it.ops) {
-		return fmt.Errorf("iter: a function over %d operands for an iteration over %d", len(types), len(it.ops))
+// Parallel computes the whole iteration at the given addresses with at most workers
+// goroutines, 0 for all cores, in tasks of grain elements, 0 for [GrainSize]. Like Range it
+// is unsafe in what the addresses are.
+func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
+	if p.body == nil {
+		return errNotPrepared
 	}
-	for i, d := range types {
-		if got := it.ops[i].target; got != d {
-			return fmt.Errorf("iter: the function takes operand %d as %v, the iteration has it as %v", i, d, got)
+	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
+		return err
+	}
+	return p.it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return p.walk(c, ptrs, r) })
+}
+
+var errNotPrepared = errors.New("iter: nothing was prepared")
+
+// Tensors returns the operands as tensors: inputs and given outputs as they were given, a
+// fresh tensor for each output that the iterator laid out, a 0-dim tensor for a number.
+// It needs operands made by [OfTensor], [Undefined] or [Number].
+func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
+
+func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
+	if it == nil {
+		return nil, errNilIterator
+	}
+	out := make([]*tensor.Tensor, len(it.ops))
+	for i := range it.ops {
+		o := &it.ops[i]
+		switch {
+		case i < it.noutputs && o.isLaidOut():
+		case o.Number.IsSet():
+			out[i] = o.Number.Tensor(o.meta.DType)
+		case o.object == nil:
+			return nil, fmt.Errorf("iter: %s, has no data: it was given by its meta alone", it.named(i))
+		default:
+			out[i] = o.object
 		}
+	}
+	for i := range it.noutputs {
+		if out[i] != nil {
+			continue
+		}
+		if allocate == nil {
+			out[i] = tensor.Empty(it.ops[i].meta)
+			continue
+		}
+		t, err := allocate(i, it.ops[i].meta)
+		if err == nil {
+			err = it.checkAllocated(i, t, out)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+// checkAllocated refuses a tensor that cannot be output i.
+func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor) error {
+	if err := it.checkTensor(i, t); err != nil {
+		return fmt.Errorf("%w, which was allocated", err)
+	}
+	for j, o := range all {
+		if o == nil || j == i {
+			continue
+		}
+		shared := overlapIn(t.Storage(), t.Meta, o.Storage(), o.Meta)
+		if shared == OverlapPartial || shared == OverlapFull && j < it.noutputs {
+			return fmt.Errorf("%s (output %d as it was allocated, %v, and %s)", partialOverlap, i, t.Meta, it.named(j))
+		}
+	}
+	return nil
+}
+
+// checkTensor refuses a tensor that is not operand i.
+func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
+	m := it.ops[i].meta
+	switch {
+	case t == nil || t.Storage() == nil:
+		return fmt.Errorf("iter: a nil tensor, or one without storage, for %s", it.place(i))
+	case t.DType != m.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(m):
+		return fmt.Errorf("iter: %v for %s, which was set up as %v", t.Meta, it.place(i), m)
+	}
+	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
+		return fmt.Errorf("iter: %v for %s reaches past its storage of %d bytes", t.Meta, it.place(i), t.Storage().Len())
+	}
+	return nil
+}
+
+// Bind returns the addresses of tensors in the form that loops take, outputs first. A
+// tensor must have the dtype and layout that [Iterator.Meta] tells; its offset may differ.
+// Where the iteration checks overlap, tensors that overlap as operands must not are
+// refused as [Config.Build] refuses them.
+func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
+	if it == nil {
+		return nil, errNilIterator
+	}
+	if len(ts) != len(it.ops) {
+		return nil, fmt.Errorf("iter: %d tensors for %d operands", len(ts), len(it.ops))
+	}
+	ptrs := make([]unsafe.Pointer, len(ts))
+	for i, t := range ts {
+		if err := it.checkTensor(i, t); err != nil {
+			return nil, err
+		}
+		ptrs[i] = t.Pointer()
+	}
+	if it.flags.noOverlapCheck {
+		return ptrs, nil
+	}
+	for i := range it.noutputs {
+		for j := i + 1; j < len(ts); j++ {
+			if ts[i] != ts[j] && overlapIn(ts[i].Storage(), ts[i].Meta, ts[j].Storage(), ts[j].Meta) == OverlapPartial {
+				return nil, fmt.Errorf("%s (%s, and %s)", partialOverlap, it.named(i), it.named(j))
+			}
+		}
+	}
+	return ptrs, nil
+}
+
+// workersOf returns the number of goroutines that a number of workers stands for.
+func workersOf(n int) int {
+	if n <= 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return n
+}
+
+// checkWalk refuses what can be seen to be wrong about addresses and a range. It stands in
+// the way of every chunk of every kernel.
+func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
+	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
+	for _, p := range ptrs {
+		wrong = wrong || p == nil
+	}
+	if wrong {
+		return it.wrongWalk(ptrs, r)
+	}
+	return nil
+}
+
+func (it *Iterator) wrongWalk(ptrs []unsafe.Pointer, r Range) error {
+	switch {
+	case len(ptrs) != len(it.ops):
+		return fmt.Errorf("iter: %d addresses for %d operands", len(ptrs), len(it.ops))
+	case r.Begin < 0 || r.End > it.numel || r.Begin > r.End:
+		return fmt.Errorf("iter: range [%d, %d) of an iteration over %d elements", r.Begin, r.End, it.numel)
+	case r.Begin < r.End:
+		return fmt.Errorf("iter: a nil address for %s", it.named(slices.Index(ptrs, nil)))
 	}
 	return nil
 }

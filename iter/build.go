@@ -9,11 +9,19 @@ import (
 
 // Build sets the iteration up: overlap checks, broadcast, dtypes, then the fast set-up or
 // the permutation rule, output layouts, and the coalesced walk, in the order of
-// TensorIteratorBase::build. The errors are PyTorch's.
+// TensorIteratorBase::build. The errors are PyTorch's, each with the operand that it is
+// about; operands that do not hold together (a nil tensor, a negative stride, a layout
+// that reaches past its storage) are errors too.
 func (c Config) Build() (*Iterator, error) {
+	if c.wrong != nil {
+		return nil, c.wrong
+	}
 	it := &Iterator{noutputs: c.noutputs, flags: c.flags, ops: make([]operand, len(c.ops))}
 	for i, o := range c.ops {
 		it.ops[i] = operand{Operand: o, isOutput: i < c.noutputs, meta: o.Meta, target: o.Meta.DType}
+	}
+	if err := it.checkOperands(c); err != nil {
+		return nil, err
 	}
 	it.markReadWrite()
 	if err := it.checkOverlap(); err != nil {
@@ -23,6 +31,9 @@ func (c Config) Build() (*Iterator, error) {
 		return nil, err
 	}
 	if err := it.computeShape(c); err != nil {
+		return nil, err
+	}
+	if err := it.checkSize(); err != nil {
 		return nil, err
 	}
 	if err := it.markResize(); err != nil {
@@ -35,7 +46,7 @@ func (c Config) Build() (*Iterator, error) {
 	for i := range it.noutputs {
 		if it.ops[i].isLaidOut() {
 			if err := it.ops[i].meta.Check(); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w", it.laidOutName(i), err)
 			}
 		}
 	}
@@ -87,12 +98,77 @@ func (it *Iterator) computeShape(c Config) error {
 	return nil
 }
 
-// named tells which operand is number i, for messages.
-func (it *Iterator) named(i int) string {
+// place tells which operand is number i, for messages.
+func (it *Iterator) place(i int) string {
 	if i < it.noutputs {
-		return fmt.Sprintf("output %d, %v", i, it.ops[i].Meta)
+		return fmt.Sprintf("output %d", i)
 	}
-	return fmt.Sprintf("input %d, %v", i-it.noutputs, it.ops[i].Meta)
+	return fmt.Sprintf("input %d", i-it.noutputs)
+}
+
+// named is place with the meta that the operand was given with.
+func (it *Iterator) named(i int) string {
+	o := &it.ops[i]
+	if !o.Defined {
+		return it.place(i) + ", undefined"
+	}
+	return fmt.Sprintf("%s, %v", it.place(i), o.Meta)
+}
+
+// laidOutName is place for an output that the iterator lays out.
+func (it *Iterator) laidOutName(i int) string {
+	if !it.ops[i].meta.DType.Valid() {
+		return it.place(i) + ", whose dtype neither an input, UndefinedOf nor StaticDType tells"
+	}
+	return it.place(i)
+}
+
+// checkOperands refuses operands that do not hold together, before anything is computed
+// from them.
+func (it *Iterator) checkOperands(c Config) error {
+	for i := range it.ops {
+		o := &it.ops[i]
+		switch {
+		case o.wrong != "":
+			return fmt.Errorf("iter: %s %s", it.place(i), o.wrong)
+		case !o.Defined && i >= it.noutputs:
+			return fmt.Errorf("iter: %s is undefined; only outputs may be", it.place(i))
+		case !o.Defined && o.Meta.DType != tensor.Invalid && !o.Meta.DType.Valid():
+			return fmt.Errorf("iter: %s: invalid dtype %v", it.place(i), o.Meta.DType)
+		case !o.Defined:
+			continue
+		case o.Number.IsSet() && i < it.noutputs:
+			return fmt.Errorf("iter: %s is a plain number, which cannot be written", it.place(i))
+		}
+		if err := o.Meta.Check(); err != nil {
+			return fmt.Errorf("iter: %s: %w", it.place(i), err)
+		}
+		if need := o.Meta.Extent() * o.Meta.DType.Size(); o.object != nil && o.Storage != nil && need > o.Storage.Len() {
+			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", it.named(i), need, o.Storage.Len())
+		}
+	}
+	for _, d := range [...]tensor.DType{c.dtype, c.inputs} {
+		if d != tensor.Invalid && !d.Valid() {
+			return fmt.Errorf("iter: invalid dtype %v", d)
+		}
+	}
+	return nil
+}
+
+// checkSize refuses a shape whose elements nobody can count: operands may be small where
+// what they broadcast to is not.
+func (it *Iterator) checkSize() error {
+	numel := 1
+	for d, n := range it.shape {
+		if n < 0 {
+			return fmt.Errorf("iter: negative size %d of dimension %d of shape %s", n, d, tensor.ListString(it.shape))
+		}
+		if n > 0 && numel > tensor.MaxBytes/n {
+			return fmt.Errorf("iter: shape %s has more than 2^47 elements", tensor.ListString(it.shape))
+		}
+		numel *= max(n, 1)
+	}
+	return nil
 }
 
 // coverStatic refuses operands that do not reach as far as a declared shape.

@@ -1,6 +1,7 @@
 package iter
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -15,6 +16,7 @@ type Operand struct {
 	Storage *tensor.Storage
 	object  *tensor.Tensor
 	names   []string
+	wrong   string // a mistake, which Build reports
 }
 
 // Of returns an operand known by its meta alone: PyTorch's borrowed operand. Addresses come
@@ -23,8 +25,12 @@ func Of(m tensor.Meta) Operand { return Operand{Meta: m, Defined: true} }
 
 // OfTensor returns an operand whose storage is known, PyTorch's owned operand: the
 // iteration can check overlap, and run over the tensor's own data. The same *Tensor given
-// as an output and as an input makes the output read-write (an in-place operation).
+// as an output and as an input makes the output read-write (an in-place operation). A nil
+// tensor, or one without storage, is refused by [Config.Build].
 func OfTensor(t *tensor.Tensor) Operand {
+	if t == nil || t.Storage() == nil {
+		return Operand{wrong: "is a nil tensor, or one without storage"}
+	}
 	return Operand{Meta: t.Meta, Defined: true, Storage: t.Storage(), object: t}
 }
 
@@ -35,10 +41,12 @@ func Undefined() Operand { return Operand{} }
 func UndefinedOf(d tensor.DType) Operand { return Operand{Meta: tensor.Meta{DType: d}} }
 
 // Number returns a plain number as an operand: a 0-dim value whose dtype gives way to
-// that of any tensor of the same kind or a higher one.
+// that of any tensor of the same kind or a higher one. It can be an input only.
 func Number(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d {
+	case tensor.Invalid:
+		return Operand{wrong: "is a number that was never set"}
 	case tensor.Float64:
 		d = tensor.Float32
 	case tensor.Complex128:
@@ -57,6 +65,7 @@ type Config struct {
 	shape    []int
 	dtype    tensor.DType
 	inputs   tensor.DType
+	wrong    error // the first mistake of a method, which Build reports
 }
 
 type flags struct {
@@ -79,10 +88,12 @@ type flags struct {
 // resized, all dtypes must be the same.
 func New() Config { return Config{} }
 
-// Output adds an output. All outputs must be added before the first input.
+// Output adds an output. All outputs must be added before the first input; Build refuses
+// one that comes later.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.noutputs {
-		panic("iter: outputs must be added before inputs")
+		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs, len(c.ops)-c.noutputs)
+		return c
 	}
 	c.ops = append(slices.Clip(c.ops), o)
 	c.noutputs++
@@ -167,7 +178,7 @@ func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 // StaticShape declares the shape instead of inferring it from the operands, which may be
 // larger: the walk covers their beginning.
 func (c Config) StaticShape(shape ...int) Config {
-	c.shape, c.flags.staticShape = shape, true
+	c.shape, c.flags.staticShape = slices.Clone(shape), true
 	return c
 }
 

@@ -7,7 +7,8 @@
 // treated; [Unary], [Binary], [Comparison], [Reduction] and the others are PyTorch's
 // ready configurations. [Config.Build] decides everything once:
 //
-//  1. memory overlap of outputs is refused;
+//  1. operands that do not hold together are refused, and memory overlap of outputs: with
+//     themselves, and in part with an input, as PyTorch sees it ([OverlapOf]);
 //  2. shapes are broadcast, and dimension names unified;
 //  3. the common dtype is found by PyTorch's promotion;
 //  4. the outputs are laid out. If all operands are contiguous, or all channels-last, or
@@ -17,15 +18,40 @@
 //  5. dimensions that form one run for all operands are coalesced.
 //
 // The [Iterator] tells what was decided: [Iterator.Meta], [Iterator.Perm],
-// [Iterator.FastSetup], [Iterator.WalkShape], [Iterator.WalkStrides], or all of it by
-// [Iterator.String]. It is immutable and safe for concurrent use. It can be built from
+// [Iterator.FastSetup], [Iterator.WalkShape], [Iterator.WalkStrides], all of it by
+// [Iterator.String], and how it came about, each comparison of the sort and every
+// intermediate, by [Iterator.Explain]. It is immutable and safe for concurrent use. It can be built from
 // metas alone, without any data; addresses come in when it is walked.
 //
-// # Walking
+// # Computing
+//
+// A [Kernel] is what is computed for each element, and knows the dtypes of its operands and
+// results. [Map2] and its row make one of a function of single elements, [Slice2] and its
+// row of a function over slices, which is several times faster where the function is
+// cheap; there are forms for 0 to [MaxOperands] operands and 1 to [MaxResults] results.
+//
+//	sum, err := it.Apply(iter.Map2(func(a, b float32) float32 { return a + b }),
+//		iter.Workers(4), iter.Context(ctx), iter.Grain(10000))
+//
+// [Iterator.Apply] checks the kernel against the iteration, gets memory for the outputs that
+// were laid out (from the caller, with [Allocate]), and runs on all cores. A [Table] holds
+// the kernels of one op and chooses by what the loops see; where it has none, the error is
+// PyTorch's: "add_cpu" not implemented for 'Half'. A kernel knows contiguous blocks only;
+// what is not contiguous, or of another dtype, passes through small blocks on its way, so
+// that one function serves every layout and every mix of dtypes.
+//
+// [CopyInto] is copy_. [Iterator.Prepare] checks a kernel once for those who bring addresses
+// and workers of their own.
+//
+// Workers are a bound on goroutines; 0 means all cores in this package as in package exec.
+// Work is cut by shape and grain alone, so the bits of the results do not depend on it.
+//
+// # Walking by hand, unsafely
 //
 // A [Loop] receives addresses, byte strides and two counts: n1 rows of n0 elements.
-// [Iterator.ForEach] walks all of the iteration, [Iterator.ForRange] a part of it. The copy
-// loop of a float32 tensor is
+// [Iterator.ForEach] walks all of the iteration with it, [Iterator.ForRange] a part, and
+// [Iterator.Parallel] all of it on several goroutines; [Rows] makes a Loop of one that knows
+// single rows. The copy loop of a float32 tensor is
 //
 //	it.ForEach(ptrs, func(p []unsafe.Pointer, st []int, n0, n1 int) error {
 //		for j := range n1 {
@@ -36,13 +62,19 @@
 //		return nil
 //	})
 //
-// Any range may be walked by itself: cutting an iteration anywhere changes nothing but
-// the sizes of the steps. [Iterator.Parallel] does so on several goroutines.
+// Nothing tells whether the addresses are those of the operands ([Iterator.Bind] gives
+// them), nor whether the loop is of their dtypes ([Iterator.DType]): a mistake reads and
+// writes other memory. The number of addresses, nil ones and ranges are checked, with an
+// error. Any range may be walked by itself: cutting an iteration anywhere changes nothing
+// but the sizes of the steps.
 //
-// A [Body] knows contiguous blocks only, and [Iterator.ForBlocks] makes it serve every
-// layout: what is not contiguous passes through small blocks on its way. [Slice2] and its
-// kin make a body of a function over slices, [Kernel2] and its kin of a function of single
-// elements. [Apply2] and its kin check dtypes, run, and return the output.
+// # Mistakes
+//
+// What the caller gets wrong is an error that names the operand: configurations wait for
+// [Config.Build], folds and kernels for the place where they are used. Accessors that take
+// an index panic as a slice does, and so do [Iterator.Chunk], [ReduceShape] and
+// [ReduceOutput]; nothing else does. A panic of a caller's own function is raised again in
+// the goroutine of the caller.
 //
 // # Dtypes
 //
@@ -99,13 +131,39 @@
 //
 // # Coming from PyTorch
 //
-// add_output and add_input with an owned tensor are [OfTensor]: the iteration keeps the
-// tensor alive and knows its storage. With a borrowed tensor they are [Of], which keeps
-// nothing but the meta; the addresses come from the caller when it is walked. An undefined
-// output is [Undefined], or [UndefinedOf] where its dtype is declared; a wrapped number is
-// [Number]. at::result_type is [ResultType], at::can_cast is [tensor.CanCast]; cpu_kernel is
-// [Apply1] and its kin over [Kernel1], cpu_kernel_vec a Body of [Slice1] and its kin,
-// cpu_kernel_multiple_outputs [Apply1Out2]; binary_kernel_reduce and parallel_reduce are
-// [Iterator.Reduce], at::native::make_reduction is [ReduceMask], [ReduceShape] and
-// [ReduceOutput].
+//	add_output, add_input of an owned tensor    OfTensor: keeps the tensor, knows its storage
+//	add_borrowed_output, add_borrowed_input     Of: the meta alone; addresses come with the walk
+//	an undefined output                         Undefined, UndefinedOf (declare_static_dtype: StaticDType)
+//	a wrapped number                            Number
+//	declare_static_shape                        Config.StaticShape
+//	the other methods of TensorIteratorConfig   methods of Config of the same names
+//	unary_op, binary_op, comparison_op, ...     Unary, Binary, Comparison, UnaryFloat, BinaryFloat, Nullary, Reduction
+//	set_output_raw_strided                      Allocate
+//	at::result_type, at::can_cast               ResultType, tensor.CanCast
+//	get_overlap_status, has_internal_overlap    OverlapOf, InternalOverlap
+//	cpu_kernel                                  Apply of Map0 to Map4
+//	cpu_kernel_vec                              Apply of Slice0 to Slice4
+//	cpu_kernel_multiple_outputs                 Apply of Map1Out2 and its kin
+//	AT_DISPATCH_...                             Table
+//	for_each (parallel)                         Parallel; Apply for kernels
+//	serial_for_each, loop2d_t                   ForEach, ForRange; Loop
+//	loop1d_t, loop_2d_from_1d                   Rows
+//	GRAIN_SIZE                                  GrainSize, Grain
+//	narrow, select_all_keeping_dim              Iterator.Narrow, Iterator.SelectAll
+//	remove_operand                              Iterator.RemoveOperand
+//	with_32bit_indexing                         Iterator.Split32, Iterator.CanUse32Bit
+//	should_accumulate, is_final_output          Iterator.Accumulates, Iterator.IsFinal
+//	has_contiguous_first_dim, is_contiguous     Iterator.HasContiguousFirstDim, Iterator.IsContiguous
+//	binary_kernel_reduce, parallel_reduce       Iterator.Reduce, Iterator.RunReduce
+//	make_reduction                              ReduceMask, ReduceShape, ReduceOutput
+//	Tensor::copy_                               CopyInto
+//
+// Not here, because there is one device and every value is strided and plain:
+// check_all_same_device (and devices at all: AllowCPUScalars changes nothing), the conj and
+// neg bits (conj and neg compute), common_device, gpu_kernel and the loaders and storers
+// of dynamic casting, quantised and sparse operands, negative strides, and proxies of
+// outputs that kernels of other layouts write.
+//
+// Stricter than PyTorch are the overlap checks where PyTorch gives up (operands that are
+// not dense are looked at exactly, and two outputs must not overlap in part).
 package iter

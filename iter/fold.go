@@ -1,6 +1,7 @@
 package iter
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"unsafe"
@@ -10,7 +11,8 @@ import (
 
 // Fold is how a reduction works on values: accumulators, into which elements are folded and
 // from which results are made. [FoldOf] makes one of functions of single elements,
-// [Folding] and [Yields] of loops over slices. A Fold is immutable; [Fold.InOrder],
+// [Folding] and [Yields] of loops over slices. The functions are called by several goroutines
+// at once. A Fold is immutable; [Fold.InOrder],
 // [Fold.Weight] and the functions that add to it return another one.
 //
 // Elements are folded in pieces, and the accumulators of the pieces merged, in an order that
@@ -38,6 +40,7 @@ type Fold struct {
 	// finish writes the results of n accumulators, of dtype out.
 	finish []func(dst, acc unsafe.Pointer, n int)
 	out    []tensor.DType
+	err    error // a mistake, which those who take the Fold report
 	// resume adds to n accumulators what earlier results tell.
 	resume []func(acc, from unsafe.Pointer, n int)
 }
@@ -52,11 +55,15 @@ type Fold struct {
 // A position counts the elements behind one result: in the order of the walk, or, with
 // [Fold.InOrder], as a row-major index over the reduced dimensions.
 //
-// The Fold has no results yet: see [Yields].
+// The Fold has no results yet: see [Yields]. A nil function, and accumulators that hold
+// pointers, are mistakes that are reported when the Fold is used.
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int), merge func(a, from []A)) *Fold {
 	acc := reflect.TypeFor[A]()
-	if hasPointers(acc) {
-		panic(fmt.Sprintf("iter: accumulators of type %v hold pointers", acc))
+	switch {
+	case hasPointers(acc):
+		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %v hold pointers", acc)}
+	case row == nil || columns == nil || merge == nil:
+		return &Fold{acc: acc, err: errNilFoldFunction}
 	}
 	return &Fold{
 		in:     tensor.DTypeOf[T](),
@@ -86,6 +93,9 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), col
 // positions, and finish makes the result. [Folding] runs several times faster where add
 // itself is cheap.
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A, finish func(a A) R) *Fold {
+	if add == nil || merge == nil || finish == nil {
+		return &Fold{acc: reflect.TypeFor[A](), err: errNilFoldFunction}
+	}
 	f := Folding(zero, func(a *A, x []T, at int) {
 		// Each block is folded by itself, so that rounding errors do not add up over all
 		// elements.
@@ -113,7 +123,9 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 // Yields returns the Fold with one more result: finish makes a result of each accumulator.
 // The results are the outputs of the iteration, in order.
 func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
-	f = f.with(reflect.TypeFor[A]())
+	if f = f.with(reflect.TypeFor[A](), finish == nil); f.err != nil {
+		return f
+	}
 	f.out = append(f.out, tensor.DTypeOf[R]())
 	f.finish = append(f.finish, func(dst, acc unsafe.Pointer, n int) {
 		finish(unsafe.Slice((*R)(dst), n), unsafe.Slice((*A)(acc), n))
@@ -126,23 +138,35 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 // elements that were folded already. With a way back from all of its results a Fold serves
 // iterations that go on where another ended ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
+	if f = f.with(reflect.TypeFor[A](), load == nil); f.err != nil {
+		return f
+	}
 	k := len(f.resume)
 	if d := tensor.DTypeOf[R](); k >= len(f.out) || f.out[k] != d {
-		panic(fmt.Sprintf("iter: a fold with results %v cannot resume from result %d as %v", f.out, k, d))
+		f.err = fmt.Errorf("iter: a fold with results %v cannot resume from result %d as %v", f.out, k, d)
+		return f
 	}
-	f = f.with(reflect.TypeFor[A]())
 	f.resume = append(f.resume, func(acc, from unsafe.Pointer, n int) {
 		load(unsafe.Slice((*A)(acc), n), unsafe.Slice((*R)(from), n))
 	})
 	return f
 }
 
-// with returns a copy to which functions of accumulators of type acc are added.
-func (f *Fold) with(acc reflect.Type) *Fold {
-	if acc != f.acc {
-		panic(fmt.Sprintf("iter: a function of %v for a fold with accumulators of type %v", acc, f.acc))
+var errNilFoldFunction = errors.New("iter: a fold of a nil function")
+
+// with returns a copy to which a function of accumulators of type acc is added.
+func (f *Fold) with(acc reflect.Type, isNil bool) *Fold {
+	if f == nil {
+		return &Fold{acc: acc, err: errNilFold}
 	}
 	c := *f
+	switch {
+	case c.err != nil:
+	case acc != f.acc:
+		c.err = fmt.Errorf("iter: a function of %v for a fold with accumulators of type %v", acc, f.acc)
+	case isNil:
+		c.err = errNilFoldFunction
+	}
 	c.out, c.finish, c.resume = clip(f.out), clip(f.finish), clip(f.resume)
 	return &c
 }

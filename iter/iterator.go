@@ -21,6 +21,9 @@ const (
 
 // String returns the kind as graphrun prints it.
 func (f FastSetup) String() string {
+	if f > FastNonOverlappingDense {
+		return fmt.Sprintf("FastSetup(%d)", uint8(f))
+	}
 	return [...]string{"none", "contiguous", "channels_last", "non_overlapping_and_dense"}[f]
 }
 
@@ -83,19 +86,37 @@ func (it *Iterator) FastSetup() FastSetup { return it.fast }
 // operands keep theirs.
 func (it *Iterator) CommonDType() tensor.DType { return it.common }
 
-// DType returns the dtype in which loops see operand i.
-func (it *Iterator) DType(i int) tensor.DType { return it.ops[i].target }
+// op returns operand i. It panics where there is none.
+func (it *Iterator) op(i int) *operand {
+	if uint(i) >= uint(len(it.ops)) {
+		it.noOperand(i)
+	}
+	return &it.ops[i]
+}
+
+func (it *Iterator) noOperand(i int) {
+	panic(fmt.Sprintf("iter: there is no operand %d: the iteration has %d", i, len(it.ops)))
+}
+
+// DType returns the dtype in which loops see operand i. Like Meta and the other accessors
+// that take an operand, it panics on an i that is none, and says how many there are.
+func (it *Iterator) DType(i int) tensor.DType { return it.op(i).target }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.
-func (it *Iterator) Meta(i int) tensor.Meta { return it.ops[i].meta }
+func (it *Iterator) Meta(i int) tensor.Meta { return it.op(i).meta }
 
-// Output returns the meta of the first output.
-func (it *Iterator) Output() tensor.Meta { return it.ops[0].meta }
+// Output returns the meta of the first output; it panics if there is none.
+func (it *Iterator) Output() tensor.Meta {
+	if it.noutputs == 0 {
+		panic("iter: the iteration has no output")
+	}
+	return it.ops[0].meta
+}
 
 // Resized reports whether output i was given with another shape and must be resized to
 // what Meta tells.
-func (it *Iterator) Resized(i int) bool { return it.ops[i].Defined && it.ops[i].willResize }
+func (it *Iterator) Resized(i int) bool { return it.op(i).Defined && it.ops[i].willResize }
 
 // Warnings returns what PyTorch warns of at set-up, such as a resized output.
 func (it *Iterator) Warnings() []string { return slices.Clone(it.warnings) }
@@ -106,6 +127,7 @@ func (it *Iterator) WalkShape() []int { return slices.Clone(it.walkShape) }
 
 // WalkStrides returns the strides, in bytes, of operand i over [Iterator.WalkShape].
 func (it *Iterator) WalkStrides(i int) []int {
+	it.op(i)
 	st := make([]int, len(it.walkShape))
 	for d := range st {
 		st[d] = it.walkStrides[d*len(it.ops)+i]
@@ -120,6 +142,21 @@ func (it *Iterator) IsContiguous() bool {
 	}
 	for i := range it.ops {
 		if it.numel > 1 && it.walkStrides[i] != it.ops[i].meta.DType.Size() {
+			return false
+		}
+	}
+	return true
+}
+
+// HasContiguousFirstDim reports whether every operand's elements lie side by side along
+// the fastest dimension of the walk (has_contiguous_first_dim). It holds where the walk
+// has no dimension.
+func (it *Iterator) HasContiguousFirstDim() bool {
+	if len(it.walkShape) == 0 {
+		return true
+	}
+	for i := range it.ops {
+		if it.walkStrides[i] != it.ops[i].meta.DType.Size() {
 			return false
 		}
 	}

@@ -120,32 +120,39 @@ func (it *Iterator) permByRule() {
 		return
 	}
 	tensor.SortDims(it.perm, func(a, b int) int {
-		for i := range it.ops {
-			o := &it.ops[i]
-			if o.isLaidOut() {
-				continue
-			}
-			sa, sb := it.effective(&o.rule, a), it.effective(&o.rule, b)
-			if it.flags.reduction && o.isOutput && (sa == 0) != (sb == 0) {
-				// Reduced dimensions go to the front.
-				if sb == 0 {
-					return 1
-				}
-				return -1
-			}
-			switch {
-			case sa == 0 || sb == 0:
-				continue
-			case sa < sb:
-				return -1
-			case sa > sb:
-				return 1
-			case it.shape[a] > it.shape[b]:
-				return 1
-			}
-		}
-		return 0
+		verdict, _ := it.compare(a, b)
+		return verdict
 	})
+}
+
+// compare says where dimension a, which stands before b, belongs: -1 before, 1 after, 0 if
+// no operand decides; by is the operand that decided (should_swap).
+func (it *Iterator) compare(a, b int) (verdict, by int) {
+	for i := range it.ops {
+		o := &it.ops[i]
+		if o.isLaidOut() {
+			continue
+		}
+		sa, sb := it.effective(&o.rule, a), it.effective(&o.rule, b)
+		if it.flags.reduction && o.isOutput && (sa == 0) != (sb == 0) {
+			// Reduced dimensions go to the front.
+			if sb == 0 {
+				return 1, i
+			}
+			return -1, i
+		}
+		switch {
+		case sa == 0 || sb == 0:
+			continue
+		case sa < sb:
+			return -1, i
+		case sa > sb:
+			return 1, i
+		case it.shape[a] > it.shape[b]:
+			return 1, i
+		}
+	}
+	return 0, -1
 }
 
 // outputsByPerm lays the undefined outputs out densely in the order of the permutation

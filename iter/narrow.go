@@ -8,11 +8,19 @@ import (
 
 // Narrow returns the iteration over size elements from start of dimension dim of
 // [Iterator.WalkShape], over the same operands and addresses. If size is 1 the walk is
-// coalesced anew, except in a reduction (TensorIteratorBase::narrow).
-func (it *Iterator) Narrow(dim, start, size int) *Iterator {
-	if dim < 0 || dim >= len(it.walkShape) || start < 0 || size < 1 || start+size > it.walkShape[dim] {
-		panic(fmt.Sprintf("iter: Narrow(%d, %d, %d) of walk %v", dim, start, size, it.walkShape))
+// coalesced anew, except in a reduction (TensorIteratorBase::narrow). A dimension that the
+// walk does not have, and a range that is empty or goes beyond it, are errors.
+func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
+	switch {
+	case it == nil:
+		return nil, errNilIterator
+	case dim < 0 || dim >= len(it.walkShape) || start < 0 || size < 1 || size > it.walkShape[dim]-start:
+		return nil, fmt.Errorf("iter: Narrow(%d, %d, %d) of walk %v", dim, start, size, it.walkShape)
 	}
+	return it.narrow(dim, start, size), nil
+}
+
+func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	part := it.part()
 	ops := len(it.ops)
 	for i := range ops {
@@ -28,14 +36,18 @@ func (it *Iterator) Narrow(dim, start, size int) *Iterator {
 }
 
 // SelectAll returns the iteration with every dimension from first on fixed at an index,
-// their sizes kept as 1 (select_all_keeping_dim).
-func (it *Iterator) SelectAll(first int, indices []int) *Iterator {
+// their sizes kept as 1 (select_all_keeping_dim). Indices that the walk does not have are
+// an error.
+func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
+	if it == nil {
+		return nil, errNilIterator
+	}
 	part := it.part()
 	ops := len(it.ops)
 	for k, index := range indices {
 		d := first + k
-		if d >= len(it.walkShape) || index < 0 || index >= it.walkShape[d] {
-			panic(fmt.Sprintf("iter: SelectAll(%d, %v) of walk %v", first, indices, it.walkShape))
+		if d < 0 || d >= len(it.walkShape) || index < 0 || index >= it.walkShape[d] {
+			return nil, fmt.Errorf("iter: SelectAll(%d, %v) of walk %v", first, indices, it.walkShape)
 		}
 		for i := range ops {
 			part.offsets[i] += index * it.walkStrides[d*ops+i]
@@ -44,12 +56,18 @@ func (it *Iterator) SelectAll(first int, indices []int) *Iterator {
 		part.walkShape[d] = 1
 	}
 	part.recount()
-	return part
+	return part, nil
 }
 
 // RemoveOperand returns the iteration without operand i; the walk stays as it is
-// (remove_operand).
-func (it *Iterator) RemoveOperand(i int) *Iterator {
+// (remove_operand). An i that is no operand is an error.
+func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
+	switch {
+	case it == nil:
+		return nil, errNilIterator
+	case i < 0 || i >= len(it.ops):
+		return nil, fmt.Errorf("iter: RemoveOperand(%d) of an iteration over %d operands", i, len(it.ops))
+	}
 	part := it.part()
 	ops := len(it.ops)
 	part.ops = slices.Delete(slices.Clone(it.ops), i, i+1)
@@ -64,7 +82,7 @@ func (it *Iterator) RemoveOperand(i int) *Iterator {
 		}
 	}
 	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return o.target != o.meta.DType })
-	return part
+	return part, nil
 }
 
 // part returns a copy whose walk may be changed.
@@ -127,9 +145,9 @@ func (it *Iterator) Split32() []*Iterator {
 	}
 	dim := it.widest()
 	half := it.walkShape[dim] / 2
-	first := it.Narrow(dim, 0, half)
+	first := it.narrow(dim, 0, half)
 	// Narrow may have merged dimensions of the first part; the second is cut from it.
-	second := it.Narrow(dim, half, it.walkShape[dim]-half)
+	second := it.narrow(dim, half, it.walkShape[dim]-half)
 	if it.isReduced(dim) {
 		first.partial = true
 		second.accumulate = true

@@ -3,6 +3,7 @@ package iter
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -10,7 +11,8 @@ import (
 // Overlap is what is known of shared memory.
 type Overlap uint8
 
-// OverlapFull means the same bytes; OverlapTooHard that the search was given up.
+// OverlapFull means the same elements at the same places; OverlapTooHard that the search
+// was given up.
 const (
 	OverlapNo Overlap = iota
 	OverlapPartial
@@ -24,7 +26,8 @@ const (
 )
 
 // checkOverlap refuses given outputs that overlap themselves or, in part, an input
-// (compute_mem_overlaps).
+// (compute_mem_overlaps). Two outputs that overlap in part are refused too, which PyTorch
+// does not: what they would hold depended on the order of the walk.
 func (it *Iterator) checkOverlap() error {
 	if it.flags.noOverlapCheck {
 		return nil
@@ -37,17 +40,34 @@ func (it *Iterator) checkOverlap() error {
 		if InternalOverlap(out.Meta) == OverlapPartial {
 			return fmt.Errorf("%s (%s)", internalOverlap, it.named(i))
 		}
-		for j := it.noutputs; j < len(it.ops); j++ {
-			in := &it.ops[j]
-			if in.object != nil && in.object == out.object || in.Storage == nil || in.Storage != out.Storage {
+		for j := i + 1; j < len(it.ops); j++ {
+			o := &it.ops[j]
+			if !o.Defined || o.object != nil && o.object == out.object {
 				continue
 			}
-			if OverlapOf(out.Meta, in.Meta) == OverlapPartial {
+			if overlapIn(out.Storage, out.Meta, o.Storage, o.Meta) == OverlapPartial {
 				return fmt.Errorf("%s (%s, and %s)", partialOverlap, it.named(i), it.named(j))
 			}
 		}
 	}
 	return nil
+}
+
+// overlapIn is OverlapOf for values whose storages are known. Storages that were made
+// over the same bytes overlap too.
+func overlapIn(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b tensor.Meta) Overlap {
+	if sa == nil || sb == nil || sa.Len() == 0 || sb.Len() == 0 {
+		return OverlapNo
+	}
+	if sa == sb {
+		return overlapAt(a, b, 0)
+	}
+	pa := uintptr(unsafe.Pointer(unsafe.SliceData(sa.Bytes())))
+	pb := uintptr(unsafe.Pointer(unsafe.SliceData(sb.Bytes())))
+	if pa+uintptr(sa.Len()) <= pb || pb+uintptr(sb.Len()) <= pa {
+		return OverlapNo
+	}
+	return overlapAt(a, b, int(pb-pa))
 }
 
 // InternalOverlap tells whether two elements of a value share memory: OverlapNo or
@@ -77,27 +97,36 @@ func InternalOverlap(m tensor.Meta) Overlap {
 	return solve(terms, target, true)
 }
 
-// OverlapOf tells how two values in the same storage overlap. Values that are
-// non-overlapping and dense are compared by their byte ranges (at::get_overlap_status):
-// the same range is OverlapFull whatever the strides. For others OverlapFull means
-// element for element; anything else shared is found exactly.
-func OverlapOf(a, b tensor.Meta) Overlap {
+// OverlapOf tells how two values in the same storage overlap, as at::get_overlap_status of
+// PyTorch 1.13 does where it knows: of values that are non-overlapping and dense only the
+// same bytes with equal strides, those of dimensions of size 1 included, are OverlapFull;
+// a transposed square, or x[0] beside x of shape [1, n], is OverlapPartial.
+//
+// Two differences: where PyTorch gives up, because a value is not dense, OverlapFull
+// means element for element, and anything else that is shared is found exactly and is
+// OverlapPartial. And values of the same bytes but of elements of another size are
+// OverlapPartial whatever their strides, because operands are converted during the walk,
+// not before.
+func OverlapOf(a, b tensor.Meta) Overlap { return overlapAt(a, b, 0) }
+
+// overlapAt is OverlapOf for b in a storage that begins shift bytes after that of a.
+func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if a.Numel() == 0 || b.Numel() == 0 {
 		return OverlapNo
 	}
 	sa, sb := a.DType.Size(), b.DType.Size()
-	a0, b0 := a.Offset*sa, b.Offset*sb
-	a1, b1 := a.Extent()*sa, b.Extent()*sb
+	a0, b0 := a.Offset*sa, b.Offset*sb+shift
+	a1, b1 := a.Extent()*sa, b.Extent()*sb+shift
 	if a1 <= b0 || b1 <= a0 {
 		return OverlapNo
 	}
 	if a.IsNonOverlappingAndDense() && b.IsNonOverlappingAndDense() {
-		if a0 == b0 && a1 == b1 {
+		if a0 == b0 && a1 == b1 && sa == sb && slices.Equal(a.Strides, b.Strides) {
 			return OverlapFull
 		}
 		return OverlapPartial
 	}
-	if a0 == b0 && sa == sb && a.SameAddresses(b) {
+	if a0 == b0 && sa == sb && sameElements(a, b) {
 		return OverlapFull
 	}
 	// a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for bytes u and v of the elements.
@@ -112,6 +141,30 @@ func OverlapOf(a, b tensor.Meta) Overlap {
 		target += b.Strides[d] * sb * (s - 1)
 	}
 	return solve(terms, target, false)
+}
+
+// sameElements reports whether two values have the same elements in the same order;
+// dimensions of size 1 do not count.
+func sameElements(a, b tensor.Meta) bool {
+	k := 0
+	for d, n := range a.Shape {
+		if n == 1 {
+			continue
+		}
+		for k < len(b.Shape) && b.Shape[k] == 1 {
+			k++
+		}
+		if k == len(b.Shape) || b.Shape[k] != n || b.Strides[k] != a.Strides[d] {
+			return false
+		}
+		k++
+	}
+	for ; k < len(b.Shape); k++ {
+		if b.Shape[k] != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // term is a variable of a bounded linear equation: 0 <= x <= most, with a coefficient.

@@ -3,6 +3,7 @@ package iter_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -13,85 +14,6 @@ import (
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// addresses returns the byte offsets of all elements, by brute force.
-func addresses(m tensor.Meta) (starts []int) {
-	size := m.DType.Size()
-	m.Walk(func(at int) { starts = append(starts, (m.Offset+at)*size) })
-	return starts
-}
-
-func smallMeta(t *rapid.T, d tensor.DType) tensor.Meta {
-	n := rapid.IntRange(0, 3).Draw(t, "rank")
-	m := tensor.Meta{DType: d, Offset: rapid.IntRange(0, 6).Draw(t, "offset")}
-	for range n {
-		m.Shape = append(m.Shape, rapid.IntRange(0, 4).Draw(t, "size"))
-		m.Strides = append(m.Strides, rapid.IntRange(0, 9).Draw(t, "stride"))
-	}
-	return m
-}
-
-func TestInternalOverlapIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := smallMeta(t, tensor.Float32)
-		want := iter.OverlapNo
-		seen := map[int]bool{}
-		for _, a := range addresses(m) {
-			if seen[a] {
-				want = iter.OverlapPartial
-			}
-			seen[a] = true
-		}
-		assert.Equal(t, want, iter.InternalOverlap(m), "%v", m)
-	})
-}
-
-func TestOverlapIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := smallMeta(t, rapid.SampledFrom([]tensor.DType{tensor.Uint8, tensor.Float32}).Draw(t, "a"))
-		b := smallMeta(t, rapid.SampledFrom([]tensor.DType{tensor.Uint8, tensor.Float32}).Draw(t, "b"))
-		bytes := func(m tensor.Meta) map[int]bool {
-			set := map[int]bool{}
-			for _, s := range addresses(m) {
-				for k := range m.DType.Size() {
-					set[s+k] = true
-				}
-			}
-			return set
-		}
-		sa, sb := bytes(a), bytes(b)
-		shared := false
-		for k := range sa {
-			shared = shared || sb[k]
-		}
-		switch got := iter.OverlapOf(a, b); got {
-		case iter.OverlapNo:
-			assert.False(t, shared, "%v %v", a, b)
-		case iter.OverlapPartial:
-			assert.True(t, shared, "%v %v", a, b)
-		case iter.OverlapFull:
-			assert.Equal(t, sa, sb, "%v %v", a, b)
-		default:
-			t.Fatalf("gave up on %v and %v", a, b)
-		}
-	})
-}
-
-func TestExactOverlapIsRefused(t *testing.T) {
-	x := tensor.Zeros(tensor.Float32, 16)
-	view := func(offset int, shape, strides []int) *tensor.Tensor {
-		return tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: strides, Offset: offset}))
-	}
-	even, odd, third := view(0, []int{5}, []int{2}), view(1, []int{5}, []int{2}), view(0, []int{5}, []int{3})
-	_, err := iter.Unary(iter.OfTensor(even), iter.OfTensor(odd)).Build()
-	assert.NoError(t, err, "interleaved elements do not meet")
-	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(third)).Build()
-	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single memory location")
-	_, err = iter.Unary(iter.OfTensor(view(0, []int{3, 3}, []int{2, 1})), iter.OfTensor(view(9, []int{3, 3}, []int{2, 1}))).Build()
-	assert.ErrorContains(t, err, "more than one element of the written-to tensor")
-	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(view(0, []int{5}, []int{2}))).Build()
-	assert.NoError(t, err, "full overlap is allowed")
-}
 
 func TestNames(t *testing.T) {
 	for _, c := range []struct {
@@ -151,7 +73,7 @@ func TestNarrowWalksAPart(t *testing.T) {
 		total := 0
 		for _, r := range [][2]int{{0, cut}, {cut, walk[dim] - cut}} {
 			if r[1] > 0 {
-				part := it.Narrow(dim, r[0], r[1])
+				part := narrowed(t, it, dim, r[0], r[1])
 				total += part.Numel()
 				require.NoError(t, part.ForEach(ptrs, mark))
 			}
@@ -170,9 +92,11 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 	it, err := iter.Copy(iter.OfTensor(x), iter.OfTensor(y)).Build()
 	require.NoError(t, err)
 	require.Equal(t, []int{5, 4, 3}, it.WalkShape())
-	only := it.RemoveOperand(1)
+	only, err := it.RemoveOperand(1)
+	require.NoError(t, err)
 	assert.Equal(t, 1, only.Len())
-	row := only.SelectAll(1, []int{2, 1})
+	row, err := only.SelectAll(1, []int{2, 1})
+	require.NoError(t, err)
 	assert.Equal(t, 5, row.Numel())
 	ptrs, _ := it.Bind(x, y)
 	require.NoError(t, row.ForEach(ptrs[:1], mark))
@@ -186,7 +110,14 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 			assert.EqualValues(t, want, x.At(i, j, 4).Int())
 		}
 	}
-	assert.Panics(t, func() { only.Narrow(0, 4, 2) })
+	_, err = only.Narrow(0, 4, 2)
+	assert.EqualError(t, err, "iter: Narrow(0, 4, 2) of walk [5 4 3]")
+	_, err = only.Narrow(0, 1, math.MaxInt)
+	assert.Error(t, err)
+	_, err = only.SelectAll(-1, []int{0})
+	assert.EqualError(t, err, "iter: SelectAll(-1, [0]) of walk [5 4 3]")
+	_, err = only.RemoveOperand(1)
+	assert.EqualError(t, err, "iter: RemoveOperand(1) of an iteration over 1 operands")
 }
 
 // Only metas are needed to see how a huge iteration is cut.

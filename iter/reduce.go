@@ -2,6 +2,7 @@ package iter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -21,7 +22,13 @@ import (
 // its results ([Resumes]), which go through memory and are rounded there between parts.
 // Positions count as in the whole; a Fold that is InOrder is refused where a part's
 // positions are not one logical run.
+//
+// A nil Fold, or one of functions that do not fit together, and an iteration that is no
+// reduction by it are errors.
 func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
+	if it == nil {
+		return nil, errNilIterator
+	}
 	if err := it.checkFold(f); err != nil {
 		return nil, err
 	}
@@ -128,18 +135,17 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	return nil
 }
 
-// Reduce reduces the whole iteration by a Fold on at most workers goroutines. The cuts
+// Reduce reduces the whole iteration by a Fold on at most workers goroutines, 0 for all
+// cores; the functions of the Fold are called by several at once. The cuts
 // depend on shapes and strides alone, so the same bits come out for any number of workers:
 // results are made by several tasks, or, where they are few, in two passes, the reduced
 // range cut into pieces first and the pieces merged in order (parallel_reduce). The
-// context's cause ends it; no goroutine outlives it.
+// context's cause ends it; no goroutine outlives it. It is unsafe, and checks as much, as
+// [Iterator.ForEach]; RunReduce is not.
 func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers int, f *Fold) error {
 	r, err := it.Reducer(f)
 	if err != nil {
 		return err
-	}
-	if len(ptrs) != len(it.ops) {
-		return fmt.Errorf("iter: %d addresses for %d operands", len(ptrs), len(it.ops))
 	}
 	return r.all(ctx, ptrs, workers)
 }
@@ -152,8 +158,7 @@ func (r *Reducer) all(ctx context.Context, ptrs []unsafe.Pointer, workers int) e
 			if len(c.stage) < r.Worker() {
 				c.stage = tensor.NewStorage(r.Worker()).Bytes()
 			}
-			r.Run(phase, chunk, ptrs, scratch, c.stage)
-			return nil
+			return r.Run(phase, chunk, ptrs, scratch, c.stage)
 		})
 		if err != nil {
 			return err
@@ -180,10 +185,18 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 }
 
 // Over reduces a tensor over the given dimensions, or all if none is given, and returns the
-// results, row-major and of the dtypes that the Fold yields. With keepdim reduced
+// results, row-major and of the dtypes that the Fold yields. It works on all cores. With keepdim reduced
 // dimensions are kept with size 1. It is the short way; [Reduction] states outputs of any
 // dtype and layout.
 func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
+	switch {
+	case f == nil:
+		return nil, errNilFold
+	case f.err != nil:
+		return nil, f.err
+	case x == nil || len(x.Shape) != len(x.Strides):
+		return nil, errors.New("iter: a reduction of a nil tensor, or of one that does not hold together")
+	}
 	mask, err := ReduceMask(dims, x.Rank())
 	if err != nil {
 		return nil, err
@@ -202,7 +215,7 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 	if err != nil {
 		return nil, err
 	}
-	if _, err = it.RunReduce(context.Background(), 1, f); err != nil {
+	if _, err = it.RunReduce(context.Background(), 0, f); err != nil {
 		return nil, err
 	}
 	return outs, nil

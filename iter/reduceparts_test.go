@@ -30,7 +30,14 @@ func cut(t *rapid.T, it *iter.Iterator, goesOn bool, depth int) []*iter.Iterator
 	}
 	half := rapid.IntRange(1, walk[d]-1).Draw(t, "half")
 	reduced := it.WalkStrides(0)[d] == 0
-	return append(cut(t, it.Narrow(d, 0, half), goesOn, depth-1), cut(t, it.Narrow(d, half, walk[d]-half), goesOn || reduced, depth-1)...)
+	first, second := narrowed(t, it, d, 0, half), narrowed(t, it, d, half, walk[d]-half)
+	return append(cut(t, first, goesOn, depth-1), cut(t, second, goesOn || reduced, depth-1)...)
+}
+
+func narrowed(t require.TestingT, it *iter.Iterator, dim, start, size int) *iter.Iterator {
+	part, err := it.Narrow(dim, start, size)
+	require.NoError(t, err)
+	return part
 }
 
 func whole(it *iter.Iterator, goesOn bool) []*iter.Iterator {
@@ -100,16 +107,16 @@ func TestReducePartWithoutPositions(t *testing.T) {
 		func(a, b int64) int64 { return max(a, b) }, func(a int64) float32 { return float32(a) }).InOrder()
 	it := build(t, iter.Reduction(iter.Of(out), iter.Of(x)))
 	require.Equal(t, []int{6, 4, 5}, it.WalkShape())
-	_, err := it.Narrow(1, 1, 2).Reducer(first)
+	_, err := narrowed(t, it, 1, 1, 2).Reducer(first)
 	assert.NoError(t, err)
-	_, err = it.Narrow(0, 1, 2).Reducer(first)
+	_, err = narrowed(t, it, 0, 1, 2).Reducer(first)
 	assert.EqualError(t, err, "iter: the part [2 4 5] of the walk [6 4 5] of input float32[4,5,6]@(30,6,1) has logical positions with gaps")
 	m := x
 	m.Strides = []int{1, 24, 4}
 	it = build(t, iter.Reduction(iter.Of(out), iter.Of(m)))
 	_, err = it.Reducer(first)
 	assert.NoError(t, err)
-	_, err = it.Narrow(1, 1, 2).Reducer(first)
+	_, err = narrowed(t, it, 1, 1, 2).Reducer(first)
 	assert.ErrorContains(t, err, "a part of the walk has no logical positions")
 }
 
@@ -134,15 +141,27 @@ func TestReduceRefusals(t *testing.T) {
 	_, err = iter.Accumulating(build(t, iter.Reduction(out, in))).Reducer(sumFold)
 	assert.EqualError(t, err, "iter: the iteration goes on from what its outputs hold, the fold has a way back from 0 of its 1 results")
 	it := build(t, iter.Reduction(out, in))
-	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for 2 operands")
+	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 outputs and an input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
-	assert.EqualError(t, err, "iter: operand 0, float32[2,1]@(1,1), has no data")
+	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1), has no data: it was given by its meta alone")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 
-	assert.Panics(t, func() { iter.Folding[float32]("", nil, nil, nil) }, "accumulators with pointers")
-	assert.Panics(t, func() { iter.Yields(sumFold, func([]float32, []int64) {}) }, "another accumulator")
-	assert.Panics(t, func() { iter.Resumes(sumFold, func([]float64, []int64) {}) }, "another result")
+	for want, f := range map[string]*iter.Fold{
+		"iter: accumulators of type string hold pointers":                          iter.Folding[float32]("", nil, nil, nil),
+		"iter: a function of int64 for a fold with accumulators of type float64":   iter.Yields(sumFold, func([]float32, []int64) {}),
+		"iter: a fold with results [float32] cannot resume from result 0 as int64": iter.Resumes(sumFold, func([]float64, []int64) {}),
+		"iter: a fold of a nil function":                                           iter.FoldOf[float32, int64, int64](0, nil, nil, nil),
+		"iter: a nil Fold":                                                         nil,
+		"iter: a fold with 2 results for an iteration with 1 outputs":              maxFold(),
+	} {
+		_, err := it.Reducer(f)
+		assert.EqualError(t, err, want)
+		if f == nil || len(f.Out()) < 2 {
+			_, err = f.Over(tensor.Zeros(tensor.Float32, 2, 3), false)
+			assert.EqualError(t, err, want)
+		}
+	}
 	assert.Equal(t, tensor.Float32, sumFold.In())
 	assert.Equal(t, []tensor.DType{tensor.Float32, tensor.Int64}, maxFold().Out())
 }
@@ -170,9 +189,9 @@ func TestCastInputs(t *testing.T) {
 	assert.ErrorContains(t, err, "the fold takes float32, the iteration has input 0, float64[3]@(1), as int64")
 
 	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))
-	got, err := iter.Apply2(sum, func(a, b int64) int64 { return a + b })
+	got, err := sum.Apply(iter.Map2(func(a, b int64) int64 { return a + b }))
 	require.NoError(t, err)
-	assert.Equal(t, []int64{3, 2, 2}, tensorSlice[int64](t, got))
+	assert.Equal(t, []int64{3, 2, 2}, tensorSlice[int64](t, got[0]))
 }
 
 func tensorSlice[T tensor.Element](t *testing.T, x *tensor.Tensor) []T {

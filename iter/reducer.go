@@ -1,6 +1,8 @@
 package iter
 
 import (
+	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/iter/axes"
@@ -116,7 +118,14 @@ func (r *Reducer) Chunks(phase int) int {
 // outputs first, as [Iterator.Bind] gives them; scratch and worker are the memory that
 // [Reducer.Scratch] and [Reducer.Worker] ask for, 64-byte aligned, of any content at first.
 // It does not allocate.
-func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) {
+//
+// It is unsafe: nothing can tell whether the addresses are those of operands as the
+// iteration describes them. Numbers of phases, chunks and addresses, nil addresses and the
+// sizes of the memory are checked, with an error.
+func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
+	if err := r.checkRun(phase, chunk, ptrs, scratch, worker); err != nil {
+		return err
+	}
 	m := r.room(worker)
 	in := ptrs[len(r.outs)]
 	switch {
@@ -138,6 +147,28 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 		}
 		r.finish(&m, ptrs, m.acc, chunk, n)
 	}
+	return nil
+}
+
+// checkRun refuses what can be seen to be wrong about the arguments of Run.
+func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
+	switch {
+	case r == nil || r.f == nil:
+		return errors.New("iter: a Reducer that no Iterator made")
+	case phase < 0 || phase >= r.Phases() || chunk < 0 || chunk >= r.Chunks(phase):
+		return fmt.Errorf("iter: chunk %d of phase %d of a reduction in %d phases", chunk, phase, r.Phases())
+	case len(ptrs) != len(r.outs)+1:
+		return fmt.Errorf("iter: %d addresses for a reduction with %d outputs and an input", len(ptrs), len(r.outs))
+	case len(scratch) < r.Scratch() || len(worker) < r.Worker():
+		return fmt.Errorf("iter: %d and %d bytes of memory for a reduction that needs %d for all and %d for each worker",
+			len(scratch), len(worker), r.Scratch(), r.Worker())
+	}
+	for i, p := range ptrs {
+		if p == nil && (i < len(r.outs) || r.reduced > 0) {
+			return fmt.Errorf("iter: address %d of a reduction is nil", i)
+		}
+	}
+	return nil
 }
 
 // partial is the place of cut c of unit u in scratch.

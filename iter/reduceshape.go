@@ -1,16 +1,23 @@
 package iter
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// maxRank bounds the dimensions of a value: no graph has as many.
+const maxRank = 1 << 12
+
 // ReduceMask marks the reduced dimensions of a value of some rank; no dims means all
 // (make_dim_mask). A negative dim counts from the end; a 0-dim value takes the dims 0 and
 // -1. The errors are PyTorch's.
 func ReduceMask(dims []int, rank int) ([]bool, error) {
+	if rank < 0 || rank > maxRank {
+		return nil, fmt.Errorf("a value of %d dimensions: want from 0 to %d", rank, maxRank)
+	}
 	seen := make([]bool, max(rank, 1))
 	for _, d := range dims {
 		w, err := tensor.WrapDim(d, rank)
@@ -31,8 +38,12 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 }
 
 // ReduceShape returns the shape that is left of a shape without the marked dimensions, or,
-// with keepdim, with size 1 there (shape_from_dim_mask).
+// with keepdim, with size 1 there (shape_from_dim_mask). It panics where mask is not as long
+// as shape.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
+	if len(mask) != len(shape) {
+		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
+	}
 	out := make([]int, 0, len(shape))
 	for d, n := range shape {
 		if !mask[d] {
@@ -46,10 +57,19 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 
 // ReduceOutput returns an output of [ReduceShape] as a reduction takes it: with the marked
 // dimensions, which have size 1, and stride 0 where keepdim left them out
-// (review_reduce_result).
+// (review_reduce_result). It panics where out has not as many dimensions as mask leaves.
 func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	if keepdim {
 		return out
+	}
+	kept := 0
+	for _, reduced := range mask {
+		if !reduced {
+			kept++
+		}
+	}
+	if kept != len(out.Shape) || kept != len(out.Strides) {
+		panic(fmt.Sprintf("iter: ReduceOutput of %v with a mask that keeps %d dimensions", out, kept))
 	}
 	m := tensor.Meta{DType: out.DType, Offset: out.Offset, Shape: make([]int, len(mask)), Strides: make([]int, len(mask))}
 	k := 0
@@ -62,10 +82,16 @@ func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	return m
 }
 
+var errNilFold = errors.New("iter: a nil Fold")
+
 // checkFold refuses iterations that are no reduction by a Fold.
 func (it *Iterator) checkFold(f *Fold) error {
 	inputs := len(it.ops) - it.noutputs
 	switch {
+	case f == nil:
+		return errNilFold
+	case f.err != nil:
+		return f.err
 	case !it.flags.reduction:
 		return fmt.Errorf("iter: the iteration is not marked as a reduction")
 	case inputs != 1:

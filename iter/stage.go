@@ -10,20 +10,11 @@ import (
 // few of them fit the L1 cache together.
 const blockBytes = 4096
 
-// Body works on contiguous blocks: ptrs[i] is the address of n elements of operand i,
-// outputs first, in the dtypes that loops see. An output may be the same block as an
-// input, never overlap it otherwise. The result for an element must not depend on the
-// others or on n, so that however a range is cut the same bits come out. An error ends
-// the walk.
-type Body func(ptrs []unsafe.Pointer, n int) error
-
-// ForBlocks walks a range with a body that knows contiguous blocks only. Operands that
-// are contiguous are handed over as they lie; strided, broadcast and converted ones pass
-// through blocks of their own, several short rows to a block. It is how one loop serves
-// every layout and every mix of dtypes.
-func (it *Iterator) ForBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, body Body) error {
+// forBlocks walks a checked range with a body that knows contiguous blocks only; rows tells
+// rowsContiguous.
+func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body block) error {
 	c.ptrs = sized(c.ptrs, len(it.ops))
-	if it.rowsContiguous() {
+	if rows {
 		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
 			for j := range n1 {
 				for i := range p {
@@ -42,7 +33,7 @@ func (it *Iterator) ForBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, body Bo
 	})
 }
 
-// rowsContiguous reports whether every operand's rows can be handed to a Body as they
+// rowsContiguous reports whether every operand's rows can be handed to a block as they
 // lie.
 func (it *Iterator) rowsContiguous() bool {
 	if it.staged || len(it.walkShape) > 1 && it.walkShape[0] < 16 {

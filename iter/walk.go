@@ -1,6 +1,12 @@
 package iter
 
-import "unsafe"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"unsafe"
+)
 
 // GrainSize is the least number of elements worth a parallel task
 // (at::internal::GRAIN_SIZE).
@@ -13,15 +19,48 @@ type Range struct{ Begin, End int }
 // element; strides[i] is its step in bytes inside a row, strides[len(ptrs)+i] from row to
 // row. ptrs may be changed by the loop; both slices are valid during the call only.
 // An error ends the walk.
+//
+// A Loop is unsafe: it reads and writes memory through addresses whose types nothing
+// checks. A loop of another dtype than [Iterator.DType] tells, or one that goes beyond n0
+// and n1, writes over other memory. A [Kernel] does all that a Loop does but work on
+// strides, and cannot go wrong in this way.
 type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
+
+// Rows makes a Loop of a function that knows one row of n elements at a time: PyTorch's
+// one-dimensional loop. It is as unsafe as any [Loop].
+func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
+	if f == nil {
+		return nil
+	}
+	return func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error {
+		ops := len(ptrs)
+		for j := range n1 {
+			if j > 0 {
+				for i := range ptrs {
+					ptrs[i] = unsafe.Add(ptrs[i], strides[ops+i])
+				}
+			}
+			if err := f(ptrs, strides[:ops], n0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
 
 // coalesce takes the operands' real strides in the order of the permutation and merges
 // neighbouring dimensions that form one run for all operands
 // (TensorIteratorBase::coalesce_dimensions).
 func (it *Iterator) coalesce() {
+	it.walkShape, it.walkStrides = it.permuted()
+	it.merge()
+}
+
+// permuted returns the shape and the operands' strides in bytes in the order of the
+// permutation, with room for two dimensions.
+func (it *Iterator) permuted() (shape, strides []int) {
 	n, ops := len(it.perm), len(it.ops)
-	strides := make([]int, max(n, 2)*ops)
-	shape := make([]int, n)
+	shape, strides = make([]int, n), make([]int, max(n, 2)*ops)
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
@@ -29,8 +68,7 @@ func (it *Iterator) coalesce() {
 			strides[k*ops+i] = it.effective(m, d) * m.DType.Size()
 		}
 	}
-	it.walkShape, it.walkStrides = shape, strides
-	it.merge()
+	return shape, strides
 }
 
 // merge makes the walk's dimensions as few as possible, and pads its strides to two.
@@ -76,14 +114,40 @@ func mergeDims(shape, strides []int, ops int) []int {
 }
 
 // Chunks returns the number of parallel tasks of grain elements that the iteration
-// makes: a matter of shape and grain alone, never of the number of workers.
+// makes: a matter of shape and grain alone, never of the number of workers. A grain of 0 or
+// less means [GrainSize].
 func (it *Iterator) Chunks(grain int) int {
-	return (it.numel + grain - 1) / grain
+	if it.numel == 0 {
+		return 0
+	}
+	return (it.numel-1)/grainOf(grain) + 1
 }
 
-// Chunk returns the range of task i of [Iterator.Chunks].
+// Chunk returns the range of task i of [Iterator.Chunks]. It panics where there is no such
+// task, as an index of a slice does.
 func (it *Iterator) Chunk(i, grain int) Range {
-	return Range{i * grain, min((i+1)*grain, it.numel)}
+	grain = grainOf(grain)
+	begin := i * grain
+	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
+		begin = it.chunkBegin(i, grain)
+	}
+	return Range{begin, begin + min(grain, it.numel-begin)}
+}
+
+// chunkBegin is for tasks whose numbers may overflow, and for those that do not exist.
+func (it *Iterator) chunkBegin(i, grain int) int {
+	hi, begin := bits.Mul64(uint64(i), uint64(grain))
+	if i < 0 || hi != 0 || begin >= uint64(it.numel) {
+		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, it.Chunks(grain), grain))
+	}
+	return int(begin)
+}
+
+func grainOf(n int) int {
+	if n <= 0 {
+		return GrainSize
+	}
+	return n
 }
 
 // All returns the whole range.
@@ -102,17 +166,37 @@ type Cursor struct {
 	filled  []unsafe.Pointer
 }
 
-// ForEach walks the whole iteration in this goroutine with the loop. ptrs are the
-// addresses of the operands' first elements, outputs first ([tensor.Tensor.Pointer]);
-// nil will do for operands without elements.
+// ForEach walks the whole iteration in this goroutine with the loop (serial_for_each).
+// ptrs are the addresses of the operands' first elements, outputs first, as
+// [Iterator.Bind] gives them; nil will do for operands without elements.
+//
+// It is unsafe: addresses do not tell the type, the layout or the size of what lies there,
+// and a wrong one, or a loop of another dtype, reads and writes other memory. Only the
+// number of addresses, nil ones and the range are checked, with an error.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
+	if it == nil {
+		return errNilIterator
+	}
 	var c Cursor
 	return it.ForRange(&c, ptrs, it.All(), loop)
 }
 
 // ForRange walks a range in the largest two-dimensional steps. Operands whose dtype
-// differs from what loops see are converted block by block on the way.
+// differs from what loops see are converted block by block on the way. A nil Cursor stands
+// for a fresh one. It is unsafe, and checks as much, as [Iterator.ForEach].
 func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
+	switch {
+	case it == nil:
+		return errNilIterator
+	case loop == nil:
+		return errors.New("iter: a nil Loop")
+	}
+	if err := it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
+		return err
+	}
+	if c == nil {
+		c = new(Cursor)
+	}
 	if it.staged {
 		return it.forStaged(c, ptrs, r, loop)
 	}
@@ -124,9 +208,6 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 // steps cuts a range into the largest steps of n0 elements by n1 rows and hands over the
 // addresses (DimCounter, serial_for_each).
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range, f func(p []unsafe.Pointer, n0, n1 int) error) error {
-	if r.Begin >= r.End {
-		return nil
-	}
 	ops, shape := len(it.ops), it.walkShape
 	c.base = sized(c.base, ops)
 	if it.offsets != nil {
@@ -203,9 +284,14 @@ type Step struct {
 	N0, N1  int
 }
 
-// Steps returns the steps into which a range is cut, in order.
+// Steps returns the steps into which a range is cut, in order. What of the range lies
+// outside of the iteration is left out.
 func (it *Iterator) Steps(r Range) []Step {
 	shape := it.walkShape
+	r = Range{max(r.Begin, 0), min(r.End, it.numel)}
+	if r.Begin >= r.End {
+		return nil
+	}
 	if len(shape) == 0 {
 		return []Step{{N0: r.End - r.Begin, N1: 1}}
 	}

@@ -93,7 +93,7 @@ func TestWalkPairs(t *testing.T) {
 			require.NoError(t, err)
 			var c iter.Cursor
 			if blocks {
-				err = it.ForBlocks(&c, ptrs, r, body)
+				err = prepared(t, it, body).Range(&c, ptrs, r)
 			} else {
 				err = it.ForRange(&c, ptrs, r, loop)
 			}
@@ -112,8 +112,14 @@ func TestWalkPairs(t *testing.T) {
 	})
 }
 
+func prepared(t require.TestingT, it *iter.Iterator, k iter.Kernels) iter.Prepared {
+	p, err := it.Prepare(k)
+	require.NoError(t, err)
+	return p
+}
+
 // addBody adds in the common dtype and writes float64: the output is not converted.
-func addBody(d tensor.DType) (iter.Body, iter.Loop) {
+func addBody(d tensor.DType) (iter.Kernel, iter.Loop) {
 	if d == tensor.Float32 {
 		return iter.Slice2(addAs[float32]), addLoop[float32]
 	}

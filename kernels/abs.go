@@ -43,8 +43,8 @@ var magnitude = graph.Pointwise{
 	Body: fixed("abs", join(
 		signed1(absSlice, absSlice, absSlice, absSlice), unsigned1(copySlice, copySlice, copySlice, copySlice),
 		only(tensor.Float32, iter.Slice1(absFloat32)), only(tensor.Float64, iter.Slice1(absFloat64)),
-		only(tensor.Complex64, iter.Kernel1(func(z complex64) float32 { return float32(cmplx.Abs(complex128(z))) })),
-		only(tensor.Complex128, iter.Kernel1(cmplx.Abs)))),
+		only(tensor.Complex64, iter.Map1(func(z complex64) float32 { return float32(cmplx.Abs(complex128(z))) })),
+		only(tensor.Complex128, iter.Map1(cmplx.Abs)))),
 }
 
 func absSlice[T int8 | int16 | int32 | int64](dst, a []T) {

@@ -12,7 +12,7 @@ import (
 func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float32), f64 func(*A) func(dst, a []float64),
 	ref func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+		&graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 			t := floats1(f32(attrs[A](c)), f64(attrs[A](c)))
 			return t.pickLabel(label, it)
 		}},
@@ -23,7 +23,7 @@ func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float
 // exponential anyway.
 func curve[A any](name, label, doc string, f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: heavyGrain, Config: unary, Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+		&graph.Pointwise{Grain: heavyGrain, Config: unary, Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 			t := floatBodies(f(attrs[A](c)))
 			return t.pickLabel(label, it)
 		}},

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"errors"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -51,17 +50,9 @@ var Rsub = define[addAttrs](graph.Op{
 })
 
 var (
-	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		body, err := subtraction.Body(c, it)
-		if err != nil {
-			return nil, err
-		}
-		return func(p []unsafe.Pointer, n int) error {
-			p[1], p[2] = p[2], p[1]
-			err := body(p, n)
-			p[1], p[2] = p[2], p[1]
-			return err
-		}, nil
+		return body.Exchange(0, 1), err
 	}}
 	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
 	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
@@ -114,8 +105,8 @@ var (
 )
 
 // addBody takes the plain loops for an alpha of 1, else loops with a factor.
-func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Iterator) (iter.Body, error) {
-	return func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
+	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		alpha := attrs[addAttrs](c).Alpha
 		body, err := plain.pick("add", it)
 		if err != nil || alpha.Complex() == 1 || it.DType(1) == tensor.Bool {
@@ -126,7 +117,7 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Iterator) (iter.B
 }
 
 // scaledAdd returns the loop a + sign*alpha*b in dtype d.
-func scaledAdd(d tensor.DType, alpha tensor.Scalar, sign int64) iter.Body {
+func scaledAdd(d tensor.DType, alpha tensor.Scalar, sign int64) iter.Kernel {
 	f, z := float64(sign)*alpha.Float(), complex(float64(sign), 0)*alpha.Complex()
 	i := sign * alpha.Int()
 	switch d {

@@ -47,8 +47,8 @@ func addcdivCheck(c *graph.Call) error {
 }
 
 // scaledTernary makes the loop of addcmul, or else of addcdiv.
-func scaledTernary(label string, product bool) func(*graph.Call, *iter.Iterator) (iter.Body, error) {
-	return func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+func scaledTernary(label string, product bool) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
+	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		v := attrs[valueAttrs](c).Value
 		switch d := it.DType(1); {
 		case d == tensor.Float32:
@@ -62,18 +62,18 @@ func scaledTernary(label string, product bool) func(*graph.Call, *iter.Iterator)
 		case d.IsIntegral(false) && product:
 			return scaledInts(d, v.Int()), nil
 		}
-		return nil, unserved(label, it.CommonDType())
+		return iter.Kernel{}, unserved(label, it.CommonDType())
 	}
 }
 
-func scaledSlices[T number](v T, product bool) iter.Body {
+func scaledSlices[T number](v T, product bool) iter.Kernel {
 	if product {
 		return iter.Slice3(addcmulSlice(v))
 	}
 	return iter.Slice3(addcdivSlice(v))
 }
 
-func scaledInts(d tensor.DType, v int64) iter.Body {
+func scaledInts(d tensor.DType, v int64) iter.Kernel {
 	switch d {
 	case tensor.Uint8:
 		return iter.Slice3(addcmulSlice(uint8(v)))

@@ -67,6 +67,9 @@ func addmmMeta(s, a, b tensor.Meta) (tensor.Meta, error) {
 func baddbmmMeta(s, a, b tensor.Meta) (tensor.Meta, error) {
 	shape := make([]int, 3)
 	for d, m := range []tensor.Meta{a, a, b} {
+		if m.Rank() == 0 {
+			return tensor.Meta{}, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", d)
+		}
 		i, err := tensor.WrapDim(d, m.Rank())
 		if err != nil {
 			return tensor.Meta{}, err

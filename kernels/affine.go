@@ -88,8 +88,7 @@ func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*grap
 	for phase := range r.Phases() {
 		phases = append(phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
 			ptrs := [3]unsafe.Pointer{unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[alignUp(8*pairs)]), m.Ptrs[1]}
-			r.Run(phase, chunk, ptrs[:], m.Scratch[end:], m.Worker)
-			return nil
+			return r.Run(phase, chunk, ptrs[:], m.Scratch[end:], m.Worker)
 		}})
 	}
 	k.Phases = append(phases, k.Phases...)

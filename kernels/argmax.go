@@ -35,11 +35,15 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			return reduceSpec{}, err
 		}
 		mask, err := oneDim(a.Dim, m.Rank())
-		if d := m.DType; err == nil && m.Numel() > 0 && !trivial(m, mask, a.Dim) && (d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned()) {
-			err = notImplemented(name, d)
+		d := m.DType
+		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+			if err == nil && m.Numel() > 0 && !trivial(m, mask, a.Dim) {
+				err = notImplemented(name, d)
+			}
+			d = tensor.Float64 // any dtype will do: there is one element to choose from
 		}
-		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{tensor.Int64},
-			fold: func() *iter.Fold { return bestFold(m.DType, greatest, false) },
+		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{tensor.Int64},
+			fold: func() *iter.Fold { return bestFold(d, greatest, false) },
 			ref: func(x []tensor.Scalar) []tensor.Scalar {
 				return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
 			}}, err

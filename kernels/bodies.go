@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bodies holds the body of an op for each dtype in which it computes. 16-bit floats are
+// bodies holds the kernel of an op for each dtype in which it computes. 16-bit floats are
 // computed as float32 (iter.Config.OpMath), so they have none of their own.
-type bodies [tensor.Complex128 + 1]iter.Body
+type bodies [tensor.Complex128 + 1]iter.Kernel
 
 // join merges tables of which each dtype has one.
 func join(tables ...bodies) (out bodies) {
 	for _, t := range tables {
 		for d, b := range t {
-			if b != nil {
+			if !b.IsZero() {
 				out[d] = b
 			}
 		}
@@ -86,21 +86,21 @@ func complexes2(c64 func(dst, a, b []complex64), c128 func(dst, a, b []complex12
 
 // pick returns the table's body for the dtype in which the iteration computes, or
 // PyTorch's refusal.
-func (t *bodies) pick(name string, it *iter.Iterator) (iter.Body, error) {
+func (t *bodies) pick(name string, it *iter.Iterator) (iter.Kernel, error) {
 	return t.pickLabel(name+"_cpu", it)
 }
 
 // pickLabel is pick for ops whose refusals go by another label than the name with _cpu.
-func (t *bodies) pickLabel(label string, it *iter.Iterator) (iter.Body, error) {
-	first := it.NumOutputs()
-	if b := t[it.DType(first)]; b != nil {
+func (t *bodies) pickLabel(label string, it *iter.Iterator) (iter.Kernel, error) {
+	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
 	}
-	d := it.Meta(first).DType
-	if it.CommonDType() != tensor.Invalid {
-		d = it.CommonDType()
-	}
-	return nil, unserved(label, d)
+	return iter.Kernel{}, iter.NotImplemented(label, it)
+}
+
+// chosen makes the Body function of an op with a table of kernels.
+func chosen(t *iter.Table) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
+	return func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return t.For(it) }
 }
 
 func notImplemented(name string, d tensor.DType) error { return unserved(name+"_cpu", d) }
@@ -110,24 +110,24 @@ func unserved(label string, d tensor.DType) error {
 }
 
 // fixed makes the Body function of an op whose loops depend on no attribute.
-func fixed(name string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Body, error) {
+func fixed(name string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
 	return labelled(name+"_cpu", t)
 }
 
 // labelled is fixed for ops whose refusals go by a label of their own.
-func labelled(label string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Body, error) {
-	return func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) { return t.pickLabel(label, it) }
+func labelled(label string, t bodies) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
+	return func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return t.pickLabel(label, it) }
 }
 
 // only is the table that serves a single dtype.
-func only(d tensor.DType, b iter.Body) (t bodies) {
+func only(d tensor.DType, b iter.Kernel) (t bodies) {
 	t[d] = b
 	return t
 }
 
 // boolAsByte lets bools be computed as the bytes 0 and 1 that they are.
 func boolAsByte(t bodies) bodies {
-	t[tensor.Bool] = t[tensor.Uint8]
+	t[tensor.Bool] = t[tensor.Uint8].Bits()
 	return t
 }
 

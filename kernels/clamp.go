@@ -90,7 +90,7 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 			}
 			return k.config(c, outs)
 		},
-		Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) { return bounds(c).body(name, it) },
+		Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return bounds(c).body(name, it) },
 	}
 	return define[A](graph.Op{
 		Name: name, Doc: doc, Params: params, Pointwise: p, Examples: examples,
@@ -142,7 +142,7 @@ func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error
 	return unaryTo(d)(c, outs)
 }
 
-func (k clamping) body(name string, it *iter.Iterator) (iter.Body, error) {
+func (k clamping) body(name string, it *iter.Iterator) (iter.Kernel, error) {
 	switch {
 	case k.below && k.above:
 		return clampBodies.pick(name, it)
@@ -153,14 +153,14 @@ func (k clamping) body(name string, it *iter.Iterator) (iter.Body, error) {
 	}
 	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
 		lo, hi := boundsAs[int64](k.min, k.max)
-		return iter.Kernel1(func(a uint8) int64 { return min(max(int64(a), lo), hi) }), nil
+		return iter.Map1(func(a uint8) int64 { return min(max(int64(a), lo), hi) }).Bits(), nil
 	}
 	return clampBetween(name, it, k.min, k.max)
 }
 
 // clampBetween returns the loop that bounds by plain numbers; one that is not set bounds
 // nothing.
-func clampBetween(name string, it *iter.Iterator, lo, hi tensor.Scalar) (iter.Body, error) {
+func clampBetween(name string, it *iter.Iterator, lo, hi tensor.Scalar) (iter.Kernel, error) {
 	d := it.DType(1)
 	switch d {
 	case tensor.Uint8:
@@ -184,10 +184,10 @@ func clampBetween(name string, it *iter.Iterator, lo, hi tensor.Scalar) (iter.Bo
 	case tensor.Float64:
 		return clampTo[float64](lo, hi), nil
 	}
-	return nil, notImplemented(name, d)
+	return iter.Kernel{}, notImplemented(name, d)
 }
 
-func clampTo[T ordered](lo, hi tensor.Scalar) iter.Body {
+func clampTo[T ordered](lo, hi tensor.Scalar) iter.Kernel {
 	return iter.Slice1(boundSlice(boundsAs[T](lo, hi)))
 }
 

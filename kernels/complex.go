@@ -95,8 +95,8 @@ var angles = graph.Pointwise{
 		return unaryFloat(c, outs)
 	},
 	Body: fixed("angle", join(floatBodies(realAngle),
-		only(tensor.Complex64, iter.Kernel1(func(z complex64) float32 { return float32(cmplx.Phase(complex128(z))) })),
-		only(tensor.Complex128, iter.Kernel1(cmplx.Phase)))),
+		only(tensor.Complex64, iter.Map1(func(z complex64) float32 { return float32(cmplx.Phase(complex128(z))) })),
+		only(tensor.Complex128, iter.Map1(cmplx.Phase)))),
 }
 
 func realAngle(x float64) float64 {

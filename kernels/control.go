@@ -56,6 +56,34 @@ var (
 	})
 )
 
+type raiseAttrs struct {
+	Message string `attr:"message" doc:"what the error says"`
+	Results int    `attr:"results" default:"1" doc:"number of values that it stands for"`
+}
+
+// Raise is prim::RaiseException: it stands in a branch that is a mistake if it is taken.
+var Raise = define[raiseAttrs](graph.Op{
+	Name: "raise", Doc: "Fails with message when it runs. Its results are never made: they stand for those of what cannot be run.",
+	Many: true, Infer: inferRaise,
+	Eager: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return nil, errors.New(attrs[raiseAttrs](c).Message)
+	},
+	Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return nil, errors.New(attrs[raiseAttrs](c).Message)
+	},
+})
+
+// maxResults bounds what a raise may claim to stand for.
+const maxResults = 1 << 16
+
+func inferRaise(c *graph.Call) ([]graph.Result, error) {
+	n := attrs[raiseAttrs](c).Results
+	if n < 1 || n > maxResults {
+		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, n)
+	}
+	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
+}
+
 // byReference makes the reference of an op that runs graphs: the same, over references.
 func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -163,6 +191,9 @@ func collect(list []*tensor.Tensor, axis int, backwards bool, like *graph.Value)
 	m := like.Meta
 	if len(list) > 0 {
 		m = list[0].Meta
+	}
+	if !m.DType.Valid() {
+		return nil, errors.New("nothing was collected, so that dtype and shape of it are not known")
 	}
 	axis, err := tensor.WrapDim(axis, len(m.Shape)+1)
 	if err != nil {

@@ -23,23 +23,18 @@ func All() []*graph.Op {
 }
 
 // define enters an op into the catalogue; A is its attribute struct ([graph.SchemaOf]).
-// For a pointwise op inference and kernel follow from its Pointwise part.
+// What can be filled in is ([graph.Define]).
 func define[A any](o graph.Op) *graph.Op {
 	if catalogue[o.Name] != nil {
 		panic("kernels: op " + o.Name + " is defined twice")
 	}
 	o.Schema = graph.SchemaOf[A]()
-	if o.Pointwise != nil {
-		o.Kind = graph.Follows
-		if o.Infer == nil {
-			o.Infer = o.Pointwise.Infer
-		}
-		if o.Compile == nil {
-			o.Compile = o.Pointwise.Compile
-		}
+	d, err := graph.Define(o)
+	if err != nil {
+		panic("kernels: " + err.Error())
 	}
-	catalogue[o.Name] = &o
-	return &o
+	catalogue[o.Name] = d
+	return d
 }
 
 // none is the attribute struct of an op without attributes.

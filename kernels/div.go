@@ -3,7 +3,6 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -44,7 +43,7 @@ var division = graph.Pointwise{
 			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode)
 		}
 	},
-	Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		switch attrs[divAttrs](c).mode() {
 		case "floor":
 			return divFloorBodies.pick("div_floor", it)
@@ -64,21 +63,19 @@ var (
 	divFloorBodies = join(
 		dividing(floorDivSlice[int8], floorDivSlice[int16], floorDivSlice[int32], floorDivSlice[int64]),
 		dividingUnsigned(divSlice[uint8], divSlice[uint16], divSlice[uint32], divSlice[uint64]),
-		only(tensor.Float32, iter.Kernel2(floorDiv32)), only(tensor.Float64, iter.Kernel2(floorDiv64)))
+		only(tensor.Float32, iter.Map2(floorDiv32)), only(tensor.Float64, iter.Map2(floorDiv64)))
 )
 
 // nonZero puts a look for a divisor of 0 before an integer loop.
-func nonZero[T integer](f func(dst, a, b []T)) iter.Body {
-	return func(p []unsafe.Pointer, n int) error {
-		b := unsafe.Slice((*T)(p[2]), n)
+func nonZero[T integer](f func(dst, a, b []T)) iter.Kernel {
+	return iter.Refusing(iter.Slice2(f), 1, func(b []T) error {
 		for _, v := range b {
 			if v == 0 {
 				return errZeroDivision
 			}
 		}
-		f(unsafe.Slice((*T)(p[0]), n), unsafe.Slice((*T)(p[1]), n), b)
 		return nil
-	}
+	})
 }
 
 func dividing(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32), i64 func(dst, a, b []int64)) (t bodies) {

@@ -18,27 +18,26 @@ type einsumAttrs struct {
 var Einsum = define[einsumAttrs](graph.Op{
 	Name: "einsum",
 	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
-		"Without -> the result has the labels that occur once, in alphabetical order. The result is row-major.",
+		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is a view; " +
+		"products lie in memory as PyTorch's matrix products leave them.",
 	Params: []graph.Param{tensors},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
 		if err != nil {
 			return nil, err
 		}
-		d := c.Meta(0).DType
-		for _, m := range operandMetas(c) {
-			if m.DType != d {
-				return nil, fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), m.DType.TorchName())
-			}
+		out, view, err := e.layout(operandMetas(c))
+		if err != nil || !view {
+			return graph.New1(out), err
 		}
-		if d == tensor.Bool || d.IsBareUnsigned() {
-			return nil, unserved("bmm", d)
-		}
-		out, err := fresh(d, e.shape(e.out))
-		return graph.New1(out), err
+		return []graph.Result{{Meta: out, Alias: 0}}, nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		return converted(c, c.Out[0].DType.OpMath(), compileEinsum)
+		d := c.Out[0].DType.OpMath()
+		if d == tensor.Bool { // the and of bools is the product of numbers
+			d = tensor.Uint8
+		}
+		return converted(c, d, compileEinsum)
 	},
 	Flops: func(c *graph.Call) float64 {
 		e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
@@ -77,6 +76,7 @@ func (t *einsumTerm) step(label int) int {
 // labelled from ellipsisLabel down, the last one first.
 type einsum struct {
 	terms []einsumTerm
+	raw   [][]int // labels of each operand, as the equation has them
 	out   []int
 	sizes map[int]int
 }
@@ -134,6 +134,7 @@ func parseEinsum(equation string, metas []tensor.Meta) (*einsum, error) {
 		if err != nil {
 			return nil, err
 		}
+		e.raw = append(e.raw, labels)
 		if err := e.addTerm(labels, metas[i], i); err != nil {
 			return nil, err
 		}
@@ -222,7 +223,11 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := in[0].DType
+	m, _, err := e.layout(operandMetas(c))
+	if err != nil {
+		return nil, err
+	}
+	d := m.DType
 	out := tensor.Zeros(d, e.shape(e.out)...)
 	all := slices.Clone(e.out)
 	for _, t := range e.terms {
@@ -241,7 +246,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			for k, l := range t.labels {
 				off += t.steps[k] * at[slices.Index(all, l)]
 			}
-			x := tensor.Must(in[i].View(tensor.Meta{DType: d, Shape: []int{}, Strides: []int{}, Offset: in[i].Offset + off})).At()
+			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{}, Offset: in[i].Offset + off})).At()
 			v, n = v*x.Complex(), n*x.Int()
 		}
 		key := fmt.Sprint(at[:len(e.out)])

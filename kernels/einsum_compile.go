@@ -126,18 +126,18 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 
 // joinStep returns the step of labels taken as one dimension, if they have one.
 func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
-	step, span := 0, 0
+	step, span, some := 0, 0, false
 	for i := len(labels) - 1; i >= 0; i-- {
 		n := p.e.sizes[labels[i]]
 		if n == 1 {
 			continue
 		}
 		s := t.step(labels[i])
-		if span > 0 && s != span {
+		switch {
+		case !some:
+			step, some = s, true
+		case s != span:
 			return 0, false
-		}
-		if span == 0 {
-			step = s
 		}
 		span = s * n
 	}

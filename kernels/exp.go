@@ -39,11 +39,13 @@ const heavyGrain = 4096
 // mathBodies makes loops of functions of one element: the call costs little beside what
 // these functions do.
 func mathBodies(f func(float64) float64, z func(complex128) complex128) (t bodies) {
-	t[tensor.Float32] = iter.Kernel1(func(a float32) float32 { return float32(f(float64(a))) })
-	t[tensor.Float64] = iter.Kernel1(f)
+	if f != nil {
+		t[tensor.Float32] = iter.Map1(func(a float32) float32 { return float32(f(float64(a))) })
+		t[tensor.Float64] = iter.Map1(f)
+	}
 	if z != nil {
-		t[tensor.Complex64] = iter.Kernel1(func(a complex64) complex64 { return complex64(z(complex128(a))) })
-		t[tensor.Complex128] = iter.Kernel1(z)
+		t[tensor.Complex64] = iter.Map1(func(a complex64) complex64 { return complex64(z(complex128(a))) })
+		t[tensor.Complex128] = iter.Map1(z)
 	}
 	return t
 }

@@ -18,7 +18,9 @@ type gatherGradAttrs struct {
 	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"concerns gradients; means nothing here"`
 }
 
-var indexParam = graph.Param{Name: "index"}
+// indexParam holds places in self along the attribute dim; in all of self, in row-major
+// order, for an op without it.
+var indexParam = graph.Param{Name: "index", Below: placesOfSelf}
 
 // i64 returns a row-major int64 meta for examples.
 func i64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
@@ -117,7 +119,7 @@ type takeAlongAttrs struct {
 var TakeAlongDim = define[takeAlongAttrs](graph.Op{
 	Name:   "take_along_dim",
 	Doc:    "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
-	Params: []graph.Param{self, {Name: "indices"}},
+	Params: []graph.Param{self, {Name: "indices", Below: placesOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, ix, _, err := takeAlong(c)
 		if err != nil {

@@ -71,7 +71,7 @@ var GatherND = define[gatherNDAttrs](graph.Op{
 	Name: "gather_nd",
 	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple indexes the first k dimensions of self after the batch dimensions. " +
 		"A negative index counts from the end.",
-	Params: []graph.Param{self, {Name: "indices"}},
+	Params: []graph.Param{self, {Name: "indices", Below: placesOfTuples}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), attrs[gatherNDAttrs](c).BatchDims)
 		if err != nil {
@@ -112,7 +112,7 @@ var ScatterND = define[scatterNDAttrs](graph.Op{
 	Name: "scatter_nd",
 	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a tuple indexes the first k dimensions of self. " +
 		"Of several updates for one place the last one stays. A negative index counts from the end.",
-	Params: []graph.Param{self, {Name: "indices"}, {Name: "updates"}},
+	Params: []graph.Param{self, {Name: "indices", Below: placesOfTuples}, {Name: "updates"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, up := c.Meta(0), c.Meta(2)
 		t, err := newTuples("scatter_nd", m, c.Meta(1), 0)

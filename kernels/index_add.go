@@ -74,7 +74,13 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool) error {
 	if err := indexDType(name, ix); err != nil {
 		return err
 	}
+	if sizeAt(m, dim) == 0 && ix.Numel() > 0 {
+		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
+	}
 	if fill {
+		if src.DType.IsComplex() && !m.DType.IsComplex() {
+			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+		}
 		if src.Rank() > 0 {
 			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", src.Rank())
 		}

@@ -118,7 +118,7 @@ type embeddingAttrs struct {
 var Embedding = define[embeddingAttrs](graph.Op{
 	Name:   "embedding",
 	Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
-	Params: []graph.Param{weight, {Name: "indices"}},
+	Params: []graph.Param{weight, {Name: "indices", Below: rowsOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		w, ix := c.Meta(0), c.Meta(1)
 		if w.Rank() != 2 {
@@ -150,7 +150,7 @@ const maxIndices = 8
 func indexParams() []graph.Param {
 	p := []graph.Param{self}
 	for i := range maxIndices {
-		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true})
+		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: placesOfDim(i)})
 	}
 	return p
 }
@@ -191,6 +191,7 @@ type indexing struct {
 	self, far tensor.Meta
 	dims      []int
 	indices   []tensor.Meta
+	rules     []tensor.Meta // the indices as the permutation rule sees them
 	shape     []int
 	at        int // place of the indices' shape in the result
 	given     []int
@@ -218,6 +219,11 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 	}
 	if len(p.dims) == 0 {
 		return nil, errors.New("at least one index must be provided")
+	}
+	for _, d := range p.dims {
+		if p.self.Shape[d] == 0 && tensor.Numel(p.given) > 0 {
+			return nil, errors.New("index is out of bounds for dimension with size 0")
+		}
 	}
 	last := p.dims[len(p.dims)-1]
 	if last-p.dims[0] == len(p.dims)-1 {
@@ -254,6 +260,7 @@ func (p *indexing) arrange() error {
 		}
 		x := tensor.Meta{DType: m.DType, Shape: p.shape, Strides: make([]int, len(p.shape))}
 		copy(x.Strides[p.at:], e.Strides)
+		p.rules = append(p.rules, p.rule(e))
 		for d := range p.given {
 			if p.given[d] == 1 {
 				x.Strides[p.at+d] = 0
@@ -262,6 +269,20 @@ func (p *indexing) arrange() error {
 		p.indices[i] = x
 	}
 	return nil
+}
+
+// rule is at::native's reshape_indexer: an index with a size of 1 in the dimensions that
+// are not indexed.
+func (p *indexing) rule(m tensor.Meta) tensor.Meta {
+	shape := make([]int, len(p.shape))
+	for d := range shape {
+		shape[d] = 1
+	}
+	copy(shape[p.at:], p.given)
+	if v, err := m.View(shape); err == nil {
+		return v
+	}
+	return tensor.New(m.DType, shape...)
 }
 
 func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
@@ -280,7 +301,7 @@ func (p *indexing) layout() (tensor.Meta, error) {
 		return m, err
 	}
 	cfg := iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(p.self.DType)).Input(iter.Of(p.far))
-	for _, m := range p.indices {
+	for _, m := range p.rules {
 		cfg = cfg.Input(iter.Of(m))
 	}
 	return laidOut(cfg)

@@ -50,8 +50,8 @@ func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Met
 		t[tensor.Int32], t[tensor.Int64] = iter.Slice1(belowZero[int32]), iter.Slice1(belowZero[int64])
 	}
 	if z != nil {
-		t[tensor.Complex64] = iter.Kernel1(func(a complex64) bool { return z(complex128(a)) })
-		t[tensor.Complex128] = iter.Kernel1(z)
+		t[tensor.Complex64] = iter.Map1(func(a complex64) bool { return z(complex128(a)) })
+		t[tensor.Complex128] = iter.Map1(z)
 	}
 	p := &graph.Pointwise{Config: cfg, Body: fixed(name, t)}
 	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p, Examples: []graph.Example{exUnary, example(nil, exInts)},

@@ -88,7 +88,7 @@ func cName(d tensor.DType) string {
 	return d.String()
 }
 
-func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	w := attrs[lerpAttrs](c).Weight
 	switch d := it.DType(1); d {
 	case tensor.Float32:
@@ -100,13 +100,13 @@ func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
 	case tensor.Complex128:
 		return lerpSlices(w, w.Complex(), lerpComplex[complex128]), nil
 	default:
-		return nil, unserved("lerp_kernel_tensor", d)
+		return iter.Kernel{}, unserved("lerp_kernel_tensor", d)
 	}
 }
 
 // lerpSlices makes the loop over three operands, or over two for a weight that is an
 // attribute.
-func lerpSlices[T number](s tensor.Scalar, w T, f func(dst, a, b, w []T)) iter.Body {
+func lerpSlices[T number](s tensor.Scalar, w T, f func(dst, a, b, w []T)) iter.Kernel {
 	if !s.IsSet() {
 		return iter.Slice3(f)
 	}

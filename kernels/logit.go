@@ -13,7 +13,7 @@ type logitAttrs struct {
 
 // Logit is the inverse of sigmoid.
 var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if eps is given.", unary1,
-	&graph.Pointwise{Grain: heavyGrain, Config: unaryFloat, Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	&graph.Pointwise{Grain: heavyGrain, Config: unaryFloat, Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		t := floatBodies(logit(attrs[logitAttrs](c)))
 		return t.pick("logit", it)
 	}},

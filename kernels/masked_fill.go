@@ -11,19 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) {
-	switch it.DType(1).Size() {
-	case 1:
-		return iter.Slice3(fillWhere[uint8]), nil
-	case 2:
-		return iter.Slice3(fillWhere[uint16]), nil
-	case 4:
-		return iter.Slice3(fillWhere[uint32]), nil
-	case 8:
-		return iter.Slice3(fillWhere[uint64]), nil
-	}
-	return iter.Slice3(fillWhere[complex128]), nil
-}}
+var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: chosen(iter.NewTable("masked_fill",
+	iter.Slice3(fillWhere[uint8]).Bits(), iter.Slice3(fillWhere[uint16]).Bits(), iter.Slice3(fillWhere[uint32]).Bits(),
+	iter.Slice3(fillWhere[uint64]).Bits(), iter.Slice3(fillWhere[complex128]).Bits()))}
 
 // MaskedFill is torch.masked_fill.
 var MaskedFill = define[none](graph.Op{
@@ -92,13 +82,21 @@ var OneHot = define[oneHotAttrs](graph.Op{
 	Name: "one_hot",
 	Doc: "Adds a dimension of num_classes in which the element that self's index names is on, the others off.\n" +
 		"values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.",
-	Params:  []graph.Param{self, {Name: "values", Optional: true}},
+	Params:  []graph.Param{{Name: "self", Below: classesToSet}, {Name: "values", Optional: true}},
 	Infer:   inferOneHot,
 	Compile: compileOneHot,
 	Ref:     refOneHot,
 	Examples: []graph.Example{{In: []tensor.Meta{i64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
 		{In: []tensor.Meta{i64(2, 3), f32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
 })
+
+// classesToSet bounds the indices of one_hot, where it refuses others.
+func classesToSet(c *graph.Call) int {
+	if c.Has(1) {
+		return -1
+	}
+	return attrs[oneHotAttrs](c).NumClasses
+}
 
 func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	a, m := attrs[oneHotAttrs](c), c.Meta(0)

@@ -34,9 +34,10 @@ func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []int) *grap
 		m, err := maxUnpoolMeta(dims, size(attrs[A](c)), c.Meta(0), c.Meta(1))
 		return graph.New1(m), err
 	}
+	places := func(c *graph.Call) int { return tensor.Numel(size(attrs[A](c))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return define[A](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{self, {Name: "indices"}},
+		Name: name, Doc: doc, Params: []graph.Param{self, {Name: "indices", Below: places}},
 		Infer:   infer,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

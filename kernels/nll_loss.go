@@ -18,14 +18,15 @@ type nllLossAttrs struct {
 type crossEntropyAttrs struct {
 	Reduction   int     `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
 	IgnoreIndex int     `attr:"ignore_index" default:"-100" doc:"target that does not count"`
-	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of every class in the targets; only 0 is served"`
+	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
 }
 
 // NllLoss is the negative of the target's element; CrossEntropyLoss that of the logarithm
 // of the softmax.
 var (
 	NllLoss          = nllLossOp("nll_loss", "Takes minus the element of the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c].", false, func(a *nllLossAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, 0 })
-	CrossEntropyLoss = nllLossOp("cross_entropy_loss", "Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c].", true, func(a *crossEntropyAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, a.Smoothing })
+	CrossEntropyLoss = nllLossOp("cross_entropy_loss", "Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
+		"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever the weights.", true, func(a *crossEntropyAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, a.Smoothing })
 )
 
 // nllLoss holds the sizes of a call: of n samples, inner targets each.
@@ -33,38 +34,38 @@ type nllLoss struct {
 	n, classes, inner int
 	reduction, ignore int
 	entropy           bool
+	soft              bool    // targets are probabilities
+	smoothing         float64 // share of all classes in the targets
 }
 
 func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction, ignore int, smoothing float64)) *graph.Op {
 	of := func(c *graph.Call) (*nllLoss, error) {
 		l := &nllLoss{entropy: entropy}
-		var smoothing float64
-		if l.reduction, l.ignore, smoothing = read(attrs[A](c)); smoothing != 0 {
-			return nil, errors.New(name + ": label_smoothing other than 0 is not served")
-		}
+		l.reduction, l.ignore, l.smoothing = read(attrs[A](c))
+		l.soft = entropy && slices.Equal(c.Meta(0).Shape, c.Meta(1).Shape)
 		return l, l.check(name, c)
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return define[A](graph.Op{
 		Name: name, Doc: doc,
-		Params: []graph.Param{self, {Name: "target"}, optWeight},
+		Params: []graph.Param{self, {Name: "target", Below: classesOfSelf}, optWeight},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			l, err := of(c)
 			if err != nil {
 				return nil, err
 			}
-			out := tensor.New(c.Meta(0).DType)
-			if l.reduction == 0 {
-				out = tensor.New(out.DType, c.Meta(1).Shape...)
+			d, err := l.dtype(c)
+			if err != nil || l.reduction != 0 {
+				return graph.New1(tensor.New(d)), err
 			}
-			return graph.New1(out), nil
+			return graph.New1(tensor.New(d, l.targets(c.Meta(0))...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			l, err := of(c)
 			if err != nil {
 				return nil, err
 			}
-			if c.Meta(0).DType.OpMath() == tensor.Float32 {
+			if c.Out[0].DType.OpMath() == tensor.Float32 {
 				return compileNllLoss[float32](c, l)
 			}
 			return compileNllLoss[float64](c, l)
@@ -74,7 +75,11 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 			if err != nil {
 				return nil, err
 			}
-			return l.ref(in)
+			d, err := l.dtype(c)
+			if err != nil {
+				return nil, err
+			}
+			return l.ref(d, in)
 		},
 		Examples: []graph.Example{
 			{In: []tensor.Meta{f(2, 3), tensor.New(tensor.Int64, 2), f(3)}},
@@ -83,40 +88,130 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 	})
 }
 
+// targets is the shape of self without its classes.
+func (l *nllLoss) targets(m tensor.Meta) []int {
+	if m.Rank() == 1 {
+		return nil
+	}
+	return append([]int{m.Shape[0]}, m.Shape[2:]...)
+}
+
+// dtype is that of the result: probabilities and weights are multiplied as anywhere.
+func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
+	d := c.Meta(0).DType
+	if !l.soft {
+		return d, nil
+	}
+	var err error
+	for i := 1; i < len(c.In) && err == nil; i++ {
+		if c.Has(i) {
+			d, err = tensor.Promote(d, c.Meta(i).DType)
+		}
+	}
+	return d, err
+}
+
 func (l *nllLoss) check(name string, c *graph.Call) error {
 	m, t, w := c.Meta(0), c.Meta(1), c.Meta(2)
 	if l.reduction < 0 || l.reduction > 2 {
 		return fmt.Errorf("%d is not a valid value for reduction", l.reduction)
 	}
-	var want []int
-	switch {
-	case m.Rank() == 0:
+	switch m.Rank() {
+	case 0:
 		return errors.New("input tensor should be 1D or 2D")
-	case m.Rank() == 1:
+	case 1:
 		l.n, l.classes, l.inner = 1, m.Shape[0], 1
 	default:
 		l.n, l.classes, l.inner = m.Shape[0], m.Shape[1], tensor.Numel(m.Shape[2:])
-		want = append([]int{l.n}, m.Shape[2:]...)
+	}
+	if l.smoothing > 1 {
+		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
 	}
 	switch {
-	case m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0] != l.n):
+	case l.soft && !t.DType.IsFloat():
+		return fmt.Errorf("Expected floating point type for target with class probabilities, got %s", t.DType.TorchName())
+	case l.soft && l.ignore >= 0:
+		return errors.New("ignore_index is not supported for floating point target")
+	case !l.soft:
+		if err := l.checkTargets(m, t); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Has(2) && (w.Rank() != 1 || w.Shape[0] != l.classes):
+		return fmt.Errorf("weight tensor should be defined either for all %d classes or no classes but got weight tensor of shape: %s", l.classes, tensor.ListString(w.Shape))
+	case !m.DType.IsFloat():
+		return notServed("nll_loss_out_frame", m.DType)
+	case !l.soft && t.DType != tensor.Int64:
+		return fmt.Errorf("expected scalar type Long but found %s", t.DType.TorchName())
+	case c.Has(2) && (!l.soft && w.DType != m.DType || !w.DType.IsFloat()):
+		return fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
+	}
+	return nil
+}
+
+// checkTargets compares the shape of targets that are classes.
+func (l *nllLoss) checkTargets(m, t tensor.Meta) error {
+	want := l.targets(m)
+	if m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0] != l.n) {
 		n := 0
 		if t.Rank() > 0 {
 			n = t.Shape[0]
 		}
 		return fmt.Errorf("Expected input batch_size (%d) to match target batch_size (%d).", l.n, n)
-	case !slices.Equal(t.Shape, want):
+	}
+	if !slices.Equal(t.Shape, want) {
 		return fmt.Errorf("Expected target size %s, got %s", tensor.ListString(want), tensor.ListString(t.Shape))
-	case c.Has(2) && (w.Rank() != 1 || w.Shape[0] != l.classes):
-		return fmt.Errorf("weight tensor should be defined either for all %d classes or no classes but got weight tensor of shape: %s", l.classes, tensor.ListString(w.Shape))
-	case !m.DType.IsFloat():
-		return notServed("nll_loss_out_frame", m.DType)
-	case t.DType != tensor.Int64:
-		return fmt.Errorf("expected scalar type Long but found %s", t.DType.TorchName())
-	case c.Has(2) && w.DType != m.DType:
-		return fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
 	}
 	return nil
+}
+
+// lossData is what the loop over targets reads.
+type lossData[T float32 | float64] struct {
+	*nllLoss
+	v, probs, w []T
+	target      []int64
+}
+
+// one is the loss of target i and its weight in a mean.
+func (l *lossData[T]) one(i int) (loss, weight T, err error) {
+	base := i/l.inner*l.classes*l.inner + i%l.inner
+	if l.soft {
+		return -l.spread(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
+	}
+	t := l.target[i]
+	if t == int64(l.ignore) {
+		return 0, 0, nil
+	}
+	if uint64(t) >= uint64(l.classes) {
+		return 0, 0, fmt.Errorf("Target %d is out of bounds.", t)
+	}
+	weight = 1
+	if l.w != nil {
+		weight = l.w[t]
+	}
+	loss = -l.v[base+int(t)*l.inner] * weight
+	if l.smoothing > 0 {
+		loss = loss*T(1-l.smoothing) - l.spread(base, 0, T(l.smoothing)/T(l.classes))
+	}
+	return loss, weight, nil
+}
+
+// spread sums over the classes of a target: by the share of the probability, and by what
+// every class has.
+func (l *lossData[T]) spread(base int, share, every T) T {
+	sum := 0.0
+	for k := range l.classes {
+		by := every
+		if l.probs != nil {
+			by = l.probs[base+k*l.inner]*share + every
+		}
+		if l.w != nil {
+			by *= l.w[k]
+		}
+		sum += float64(l.v[base+k*l.inner] * by)
+	}
+	return T(sum)
 }
 
 func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
@@ -131,25 +226,22 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	chunks := divUp(n, nllGrain)
 	out, sums := x.result(0, d), x.temp(tensor.Float64, chunks, 2)
 	x.run(0, 0, []spot{out, sums, logs, ins[1], ins[2]}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		v, target := elementsOf[T](m.Ptrs[2], n*l.classes), elementsOf[int64](m.Ptrs[3], n)
-		w := elementsOf[T](m.Ptrs[4], l.classes)
+		data := &lossData[T]{nllLoss: l, v: elementsOf[T](m.Ptrs[2], n*l.classes), w: elementsOf[T](m.Ptrs[4], l.classes)}
+		if l.soft {
+			data.probs = elementsOf[T](m.Ptrs[3], n*l.classes)
+		} else {
+			data.target = elementsOf[int64](m.Ptrs[3], n)
+		}
 		loss, total := 0.0, 0.0
 		for i := chunk * nllGrain; i < min(n, (chunk+1)*nllGrain); i++ {
-			t, one, by := target[i], T(0), T(1)
-			if t != int64(l.ignore) {
-				if uint64(t) >= uint64(l.classes) {
-					return fmt.Errorf("Target %d is out of bounds.", t)
-				}
-				if w != nil {
-					by = w[t]
-				}
-				one = -v[(i/l.inner*l.classes+int(t))*l.inner+i%l.inner] * by
-				total += float64(by)
+			one, by, err := data.one(i)
+			if err != nil {
+				return err
 			}
 			if l.reduction == 0 {
 				elementsOf[T](m.Ptrs[0], n)[i] = one
 			}
-			loss += float64(one)
+			loss, total = loss+float64(one), total+float64(by)
 		}
 		*(*[2]float64)(elem[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, total}
 		return nil
@@ -173,33 +265,49 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 // nllGrain is the number of targets of a chunk.
 const nllGrain = 4096
 
-func (l *nllLoss) ref(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, t := in[0], in[1]
 	if l.entropy {
 		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
 	}
-	each := tensor.Zeros(in[0].DType, t.Shape...)
+	each := tensor.Zeros(d, l.targets(x.Meta)...)
 	loss, total := 0.0, 0.0
 	var err error
-	eachIndex(t.Shape, func(index []int) {
-		k := int(t.At(index...).Int())
-		if k == l.ignore {
-			return
+	eachIndex(each.Shape, func(index []int) {
+		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
+		if !l.soft {
+			if k = int(t.At(index...).Int()); k == l.ignore {
+				return
+			}
+			if k < 0 || k >= l.classes {
+				err = fmt.Errorf("Target %d is out of bounds.", k)
+				return
+			}
 		}
-		if k < 0 || k >= l.classes {
-			err = fmt.Errorf("Target %d is out of bounds.", k)
-			return
+		for class := range l.classes {
+			at, by := []int{class}, 1.0
+			if x.Rank() > 1 {
+				at = append([]int{index[0], class}, index[1:]...)
+			}
+			if len(in) > 2 && in[2] != nil {
+				by = in[2].At(class).Float()
+			}
+			prob := 0.0
+			if l.soft {
+				prob = t.At(at...).Float()
+			} else if class == k {
+				prob = 1
+				total += by
+			}
+			if prob = prob*(1-l.smoothing) + all; l.soft || prob != 0 {
+				one -= x.At(at...).Float() * prob * by
+			}
 		}
-		at, by := []int{k}, 1.0
-		if x.Rank() > 1 {
-			at = append([]int{index[0], k}, index[1:]...)
+		if l.soft {
+			total++
 		}
-		if len(in) > 2 && in[2] != nil {
-			by = in[2].At(k).Float()
-		}
-		one := -x.At(at...).Float() * by
 		each.Set(tensor.FloatScalar(one), index...)
-		loss, total = loss+one, total+by
+		loss += one
 	})
 	switch l.reduction {
 	case 0:
@@ -209,7 +317,7 @@ func (l *nllLoss) ref(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			loss = math.NaN()
 		}
 	}
-	out := tensor.Zeros(in[0].DType)
+	out := tensor.Zeros(d)
 	out.Set(tensor.FloatScalar(loss))
 	return []*tensor.Tensor{out}, err
 }

@@ -40,7 +40,11 @@ var Norm = reductionOp[normAttrs](graph.Op{
 		return reduceSpec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.", d.TorchName())
 	}
 	mask, err := iter.ReduceMask(a.Dim, m.Rank())
-	return normSpec(d, mask, a.Keepdim, a.P.Float()), err
+	p := a.P.Float()
+	if m.Numel() == 0 {
+		p = 0 // counts nothing, whatever the order
+	}
+	return normSpec(d, mask, a.Keepdim, p), err
 })
 
 // VectorNorm is linalg.vector_norm.

@@ -152,8 +152,8 @@ func floatBodies(f func(float64) float64) bodies { return mathBodies(f, nil) }
 
 // floatBodies2 makes loops of a function of two.
 func floatBodies2(f func(x, y float64) float64) (t bodies) {
-	t[tensor.Float32] = iter.Kernel2(func(a, b float32) float32 { return float32(f(float64(a), float64(b))) })
-	t[tensor.Float64] = iter.Kernel2(f)
+	t[tensor.Float32] = iter.Map2(func(a, b float32) float32 { return float32(f(float64(a), float64(b))) })
+	t[tensor.Float64] = iter.Map2(f)
 	return t
 }
 
@@ -172,7 +172,7 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	}
 	inner := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []iter.Operand) (iter.Config, error) { return p.Config(c, outs) },
-		Body:   func(_ *graph.Call, it *iter.Iterator) (iter.Body, error) { return p.Body(c, it) },
+		Body:   func(_ *graph.Call, it *iter.Iterator) (iter.Kernel, error) { return p.Body(c, it) },
 	}
 	k, err := inner.Compile(&given)
 	if err != nil {
@@ -180,6 +180,10 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	}
 	it := k.Loop
 	body, err := p.Body(c, it)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := it.Prepare(body)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +195,7 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
 			n++
 		}
-		return it.ForBlocks(m.Cursor, ptrs[:n], it.Chunk(chunk, iter.GrainSize), body)
+		return loop.Range(m.Cursor, ptrs[:n], it.Chunk(chunk, iter.GrainSize))
 	}}}
 	out.InPlace = nil
 	for _, p := range k.InPlace {

@@ -56,7 +56,7 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: fixed("pow", join(squareBodies, only(tensor.Bool, iter.Kernel1(func(a uint8) int64 { return int64(a) })))),
+		Body: fixed("pow", join(squareBodies, only(tensor.Bool, iter.Map1(func(a uint8) int64 { return int64(a) }).Bits()))),
 	}
 )
 
@@ -91,8 +91,8 @@ var (
 	powBodies = join(
 		signed2(powSlice, powSlice, powSlice, powSlice), unsigned2(powSlice, powSlice, powSlice, powSlice),
 		floatBodies2(math.Pow),
-		only(tensor.Complex64, iter.Kernel2(func(a, b complex64) complex64 { return complex64(cmplx.Pow(complex128(a), complex128(b))) })),
-		only(tensor.Complex128, iter.Kernel2(cmplx.Pow)))
+		only(tensor.Complex64, iter.Map2(func(a, b complex64) complex64 { return complex64(cmplx.Pow(complex128(a), complex128(b))) })),
+		only(tensor.Complex128, iter.Map2(cmplx.Pow)))
 	squareBodies = join(
 		signed1(squareSlice, squareSlice, squareSlice, squareSlice), unsigned1(squareSlice, squareSlice, squareSlice, squareSlice),
 		floats1(squareSlice, squareSlice), complexes1(squareSlice, squareSlice))
@@ -103,7 +103,7 @@ var (
 
 // powBody takes cheaper loops for the plain exponents that have them
 // (pow_tensor_scalar_optimized_kernel).
-func powBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+func powBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	body, err := powBodies.pickLabel("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {
@@ -122,8 +122,8 @@ func powBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
 	default:
 		return body, nil
 	}
-	if b := special[it.DType(1)]; b != nil {
-		return b, nil
+	if b := special[it.DType(1)]; !b.IsZero() {
+		return b.Ignoring(it.DType(2)), nil
 	}
 	return body, nil
 }

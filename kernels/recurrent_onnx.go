@@ -34,7 +34,8 @@ var (
 
 func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	opt := func(name string) graph.Param { return graph.Param{Name: name, Optional: true} }
-	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, opt("B"), opt("sequence_lens"), opt("initial_h")}
+	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, opt("B"),
+		{Name: "sequence_lens", Optional: true, Below: lengthsOf}, opt("initial_h")}
 	outputs := []string{"Y", "Y_h"}
 	if kind == cellLSTM {
 		params, outputs = append(params, opt("initial_c"), opt("P")), append(outputs, "Y_c")

@@ -48,6 +48,9 @@ func reductionOp[A any](o graph.Op, spec func(c *graph.Call) (reduceSpec, error)
 }
 
 func (s *reduceSpec) compile(c *graph.Call) (*graph.Kernel, error) {
+	if tensor.Numel(c.Out[0].Shape) == 0 {
+		return &graph.Kernel{}, nil
+	}
 	r, err := newReducer(c.Meta(0), s.mask, c.Out, s.keepdim, s.cast, s.fold())
 	if err != nil {
 		return nil, err
@@ -55,8 +58,7 @@ func (s *reduceSpec) compile(c *graph.Call) (*graph.Kernel, error) {
 	k := &graph.Kernel{Scratch: r.Scratch(), Worker: r.Worker()}
 	for phase := range r.Phases() {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
-			r.Run(phase, chunk, m.Ptrs, m.Scratch, m.Worker)
-			return nil
+			return r.Run(phase, chunk, m.Ptrs, m.Scratch, m.Worker)
 		}})
 	}
 	return k, nil

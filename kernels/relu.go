@@ -59,7 +59,7 @@ func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor
 			return errors.Join(fitsNumber(d, lo), fitsNumber(d, hi))
 		}
 	}
-	p := &graph.Pointwise{Config: checked(unary, check), Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+	p := &graph.Pointwise{Config: checked(unary, check), Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		lo, hi := bounds(c)
 		return clampBetween("clamp_scalar", it, lo, hi)
 	}}
@@ -129,7 +129,7 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 	},
 	example(graph.Attrs{"threshold": 0.5, "value": -3}, exTurned), example(graph.Attrs{"threshold": 1, "value": 7}, exInts))
 
-func thresholdBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+func thresholdBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	a := attrs[thresholdAttrs](c)
 	t := join(
 		signed1(thresholdSlice[int8](a), thresholdSlice[int16](a), thresholdSlice[int32](a), thresholdSlice[int64](a)),

@@ -14,7 +14,7 @@ var Remainder = elementwise[none]("remainder",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("remainder", join(
 		dividing(modulusSlice[int8], modulusSlice[int16], modulusSlice[int32], modulusSlice[int64]),
 		dividingUnsigned(remSlice[uint8], remSlice[uint16], remSlice[uint32], remSlice[uint64]),
-		only(tensor.Float32, iter.Kernel2(modulus32)), only(tensor.Float64, iter.Kernel2(modulus64))))},
+		only(tensor.Float32, iter.Map2(modulus32)), only(tensor.Float64, iter.Map2(modulus64))))},
 	always(byKind(
 		func(x []int64) int64 { return ((x[0] % x[1]) + x[1]) % x[1] },
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil)),
@@ -26,7 +26,7 @@ var Fmod = elementwise[none]("fmod",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("fmod", join(
 		dividing(remSlice[int8], remSlice[int16], remSlice[int32], remSlice[int64]),
 		dividingUnsigned(remSlice[uint8], remSlice[uint16], remSlice[uint32], remSlice[uint64]),
-		only(tensor.Float32, iter.Kernel2(mod32)), only(tensor.Float64, iter.Kernel2(math.Mod))))},
+		only(tensor.Float32, iter.Map2(mod32)), only(tensor.Float64, iter.Map2(math.Mod))))},
 	always(byKind(
 		func(x []int64) int64 { return x[0] % x[1] },
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil)),

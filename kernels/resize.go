@@ -31,12 +31,7 @@ var Resize = define[resizeAttrs](graph.Op{
 	Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
 	Params: []graph.Param{input},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		r, err := newResize(c)
-		if err != nil {
-			return nil, err
-		}
-		m := c.Meta(0)
-		out, err := fresh(m.DType, r.shape(m.Shape))
+		_, _, _, out, err := resizePlan(c)
 		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -58,26 +53,40 @@ var Resize = define[resizeAttrs](graph.Op{
 		{In: []tensor.Meta{nhwc(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3}, "keep_aspect_ratio_policy": "not_larger"}}},
 })
 
-func newResize(c *graph.Call) (*resampling, error) {
+// resizePlan tells which dimensions change, to what sizes and by what factors, and the
+// result. It makes nothing whose size is that of the result: any size may be asked for.
+func resizePlan(c *graph.Call) (axes, sizes []int, scales []float64, out tensor.Meta, err error) {
 	a, m := attrs[resizeAttrs](c), c.Meta(0)
 	if m.DType.IsComplex() || m.DType == tensor.Bool && a.Mode != "nearest" {
-		return nil, notServed("resize", m.DType)
+		return nil, nil, nil, out, notServed("resize", m.DType)
 	}
-	axes, err := resizeAxes(a, m.Rank())
+	if axes, err = resizeAxes(a, m.Rank()); err != nil {
+		return nil, nil, nil, out, err
+	}
+	if sizes, scales, err = a.plan(m.Shape, axes); err != nil {
+		return nil, nil, nil, out, err
+	}
+	shape := slices.Clone(m.Shape)
+	for i, d := range axes {
+		if m.Shape[d] == 0 && sizes[i] > 0 {
+			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
+		}
+		shape[d] = sizes[i]
+	}
+	out, err = fresh(m.DType, shape)
+	return axes, sizes, scales, out, err
+}
+
+func newResize(c *graph.Call) (*resampling, error) {
+	axes, sizes, scales, _, err := resizePlan(c)
 	if err != nil {
 		return nil, err
 	}
-	sizes, scales, err := a.plan(m.Shape, axes)
-	if err != nil {
-		return nil, err
-	}
+	a, m := attrs[resizeAttrs](c), c.Meta(0)
 	r := &resampling{taps: make([]*axisTaps, m.Rank()), outside: a.Extrapolation}
 	for i, d := range axes {
 		if sizes[i] == m.Shape[d] && scales[i] == 1 && a.Coordinates != "tf_crop_and_resize" {
 			continue
-		}
-		if m.Shape[d] == 0 && sizes[i] > 0 {
-			return nil, fmt.Errorf("resize: dimension %d has no elements", d)
 		}
 		x := resizeAxis{a: a, in: m.Shape[d], out: sizes[i], scale: scales[i], roi: [2]float64{0, 1}}
 		if a.Coordinates == "tf_crop_and_resize" {

@@ -52,7 +52,7 @@ var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest
 	},
 	exUnary, example(nil, exInts), example(graph.Attrs{"decimals": 2}, exTurned), example(graph.Attrs{"decimals": -1}, exTurned))
 
-func roundBody(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+func roundBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	if n := attrs[roundAttrs](c).Decimals; n != 0 {
 		t := floats1(roundSlice[float32](n), roundSlice[float64](n))
 		return t.pick("round", it)

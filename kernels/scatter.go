@@ -94,7 +94,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	if !number && src.DType != m.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if how := s.how(); m.DType.IsComplex() && (how == combineMax || how == combineMin || s.reduce == "mean") {
+	if how := s.how(); m.DType.IsComplex() && (how == combineMax || how == combineMin) {
 		return notServed(name, m.DType)
 	}
 	if s.reduce == "mean" && m.DType == tensor.Bool {
@@ -225,6 +225,10 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 				*(*int64)(v) = int64(floorDiv(int(*(*int64)(v)), int(n)))
 			case tensor.Float32:
 				*(*float32)(v) /= float32(n)
+			case tensor.Complex64:
+				*(*complex64)(v) /= complex(float32(n), 0)
+			case tensor.Complex128:
+				*(*complex128)(v) /= complex(float64(n), 0)
 			default:
 				*(*float64)(v) /= float64(n)
 			}
@@ -271,9 +275,12 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			if n < 2 {
 				return
 			}
-			if d.IsFloat() {
+			switch {
+			case d.IsFloat():
 				v = tensor.FloatScalar(v.Float() / float64(n))
-			} else {
+			case d.IsComplex():
+				v = tensor.ComplexScalar(v.Complex() / complex(float64(n), 0))
+			default:
 				v = tensor.IntScalar(int64(floorDiv(int(v.Int()), int(n))))
 			}
 			out.Set(v, at...)

@@ -22,11 +22,7 @@ var signBodies = boolAsByte(join(
 	floats1(signSlice, signSlice)))
 
 // mathComplex is the complex half of mathBodies.
-func mathComplex(z func(complex128) complex128) bodies {
-	t := mathBodies(nil, z)
-	t[tensor.Float32], t[tensor.Float64] = nil, nil
-	return t
-}
+func mathComplex(z func(complex128) complex128) bodies { return mathBodies(nil, z) }
 
 func direction(z complex128) complex128 {
 	if z == 0 {

@@ -95,7 +95,7 @@ var NanToNum = define[nanToNumAttrs](graph.Op{
 	Examples: []graph.Example{exUnary, example(graph.Attrs{"nan": 1.5, "posinf": 7}, exTurned), example(nil, exInts)},
 })
 
-var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Iterator) (iter.Body, error) {
+var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	r := replacements(c, it.Meta(0).DType)
 	t := join(boolAsByte(intCopies), floats1(replaceSlice[float32](r), replaceSlice[float64](r)))
 	return t.pickLabel("nan_to_num", it)

@@ -39,7 +39,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		if err := upsampleCheck(name, m, size); err != nil {
+		if err := upsampleCheck(name, m, size, mode == "nearest" || mode == "exact"); err != nil {
 			return nil, err
 		}
 		r := &resampling{taps: make([]*axisTaps, spatial+2)}
@@ -121,7 +121,8 @@ func (a *upsampleAttrs) sizes(shape []int, spatial int) ([]int, []float64, error
 	return size, a.ScaleFactors, nil
 }
 
-func upsampleCheck(name string, m tensor.Meta, size []int) error {
+// upsampleCheck refuses what PyTorch does. Ops that pick elements take bytes too.
+func upsampleCheck(name string, m tensor.Meta, size []int, picks bool) error {
 	for i, n := range size {
 		if n <= 0 || m.Shape[2+i] <= 0 {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s", tensor.ListString(m.Shape[2:]), tensor.ListString(size))
@@ -130,7 +131,7 @@ func upsampleCheck(name string, m tensor.Meta, size []int) error {
 	if m.Shape[1] == 0 {
 		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", m.Rank(), tensor.ListString(m.Shape))
 	}
-	if !m.DType.IsFloat() {
+	if !m.DType.IsFloat() && !(picks && m.DType == tensor.Uint8) {
 		return notServed(name, m.DType)
 	}
 	_, err := fresh(m.DType, append(append([]int{}, m.Shape[:2]...), size...))
@@ -158,6 +159,10 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 		}
 	}
 	return newTaps(out, func(i int, add func(int, float64)) {
+		if mode == "linear" && in == out { // whatever factor was given beside the sizes
+			add(i, 1)
+			return
+		}
 		if mode == "exact" {
 			add(min(int(math.Floor(round(round(float64(i)+0.5)*scale))), in-1), 1)
 			return

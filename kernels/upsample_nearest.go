@@ -13,9 +13,11 @@ import (
 type upsampleNearestAttrs struct {
 	OutputSize   []int     `attr:"output_size" default:"none" doc:"height and width of the result"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor from which rows are computed, beside output_size"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor from which columns are computed, beside output_size"`
 }
 
-// UpsampleNearest2d is aten::upsample_nearest2d.vec.
+// UpsampleNearest2d is aten::upsample_nearest2d and its form vec.
 var UpsampleNearest2d = define[upsampleNearestAttrs](graph.Op{
 	Name:     "upsample_nearest2d",
 	Doc:      "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input suggests.",
@@ -99,8 +101,15 @@ func nearestIndices(d tensor.DType, in, out int, factor float64) []int {
 // nearestTables returns the tables of rows and columns of a call.
 func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
 	m, f := c.Meta(0), []float64{0, 0}
-	if s := attrs[upsampleNearestAttrs](c).ScaleFactors; s != nil {
-		f = s
+	a := attrs[upsampleNearestAttrs](c)
+	if a.ScaleFactors != nil {
+		f = a.ScaleFactors
+	} else {
+		for i, given := range []*float64{a.ScalesH, a.ScalesW} {
+			if given != nil {
+				f[i] = *given
+			}
+		}
 	}
 	return nearestIndices(m.DType, m.Shape[2], shape[2], f[0]), nearestIndices(m.DType, m.Shape[3], shape[3], f[1])
 }

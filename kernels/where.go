@@ -26,7 +26,7 @@ var Where = define[none](graph.Op{
 		example(nil, tensor.New(tensor.Bool, 3), exInts, exTurned)},
 })
 
-var selection = graph.Pointwise{Config: whereConfig, Body: whereBody}
+var selection = graph.Pointwise{Config: whereConfig, Body: chosen(selects)}
 
 func whereCheck(c *graph.Call) (tensor.DType, error) {
 	if d := c.Meta(0).DType; d != tensor.Bool && d != tensor.Uint8 {
@@ -74,35 +74,15 @@ func whereLayout(c *graph.Call) (tensor.Meta, error) {
 	return laidOut(cfg)
 }
 
-// whereBody moves elements of a size, whatever they mean.
-func whereBody(_ *graph.Call, it *iter.Iterator) (iter.Body, error) {
-	byByte := it.DType(1).Size() == 1
-	switch it.DType(2).Size() {
-	case 1:
-		return iter.Slice3(selectSlice[uint8, uint8]), nil
-	case 2:
-		if byByte {
-			return iter.Slice3(selectSlice[uint16, uint8]), nil
-		}
-		return iter.Slice3(selectSlice[uint16, uint16]), nil
-	case 4:
-		if byByte {
-			return iter.Slice3(selectSlice[uint32, uint8]), nil
-		}
-		return iter.Slice3(selectSlice[uint32, uint32]), nil
-	case 8:
-		if byByte {
-			return iter.Slice3(selectSlice[uint64, uint8]), nil
-		}
-		return iter.Slice3(selectSlice[uint64, uint64]), nil
-	}
-	if byByte {
-		return iter.Slice3(selectSlice[complex128, uint8]), nil
-	}
-	return iter.Slice3(selectSlice[complex128, complex128]), nil
-}
+// selects moves elements of a size, whatever they mean.
+var selects = iter.NewTable("where_cpu",
+	iter.Slice3(selectSlice[uint8, uint8]).Bits(),
+	iter.Slice3(selectSlice[uint16, uint8]).Bits(), iter.Slice3(selectSlice[uint16, uint16]).Bits(),
+	iter.Slice3(selectSlice[uint32, uint8]).Bits(), iter.Slice3(selectSlice[uint32, uint32]).Bits(),
+	iter.Slice3(selectSlice[uint64, uint8]).Bits(), iter.Slice3(selectSlice[uint64, uint64]).Bits(),
+	iter.Slice3(selectSlice[complex128, uint8]).Bits(), iter.Slice3(selectSlice[complex128, complex128]).Bits())
 
-func selectSlice[T any, C uint8 | uint16 | uint32 | uint64 | complex128](dst []T, c []C, a, b []T) {
+func selectSlice[T, C uint8 | uint16 | uint32 | uint64 | complex128](dst []T, c []C, a, b []T) {
 	c, a, b = c[:len(dst)], a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		v := b[i]

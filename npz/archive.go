@@ -57,6 +57,9 @@ func Open(path string) (*Archive, error) {
 // file in errors. r must stay readable while the archive is in use. Entries that overlap
 // are refused: few bytes could otherwise stand for many arrays.
 func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
+	if r == nil {
+		return nil, fmt.Errorf("%s: there is nothing to read: the reader is nil", name)
+	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, words.OfArchive("an .npz archive", err))
@@ -173,6 +176,9 @@ func EntriesOf(m map[string]*tensor.Tensor) []Entry {
 // savez does: see [WriteNPY]. The same entries always give the same bytes. Names must
 // differ from each other and not be empty.
 func WriteNPZ(w io.Writer, entries []Entry) error {
+	if w == nil {
+		return errors.New("there is nowhere to write: the writer is nil")
+	}
 	z := zip.NewWriter(w)
 	seen := make(map[string]bool, len(entries))
 	for _, e := range entries {

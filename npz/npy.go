@@ -50,6 +50,9 @@ func ReadNPYFile(path string) (*tensor.Tensor, error) {
 // readNPY is ReadNPY where a size may be a mere claim: sure bytes are known to be there,
 // and memory for more is taken only as data arrive.
 func readNPY(r io.Reader, size, sure int64) (*tensor.Tensor, error) {
+	if r == nil {
+		return nil, errors.New("there is nothing to read: the reader is nil")
+	}
 	h, start, err := readHeader(r, size)
 	if err != nil {
 		return nil, err
@@ -177,6 +180,12 @@ func toNative(b []byte, h header) {
 // WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16
 // value is written as uint16: its bits.
 func WriteNPY(w io.Writer, t *tensor.Tensor) error {
+	if w == nil {
+		return errors.New("there is nowhere to write: the writer is nil")
+	}
+	if err := t.Check(); err != nil {
+		return err
+	}
 	if len(t.Shape) > maxRank {
 		return fmt.Errorf("%d dimensions: at most %d can be written", len(t.Shape), maxRank)
 	}

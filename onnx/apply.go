@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/graphrun/graphrun/graph"
@@ -25,11 +26,23 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	if out := n.fold(o, attrs, operands); out != nil {
 		return out
 	}
+	if parts := n.movePartly(o, attrs, operands); parts != nil {
+		return n.withPartly(parts, func() []*val { return n.emit(name, attrs, operands...) })
+	}
 	return n.emit(name, attrs, operands...)
 }
 
 // emit adds an op to the graph, whatever is known of its operands.
 func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
+	count := 0
+	if o := n.model.lookup(name); o != nil && o.Many {
+		count = len(n.proto.Output)
+	}
+	return n.emitN(name, count, attrs, operands...)
+}
+
+// emitN is emit for an op of which only the number of results may be known yet.
+func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
 	for i, o := range operands {
 		x, ok := o.(*val)
@@ -43,10 +56,6 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 			}
 		}
 	}
-	count := 0
-	if o := n.model.lookup(name); o != nil && o.Many {
-		count = len(n.proto.Output)
-	}
 	vals := n.g.ApplyN(name, count, attrs, args...)
 	if err := n.g.Err(); err != nil {
 		n.failf("%w", err)
@@ -54,11 +63,12 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	out := make([]*val, len(vals))
 	for i, v := range vals {
 		out[i] = &val{v: v}
-		if v.Dynamic {
-			out[i].rank, out[i].dt = rankOf(operands), dtypeOfResult(name, i, attrs, operands)
-		}
+	}
+	if slices.ContainsFunc(vals, func(v *graph.Value) bool { return v.Dynamic }) {
+		n.outline(out, vals[0].Node.Op, attrs, operands)
 	}
 	n.inferOther(vals, attrs)
+	n.tighten(out, vals[0].Node.Op, attrs, operands)
 	return out
 }
 
@@ -86,56 +96,6 @@ func (n *node) plain(op string, i int, x *val, operands []any) any {
 		return s.Float()
 	}
 	return nil
-}
-
-// rankOf is the rank that most ops give: the greatest of their operands'.
-func rankOf(operands []any) int {
-	rank := 0
-	for _, o := range operands {
-		x, ok := o.(*val)
-		switch {
-		case !ok || x == nil:
-		case x.dynamic() && x.rank < 0:
-			return -1
-		case x.dynamic():
-			rank = max(rank, x.rank)
-		default:
-			rank = max(rank, len(x.meta().Shape))
-		}
-	}
-	return rank
-}
-
-// dtypeOfResult is the dtype of a value that the graph's inference does not reach.
-func dtypeOfResult(op string, result int, attrs graph.Attrs, operands []any) tensor.DType {
-	if d, ok := attrs["dtype"].(tensor.DType); ok && d != tensor.Invalid {
-		return d
-	}
-	first := 0
-	switch op {
-	case "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isposinf", "isneginf", "any", "all":
-		return tensor.Bool
-	case "argmax", "argmin", "argsort", "nonzero", "_shape_as_tensor", "non_max_suppression":
-		return tensor.Int64
-	case "topk", "sort", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", "_unique2", "unique_dim":
-		if result > 0 {
-			return tensor.Int64
-		}
-	case "where":
-		first = 1
-	}
-	for _, o := range operands[min(first, len(operands)):] {
-		if x, ok := o.(*val); ok && x != nil {
-			return x.dtype()
-		}
-	}
-	return tensor.Invalid
-}
-
-// ofRank notes the rank of a value whose shape is not known.
-func (x *val) ofRank(rank int) *val {
-	x.rank = rank
-	return x
 }
 
 // fold computes an op on known operands by its definition. It returns nil where it does
@@ -290,7 +250,7 @@ func (n *node) ref(x *val) any {
 			return list
 		}
 	}
-	return graph.Ref{Value: n.value(x)}
+	return n.reference(x)
 }
 
 // refOne is ref for a single integer.
@@ -303,7 +263,7 @@ func (n *node) refOne(x *val) any {
 			return list[0]
 		}
 	}
-	return graph.Ref{Value: n.value(x)}
+	return n.reference(x)
 }
 
 // refNumber is ref for a plain number.
@@ -315,7 +275,7 @@ func (n *node) refNumber(x *val) any {
 		}
 		return int(s.Int())
 	}
-	return graph.Ref{Value: n.value(x)}
+	return n.reference(x)
 }
 
 // list returns the integers of operand i, which must be known.

@@ -22,11 +22,38 @@ func (n *node) body(name string) *pb.GraphProto {
 	return a.G
 }
 
-// inline converts a graph in place, its inputs standing for the given values.
-func (n *node) inline(p *pb.GraphProto, in []*val) []*val { return n.repeated(p, in, 1) }
+// inline converts a graph in place, its inputs standing for the given values. What the
+// results go into may be converted with it.
+func (n *node) inline(p *pb.GraphProto) []*val {
+	f := *n.frame
+	f.depth++
+	f.then = n.behind
+	s := n.inner(p, nil)
+	var err error
+	if n.final, err = n.nodes(p, 0, s, &f); err != nil {
+		n.failf("%w", err)
+	}
+	if n.final != nil {
+		return nil
+	}
+	return n.outputs(p, s)
+}
 
-// repeated is inline for a graph that is written out a number of times.
+// repeated converts a graph in place that is written out a number of times.
 func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
+	f := *n.frame
+	f.depth++
+	f.unroll /= times
+	f.then = nil
+	out, err := n.results(p, n.inner(p, in), &f)
+	if err != nil {
+		n.failf("%w", err)
+	}
+	return out
+}
+
+// inner makes the scope of a graph that is converted in place.
+func (n *node) inner(p *pb.GraphProto, in []*val) *scope {
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
@@ -37,12 +64,11 @@ func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	for i, v := range p.Input {
 		s.vals[v.Name] = in[i]
 	}
-	f := *n.frame
-	f.depth++
-	f.unroll /= times
-	if err := n.nodes(p, s, &f); err != nil {
-		n.failf("%w", err)
-	}
+	return s
+}
+
+// outputs finds what a graph gives.
+func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 	out := make([]*val, len(p.Output))
 	for i, o := range p.Output {
 		if out[i] = s.lookup(o.Name); out[i] == nil {
@@ -52,22 +78,31 @@ func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	return out
 }
 
-// subgraph converts a graph to one of its own that a node runs. The given values tell its
-// inputs; what it uses of the graphs around it becomes further inputs, which are returned.
-// With loose, shapes of the given values may change from run to run.
-func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) (*graph.Graph, []*val) {
-	name := p.Name
+// section is a graph of its own that a node runs. Beyond what it is given it takes values
+// of the graphs around it, which are further inputs.
+type section struct {
+	im  *importer
+	out []*val
+}
+
+func (n *node) section(name string) *section {
 	if name == "" {
 		name = "body"
 	}
-	sub := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.model.lookup), named: map[*graph.Value]bool{},
-		other: map[*graph.Value]*tensor.Meta{}, outer: n.scope, count: n.count, ours: map[*val]*val{}}
-	s := &scope{im: sub, vals: map[string]*val{}}
+	return &section{im: &importer{model: n.model, opts: n.opts, g: graph.New(name, n.model.lookup), named: map[*graph.Value]bool{},
+		read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}}
+}
+
+// subgraph converts the body of a loop. The given values tell its inputs. With loose,
+// shapes of these may change from run to run.
+func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *section {
+	b := n.section(p.Name)
+	s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
 	for i, v := range p.Input {
-		x, err := sub.entering(v.Name, in[i], loose(i))
+		x, err := b.im.entering(v.Name, in[i], loose(i))
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
 		}
@@ -75,31 +110,33 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) (*g
 	}
 	f := *n.frame
 	f.depth++
-	err := sub.initializers(p, s)
+	f.then = nil
+	err := b.im.initializers(p, s)
 	if err == nil {
-		err = sub.nodes(p, s, &f)
+		b.out, err = b.im.results(p, s, &f)
 	}
+	n.count = b.im.count
 	if err == nil {
-		err = sub.bodyOutputs(p, s)
+		err = b.close()
 	}
 	if err != nil {
 		n.failf("%w", err)
 	}
-	n.count = sub.count
-	return sub.g, sub.captured
+	return b
 }
 
-func (im *importer) bodyOutputs(p *pb.GraphProto, s *scope) error {
-	for i, o := range p.Output {
-		v := s.lookup(o.Name)
-		if v == nil {
-			return fmt.Errorf("output %q is not made by any node", o.Name)
+// close names the section's results.
+func (b *section) close() error {
+	for i, x := range b.out {
+		name := x.name
+		if name == "" {
+			name = "result"
 		}
-		if err := im.output(fmt.Sprintf("%s.%d", o.Name, i), v); err != nil {
-			return fmt.Errorf("output %q of the body: %w", o.Name, err)
+		if err := b.im.output(fmt.Sprintf("%s.%d", name, i), x); err != nil {
+			return fmt.Errorf("result %d: %w", i, err)
 		}
 	}
-	return im.g.Err()
+	return b.im.g.Err()
 }
 
 // entering adds an input for a value of the graph outside.
@@ -116,17 +153,20 @@ func (im *importer) entering(name string, x *val, loose bool) (*val, error) {
 	switch {
 	case !x.dynamic():
 		y.v = im.g.InputMeta(name, tensor.New(d, slices.Clone(x.meta().Shape)...))
-	case x.rank < 0:
+	case x.outline.Sizes == nil:
 		return nil, fmt.Errorf("its number of dimensions depends on data")
 	default:
-		dims := make([]graph.Dim, x.rank)
-		for i := range dims {
-			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		dims := make([]graph.Dim, len(x.outline.Sizes))
+		for i, s := range x.outline.Sizes {
+			if dims[i].Size = s; s < 0 {
+				dims[i] = graph.Dim{Symbol: fmt.Sprintf("%s_dim%d", name, i)}
+			}
 		}
 		y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...)
-		loose = true
+		y.v.Dynamic = true // each run of the graph tells
+		y.outline, y.partly = graph.Outline{DType: d, Sizes: x.outline.Sizes}, x.partly
 	}
-	if loose {
+	if loose && !x.dynamic() {
 		im.other[y.v] = nil
 	}
 	im.named[y.v] = true
@@ -140,35 +180,6 @@ func (n *node) operandsOf(lists ...[]*val) []any {
 		for _, v := range l {
 			out = append(out, v)
 		}
-	}
-	return out
-}
-
-func ifOp(n *node) []*val {
-	cond := n.x(0)
-	yes, no := n.body("then_branch"), n.body("else_branch")
-	if cond.data != nil {
-		if n.number(cond).Int() != 0 {
-			n.decided("its then_branch")
-			return n.inline(yes, nil)
-		}
-		n.decided("its else_branch")
-		return n.inline(no, nil)
-	}
-	never := func(int) bool { return false }
-	a, fromA := n.subgraph(yes, nil, never)
-	b, fromB := n.subgraph(no, nil, never)
-	out := n.emit("if", graph.Attrs{"then_branch": a, "else_branch": b}, append([]any{cond}, n.operandsOf(fromA, fromB)...)...)
-	if len(out) != len(a.Outputs) {
-		n.failf("%d outputs are named, the branches give %d", len(out), len(a.Outputs))
-	}
-	for i, o := range out {
-		va, vb := a.Outputs[i].Value, b.Outputs[i].Value
-		rank := -1
-		if !va.Dynamic && !vb.Dynamic && va.Meta.Rank() == vb.Meta.Rank() {
-			rank = va.Meta.Rank()
-		}
-		o.as(va.Meta.DType, rank)
 	}
 	return out
 }
@@ -188,23 +199,18 @@ func loop(n *node) []*val {
 	}
 	flag := tensor.Bool
 	start := []*val{known(tensor.Zeros(tensor.Int64)), known(tensor.Zeros(flag))}
-	body, captured := n.subgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
-	operands := append([]any{trips, cond}, n.operandsOf(carried, captured)...)
-	out := n.emit("loop", graph.Attrs{"body": body, "carried": len(carried)}, operands...)
-	if len(out) != len(body.Outputs)-1 {
-		n.failf("%d outputs are named, the body gives %d", len(out), len(body.Outputs)-1)
-	}
+	body := n.subgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
+	operands := append([]any{trips, cond}, n.operandsOf(carried, body.im.captured)...)
+	out := n.emitN("loop", len(body.out)-1, graph.Attrs{"body": body.im.g, "carried": len(carried)}, operands...)
 	for i, o := range out {
-		v := body.Outputs[1+i].Value
-		o.as(v.Meta.DType, -1)
-		switch {
-		case i < len(carried) && carried[i] != nil && !carried[i].dynamic():
-			o.rank = carried[i].meta().Rank()
-		case i >= len(carried) && !v.Dynamic:
-			o.rank = v.Meta.Rank() + 1
+		o.outline = body.outline(1 + i)
+		if i >= len(carried) {
+			o.outline = o.outline.Stacked(0)
+			continue
 		}
-		if !o.dt.Valid() && i < len(carried) {
-			o.dt = carried[i].dtype()
+		// What the first iteration is given comes out where there is none.
+		if carried[i] != nil {
+			o.outline = o.outline.Join(n.outlineOf(carried[i]))
 		}
 	}
 	return out
@@ -213,7 +219,7 @@ func loop(n *node) []*val {
 // unrolled writes a loop out iteration by iteration, if it is known how many there are. It
 // returns nil if not.
 func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !steady(p) {
+	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.steady(p) {
 		return nil
 	}
 	count := n.number(trips).Int()
@@ -253,7 +259,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 
 // steady reports whether a loop's condition is known at each iteration: handed on from
 // the last, or a constant.
-func steady(p *pb.GraphProto) bool {
+func (n *node) steady(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
 	}
@@ -268,7 +274,8 @@ func steady(p *pb.GraphProto) bool {
 		i := slices.IndexFunc(p.Node, func(m *pb.NodeProto) bool { return slices.Contains(m.Output, name) })
 		switch {
 		case i < 0:
-			return false
+			outside := n.scope.lookup(name)
+			return outside != nil && outside.data != nil
 		case p.Node[i].OpType == "Constant":
 			return true
 		case p.Node[i].OpType != "Identity" && p.Node[i].OpType != "Cast" || len(p.Node[i].Input) != 1:
@@ -303,9 +310,6 @@ func scan(n *node) []*val {
 				n.failf("operands are missing")
 			}
 			part[i] = n.op("select", graph.Attrs{"dim": 0, "index": b}, v)
-			if v.dynamic() {
-				part[i].ofRank(v.rank - 1)
-			}
 		}
 		for i, o := range n.scanOnce(part) {
 			if b == 0 {
@@ -365,18 +369,13 @@ func (n *node) scanOnce(in []*val) []*val {
 	if known && length >= 1 && length <= n.frame.unroll/max(len(p.Node), 1) {
 		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
 	}
-	body, captured := n.subgraph(p, slicesAt(0), func(int) bool { return !known })
-	attrs := graph.Attrs{"body": body, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes, "scan_input_directions": inBack,
+	body := n.subgraph(p, slicesAt(0), func(int) bool { return !known })
+	attrs := graph.Attrs{"body": body.im.g, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes, "scan_input_directions": inBack,
 		"scan_output_axes": outAxes, "scan_output_directions": outBack}
-	out := n.emit("scan", attrs, n.operandsOf(in, captured)...)
+	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(in, body.im.captured)...)
 	for i, o := range out {
-		v := body.Outputs[i].Value
-		o.as(v.Meta.DType, -1)
-		if !v.Dynamic {
-			o.rank = v.Meta.Rank()
-			if i >= states {
-				o.rank++
-			}
+		if o.outline = body.outline(i); i >= states {
+			o.outline = o.outline.Stacked(outAxes[i-states])
 		}
 	}
 	return out
@@ -421,7 +420,7 @@ func sequenceMap(n *node) []*val {
 				in[k] = v.list[i]
 			}
 		}
-		for k, o := range n.inline(p, in) {
+		for k, o := range n.repeated(p, in, 1) {
 			lists[k] = append(lists[k], o)
 		}
 	}

@@ -29,12 +29,13 @@ type importer struct {
 	// differ by then; nil where nothing is known. sizes and otherSizes are the bindings.
 	other             map[*graph.Value]*tensor.Meta
 	sizes, otherSizes map[string]int
-	count             int     // nodes converted
-	work              float64 // elements computed here
+	read              map[*graph.Value]*val // values that attributes are read from
+	count             int                   // nodes converted
+	work              float64               // elements computed here
 
-	// outer is where names that a body does not define are looked up; captured are the
-	// values found there, which became further inputs.
-	outer    *scope
+	// outer converts the graph around this one; captured are its values that became further
+	// inputs here.
+	outer    *importer
 	captured []*val
 	ours     map[*val]*val // by those outside
 }
@@ -46,25 +47,31 @@ type frame struct {
 	depth  int
 	// unroll is how many nodes a loop may be written out to; loops within loops share it.
 	unroll int
+	// then is what comes after the graph that is converted in place of a node; nil where a
+	// node takes the results.
+	then *rest
 }
 
-// scope holds the values of a graph by name. Those of the graph around it are seen too.
+// scope holds the values of a graph by name. Those of the scope around it are seen too: of
+// parent as they are, of beyond, which is another importer's, as further inputs.
 type scope struct {
-	im     *importer
-	parent *scope
-	vals   map[string]*val
+	im             *importer
+	parent, beyond *scope
+	vals           map[string]*val
 }
 
 func (s *scope) lookup(name string) *val {
+	var beyond *scope
 	for at := s; at != nil; at = at.parent {
 		if v := at.vals[name]; v != nil {
 			return v
 		}
+		beyond = at.beyond
 	}
-	if s.im.outer == nil {
+	if beyond == nil {
 		return nil
 	}
-	v := s.im.outer.lookup(name)
+	v := beyond.lookup(name)
 	if v == nil {
 		return nil
 	}
@@ -82,7 +89,7 @@ func (im *importer) capture(v *val) (*val, error) {
 	if c := im.ours[v]; c != nil {
 		return c, nil
 	}
-	c := &val{name: v.name, data: v.data, kind: v.kind, rank: v.rank, dt: v.dt}
+	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
 	if v.dual != nil {
 		v = v.dual.make()
 	}
@@ -97,7 +104,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		}
 	case v.data == nil && v.v != nil:
 		var err error
-		if c, err = im.entering("outer."+v.v.Name, v, im.outer.im.differs(v)); err != nil {
+		if c, err = im.entering("outer."+v.v.Name, v, im.outer.differs(v)); err != nil {
 			return nil, err
 		}
 		im.captured = append(im.captured, v)
@@ -126,15 +133,12 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		}
 		s.vals[in.Name] = v
 	}
-	if err := im.nodes(p, s, f); err != nil {
+	results, err := im.results(p, s, f)
+	if err != nil {
 		return nil, err
 	}
-	for _, out := range p.Output {
-		v := s.lookup(out.Name)
-		if v == nil {
-			return nil, fmt.Errorf("output %q is not made by any node", out.Name)
-		}
-		if err := im.output(out.Name, v); err != nil {
+	for i, out := range p.Output {
+		if err := im.output(out.Name, results[i]); err != nil {
 			return nil, fmt.Errorf("output %q: %w", out.Name, err)
 		}
 	}
@@ -234,21 +238,42 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	return dims, nil
 }
 
-// nodes converts the nodes that the outputs need, in order.
-func (im *importer) nodes(p *pb.GraphProto, s *scope, f *frame) error {
+// limit is an error that is no matter of one branch: the model is too much.
+type limit struct{ error }
+
+// results converts the nodes of a graph and returns its outputs: where the frame says what
+// comes then, the outputs of that may be returned in their place, see [node.final].
+func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
+	final, err := im.nodes(p, 0, s, f)
+	if final != nil || err != nil {
+		return final, err
+	}
+	out := make([]*val, len(p.Output))
+	for i, o := range p.Output {
+		if out[i] = s.lookup(o.Name); out[i] == nil {
+			return nil, fmt.Errorf("output %q is not made by any node", o.Name)
+		}
+	}
+	return out, nil
+}
+
+// nodes converts the nodes that the outputs need, in order, from a given one on. It returns
+// what [node.final] of the last one is.
+func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
-		return errors.New("graphs or functions are nested too deep")
+		return nil, limit{errors.New("graphs or functions are nested too deep")}
 	}
 	live := liveNodes(p)
 	for i, n := range p.Node {
-		if !live[i] {
+		if i < from || !live[i] {
 			continue
 		}
-		if err := im.node(n, s, f); err != nil {
-			return err
+		final, err := im.node(n, s, f, &rest{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
+		if final != nil || err != nil {
+			return final, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // liveNodes tells which nodes of a graph its outputs depend on. Names that a subgraph uses

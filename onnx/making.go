@@ -52,7 +52,11 @@ func constantOfShape(n *node) []*val {
 	}
 	shape := n.x(0)
 	attrs["size"] = n.ref(shape)
-	return one(n.op("full", attrs).ofRank(n.lengthOf(shape)))
+	y := n.op("full", attrs)
+	if sizes := n.sizesPartly(shape); sizes != nil {
+		y.sized(attrs["dtype"].(tensor.DType), sizes...)
+	}
+	return one(y)
 }
 
 func rangeOp(n *node) []*val {

@@ -115,7 +115,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 // Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
 // rank are left out.
 func (m *Model) Signature() (*graph.Graph, error) {
-	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, other: map[*graph.Value]*tensor.Meta{}}
+	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
 	weights := map[string]bool{}
 	for _, t := range m.proto.Graph.Initializer {
 		weights[t.Name] = true
@@ -158,7 +158,7 @@ func (m *Model) read(o Options) (r *reading, err error) {
 	}
 	var first error
 	for _, sizes := range standIns {
-		im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, other: map[*graph.Value]*tensor.Meta{}}
+		im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
 		if err := im.bindStandIns(sizes); err != nil {
 			return nil, err
 		}

@@ -20,6 +20,10 @@ type node struct {
 	ver   int // of the operator set
 	in    []*val
 	attrs map[string]*pb.AttributeProto
+	// behind is what follows the node. A converter that has converted that too gives no
+	// results but sets final: the outputs of the outermost graph that follows.
+	behind *rest
+	final  []*val
 }
 
 // converter makes the outputs of a node.
@@ -30,32 +34,36 @@ type failure struct{ err error }
 
 func (n *node) failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// node converts one node and enters its outputs in the scope.
-func (im *importer) node(p *pb.NodeProto, s *scope, f *frame) error {
+// node converts one node and enters its outputs in the scope. It returns what [node.final]
+// is.
+func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *rest) ([]*val, error) {
 	if im.count++; im.count > maxNodes {
-		return fmt.Errorf("the model has more than %d nodes", maxNodes)
+		return nil, limit{fmt.Errorf("the model has more than %d nodes", maxNodes)}
 	}
-	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}}
+	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, behind: behind}
 	domain := domainOf(p.Domain)
 	n.ver = f.opsets[domain]
 	out, err := n.convert(domain)
 	if err != nil {
-		return fmt.Errorf("%s: %w", n.title(), err)
+		return nil, fmt.Errorf("%s: %w", n.title(), err)
+	}
+	if n.final != nil {
+		return n.final, nil
 	}
 	for i, name := range p.Output {
 		if name == "" {
 			continue
 		}
 		if i >= len(out) || out[i] == nil {
-			return fmt.Errorf("%s: output %d (%q) is not served", n.title(), i, name)
+			return nil, fmt.Errorf("%s: output %d (%q) is not served", n.title(), i, name)
 		}
 		if s.vals[name] != nil {
-			return fmt.Errorf("%s: two values are named %q", n.title(), name)
+			return nil, fmt.Errorf("%s: two values are named %q", n.title(), name)
 		}
 		s.vals[name] = out[i]
 		im.name(out[i], name)
 	}
-	return nil
+	return nil, nil
 }
 
 // title names the node in errors: by its name, or by its first output.
@@ -114,15 +122,7 @@ func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
 
 // convert calls the converter of the node's operator.
 func (n *node) convert(domain string) (out []*val, err error) {
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case failure:
-			err = r.err
-		default:
-			panic(r)
-		}
-	}()
+	defer caught(&err)
 	if err := n.operands(); err != nil {
 		return nil, err
 	}
@@ -136,13 +136,25 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	return c(n), nil
 }
 
+// caught turns a failure that goes through the caller into an error.
+func caught(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		*err = r.err
+	default:
+		panic(r)
+	}
+}
+
 // call converts the body of a function in place of a node.
 func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	sets, err := opsetsOf(f.OpsetImport)
 	if err != nil {
 		return nil, err
 	}
-	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1, unroll: n.frame.unroll}
+	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
+		unroll: n.frame.unroll, then: n.behind}
 	for _, a := range f.AttributeProto {
 		inner.attrs[a.Name] = a
 	}
@@ -163,7 +175,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 	for _, o := range f.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
 	}
-	if err := n.nodes(body, s, inner); err != nil {
+	if n.final, err = n.nodes(body, 0, s, inner); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*val, len(f.Output))
@@ -203,10 +215,10 @@ func (n *node) rank(x *val) int {
 	if !x.dynamic() {
 		return len(x.meta().Shape)
 	}
-	if x.rank < 0 {
+	if x.outline.Sizes == nil {
 		n.failf("the number of dimensions of %q must be known before the graph runs, and it depends on data", x.name)
 	}
-	return x.rank
+	return len(x.outline.Sizes)
 }
 
 // axis returns a dimension counted from the front.

@@ -95,7 +95,7 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	if !ok {
 		n.failf("mode %q is not served", mode)
 	}
-	shape := n.shape(x)
+	shape := n.sizes(x)
 	rank := len(shape)
 	direct := rank >= 3 && rank <= 5 && x.dtype().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 && after[1] == 0
 	for i := range before {
@@ -111,6 +111,12 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	for a := range shape {
 		size := before[a] + shape[a] + after[a]
 		if before[a] == 0 && after[a] == 0 {
+			continue
+		}
+		if shape[a] < 0 {
+			widths := make([]int, 2*rank)
+			widths[a], widths[rank+a] = before[a], after[a]
+			x = n.padComputed(x, known(intTensor(widths...)), mode)
 			continue
 		}
 		if shape[a] == 0 || size < 0 || before[a] < -1<<40 || before[a] > 1<<40 || after[a] > 1<<40 {

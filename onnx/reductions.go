@@ -37,7 +37,7 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 		if n.flag("noop_with_empty_axes", false) {
 			return r, true
 		}
-		if x.dynamic() && x.rank < 0 && !r.keep {
+		if x.dynamic() && x.outline.Sizes == nil && !r.keep {
 			return r, false
 		}
 		list = make([]int, n.rank(x))

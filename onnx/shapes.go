@@ -51,7 +51,7 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 			return n.reshape(x, list...)
 		}
 	}
-	length := n.lengthOf(shape)
+	length, sizes := n.lengthOf(shape), n.sizesPartly(shape)
 	if shape.dual != nil && (keepZero || count(ints(shape.dual.a), 0) == 0) {
 		if y := n.reshapeDual(x, shape.dual); y != nil {
 			return y
@@ -63,7 +63,11 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if !keepZero {
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
 	}
-	return n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+	if sizes != nil {
+		y.outline.Sizes = sizes
+	}
+	return y
 }
 
 // zerosFilled replaces zeros by the operand's sizes; one that is not known becomes -1.
@@ -90,10 +94,11 @@ func (n *node) sizeAt(x *val, i int) int {
 
 // lengthOf returns the number of elements of a vector; -1 if that is not known.
 func (n *node) lengthOf(x *val) int {
-	if !n.static(x) {
+	s := n.outlineOf(x).Sizes
+	if s == nil || slices.Contains(s, -1) {
 		return -1
 	}
-	return x.meta().Numel()
+	return tensor.Numel(s)
 }
 
 // fitted makes a vector of sizes of a known length one of another, at its end or its
@@ -126,11 +131,7 @@ func squeeze(n *node) []*val {
 		list, given = n.list(1), true
 	}
 	if !given {
-		y := n.op("squeeze", nil, x)
-		if y.dynamic() {
-			y.ofRank(-1)
-		}
-		return one(y)
+		return one(n.op("squeeze", nil, x))
 	}
 	rank := n.rank(x)
 	list = n.axes(list, rank)
@@ -191,13 +192,19 @@ func expand(n *node) []*val {
 	length, rank := n.lengthOf(shape), n.rank(x)
 	if length < 0 {
 		// As long as the operand at least; the executor checks the rest.
-		return one(n.op("expand", graph.Attrs{"size": n.ref(shape)}, x).ofRank(-1))
+		return one(n.op("expand", graph.Attrs{"size": n.ref(shape)}, x))
 	}
 	full := max(length, rank)
 	want := n.fitted(shape, length, full, false, 1)
 	own := n.fitted(n.dims(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
-	return one(n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full))
+	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
+	for i, s := range n.sizesPartly(shape) {
+		if s > 1 {
+			y.outline.Sizes[full-length+i] = s
+		}
+	}
+	return one(y)
 }
 
 func tile(n *node) []*val {
@@ -375,15 +382,7 @@ func gatherElements(n *node) []*val {
 func gatherND(n *node) []*val {
 	x, index := n.x(0), n.cast(n.x(1), tensor.Int64)
 	batch := n.int("batch_dims", 0)
-	y := n.op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index)
-	if y.dynamic() {
-		y.ofRank(-1)
-		if n.static(index) && index.meta().Rank() > 0 {
-			s := index.meta().Shape
-			y.ofRank(n.rank(x) + len(s) - 1 - s[len(s)-1] - batch)
-		}
-	}
-	return one(y)
+	return one(n.op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index))
 }
 
 func scatterElements(n *node) []*val {
@@ -410,38 +409,39 @@ func scatterND(n *node) []*val {
 
 func compress(n *node) []*val {
 	x := n.x(0)
-	attrs, rank := graph.Attrs{}, 1
+	attrs, sizes := graph.Attrs{}, []int{-1}
 	if n.attrs["axis"] != nil {
-		rank = n.rank(x)
-		attrs["dim"] = n.axis(n.int("axis", 0), rank)
+		axis := n.axis(n.int("axis", 0), n.rank(x))
+		sizes = n.sizes(x)
+		attrs["dim"], sizes[axis] = axis, -1
 	}
-	return one(n.op("compress", attrs, x, n.x(1)).as(x.dtype(), rank))
-}
-
-// as notes what is known of a value whose shape is not.
-func (x *val) as(d tensor.DType, rank int) *val {
-	x.dt, x.rank = d, rank
-	return x
+	return one(n.op("compress", attrs, x, n.x(1)).sized(x.dtype(), sizes...))
 }
 
 func nonZero(n *node) []*val {
-	y := n.op("nonzero", nil, n.x(0)).as(tensor.Int64, 2)
-	return one(n.op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y).as(tensor.Int64, 2))
+	x := n.x(0)
+	rank := -1
+	if o := n.outlineOf(x); o.Sizes != nil {
+		rank = len(o.Sizes)
+	}
+	y := n.op("nonzero", nil, x).sized(tensor.Int64, -1, rank)
+	return one(n.op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
 // unique gives, besides ours, the first place of each value, and may keep the order in
 // which values first stand.
 func unique(n *node) []*val {
 	x := n.x(0)
-	rank, dim := 1, 0
+	dim := 0
 	if n.attrs["axis"] != nil {
-		rank = n.rank(x)
-		dim = n.axis(n.int("axis", 0), rank)
+		dim = n.axis(n.int("axis", 0), n.rank(x))
 	} else {
 		x = n.reshape(x, -1)
 	}
+	sizes := n.sizes(x)
+	sizes[dim] = -1
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
-	values, inverse, counts := out[0].as(x.dtype(), rank), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
+	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
 	// The least place among those that an inverse index stands at is the first.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.dims(x)).ofRank(0)
 	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).as(tensor.Int64, 1)

@@ -158,7 +158,8 @@ func (im *importer) inferOther(vals []*graph.Value, attrs graph.Attrs) {
 // sizes returns the shape of x with -1 for what is not known.
 func (n *node) sizes(x *val) []int {
 	if x.dynamic() {
-		n.failf("the shape of %q must be known before the graph runs, and it depends on data", x.name)
+		n.rank(x)
+		return slices.Clone(x.outline.Sizes)
 	}
 	s := slices.Clone(x.meta().Shape)
 	if x.v == nil {
@@ -198,6 +199,15 @@ func (n *node) dims(x *val) *val {
 		return known(intTensor(x.meta().Shape...))
 	}
 	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].as(tensor.Int64, 1) }
+	if sizes := x.outline.Sizes; x.dynamic() && sizes != nil {
+		elements := slices.Clone(sizes)
+		for i, s := range sizes {
+			if s < 0 {
+				elements[i] = unknownElement
+			}
+		}
+		return n.withPartly([]*tensor.Tensor{intTensor(elements...)}, func() []*val { return []*val{computed()} })[0]
+	}
 	if m := n.other[x.v]; !x.dynamic() && m != nil {
 		return &val{dual: &dual{intTensor(x.meta().Shape...), intTensor(m.Shape...), computed}}
 	}

@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -14,10 +16,10 @@ type val struct {
 	dual *dual  // known under two bindings of symbols
 	list []*val // the members of a sequence
 	kind valKind
-	// rank and dt are what is known of a value whose shape is not: -1 and Invalid for
-	// nothing.
-	rank int
-	dt   tensor.DType
+	// outline is what is known of a value whose shape depends on data.
+	outline graph.Outline
+	// partly are its elements as far as they are known, see partly.go; nil where none are.
+	partly *tensor.Tensor
 }
 
 // valKind tells what a val is.
@@ -52,7 +54,7 @@ func (x *val) meta() tensor.Meta {
 
 func (x *val) dtype() tensor.DType {
 	if x.dynamic() && x.v.Meta.DType == tensor.Invalid {
-		return x.dt
+		return x.outline.DType
 	}
 	return x.meta().DType
 }
@@ -67,6 +69,30 @@ func (im *importer) static(x *val) bool {
 	}
 	_, differs := im.other[x.v]
 	return !x.v.Dynamic && !differs
+}
+
+// as notes what is known of a value whose shape depends on data, where its op cannot tell.
+func (x *val) as(d tensor.DType, rank int) *val {
+	x.outline.DType = d
+	return x.ofRank(rank)
+}
+
+// sized is as for a value of which some sizes are known, -1 standing for the others.
+func (x *val) sized(d tensor.DType, sizes ...int) *val {
+	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
+	return x
+}
+
+// ofRank notes the number of dimensions of such a value; -1 adds nothing to what the op
+// tells.
+func (x *val) ofRank(rank int) *val {
+	if rank < 0 {
+		return x
+	}
+	if x.outline.Sizes == nil || len(x.outline.Sizes) != rank {
+		x.outline.Sizes = slices.Repeat([]int{-1}, rank)
+	}
+	return x
 }
 
 // ints returns the elements of an integer tensor.

@@ -32,7 +32,7 @@ func resize(n *node) []*val {
 	if y := n.upsampled(x, attrs, nil); y != nil {
 		return one(y)
 	}
-	return one(n.op("resize", attrs, x))
+	return one(n.op("resize", attrs, x).ofRank(n.rank(x)))
 }
 
 // oldResize sets what operator set 10, and Upsample before it, had no attributes for.
@@ -49,13 +49,13 @@ func (n *node) resized(x *val, attrs graph.Attrs, scales *val) *val {
 			return y
 		}
 	}
-	return n.op("resize", attrs, x)
+	return n.op("resize", attrs, x).ofRank(n.rank(x))
 }
 
 // refFloats is ref for a list of floating-point numbers.
 func (n *node) refFloats(x *val) any {
 	if x.data == nil {
-		return graph.Ref{Value: n.value(x)}
+		return n.reference(x)
 	}
 	if x.data.Numel() > foldLimit {
 		n.failf("%q has %d elements", x.name, x.data.Numel())
@@ -177,7 +177,7 @@ func nonMaxSuppression(n *node) []*val {
 			attrs[name] = n.refNumber(p)
 		}
 	}
-	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).as(tensor.Int64, 2))
+	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).sized(tensor.Int64, -1, 3))
 }
 
 // window returns a cosine window: a - b cos(x) + c cos(2x).

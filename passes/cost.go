@@ -15,8 +15,11 @@ const (
 
 // NodeCost returns what a node costs in nanoseconds on one core, by a model of a machine:
 // the bytes of its operands and outputs at a bandwidth, its operations at a rate,
-// whichever takes longer. A view costs nothing.
+// whichever takes longer. A view costs nothing, nor does what is no node of a graph.
 func NodeCost(n *graph.Node) float64 {
+	if n == nil || n.Op == nil || len(n.Out) == 0 {
+		return 0
+	}
 	if n.Out[0].Alias != nil {
 		return 0
 	}

@@ -35,7 +35,8 @@ type Options struct {
 	// Strategy names the layout strategy; empty means propagate.
 	Strategy string
 	// Check verifies the graph after every pass, and evaluates small graphs by reference
-	// before and after it. An error names the pass.
+	// before and after it, on data that is made up. An error names the pass; what could not
+	// be evaluated, and why, is in [Plan.Unchecked].
 	Check bool
 	// Dump, if set, receives the graph after every pass as text.
 	Dump io.Writer
@@ -48,6 +49,9 @@ type Plan struct {
 	Copies   []Copy    // inserted copies that are left
 	Elided   []Elision // nodes that were dropped
 	CostNS   float64   // sum of NodeCost over all nodes
+	// Unchecked is what Options.Check could not compare; nil where it compared everything,
+	// or was not asked.
+	Unchecked []Unchecked
 
 	layout strategy
 }
@@ -71,6 +75,9 @@ func Strategies() []string { return []string{"propagate", "contiguous", "channel
 
 // Run plans a graph, which must be sorted and is not changed.
 func Run(g *graph.Graph, o Options) (*Plan, error) {
+	if g == nil {
+		return nil, errors.New("there is no graph to plan: it is nil")
+	}
 	if o.Strategy == "" {
 		o.Strategy = "propagate"
 	}
@@ -92,6 +99,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 			return nil, err
 		}
 		check = newChecker(g)
+		p.Unchecked = check.unchecked
 	}
 	for _, pass := range pipeline {
 		if missing := pass.Needs &^ props; missing != 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -34,6 +35,14 @@ type described struct {
 // each is aligned and [File.Tensor] need not copy. Names must differ from each other.
 // complex128 is refused: the format has no name for it.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
+	if w == nil {
+		return errors.New("there is nowhere to write: the writer is nil")
+	}
+	for _, e := range entries {
+		if err := e.Tensor.Check(); err != nil {
+			return fmt.Errorf("tensor %q: %w", e.Name, err)
+		}
+	}
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b Entry) int { return b.Tensor.DType.Size() - a.Tensor.DType.Size() })
 	head, err := encodeHeader(entries, metadata)
@@ -125,19 +134,37 @@ func codeOf(d tensor.DType) string {
 	return ""
 }
 
-// WriteFile writes the tensors to the file at path, which it replaces: see [Write]. After
-// an error the file may be there in part. The errors name the file.
+// WriteFile writes the tensors to the file at path, which it replaces: see [Write]. A
+// regular file is replaced as a whole or not at all, so that tensors may come from the file
+// itself, which [Open] has mapped: cutting it short would end the process. The errors name
+// the file.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
-	f, err := os.Create(path)
+	err := writeFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func writeFile(path string, write func(w io.Writer) error) error {
+	st, err := os.Stat(path)
+	if err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	err = Write(f, entries, metadata)
-	if closing := f.Close(); err == nil {
-		err = closing
+	defer os.Remove(f.Name()) // after the rename there is none
+	if err = errors.Join(write(f), f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return err
 	}
 	return nil
 }

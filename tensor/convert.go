@@ -1,6 +1,9 @@
 package tensor
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // ConvertFunc converts n elements. Strides are in bytes and may be 0 or negative; the
 // runs must not overlap, unless dst and src are the same elements.
@@ -9,8 +12,13 @@ type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 // Converter returns the conversion from one dtype to another, by c10::convert's rules:
 // to bool by comparing with 0; to a 16-bit float by way of float32; to uint8 from a
 // float by way of int64; a complex value gives its real part to a real dtype, and its
-// comparison with 0 to bool; integers wrap.
-func Converter(dst, src DType) ConvertFunc { return converters[dst][src] }
+// comparison with 0 to bool; integers wrap. It panics where one is no dtype.
+func Converter(dst, src DType) ConvertFunc {
+	if !dst.Valid() || !src.Valid() {
+		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))
+	}
+	return converters[dst][src]
+}
 
 var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint8](&t, Uint8)

@@ -120,10 +120,21 @@ func (d DType) String() string {
 }
 
 // TorchName returns PyTorch's name of the scalar type, which its messages use: "Float".
-func (d DType) TorchName() string { return dtypeInfo[d].torch }
+// What is no dtype is "Undefined".
+func (d DType) TorchName() string {
+	if d >= numDTypes {
+		d = Invalid
+	}
+	return dtypeInfo[d].torch
+}
 
-// Size returns the bytes of one element.
-func (d DType) Size() int { return dtypeInfo[d].size }
+// Size returns the bytes of one element; 0 for what is no dtype.
+func (d DType) Size() int {
+	if d >= numDTypes {
+		return 0
+	}
+	return dtypeInfo[d].size
+}
 
 // Valid reports whether d is one of the fifteen dtypes.
 func (d DType) Valid() bool { return d > Invalid && d < numDTypes }
@@ -142,7 +153,7 @@ func (d DType) IsIntegral(withBool bool) bool {
 
 // IsSigned reports whether d can hold negative values.
 func (d DType) IsSigned() bool {
-	return d >= Int8 && d <= Int64 || d >= Float16
+	return d >= Int8 && d <= Int64 || d >= Float16 && d < numDTypes
 }
 
 // IsBareUnsigned reports whether d is one of the unsigned dtypes that PyTorch's lattice

@@ -23,7 +23,15 @@ const (
 var formatNames = [...]string{"", "contiguous", "channels_last", "channels_last_3d", "preserve"}
 
 // String returns the name used in graph files.
-func (f MemoryFormat) String() string { return formatNames[f] }
+func (f MemoryFormat) String() string {
+	if int(f) >= len(formatNames) {
+		return fmt.Sprintf("memory_format(%d)", uint8(f))
+	}
+	return formatNames[f]
+}
+
+// Valid reports whether f is one of the formats; NoFormat is one.
+func (f MemoryFormat) Valid() bool { return int(f) < len(formatNames) }
 
 // ParseMemoryFormat returns the format of a name such as "channels_last". PyTorch's
 // longer names with "_format" at the end serve too.
@@ -73,7 +81,7 @@ func orderedStrides(shape, order []int) []int {
 	step := 1
 	for _, d := range order {
 		st[d] = step
-		step *= shape[d]
+		step = satMul(step, shape[d])
 	}
 	return st
 }
@@ -81,6 +89,7 @@ func orderedStrides(shape, order []int) []int {
 // IsContiguous reports whether the value is row-major. Dimensions of size 1 do not
 // count, and a value without elements always is (TensorImpl::compute_contiguous).
 func (m Meta) IsContiguous() bool {
+	m.fits()
 	step := 1
 	for d := len(m.Shape) - 1; d >= 0; d-- {
 		s := m.Shape[d]
@@ -112,6 +121,7 @@ func (m Meta) IsChannelsLast3d() bool {
 }
 
 func (m Meta) denseIn(order []int) bool {
+	m.fits()
 	step := 1
 	for _, d := range order {
 		if s := m.Shape[d]; s != 1 {
@@ -125,7 +135,8 @@ func (m Meta) denseIn(order []int) bool {
 }
 
 // Is reports whether the value is contiguous in the format, as PyTorch's
-// is_contiguous(memory_format) does. Preserve and NoFormat always hold.
+// is_contiguous(memory_format) does. Preserve and NoFormat always hold, and what is no
+// format never does.
 func (m Meta) Is(f MemoryFormat) bool {
 	switch f {
 	case Contiguous:
@@ -135,7 +146,7 @@ func (m Meta) Is(f MemoryFormat) bool {
 	case ChannelsLast3d:
 		return m.IsChannelsLast3d()
 	}
-	return true
+	return f.Valid()
 }
 
 // StridesLikeChannelsLast reports whether the strides, dense or not, order a rank-4 value
@@ -151,6 +162,7 @@ func (m Meta) StridesLikeChannelsLast3d() bool {
 }
 
 func (m Meta) likeOrder(order []int) bool {
+	m.fits()
 	if m.Strides[1] == 0 {
 		return false
 	}
@@ -242,9 +254,11 @@ func (m Meta) Flags() []string {
 // DenseStrides returns dense strides that keep the order of the operand's dimensions in
 // memory: what empty_like(memory_format=preserve) gives a value that is not dense itself
 // (at::infer_dense_strides). The sort is TensorIterator's insertion sort with ambiguous
-// comparisons for one operand; sizes 0 and 1 do not grow the strides.
+// comparisons for one operand; sizes 0 and 1 do not grow the strides. It panics where the
+// lists differ in length.
 func DenseStrides(shape, strides []int) []int {
 	n := len(shape)
+	(&Meta{Shape: shape, Strides: strides}).fits()
 	perm := make([]int, n)
 	for i := range perm {
 		perm[i] = n - 1 - i
@@ -267,7 +281,7 @@ func DenseStrides(shape, strides []int) []int {
 	for _, d := range perm {
 		out[d] = step
 		if shape[d] > 1 {
-			step *= shape[d]
+			step = satMul(step, shape[d])
 		}
 	}
 	return out
@@ -276,8 +290,12 @@ func DenseStrides(shape, strides []int) []int {
 // SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) says
 // where dimension a, which stands before b, belongs: -1 before, 1 after, 0 ambiguous.
 // An ambiguous comparison neither swaps nor stops the scan, and the comparison is no
-// total order, so the algorithm itself is part of the rule: no other sort serves.
+// total order, so the algorithm itself is part of the rule: no other sort serves. It panics
+// where swap is nil.
 func SortDims(perm []int, swap func(a, b int) int) {
+	if swap == nil {
+		panic("tensor: SortDims needs a comparison")
+	}
 	for i := 1; i < len(perm); i++ {
 		at := i
 		for before := i - 1; before >= 0; before-- {

@@ -125,3 +125,31 @@ func TestExtentIsOnePastTheLastElement(t *testing.T) {
 		}
 	})
 }
+
+// With exactMatch the strides of dimensions of size 0 and 1 count too, which
+// resemblance does not look at (suggest_memory_format(true)).
+func TestSuggestMemoryFormatExactly(t *testing.T) {
+	for _, c := range []struct {
+		shape, strides []int
+		like, exact    tensor.MemoryFormat
+	}{
+		{[]int{2, 3, 4, 5}, []int{60, 20, 5, 1}, tensor.Contiguous, tensor.Contiguous},
+		{[]int{2, 3, 4, 5}, []int{60, 1, 15, 3}, tensor.ChannelsLast, tensor.ChannelsLast},
+		{[]int{1, 3, 4, 5}, []int{60, 1, 15, 3}, tensor.ChannelsLast, tensor.ChannelsLast},
+		{[]int{1, 3, 4, 5}, []int{99, 1, 15, 3}, tensor.ChannelsLast, tensor.Contiguous},
+		{[]int{2, 3, 4, 5}, []int{120, 1, 30, 3}, tensor.ChannelsLast, tensor.Contiguous}, // rows with gaps
+		{[]int{2, 1, 4, 5}, []int{20, 1, 5, 1}, tensor.ChannelsLast, tensor.ChannelsLast},
+		{[]int{2, 1, 4, 5}, []int{20, 20, 5, 1}, tensor.Contiguous, tensor.Contiguous},
+		{[]int{2, 2, 3, 4, 5}, []int{120, 1, 40, 10, 2}, tensor.ChannelsLast3d, tensor.ChannelsLast3d},
+		{[]int{1, 2, 3, 4, 5}, []int{240, 1, 40, 10, 2}, tensor.ChannelsLast3d, tensor.Contiguous},
+		{[]int{4, 5}, []int{1, 4}, tensor.Contiguous, tensor.Contiguous},
+	} {
+		m := tensor.Meta{DType: tensor.Float32, Shape: c.shape, Strides: c.strides}
+		if got := m.SuggestMemoryFormat(false); got != c.like {
+			t.Errorf("%v resembles %v, want %v", m, got, c.like)
+		}
+		if got := m.SuggestMemoryFormat(true); got != c.exact {
+			t.Errorf("%v is exactly %v, want %v", m, got, c.exact)
+		}
+	}
+}

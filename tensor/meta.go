@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -10,6 +11,10 @@ import (
 // Meta describes a strided value without its data (a meta tensor). Strides and Offset
 // count elements. Shape and Strides have the same length; both may be shared with other
 // metas and must not be written.
+//
+// Methods that return an error refuse a meta that does not pass [Meta.Check]. The others
+// expect one that does, and panic, with a message that begins with "tensor:", where shape
+// and strides differ in length.
 type Meta struct {
 	DType   DType
 	Shape   []int
@@ -36,11 +41,12 @@ func (m Meta) Rank() int { return len(m.Shape) }
 func (m Meta) Numel() int { return Numel(m.Shape) }
 
 // Bytes returns numel times the element size: what a dense copy would take.
-func (m Meta) Bytes() int { return m.Numel() * m.DType.Size() }
+func (m Meta) Bytes() int { return satMul(m.Numel(), m.DType.Size()) }
 
 // Extent returns the number of elements of storage that the value needs, its offset
 // included: one past the largest index reached, or 0 without elements.
 func (m Meta) Extent() int {
+	m.fits()
 	end := m.Offset + 1
 	for i, s := range m.Shape {
 		if s == 0 {
@@ -73,6 +79,8 @@ func (m Meta) SameAddresses(o Meta) bool {
 	if m.Numel() == 0 {
 		return true
 	}
+	m.fits()
+	o.fits()
 	for i, s := range m.Shape {
 		if s != 1 && m.Strides[i] != o.Strides[i] {
 			return false
@@ -98,13 +106,50 @@ func join(v []int) string {
 // ListString prints sizes as PyTorch's messages do: "[2, 3]".
 func ListString(v []int) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
 
-// Numel returns the product of sizes.
+// Numel returns the product of sizes, math.MaxInt where that is more than an int can hold:
+// a wrapped product would call a huge value small, or empty.
 func Numel(shape []int) int {
 	n := 1
-	for _, s := range shape {
+	for i, s := range shape {
+		hi, lo := bits.Mul64(uint64(n), uint64(s))
+		if hi != 0 || lo > math.MaxInt {
+			return hugeNumel(n, shape[i:])
+		}
+		n = int(lo)
+	}
+	return n
+}
+
+// hugeNumel is Numel from where a product passes what an int can hold, or a size is
+// negative, which no meta that passes Check has.
+func hugeNumel(n int, rest []int) int {
+	for i, s := range rest {
+		switch {
+		case s == 0:
+			return 0
+		case s < 0:
+			return -1
+		case n > math.MaxInt/s:
+			if slices.Contains(rest[i:], 0) {
+				return 0
+			}
+			return math.MaxInt
+		}
 		n *= s
 	}
 	return n
+}
+
+// fits panics where shape and strides differ in length: the fields of a meta can be set to
+// anything, and what gives no error cannot tell it otherwise.
+func (m *Meta) fits() {
+	if len(m.Shape) != len(m.Strides) {
+		m.misfit()
+	}
+}
+
+func (m *Meta) misfit() {
+	panic(fmt.Sprintf("tensor: a meta has %d sizes and %d strides", len(m.Shape), len(m.Strides)))
 }
 
 // ContiguousStrides returns row-major strides; a size 0 counts as 1, so that no stride
@@ -114,7 +159,7 @@ func ContiguousStrides(shape []int) []int {
 	step := 1
 	for d := len(shape) - 1; d >= 0; d-- {
 		st[d] = step
-		step *= max(shape[d], 1)
+		step = satMul(step, max(shape[d], 1))
 	}
 	return st
 }

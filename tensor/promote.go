@@ -44,6 +44,9 @@ var lattice = func() (t [numDTypes][numDTypes]DType) {
 // else is refused in PyTorch's words.
 // float16 with complex64 gives complex64, for there is no complex32 here.
 func Promote(a, b DType) (DType, error) {
+	if !a.Valid() || !b.Valid() {
+		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
+	}
 	if d := lattice[a][b]; d != Invalid {
 		return d, nil
 	}
@@ -73,8 +76,15 @@ type Promotion struct {
 	err                error
 }
 
-// Add takes part with a tensor of dtype d and the given rank.
+// Add takes part with a tensor of dtype d and the given rank. What is no dtype is the error
+// of [Promotion.Result].
 func (p *Promotion) Add(d DType, rank int) {
+	if !d.Valid() {
+		if p.err == nil {
+			p.err = fmt.Errorf("invalid dtype %v", d)
+		}
+		return
+	}
 	if rank > 0 {
 		p.dim = p.join(p.dim, d)
 	} else {
@@ -96,8 +106,11 @@ func (p *Promotion) AddNumber(s Scalar) {
 }
 
 func (p *Promotion) join(a, b DType) DType {
-	if a == Invalid {
+	switch {
+	case a == Invalid:
 		return b
+	case b == Invalid:
+		return a
 	}
 	d, err := Promote(a, b)
 	if err != nil && p.err == nil {

@@ -31,6 +31,8 @@ func InferSize(shape []int, numel int) ([]int, error) {
 		product = 0
 	}
 	switch {
+	case numel < 0:
+		return nil, fmt.Errorf("a value cannot have %d elements", numel)
 	case inferred < 0 && product == numel:
 		return out, nil
 	case inferred >= 0 && product > 0 && numel%product == 0:
@@ -47,6 +49,7 @@ func InferSize(shape []int, numel int) ([]int, error) {
 // m and no -1: see [InferSize]. Without elements the strides of an equal shape are kept,
 // and others are row-major.
 func ReshapeStrides(m Meta, shape []int) ([]int, bool) {
+	m.fits()
 	out := make([]int, len(shape))
 	if len(m.Shape) == 0 {
 		for d := range out {
@@ -94,6 +97,9 @@ func ReshapeStrides(m Meta, shape []int) ([]int, bool) {
 // View shows m in another shape with the same number of elements, one of whose sizes may
 // be -1 (Tensor.view). It fails where the elements would have to be copied.
 func (m Meta) View(size []int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	shape, err := InferSize(size, m.Numel())
 	if err != nil {
 		return Meta{}, err
@@ -108,6 +114,9 @@ func (m Meta) View(size []int) (Meta, error) {
 // Flatten returns the shape that the dimensions from start to end, both included, make
 // when they become one: what torch.flatten reshapes to. A 0-dim value becomes [1].
 func (m Meta) Flatten(start, end int) ([]int, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
 	start, err := WrapDim(start, len(m.Shape))
 	if err != nil {
 		return nil, err
@@ -129,6 +138,9 @@ func (m Meta) Flatten(start, end int) ([]int, error) {
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
 // -1 keeps a size (Tensor.expand, inferExpandGeometry).
 func (m Meta) Expand(size []int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	n, rank := len(size), len(m.Shape)
 	if n < rank {
 		return Meta{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
@@ -211,6 +223,9 @@ func isNegative(v int) bool { return v < 0 }
 // elements of a window in a new last dimension (Tensor.unfold). A 0-dim value counts as
 // one of shape [1].
 func (m Meta) Unfold(dimension, size, step int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	d, err := WrapDim(dimension, len(m.Shape))
 	if err != nil {
 		return Meta{}, err
@@ -250,6 +265,9 @@ func Broadcast(a, b []int) ([]int, error) {
 		}
 		if d := i - (n - len(b)); d >= 0 {
 			sb = b[d]
+		}
+		if sa < 0 || sb < 0 {
+			return nil, fmt.Errorf("shapes %s and %s have a negative size", ListString(a), ListString(b))
 		}
 		if sa != sb && sa != 1 && sb != 1 {
 			return nil, fmt.Errorf("The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d", sa, sb, i)

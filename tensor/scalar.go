@@ -110,8 +110,12 @@ func (s Scalar) Tensor(d DType) *Tensor {
 	return t
 }
 
-// Store writes the number, converted to d, at p.
+// Store writes the number, converted to d, at p. It panics where s holds none, d is no
+// dtype, or p is nil.
 func (s Scalar) Store(d DType, p unsafe.Pointer) {
+	if !s.IsSet() || p == nil {
+		panic("tensor: Store needs a number and an address")
+	}
 	if s.kind == complexScalar || s.kind == floatScalar {
 		c := s.c
 		Converter(d, Complex128)(p, unsafe.Pointer(&c), 0, 0, 1)

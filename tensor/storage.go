@@ -15,10 +15,15 @@ type Storage struct {
 	data []byte
 }
 
-// NewStorage returns zeroed storage of n bytes, aligned to [Align].
+// NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics where n is
+// negative, or more than the machine's memory can ever hold: Go's own allocator would end
+// the process there, beyond any recover.
 func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
+	}
+	if err := allocatable(n); err != nil {
+		panic("tensor: " + err.Error())
 	}
 	b := make([]byte, n+Align-1)
 	shift := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (Align - 1))
@@ -29,25 +34,37 @@ func NewStorage(n int) *Storage {
 // stay valid while tensors use it.
 func StorageOf(b []byte) *Storage { return &Storage{data: b} }
 
-// Bytes returns the storage itself, not a copy.
-func (s *Storage) Bytes() []byte { return s.data }
+// Bytes returns the storage itself, not a copy; of nil storage, nil.
+func (s *Storage) Bytes() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.data
+}
 
-// Len returns the size in bytes.
-func (s *Storage) Len() int { return len(s.data) }
+// Len returns the size in bytes; of nil storage, 0.
+func (s *Storage) Len() int { return len(s.Bytes()) }
 
-// Tensor is a value with data: a Meta over Storage.
+// Tensor is a value with data: a Meta over Storage. The functions that make one see to it
+// that the storage holds all elements of the meta. What reads or writes elements checks it
+// again and panics with a message that begins with "tensor:", because the fields of the
+// meta can be changed and the zero Tensor has no storage at all.
 type Tensor struct {
 	Meta
 	storage *Storage
 }
 
 // Empty returns a tensor of zeroed fresh storage that is just large enough for m, its
-// offset included.
+// offset included. It panics where m does not pass [Meta.Check], or takes more than the
+// machine's memory.
 func Empty(m Meta) *Tensor {
+	if err := m.Check(); err != nil {
+		panic("tensor: " + err.Error())
+	}
 	return &Tensor{Meta: m, storage: NewStorage(m.Extent() * m.DType.Size())}
 }
 
-// Zeros returns a row-major tensor of zeros.
+// Zeros returns a row-major tensor of zeros. It panics where [Empty] does.
 func Zeros(d DType, shape ...int) *Tensor { return Empty(New(d, shape...)) }
 
 // Over returns a tensor over existing storage. The error tells when m reaches past its end.
@@ -55,11 +72,21 @@ func Over(m Meta, s *Storage) (*Tensor, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if need := m.Extent() * m.DType.Size(); need > len(s.data) {
-		return nil, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d requiring a storage size of %d are out of bounds for storage of size %d",
-			ListString(m.Shape), ListString(m.Strides), m.Offset, m.DType.Size(), need, len(s.data))
+	if err := within(m, s); err != nil {
+		return nil, err
 	}
 	return &Tensor{Meta: m, storage: s}, nil
+}
+
+// within reports a meta, one that passes Check, that reaches past the end of the storage.
+func within(m Meta, s *Storage) error {
+	need := m.Extent() * m.DType.Size()
+	if need <= s.Len() {
+		return nil
+	}
+	return fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d "+
+		"requiring a storage size of %d are out of bounds for storage of size %d",
+		ListString(m.Shape), ListString(m.Strides), m.Offset, m.DType.Size(), need, s.Len())
 }
 
 // FromSlice returns a row-major tensor over the slice itself: writes to one are seen in
@@ -79,7 +106,7 @@ func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
 // Must returns t and panics on an error: for tensors written out in tests and examples.
 func Must(t *Tensor, err error) *Tensor {
 	if err != nil {
-		panic(err)
+		panic(fmt.Errorf("tensor: %w", err))
 	}
 	return t
 }
@@ -87,8 +114,14 @@ func Must(t *Tensor, err error) *Tensor {
 // ToSlice returns the elements in logical (row-major) order as a fresh slice. T must be
 // the Go type of the tensor's dtype.
 func ToSlice[T Element](t *Tensor) ([]T, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
 	if want := DTypeOf[T](); want != t.DType {
 		return nil, fmt.Errorf("tensor holds %v, not %v", t.DType, want)
+	}
+	if err := allocatable(t.Bytes()); err != nil {
+		return nil, err
 	}
 	out := make([]T, t.Numel())
 	if len(out) == 0 {
@@ -105,7 +138,12 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 
 // Walk calls f with the index, in elements from [Tensor.Pointer], of every element in
 // logical order.
+// It panics where f is nil.
 func (m Meta) Walk(f func(at int)) {
+	m.fits()
+	if f == nil {
+		panic("tensor: Walk needs a function")
+	}
 	if m.Numel() == 0 {
 		return
 	}
@@ -140,10 +178,14 @@ func (m Meta) Walk(f func(at int)) {
 // Storage returns the storage, which other tensors may share.
 func (t *Tensor) Storage() *Storage { return t.storage }
 
-// Pointer returns the address of the element at index (0, ..., 0); nil without elements.
+// Pointer returns the address of the element at index (0, ..., 0); nil without elements
+// or storage. It panics where the offset lies outside the storage.
 func (t *Tensor) Pointer() unsafe.Pointer {
-	if t.Numel() == 0 || len(t.storage.data) == 0 {
+	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
+	}
+	if at := t.Offset * t.DType.Size(); at < 0 || at >= len(t.storage.data) {
+		panic(fmt.Sprintf("tensor: offset %d lies outside the storage of %d bytes", t.Offset, len(t.storage.data)))
 	}
 	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
 }
@@ -159,42 +201,10 @@ func (t *Tensor) Contiguous() *Tensor {
 	return t.CopyTo(New(t.DType, t.Shape...))
 }
 
-// CopyTo returns a copy of the values with the layout and dtype of m, converted as
-// [Convert] does. The shapes must be equal.
-func (t *Tensor) CopyTo(m Meta) *Tensor {
-	m.Offset = 0
-	out := Empty(m)
-	CopyElements(out, t)
-	return out
-}
-
-// CopyElements writes the values of src into dst, element by element in logical order,
-// converted as [Convert] does. The shapes must be equal and the bytes must not overlap.
-func CopyElements(dst, src *Tensor) {
-	if dst.Numel() == 0 {
-		return
-	}
-	cv := Converter(dst.DType, src.DType)
-	ds, ss := dst.DType.Size(), src.DType.Size()
-	dp, sp := dst.Pointer(), src.Pointer()
-	last := dst.Rank() - 1
-	if last < 0 {
-		cv(dp, sp, 0, 0, 1)
-		return
-	}
-	outer := Meta{DType: dst.DType, Shape: dst.Shape[:last], Strides: dst.Strides[:last]}
-	starts := make([]int, 0, outer.Numel())
-	outer.Walk(func(at int) { starts = append(starts, at) })
-	i := 0
-	Meta{DType: src.DType, Shape: src.Shape[:last], Strides: src.Strides[:last]}.Walk(func(at int) {
-		cv(unsafe.Add(dp, starts[i]*ds), unsafe.Add(sp, at*ss), dst.Strides[last]*ds, src.Strides[last]*ss, dst.Shape[last])
-		i++
-	})
-}
-
 // Stats returns the least, the greatest and the mean value; of complex values the real
 // part counts. A NaN makes all three NaN, as does a tensor without elements.
 func (t *Tensor) Stats() (least, most, mean float64) {
+	t.must()
 	n := t.Numel()
 	if n == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
@@ -208,47 +218,6 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 		sum += x
 	}
 	return least, most, sum / float64(n)
-}
-
-// At returns the element at an index of the logical shape, of any dtype, as a Scalar.
-func (t *Tensor) At(index ...int) Scalar {
-	at := 0
-	for d, i := range index {
-		at += i * t.Strides[d]
-	}
-	p := unsafe.Add(t.Pointer(), at*t.DType.Size())
-	switch {
-	case t.DType == Uint64:
-		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
-	case t.DType.IsFloat():
-		var f float64
-		Converter(Float64, t.DType)(unsafe.Pointer(&f), p, 0, 0, 1)
-		return FloatScalar(f)
-	case t.DType.IsComplex():
-		var c complex128
-		Converter(Complex128, t.DType)(unsafe.Pointer(&c), p, 0, 0, 1)
-		return ComplexScalar(c)
-	}
-	var i int64
-	Converter(Int64, t.DType)(unsafe.Pointer(&i), p, 0, 0, 1)
-	if t.DType == Bool {
-		return BoolScalar(i != 0)
-	}
-	return IntScalar(i)
-}
-
-// Set writes the element at an index of the logical shape, converted to the dtype.
-func (t *Tensor) Set(s Scalar, index ...int) {
-	at := 0
-	for d, i := range index {
-		at += i * t.Strides[d]
-	}
-	s.Store(t.DType, unsafe.Add(t.Pointer(), at*t.DType.Size()))
-}
-
-// SetFlat writes element i of a row-major tensor, converted to the dtype.
-func (t *Tensor) SetFlat(i int, s Scalar) {
-	s.Store(t.DType, unsafe.Add(t.Pointer(), i*t.DType.Size()))
 }
 
 // Expanded returns a view of t broadcast to the shape.

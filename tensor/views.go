@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
 // This file holds the views that reorder, drop, add or cut dimensions. All of them
-// expect a meta that passes [Meta.Check], return one that does, and allocate their own
-// shape and strides: the result shares no slice with the operand.
+// refuse a meta that does not pass [Meta.Check], return one that does, and allocate their
+// own shape and strides: the result shares no slice with the operand.
 
 // WrapDim returns dimension d of a value of the given rank, counted from the end if
 // negative. A 0-dim value takes 0 and -1, both of which give 0 (c10::maybe_wrap_dim with
@@ -54,14 +55,18 @@ func (m Meta) checked() (Meta, error) {
 // satMul multiplies what is not negative. A product that no meta may hold becomes one
 // that [Meta.Check] refuses instead of wrapping around.
 func satMul(a, b int) int {
-	if a != 0 && b > math.MaxInt/a {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt {
 		return MaxBytes + 1
 	}
-	return a * b
+	return int(lo)
 }
 
 // Permute returns dimension dims[i] of m as dimension i (Tensor.permute).
 func (m Meta) Permute(dims []int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	n := len(m.Shape)
 	if len(dims) != n {
 		return Meta{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
@@ -84,6 +89,9 @@ func (m Meta) Permute(dims []int) (Meta, error) {
 
 // Transpose swaps two dimensions (Tensor.transpose). A 0-dim value takes 0 and -1.
 func (m Meta) Transpose(d0, d1 int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	d0, err := WrapDim(d0, len(m.Shape))
 	if err != nil {
 		return Meta{}, err
@@ -102,6 +110,9 @@ func (m Meta) Transpose(d0, d1 int) (Meta, error) {
 // MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
 // (torch.movedim).
 func (m Meta) MoveDim(source, destination []int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	n := len(m.Shape)
 	if len(source) != len(destination) {
 		return Meta{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as destination (%s dims)",
@@ -168,6 +179,9 @@ func repeats(dims []int) bool {
 // Select takes one index of a dimension, counted from the end if negative, and drops the
 // dimension (Tensor.select).
 func (m Meta) Select(dim, index int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	if len(m.Shape) == 0 {
 		return Meta{}, errors.New("select() cannot be applied to a 0-dim tensor.")
 	}
@@ -195,6 +209,9 @@ func (m Meta) Select(dim, index int) (Meta, error) {
 // (aten::slice.Tensor). nil for start or end stands for Python's None; negative bounds
 // count from the end and all bounds are clamped. step must be positive.
 func (m Meta) Slice(dim int, start, end *int, step int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	if len(m.Shape) == 0 {
 		return Meta{}, errors.New("slice() cannot be applied to a 0-dim tensor.")
 	}
@@ -233,6 +250,9 @@ func clampIndex(i, size int) int {
 // Narrow takes length indices of a dimension from start on, which counts from the end if
 // negative (Tensor.narrow).
 func (m Meta) Narrow(dim, start, length int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	if len(m.Shape) == 0 {
 		return Meta{}, errors.New("narrow() cannot be applied to a 0-dim tensor.")
 	}
@@ -257,6 +277,9 @@ func (m Meta) Narrow(dim, start, length int) (Meta, error) {
 // every dimension of size 1 (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops
 // nothing, has no counterpart here.
 func (m Meta) Squeeze(dims ...int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	at, err := wrapDims(dims, len(m.Shape))
 	if err != nil {
 		return Meta{}, err
@@ -279,6 +302,9 @@ func (m Meta) Squeeze(dims ...int) (Meta, error) {
 // Unsqueeze adds a dimension of size 1 before dimension dim; dim may be the rank, which
 // adds it at the end, and -1 stands for that (Tensor.unsqueeze).
 func (m Meta) Unsqueeze(dim int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	n := len(m.Shape)
 	dim, err := WrapDim(dim, n+1)
 	if err != nil {
@@ -297,6 +323,9 @@ func (m Meta) Unsqueeze(dim int) (Meta, error) {
 // Diagonal takes the elements where the indices of two dimensions differ by offset, and
 // puts them in a new last dimension (Tensor.diagonal).
 func (m Meta) Diagonal(offset, dim1, dim2 int) (Meta, error) {
+	if err := m.Check(); err != nil {
+		return Meta{}, err
+	}
 	d1, err := WrapDim(dim1, len(m.Shape))
 	if err != nil {
 		return Meta{}, err
@@ -336,6 +365,9 @@ const maxParts = 1 << 20
 // Split cuts a dimension into parts of the given size, the last of which may be smaller
 // (Tensor.split). Without elements in the dimension it returns one part.
 func (m Meta) Split(size, dim int) ([]Meta, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
 	if len(m.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
@@ -370,6 +402,9 @@ func (m Meta) Split(size, dim int) ([]Meta, error) {
 // SplitSizes cuts a dimension into parts of the given sizes, which must add up to it
 // (torch.split_with_sizes).
 func (m Meta) SplitSizes(sizes []int, dim int) ([]Meta, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
 	if len(m.Shape) == 0 {
 		return nil, errors.New("split expects at least a 1-dimensional tensor")
 	}
@@ -405,6 +440,9 @@ func (m Meta) SplitSizes(sizes []int, dim int) ([]Meta, error) {
 // Chunk cuts a dimension into at most chunks parts of equal size, the last of which may
 // be smaller (Tensor.chunk). Only a dimension without elements always gives all chunks.
 func (m Meta) Chunk(chunks, dim int) ([]Meta, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
 	if len(m.Shape) == 0 {
 		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
 	}

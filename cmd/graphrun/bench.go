@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -16,6 +18,7 @@ import (
 )
 
 type benchFlags struct {
+	src      sources
 	strategy string
 	timing   timingFlags
 	json     bool
@@ -25,12 +28,10 @@ type benchFlags struct {
 // timingFlags are those of the commands that measure.
 type timingFlags struct {
 	runs, threads int
-	seed          uint64
 }
 
 func (f *timingFlags) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.runs, "runs", 20, "measured runs, after warm-up")
-	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the made-up inputs")
+	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
 }
 
@@ -54,12 +55,17 @@ func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench FILE",
 		Short: "Measure the time of a run",
-		Long: `Compiles a graph once and runs it many times on inputs made from --seed. Prints the median
-and the spread of the time of a run; loading, planning and compiling are not part of it. Some
-runs before the measured ones warm caches and buffers up. A graph whose shapes depend on data is
-planned piece by piece while it runs, and that is part of its time.`,
+		Long: `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
+from --seed, as run does. Prints the median and the spread of the time of a run; loading,
+planning and compiling are not part of it. Some runs before the measured ones warm caches and
+buffers up. A graph whose shapes depend on data is planned piece by piece while it runs, and
+that is part of its time.
+
+Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), and
+the exit code is 130.`,
 		Example: `  graphrun bench examples/models/attention.json
-  graphrun bench model.json --runs 100 --threads 1 --json`,
+  graphrun bench model.json --runs 100 --threads 1 --json
+  graphrun bench model.onnx --inputs in.npz --strategy channels_last`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
@@ -67,6 +73,7 @@ planned piece by piece while it runs, and that is part of its time.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	f.src.add(cmd)
 	f.timing.add(cmd)
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
@@ -80,60 +87,88 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := checkStrategy(f.strategy); err != nil {
 		return err
 	}
-	g, in, err := loadTimed(path, f.dims, f.timing.seed)
-	if err != nil {
+	if err := f.src.check(cmd); err != nil {
 		return err
 	}
-	tell(cmd.ErrOrStderr(), path, g)
-	r, err := benchRunner(g, f)
-	if err != nil {
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var t timed
+	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.src); return err }); err != nil {
 		return err
 	}
-	r.in = in
-	var m meter
-	_, err = withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (struct{}, error) {
-		return struct{}{}, r.sample(cmd.Context(), f.timing.runs, &m)
-	})
-	if err != nil {
-		return runError(cmd.Context(), err)
+	var r *runner
+	if err := j.do(planning, func() (err error) { r, err = benchRunner(t.g, f, j.enter); return err }); err != nil {
+		return err
 	}
+	r.in = t.in.values
+	err := measure(j.ctx, []*runner{r}, f.timing.runs, j.report)
+	j.end()
+	tell(cmd, path, t.g)
+	t.in.say(cmd)
+	if err != nil {
+		return t.in.blame(err)
+	}
+	cut := stopped(j.ctx)
+	if err := r.show(cmd, t.g, f, cut != nil); err != nil {
+		return err
+	}
+	return cut
+}
+
+// show prints what was measured.
+func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
 		d := newDocument(out)
 		d.field("strategy", f.strategy)
 		d.field("threads", f.timing.workers())
+		d.field("interrupted", cut)
 		r.spread().fields(d)
 		d.field("piecewise", r.plan == nil)
 		if r.plan != nil {
 			r.plan.fields(d)
 		}
-		d.field("samples_ns", r.times)
+		d.field("samples_ns", filled(r.times))
 		d.told(g)
 		d.end()
 		return out.Flush()
 	}
-	t := newTable("strategy", "runs", "threads", "median", "min", "p10", "p90", "max", "peak memory")
-	s, peak := r.spread(), "?"
-	if r.plan != nil {
-		peak = byteSize(r.plan.program.PeakBytes())
+	if len(r.times) > 0 {
+		t := newTable(nameCol("strategy"), wholeCol("runs"), wholeCol("threads"), wholeCol("median"), wholeCol("min"),
+			wholeCol("p10"), wholeCol("p90"), wholeCol("max"), wholeCol("peak memory"))
+		s, peak := r.spread(), "?"
+		if r.plan != nil {
+			peak = byteSize(r.plan.program.PeakBytes())
+		}
+		t.add(f.strategy, s.Runs, f.timing.workers(), nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10),
+			nanoseconds(s.P90), nanoseconds(s.Max), peak)
+		t.write(out, shown(cmd))
 	}
-	t.add(f.strategy, s.Runs, f.timing.workers(), nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10),
-		nanoseconds(s.P90), nanoseconds(s.Max), peak)
-	t.write(out)
+	if cut {
+		fmt.Fprintf(out, "interrupted after %d of %s\n", len(r.times), count(f.timing.runs, "run"))
+	}
 	return out.Flush()
 }
 
-// loadTimed returns a graph and made-up values for its inputs.
-func loadTimed(path string, dims []string, seed uint64) (*graph.Graph, map[string]*tensor.Tensor, error) {
-	g, err := loadGraph(path, dims)
+// timed is a graph to be measured, and values for its inputs.
+type timed struct {
+	g  *graph.Graph
+	in *inputs
+}
+
+func loadTimed(path string, dims []string, src sources) (t timed, err error) {
+	g, given, err := loadFor(src, path, dims)
 	if err != nil {
-		return nil, nil, err
+		return t, err
+	}
+	if err := inferStrictly(g); err != nil {
+		return t, err
 	}
 	if err := fits(g); err != nil {
-		return nil, nil, err
+		return t, err
 	}
-	in, err := sources{seed: seed}.values(g, nil)
-	return g, in, err
+	in, err := src.values(g, given)
+	return timed{g, in}, err
 }
 
 // warmUps is the number of runs before the measured ones.
@@ -154,38 +189,52 @@ func newRunner(p *planned, in map[string]*tensor.Tensor) *runner {
 
 // benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
 // in each run.
-func benchRunner(g *graph.Graph, f benchFlags) (*runner, error) {
+func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runner, error) {
 	if g.Dynamic() {
-		r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.timing.threads})
+		r, err := exec.NewRunner(g, planner(f.strategy, func(string) {}), exec.Options{Threads: f.timing.threads})
 		if err != nil {
 			return nil, err
 		}
 		return &runner{run: r.Run}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.threads)
+	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.threads, enter)
 	if err != nil {
 		return nil, err
 	}
 	return newRunner(p, nil), nil
 }
 
-// once runs the program and notes the time if it is measured.
+// once runs the program, keeps what it gives, and notes the time if it is measured.
 func (r *runner) once(ctx context.Context, measured bool) error {
 	start := time.Now()
 	out, err := r.run(ctx, r.in)
+	if err != nil {
+		return err
+	}
 	if measured {
 		r.times = append(r.times, float64(time.Since(start)))
 	}
 	r.out = out
-	return err
+	return nil
 }
 
-// sample warms up and measures.
-func (r *runner) sample(ctx context.Context, runs int, m *meter) error {
+// measure warms up and measures all runners in turns. When ctx ends, it ends without an
+// error: what was measured until then is there.
+func measure(ctx context.Context, all []*runner, runs int, report func(done, total int)) error {
 	for i := range warmUps + runs {
-		m.report(i, warmUps+runs)
-		if err := r.once(ctx, i >= warmUps); err != nil {
-			return err
+		report(i, warmUps+runs)
+		for _, r := range all {
+			if ctx.Err() != nil {
+				return nil
+			}
+			err := r.once(ctx, i >= warmUps)
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case len(all) > 1:
+				return under(r.plan.plan.Strategy, err)
+			default:
+				return err
+			}
 		}
 	}
 	return nil
@@ -199,6 +248,9 @@ type spread struct {
 
 func (r *runner) spread() spread {
 	t := slices.Sorted(slices.Values(r.times))
+	if len(t) == 0 {
+		return spread{}
+	}
 	return spread{len(t), quantile(t, 0.5), t[0], t[len(t)-1], quantile(t, 0.1), quantile(t, 0.9)}
 }
 
@@ -214,11 +266,19 @@ func quantile(sorted []float64, q float64) float64 {
 
 func (s spread) fields(d *document) {
 	d.field("runs", s.Runs)
-	d.field("median_ns", s.Median)
-	d.field("min_ns", s.Min)
-	d.field("p10_ns", s.P10)
-	d.field("p90_ns", s.P90)
-	d.field("max_ns", s.Max)
+	d.field("median_ns", s.known(s.Median))
+	d.field("min_ns", s.known(s.Min))
+	d.field("p10_ns", s.known(s.P10))
+	d.field("p90_ns", s.known(s.P90))
+	d.field("max_ns", s.known(s.Max))
+}
+
+// known is a time for JSON: null where nothing was measured.
+func (s spread) known(ns float64) *float64 {
+	if s.Runs == 0 {
+		return nil
+	}
+	return &ns
 }
 
 // fields prints what a plan costs besides time.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 )
 
 type compareFlags struct {
+	src        sources
 	strategies []string
 	timing     timingFlags
 	json       bool
@@ -29,13 +29,18 @@ func compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare FILE",
 		Short: "Measure strategies side by side and check that they agree",
-		Long: `Runs a graph under several strategies on the same made-up inputs, in turns, so that whatever
-slows the machine down slows all of them. Shows the measured time with its spread, the
-inserted copies and their bytes, and the peak memory; and checks that all outputs have the
-same values: integers and bools exactly, floats within a few units in the last place.
-Values that differ are a failure (exit code 1).`,
+		Long: `Runs a graph under several strategies on the same inputs, in turns, so that whatever slows the
+machine down slows all of them. Inputs come from --inputs and --input, else they are made from
+--seed, as run does. Shows the measured time with its spread, the inserted copies and their
+bytes, and the peak memory; and checks that all outputs have the same values: integers and bools
+exactly, floats within a few units in the last place. Values that differ are a failure (exit
+code 1).
+
+Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), and
+the exit code is 130.`,
 		Example: `  graphrun compare examples/models/residual.json
   graphrun compare model.json --strategies propagate,channels_last --runs 50 --json
+  graphrun compare model.onnx --inputs in.npz
   graphrun compare model.json --report out.html`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -44,17 +49,18 @@ Values that differ are a failure (exit code 1).`,
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(), "strategies to compare, the first is the base")
+	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(), "compare strategies `A,B`, the first is the base")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
-	fl.StringVar(&f.report, "report", "", "write the comparison to an .html file too")
+	fl.StringVar(&f.report, "report", "", "write the comparison to `FILE.html` too")
 	_ = cmd.MarkFlagFilename("report", "html")
+	f.src.add(cmd)
 	f.timing.add(cmd)
 	dimFlag(cmd, &f.dims)
 	return cmd
 }
 
-func (f *compareFlags) check() error {
+func (f *compareFlags) check(cmd *cobra.Command) error {
 	seen := map[string]bool{}
 	if f.report != "" && filepath.Ext(f.report) != ".html" {
 		return wrongf("--report %s: want an .html file", f.report)
@@ -71,62 +77,71 @@ func (f *compareFlags) check() error {
 	if len(f.strategies) == 0 {
 		return wrongf("--strategies is empty")
 	}
-	return f.timing.check()
+	if err := f.timing.check(); err != nil {
+		return err
+	}
+	if err := f.src.check(cmd); err != nil {
+		return err
+	}
+	return checkWritable("--report", f.report)
 }
 
 func compare(cmd *cobra.Command, path string, f compareFlags) error {
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
-	g, in, err := loadTimed(path, f.dims, f.timing.seed)
-	if err != nil {
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var t timed
+	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.src); return err }); err != nil {
 		return err
 	}
-	tell(cmd.ErrOrStderr(), path, g)
-	c := &comparison{File: path, Threads: f.timing.workers()}
+	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
 	for _, s := range f.strategies {
-		p, err := prepare(g, passes.Options{Strategy: s}, f.timing.threads)
+		var p *planned
+		err := j.do(planning, func() (err error) {
+			p, err = prepare(t.g, passes.Options{Strategy: s}, f.timing.threads, j.enter)
+			return err
+		})
 		if err != nil {
 			return named(path, err)
 		}
-		c.runners = append(c.runners, newRunner(p, in))
+		c.runners = append(c.runners, newRunner(p, t.in.values))
 	}
-	var m meter
-	_, err = withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (struct{}, error) {
-		return struct{}{}, c.measure(cmd.Context(), f.timing.runs, &m)
-	})
+	err := measure(j.ctx, c.runners, f.timing.runs, j.report)
+	j.end()
+	tell(cmd, path, t.g)
+	t.in.say(cmd)
 	if err != nil {
-		return runError(cmd.Context(), err)
+		return t.in.blame(err)
 	}
-	c.check(g)
-	return c.show(cmd, f)
+	cut := stopped(j.ctx)
+	c.Interrupted = cut != nil
+	c.check(t.g)
+	if err := c.show(cmd, f); err != nil {
+		return err
+	}
+	return cut
 }
 
 // comparison is a set of strategies, measured. The first is the base.
 type comparison struct {
-	File      string
-	Threads   int
-	runners   []*runner
-	Different []string // what values differ, and by how much
+	File        string
+	Threads     int
+	Wanted      int  // runs
+	Interrupted bool // before all of them were done
+	runners     []*runner
+	Different   []string // what values differ, and by how much
 }
 
-// measure runs all strategies in turns.
-func (c *comparison) measure(ctx context.Context, runs int, m *meter) error {
-	for i := range warmUps + runs {
-		m.report(i, warmUps+runs)
-		for _, r := range c.runners {
-			if err := r.once(ctx, i >= warmUps); err != nil {
-				return fmt.Errorf("strategy %s: %w", r.plan.plan.Strategy, err)
-			}
-		}
-	}
-	return nil
-}
-
-// check compares the outputs of the last runs with those of the base.
+// check compares the outputs of the last runs with those of the base, as far as there were
+// runs.
 func (c *comparison) check(g *graph.Graph) {
 	base := c.runners[0]
 	for _, r := range c.runners[1:] {
+		if base.out == nil || r.out == nil {
+			continue
+		}
 		for _, o := range g.Outputs {
 			if why := differ(base.out[o.Name], r.out[o.Name]); why != "" {
 				c.Different = append(c.Different, fmt.Sprintf("output %q under %s and %s: %s",
@@ -149,22 +164,15 @@ func (c *comparison) show(cmd *cobra.Command, f compareFlags) error {
 	if f.json {
 		c.writeJSON(out)
 	} else {
-		c.writeTable(out)
+		c.writeTable(out, shown(cmd))
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
 	if f.report != "" {
-		file, err := os.Create(f.report)
-		if err != nil {
+		// What was measured before an interruption is worth a report.
+		if err := writeWhole(context.WithoutCancel(cmd.Context()), f.report, c.writeHTML); err != nil {
 			return err
-		}
-		err = c.writeHTML(file)
-		if closing := file.Close(); err == nil {
-			err = closing
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.report, err)
 		}
 	}
 	if len(c.Different) > 0 {
@@ -177,6 +185,7 @@ func (c *comparison) writeJSON(w *bufio.Writer) {
 	d := newDocument(w)
 	d.field("file", c.File)
 	d.field("threads", c.Threads)
+	d.field("interrupted", c.Interrupted)
 	d.field("equal", len(c.Different) == 0)
 	d.field("differences", filled(c.Different))
 	d.objects("strategies", len(c.runners), func(i int, d *document) {
@@ -184,6 +193,7 @@ func (c *comparison) writeJSON(w *bufio.Writer) {
 		d.field("strategy", r.plan.plan.Strategy)
 		r.spread().fields(d)
 		r.plan.fields(d)
+		d.field("samples_ns", filled(r.times))
 	})
 	d.told(c.runners[0].plan.plan.Graph)
 	d.end()
@@ -205,22 +215,39 @@ func (c *comparison) rows() []row {
 	base := c.runners[0].spread().Median
 	var rows []row
 	for _, r := range c.runners {
-		s := r.spread()
-		rows = append(rows, row{r.plan.plan.Strategy, nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10),
-			nanoseconds(s.P90), fmt.Sprintf("%.2fx", s.Median/base), len(r.plan.plan.Copies), byteSize(r.plan.copyBytes()),
-			byteSize(r.plan.program.PeakBytes()), 100 * s.Median / slowest})
+		x := row{Strategy: r.plan.plan.Strategy, Copies: len(r.plan.plan.Copies), Copied: byteSize(r.plan.copyBytes()),
+			Peak: byteSize(r.plan.program.PeakBytes()), Median: "-", Min: "-", P10: "-", P90: "-", Ratio: "-"}
+		if s := r.spread(); s.Runs > 0 {
+			x.Median, x.Min, x.P10, x.P90 = nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10), nanoseconds(s.P90)
+			x.Ratio, x.Percent = fmt.Sprintf("%.2fx", s.Median/base), 100*s.Median/slowest
+		}
+		rows = append(rows, x)
 	}
 	return rows
 }
 
-func (c *comparison) writeTable(w *bufio.Writer) {
-	t := newTable("strategy", "median", "p10", "p90", "time", "copies", "copied", "peak memory")
+// runs is the number of runs that every strategy was measured for.
+func (c *comparison) runs() int {
+	n := c.Wanted
+	for _, r := range c.runners {
+		n = min(n, len(r.times))
+	}
+	return n
+}
+
+func (c *comparison) writeTable(w *bufio.Writer, show display) {
+	t := newTable(nameCol("strategy"), wholeCol("median"), wholeCol("p10"), wholeCol("p90"), wholeCol("time"), wholeCol("copies"),
+		wholeCol("copied"), wholeCol("peak memory"))
 	for _, r := range c.rows() {
 		t.add(r.Strategy, r.Median, r.P10, r.P90, r.Ratio, r.Copies, r.Copied, r.Peak)
 	}
-	t.write(w)
-	fmt.Fprintf(w, "%s each, in turns, %s\n", count(c.runners[0].spread().Runs, "run"), count(c.Threads, "thread"))
-	if len(c.Different) == 0 {
+	t.write(w, show)
+	if c.Interrupted {
+		fmt.Fprintf(w, "interrupted after %d of %s each, in turns, %s\n", c.runs(), count(c.Wanted, "run"), count(c.Threads, "thread"))
+	} else {
+		fmt.Fprintf(w, "%s each, in turns, %s\n", count(c.runs(), "run"), count(c.Threads, "thread"))
+	}
+	if len(c.Different) == 0 && !slices.ContainsFunc(c.runners, func(r *runner) bool { return r.out == nil }) {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}
 	for _, s := range c.Different {

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ written as a whole or not at all.`,
   graphrun convert model.onnx batch8.json --dim N=8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return wrongf("convert wants a model and the graph file to write, got %d arguments\nUsage: %s", len(args), cmd.UseLine())
+				return misused(cmd, "convert wants a model and the graph file to write, got %s", count(len(args), "argument"))
 			}
 			return nil
 		},
@@ -51,7 +52,7 @@ written as a whole or not at all.`,
 			return convert(cmd, args[0], args[1], dims)
 		}),
 	}
-	cmd.Flags().StringArrayVar(&dims, "dim", nil, "fix a symbolic dimension of an .onnx model, as in N=8 (repeatable)")
+	cmd.Flags().StringArrayVar(&dims, "dim", nil, "fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable)")
 	return cmd
 }
 
@@ -65,19 +66,24 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	default:
 		return wrongf("%s: want OUT.json", out)
 	}
-	g, err := loadConvert(in, dims)
-	if err != nil {
+	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
+	if err := cmp.Or(checkWritable("OUT", out), checkWritable("OUT", filepath.Join(filepath.Dir(out), side))); err != nil {
 		return err
 	}
-	warn(cmd.ErrOrStderr(), in, g)
-	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
+	j := begin(cmd, filepath.Base(in))
+	defer j.end()
+	var g *graph.Graph
+	if err := j.do(loading, func() (err error) { g, err = loadConvert(in, dims); return err }); err != nil {
+		return err
+	}
+	j.enter(writing)
 	moved, size := 0, 0
 	write := func(path string, names []string, data []*tensor.Tensor) error {
 		for _, t := range data {
 			size += t.Bytes()
 		}
 		moved = len(data)
-		return writeWeights(path, names, data)
+		return writeWeights(cmd.Context(), path, names, data)
 	}
 	if err := g.SaveFile(out, graph.SideFile(side, isWeight, write)); err != nil {
 		return err
@@ -86,7 +92,9 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	if moved > 0 {
 		line += fmt.Sprintf("; %s: %s, %s", filepath.Join(filepath.Dir(out), side), count(moved, "tensor"), byteSize(size))
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
+	j.end()
+	warn(cmd, in, g)
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err
 }
 
@@ -129,28 +137,10 @@ func isWeight(v *graph.Value) bool {
 }
 
 // writeWeights writes a .safetensors file, which appears as a whole or not at all.
-func writeWeights(path string, names []string, data []*tensor.Tensor) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // after the rename there is none
+func writeWeights(ctx context.Context, path string, names []string, data []*tensor.Tensor) error {
 	entries := make([]safetensors.Entry, len(names))
 	for i, name := range names {
 		entries[i] = safetensors.Entry{Name: name, Tensor: data[i]}
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	if err = safetensors.Write(w, entries, nil); err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return writeWhole(ctx, path, func(w io.Writer) error { return safetensors.Write(w, entries, nil) })
 }

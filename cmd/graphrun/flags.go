@@ -1,9 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,7 +14,7 @@ import (
 // oneFile is the argument check of the commands that take one graph file.
 func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return wrongf("%s wants one graph file, got %d arguments\nUsage: %s", cmd.Name(), len(args), cmd.UseLine())
+		return misused(cmd, "%s wants one graph file, got %s", cmd.Name(), count(len(args), "argument"))
 	}
 	return nil
 }
@@ -28,26 +28,63 @@ func completeGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 }
 
 func dimFlag(cmd *cobra.Command, dims *[]string) {
-	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in N=8 (repeatable)")
+	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable)")
 }
 
-// unknownFlag adds to a flag error the flag that may have been meant.
-func unknownFlag(cmd *cobra.Command, err error) string {
-	msg := err.Error()
-	if name, ok := strings.CutPrefix(msg, "unknown flag: --"); ok {
-		best := ""
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if names = append(names, f.Name); strings.HasPrefix(f.Name, name) {
-				best = f.Name
-			}
-		})
-		if near := words.Nearest(name, slices.Values(names)); near != "" {
-			best = near
-		}
-		if best != "" {
-			msg += words.DidYouMean("--" + best)
-		}
+// noArguments is the argument check of the commands that take none.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misused(cmd, "%s takes no arguments, got %q", cmd.Name(), args[0])
 	}
-	return fmt.Sprintf("%s\nSee %s --help.", msg, cmd.CommandPath())
+	return nil
+}
+
+// misused is an error about the arguments of a command, with how it is called.
+func misused(cmd *cobra.Command, format string, args ...any) error {
+	return wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
+}
+
+// flagError says what is wrong with a flag: which one may have been meant, or what its value
+// has to be.
+func flagError(cmd *cobra.Command, err error) error {
+	msg := err.Error()
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		if name := unknown.GetSpecifiedName(); len(name) > 1 {
+			if flag := meant(name, flagNames(cmd)); flag != "" {
+				msg += words.DidYouMean("--" + flag)
+			}
+		}
+	case errors.As(err, &missing):
+		msg = fmt.Sprintf("--%s: a value is missing: want %s", missing.GetFlag().Name, wanted(missing.GetFlag()))
+	case errors.As(err, &value) && errors.Is(err, strconv.ErrRange):
+		msg = fmt.Sprintf("--%s %s: want a number nearer to 0", value.GetFlag().Name, value.GetValue())
+	case errors.As(err, &value):
+		msg = fmt.Sprintf("--%s %s: want %s", value.GetFlag().Name, value.GetValue(), wanted(value.GetFlag()))
+	}
+	return wrongf("%s\nSee %s --help.", msg, cmd.CommandPath())
+}
+
+// flagNames lists the flags of a command.
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// wanted tells in words what values a flag takes.
+func wanted(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number that is not negative"
+	case "bool":
+		return "true or false"
+	}
+	name, _ := pflag.UnquoteUsage(f)
+	return name
 }

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,24 +49,37 @@ JSON null, and "dynamic" is true).`,
 }
 
 func infer(cmd *cobra.Command, path string, f inferFlags) error {
-	g, errs, err := inferGraph(path, f)
+	var g *graph.Graph
+	var errs []*graph.Error
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	err := j.do(loading, func() (err error) { g, errs, err = inferGraph(path, f); return err })
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
 	if g == nil && !f.json {
 		return err
 	}
-	if g != nil {
-		tell(cmd.ErrOrStderr(), path, g)
-	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	if f.json {
-		writeInferJSON(out, g, errs)
-	} else {
-		writeInferTable(out, g, errs)
-		for _, e := range errs {
-			report(cmd.ErrOrStderr(), e)
+	printed := j.do(printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			writeInferJSON(out, g, errs)
+		} else {
+			writeInferTable(out, shown(cmd), g, errs)
 		}
+		return out.Flush()
+	})
+	if printed != nil {
+		return printed
 	}
-	if flush := out.Flush(); flush != nil {
-		return flush
+	if g != nil {
+		tell(cmd, path, g)
+	}
+	for _, e := range errs {
+		if !f.json {
+			report(cmd, e)
+		}
 	}
 	if err == nil && len(errs) > 0 {
 		return &exitError{code: exitFailed}
@@ -155,7 +170,7 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 // writeInferJSON streams the contract's document, a value a line. Errors of w come out at
 // its Flush.
 func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
-	w.WriteString(`{"values": [`)
+	fmt.Fprintf(w, "{\"version\": %d,\n \"values\": [", documentVersion)
 	line := make([]byte, 0, 512)
 	sep := "\n"
 	inferred(g, errs, func(v *graph.Value) {
@@ -178,8 +193,11 @@ func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
 }
 
 // writeInferTable prints the values as columns.
-func writeInferTable(w io.Writer, g *graph.Graph, errs []*graph.Error) {
-	t := newTable("name", "op", "dtype", "shape", "strides", "offset", "flags", "alias of")
+func writeInferTable(w io.Writer, show display, g *graph.Graph, errs []*graph.Error) {
+	flags := phraseCol("flags", 10)
+	flags.cut = cutFlags
+	t := newTable(nameCol("name"), nameCol("op"), wholeCol("dtype"), listCol("shape"), listCol("strides"),
+		wholeCol("offset").unless("0"), flags, nameCol("alias of"))
 	inferred(g, errs, func(v *graph.Value) {
 		alias := ""
 		if v.Alias != nil {
@@ -192,7 +210,7 @@ func writeInferTable(w io.Writer, g *graph.Graph, errs []*graph.Error) {
 		t.add(v.Name, v.Kind(), v.Meta.DType, ints(v.Meta.Shape), ints(v.Meta.Strides), v.Meta.Offset,
 			strings.Join(v.Meta.Flags(), " "), alias)
 	})
-	t.write(w)
+	t.write(w, show)
 }
 
 // dtypeOrUnknown names the dtype of a dynamic value, if that is known.

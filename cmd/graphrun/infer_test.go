@@ -8,8 +8,9 @@ import (
 
 type inferDoc struct {
 	toldDoc
-	Values []inferValue `json:"values"`
-	Errors []inferError `json:"errors"`
+	Version int          `json:"version"`
+	Values  []inferValue `json:"values"`
+	Errors  []inferError `json:"errors"`
 }
 
 type inferValue struct {
@@ -34,7 +35,8 @@ type inferError struct {
 }
 
 func TestInferJSON(t *testing.T) {
-	const want = `{"values": [
+	const want = `{"version": 1,
+ "values": [
   {"name": "x", "op": "input", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
   {"name": "b", "op": "input", "dtype": "float32", "shape": [3, 4, 5], "strides": [20, 5, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": null},
   {"name": "i", "op": "input", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 4, "flags": ["non_overlapping_and_dense"], "alias_of": null},
@@ -80,6 +82,15 @@ func TestInferBroken(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"a", "b", "fine"}) {
 		t.Errorf("values %v", names)
+	}
+}
+
+func TestInferMissing(t *testing.T) {
+	r := call(t, "infer", "--json", "missing.json")
+	doc := decode[inferDoc](t, r.out)
+	if r.code != exitWrong || len(doc.Errors) != 1 || doc.Errors[0].Message != "missing.json: there is no such file" ||
+		r.errors != "graphrun: missing.json: there is no such file\n" {
+		t.Errorf("exit %d, %+v, %s", r.code, doc, r.errors)
 	}
 }
 

@@ -71,7 +71,7 @@ func appendError(b []byte, e *graph.Error) []byte {
 	if e.Op != "" {
 		b = appendText(append(b, `, "op": `...), e.Op)
 	}
-	b = appendText(append(b, `, "message": `...), e.Err.Error())
+	b = appendText(append(b, `, "message": `...), plain(e.Err))
 	if e.Line > 0 {
 		b = appendText(append(b, `, "file": `...), e.File)
 		b = strconv.AppendInt(append(b, `, "line": `...), int64(e.Line), 10)
@@ -87,7 +87,14 @@ type document struct {
 	sep string
 }
 
-func newDocument(w *bufio.Writer) *document { return &document{w, "{"} }
+// documentVersion is that of every JSON document that a command prints.
+const documentVersion = 1
+
+func newDocument(w *bufio.Writer) *document {
+	d := &document{w, "{"}
+	d.field("version", documentVersion)
+	return d
+}
 
 func (d *document) key(name string) {
 	d.w.WriteString(d.sep)

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,7 +78,7 @@ func (c constFiles) close() {
 	}
 }
 
-// parseDims reads values of --dim: N=8.
+// parseDims reads values of --dim: N=8. A symbol has one size.
 func parseDims(list []string) (map[string]int, error) {
 	dims := map[string]int{}
 	for _, s := range list {
@@ -85,9 +87,31 @@ func parseDims(list []string) (map[string]int, error) {
 		if !ok || name == "" || err != nil || n < 0 {
 			return nil, wrongf("--dim %s: want a symbol and its size, as in N=8", s)
 		}
+		if other, twice := dims[name]; twice {
+			return nil, wrongf("--dim gives %s twice: %d and %d", name, other, n)
+		}
 		dims[name] = n
 	}
 	return dims, nil
+}
+
+// checkDims refuses sizes of symbols that there are not.
+func checkDims[T any](path string, dims map[string]int, symbols map[string]T) error {
+	known := slices.Sorted(maps.Keys(symbols))
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		hint := didYouMean(name, known)
+		if hint == "" {
+			hint = "; it has " + strings.Join(known, ", ")
+		}
+		if len(known) == 0 {
+			hint = ": all its sizes are numbers"
+		}
+		return wrongf("--dim %s=%d: %s has no symbolic dimension %q%s", name, dims[name], path, name, hint)
+	}
+	return nil
 }
 
 // openGraph reads a graph file or a model, with all sizes bound. It is yet to be inferred.
@@ -101,6 +125,9 @@ func openGraph(path string, dims []string) (*graph.Graph, error) {
 	}
 	g, err := parseGraph(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkDims(path, bound, g.Symbols); err != nil {
 		return nil, err
 	}
 	if err := g.BindOnly(bound); err != nil {
@@ -119,6 +146,42 @@ func loadGraph(path string, dims []string) (*graph.Graph, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// loadFor reads a graph file or a model and the values that files give for its inputs, whose
+// shapes bind its symbols together with those of --dim. It is yet to be inferred.
+func loadFor(src sources, path string, list []string) (*graph.Graph, map[string]*tensor.Tensor, error) {
+	dims, err := parseDims(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	if isONNX(path) {
+		return loadModelFor(src, path, dims)
+	}
+	return loadGraphFor(src, path, dims)
+}
+
+// loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
+// symbols together with dims.
+func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, map[string]*tensor.Tensor, error) {
+	g, err := parseGraph(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkDims(path, dims, g.Symbols); err != nil {
+		return nil, nil, err
+	}
+	given, err := src.read(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := dimsOf(g, given, dims); err != nil {
+		return nil, nil, err
+	}
+	if err := g.BindOnly(dims); err != nil {
+		return nil, nil, wrong(named(path, err))
+	}
+	return g, given, nil
 }
 
 // named puts the file's name before an error that has no place in it.

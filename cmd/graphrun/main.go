@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"os/signal"
+	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,15 +20,13 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(execute(untilSignal(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -45,7 +43,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		e = &exitError{exitWrong, err}
 	}
 	if e.err != nil {
-		report(stderr, e.err)
+		report(root, e.err)
 	}
 	return e.code
 }
@@ -97,14 +95,50 @@ func action(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command
 
 // report prints an error. Those that start with a place in a file stand alone, so that
 // editors find them; others are preceded by the program's name.
-func report(w io.Writer, err error) {
+func report(cmd *cobra.Command, err error) {
+	w := cmd.ErrOrStderr()
+	d := displayOf(cmd, w)
+	text := strings.TrimSuffix(plain(err), "\n")
 	var one *graph.Error
-	if errors.As(err, &one) && one.File != "" {
-		fmt.Fprintln(w, err)
+	if !errors.As(err, &one) || one.File == "" {
+		fmt.Fprintln(w, d.paint(alarm, "graphrun:")+" "+text)
 		return
 	}
-	fmt.Fprintf(w, "graphrun: %s\n", strings.TrimSuffix(err.Error(), "\n"))
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := placeLength(line, one.File); n > 0 {
+			line = d.paint(alarm, line[:n]) + line[n:]
+		}
+		fmt.Fprintln(w, line)
+	}
 }
+
+// placeLength is the length of the place FILE:LINE:COL: that a line starts with.
+func placeLength(line, file string) int {
+	rest, ok := strings.CutPrefix(line, file+":")
+	if !ok {
+		return 0
+	}
+	rest = strings.TrimLeft(rest, "0123456789:")
+	return len(line) - len(rest)
+}
+
+// plain is an error in words for those who do not read Go: the system's refusal of a file
+// without the name of the call, a number that is none without the name of its parser.
+func plain(err error) string {
+	text := err.Error()
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		text = strings.ReplaceAll(text, file.Error(), fmt.Sprintf("%s: %v", file.Path, file.Err))
+	}
+	var number *strconv.NumError
+	if errors.As(err, &number) {
+		text = strings.ReplaceAll(text, number.Error(), fmt.Sprintf("%q is not a number that fits here", number.Num))
+	}
+	return text
+}
+
+func init() { cobra.EnableCommandSorting = false } // what is used most stands first
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -114,38 +148,44 @@ func newRoot() *cobra.Command {
 
 A graph is a JSON file: inputs, constants, nodes named after PyTorch's ops, outputs. Wherever
 a graph file is named, an .onnx model serves too.
-Results go to standard output, messages and progress to standard error.
-Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong.`,
+
+Results go to standard output, messages and progress to standard error. On a terminal, tables
+are cut to its width (or COLUMNS); into a pipe or a file everything is written out.
+Ctrl-C ends a command: bench and compare print what they have measured. A second one kills.
+
+Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupted.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun plan examples/models/residual.json
   graphrun run model.onnx --inputs in.npz --outputs out.npz
   graphrun infer model.json --json | jq '.values[] | select(.flags | index("contiguous") | not)'`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versionText(),
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return wrong(errors.New(unknownCommand(cmd, args[0])))
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
 	}
-	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return wrong(errors.New(unknownFlag(cmd, err)))
-	})
-	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), viewCommand(), convertCommand(),
-		opsCommand(), schemaCommand(), versionCommand())
+	root.SetFlagErrorFunc(flagError)
+	colorFlag(root)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return checkColor(cmd) }
+	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), viewCommand(),
+		convertCommand(), opsCommand(), schemaCommand(), versionCommand())
 	return root
 }
 
 // unknownCommand says what the name may have been meant for.
-func unknownCommand(root *cobra.Command, name string) string {
-	msg := fmt.Sprintf("unknown command %q", name)
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		msg += fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
+func unknownCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
 	}
-	return msg + "\nSee graphrun --help."
+	return wrongf("unknown command %q%s\nSee graphrun --help.", name, didYouMean(name, names))
 }
 
 // refuseUnknown makes Cobra's own commands fail on names that there are not, instead of
@@ -157,7 +197,8 @@ func refuseUnknown(root *cobra.Command) {
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return wrongf("completion: unknown shell %q: want bash, zsh, fish or powershell", args[0])
+					return wrongf("completion: unknown shell %q%s: want bash, zsh, fish or powershell", args[0],
+						didYouMean(args[0], []string{"bash", "zsh", "fish", "powershell"}))
 				}
 				return cmd.Help()
 			}
@@ -165,7 +206,10 @@ func refuseUnknown(root *cobra.Command) {
 			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
 				topic, rest, err := root.Find(args)
 				if err != nil || topic == root && len(rest) > 0 {
-					return wrong(errors.New(unknownCommand(root, rest[0])))
+					return unknownCommand(root, rest[0])
+				}
+				if len(rest) > 0 && !topic.HasSubCommands() {
+					return misused(cmd, "help wants one command, got %q too", rest[0])
 				}
 				topic.InitDefaultHelpFlag()
 				return topic.Help()

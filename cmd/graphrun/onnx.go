@@ -1,13 +1,10 @@
 package main
 
 import (
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -35,11 +32,8 @@ func openModel(path string, dims map[string]int) (*model, error) {
 	if err != nil {
 		return nil, wrong(named(path, err))
 	}
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
-		if _, ok := inputs.Symbols[name]; !ok {
-			near := words.DidYouMean(words.Nearest(name, maps.Keys(inputs.Symbols)))
-			return nil, wrongf("%s: the model has no symbolic dimension %q%s", path, name, near)
-		}
+	if err := checkDims(path, dims, inputs.Symbols); err != nil {
+		return nil, err
 	}
 	return &model{m, path, inputs}, nil
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,12 +14,21 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 )
 
+type opsFlags struct {
+	json               bool
+	kind, dtype, match string
+}
+
 func opsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "ops [NAME]",
-		Short: "List the ops, or show the page of one",
-		Long: `Lists the ops with their operands and attributes, or shows what one of them takes and gives.
-Names, operands, attributes and defaults are those of PyTorch's aten.
+	var f opsFlags
+	cmd := &cobra.Command{
+		Use:   "ops [NAME | PATTERN]...",
+		Short: "List the ops, or show the pages of some",
+		Long: `Lists the ops with their operands and attributes, or shows what those that are named take and
+give. Names, operands, attributes and defaults are those of PyTorch's aten.
+
+A name with * ? or [a-z] in it is a pattern, and lists what it matches. --kind, --dtype and
+--search narrow the list down further. Quote patterns, or the shell takes them for files.
 
 dtypes are those of the operand that serves the most: int stands for uint8 and int8 to int64,
 uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
@@ -27,54 +38,168 @@ The kind tells how an op stands to layouts: follows (pointwise: PyTorch's permut
 the result out), view (maps strides, shares storage), requires (serves some layouts only), own
 (takes any layout, the result has one of its own).`,
 		Example: `  graphrun ops
-  graphrun ops conv2d`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return wrongf("ops wants one name at most, got %d", len(args))
-			}
-			return nil
-		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			if len(args) == 0 {
-				for _, o := range kernels.All() {
-					names = append(names, o.Name)
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+  graphrun ops conv2d max_pool2d
+  graphrun ops 'conv*' '*_pool2d'
+  graphrun ops --kind view
+  graphrun ops --search 'batch norm' --dtype bfloat16
+  graphrun ops --json | jq -r '.ops[] | select(.results == null) | .name'`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return opNamesOf(kernels.All()), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: action(func(cmd *cobra.Command, args []string) error {
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			if len(args) == 0 {
-				listOps(out)
-				return out.Flush()
+			list, pages, err := f.choose(args)
+			if err != nil {
+				return err
 			}
-			op := kernels.Lookup(args[0])
-			if op == nil {
-				return wrong(unknownOp(args[0]))
-			}
-			describeOp(out, op)
-			return out.Flush()
+			return showOps(cmd, list, pages, f.json)
 		}),
 	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(kindNames(), ", "))
+	fl.StringVar(&f.dtype, "dtype", "", "only ops that serve a `DTYPE`, or all of a group, as in float")
+	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// choose returns the ops that are asked for, and whether their pages are: that is so where
+// every one is called by its name.
+func (f opsFlags) choose(args []string) (list []*graph.Op, pages bool, err error) {
+	if f.kind != "" && !slices.Contains(kindNames(), f.kind) {
+		return nil, false, wrongf("--kind %s: want one of %s", f.kind, strings.Join(kindNames(), ", "))
+	}
+	dtypes := dtypesNamed(f.dtype)
+	if f.dtype != "" && dtypes == nil {
+		return nil, false, wrongf("--dtype %s: want one of %s", f.dtype, strings.Join(dtypeNames(), ", "))
+	}
+	list, pages, err = opsNamed(args)
+	if err != nil {
+		return nil, false, err
+	}
+	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
+		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
+			dtypes != nil && !servedBy(o).main().holds(dtypes)
+	})
+	if len(list) == 0 {
+		return nil, false, wrongf("no op is like that; graphrun ops lists all of them")
+	}
+	return list, pages, nil
+}
+
+// opsNamed returns the ops that names and patterns stand for, each once; all for none. It
+// tells whether there were names only.
+func opsNamed(args []string) (list []*graph.Op, named bool, err error) {
+	if len(args) == 0 {
+		return slices.Clone(kernels.All()), false, nil
+	}
+	named = true
+	for _, arg := range args {
+		var found []*graph.Op
+		if strings.ContainsAny(arg, "*?[") {
+			named = false
+			if found, err = opsLike(arg); err != nil {
+				return nil, false, err
+			}
+		} else if o := kernels.Lookup(arg); o != nil {
+			found = []*graph.Op{o}
+		} else {
+			return nil, false, wrong(unknownOp(arg))
+		}
+		for _, o := range found {
+			if !slices.Contains(list, o) {
+				list = append(list, o)
+			}
+		}
+	}
+	return list, named, nil
+}
+
+// opsLike returns the ops whose names match a pattern.
+func opsLike(pattern string) ([]*graph.Op, error) {
+	var found []*graph.Op
+	for _, o := range kernels.All() {
+		switch ok, err := path.Match(pattern, o.Name); {
+		case err != nil:
+			return nil, wrongf("%s: a pattern has * for any letters, ? for one, [a-z] for one of these", pattern)
+		case ok:
+			found = append(found, o)
+		}
+	}
+	if found == nil {
+		return nil, wrongf("no op is like %q; graphrun ops lists all of them", pattern)
+	}
+	return found, nil
+}
+
+// mentions reports whether all words stand somewhere in an op's name or documentation.
+func mentions(o *graph.Op, words string) bool {
+	text := strings.ToLower(o.Name + " " + o.Doc)
+	for _, w := range strings.Fields(strings.ToLower(words)) {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range []graph.Kind{graph.Follows, graph.View, graph.Requires, graph.Own} {
+		names = append(names, k.String())
+	}
+	return names
 }
 
 // unknownOp names the op that may have been meant.
 func unknownOp(name string) error {
-	if meant := graph.SuggestOp(name, kernels.Lookup); meant != "" {
+	if graph.SuggestOp(name, kernels.Lookup) != "" {
 		return graph.NoOp(name, kernels.Lookup)
+	}
+	if hint := didYouMean(name, opNamesOf(kernels.All())); hint != "" { // one that begins so
+		return fmt.Errorf("there is no op %q%s", name, hint)
 	}
 	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)
 }
 
-func listOps(w io.Writer) {
-	t := newTable("name", "kind", "dtypes", "takes", "does")
-	for _, o := range kernels.All() {
+func opNamesOf(list []*graph.Op) []string {
+	names := make([]string, len(list))
+	for i, o := range list {
+		names[i] = o.Name
+	}
+	return names
+}
+
+// showOps prints ops: their pages, a line for each, or JSON.
+func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	switch {
+	case asJSON:
+		d := newDocument(out)
+		d.list("ops", len(list), func(i int) any { return docOf(list[i]) })
+		d.end()
+	case pages:
+		for i, o := range list {
+			if i > 0 {
+				fmt.Fprintln(out)
+			}
+			describeOp(out, shown(cmd), o)
+		}
+	default:
+		listOps(out, shown(cmd), list)
+	}
+	return out.Flush()
+}
+
+func listOps(w io.Writer, show display, list []*graph.Op) {
+	t := newTable(nameCol("name"), wholeCol("kind"), phraseCol("dtypes", 10), phraseCol("takes", 20).ifRoom(), phraseCol("does", 30))
+	for _, o := range list {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
 		t.add(o.Name, o.Kind, servedBy(o).main(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
 	}
-	t.write(w)
+	t.write(w, show)
 }
 
 // shortened cuts a signature that would widen the whole list; the page of the op has all of it.
@@ -83,105 +208,4 @@ func shortened(s string, most int) string {
 		return s
 	}
 	return s[:strings.LastIndex(s[:most-5], ", ")] + ", ...)"
-}
-
-// signature lists operands and attributes as a call would have them.
-func signature(o *graph.Op) string {
-	var parts []string
-	for _, p := range o.Params {
-		s := p.Name
-		switch {
-		case p.Variadic:
-			s += "..."
-		case p.Optional:
-			s += "?"
-		}
-		parts = append(parts, s)
-	}
-	for _, f := range o.Schema.Fields {
-		parts = append(parts, f.Name+"="+attrDefault(f))
-	}
-	return "(" + strings.Join(parts, ", ") + ")"
-}
-
-func attrDefault(f graph.Field) string {
-	switch {
-	case f.Required:
-		return "..."
-	case f.Default == "":
-		return `""`
-	}
-	return f.Default
-}
-
-func describeOp(w io.Writer, o *graph.Op) {
-	dtypes := servedBy(o)
-	fmt.Fprintf(w, "%s%s\n\n%s\n", o.Name, signature(o), wrapped(o.Doc, 88))
-	fmt.Fprintf(w, "\nLayout: %s\n", layoutText(o.Kind))
-	if len(o.Params) > 0 {
-		fmt.Fprintln(w, "\nInputs")
-		t := columns{}
-		for i, p := range o.Params {
-			t.add("  "+p.Name, paramText(p), dtypes.operand(i))
-		}
-		t.write(w)
-	}
-	if len(o.Schema.Fields) > 0 {
-		fmt.Fprintln(w, "\nAttributes")
-		t := columns{}
-		for _, f := range o.Schema.Fields {
-			t.add("  "+f.Name, f.Type, attrText(f), attrDoc(f, dtypes))
-		}
-		t.write(w)
-	}
-	switch {
-	case o.Many:
-		fmt.Fprintln(w, "\nOutputs: as many as attributes and shapes make; name them under \"outputs\".")
-	case len(o.Outputs) > 1:
-		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(o.Outputs, ", "))
-	}
-}
-
-func layoutText(k graph.Kind) string {
-	switch k {
-	case graph.Follows:
-		return "follows: the result is laid out by PyTorch's permutation rule"
-	case graph.View:
-		return "view: strides are mapped and storage is shared where possible"
-	case graph.Requires:
-		return "requires: serves some layouts, others are copied first"
-	}
-	return "own: takes any layout, the result has one of its own"
-}
-
-func paramText(p graph.Param) string {
-	s := "tensor"
-	switch {
-	case p.Variadic:
-		return "one or more tensors"
-	case p.Number:
-		s = "tensor or number"
-	}
-	if p.Optional {
-		s += ", may be null or left out"
-	}
-	return s
-}
-
-func attrText(f graph.Field) string {
-	s := "default " + attrDefault(f)
-	if f.Required {
-		s = "required"
-	}
-	if f.OneOf != nil {
-		s += ", one of " + strings.Join(f.OneOf, " ")
-	}
-	return s
-}
-
-func attrDoc(f graph.Field, s served) string {
-	if f.Name != "dtype" || s.attr == nil {
-		return f.Doc
-	}
-	return strings.TrimSpace(f.Doc + " (" + s.attr.String() + ")")
 }

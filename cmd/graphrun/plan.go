@@ -2,14 +2,17 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes"
 )
@@ -42,7 +45,7 @@ stand the operands' byte strides.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and small ones by reference")
+	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; what went unchecked is said")
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
 	return cmd
@@ -52,22 +55,43 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err := checkStrategy(f.strategy); err != nil {
 		return err
 	}
-	g, err := loadGraph(path, f.dims)
-	if err != nil {
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var g *graph.Graph
+	if err := j.do(loading, func() (err error) { g, err = loadGraph(path, f.dims); return err }); err != nil {
 		return err
 	}
-	tell(cmd.ErrOrStderr(), path, g)
-	p, err := prepare(g, passes.Options{Strategy: f.strategy, Check: f.check, Dump: dumpTo(cmd, f.dump, f.json)}, 0)
+	var p *planned
+	var dump bytes.Buffer // it must not mix with the line that shows progress
+	err := j.do(planning, func() (err error) {
+		o := passes.Options{Strategy: f.strategy, Check: f.check}
+		if f.dump {
+			o.Dump = &dump
+		}
+		p, err = prepare(g, o, 0, j.enter)
+		return err
+	})
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	tell(cmd, path, g)
+	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
 	if err != nil {
 		return named(path, err)
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	if f.json {
-		writePlanJSON(out, p)
-	} else {
-		writePlan(out, p)
+	for _, u := range p.plan.Unchecked {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
-	return out.Flush()
+	return j.do(printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			writePlanJSON(out, p, f)
+		} else {
+			writePlan(out, shown(cmd), p)
+		}
+		return out.Flush()
+	})
 }
 
 type copyDoc struct {
@@ -82,6 +106,13 @@ type copyDoc struct {
 type elisionDoc struct {
 	Node string `json:"node"`
 	Why  string `json:"why"`
+}
+
+type uncheckedDoc struct {
+	Node    string   `json:"node,omitempty"`
+	Op      string   `json:"op,omitempty"`
+	Why     string   `json:"why"`
+	Outputs []string `json:"outputs"`
 }
 
 type loopDoc struct {
@@ -130,8 +161,9 @@ func stepOf(s exec.Step) stepDoc {
 	return d
 }
 
-// writePlanJSON streams the contract's document, an item a line.
-func writePlanJSON(w *bufio.Writer, p *planned) {
+// writePlanJSON streams the contract's document, an item a line. What went unchecked is in
+// it where a check was asked for.
+func writePlanJSON(w *bufio.Writer, p *planned, f planFlags) {
 	d := newDocument(w)
 	d.field("strategy", p.plan.Strategy)
 	d.field("optimal", false)
@@ -144,6 +176,12 @@ func writePlanJSON(w *bufio.Writer, p *planned) {
 		e := p.plan.Elided[i]
 		return elisionDoc{e.Node, e.Why}
 	})
+	if f.check {
+		d.list("unchecked", len(p.plan.Unchecked), func(i int) any {
+			u := p.plan.Unchecked[i]
+			return uncheckedDoc{u.Node, u.Op, u.Why, filled(u.Outputs)}
+		})
+	}
 	steps := p.program.Steps()
 	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
 	d.field("peak_bytes", p.program.PeakBytes())
@@ -155,35 +193,36 @@ func writePlanJSON(w *bufio.Writer, p *planned) {
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // writePlan prints the plan for a reader.
-func writePlan(w io.Writer, p *planned) {
+func writePlan(w io.Writer, show display, p *planned) {
 	steps := p.program.Steps()
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", p.plan.Strategy, count(len(steps), "step"),
 		countIrregular(len(p.plan.Copies), "copy", "copies"), byteSize(p.copyBytes()), count(len(p.plan.Elided), "node"))
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s, planned in %s\n",
 		nanoseconds(p.plan.CostNS), byteSize(p.program.PeakBytes()), p.took.Round(time.Microsecond))
 	if len(p.plan.Copies) > 0 {
-		fmt.Fprintln(w, "\nInserted copies")
-		t := newTable("value", "from", "to", "bytes", "cost", "why")
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
+		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"), proseCol("why"))
 		for _, c := range p.plan.Copies {
 			t.add(c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why)
 		}
-		t.write(w)
+		t.write(w, show)
 	}
 	if len(p.plan.Elided) > 0 {
-		fmt.Fprintln(w, "\nElided nodes")
-		t := newTable("node", "why")
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Elided nodes"))
+		t := newTable(nameCol("node"), proseCol("why"))
 		for _, e := range p.plan.Elided {
 			t.add(e.Node, e.Why)
 		}
-		t.write(w)
+		t.write(w, show)
 	}
-	fmt.Fprintln(w, "\nSteps")
-	t := newTable("name", "ops", "strides", "buffer", "cost", "fast set-up", "loop")
+	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
+	t := newTable(nameCol("name"), nameCol("ops"), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
+		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, s := range steps {
 		d := stepOf(s)
 		t.add(d.Name, opNames(s), ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
 	}
-	t.write(w)
+	t.write(w, show)
 }
 
 // opNames lists the ops of a step's nodes, by the node names where there are several.

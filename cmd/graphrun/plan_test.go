@@ -13,6 +13,7 @@ import (
 
 type planJSON struct {
 	toldDoc
+	Version   int          `json:"version"`
 	Strategy  string       `json:"strategy"`
 	Optimal   bool         `json:"optimal"`
 	CostNS    float64      `json:"cost_ns"`
@@ -24,32 +25,36 @@ type planJSON struct {
 }
 
 type timesDoc struct {
-	Runs       int     `json:"runs"`
-	Median     float64 `json:"median_ns"`
-	Min        float64 `json:"min_ns"`
-	P10        float64 `json:"p10_ns"`
-	P90        float64 `json:"p90_ns"`
-	Max        float64 `json:"max_ns"`
-	Copies     int     `json:"copies"`
-	Copied     int     `json:"copied_bytes"`
-	Elided     int     `json:"elided"`
-	Steps      int     `json:"steps"`
-	PeakBytes  int     `json:"peak_bytes"`
-	CostNS     float64 `json:"cost_ns"`
-	PlanMS     float64 `json:"plan_ms"`
-	StrategyIs string  `json:"strategy"`
+	Runs       int       `json:"runs"`
+	Median     float64   `json:"median_ns"`
+	Min        float64   `json:"min_ns"`
+	P10        float64   `json:"p10_ns"`
+	P90        float64   `json:"p90_ns"`
+	Max        float64   `json:"max_ns"`
+	Copies     int       `json:"copies"`
+	Copied     int       `json:"copied_bytes"`
+	Elided     int       `json:"elided"`
+	Steps      int       `json:"steps"`
+	PeakBytes  int       `json:"peak_bytes"`
+	CostNS     float64   `json:"cost_ns"`
+	PlanMS     float64   `json:"plan_ms"`
+	StrategyIs string    `json:"strategy"`
+	Samples    []float64 `json:"samples_ns"`
 }
 
 type benchDoc struct {
 	toldDoc
 	timesDoc
-	Threads   int       `json:"threads"`
-	Piecewise bool      `json:"piecewise"`
-	Samples   []float64 `json:"samples_ns"`
+	Version     int  `json:"version"`
+	Interrupted bool `json:"interrupted"`
+	Threads     int  `json:"threads"`
+	Piecewise   bool `json:"piecewise"`
 }
 
 type compareDoc struct {
 	toldDoc
+	Version     int        `json:"version"`
+	Interrupted bool       `json:"interrupted"`
 	File        string     `json:"file"`
 	Threads     int        `json:"threads"`
 	Equal       bool       `json:"equal"`
@@ -112,6 +117,25 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// What --check could not compare is said on stderr, once, and is in the JSON document.
+func TestPlanSaysWhatWentUnchecked(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 1048576]}],
+		"nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
+	r := call(t, "plan", path, "--check", "--json")
+	want := "--check: the values of output \"y\" went unchecked: the graph is too large"
+	if strings.Count(r.errors, want) != 1 || strings.Count(r.errors, "\n") != 1 {
+		t.Errorf("stderr:\n%s", r.errors)
+	}
+	var doc struct{ Unchecked []uncheckedDoc }
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 || !slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
+		t.Errorf("%v, %+v", err, doc)
+	}
+	r = call(t, "plan", write(t, "s.json", small), "--check", "--json")
+	if r.complaints() != "" || !strings.Contains(r.out, `"unchecked": []`) {
+		t.Errorf("stderr:\n%s\nstdout:\n%s", r.errors, r.out)
+	}
+}
+
 func TestBench(t *testing.T) {
 	path := write(t, "g.json", small)
 	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "5", "--threads", "1", "--json"))
@@ -126,7 +150,7 @@ func TestBench(t *testing.T) {
 func TestCompare(t *testing.T) {
 	path, page := write(t, "g.json", small), filepath.Join(t.TempDir(), "out.html")
 	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies", "contiguous,propagate"))
-	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs != 2 {
+	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs != 2 || len(doc.Strategies[1].Samples) != 2 {
 		t.Errorf("%+v", doc)
 	}
 	out := succeed(t, "compare", path, "--runs", "2", "--report", page)

@@ -2,40 +2,15 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
-	"github.com/vbauerster/mpb/v8/cwriter"
+	"github.com/mattn/go-runewidth"
 )
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && cwriter.IsTerminal(int(f.Fd()))
-}
 
 // ints prints sizes or strides in one word: [2,3]. Words keep columns apart for awk.
 func ints(v []int) string {
 	return strings.ReplaceAll(fmt.Sprint(v), " ", ",")
-}
-
-// columns is a table of plain columns two blanks apart, which awk can take too.
-type columns struct {
-	head []string
-	rows [][]string
-}
-
-func newTable(head ...string) *columns { return &columns{head: head} }
-
-func (c *columns) add(cells ...any) {
-	row := make([]string, len(cells))
-	for i, x := range cells {
-		row[i] = printable(fmt.Sprint(x))
-	}
-	c.rows = append(c.rows, row)
 }
 
 // printable writes control characters out: names come from files, and must neither break a
@@ -53,34 +28,6 @@ func printable(s string) string {
 		}
 	}
 	return b.String()
-}
-
-func (c *columns) write(w io.Writer) {
-	all := c.rows
-	if c.head != nil {
-		all = append([][]string{c.head}, c.rows...)
-	}
-	var width []int
-	for _, row := range all {
-		for i, s := range row {
-			if i == len(width) {
-				width = append(width, 0)
-			}
-			width[i] = max(width[i], utf8.RuneCountInString(s))
-		}
-	}
-	for _, row := range all {
-		writeRow(w, row, width)
-	}
-}
-
-func writeRow(w io.Writer, row []string, width []int) {
-	var b strings.Builder
-	for i, s := range row {
-		b.WriteString(s)
-		b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(s)+2))
-	}
-	fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 }
 
 // count prints a number of things: "1 step", "2 steps".
@@ -114,14 +61,14 @@ func nanoseconds(ns float64) string {
 	return fmt.Sprintf("%.4g%s", x, [...]string{"ns", "µs", "ms", "s"}[unit])
 }
 
-// wrapped breaks the lines of a text at blanks, at most width runes long where words allow.
+// wrapped breaks the lines of a text at blanks, at most width columns wide where words allow.
 func wrapped(text string, width int) string {
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		at := 0
 		var b strings.Builder
 		for _, word := range strings.Fields(line) {
-			n := utf8.RuneCountInString(word)
+			n := runewidth.StringWidth(word)
 			switch {
 			case at == 0:
 			case at+1+n > width:

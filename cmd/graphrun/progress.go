@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 )
@@ -12,55 +16,114 @@ import (
 // progressDelay is how long work may take without a word.
 const progressDelay = time.Second
 
-// meter counts the steps of a run for those who watch it.
-type meter struct{ done, total atomic.Int64 }
+// The phases of a command's work.
+const (
+	loading   = "loading"
+	planning  = "planning"
+	compiling = "compiling"
+	running   = "running"
+	writing   = "writing"
+	printing  = "printing" // no longer shown
+)
 
-func (m *meter) report(done, total int) {
-	m.done.Store(int64(done))
-	m.total.Store(int64(total))
+// job is the work of a command, in phases. Where messages go to a terminal, work that takes
+// longer than [progressDelay] shows there what it is at. An interruption ends it.
+type job struct {
+	ctx         context.Context
+	name        string
+	phase       atomic.Value // string
+	done, total atomic.Int64
+	finish      func()
 }
 
-// withProgress runs f and, if w is a terminal and f takes longer than [progressDelay],
-// shows there how far the meter is.
-func withProgress[T any](w io.Writer, name string, m *meter, f func() (T, error)) (T, error) {
-	if !isTerminal(w) {
-		return f()
+// begin starts a job; the caller must end it before results are printed.
+func begin(cmd *cobra.Command, name string) *job {
+	j := &job{ctx: cmd.Context(), name: name, finish: func() {}}
+	j.enter(loading)
+	if w := cmd.ErrOrStderr(); isTerminal(w) {
+		over, gone := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(gone)
+			j.watch(w, over)
+		}()
+		j.finish = sync.OnceFunc(func() {
+			close(over)
+			<-gone
+		})
 	}
-	if name == "" {
-		name = "graph"
+	return j
+}
+
+// end clears the line that shows progress. A second call does nothing.
+func (j *job) end() { j.finish() }
+
+// enter tells what the job is at. It may be called from any goroutine.
+func (j *job) enter(phase string) {
+	j.total.Store(0)
+	j.phase.Store(phase)
+}
+
+// report counts the steps of a run.
+func (j *job) report(done, total int) {
+	j.phase.Store(running)
+	j.done.Store(int64(done))
+	j.total.Store(int64(total))
+}
+
+// do does a phase, which an interruption leaves behind at once, wherever it is: the process
+// is about to end.
+func (j *job) do(phase string, f func() error) error {
+	j.enter(phase)
+	if err := stopped(j.ctx); err != nil {
+		return err
 	}
-	done := make(chan struct{})
-	gone := make(chan struct{})
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	select {
+	case err := <-result:
+		return runError(j.ctx, err)
+	case <-j.ctx.Done():
+		return stopped(j.ctx)
+	}
+}
+
+// watch shows the job on a terminal until it is over.
+func (j *job) watch(w io.Writer, over <-chan struct{}) {
 	start := time.Now()
-	go func() {
-		defer close(gone)
-		select {
-		case <-done:
-			return
-		case <-time.After(progressDelay):
+	select {
+	case <-over:
+		return
+	case <-time.After(progressDelay):
+	}
+	p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(20))
+	style := mpb.BarStyle().Build()
+	bar := p.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
+		if j.total.Load() == 0 {
+			return nil // nobody knows how much there is to do
 		}
-		p := mpb.New(mpb.WithOutput(w), mpb.WithWidth(20))
-		bar := p.AddBar(0, mpb.BarRemoveOnComplete(),
-			mpb.PrependDecorators(decor.Name("running "+name+" ")),
-			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d "), decor.Any(func(decor.Statistics) string {
-				return time.Since(start).Round(100 * time.Millisecond).String()
-			})))
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for running := true; running; {
-			select {
-			case <-done:
-				running = false
-			case <-tick.C:
-				bar.SetTotal(m.total.Load(), false)
-				bar.SetCurrent(m.done.Load())
+		return style.Fill(w, s)
+	}), mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
+			return fmt.Sprintf("%v %s ", j.phase.Load(), cutMiddle(printable(j.name), 32))
+		})),
+		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
+			counted := ""
+			if n := j.total.Load(); n > 0 {
+				counted = fmt.Sprintf("%d / %d ", j.done.Load(), n)
 			}
+			return counted + time.Since(start).Round(100*time.Millisecond).String()
+		})))
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			bar.Abort(true)
+			p.Wait()
+			return
+		case <-tick.C:
+			bar.SetTotal(j.total.Load(), false)
+			bar.SetCurrent(j.done.Load())
 		}
-		bar.Abort(true)
-		p.Wait()
-	}()
-	v, err := f()
-	close(done)
-	<-gone
-	return v, err
+	}
 }

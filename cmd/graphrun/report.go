@@ -17,5 +17,5 @@ func (c *comparison) writeHTML(w io.Writer) error {
 		*comparison
 		Rows []row
 		Runs int
-	}{c, c.rows(), c.runners[0].spread().Runs})
+	}{c, c.rows(), c.runs()})
 }

@@ -2,12 +2,11 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"fmt"
 	"io"
 	"math"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -37,135 +36,129 @@ the least, greatest and mean value.
 
 Inputs come from --inputs and --input, in logical (row-major) order; they are placed into the
 layouts that the graph declares. Without any of these they are made from --seed, the same for
-every strategy and layout. Symbols get their sizes from --dim, else from the given inputs,
+every strategy and layout: real numbers from -1 to 1, integers from 0 to 9, or below the size of
+what they index. A note says so. Symbols get their sizes from --dim, else from the given inputs,
 else the least size over 1 within their bounds.
+
+--outputs is written as a whole or not at all: when the run fails, a file that was there stays.
 
 In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 		Example: `  graphrun run examples/models/residual.json
+  graphrun run model.onnx --seed 3 --json
   graphrun run model.json --inputs in.npz --outputs out.npz
   graphrun run model.json --input x=x.npy --dim N=8 --strategy channels_last --threads 4`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
-			f.src.makeUp = cmd.Flags().Changed("seed")
 			return run(cmd, args[0], f)
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.src.archive, "inputs", "", "read inputs from the arrays of a .npz file")
-	fl.StringArrayVar(&f.src.files, "input", nil, "read one input, as in NAME=FILE.npy (repeatable)")
-	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to a .npz file, in logical order")
-	fl.Uint64Var(&f.src.seed, "seed", 0, "seed of made-up inputs")
+	f.src.add(cmd)
+	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "drop refused nodes and what depends on them; the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	dimFlag(cmd, &f.dims)
 	strategyFlag(cmd, &f.strategy)
 	threadsFlag(cmd, &f.threads)
-	cmd.MarkFlagFilename("inputs", "npz")
 	cmd.MarkFlagFilename("outputs", "npz")
 	return cmd
 }
 
 func run(cmd *cobra.Command, path string, f runFlags) error {
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
-	g, in, refused, err := loadRun(path, f)
-	if err != nil {
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var w runWork
+	if err := j.do(loading, func() (err error) { w, err = loadRun(path, f); return err }); err != nil {
 		return err
 	}
-	tell(cmd.ErrOrStderr(), path, g)
-	for _, e := range refused {
-		report(cmd.ErrOrStderr(), e)
-	}
-	var m meter
-	r, err := exec.NewRunner(g, planner(f.strategy), exec.Options{Threads: f.threads, Progress: m.report})
-	if err != nil {
+	aside := sync.OnceFunc(func() {
+		j.end()
+		tell(cmd, path, w.g)
+		for _, e := range w.refused {
+			report(cmd, e)
+		}
+		w.in.say(cmd)
+	})
+	defer aside()
+	var r *exec.Runner
+	err := j.do(planning, func() (err error) {
+		r, err = exec.NewRunner(w.g, planner(f.strategy, j.enter), exec.Options{Threads: f.threads, Progress: j.report})
 		return err
-	}
-	out, err := withProgress(cmd.ErrOrStderr(), g.Name, &m, func() (map[string]*tensor.Tensor, error) {
-		return r.Run(cmd.Context(), in)
 	})
 	if err != nil {
-		return runError(cmd.Context(), err)
-	}
-	if f.outputs != "" {
-		if err := npz.WriteFile(f.outputs, entries(g, out)); err != nil {
-			return err
-		}
-	}
-	if err := printOutputs(cmd.OutOrStdout(), g, out, f.json); err != nil {
 		return err
 	}
-	if len(refused) > 0 {
+	var out map[string]*tensor.Tensor
+	err = j.do(running, func() (err error) { out, err = r.Run(j.ctx, w.in.values); return err })
+	if err != nil {
+		return w.in.blame(err)
+	}
+	aside()
+	if err := w.deliver(j, cmd, out, f); err != nil {
+		return err
+	}
+	if len(w.refused) > 0 {
 		return &exitError{code: exitFailed}
 	}
 	return nil
 }
 
-func (f runFlags) check() error {
+func (f *runFlags) check(cmd *cobra.Command) error {
 	if err := checkStrategy(f.strategy); err != nil {
 		return err
 	}
 	if f.outputs != "" && filepath.Ext(f.outputs) != ".npz" {
 		return wrongf("--outputs %s: want a .npz file", f.outputs)
 	}
-	return checkThreads(f.threads)
+	if err := f.src.check(cmd); err != nil {
+		return err
+	}
+	if err := checkThreads(f.threads); err != nil {
+		return err
+	}
+	return checkWritable("--outputs", f.outputs)
 }
 
-// loadRun returns the graph, bound and inferred, and values for its inputs. With
-// --keep-going it is without the refused nodes.
-func loadRun(path string, f runFlags) (*graph.Graph, map[string]*tensor.Tensor, []*graph.Error, error) {
-	dims, err := parseDims(f.dims)
+// runWork is a graph, bound and inferred, and values for its inputs. With --keep-going the
+// graph is without the refused nodes.
+type runWork struct {
+	g       *graph.Graph
+	in      *inputs
+	refused []*graph.Error
+}
+
+func loadRun(path string, f runFlags) (w runWork, err error) {
+	g, given, err := loadFor(f.src, path, f.dims)
 	if err != nil {
-		return nil, nil, nil, err
+		return w, err
 	}
-	open := loadGraphFor
-	if isONNX(path) {
-		open = loadModelFor
-	}
-	g, given, err := open(f.src, path, dims)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	var errs []*graph.Error
 	if f.keepGoing {
 		refused := g.InferAll()
-		errs = inOrder(refused)
+		w.refused = inOrder(refused)
 		g = g.Drop(refused)
 	} else if err := inferStrictly(g); err != nil {
-		return nil, nil, nil, err
+		return w, err
 	}
-	in, err := f.src.values(g, given)
-	return g, in, errs, err
+	w.g = g
+	w.in, err = f.src.values(g, given)
+	return w, err
 }
 
-// loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
-// symbols together with dims.
-func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, map[string]*tensor.Tensor, error) {
-	g, err := parseGraph(path)
-	if err != nil {
-		return nil, nil, err
+// deliver writes the outputs to the file that was asked for, and prints them.
+func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tensor, f runFlags) error {
+	if f.outputs != "" {
+		err := writeWhole(cmd.Context(), f.outputs, func(file io.Writer) error {
+			return npz.WriteNPZ(file, entries(w.g, out))
+		})
+		if err != nil {
+			return err
+		}
 	}
-	given, err := src.read(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := dimsOf(g, given, dims); err != nil {
-		return nil, nil, err
-	}
-	if err := g.BindOnly(dims); err != nil {
-		return nil, nil, wrong(named(path, err))
-	}
-	return g, given, nil
-}
-
-// runError says that a run was interrupted, where it was.
-func runError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted")
-	}
-	return err
+	return j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f.json) })
 }
 
 // entries lists the outputs in the graph's order.
@@ -178,7 +171,7 @@ func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 }
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
-func printOutputs(w io.Writer, g *graph.Graph, out map[string]*tensor.Tensor, asJSON bool) error {
+func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*tensor.Tensor, asJSON bool) error {
 	buf := bufio.NewWriter(w)
 	if asJSON {
 		d := newDocument(buf)
@@ -192,14 +185,14 @@ func printOutputs(w io.Writer, g *graph.Graph, out map[string]*tensor.Tensor, as
 		d.end()
 		return buf.Flush()
 	}
-	var t columns
+	t := newTable(nameCol(""), wholeCol(""), listCol(""), listCol(""), wholeCol(""), wholeCol(""), wholeCol(""))
 	for _, o := range g.Outputs {
 		v := out[o.Name]
 		least, most, mean := v.Stats()
 		t.add(o.Name, v.DType, ints(v.Shape), "strides "+ints(v.Strides),
 			"min "+number(least), "max "+number(most), "mean "+number(mean))
 	}
-	t.write(buf)
+	t.write(buf, show)
 	return buf.Flush()
 }
 

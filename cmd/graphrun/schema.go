@@ -17,12 +17,7 @@ mark mistakes. What takes more than a look at the file (names of values, cycles,
 to graphrun infer.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return wrongf("schema takes no arguments")
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			text, err := graph.JSONSchema(kernels.All())
 			if err != nil {

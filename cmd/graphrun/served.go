@@ -54,6 +54,54 @@ func (s dtypeSet) String() string {
 	return strings.Join(names, ",")
 }
 
+// dtypesNamed returns the dtypes that a name stands for: one, or a group; nil for none.
+func dtypesNamed(name string) []tensor.DType {
+	for _, g := range dtypeGroups {
+		if g.name == name {
+			return g.members
+		}
+	}
+	if d, err := tensor.ParseDType(name); err == nil {
+		return []tensor.DType{d}
+	}
+	return nil
+}
+
+// dtypeNames lists the names of dtypes and of groups of them.
+func dtypeNames() []string {
+	var names []string
+	for _, g := range dtypeGroups {
+		if len(g.members) > 1 {
+			names = append(names, g.name)
+		}
+	}
+	for _, d := range tensor.DTypes() {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// holds reports whether all of the dtypes are in the set.
+func (s dtypeSet) holds(all []tensor.DType) bool {
+	for _, d := range all {
+		if !s[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// names lists the dtypes of a set, in their usual order.
+func (s dtypeSet) names() []string {
+	names := []string{}
+	for _, d := range tensor.DTypes() {
+		if s[d] {
+			names = append(names, d.String())
+		}
+	}
+	return names
+}
+
 // served is what an op serves, found by asking it: its examples are inferred with every
 // dtype in the places of the one that they have.
 type served struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,13 +19,13 @@ const defaultStrategy = "propagate"
 
 // strategyFlag adds --strategy with its completion.
 func strategyFlag(cmd *cobra.Command, p *string) {
-	cmd.Flags().StringVar(p, "strategy", defaultStrategy, "how layouts are chosen: "+strings.Join(passes.Strategies(), ", "))
+	cmd.Flags().StringVar(p, "strategy", defaultStrategy, "choose layouts as `NAME` does: "+strings.Join(passes.Strategies(), ", "))
 	// The flag exists, so this cannot fail.
 	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(passes.Strategies(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func threadsFlag(cmd *cobra.Command, p *int) {
-	cmd.Flags().IntVar(p, "threads", 0, "number of workers (default GOMAXPROCS)")
+	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
 }
 
 // checkStrategy reports a strategy that does not exist.
@@ -32,7 +33,8 @@ func checkStrategy(name string) error {
 	if slices.Contains(passes.Strategies(), name) {
 		return nil
 	}
-	return wrongf("unknown strategy %q: want one of %s", name, strings.Join(passes.Strategies(), ", "))
+	return wrongf("unknown strategy %q%s: want one of %s", name, didYouMean(name, passes.Strategies()),
+		strings.Join(passes.Strategies(), ", "))
 }
 
 func checkThreads(n int) error {
@@ -49,13 +51,15 @@ type planned struct {
 	took    time.Duration // passes and compilation
 }
 
-// prepare applies a strategy and compiles. dump may be nil.
-func prepare(g *graph.Graph, o passes.Options, threads int) (*planned, error) {
+// prepare applies a strategy and compiles, and says what it is at.
+func prepare(g *graph.Graph, o passes.Options, threads int, enter func(phase string)) (*planned, error) {
 	start := time.Now()
+	enter(planning)
 	plan, err := passes.Run(g, o)
 	if err != nil {
-		return nil, fmt.Errorf("strategy %s: %w", o.Strategy, err)
+		return nil, under(o.Strategy, err)
 	}
+	enter(compiling)
 	program, err := exec.Compile(plan.Graph, exec.Options{Threads: threads})
 	if err != nil {
 		return nil, err
@@ -63,15 +67,27 @@ func prepare(g *graph.Graph, o passes.Options, threads int) (*planned, error) {
 	return &planned{plan, program, time.Since(start)}, nil
 }
 
-// planner is how a runner plans under a strategy.
-func planner(strategy string) exec.Planner {
+// planner is how a runner plans under a strategy. It says what is at hand.
+func planner(strategy string, enter func(phase string)) exec.Planner {
 	return func(g *graph.Graph) (*graph.Graph, error) {
+		enter(planning)
+		defer enter(compiling)
 		p, err := passes.Run(g, passes.Options{Strategy: strategy})
 		if err != nil {
-			return nil, fmt.Errorf("strategy %s: %w", strategy, err)
+			return nil, under(strategy, err)
 		}
 		return p.Graph, fits(p.Graph)
 	}
+}
+
+// under says under what strategy something failed: after the error if that starts with a
+// place in a file, as errors with a place do, before it if not.
+func under(strategy string, err error) error {
+	var one *graph.Error
+	if errors.As(err, &one) && one.File != "" {
+		return fmt.Errorf("%w (strategy %s)", err, strategy)
+	}
+	return fmt.Errorf("strategy %s: %w", strategy, err)
 }
 
 // copyBytes is the total size of the copies that the passes inserted.
@@ -83,12 +99,9 @@ func (p *planned) copyBytes() int {
 	return n
 }
 
-// dumpTo returns where --dump prints: nil without it, messages beside JSON.
-func dumpTo(cmd *cobra.Command, dump, asJSON bool) io.Writer {
-	switch {
-	case !dump:
-		return nil
-	case asJSON:
+// dumpTo returns where --dump prints: messages stand beside JSON.
+func dumpTo(cmd *cobra.Command, asJSON bool) io.Writer {
+	if asJSON {
 		return cmd.ErrOrStderr()
 	}
 	return cmd.OutOrStdout()

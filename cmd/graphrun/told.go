@@ -3,29 +3,30 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+
+	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
 )
 
-// tell prints what a user should know of a graph before its results: the sizes that were
+// tell prints what a user should know of a graph beside its results: the sizes that were
 // assumed, and its warnings. source names the file where a warning has no place in it.
-func tell(w io.Writer, source string, g *graph.Graph) {
+func tell(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
 	for _, name := range slices.Sorted(maps.Keys(assumed)) {
-		fmt.Fprintf(w, "graphrun: %q is not given: %d is assumed; say --dim %s\n", name, assumed[name], dimExample(name))
+		note(cmd, "%q is not given: %d is assumed; say --dim %s", name, assumed[name], dimExample(name))
 	}
-	warn(w, source, g)
+	warn(cmd, source, g)
 }
 
 // warn prints the warnings alone.
-func warn(w io.Writer, source string, g *graph.Graph) {
+func warn(cmd *cobra.Command, source string, g *graph.Graph) {
 	for _, e := range g.Warnings() {
 		marked := *e
 		marked.Err = fmt.Errorf("warning: %w", e.Err)
-		report(w, named(source, &marked))
+		report(cmd, named(source, &marked))
 	}
 }
 

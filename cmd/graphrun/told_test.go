@@ -21,7 +21,7 @@ func TestAssumedSizesAreTold(t *testing.T) {
 	for _, command := range slices.Sorted(maps.Keys(tellers)) {
 		args := append([]string{command, path, "--json"}, tellers[command]...)
 		r := call(t, args...)
-		want := "graphrun: \"M.0\" is not given: 2 is assumed; say --dim M.0=SIZE\ngraphrun: \"N\" is not given: 3 is assumed; say --dim N=SIZE\n"
+		want := "graphrun: note: \"M.0\" is not given: 2 is assumed; say --dim M.0=SIZE\ngraphrun: note: \"N\" is not given: 3 is assumed; say --dim N=SIZE\n"
 		if r.code != exitDone || !strings.HasPrefix(r.errors, want) {
 			t.Errorf("%s: exit %d, stderr\n%s", command, r.code, r.errors)
 		}
@@ -29,7 +29,7 @@ func TestAssumedSizesAreTold(t *testing.T) {
 			t.Errorf("%s: assumed %v", command, doc.Assumed)
 		}
 		r = call(t, append(args, "--dim", "N=4", "--dim", "M.0=1")...)
-		if doc := decodeTold(t, r.out); r.errors != "" || doc.Assumed != nil {
+		if doc := decodeTold(t, r.out); r.complaints() != "" || doc.Assumed != nil {
 			t.Errorf("%s: stderr %q, assumed %v", command, r.errors, doc.Assumed)
 		}
 	}
@@ -44,7 +44,7 @@ func TestGivenInputsLeaveNothingToAssume(t *testing.T) {
 	given := filepath.Join(t.TempDir(), "in.npz")
 	succeed(t, "run", write(t, "ones.json", `{"version": 1, "inputs": [],
 "nodes": [{"name": "x", "op": "ones", "attrs": {"size": [5, 4, 2]}}], "outputs": ["x"]}`), "--outputs", given)
-	if r := call(t, "run", path, "--inputs", given); r.code != exitDone || r.errors != "" || !strings.Contains(r.out, "[5,4,2]") {
+	if r := call(t, "run", path, "--inputs", given); r.code != exitDone || r.complaints() != "" || !strings.Contains(r.out, "[5,4,2]") {
 		t.Errorf("exit %d, stdout %s, stderr %s", r.code, r.out, r.errors)
 	}
 }

@@ -48,7 +48,7 @@ func (s sources) read(g *graph.Graph) (map[string]*tensor.Tensor, error) {
 			return nil, wrongf("--input %s: want NAME=FILE.npy", f)
 		}
 		if !isInput(g, name) {
-			return nil, wrongf("--input %s: the graph has no input %q", f, name)
+			return nil, wrongf("--input %s: the graph has no input %q%s", f, name, didYouMean(name, inputNames(g)))
 		}
 		t, err := npz.ReadNPYFile(path)
 		if err != nil {
@@ -96,25 +96,26 @@ func dimsOf(g *graph.Graph, given map[string]*tensor.Tensor, dims map[string]int
 
 // values returns a tensor for every input of a bound graph, in the layout that the graph
 // declares: the given ones, and others made from the seed.
-func (s sources) values(g *graph.Graph, given map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+func (s sources) values(g *graph.Graph, given map[string]*tensor.Tensor) (*inputs, error) {
 	if err := fits(&graph.Graph{Inputs: g.Inputs}); err != nil {
 		return nil, err
 	}
-	in := make(map[string]*tensor.Tensor, len(g.Inputs))
+	in, integers := newInputs(s.seed), integersFor(g)
 	for _, v := range g.Inputs {
 		t := given[v.Name]
 		if t == nil {
 			if !s.makeUp && (s.archive != "" || len(s.files) > 0) {
 				return nil, wrongf("input %q is missing: give it too, or --seed to make it up", v.Name)
 			}
-			in[v.Name] = madeUp(v.Meta, s.seed, v.Name)
+			in.madeUp = append(in.madeUp, v)
+			in.values[v.Name] = madeUp(v.Meta, s.seed, v.Name, integers(v))
 			continue
 		}
 		placed, err := place(t, v.Meta)
 		if err != nil {
 			return nil, wrongf("input %q: %w", v.Name, err)
 		}
-		in[v.Name] = placed
+		in.values[v.Name] = placed
 	}
 	return in, nil
 }
@@ -142,8 +143,8 @@ func place(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 }
 
 // madeUp returns values that depend on seed, name and logical index only, whatever the
-// layout: reals and complex parts uniform in [-1, 1), integers in 0..9, fair bools.
-func madeUp(m tensor.Meta, seed uint64, name string) *tensor.Tensor {
+// layout: reals and complex parts uniform in [-1, 1), each integer as likely, fair bools.
+func madeUp(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rand.New(rand.NewPCG(seed, h.Sum64()))
@@ -160,7 +161,7 @@ func madeUp(m tensor.Meta, seed uint64, name string) *tensor.Tensor {
 			case m.DType == tensor.Bool:
 				flat[i] = float64(r.IntN(2))
 			case m.DType.IsIntegral(false):
-				flat[i] = float64(r.IntN(10))
+				flat[i] = float64(integers[r.IntN(len(integers))])
 			default:
 				flat[i] = 2*r.Float64() - 1
 			}

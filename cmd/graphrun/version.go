@@ -12,12 +12,10 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return wrongf("version takes no arguments")
-			}
-			return nil
-		},
+		Long: `Prints the version of the module, the commit that it was built from ("modified" where files
+differed from it), and the version of Go. graphrun --version prints the same.`,
+		Example: `  graphrun version`,
+		Args:    noArguments,
 		RunE: action(func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
@@ -27,16 +25,21 @@ func versionCommand() *cobra.Command {
 
 // versionText tells module version, commit where the build recorded one, and toolchain.
 func versionText() string {
-	version, commit := "(devel)", ""
+	version, settings := "(devel)", map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v := info.Main.Version; v != "" {
 			version = v
 		}
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
-			}
+			settings[s.Key] = s.Value
 		}
 	}
-	return fmt.Sprintf("graphrun %s%s %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	commit := "unknown revision"
+	if r := settings["vcs.revision"]; r != "" {
+		commit = "revision " + r
+		if settings["vcs.modified"] == "true" {
+			commit += " (modified)"
+		}
+	}
+	return fmt.Sprintf("graphrun %s, %s, %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"os"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 )
 
@@ -29,7 +30,7 @@ the graph as written, or with --strategy as it will run.`,
 			return view(cmd, args[0], f)
 		}),
 	}
-	cmd.Flags().StringVarP(&f.out, "output", "o", "", "file to write, .dot (required)")
+	cmd.Flags().StringVarP(&f.out, "output", "o", "", "write to `FILE.dot` (required)")
 	_ = cmd.MarkFlagFilename("output", "dot")
 	strategyFlag(cmd, &f.strategy)
 	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
@@ -46,24 +47,41 @@ func view(cmd *cobra.Command, path string, f viewFlags) error {
 	default:
 		return wrongf("-o %s: only .dot is served by this version; Graphviz turns it into a picture: dot -Tsvg -O FILE.dot", f.out)
 	}
-	g, err := loadGraph(path, f.dims)
-	if err != nil {
-		return err
-	}
-	tell(cmd.ErrOrStderr(), path, g)
 	if f.strategy != "" {
 		if err := checkStrategy(f.strategy); err != nil {
 			return err
 		}
-		p, err := passes.Run(g, passes.Options{Strategy: f.strategy})
-		if err != nil {
-			return err
-		}
-		g = p.Graph
 	}
-	text, err := g.DOT()
-	if err != nil {
+	if err := checkWritable("-o", f.out); err != nil {
 		return err
 	}
-	return os.WriteFile(f.out, text, 0o644)
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var g *graph.Graph
+	if err := j.do(loading, func() (err error) { g, err = loadGraph(path, f.dims); return err }); err != nil {
+		return err
+	}
+	var text []byte
+	if err := j.do(planning, func() (err error) { text, err = drawn(g, f.strategy); return err }); err != nil {
+		return err
+	}
+	j.end()
+	tell(cmd, path, g)
+	j.enter(writing)
+	return writeWhole(cmd.Context(), f.out, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// drawn is a graph in DOT, as it is written or as it runs under a strategy.
+func drawn(g *graph.Graph, strategy string) ([]byte, error) {
+	if strategy == "" {
+		return g.DOT()
+	}
+	p, err := passes.Run(g, passes.Options{Strategy: strategy})
+	if err != nil {
+		return nil, err
+	}
+	return p.Graph.DOT()
 }

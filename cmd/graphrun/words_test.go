@@ -77,7 +77,7 @@ func TestNothingLeaks(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
-	if r := call(t, "infer", good, "--dim", "NN=3"); r.errors != "graphrun: "+good+": the graph has no symbolic dimension \"NN\"; did you mean N?\n" {
+	if r := call(t, "infer", good, "--dim", "NN=3"); r.errors != "graphrun: --dim NN=3: "+good+" has no symbolic dimension \"NN\"; did you mean N?\n" {
 		t.Error(r.errors)
 	}
 }

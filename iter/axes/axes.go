@@ -9,6 +9,7 @@
 package axes
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -26,8 +27,17 @@ type Axis struct {
 }
 
 // Dims returns the dimensions of an operand, in their order. The outputs have its shape; a
-// dimension that is repeated there has stride 0.
+// dimension that is repeated there has stride 0. It panics on more than MaxOutputs outputs,
+// and on metas of different ranks.
 func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
+	if len(outs) > MaxOutputs {
+		panic(fmt.Sprintf("axes: %d outputs; %d are the most", len(outs), MaxOutputs))
+	}
+	for _, m := range append([]tensor.Meta{in}, outs...) {
+		if len(m.Strides) != len(in.Shape) {
+			panic(fmt.Sprintf("axes: %v beside an operand of rank %d", m, len(in.Shape)))
+		}
+	}
 	dims := make([]Axis, len(in.Shape))
 	for d, n := range in.Shape {
 		dims[d] = Axis{N: n, In: in.Strides[d] * in.DType.Size()}
@@ -41,8 +51,12 @@ func Dims(in tensor.Meta, outs ...tensor.Meta) []Axis {
 // Split splits dimensions, slowest first, into those not marked and the marked ones,
 // fastest in the operand first, neighbours that form one run merged. With inOrder the
 // marked ones stay in order, so that the position of an element in a walk over them is its
-// logical index. There is at least one axis of each kind, of size 1 if need be.
+// logical index. There is at least one axis of each kind, of size 1 if need be. It panics
+// where marked has another length than dims.
 func Split(dims []Axis, marked []bool, inOrder bool) (kept, along []Axis) {
+	if len(marked) != len(dims) {
+		panic(fmt.Sprintf("axes: %d marks for %d dimensions", len(marked), len(dims)))
+	}
 	for d, a := range slices.Backward(dims) {
 		if marked[d] {
 			along = append(along, a)
@@ -105,7 +119,7 @@ type Walker struct {
 	Out  [MaxOutputs]int
 }
 
-// Seek goes to position i.
+// Seek goes to position i. At must have a number for each axis, or it panics.
 func (w *Walker) Seek(i int) {
 	w.Off, w.Out = 0, [MaxOutputs]int{}
 	for d := range w.Axes {

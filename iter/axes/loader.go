@@ -21,7 +21,7 @@ type Loader struct {
 }
 
 // NewLoader converts from to by way of cast, the dtype to which the operand is converted
-// first by definition: its rounding counts.
+// first by definition: its rounding counts. It panics on an invalid dtype.
 func NewLoader(from, cast, to tensor.DType) Loader {
 	l := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
 	if from != cast && cast != to {
@@ -30,7 +30,8 @@ func NewLoader(from, cast, to tensor.DType) Loader {
 	return l
 }
 
-// Load copies n <= BlockLen elements, step bytes apart, to dst; tmp is room for a block.
+// Load copies n <= BlockLen elements, step bytes apart, to dst; tmp is room for a block. It is
+// unsafe: it writes n elements of Size bytes wherever dst points.
 func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
 	if l.then == nil {
 		l.first(dst, src, l.Size, step, n)

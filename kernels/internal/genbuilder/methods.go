@@ -134,8 +134,8 @@ func writeMethod(b *bytes.Buffer, name string, o *graph.Op) {
 		for i := range at {
 			at[i] = fmt.Sprintf("out[%d]", i)
 		}
-		fmt.Fprintf(b, "%s (%s *Value) {\n\tout := g.several(%q, attrs%s)\n\treturn %s\n}\n",
-			sig, strings.Join(results, ", "), o.Name, call, strings.Join(at, ", "))
+		fmt.Fprintf(b, "%s (%s *Value) {\n\tout := g.exactly(%d, %q, attrs%s)\n\treturn %s\n}\n",
+			sig, strings.Join(results, ", "), len(o.Outputs), o.Name, call, strings.Join(at, ", "))
 	default:
 		fmt.Fprintf(b, "%s *Value { return g.one(%q, attrs%s) }\n", sig, o.Name, call)
 	}

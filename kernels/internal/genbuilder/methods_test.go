@@ -46,7 +46,7 @@ func TestGenerate(t *testing.T) {
 		`func (g *Graph) Index(self any, indices []*Value, attrs ...Attrs) *Value {` + "\n\t" + `return g.one("index", attrs, operandList(indices, self)...)`,
 		`func (g *Graph) CloneOp(self any`,
 		`func (g *Graph) Chunk(self any, attrs ...Attrs) []*Value { return g.several("chunk", attrs, self) }`,
-		"func (g *Graph) Max(self any, attrs ...Attrs) (values, selfOut *Value) {\n\tout := g.several(\"max\", attrs, self)\n\treturn out[0], out[1]\n}",
+		"func (g *Graph) Max(self any, attrs ...Attrs) (values, selfOut *Value) {\n\tout := g.exactly(2, \"max\", attrs, self)\n\treturn out[0], out[1]\n}",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("missing:\n%s\nin\n%s", want, text)

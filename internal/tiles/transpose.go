@@ -1,9 +1,9 @@
-package kernels
+package tiles
 
 import "unsafe"
 
 // transposeFunc writes dst[j*dstStep + i*size] = src[i*srcStep + j*size] for i < na and
-// j < nb, both at most copyTile unless the other is shorter. buf holds a tile.
+// j < nb, both at most tileSide unless the other is shorter. buf holds a tile.
 //
 // The tile is turned in buf and then written row by row: rows of large arrays lie a power
 // of two apart, so that the lines of a tile written directly would push one another out

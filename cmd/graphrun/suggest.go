@@ -1,0 +1,25 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
+)
+
+// didYouMean is the end of a message about an unknown name; it is empty if nothing is like it.
+func didYouMean(name string, known []string) string { return words.DidYouMean(meant(name, known)) }
+
+// meant returns the known name that may have been meant by another, or the only one that
+// begins so.
+func meant(name string, known []string) string {
+	if near := words.Nearest(name, slices.Values(known)); near != "" {
+		return near
+	}
+	goesOn := func(k string) bool { return len(name) > 1 && strings.HasPrefix(k, name) }
+	i := slices.IndexFunc(known, goesOn)
+	if i < 0 || slices.ContainsFunc(known[i+1:], goesOn) {
+		return ""
+	}
+	return known[i]
+}

@@ -1,0 +1,193 @@
+package graph
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Admitted tells, for each integer input of an inferred graph that some op takes for
+// indices, which of the candidates are within all their bounds ([Param.Below]). Inputs that
+// nobody indexes with are left out, and so are those of which it cannot be told.
+//
+// The way from an input to an index may lead through ops that go element by element
+// (pointwise ones, copies, other dtypes) and through views. It is not followed where a
+// second input joins in, or where an op moves elements by a rule of its own.
+func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
+	w := admission{candidates: candidates, seen: map[*Value]*fate{}, admitted: map[*Value][]int64{}}
+	leads := g.leadToIndices()
+	for _, v := range g.Inputs {
+		if leads[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
+			w.enter(v)
+		}
+	}
+	for _, n := range g.Nodes {
+		w.bound(n)
+		if slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] }) {
+			w.follow(n)
+		}
+	}
+	return w.admitted
+}
+
+// leadToIndices returns the values that are indices, or that these are made from.
+func (g *Graph) leadToIndices() map[*Value]bool {
+	leads := map[*Value]bool{}
+	for _, n := range slices.Backward(g.Nodes) {
+		all := slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] })
+		for i, a := range n.In {
+			if a.Kind == TensorArg && (all || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
+				leads[a.Value] = true
+			}
+		}
+	}
+	return leads
+}
+
+// fate is what becomes of the candidates of an input on the way to a value: results[i] of
+// candidates[i].
+type fate struct {
+	input   *Value
+	results *tensor.Tensor // one for each candidate
+	// frame is the value whose elements stand at the same places: two operands of one frame
+	// hold results of the same candidate wherever they meet.
+	frame *Value
+}
+
+type admission struct {
+	candidates []int64
+	seen       map[*Value]*fate
+	admitted   map[*Value][]int64
+}
+
+func (w *admission) enter(v *Value) {
+	t := tensor.Zeros(v.Meta.DType, len(w.candidates))
+	for i, c := range w.candidates {
+		t.SetFlat(i, tensor.IntScalar(c))
+	}
+	w.seen[v] = &fate{input: v, results: t, frame: v}
+}
+
+// bound strikes out what a node would refuse as an index.
+func (w *admission) bound(n *Node) {
+	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }) {
+		return
+	}
+	for i, p := range n.Op.Params {
+		if p.Below == nil || i >= len(n.In) || n.In[i].Kind != TensorArg {
+			continue
+		}
+		f := w.seen[n.In[i].Value]
+		if f == nil || !f.results.DType.IsIntegral(false) {
+			continue
+		}
+		limit := p.Below(n.Call())
+		if limit < 0 {
+			continue
+		}
+		left, ok := w.admitted[f.input]
+		if !ok {
+			left = w.candidates
+		}
+		w.admitted[f.input] = slices.DeleteFunc(slices.Clone(left), func(c int64) bool {
+			x := f.results.At(slices.Index(w.candidates, c)).Int()
+			return x < 0 || x >= int64(limit)
+		})
+	}
+}
+
+// follow finds what becomes of the candidates in a node.
+func (w *admission) follow(n *Node) {
+	if n.Op.Kind == View && !n.Op.Storage && !n.Op.Identity {
+		for _, v := range n.Out {
+			if f := w.fateOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
+				w.seen[v] = &fate{f.input, f.results, v}
+			}
+		}
+		return
+	}
+	if f := w.fateOf(n, 0); n.Op.Identity && f != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == f.results.DType {
+		w.seen[n.Out[0]] = f
+		return
+	}
+	elementwise := n.Op.Pointwise != nil || n.Op.Identity
+	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.Refs()) > 0 {
+		return
+	}
+	var from *fate
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, a := range n.In {
+		switch {
+		case a.Kind == NumberArg:
+			in[i] = a.Number.Tensor(a.Number.DType())
+		case a.Kind == TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
+			in[i] = single(a.Value.Const)
+		case a.Kind == TensorArg:
+			f := w.fateOf(n, i)
+			if f == nil || from != nil && f.frame != from.frame {
+				return
+			}
+			from, in[i] = f, f.results
+		}
+	}
+	if from == nil {
+		return
+	}
+	w.apply(n, from, in)
+}
+
+// single is a constant of one element, which goes with any number of others: of one
+// dimension, or none where it has none.
+func single(t *tensor.Tensor) *tensor.Tensor {
+	shape := []int{1}
+	if t.Rank() == 0 {
+		shape = nil
+	}
+	out := tensor.Zeros(t.DType, shape...)
+	out.SetFlat(0, t.At(make([]int, t.Rank())...))
+	return out
+}
+
+// apply computes a node for the candidates alone, by its reference.
+func (w *admission) apply(n *Node, from *fate, in []*tensor.Tensor) {
+	c := &Call{Attrs: n.Attrs, Variant: -1}
+	for i, a := range n.In {
+		if a.Kind == TensorArg {
+			a.Value = &Value{Name: a.Value.Name, Meta: in[i].Meta}
+		}
+		c.In = append(c.In, a)
+	}
+	res, err := n.Op.Infer(c)
+	if err != nil || len(res) != 1 || res[0].Dynamic {
+		return
+	}
+	c.Out = []tensor.Meta{res[0].Meta}
+	out := tried(n.Op, c, in)
+	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
+		return
+	}
+	w.seen[n.Out[0]] = &fate{from.input, out[0], from.frame}
+}
+
+// tried computes an op by its reference on values that nobody has given it, and that it may
+// not be made for (a divisor of 0): nil where it refuses them, in whatever way.
+func tried(o *Op, c *Call, in []*tensor.Tensor) (out []*tensor.Tensor) {
+	defer func() {
+		if recover() != nil {
+			out = nil
+		}
+	}()
+	out, err := o.Ref(c, in)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// fateOf is the fate of operand i; nil where there is none to follow.
+func (w *admission) fateOf(n *Node, i int) *fate {
+	if i >= len(n.In) || n.In[i].Kind != TensorArg {
+		return nil
+	}
+	return w.seen[n.In[i].Value]
+}

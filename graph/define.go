@@ -1,0 +1,193 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Define checks an op and fills in what follows from the rest: an empty schema where there
+// is none, and for an op with a Pointwise part its kind, Infer and Compile. A graph takes
+// only ops that Define returned; a changed copy of one must be defined again.
+//
+// The error names the op and the field that will not do; several are joined.
+func Define(o Op) (*Op, error) {
+	d := &definer{op: &o}
+	d.complete()
+	d.name()
+	d.schema()
+	d.params()
+	d.outputs()
+	d.functions()
+	if len(d.errs) > 0 {
+		return nil, errors.Join(d.errs...)
+	}
+	o.defined = &o
+	return &o, nil
+}
+
+type definer struct {
+	op   *Op
+	errs []error
+}
+
+func (d *definer) fail(field, format string, args ...any) {
+	name := fmt.Sprintf("%q", d.op.Name)
+	if d.op.Name == "" {
+		name = "without a name"
+	}
+	d.errs = append(d.errs, fmt.Errorf("op %s: %s: %s", name, field, fmt.Sprintf(format, args...)))
+}
+
+// complete fills in what follows from other fields.
+func (d *definer) complete() {
+	o := d.op
+	if o.Schema == nil {
+		o.Schema = SchemaOf[struct{}]()
+	}
+	p := o.Pointwise
+	if p == nil {
+		return
+	}
+	if o.Kind == Own {
+		o.Kind = Follows
+	}
+	if o.Infer == nil {
+		o.Infer = p.Infer
+	}
+	if o.Compile == nil {
+		o.Compile = p.Compile
+	}
+}
+
+// name checks that the name can stand in a graph file and in a value's name.
+func (d *definer) name() {
+	if d.op.Name == "" {
+		d.fail("Name", "an op needs one")
+	}
+	if i := strings.IndexFunc(d.op.Name, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }); i >= 0 {
+		d.fail("Name", "%q cannot stand in a name", d.op.Name[i:i+1])
+	}
+}
+
+func (d *definer) schema() {
+	if d.op.Schema.typ == nil {
+		d.fail("Schema", "it was not made by SchemaOf")
+		return
+	}
+	// An attribute may stand in for an operand of its name that can be left out: aten has
+	// such overloads, one that takes a number and one that takes a tensor.
+	operands := map[string]bool{}
+	for _, p := range d.op.Params {
+		operands[p.Name] = !p.Optional
+	}
+	seen := map[string]bool{}
+	for _, f := range d.op.Schema.Fields {
+		switch {
+		case f.Name == "":
+			d.fail("Schema", "an attribute has no name")
+		case seen[f.Name]:
+			d.fail("Schema", "two attributes are named %q", f.Name)
+		case operands[f.Name]:
+			d.fail("Schema", "%q is an attribute, and an operand that must be given", f.Name)
+		}
+		seen[f.Name] = true
+	}
+}
+
+func (d *definer) params() {
+	seen := map[string]bool{}
+	for i, p := range d.op.Params {
+		switch {
+		case p.Name == "":
+			d.fail("Params", "operand %d has no name", i)
+		case seen[p.Name]:
+			d.fail("Params", "two operands are named %q", p.Name)
+		case p.Variadic && i < len(d.op.Params)-1:
+			d.fail("Params", "operand %q is a list and must be the last", p.Name)
+		}
+		seen[p.Name] = true
+	}
+}
+
+func (d *definer) outputs() {
+	if d.op.Many && d.op.Outputs != nil {
+		d.fail("Outputs", "they cannot be named where Many says that their number differs")
+	}
+	if d.op.Outputs != nil && len(d.op.Outputs) == 0 {
+		d.fail("Outputs", "an op makes at least one value")
+	}
+	seen := map[string]bool{}
+	for i, name := range d.op.Outputs {
+		switch {
+		case name == "":
+			d.fail("Outputs", "output %d has no name", i)
+		case seen[name]:
+			d.fail("Outputs", "two outputs are named %q", name)
+		}
+		seen[name] = true
+	}
+}
+
+// functions checks that the op can do what its kind says.
+func (d *definer) functions() {
+	o := d.op
+	if p := o.Pointwise; p != nil {
+		d.pointwise(p)
+	}
+	switch {
+	case o.Kind > Requires:
+		d.fail("Kind", "%d is none", o.Kind)
+	case o.Kind == Requires && o.Variants == nil:
+		d.fail("Variants", "an op of kind %v lists the layouts that its kernels need", o.Kind)
+	case o.Kind != Requires && o.Variants != nil:
+		d.fail("Variants", "an op of kind %v has none: any layout will do", o.Kind)
+	}
+	if o.Permutes != nil && o.Kind != View {
+		d.fail("Permutes", "only a view permutes, and the kind is %v", o.Kind)
+	}
+	if o.Infer == nil {
+		d.fail("Infer", "it is missing, and there is no Pointwise part that it follows from")
+	}
+	if o.Compile == nil && o.Eager == nil && o.Kind != View {
+		d.fail("Compile", "it is missing: only a view, or an op with Eager, can do without")
+	}
+	switch {
+	case o.Ref == nil && o.NoRef == "":
+		d.fail("Ref", "it is missing: an op without a definition says why in NoRef")
+	case o.Ref != nil && o.NoRef != "":
+		d.fail("NoRef", "it says why there is no Ref, and there is one")
+	}
+}
+
+func (d *definer) pointwise(p *Pointwise) {
+	o := d.op
+	if p.Config == nil {
+		d.fail("Pointwise", "Config is missing")
+	}
+	if p.Body == nil {
+		d.fail("Pointwise", "Body is missing")
+	}
+	if p.Outputs < 0 || p.Grain < 0 {
+		d.fail("Pointwise", "Outputs and Grain must not be negative: they are %d and %d", p.Outputs, p.Grain)
+	}
+	if n := max(len(o.Outputs), 1); n != p.outputs() {
+		d.fail("Pointwise", "it makes %d values, and the op %d", p.outputs(), n)
+	}
+	if o.Kind != Follows {
+		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", Follows, o.Kind)
+	}
+}
+
+// find returns an op of the graph's catalogue; nil if there is none. An op that did not
+// pass through Define is an error.
+func (g *Graph) find(name string) (*Op, error) {
+	if g.lookup == nil {
+		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")
+	}
+	o := g.lookup(name)
+	if o != nil && o.defined != o {
+		return nil, fmt.Errorf("op %q was not made by graph.Define", o.Name)
+	}
+	return o, nil
+}

@@ -1,0 +1,187 @@
+package graph_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// What follows from a Pointwise part is filled in, and so is the schema of an op without
+// attributes.
+func TestDefineFillsIn(t *testing.T) {
+	op, err := graph.Define(graph.Op{Name: "mine", Params: []graph.Param{selfParam}, NoRef: "a test",
+		Pointwise: &graph.Pointwise{Config: unary, Body: noBody}})
+	require.NoError(t, err)
+	assert.Equal(t, graph.Follows, op.Kind)
+	g := graph.New("g", func(string) *graph.Op { return op })
+	y := g.Apply("mine", nil, g.Input("x", tensor.Float32, 2, 3))[0]
+	require.NoError(t, g.Err())
+	assert.Equal(t, tensor.New(tensor.Float32, 2, 3), y.Meta)
+	_, err = op.Compile(y.Node.Call())
+	assert.NoError(t, err)
+	assert.EqualError(t, func() error { _, err := op.Schema.Decode(graph.Attrs{"a": 1}, nil); return err }(),
+		`unknown attribute "a": the op has none`)
+}
+
+func TestDefineRefuses(t *testing.T) {
+	type twice struct {
+		A int `attr:"a" default:"1"`
+		B int `attr:"a" default:"1"`
+	}
+	pw := &graph.Pointwise{Config: unary, Body: noBody}
+	compile := func(*graph.Call) (*graph.Kernel, error) { return nil, nil }
+	for want, change := range map[string]func(*graph.Op){
+		`op without a name: Name: an op needs one`:                                 func(o *graph.Op) { o.Name = "" },
+		`op "a b": Name: " " cannot stand in a name`:                               func(o *graph.Op) { o.Name = "a b" },
+		`op "o": Schema: it was not made by SchemaOf`:                              func(o *graph.Op) { o.Schema = &graph.Schema{} },
+		`op "o": Schema: two attributes are named "a"`:                             func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
+		`op "o": Schema: "size" is an attribute, and an operand that must`:         func(o *graph.Op) { o.Schema, o.Params = graph.SchemaOf[sizeAttrs](), []graph.Param{{Name: "size"}} },
+		`op "o": Params: operand 0 has no name`:                                    func(o *graph.Op) { o.Params = []graph.Param{{}} },
+		`op "o": Params: two operands are named "self"`:                            func(o *graph.Op) { o.Params = []graph.Param{selfParam, selfParam} },
+		`op "o": Params: operand "list" is a list and must be the last`:            func(o *graph.Op) { o.Params = []graph.Param{{Name: "list", Variadic: true}, selfParam} },
+		`op "o": Outputs: they cannot be named where Many says`:                    func(o *graph.Op) { o.Outputs, o.Many = []string{"a"}, true },
+		`op "o": Outputs: an op makes at least one value`:                          func(o *graph.Op) { o.Outputs = []string{} },
+		`op "o": Outputs: two outputs are named "a"`:                               func(o *graph.Op) { o.Outputs = []string{"a", "a"} },
+		`op "o": Pointwise: Config is missing`:                                     func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Body: noBody} },
+		`op "o": Pointwise: Body is missing`:                                       func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Config: unary} },
+		`op "o": Pointwise: it makes 1 values, and the op 2`:                       func(o *graph.Op) { o.Outputs, o.Pointwise = []string{"a", "b"}, pw },
+		`op "o": Kind: an op with a Pointwise part is of kind follows, not view`:   func(o *graph.Op) { o.Kind, o.Pointwise = graph.View, pw },
+		`op "o": Kind: 77 is none`:                                                 func(o *graph.Op) { o.Kind = 77 },
+		`op "o": Variants: an op of kind requires lists the layouts`:               func(o *graph.Op) { o.Kind = graph.Requires },
+		`op "o": Variants: an op of kind own has none`:                             func(o *graph.Op) { o.Variants = convVariants },
+		`op "o": Permutes: only a view permutes`:                                   func(o *graph.Op) { o.Permutes = func(*graph.Call) []int { return nil } },
+		`op "o": Infer: it is missing`:                                             func(o *graph.Op) { o.Infer = nil },
+		`op "o": Compile: it is missing`:                                           func(o *graph.Op) { o.Compile = nil },
+		`op "o": Ref: it is missing: an op without a definition says why in NoRef`: func(o *graph.Op) { o.NoRef = "" },
+		`op "o": NoRef: it says why there is no Ref, and there is one`: func(o *graph.Op) {
+			o.Ref = func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil }
+		},
+	} {
+		o := graph.Op{Name: "o", Params: []graph.Param{selfParam}, Infer: inferCat, Compile: compile, NoRef: "a test"}
+		change(&o)
+		_, err := graph.Define(o)
+		if assert.Error(t, err, want) {
+			assert.True(t, strings.HasPrefix(err.Error(), want), "got %v, want %s", err, want)
+		}
+	}
+}
+
+// An op that Define did not make, a copy of one that it made, and no op at all are mistakes
+// of the graph, in Go and in a file.
+func TestUndefinedOps(t *testing.T) {
+	loose := &graph.Op{Name: "loose", Pointwise: &graph.Pointwise{Config: unary, Body: noBody}}
+	changed := *catalogue["relu"]
+	ops := func(name string) *graph.Op {
+		return map[string]*graph.Op{"loose": loose, "changed": &changed}[name]
+	}
+	for op, want := range map[string]string{
+		"loose":   `node "loose" (loose): op "loose" was not made by graph.Define`,
+		"changed": `node "changed" (changed): op "relu" was not made by graph.Define`,
+		"other":   `node "other" (other): there is no op "other"`,
+	} {
+		g := graph.New("g", ops)
+		y := g.Apply(op, nil, g.Input("x", tensor.Float32, 2))[0]
+		g.Output("y", y)
+		assert.EqualError(t, g.Err(), want)
+		_, err := g.Insert("n", op, nil, nil, "")
+		assert.Error(t, err)
+		assert.Nil(t, g.Op(op))
+		file := `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
+			"nodes": [{"name": "` + op + `", "op": "` + op + `", "inputs": ["x"]}], "outputs": [{"name": "y", "value": "` + op + `"}]}`
+		_, err = graph.Load(strings.NewReader(file), "f.json", ".", ops, nil)
+		assert.ErrorContains(t, err, want[strings.LastIndex(want, "): ")+3:])
+	}
+	g := graph.New("g", nil)
+	g.Apply("relu", nil, g.Input("x", tensor.Float32, 2))
+	assert.ErrorContains(t, g.Err(), "the graph has no catalogue of ops")
+}
+
+// Mistakes wait for Err, the builder goes on, and only the first of a chain is told.
+func TestBuilderMistakesWait(t *testing.T) {
+	for want, build := range map[string]func(g *graph.Graph) *graph.Value{
+		`constant "c": the tensor is nil`:             func(g *graph.Graph) *graph.Value { return g.Constant("c", nil) },
+		`constant "c": invalid dtype invalid`:         func(g *graph.Graph) *graph.Value { return g.Constant("c", new(tensor.Tensor)) },
+		`input "i": negative size -2 of dimension 0`:  func(g *graph.Graph) *graph.Value { return g.Input("i", tensor.Float32, -2) },
+		`input "i": invalid dtype dtype(99)`:          func(g *graph.Graph) *graph.Value { return g.Input("i", tensor.DType(99), 2) },
+		`input "i": memory format "memory_format(9)"`: func(g *graph.Graph) *graph.Value { return g.InputFormat("i", tensor.Float32, 9, 2) },
+		`input "i": negative size -1 of dimension 0`:  func(g *graph.Graph) *graph.Value { return g.InputDims("i", tensor.Float32, 0, graph.Dim{Size: -1}) },
+		`input "i": mismatch in length of strides and shape`: func(g *graph.Graph) *graph.Value {
+			return g.InputMeta("i", tensor.Meta{DType: tensor.Int8, Shape: []int{1}})
+		},
+		`node "relu" (relu): operand 0: value "z" is of anothe`: func(g *graph.Graph) *graph.Value { return g.Apply("relu", nil, &graph.Value{Name: "z"})[0] },
+		`node "relu" (relu): operand "self" is missing`:         func(g *graph.Graph) *graph.Value { return g.Apply("relu", nil, (*graph.Value)(nil))[0] },
+		`node "relu" (relu): makes -3 values`:                   func(g *graph.Graph) *graph.Value { return g.ApplyN("relu", -3, nil, g.Input("x", tensor.Int8))[0] },
+		`node "permute" (permute): attribute "dims" has no val`: func(g *graph.Graph) *graph.Value {
+			return g.Apply("permute", graph.Attrs{"dims": graph.Ref{}}, g.Input("x", tensor.Int8))[0]
+		},
+		`node "call" (call): attribute "body": the graph would contain itself`: func(g *graph.Graph) *graph.Value {
+			g.Output("o", g.Input("x", tensor.Int8))
+			return g.Apply("call", graph.Attrs{"body": g})[0]
+		},
+		`two values are named "a"`: func(g *graph.Graph) *graph.Value {
+			g.Input("a", tensor.Int8)
+			return g.Input("a", tensor.Float32, 2, 2)
+		},
+		`a value needs a name`: func(g *graph.Graph) *graph.Value { return g.Input("", tensor.Float32, 2, 2) },
+	} {
+		g := graph.New("g", lookup)
+		v := build(g)
+		require.NotNil(t, v)
+		g.Output("y", g.Apply("add", nil, v, g.Apply("relu", nil, v)[0])[0].Named("sum").Pinned(tensor.Contiguous))
+		if assert.Error(t, g.Err(), want) {
+			assert.True(t, strings.HasPrefix(g.Err().Error(), want), "got %v, want %s", g.Err(), want)
+			assert.Equal(t, 1, strings.Count(g.Err().Error(), "\n")+1, "%v", g.Err())
+		}
+	}
+}
+
+// What the caller does with slices and maps afterwards does not reach the graph.
+func TestGraphKeepsItsOwn(t *testing.T) {
+	shape, dims := []int{2, 3}, []int{1, 0}
+	attrs := graph.Attrs{"dims": dims}
+	g := graph.New("g", lookup)
+	x := g.Input("x", tensor.Float32, shape...)
+	y := g.Apply("permute", attrs, x)[0]
+	shape[0], dims[0], dims[1] = 7, 5, 5
+	delete(attrs, "dims")
+	assert.Equal(t, []int{2, 3}, x.Meta.Shape)
+	var b strings.Builder
+	require.NoError(t, g.Output("y", y).Save(&b))
+	assert.Contains(t, b.String(), `"dims": [1, 0]`)
+}
+
+// The zero Graph has no catalogue and no maps: it gives errors, and never panics.
+func TestZeroGraph(t *testing.T) {
+	g := new(graph.Graph)
+	x := g.Input("x", tensor.Float32, 2)
+	g.Output("y", x)
+	require.NoError(t, g.Err())
+	g.Apply("relu", nil, x)
+	assert.Error(t, g.Err())
+	_, err := graph.Evaluate(nil, nil)
+	assert.EqualError(t, err, "the graph is nil")
+	assert.EqualError(t, graph.Verify(nil, graph.Sorted), "the graph is nil")
+}
+
+// Inputs are looked at before anything is computed from them.
+func TestEvaluateLooksAtInputs(t *testing.T) {
+	g := graph.New("g", lookup)
+	g.Output("y", g.Input("x", tensor.Float32, 2, 3))
+	broken := tensor.Zeros(tensor.Float32, 2, 3)
+	broken.Offset = 100
+	for want, in := range map[string]map[string]*tensor.Tensor{
+		`input "x" is missing`: nil,
+		`input "x" is int8 of shape [2, 3], the graph wants float32 of shape [2, 3]`:    {"x": tensor.Zeros(tensor.Int8, 2, 3)},
+		`input "x" is float32 of shape [3, 2], the graph wants float32 of shape [2, 3]`: {"x": tensor.Zeros(tensor.Float32, 3, 2)},
+		`input "x": setStorage: sizes [2, 3]`:                                           {"x": broken},
+		`the graph has no input "z"`:                                                    {"x": tensor.Zeros(tensor.Float32, 2, 3), "z": tensor.Zeros(tensor.Float32)},
+	} {
+		_, err := graph.Evaluate(g, in)
+		assert.ErrorContains(t, err, want)
+	}
+}

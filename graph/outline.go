@@ -1,0 +1,389 @@
+package graph
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Outline is what is known of a value whose shape depends on data: its dtype, Invalid where
+// that is not known, and its sizes, -1 for those that only the run tells. Sizes is nil
+// where not even their number is known, and empty for a value without dimensions.
+type Outline struct {
+	DType tensor.DType
+	Sizes []int
+}
+
+// Known reports whether nothing is left for the run to tell but the layout.
+func (o Outline) Known() bool {
+	return o.DType.Valid() && o.Sizes != nil && !slices.Contains(o.Sizes, -1)
+}
+
+// Join returns what holds of a value that is either o or p.
+func (o Outline) Join(p Outline) Outline {
+	if o.DType != p.DType {
+		o.DType = tensor.Invalid
+	}
+	if o.Sizes == nil || p.Sizes == nil || len(o.Sizes) != len(p.Sizes) {
+		return Outline{DType: o.DType}
+	}
+	sizes := make([]int, len(o.Sizes))
+	for i := range sizes {
+		sizes[i] = o.Sizes[i]
+		if p.Sizes[i] != sizes[i] {
+			sizes[i] = -1
+		}
+	}
+	o.Sizes = sizes
+	return o
+}
+
+// Outlined is an operand of which only an outline is known, or, where Arg is set, all.
+type Outlined struct {
+	Arg     Arg
+	Outline Outline
+}
+
+// Stand-ins for sizes that are not known. An op that takes unknown sizes at all takes some
+// of the first when all are alike, or when they are alike but for those that must fit a size
+// that is known. The others show which sizes of a result follow from which of an operand:
+// they lie on either side of bounds that slices, windows and clamps have.
+var (
+	firstStandIns = []int{3, 1, 2, 5, 64, 224}
+	otherStandIns = []int{1, 2, 3, 5, 64, 1 << 12, 1<<20 + 3}
+)
+
+const (
+	// maxGuessed is the greatest number of dimensions that is tried where it is not known.
+	maxGuessed = 5
+	// maxRank bounds the numbers of one attribute that are tried.
+	maxRank = 64
+	// maxTrials bounds the search for sizes that an op takes.
+	maxTrials = 400
+)
+
+// Outline tells what follows for the results of an op from what is known of its operands,
+// by the op's own inference: it is asked with sizes that stand in for the unknown ones, and
+// what comes out the same whatever they are is known. There are none if the op takes no
+// sizes that were tried. Attributes may be values of the graph ([Ref]); then, and where
+// attributes name symbols, sizes of the results are not known. refs tells their shape and
+// elements, nil standing for one that is not known; ok is false where not even the shape is.
+func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
+	symbols map[string]int) []Outline {
+	p := &prober{op: o, in: in, given: attrs}
+	if !p.decode(attrs, refs, symbols) {
+		return nil
+	}
+	var out []Outline
+	for _, d := range p.dtypes() {
+		for _, rank := range p.ranks() {
+			found := p.settled(d, rank)
+			switch {
+			case found == nil:
+			case out == nil:
+				out = found
+			case len(out) != len(found):
+				return nil
+			default:
+				for i := range out {
+					out[i] = out[i].Join(found[i])
+				}
+			}
+		}
+	}
+	return out
+}
+
+// prober asks an op with stand-ins.
+type prober struct {
+	op      *Op
+	in      []Outlined
+	given   Attrs
+	decoded []any // attributes; several where some are not known yet
+	loose   bool  // the attributes are not those of the run
+}
+
+// decode prepares the attributes. Lists that are computed get elements that stand in.
+func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), symbols map[string]int) bool {
+	fills := []any{nil}
+	for _, a := range attrs {
+		if _, ok := a.(Ref); ok {
+			p.loose = true
+			fills = []any{1, 3, 0, 2, -1, 1.5}
+		}
+		list, _ := a.([]any)
+		for _, x := range append(list, a) {
+			if s, ok := x.(string); ok && symbols[s] > 0 {
+				p.loose = true
+			}
+		}
+	}
+	for _, fill := range fills {
+		given := Attrs{}
+		for name, a := range attrs {
+			if r, ok := a.(Ref); ok {
+				shape, list, ok := refs(r.Value)
+				if !ok || len(list) > maxAttr {
+					return false
+				}
+				a = standInFor(shape, list, fill)
+			}
+			given[name] = a
+		}
+		if d, err := p.op.Schema.Decode(given, symbols); err == nil {
+			p.decoded = append(p.decoded, d)
+		}
+	}
+	return len(p.decoded) > 0
+}
+
+// standInFor makes an attribute of a value, fill standing for elements that are not known.
+func standInFor(shape []int, list []any, fill any) any {
+	list = slices.Clone(list)
+	for i, x := range list {
+		if x == nil {
+			list[i] = fill
+		}
+	}
+	if len(shape) == 0 {
+		return list[0]
+	}
+	return elements(list)
+}
+
+// dtypes lists what stands in for dtypes that are not known.
+func (p *prober) dtypes() []tensor.DType {
+	for _, x := range p.in {
+		if x.open() && x.Outline.DType == tensor.Invalid {
+			return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
+		}
+	}
+	return []tensor.DType{tensor.Float32}
+}
+
+// ranks lists what stands in for numbers of dimensions that are not known.
+func (p *prober) ranks() []int {
+	for _, x := range p.in {
+		if x.open() && x.Outline.Sizes == nil {
+			list := make([]int, maxGuessed+1)
+			for i := range list {
+				list[i] = i
+			}
+			return list
+		}
+	}
+	return []int{0}
+}
+
+// open reports whether the operand is a value of which an outline is all that is known. The
+// zero Outlined is an operand that is left out.
+func (x Outlined) open() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
+
+// settled returns what all answers have in common for one dtype and one number of
+// dimensions in place of those not known.
+func (p *prober) settled(d tensor.DType, rank int) []Outline {
+	sizes, free := p.start(rank)
+	first, at := p.search(d, sizes, free)
+	if first == nil {
+		return nil
+	}
+	out := first
+	join := func(sizes [][]int) bool {
+		found := p.ask(d, sizes)
+		if found == nil || len(found) != len(out) {
+			return false
+		}
+		for i := range out {
+			out[i] = out[i].Join(found[i])
+		}
+		return true
+	}
+	moved := make([]bool, len(free))
+	for _, s := range otherStandIns {
+		for i, f := range free {
+			trial := copyOf(at)
+			trial[f[0]][f[1]] = s
+			moved[i] = join(trial) && s != at[f[0]][f[1]] || moved[i]
+		}
+		// All at once, for sizes that must be alike.
+		if join(filled(at, free, s)) && len(free) > 0 {
+			for i, f := range free {
+				moved[i] = moved[i] || s != at[f[0]][f[1]]
+			}
+		}
+	}
+	if p.loose || slices.Contains(moved, false) {
+		// A size that never changed may be what a result's size comes from.
+		for i := range out {
+			out[i] = out[i].ranked()
+		}
+	}
+	return out
+}
+
+// ranked keeps no more of the sizes than their number.
+func (o Outline) ranked() Outline {
+	if o.Sizes != nil {
+		o.Sizes = slices.Repeat([]int{-1}, len(o.Sizes))
+	}
+	return o
+}
+
+// start returns the operands' sizes and the places of those that are not known.
+func (p *prober) start(rank int) (sizes [][]int, free [][2]int) {
+	for i, x := range p.in {
+		s := slices.Clone(x.Outline.Sizes)
+		if x.open() && x.Outline.Sizes == nil {
+			s = slices.Repeat([]int{-1}, rank)
+		}
+		for k, size := range s {
+			if x.open() && size < 0 {
+				free = append(free, [2]int{i, k})
+			}
+		}
+		sizes = append(sizes, s)
+	}
+	return sizes, free
+}
+
+// search finds sizes that the op takes: the same for all, or else any.
+func (p *prober) search(d tensor.DType, sizes [][]int, free [][2]int) ([]Outline, [][]int) {
+	candidates := p.candidates()
+	for _, s := range candidates {
+		at := filled(sizes, free, s)
+		if out := p.ask(d, at); out != nil || len(free) == 0 {
+			return out, at
+		}
+	}
+	// A fixed sequence of numbers, so that the same graph always gives the same answer.
+	state := uint32(1)
+	for range maxTrials {
+		at := copyOf(sizes)
+		for _, f := range free {
+			state = state*1664525 + 1013904223
+			at[f[0]][f[1]] = candidates[int(state>>8)%len(candidates)]
+		}
+		if out := p.ask(d, at); out != nil {
+			return out, at
+		}
+	}
+	return nil, nil
+}
+
+// candidates are stand-ins and what an unknown size may have to fit: sizes that are known,
+// and numbers among the attributes, their sums and products.
+func (p *prober) candidates() []int {
+	list := slices.Clone(firstStandIns)
+	add := func(s int) {
+		if s > 0 && s < 1<<24 && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.given)) {
+		switch a := p.given[name].(type) {
+		case int:
+			add(a)
+		case []int:
+			sum := 0
+			for _, s := range a {
+				sum += s
+			}
+			add(sum)
+			add(tensor.Numel(a))
+			for _, s := range a[:min(len(a), maxRank)] {
+				add(s)
+			}
+		}
+	}
+	for _, x := range p.in {
+		sizes := x.Outline.Sizes
+		if !x.open() {
+			sizes = x.Arg.Meta().Shape
+		}
+		for _, s := range sizes {
+			add(s)
+		}
+	}
+	return list
+}
+
+func filled(sizes [][]int, free [][2]int, s int) [][]int {
+	at := copyOf(sizes)
+	for _, f := range free {
+		at[f[0]][f[1]] = s
+	}
+	return at
+}
+
+func copyOf(sizes [][]int) [][]int {
+	out := make([][]int, len(sizes))
+	for i, s := range sizes {
+		out[i] = slices.Clone(s)
+	}
+	return out
+}
+
+// ask infers the op for given sizes, with every stand-in for attributes. It returns nil if
+// none is taken.
+func (p *prober) ask(d tensor.DType, sizes [][]int) []Outline {
+	c := &Call{In: make([]Arg, len(p.in)), Variant: -1}
+	for i, x := range p.in {
+		if c.In[i] = x.Arg; !x.open() {
+			continue
+		}
+		m := tensor.Meta{DType: x.Outline.DType, Shape: sizes[i]}
+		if m.DType == tensor.Invalid {
+			m.DType = d
+		}
+		m.Strides = make([]int, len(m.Shape))
+		if m.Check() != nil {
+			return nil
+		}
+		m = tensor.New(m.DType, m.Shape...)
+		if m.Check() != nil {
+			return nil
+		}
+		c.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Meta: m}}
+	}
+	for len(c.In) > 0 && c.In[len(c.In)-1].Kind == Null {
+		c.In = c.In[:len(c.In)-1]
+	}
+	n := &Node{Op: p.op, In: c.In}
+	if n.checkArity() != nil {
+		return nil
+	}
+	var out []Outline
+	for _, a := range p.decoded {
+		c.Attrs = a
+		res, err := p.op.Infer(c)
+		if err != nil || out != nil && len(res) != len(out) {
+			continue
+		}
+		for i, r := range res {
+			o := Outline{DType: r.Meta.DType}
+			if !r.Dynamic {
+				o.Sizes = append([]int{}, r.Meta.Shape...)
+			}
+			if i == len(out) {
+				out = append(out, o)
+			} else {
+				out[i] = out[i].Join(o)
+			}
+		}
+	}
+	return out
+}
+
+// Stacked is the outline of values of outline o joined along a new dimension, which counts
+// from the end if negative.
+func (o Outline) Stacked(axis int) Outline {
+	if o.Sizes == nil {
+		return o
+	}
+	if axis < 0 {
+		axis += len(o.Sizes) + 1
+	}
+	o.Sizes = slices.Insert(slices.Clone(o.Sizes), min(max(axis, 0), len(o.Sizes)), -1)
+	return o
+}

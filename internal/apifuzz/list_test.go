@@ -1,0 +1,150 @@
+package apifuzz
+
+import (
+	"reflect"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// packages are the public packages, by folder. The last part of the folder is the name.
+var packages = []string{"tensor", "iter", "iter/axes", "graph", "kernels", "passes", "exec", "npz", "safetensors", "onnx"}
+
+// functions lists every exported function by package and name. A generic one stands there
+// for each instance that is called, with what tells it from the others after a slash.
+var functions = joined(iterFunctions, map[string]any{
+	"tensor.BoolScalar":        tensor.BoolScalar,
+	"tensor.BrainOf":           tensor.BrainOf,
+	"tensor.Broadcast":         tensor.Broadcast,
+	"tensor.CanCast":           tensor.CanCast,
+	"tensor.ComplexScalar":     tensor.ComplexScalar,
+	"tensor.ContiguousStrides": tensor.ContiguousStrides,
+	"tensor.Converter":         tensor.Converter,
+	"tensor.CopyElements":      tensor.CopyElements,
+	"tensor.DTypeOf":           tensor.DTypeOf[float32],
+	"tensor.DTypes":            tensor.DTypes,
+	"tensor.DenseStrides":      tensor.DenseStrides,
+	"tensor.Empty":             tensor.Empty,
+	"tensor.FloatFor":          tensor.FloatFor,
+	"tensor.FloatScalar":       tensor.FloatScalar,
+	"tensor.FromSlice/float32": tensor.FromSlice[float32],
+	"tensor.FromSlice/bool":    tensor.FromSlice[bool],
+	"tensor.HalfOf":            tensor.HalfOf,
+	"tensor.InferSize":         tensor.InferSize,
+	"tensor.IntScalar":         tensor.IntScalar,
+	"tensor.ListString":        tensor.ListString,
+	"tensor.Must":              tensor.Must,
+	"tensor.New":               tensor.New,
+	"tensor.NewFormat":         tensor.NewFormat,
+	"tensor.NewStorage":        tensor.NewStorage,
+	"tensor.Numel":             tensor.Numel,
+	"tensor.Over":              tensor.Over,
+	"tensor.Overlap":           tensor.Overlap,
+	"tensor.ParseDType":        tensor.ParseDType,
+	"tensor.ParseMemoryFormat": tensor.ParseMemoryFormat,
+	"tensor.Promote":           tensor.Promote,
+	"tensor.ReshapeStrides":    tensor.ReshapeStrides,
+	"tensor.ScalarOf":          tensor.ScalarOf,
+	"tensor.SortDims":          tensor.SortDims,
+	"tensor.StorageOf":         tensor.StorageOf,
+	"tensor.ToSlice/float32":   tensor.ToSlice[float32],
+	"tensor.ToSlice/int64":     tensor.ToSlice[int64],
+	"tensor.WrapDim":           tensor.WrapDim,
+	"tensor.Zeros":             tensor.Zeros,
+
+	"graph.Define":     graph.Define,
+	"graph.Evaluate":   graph.Evaluate,
+	"graph.JSONSchema": graph.JSONSchema,
+	"graph.Load":       graph.Load,
+	"graph.LoadFile":   graph.LoadFile,
+	"graph.New":        graph.New,
+	"graph.New1":       graph.New1,
+	"graph.Parse":      graph.Parse,
+	"graph.SchemaOf":   graph.SchemaOf[struct{}],
+	"graph.SideFile":   graph.SideFile,
+	"graph.Verify":     graph.Verify,
+
+	"kernels.All":    kernels.All,
+	"kernels.Lookup": kernels.Lookup,
+
+	"passes.NodeCost":   passes.NodeCost,
+	"passes.Passes":     passes.Passes,
+	"passes.Run":        passes.Run,
+	"passes.Strategies": passes.Strategies,
+
+	"exec.Compile":   exec.Compile,
+	"exec.NewRunner": exec.NewRunner,
+
+	"npz.EntriesOf":   npz.EntriesOf,
+	"npz.NewArchive":  npz.NewArchive,
+	"npz.Open":        npz.Open,
+	"npz.ReadFile":    npz.ReadFile,
+	"npz.ReadNPY":     npz.ReadNPY,
+	"npz.ReadNPYFile": npz.ReadNPYFile,
+	"npz.WriteFile":   npz.WriteFile,
+	"npz.WriteNPY":    npz.WriteNPY,
+	"npz.WriteNPZ":    npz.WriteNPZ,
+
+	"safetensors.Open":      safetensors.Open,
+	"safetensors.Parse":     safetensors.Parse,
+	"safetensors.Write":     safetensors.Write,
+	"safetensors.WriteFile": safetensors.WriteFile,
+
+	"onnx.Load":  onnx.Load,
+	"onnx.Open":  onnx.Open,
+	"onnx.Parse": onnx.Parse,
+})
+
+// receivers are the exported types whose methods are called. What is an interface, or has
+// no methods, need not be here.
+var receivers = append(iterReceivers,
+	reflect.TypeFor[tensor.Brain](),
+	reflect.TypeFor[tensor.DType](),
+	reflect.TypeFor[tensor.Half](),
+	reflect.TypeFor[tensor.MemoryFormat](),
+	reflect.TypeFor[tensor.Meta](),
+	reflect.TypeFor[*tensor.Promotion](),
+	reflect.TypeFor[tensor.Scalar](),
+	reflect.TypeFor[*tensor.Storage](),
+	reflect.TypeFor[*tensor.Tensor](),
+
+	reflect.TypeFor[graph.Arg](),
+	reflect.TypeFor[*graph.Call](),
+	reflect.TypeFor[*graph.Error](),
+	reflect.TypeFor[graph.Errors](),
+	reflect.TypeFor[*graph.Graph](),
+	reflect.TypeFor[graph.Kind](),
+	reflect.TypeFor[graph.NoReference](),
+	reflect.TypeFor[*graph.Node](),
+	reflect.TypeFor[*graph.Pointwise](),
+	reflect.TypeFor[graph.Props](),
+	reflect.TypeFor[graph.Reference](),
+	reflect.TypeFor[*graph.Schema](),
+	reflect.TypeFor[*graph.Value](),
+
+	reflect.TypeFor[passes.Unchecked](),
+
+	reflect.TypeFor[*exec.Program](),
+	reflect.TypeFor[*exec.Runner](),
+	reflect.TypeFor[*exec.Session](),
+
+	reflect.TypeFor[*npz.Archive](),
+	reflect.TypeFor[*safetensors.File](),
+	reflect.TypeFor[*onnx.Model](),
+)
+
+func joined(maps ...map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, m := range maps {
+		for name, f := range m {
+			all[name] = f
+		}
+	}
+	return all
+}

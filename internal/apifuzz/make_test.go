@@ -1,0 +1,296 @@
+package apifuzz
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// makers give an argument of a type. Types that are not among them are made from their
+// parts.
+var makers = map[reflect.Type]func(w *world) any{
+	reflect.TypeFor[int]():        func(w *world) any { return w.int() },
+	reflect.TypeFor[int64]():      func(w *world) any { return int64(w.int()) },
+	reflect.TypeFor[uintptr]():    func(w *world) any { return uintptr(0) },
+	reflect.TypeFor[float64]():    func(w *world) any { return pick(w, []float64{0, 1, -1, 0.5, math.NaN(), math.Inf(-1), 1e300}) },
+	reflect.TypeFor[complex128](): func(w *world) any { return pick(w, []complex128{0, 1, 2i, complex(math.NaN(), 1)}) },
+	reflect.TypeFor[[]int]():      func(w *world) any { return w.ints() },
+	reflect.TypeFor[string]():     func(w *world) any { return pick(w, words) },
+	reflect.TypeFor[[]byte](): func(w *world) any {
+		return pick(w, [][]byte{nil, {}, []byte("{}"), safeBytes(), modelBytes(), make([]byte, 100)})
+	},
+	reflect.TypeFor[tensor.DType]():        func(w *world) any { return w.dtype() },
+	reflect.TypeFor[tensor.MemoryFormat](): func(w *world) any { return tensor.MemoryFormat(w.rng.IntN(8)) },
+	reflect.TypeFor[tensor.Meta]():         func(w *world) any { return w.meta() },
+	reflect.TypeFor[tensor.Scalar]():       func(w *world) any { return pick(w, scalars) },
+	reflect.TypeFor[*tensor.Tensor]():      func(w *world) any { return w.tensor() },
+	reflect.TypeFor[*tensor.Storage](): func(w *world) any {
+		return pick(w, []*tensor.Storage{nil, {}, tensor.NewStorage(24), tensor.StorageOf(make([]byte, 7))})
+	},
+	reflect.TypeFor[*graph.Graph]():  func(w *world) any { return w.graph() },
+	reflect.TypeFor[*graph.Value]():  func(w *world) any { return w.value() },
+	reflect.TypeFor[*graph.Node]():   func(w *world) any { return w.node() },
+	reflect.TypeFor[*graph.Op]():     func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
+	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
+	reflect.TypeFor[*graph.Call]():   func(w *world) any { return w.call() },
+	reflect.TypeFor[graph.Attrs]():   func(w *world) any { return w.attrs() },
+	reflect.TypeFor[graph.Lookup](): func(w *world) any {
+		return pick(w, []graph.Lookup{kernels.Lookup, kernels.Lookup, nil, noOps, looseOps})
+	},
+	reflect.TypeFor[*graph.Pointwise](): func(w *world) any {
+		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
+	},
+	reflect.TypeFor[*exec.Program]():     func(w *world) any { return w.program() },
+	reflect.TypeFor[*exec.Session]():     func(w *world) any { return w.program().NewSession() },
+	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
+	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
+	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
+	reflect.TypeFor[*onnx.Model]():       func(w *world) any { return model() },
+	reflect.TypeFor[iter.Operand]():      func(w *world) any { return w.operand() },
+	reflect.TypeFor[iter.Config]():       func(w *world) any { return w.config() },
+	reflect.TypeFor[*iter.Iterator]():    func(w *world) any { return w.iterator() },
+	reflect.TypeFor[*iter.Fold]():        func(w *world) any { return fold() },
+	reflect.TypeFor[*iter.Reducer]():     func(w *world) any { return reducer() },
+	reflect.TypeFor[any]():               func(w *world) any { return w.any() },
+	reflect.TypeFor[error]():             func(w *world) any { return pick(w, []error{nil, errTest}) },
+	reflect.TypeFor[unsafe.Pointer]():    func(w *world) any { return unsafe.Pointer(nil) },
+	reflect.TypeFor[context.Context]():   func(w *world) any { return pick(w, []context.Context{nil, context.Background(), cancelled()}) },
+	reflect.TypeFor[io.Reader](): func(w *world) any {
+		return pick(w, []io.Reader{nil, strings.NewReader(""), strings.NewReader(graphFile), failing{}})
+	},
+	reflect.TypeFor[io.Writer]():     func(w *world) any { return pick(w, []io.Writer{nil, io.Discard, failing{}}) },
+	reflect.TypeFor[io.ReaderAt]():   func(w *world) any { return pick(w, []io.ReaderAt{nil, bytes.NewReader(nil), failing{}}) },
+	reflect.TypeFor[graph.Runtime](): func(w *world) any { return pick(w, []graph.Runtime{nil, graph.Reference{}}) },
+}
+
+// loops are kernels of one and two operands, and one that is none.
+var loops = []iter.Kernel{{}, iter.Map1(func(a float32) float32 { return -a }), iter.Map2(func(a, b float32) float32 { return a + b }),
+	iter.Slice1(func(dst []int64, a []int64) { copy(dst, a) })}
+
+var table = iter.NewTable("test", loops[1], loops[3])
+
+var (
+	errTest = errors.New("a test's error")
+	words   = []string{"", "x", "y", "s", "relu", "add", "float32", "channels_last", "no/such/file", ".", "N", "propagate", "a\x00b", "input"}
+	scalars = []tensor.Scalar{{}, tensor.IntScalar(2), tensor.FloatScalar(0.5), tensor.BoolScalar(true), tensor.ComplexScalar(1i)}
+)
+
+const graphFile = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}], "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`
+
+func cancelled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func noOps(string) *graph.Op { return nil }
+
+func looseOps(name string) *graph.Op { return &graph.Op{Name: name} }
+
+// failing reads and writes nothing.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error)          { return 0, errTest }
+func (failing) Write([]byte) (int, error)         { return 0, errTest }
+func (failing) ReadAt([]byte, int64) (int, error) { return 0, errTest }
+
+func fold() *iter.Fold {
+	return iter.FoldOf(float32(0), func(a, x float32, _ int) float32 { return a + x }, func(a, b float32) float32 { return a + b },
+		func(a float32) float32 { return a })
+}
+
+func reducer() *iter.Reducer {
+	x := tensor.Zeros(tensor.Float32, 2, 3)
+	it, err := iter.Reduction(iter.Of(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)), iter.OfTensor(x)).Build()
+	if err != nil {
+		panic(err)
+	}
+	r, err := it.Reducer(fold())
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// any gives what an operand or an attribute may be, and what it may not.
+func (w *world) any() any {
+	switch w.rng.IntN(12) {
+	case 0:
+		return pick(w, []any{nil, true, "x", int32(3), uint8(1), struct{}{}, []string{"a"}, map[string]any{}, make(chan int), (*int)(nil)})
+	case 1:
+		return w.int()
+	case 2:
+		return w.ints()
+	case 3:
+		return pick(w, []any{0.5, math.NaN(), w.dtype(), tensor.MemoryFormat(w.rng.IntN(8)), "Infinity", []any{1.5, nil}, []bool{true}, []float64{1}})
+	case 4:
+		return graph.Ref{Value: w.value()}
+	case 5:
+		return w.graph()
+	}
+	return w.value()
+}
+
+// attrs gives attributes by names that ops have.
+func (w *world) attrs() graph.Attrs {
+	if w.rng.IntN(4) == 0 {
+		return nil
+	}
+	op := pick(w, kernels.All())
+	return w.attrsOf(op)
+}
+
+// attrsOf gives attributes that an op has, mostly of their types.
+func (w *world) attrsOf(op *graph.Op) graph.Attrs {
+	a := graph.Attrs{}
+	for _, f := range op.Schema.Fields {
+		if !f.Required && w.rng.IntN(3) > 0 {
+			continue
+		}
+		if w.rng.IntN(12) == 0 {
+			a[f.Name] = w.any()
+			continue
+		}
+		a[f.Name] = w.attr(f)
+	}
+	return a
+}
+
+func (w *world) attr(f graph.Field) any {
+	if len(f.OneOf) > 0 {
+		return pick(w, f.OneOf)
+	}
+	switch strings.TrimSuffix(f.Type, "?") {
+	case "int":
+		return w.int()
+	case "bool":
+		return w.rng.IntN(2) == 0
+	case "float", "number":
+		return pick(w, []any{0.5, 2, -1.0, math.NaN(), 1e300, 0, math.Inf(1)})
+	case "dtype":
+		return w.dtype()
+	case "memory_format":
+		return tensor.MemoryFormat(w.rng.IntN(8))
+	case "string":
+		return pick(w, words)
+	case "bool[]":
+		return []bool{true, false}[:w.rng.IntN(3)]
+	case "float[]":
+		return []float64{0.5, 2, -1, math.NaN()}[:w.rng.IntN(5)]
+	case "graph":
+		return w.graph()
+	}
+	return w.ints()
+}
+
+// call gives the call of some node, or one that fits no op.
+func (w *world) call() *graph.Call {
+	switch w.rng.IntN(4) {
+	case 0:
+		return new(graph.Call)
+	case 1:
+		return nil
+	}
+	n := w.node()
+	if n == nil {
+		return nil
+	}
+	return n.Call()
+}
+
+// value makes an argument of any type; depth bounds structures within structures.
+func (w *world) argument(t reflect.Type, depth int) reflect.Value {
+	if f := makers[t]; f != nil {
+		v := reflect.New(t).Elem()
+		if x := reflect.ValueOf(f(w)); x.IsValid() {
+			v.Set(x)
+		}
+		return v
+	}
+	v := reflect.New(t).Elem()
+	if depth == 0 {
+		return v
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		v.SetBool(w.rng.IntN(2) == 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(w.int()))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(w.int()))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(pick(w, []float64{0, 1, -2.5, math.NaN(), math.Inf(1)}))
+	case reflect.Complex64, reflect.Complex128:
+		v.SetComplex(2i)
+	case reflect.Pointer:
+		if w.rng.IntN(4) > 0 {
+			p := reflect.New(t.Elem())
+			p.Elem().Set(w.argument(t.Elem(), depth-1))
+			v.Set(p)
+		}
+	case reflect.Slice:
+		if w.rng.IntN(4) > 0 {
+			v.Set(reflect.MakeSlice(t, w.rng.IntN(4), 4))
+			for i := range v.Len() {
+				v.Index(i).Set(w.argument(t.Elem(), depth-1))
+			}
+		}
+	case reflect.Map:
+		w.fillMap(v, depth)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if t.Field(i).IsExported() && w.rng.IntN(5) > 0 {
+				v.Field(i).Set(w.argument(t.Field(i).Type, depth-1))
+			}
+		}
+	case reflect.Func:
+		if w.rng.IntN(4) > 0 {
+			called := 0
+			v.Set(reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value {
+				// A function that is called for every element of a value of any size ends by
+				// itself; this is how a caller would end it sooner.
+				if called++; called > enough {
+					panic("tensor: the test has seen enough")
+				}
+				return zeros(t)
+			}))
+		}
+	}
+	return v
+}
+
+func (w *world) fillMap(v reflect.Value, depth int) {
+	t := v.Type()
+	if w.rng.IntN(4) == 0 {
+		return
+	}
+	v.Set(reflect.MakeMap(t))
+	for range w.rng.IntN(4) {
+		v.SetMapIndex(w.argument(t.Key(), depth-1), w.argument(t.Elem(), depth-1))
+	}
+}
+
+const enough = 10000
+
+// zeros are the results of a function that the caller brings: nothing at all.
+func zeros(t reflect.Type) []reflect.Value {
+	out := make([]reflect.Value, t.NumOut())
+	for i := range out {
+		out[i] = reflect.Zero(t.Out(i))
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package iter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// copyGrain is the number of elements worth a task of a copy.
+const copyGrain = GrainSize
+
+// CopyInto writes the values of src into dst, which keeps its layout (Tensor.copy_): src is
+// broadcast to the shape of dst and converted to its dtype, by c10::convert's rules. The
+// work is cut into tiles, so that a transposed copy does not run from cache line to cache
+// line, and shared by at most workers goroutines, 0 for all cores. ctx ends it between two
+// tasks; a nil one never does.
+//
+// A tensor copied onto itself stays as it is, and nothing is checked or moved. Otherwise
+// dst must not overlap itself, nor src in part: see [OverlapOf]. The errors are PyTorch's.
+func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
+	switch {
+	case dst == nil || src == nil:
+		return errors.New("iter: a copy into, or from, a nil tensor")
+	case dst == src:
+		return nil
+	}
+	it, err := Copy(OfTensor(dst), OfTensor(src)).Build()
+	if err != nil {
+		return err
+	}
+	same := dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType && dst.SameAddresses(src.Meta)
+	if same || it.numel == 0 {
+		return nil
+	}
+	axes := make([]tiles.Axis, len(it.walkShape))
+	for d, n := range it.walkShape {
+		axes[d] = tiles.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
+	}
+	p := tiles.New(dst.DType, src.DType, axes)
+	to, from := dst.Pointer(), src.Pointer()
+	each := max(1, copyGrain/p.Len())
+	return forTasks(ctx, (p.Tiles()-1)/each+1, workers, func(c *Cursor, task int) error {
+		if len(c.stage) < p.Room() {
+			c.stage = tensor.NewStorage(p.Room()).Bytes()
+		}
+		p.Run(to, from, c.stage, task*each, min((task+1)*each, p.Tiles()))
+		return nil
+	})
+}

@@ -1,0 +1,188 @@
+package iter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// MaxResults and MaxOperands are the most results and operands of a [Kernel].
+const (
+	MaxResults  = 3
+	MaxOperands = 4
+)
+
+// Kernel is what is computed for each element, and knows the dtypes of its results and
+// operands. [Map2] and the others of its row make one of a function of single elements,
+// [Slice2] and its row of a function over slices; both infer the dtypes from the function.
+// [Iterator.Apply] runs it, [Iterator.Prepare] makes it ready for those who bring addresses
+// and workers; both check it against what the iteration's loops see, so that a function
+// never gets elements of another type. A Kernel is immutable.
+type Kernel struct {
+	body   block
+	types  [MaxResults + MaxOperands]tensor.DType // results first
+	outs   uint8
+	ins    uint8
+	bySize bool
+	err    error
+}
+
+// block works on n contiguous elements of each operand, outputs first, in the dtypes that
+// loops see. An output may be the same block as an input, never overlap it otherwise.
+type block func(ptrs []unsafe.Pointer, n int) error
+
+var errNilFunction = errors.New("iter: a kernel of a nil function")
+
+// kernel makes a Kernel with the given number of results.
+func kernel(results int, isNil bool, body block, types ...tensor.DType) Kernel {
+	if isNil {
+		return Kernel{err: errNilFunction}
+	}
+	k := Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results)}
+	copy(k.types[:], types)
+	return k
+}
+
+// IsZero reports whether k is the zero Kernel, which computes nothing and is refused
+// wherever a Kernel is run.
+func (k Kernel) IsZero() bool { return k.body == nil && k.err == nil }
+
+// Results returns the dtypes of the results, Operands those of the operands.
+func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
+
+// Operands returns the dtypes of the operands.
+func (k Kernel) Operands() []tensor.DType {
+	return append([]tensor.DType(nil), k.types[k.outs:k.outs+k.ins]...)
+}
+
+// String shows the types: "(float32, float32) -> bool".
+func (k Kernel) String() string {
+	list := func(types []tensor.DType) string {
+		names := make([]string, len(types))
+		for i, d := range types {
+			names[i] = d.String()
+		}
+		return "(" + strings.Join(names, ", ") + ")"
+	}
+	out := list(k.Results())
+	if k.outs == 1 {
+		out = k.types[0].String()
+	}
+	s := list(k.Operands()) + " -> " + out
+	if k.bySize {
+		s += " by bits"
+	}
+	return s
+}
+
+// Bits returns the kernel for all dtypes of the same sizes: it moves or combines the bits
+// of elements, whatever they mean, so that a kernel of uint32 serves float32 too. A result
+// that is bool must be 0 or 1.
+func (k Kernel) Bits() Kernel {
+	k.bySize = true
+	return k
+}
+
+// Ignoring returns the kernel with one more operand of dtype d behind the others, which it
+// does not look at.
+func (k Kernel) Ignoring(d tensor.DType) Kernel {
+	switch {
+	case k.err != nil:
+	case k.ins == MaxOperands:
+		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
+	case !d.Valid():
+		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
+	default:
+		k.types[k.outs+k.ins] = d
+		k.ins++
+	}
+	return k
+}
+
+// Exchange returns the kernel with operands i and j, counted without the results,
+// exchanged: of a-b it makes b-a.
+func (k Kernel) Exchange(i, j int) Kernel {
+	switch {
+	case k.err != nil || k.body == nil:
+		return k
+	case min(i, j) < 0 || max(i, j) >= int(k.ins):
+		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.ins)
+		return k
+	}
+	i, j = i+int(k.outs), j+int(k.outs)
+	k.types[i], k.types[j] = k.types[j], k.types[i]
+	inner := k.body
+	k.body = func(p []unsafe.Pointer, n int) error {
+		p[i], p[j] = p[j], p[i]
+		err := inner(p, n)
+		p[i], p[j] = p[j], p[i]
+		return err
+	}
+	return k
+}
+
+// Refusing returns the kernel with a look at each block of operand i, counted without the
+// results, before it is computed: an error of f, such as a division by zero, ends the walk.
+// What other blocks wrote stays. T must be the type of the operand.
+func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
+	switch d := tensor.DTypeOf[T](); {
+	case k.err != nil || k.body == nil:
+		return k
+	case f == nil:
+		return Kernel{err: errNilFunction}
+	case i < 0 || i >= int(k.ins):
+		return Kernel{err: fmt.Errorf("iter: a look at operand %d of a kernel with %d", i, k.ins)}
+	case k.types[int(k.outs)+i] != d:
+		return Kernel{err: fmt.Errorf("iter: a look at operand %d as %v of the kernel %v", i, d, k)}
+	}
+	at, inner := i+int(k.outs), k.body
+	k.body = func(p []unsafe.Pointer, n int) error {
+		if err := f(unsafe.Slice((*T)(p[at]), n)); err != nil {
+			return err
+		}
+		return inner(p, n)
+	}
+	return k
+}
+
+// fits returns what keeps the kernel from running over the iteration; nil if nothing does.
+func (k Kernel) fits(it *Iterator) error {
+	switch {
+	case it == nil:
+		return errNilIterator
+	case k.err != nil:
+		return k.err
+	case k.body == nil:
+		return errors.New("iter: the zero Kernel computes nothing")
+	case it.flags.reduction:
+		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
+	case !k.sameCounts(it):
+		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, the iteration %d and %d",
+			k, k.outs, k.ins, it.noutputs, len(it.ops)-it.noutputs)
+	}
+	for i := range it.ops {
+		if !k.takes(i, it.ops[i].target) {
+			return fmt.Errorf("iter: the kernel %v has %s as %v, the iteration (%v) as %v",
+				k, it.place(i), k.types[i], it.ops[i].meta, it.ops[i].target)
+		}
+	}
+	return nil
+}
+
+var errNilIterator = errors.New("iter: a nil Iterator")
+
+// sameCounts reports whether the kernel has the iteration's numbers of results and operands.
+func (k Kernel) sameCounts(it *Iterator) bool {
+	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
+}
+
+// takes reports whether operand i may be of dtype d as loops see it.
+func (k Kernel) takes(i int, d tensor.DType) bool {
+	return k.types[i] == d || k.bySize && d.Valid() && k.types[i].Size() == d.Size()
+}
+
+// choose makes a Kernel one of the [Kernels].
+func (k Kernel) choose(it *Iterator) (Kernel, error) { return k, k.fits(it) }

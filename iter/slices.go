@@ -1,0 +1,148 @@
+package iter
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The forms below make kernels of functions over slices. A function gets n elements of
+// every result and operand; it must write every element of its results, and must not keep
+// the slices. A result may be the same memory as an operand of its size, element for
+// element. The result for an element must depend neither on the others nor on n: where
+// blocks are cut is the walk's to choose.
+
+// Slice0 makes a Kernel of a function over slices with no operand: a fill.
+func Slice0[D tensor.Element](f func(dst []D)) Kernel {
+	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n))
+		return nil
+	}, tensor.DTypeOf[D]())
+}
+
+// Slice1 makes a Kernel of a function over slices with one operand.
+func Slice1[D, A tensor.Element](f func(dst []D, a []A)) Kernel {
+	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*A)(p[1]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[A]())
+}
+
+// Slice2 makes a Kernel of a function over slices with two operands.
+func Slice2[D, A, B tensor.Element](f func(dst []D, a []A, b []B)) Kernel {
+	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*A)(p[1]), n), unsafe.Slice((*B)(p[2]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[A](), tensor.DTypeOf[B]())
+}
+
+// Slice3 makes a Kernel of a function over slices with three operands.
+func Slice3[D, A, B, C tensor.Element](f func(dst []D, a []A, b []B, c []C)) Kernel {
+	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n),
+			unsafe.Slice((*A)(p[1]), n), unsafe.Slice((*B)(p[2]), n), unsafe.Slice((*C)(p[3]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C]())
+}
+
+// Slice4 makes a Kernel of a function over slices with four operands.
+func Slice4[D, A, B, C, E tensor.Element](f func(dst []D, a []A, b []B, c []C, e []E)) Kernel {
+	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n),
+			unsafe.Slice((*A)(p[1]), n), unsafe.Slice((*B)(p[2]), n),
+			unsafe.Slice((*C)(p[3]), n), unsafe.Slice((*E)(p[4]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C](), tensor.DTypeOf[E]())
+}
+
+// Slice0Out2 makes a Kernel of a function over slices with two results and no operand.
+func Slice0Out2[D, R tensor.Element](f func(d0 []D, d1 []R)) Kernel {
+	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R]())
+}
+
+// Slice1Out2 makes a Kernel of a function over slices with two results and one operand.
+func Slice1Out2[D, R, A tensor.Element](f func(d0 []D, d1 []R, a []A)) Kernel {
+	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*A)(p[2]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[A]())
+}
+
+// Slice2Out2 makes a Kernel of a function over slices with two results and two operands.
+func Slice2Out2[D, R, A, B tensor.Element](f func(d0 []D, d1 []R, a []A, b []B)) Kernel {
+	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n),
+			unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[A](), tensor.DTypeOf[B]())
+}
+
+// Slice3Out2 makes a Kernel of a function over slices with two results and three operands.
+func Slice3Out2[D, R, A, B, C tensor.Element](f func(d0 []D, d1 []R, a []A, b []B, c []C)) Kernel {
+	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n),
+			unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n), unsafe.Slice((*C)(p[4]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C]())
+}
+
+// Slice4Out2 makes a Kernel of a function over slices with two results and four operands.
+func Slice4Out2[D, R, A, B, C, E tensor.Element](f func(d0 []D, d1 []R, a []A, b []B, c []C, e []E)) Kernel {
+	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n),
+			unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n),
+			unsafe.Slice((*C)(p[4]), n), unsafe.Slice((*E)(p[5]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](),
+		tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C](), tensor.DTypeOf[E]())
+}
+
+// Slice0Out3 makes a Kernel of a function over slices with three results and no operand.
+func Slice0Out3[D, R, S tensor.Element](f func(d0 []D, d1 []R, d2 []S)) Kernel {
+	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[S]())
+}
+
+// Slice1Out3 makes a Kernel of a function over slices with three results and one operand.
+func Slice1Out3[D, R, S, A tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A)) Kernel {
+	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
+			unsafe.Slice((*A)(p[3]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[S](), tensor.DTypeOf[A]())
+}
+
+// Slice2Out3 makes a Kernel of a function over slices with three results and two operands.
+func Slice2Out3[D, R, S, A, B tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A, b []B)) Kernel {
+	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
+			unsafe.Slice((*A)(p[3]), n), unsafe.Slice((*B)(p[4]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[S](), tensor.DTypeOf[A](), tensor.DTypeOf[B]())
+}
+
+// Slice3Out3 makes a Kernel of a function over slices with three results and three operands.
+func Slice3Out3[D, R, S, A, B, C tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A, b []B, c []C)) Kernel {
+	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
+			unsafe.Slice((*A)(p[3]), n), unsafe.Slice((*B)(p[4]), n), unsafe.Slice((*C)(p[5]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[S](),
+		tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C]())
+}
+
+// Slice4Out3 makes a Kernel of a function over slices with three results and four operands.
+func Slice4Out3[D, R, S, A, B, C, E tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A, b []B, c []C, e []E)) Kernel {
+	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
+			unsafe.Slice((*A)(p[3]), n), unsafe.Slice((*B)(p[4]), n),
+			unsafe.Slice((*C)(p[5]), n), unsafe.Slice((*E)(p[6]), n))
+		return nil
+	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[S](),
+		tensor.DTypeOf[A](), tensor.DTypeOf[B](), tensor.DTypeOf[C](), tensor.DTypeOf[E]())
+}

@@ -1,0 +1,130 @@
+package iter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Kernels is what an iteration can be run with: one [Kernel], or a [Table] to choose from.
+type Kernels interface {
+	// choose returns the kernel for the dtypes that the iteration's loops see.
+	choose(it *Iterator) (Kernel, error)
+}
+
+// Table holds the kernels of one op, one for each combination of dtypes that it serves:
+// PyTorch's AT_DISPATCH. It is immutable.
+type Table struct {
+	name    string
+	kernels []Kernel
+	err     error
+}
+
+// NewTable returns a table of kernels. name stands in the refusal of dtypes that no kernel
+// takes: "add_cpu" not implemented for 'Half'. The first kernel that fits is chosen.
+//
+//	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
+//
+// A kernel of a nil function, and one that is never chosen because another takes the same
+// dtypes before it, are mistakes that are reported when the table is used.
+func NewTable(name string, kernels ...Kernel) *Table {
+	t := &Table{name: name, kernels: slices.Clone(kernels)}
+	for i, k := range t.kernels {
+		switch {
+		case k.err != nil:
+			t.err = fmt.Errorf("iter: kernel %d of table %q: %w", i, name, k.err)
+		case k.body == nil:
+			t.err = fmt.Errorf("iter: kernel %d of table %q is the zero Kernel", i, name)
+		}
+		for _, before := range t.kernels[:i] {
+			if t.err == nil && before.covers(k) {
+				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, stands behind another for the same dtypes", i, name, k)
+			}
+		}
+	}
+	return t
+}
+
+// covers reports whether the kernel takes all that another takes.
+func (k Kernel) covers(o Kernel) bool {
+	if k.outs != o.outs || k.ins != o.ins || o.bySize && !k.bySize {
+		return false
+	}
+	for i := range int(k.outs + k.ins) {
+		if !k.takes(i, o.types[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Name returns the name that refusals have.
+func (t *Table) Name() string { return t.name }
+
+// Kernels returns the kernels in the order in which they are tried.
+func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
+
+// For returns the kernel for an iteration. Where none takes its dtypes the error is
+// PyTorch's: "add_cpu" not implemented for 'Half'. Other numbers of results or operands, a
+// reduction, and results of another dtype than a kernel for the same operands gives are
+// told as what they are.
+func (t *Table) For(it *Iterator) (Kernel, error) {
+	switch {
+	case t == nil:
+		return Kernel{}, errors.New("iter: a nil Table")
+	case t.err != nil:
+		return Kernel{}, t.err
+	case it == nil:
+		return Kernel{}, errNilIterator
+	}
+	var near error
+	counts := false
+	for _, k := range t.kernels {
+		err := k.fits(it)
+		if err == nil {
+			return k, nil
+		}
+		if it.flags.reduction || len(t.kernels) == 1 && !k.sameCounts(it) {
+			return Kernel{}, err
+		}
+		if counts = counts || k.sameCounts(it); k.takesOperands(it) {
+			near = err
+		}
+	}
+	switch {
+	case near != nil:
+		return Kernel{}, near
+	case !counts && len(t.kernels) > 0:
+		return Kernel{}, fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
+			t.name, it.noutputs, len(it.ops)-it.noutputs)
+	}
+	return Kernel{}, NotImplemented(t.name, it)
+}
+
+// takesOperands reports whether only the results keep a kernel from fitting.
+func (k Kernel) takesOperands(it *Iterator) bool {
+	if !k.sameCounts(it) || k.ins == 0 {
+		return false
+	}
+	for i := int(k.outs); i < len(it.ops); i++ {
+		if !k.takes(i, it.ops[i].target) {
+			return false
+		}
+	}
+	return true
+}
+
+// NotImplemented returns PyTorch's refusal of an iteration's dtype: "name" not implemented
+// for 'Half'. The dtype is the common one, else that of the first input, or of the output
+// where there is no input.
+func NotImplemented(name string, it *Iterator) error {
+	d := it.common
+	if d == tensor.Invalid && len(it.ops) > 0 {
+		d = it.ops[min(it.noutputs, len(it.ops)-1)].meta.DType
+	}
+	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
+}
+
+func (t *Table) choose(it *Iterator) (Kernel, error) { return t.For(it) }

@@ -1,0 +1,106 @@
+package kernels
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A kernel that stops serving a dtype must not pass for one that PyTorch does not serve
+// either. What pointwise ops refuse is therefore listed in a file; what is not listed there
+// has to be served, in every layout and shape that is drawn.
+
+const refusedFile = "pointwise_refused.json"
+
+var updateRefused = flag.Bool("update-refused", false, "rewrite testdata/"+refusedFile)
+
+// mixed reports whether the operands of a round have several dtypes. Whether those promote
+// depends on what is drawn.
+func mixed(round int) bool { return round%3 == 2 }
+
+// rounds is the number of calls of each dtype.
+const rounds = 10
+
+// refusedCalls runs the op's examples on operands of every dtype. It returns what is
+// refused: a dtype, or one of the examples with that dtype. A refusal that comes and goes
+// with layouts or shapes is a mistake.
+func refusedCalls(t *testing.T, op *graph.Op) []string {
+	refused := []string{}
+	for i, d := range tensor.DTypes() {
+		served, calls := make([]int, len(op.Examples)), make([]int, len(op.Examples))
+		for round := range rounds {
+			r := rand.New(rand.NewPCG(uint64(i), uint64(round)))
+			ok, err := randomCall(r, op, d, round)
+			if err != nil {
+				t.Fatalf("%v, round %d: %v", d, round, err)
+			}
+			if mixed(round) {
+				continue
+			}
+			calls[round%len(op.Examples)]++
+			if ok {
+				served[round%len(op.Examples)]++
+			}
+		}
+		var of []string
+		tried := 0
+		for k := range calls {
+			if served[k] > 0 && served[k] < calls[k] {
+				t.Errorf("%v, example %d: %d of %d calls are refused", d, k, calls[k]-served[k], calls[k])
+			}
+			if calls[k] > 0 {
+				tried++
+			}
+			if calls[k] > 0 && served[k] == 0 {
+				of = append(of, fmt.Sprintf("%v in example %d", d, k))
+			}
+		}
+		if len(of) == tried {
+			of = []string{d.String()}
+		}
+		refused = append(refused, of...)
+	}
+	return refused
+}
+
+func readRefused(t *testing.T) map[string][]string {
+	list := map[string][]string{}
+	data, err := os.ReadFile(filepath.Join("testdata", refusedFile))
+	if os.IsNotExist(err) && *updateRefused {
+		return list
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &list)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// writeRefused writes the list, one op a line.
+func writeRefused(t *testing.T, list map[string][]string) {
+	text := []byte("{")
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if len(list[name]) == 0 {
+			continue
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		line, _ := json.Marshal(list[name])
+		text = fmt.Appendf(text, "\n%q: %s", name, line)
+	}
+	if err := os.WriteFile(filepath.Join("testdata", refusedFile), append(text, "\n}\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,68 @@
+package kernels
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Whatever dtypes a pointwise op infers a result for, its kernel is of the types that its
+// iteration has: a kernel of others is refused by the iterator when it is compiled.
+func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
+	compiled, refused := 0, 0
+	for _, op := range All() {
+		if op.Pointwise == nil || op.Compile == nil {
+			continue
+		}
+		served := 0
+		for _, ex := range op.Examples {
+			for _, metas := range dtypeMixes(ex.In) {
+				c, err := callOf(op, ex.Attrs, metas)
+				require.NoError(t, err, op.Name)
+				res, err := op.Infer(c)
+				if err != nil || slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias >= 0 }) {
+					refused++
+					continue
+				}
+				for _, r := range res {
+					c.Out = append(c.Out, r.Meta)
+				}
+				_, err = op.Compile(c)
+				require.NoError(t, err, "%s of %v", op.Name, metas)
+				compiled++
+				served++
+			}
+		}
+		assert.Positive(t, served, op.Name)
+	}
+	assert.Greater(t, compiled, 5000)
+	assert.Greater(t, refused, 1000)
+}
+
+// dtypeMixes returns the operands with all dtypes: the same for all, and each pair of the
+// first operand's and that of the others.
+func dtypeMixes(in []tensor.Meta) (mixes [][]tensor.Meta) {
+	for _, d := range tensor.DTypes() {
+		for _, e := range tensor.DTypes() {
+			if len(in) < 2 && d != e {
+				continue
+			}
+			m := slices.Clone(in)
+			for i := range m {
+				if m[i].DType == tensor.Invalid {
+					continue
+				}
+				if m[i].DType = e; i == 0 {
+					m[i].DType = d
+				}
+			}
+			mixes = append(mixes, m)
+		}
+	}
+	return append(mixes, in)
+}

@@ -1,0 +1,194 @@
+package kernels
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// walkValue is what PyTorch says of a value in testdata/walk.
+type walkValue struct {
+	DType          string
+	Shape, Strides []int
+	Offset         int
+	AliasOf        *string `json:"alias_of"`
+}
+
+// walkVectors are calls of every op with odd operands, and PyTorch's answers, written by
+// scripts/aten_walk. The elements of all values of a dtype stand in one array.
+type walkVectors struct {
+	graph    *graph.Graph
+	inputs   map[*graph.Value]*tensor.Tensor
+	Values   map[string]*walkValue
+	Errors   map[string]string
+	elements map[string]*tensor.Tensor // of the results
+	at       map[string]int
+}
+
+func readWalk(t *testing.T) *walkVectors {
+	t.Helper()
+	dir := filepath.Join("testdata", "walk")
+	w := &walkVectors{inputs: map[*graph.Value]*tensor.Tensor{}, at: map[string]int{}}
+	if err := json.Unmarshal(readGzip(t, filepath.Join(dir, "expected.json.gz")), w); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	text := bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz")))
+	if w.graph, err = graph.Parse(text, "graph.json", dir, Lookup, nil); err != nil {
+		t.Fatal(err)
+	}
+	flat, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.elements, err = npz.ReadFile(filepath.Join(dir, "outputs.npz")); err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]int{}
+	for _, v := range w.graph.Inputs {
+		w.inputs[v] = tensor.Empty(v.Meta)
+		tensor.CopyElements(w.inputs[v], nextElements(flat, at, v.Meta.DType, v.Meta.Shape))
+	}
+	return w
+}
+
+// nextElements is the next row-major value of a dtype among the elements of all of them.
+func nextElements(flat map[string]*tensor.Tensor, at map[string]int, d tensor.DType, shape []int) *tensor.Tensor {
+	m := tensor.New(d, shape...)
+	if m.Numel() == 0 {
+		return tensor.Zeros(d, shape...)
+	}
+	m.Offset = at[d.String()]
+	at[d.String()] += m.Numel()
+	return tensor.Must(bits16(flat[d.String()], d).View(m))
+}
+
+// TestWalk compares dtypes, layouts, aliases, refusals and values with PyTorch's, of the
+// kernels and of the references.
+func TestWalk(t *testing.T) {
+	w := readWalk(t)
+	refused := w.graph.InferAll()
+	ops := map[string]int{}
+	for _, n := range w.graph.Nodes {
+		want := w.want(n)
+		if why, bad := w.Errors[n.Name]; bad {
+			if err := refused[n]; err == nil && w.run(n, nil) == nil {
+				t.Errorf("%s: not refused; PyTorch says %s", describeNode(n), why)
+			}
+		} else if err := refused[n]; err != nil {
+			t.Errorf("%s: %v", describeNode(n), err)
+		} else if err := errors.Join(w.metas(n), w.run(n, want)); err != nil {
+			t.Errorf("%s: %v", describeNode(n), err)
+		}
+		ops[n.Op.Name]++
+	}
+	if len(ops) < 290 || len(w.Values) < 2000 || len(w.Errors) < 200 {
+		t.Errorf("compared %d values and %d refusals of %d ops: the vectors are not whole", len(w.Values), len(w.Errors), len(ops))
+	}
+	for name, n := range w.at {
+		if all := w.elements[name].Numel(); n != all {
+			t.Errorf("compared %d of %d elements of %s", n, all, name)
+		}
+	}
+}
+
+// want is PyTorch's results of a node, nil if it refuses the call.
+func (w *walkVectors) want(n *graph.Node) []*tensor.Tensor {
+	var out []*tensor.Tensor
+	for _, v := range n.Out {
+		if x := w.Values[v.Name]; x != nil {
+			d, err := tensor.ParseDType(x.DType)
+			if err != nil {
+				panic(err)
+			}
+			out = append(out, nextElements(w.elements, w.at, d, x.Shape))
+		}
+	}
+	return out
+}
+
+// metas compares what inference says of a node.
+func (w *walkVectors) metas(n *graph.Node) error {
+	var wrong []string
+	for _, v := range n.Out {
+		x, m := w.Values[v.Name], v.Meta
+		if m.DType.String() != x.DType {
+			wrong = append(wrong, m.DType.String()+", want "+x.DType)
+		}
+		if v.Dynamic {
+			continue
+		}
+		alias, want := "", ""
+		if v.Alias != nil && m.Numel() > 0 {
+			alias = v.Alias.Name
+		}
+		if x.AliasOf != nil {
+			want = *x.AliasOf
+		}
+		if !slices.Equal(m.Shape, x.Shape) || !slices.Equal(m.Strides, x.Strides) || m.Numel() > 0 && m.Offset != x.Offset || alias != want {
+			wrong = append(wrong, m.String()+" of "+alias+", want "+tensor.ListString(x.Shape)+tensor.ListString(x.Strides)+" of "+want)
+		}
+	}
+	if wrong == nil {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
+}
+
+// run compares the results of a node's kernel and of its reference. Without results to
+// compare with it returns the refusal.
+func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
+	in := make([]*tensor.Tensor, len(n.In))
+	full := make([]*tensor.Tensor, len(n.In)) // numbers as the reference wants them
+	for i, a := range n.In {
+		switch a.Kind {
+		case graph.TensorArg:
+			in[i], full[i] = w.inputs[a.Value], w.inputs[a.Value]
+		case graph.NumberArg:
+			full[i] = a.Number.Tensor(a.Number.DType())
+		}
+	}
+	got, err := runCall(n.Op, n.Call(), in)
+	if errors.Is(err, errNoVariant) { // passes insert copies before such a kernel
+		got, err = runCall(n.Op, inRowMajor(n.Call(), in), in)
+	}
+	if want == nil || err != nil {
+		return err
+	}
+	for k := range want {
+		err = errors.Join(err, compareTensors(got[k], want[k]))
+	}
+	if n.Op.Ref == nil || n.Out[0].Dynamic {
+		return err
+	}
+	ref, rerr := n.Op.Ref(n.Call(), full)
+	if rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	for k := range want {
+		if rerr := compareTensors(ref[k], want[k]); rerr != nil {
+			err = errors.Join(err, errors.New("reference: "+rerr.Error()))
+		}
+	}
+	return err
+}
+
+// inRowMajor brings the tensors of a call into row-major order.
+func inRowMajor(c *graph.Call, in []*tensor.Tensor) *graph.Call {
+	c.In = slices.Clone(c.In)
+	for i, x := range in {
+		if x != nil {
+			in[i] = x.CopyTo(tensor.New(x.DType, x.Shape...))
+			c.In[i].Value = &graph.Value{Name: c.In[i].Value.Name, Meta: in[i].Meta}
+		}
+	}
+	return c
+}

@@ -1,0 +1,135 @@
+package onnx
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func flag(b bool) *tensor.Tensor { return tensor.Must(tensor.FromSlice([]bool{b})) }
+
+func branchOf(out string, nodes ...*pb.NodeProto) *pb.GraphProto {
+	return &pb.GraphProto{Node: nodes, Output: infos(info(out, tFloat))}
+}
+
+func choose(name string, yes, no *pb.GraphProto) *pb.NodeProto {
+	n := node1("If", names("cond"), names("z"), attrGraph("then_branch", yes), attrGraph("else_branch", no))
+	n.Name = name
+	return n
+}
+
+// tooDeep is an If whose else_branch convolves five dimensions by a weight of three.
+func tooDeep() *pb.GraphProto {
+	wide := node1("Unsqueeze", names("x"), names("u"), attrInts("axes", 0, 3))
+	deep := node1("Conv", names("u", "w"), names("q"))
+	deep.Name = "deep"
+	return &pb.GraphProto{
+		Node: []*pb.NodeProto{choose("rate", branchOf("p", node1("Conv", names("x", "w"), names("p"))), branchOf("q", wide, deep)),
+			node1("Relu", names("z"), names("y"))},
+		Input: infos(info("x", tFloat, 1, 1, 4), info("cond", tBool)), Output: infos(info("y", tFloat)),
+		Initializer: []*pb.TensorProto{floats("w", []int64{1, 1, 2}, 1, -1)},
+	}
+}
+
+func TestBranchThatCannotBeTypedFailsWhenItIsTaken(t *testing.T) {
+	g, err := convert(model(11, tooDeep()), Options{})
+	require.NoError(t, err)
+	x := f32([]int{1, 1, 4}, 4, 1, 2, 0)
+	out := runGraph(t, g, map[string]*tensor.Tensor{"x": x, "cond": flag(true)})
+	require.Equal(t, []float32{3, 0, 2}, floatsOf(t, out["y"]))
+	_, err = execute(g, map[string]*tensor.Tensor{"x": x, "cond": flag(false)})
+	require.ErrorContains(t, err, `else_branch of node "rate" (If) cannot be run: node "deep" (Conv)`)
+	require.ErrorContains(t, err, "weight has 3 dimensions, want 5")
+}
+
+// TestRefusedBranchIsKeptInFiles checks that a converted file fails in the same branch only.
+func TestRefusedBranchIsKeptInFiles(t *testing.T) {
+	g, err := convert(model(11, tooDeep()), Options{})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "model.json")
+	require.NoError(t, g.SaveFile(path))
+	again, err := graph.LoadFile(path, kernels.Lookup, nil)
+	require.NoError(t, err)
+	x := f32([]int{1, 1, 4}, 4, 1, 2, 0)
+	out := runGraph(t, again, map[string]*tensor.Tensor{"x": x, "cond": flag(true)})
+	require.Equal(t, []float32{3, 0, 2}, floatsOf(t, out["y"]))
+	_, err = execute(again, map[string]*tensor.Tensor{"x": x, "cond": flag(false)})
+	require.ErrorContains(t, err, `else_branch of node "rate" (If) cannot be run`)
+}
+
+func TestBranchesThatBothFailAreAMistake(t *testing.T) {
+	g := tooDeep()
+	g.Node[0] = choose("rate", g.Node[0].Attribute[1].G, g.Node[0].Attribute[1].G)
+	_, err := convert(model(11, g), Options{})
+	require.ErrorContains(t, err, "neither branch can be run: then_branch: ")
+}
+
+// ranked drops a dimension in one branch; what follows asks for the rank.
+func ranked(wrap func(n *pb.NodeProto) *pb.NodeProto) *pb.GraphProto {
+	yes := branchOf("p", node1("Squeeze", names("x"), names("p"), attrInts("axes", 0)))
+	no := branchOf("q", node1("Identity", names("x"), names("q")))
+	return &pb.GraphProto{
+		Node: []*pb.NodeProto{wrap(choose("rank", yes, no)), node1("Transpose", names("z"), names("t")),
+			node1("ReduceSum", names("t"), names("y"), attrInts("axes", -1), attrInt("keepdims", 0))},
+		Input: infos(info("x", tFloat, 1, 3), info("cond", tBool)), Output: infos(info("y", tFloat)),
+	}
+}
+
+func checkRanked(t *testing.T, p *pb.GraphProto) {
+	t.Helper()
+	x := f32([]int{1, 3}, 1, 2, 4)
+	for cond, want := range map[bool][]float32{true: {7}, false: {1, 2, 4}} {
+		out := run(t, model(11, p), map[string]*tensor.Tensor{"x": x, "cond": flag(cond)})
+		require.Equal(t, want, floatsOf(t, out["y"]))
+	}
+}
+
+func TestRankThatDependsOnTheBranch(t *testing.T) {
+	checkRanked(t, ranked(func(n *pb.NodeProto) *pb.NodeProto { return n }))
+}
+
+// TestRankThatDependsOnABranchWithin has the choice at the end of a graph that is decided.
+func TestRankThatDependsOnABranchWithin(t *testing.T) {
+	p := ranked(func(n *pb.NodeProto) *pb.NodeProto {
+		n.Output = names("inner")
+		outer := node1("If", names("sure"), names("z"), attrGraph("then_branch", branchOf("inner", n)),
+			attrGraph("else_branch", branchOf("x2", node1("Identity", names("x"), names("x2")))))
+		return outer
+	})
+	p.Initializer = []*pb.TensorProto{{Name: "sure", DataType: int32(tBool), Int32Data: []int32{1}}}
+	checkRanked(t, p)
+}
+
+// TestRankFollowsFromRanks is what a detector does: a gather behind a GatherND whose indices
+// come from NonZero.
+func TestRankFollowsFromRanks(t *testing.T) {
+	p := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("NonZero", names("m"), names("nz")), node1("Transpose", names("nz"), names("at")),
+			node1("GatherND", names("x", "at"), names("rows")), node1("Gather", names("rows", "order"), names("y"), attrInt("axis", 0))},
+		Input:  infos(info("m", tFloat, 3), info("x", tFloat, 3, 2), info("order", tInt64, 2)),
+		Output: infos(info("y", tFloat)),
+	}
+	out := run(t, model(11, p), map[string]*tensor.Tensor{"m": f32([]int{3}, 1, 0, 5), "x": f32([]int{3, 2}, 1, 2, 3, 4, 5, 6), "order": i64([]int{2}, 1, 0)})
+	require.Equal(t, []int{2, 2}, out["y"].Shape)
+	require.Equal(t, []float32{5, 6, 1, 2}, floatsOf(t, out["y"]))
+}
+
+// TestNestedBranchesStopAtTheLimit has functions that call themselves in both branches: what
+// fails for all of the model is not put off until a branch is taken.
+func TestNestedBranchesStopAtTheLimit(t *testing.T) {
+	call := node1("Again", names("x", "cond"), names("z"))
+	call.Domain = "mine"
+	body := choose("fork", branchOf("z1", &pb.NodeProto{OpType: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z1")}),
+		branchOf("z2", &pb.NodeProto{OpType: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z2")}))
+	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z"), Node: []*pb.NodeProto{body},
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}, {Domain: "mine", Version: 1}}}
+	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2), info("cond", tBool)), Output: infos(info("z", tFloat))}
+	_, err := convert(model(13, g, f), Options{})
+	require.ErrorContains(t, err, "nested too deep")
+}

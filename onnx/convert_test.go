@@ -1,0 +1,48 @@
+package onnx
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+)
+
+// leastConverted is how many vectors are saved and loaded again at least.
+const leastConverted = 45
+
+// TestVectorsAsGraphFiles saves what networks and control flow were converted to, loads that,
+// and runs it: branches and bodies whose shapes only a run tells must survive.
+func TestVectorsAsGraphFiles(t *testing.T) {
+	dir := t.TempDir()
+	done := 0
+	for _, v := range vectors(t) {
+		family, _, _ := strings.Cut(v.name, "/")
+		if family != "control" && family != "texts" && family != "sounds" {
+			continue
+		}
+		m, err := Parse(v.model, "")
+		require.NoError(t, err, v.name)
+		shapes := map[string][]int{}
+		for name, x := range v.in {
+			shapes[name] = x.Shape
+		}
+		g, err := m.Graph(Options{Shapes: shapes})
+		require.NoError(t, err, v.name)
+		path := filepath.Join(dir, "graph.json")
+		require.NoError(t, g.SaveFile(path), v.name)
+		again, err := graph.LoadFile(path, kernels.Lookup, nil)
+		if err == nil {
+			err = v.check(again)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", v.name, err)
+			continue
+		}
+		done++
+	}
+	require.GreaterOrEqual(t, done, leastConverted)
+}

@@ -1,0 +1,205 @@
+package onnx
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The conformance vectors in testdata are made by scripts/vectors/generate.py: models, inputs,
+// and outputs by numpy and PyTorch.
+
+// leastVectors is how many there are at least; fewer mean that some were lost.
+const leastVectors = 700
+
+// vector is one case of them.
+type vector struct {
+	name      string
+	model     []byte
+	in, wants map[string]*tensor.Tensor
+}
+
+// vectors reads all cases, in order. A case without a model is of the model before it.
+func vectors(t testing.TB) []vector {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.zip")
+	require.NoError(t, err)
+	var list []vector
+	for _, path := range paths {
+		archive, err := zip.OpenReader(path)
+		require.NoError(t, err)
+		family := strings.TrimSuffix(filepath.Base(path), ".zip")
+		for _, f := range archive.File {
+			folder, name, _ := strings.Cut(f.Name, "/")
+			if full := family + "/" + folder; len(list) == 0 || list[len(list)-1].name != full {
+				v := vector{name: full}
+				if len(list) > 0 {
+					v.model = list[len(list)-1].model
+				}
+				list = append(list, v)
+			}
+			v := &list[len(list)-1]
+			data := unzipped(t, f)
+			switch name {
+			case "model.onnx":
+				v.model = data
+			case "inputs.npz":
+				v.in = arrays(t, v.name, data)
+			case "outputs.npz":
+				v.wants = arrays(t, v.name, data)
+			}
+		}
+		require.NoError(t, archive.Close())
+	}
+	return list
+}
+
+func unzipped(t testing.TB, f *zip.File) []byte {
+	t.Helper()
+	r, err := f.Open()
+	require.NoError(t, err)
+	data, err := io.ReadAll(r)
+	require.NoError(t, err, f.Name)
+	return data
+}
+
+func arrays(t testing.TB, name string, data []byte) map[string]*tensor.Tensor {
+	t.Helper()
+	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err, name)
+	out := map[string]*tensor.Tensor{}
+	for _, f := range r.File {
+		x, err := npz.ReadNPY(bytes.NewReader(unzipped(t, f)), int64(f.UncompressedSize64))
+		require.NoError(t, err, name)
+		out[strings.TrimSuffix(f.Name, ".npy")] = x
+	}
+	return out
+}
+
+// TestVectors runs every case with its sizes fixed and, where the model leaves sizes open,
+// with these bound afterwards.
+func TestVectors(t *testing.T) {
+	compared := 0
+	for _, v := range vectors(t) {
+		m, err := Parse(v.model, "")
+		require.NoError(t, err, v.name)
+		shapes := map[string][]int{}
+		for name, x := range v.in {
+			shapes[name] = x.Shape
+		}
+		g, err := m.Graph(Options{Shapes: shapes})
+		if err == nil {
+			err = v.check(g)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", v.name, err)
+			continue
+		}
+		require.NotEmpty(t, v.wants, v.name)
+		compared++
+		if err := v.checkOpen(m); err != nil {
+			t.Errorf("%s, sizes left open: %v", v.name, err)
+		}
+	}
+	require.GreaterOrEqual(t, compared, leastVectors)
+}
+
+func (v vector) check(g *graph.Graph) error {
+	got, err := execute(g, v.in)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.wants)) {
+		if err := compareScaled(got[name], v.wants[name]); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkOpen converts without sizes and binds them then.
+func (v vector) checkOpen(m *Model) error {
+	g, err := m.Graph(Options{})
+	if err != nil || len(g.Symbols) == 0 {
+		return err
+	}
+	dims := map[string]int{}
+	for _, in := range g.Inputs {
+		for i, d := range in.Dims {
+			if d.Symbol != "" {
+				dims[d.Symbol] = v.in[in.Name].Shape[i]
+			}
+		}
+	}
+	if err := g.Bind(dims); err != nil {
+		return err
+	}
+	return v.check(g)
+}
+
+// compareScaled wants floats within 3e-5 of the largest magnitude of the tensor, all else
+// equal.
+func compareScaled(got, want *tensor.Tensor) error {
+	if got == nil || !want.DType.IsFloat() || want.DType.IsReducedFloat() || !slices.Equal(got.Shape, want.Shape) || got.DType != want.DType {
+		return compare(got, want)
+	}
+	scale := 0.0
+	wants, gots := float64sOf(want), float64sOf(got)
+	for _, w := range wants {
+		if m := max(w, -w); m > scale && m-m == 0 { // NaN and infinities have no scale
+			scale = m
+		}
+	}
+	for i, w := range wants {
+		d := gots[i] - w
+		if g := gots[i]; g != w && !(g != g && w != w) && !(max(d, -d) <= 3e-5*scale) {
+			return fmt.Errorf("element %d is %v, want %v, the largest is %v", i, g, w, scale)
+		}
+	}
+	return nil
+}
+
+func float64sOf(x *tensor.Tensor) []float64 {
+	wide := x.CopyTo(tensor.New(tensor.Float64, x.Shape...))
+	list, _ := tensor.ToSlice[float64](wide) // the dtype is right
+	return list
+}
+
+// TestVectorsCoverTheTable wants every operator of the table in some case.
+func TestVectorsCoverTheTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, v := range vectors(t) {
+		m, err := Parse(v.model, "")
+		require.NoError(t, err, v.name)
+		noteOperators(m.proto.Graph, seen)
+	}
+	for _, op := range slices.Sorted(maps.Keys(table)) {
+		if !seen[op] {
+			t.Errorf("no case has the operator %s: scripts/vectors wants one", op)
+		}
+	}
+}
+
+func noteOperators(g *pb.GraphProto, seen map[string]bool) {
+	for _, n := range g.Node {
+		seen[n.OpType] = true
+		for _, a := range n.Attribute {
+			if a.G != nil {
+				noteOperators(a.G, seen)
+			}
+		}
+	}
+}

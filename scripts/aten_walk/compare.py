@@ -1,0 +1,139 @@
+"""Runs graphrun on calls and tells what differs from PyTorch."""
+import json
+import os
+import re
+import subprocess
+
+import numpy as np
+
+TOL = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 1e-10, "complex64": 1e-4, "complex128": 1e-9}
+
+
+def write(folder, graph, data):
+    with open(os.path.join(folder, "graph.json"), "w") as f:
+        f.write('{"version": 1, "name": %s,\n"inputs": [' % json.dumps(graph["name"]))
+        f.write(",\n".join(json.dumps(x) for x in graph["inputs"]) + '],\n"nodes": [\n')
+        f.write(",\n".join(json.dumps(x) for x in graph["nodes"]) + '],\n"outputs": %s}\n' % json.dumps(graph["outputs"]))
+    np.savez(os.path.join(folder, "inputs.npz"), **data)
+
+
+def restrict(c, nodes):
+    """The graph of some of the nodes, and their inputs' data."""
+    ins = {i for n in nodes for i in n["inputs"] if isinstance(i, str)}
+    outs = {o for n in nodes for o in n.get("outputs", [n["name"]])}
+    g = c.graph()
+    g = dict(g, nodes=nodes, inputs=[x for x in g["inputs"] if x["name"] in ins], outputs=[o for o in g["outputs"] if o in outs])
+    return g, {k: v for k, v in c.data.items() if k in ins}
+
+
+def infer(tool, folder, c, late=None):
+    """Values and errors by name; nodes that the file may not hold are errors too, and go to late."""
+    nodes, refused = list(c.nodes), {}
+    while True:
+        g, data = restrict(c, nodes)
+        write(folder, dict(g, outputs=[]), data)
+        r = subprocess.run([tool, "infer", os.path.join(folder, "graph.json"), "--json", "--keep-going"], capture_output=True, text=True)
+        try:
+            got = json.loads(r.stdout)
+            break
+        except ValueError:
+            bad = dict(re.findall(r'node "(\w+)"[^:]*: (.*)', r.stderr))
+            if not bad or not any(n["name"] in bad for n in nodes):
+                raise SystemExit("%s: infer says nothing: %s" % (c.op, r.stderr[:2000]))
+            refused.update(bad)
+            nodes = [n for n in nodes if n["name"] not in bad]
+    errors = {e["node"]: e["message"] for e in got.get("errors") or []}
+    if late is not None:
+        late.update(refused)
+    errors.update(refused)
+    return {v["name"]: v for v in got["values"]}, errors
+
+
+def run(tool, folder, c, nodes):
+    """Results by name; where a run fails as a whole, its halves are run."""
+    if not nodes:
+        return {}, {}
+    g, data = restrict(c, nodes)
+    write(folder, g, data)
+    out = os.path.join(folder, "outputs.npz")
+    if os.path.exists(out):
+        os.remove(out)
+    r = subprocess.run([tool, "run", os.path.join(folder, "graph.json"), "--inputs", os.path.join(folder, "inputs.npz"),
+                        "--outputs", out, "--threads", "2"], capture_output=True, text=True)
+    if r.returncode == 0 and os.path.exists(out):
+        with np.load(out) as z:
+            return {k: z[k] for k in z.files}, {}
+    if len(nodes) == 1:
+        return {}, {nodes[0]["name"]: r.stderr.strip()[-300:]}
+    half = len(nodes) // 2
+    (a, ea), (b, eb) = run(tool, folder, c, nodes[:half]), run(tool, folder, c, nodes[half:])
+    return {**a, **b}, {**ea, **eb}
+
+
+# What divides by the root of a variance near 0 magnifies rounding.
+LOOSE = {"group_norm": 100, "instance_norm": 100, "batch_norm": 10, "layer_norm": 10, "det": 10, "linalg_det": 10}
+
+
+def differ(want, got, dtype, times=1):
+    if dtype == "bfloat16" and want.dtype == got.dtype == np.uint16:
+        want, got = [(np.atleast_1d(x).astype(np.uint32) << 16).view(np.float32).reshape(x.shape) for x in (want, got)]
+    if want.shape != got.shape or want.dtype != got.dtype:
+        return "%s%s, want %s%s" % (got.dtype, got.shape, want.dtype, want.shape)
+    tol = TOL[dtype] * times if dtype in TOL else None
+    if tol is None:
+        if np.array_equal(want, got):
+            return None
+    elif np.allclose(got, want, rtol=tol, atol=tol, equal_nan=True):
+        return None
+    k = np.flatnonzero(~np.isclose(got, want, rtol=tol or 0, atol=tol or 0, equal_nan=True))[0]
+    return "at %d of %d: got %s, want %s" % (k, want.size, got.reshape(-1)[k], want.reshape(-1)[k])
+
+
+def check(tool, folder, c, late=None):
+    """Differences: (kind, node, text). Nodes that the loader or only the run refuses go to late."""
+    values, errors = infer(tool, folder, c, late)
+    bad, good, later = [], [], []
+    for n in c.nodes:
+        name, outs = n["name"], n.get("outputs", [n["name"]])
+        if name in c.errors:
+            if name not in errors:
+                later.append(n)
+            continue
+        if name in errors:
+            bad.append(("refused", n, errors[name]))
+            continue
+        at = len(bad)
+        for o in outs:
+            w, g = c.values[o], values.get(o, {})
+            if not g.get("shape") and g.get("strides") is None:
+                if g.get("dtype") != w["dtype"]:
+                    bad.append(("dtype", n, "%s: want %s, got %s" % (o, w["dtype"], g.get("dtype"))))
+                continue                             # known when it has run
+            for key in ("dtype", "shape", "strides", "offset", "flags", "alias_of"):
+                a, b = w[key], g.get(key, 0 if key == "offset" else None)
+                if key == "alias_of" and 0 in w["shape"] or key == "offset" and 0 in w["shape"]:
+                    continue
+                if key == "flags":
+                    a, b = sorted(a), sorted(b or [])
+                if a != b:
+                    bad.append((key, n, "%s: want %s, got %s" % (o, a, b)))
+                    break
+        if len(bad) == at or bad[-1][0] in ("strides", "flags", "alias_of", "offset"):
+            good.append(n)
+    for n in later:                                  # a mistake in the data shows when the node runs
+        names = n.get("outputs", [n["name"]])
+        c.outputs += names
+        if n["name"] not in run(tool, folder, c, [n])[1]:
+            bad.append(("served", n, c.errors[n["name"]]))
+        del c.outputs[-len(names):]
+    got, failed = run(tool, folder, c, good)
+    for n in good:
+        if n["name"] in failed:
+            bad.append(("fails", n, failed[n["name"]]))
+            continue
+        for o in n.get("outputs", [n["name"]]):
+            why = differ(c.results[o], got[o], c.values[o]["dtype"], LOOSE.get(c.op, 1)) if o in got else "missing"
+            if why:
+                bad.append(("value", n, "%s: %s" % (o, why)))
+                break
+    return bad

@@ -1,0 +1,86 @@
+"""Compares operands, attributes and defaults of the catalogue with aten's overloads."""
+import bind
+
+# Arguments that mean nothing to a graph on the CPU.
+NOWHERE = {"layout", "device", "pin_memory", "generator", "requires_grad"}
+
+# Deliberate differences: (op, what) -> reason. "*" stands for every op.
+REASONS = {
+    ("*", "non_blocking"): "a graph has no streams",
+}
+
+
+class Op:
+    """An op of the catalogue, as graphrun schema prints it."""
+
+    def __init__(self, entry):
+        p = entry.get("properties", {})
+        ins = p.get("inputs", {})
+        items = ins.get("prefixItems", [])
+        self.operands = [i["description"].split(",")[0] for i in items]
+        self.numbers = {n for n, i in zip(self.operands, items) if "number" in str(i)}
+        self.variadic = "description" in ins.get("items", {})
+        self.attrs = p.get("attrs", {}).get("properties", {})
+        self.required = set(p.get("attrs", {}).get("required", []))
+
+
+def same(ours, theirs):
+    if isinstance(ours, list) and not isinstance(theirs, list):
+        theirs = [theirs] * len(ours)
+    if isinstance(ours, list) and isinstance(theirs, list) and len(set(map(str, ours))) == 1 == len(set(map(str, theirs))):
+        return ours[0] == theirs[0]
+    if isinstance(theirs, float) and isinstance(ours, (int, float)):
+        return abs(ours - theirs) < 1e-12
+    return ours == theirs
+
+
+def faults(name, op):
+    """What differs between an op and each of aten's overloads."""
+    out = []
+    for s in bind.overloads(name):
+        for k, a in enumerate(s.arguments):
+            kind, tag = str(a.type), "%s%s" % (name, "." + s.overload_name if s.overload_name else "")
+            if a.name in NOWHERE:
+                continue
+            tensor = "Tensor" in kind
+            if tensor:
+                if not op.variadic and a.name not in op.operands:
+                    place = sum("Tensor" in str(b.type) for b in s.arguments[:k])
+                    if place >= len(op.operands):
+                        out.append((name, a.name, "%s: no operand %s (%s)" % (tag, a.name, kind)))
+                continue
+            if a.name in op.operands:
+                if a.name not in op.numbers and a.name not in op.attrs:
+                    out.append((name, a.name, "%s: operand %s takes no number (%s)" % (tag, a.name, kind)))
+                continue
+            if a.name not in op.attrs:
+                out.append((name, a.name, "%s: no attribute %s (%s)" % (tag, a.name, kind)))
+                continue
+            ours = op.attrs[a.name]
+            if a.has_default_value():
+                if a.name in op.required:
+                    out.append((name, a.name, "%s: %s is required, aten's default is %s" % (tag, a.name, a.default_value)))
+                elif "default" in ours and a.default_value is not None and not same(ours["default"], a.default_value):
+                    out.append((name, a.name, "%s: default of %s is %s, aten's %s" % (tag, a.name, ours["default"], a.default_value)))
+                elif "default" not in ours and a.default_value not in (None, []):
+                    out.append((name, a.name, "%s: %s has no default, aten's is %s" % (tag, a.name, a.default_value)))
+    return out
+
+
+def walk(defs):
+    """Prints what differs without a reason; 1 if anything does."""
+    bad, seen, none = [], 0, []
+    for key in sorted(k for k in defs if k.startswith("op.")):
+        name = key[3:]
+        schemas = bind.overloads(name)
+        if not schemas:
+            none.append(name)
+            continue
+        seen += len(schemas)
+        bad += faults(name, Op(defs[key]))
+    left = [b for b in bad if (b[0], b[1]) not in REASONS and ("*", b[1]) not in REASONS]
+    for _, _, text in left:
+        print(text)
+    print("%d overloads of %d ops; %d differ, %d more for a reason; not in aten: %s" % (
+        seen, len([k for k in defs if k.startswith("op.")]) - len(none), len(left), len(bad) - len(left), " ".join(none)))
+    return 1 if left else 0

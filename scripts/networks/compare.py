@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Compares outputs with PyTorch's, or runs exported networks and compares theirs.
+
+    compare.py WANT.npz GOT.npz [EXACT.npz]     prints "ok" or how they differ; exits 1 if they do
+    compare.py DIR [--only TEXT] -- graphrun    runs all DIR/*/model.onnx and prints a line for each
+
+Each output must have dtype and shape of PyTorch's; integers and booleans must be equal. No element of
+floating-point ones may be off by more than 3e-4 of the largest magnitude of its tensor, nor, where the
+outputs in float64 are at hand, may the largest error against these be more than twice that of PyTorch's
+own float32 (or than 1e-6 of the largest magnitude, where PyTorch's is smaller still).
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+SCALE, FLOOR = 3e-4, 1e-6
+
+
+def largest(x):
+    return float(np.max(np.abs(x), initial=0))
+
+
+def differs(want, got, wide):
+    """How an output differs, or None; and its error relative to its scale."""
+    if want.dtype != got.dtype or want.shape != got.shape:
+        return "is %s%s, want %s%s" % (got.dtype, list(got.shape), want.dtype, list(want.shape)), 0
+    if want.dtype.kind not in "fc":
+        off = int(np.count_nonzero(want != got))
+        return ("%d of %d differ" % (off, want.size) if off else None), 0
+    finite = np.isfinite(want)
+    if not np.array_equal(want[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
+        return "infinities or NaN at other places", 0
+    a, b = want[finite].astype(np.complex128), got[finite].astype(np.complex128)
+    scale, off = largest(a), largest(a - b)
+    if off > SCALE * scale:
+        return "off by %.2g of %.2g" % (off, scale), off / scale if scale else np.inf
+    if wide is not None and wide.shape == want.shape and np.array_equal(np.isfinite(wide), finite):
+        exact = wide[finite]
+        ours, theirs = largest(exact - b), largest(exact - a)
+        if ours > max(2 * theirs, FLOOR * scale):
+            return "off by %.2g from float64, PyTorch's float32 by %.2g" % (ours, theirs), off / scale
+    return None, off / scale if scale else 0
+
+
+def compare(want_path, got_path, exact_path=None):
+    """A list of differences, and the largest relative error; an error if nothing is to be compared."""
+    want, got = np.load(want_path), np.load(got_path)
+    wide = np.load(exact_path) if exact_path and os.path.exists(exact_path) else {}
+    wrong, worst = [], 0.0
+    if not want.files:
+        wrong.append("there is nothing to compare")
+    for k in want.files:
+        if k not in got.files:
+            wrong.append("no output %s" % k)
+            continue
+        how, off = differs(want[k], got[k], wide[k] if k in wide else None)
+        worst = max(worst, off)
+        if how:
+            wrong.append("%s %s" % (k, how))
+    return wrong, worst
+
+
+def run(folder, tool):
+    with tempfile.TemporaryDirectory() as tmp:
+        out = os.path.join(tmp, "out.npz")
+        r = subprocess.run(tool + ["run", os.path.join(folder, "model.onnx"), "--inputs", os.path.join(folder, "inputs.npz"),
+                                   "--outputs", out], capture_output=True, text=True)
+        if r.returncode:
+            return [(r.stderr.strip().split("\n") or ["?"])[-1]], 0.0
+        return compare(os.path.join(folder, "outputs.npz"), out, os.path.join(folder, "exact.npz"))
+
+
+def main(args):
+    if "--" not in args:
+        if len(args) not in (2, 3):
+            sys.exit(__doc__)
+        wrong, worst = compare(*args)
+        print("%s (off by %.1e of the largest)" % (", ".join(wrong) or "ok", worst))
+        sys.exit(1 if wrong else 0)
+    cut = args.index("--")
+    only = args[args.index("--only") + 1] if "--only" in args[:cut] else ""
+    folders = sorted(d for d, _, files in os.walk(args[0]) if "model.onnx" in files and only in d)
+    failed = 0
+    for folder in folders:
+        wrong, worst = run(folder, args[cut + 1:])
+        failed += bool(wrong)
+        print("%-44s %.1e  %s" % (os.path.basename(folder), worst, ", ".join(wrong) or "ok"), flush=True)
+    print("%d of %d agree" % (len(folders) - failed, len(folders)))
+    sys.exit(1 if failed or not folders else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

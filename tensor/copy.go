@@ -1,0 +1,94 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// CopyTo returns a copy of the values with the layout and dtype of m, converted as
+// [Convert] does. The shapes must be equal: it panics where [CopyElements] does.
+func (t *Tensor) CopyTo(m Meta) *Tensor {
+	m.Offset = 0
+	t.must()
+	sameShape(m, t.Meta)
+	out := Empty(m)
+	copyElements(out, t)
+	return out
+}
+
+// CopyElements writes the values of src into dst, element by element in logical order,
+// converted as [Converter] does. The shapes must be equal: it panics where they are not, or
+// where either is nil or reaches outside its storage. Both may lie in the same memory: the
+// values are those that src had before. Where several elements of dst are one place in
+// memory (a stride of 0), the last one stays.
+func CopyElements(dst, src *Tensor) {
+	dst.must()
+	src.must()
+	sameShape(dst.Meta, src.Meta)
+	if dst.Numel() == 0 {
+		return
+	}
+	if Overlap(dst, src) && !dst.sameElements(src) {
+		src = src.CopyTo(New(src.DType, src.Shape...))
+	}
+	copyElements(dst, src)
+}
+
+func sameShape(dst, src Meta) {
+	if !slices.Equal(dst.Shape, src.Shape) {
+		panic(fmt.Sprintf("tensor: values of shape %s cannot be copied to shape %s", ListString(src.Shape), ListString(dst.Shape)))
+	}
+}
+
+// copyElements is CopyElements for tensors that were checked and do not overlap.
+func copyElements(dst, src *Tensor) {
+	if dst.Numel() == 0 {
+		return
+	}
+	cv := Converter(dst.DType, src.DType)
+	ds, ss := dst.DType.Size(), src.DType.Size()
+	dp, sp := dst.Pointer(), src.Pointer()
+	last := dst.Rank() - 1
+	if last < 0 {
+		cv(dp, sp, 0, 0, 1)
+		return
+	}
+	outer := Meta{DType: dst.DType, Shape: dst.Shape[:last], Strides: dst.Strides[:last]}
+	starts := make([]int, 0, outer.Numel())
+	outer.Walk(func(at int) { starts = append(starts, at) })
+	i := 0
+	Meta{DType: src.DType, Shape: src.Shape[:last], Strides: src.Strides[:last]}.Walk(func(at int) {
+		cv(unsafe.Add(dp, starts[i]*ds), unsafe.Add(sp, at*ss), dst.Strides[last]*ds, src.Strides[last]*ss, dst.Shape[last])
+		i++
+	})
+}
+
+// sameElements reports whether every element of t lies where that of o does, so that
+// copying one after another reads each before it is written.
+func (t *Tensor) sameElements(o *Tensor) bool {
+	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
+}
+
+// Overlap reports whether the bytes from the first to the last element of a and of b have
+// some in common. Storage is compared by address: two of them made of one slice
+// ([FromSlice], [StorageOf]) are the same memory. Tensors that lie between one another,
+// such as the odd and the even columns of a matrix, overlap by this measure.
+func Overlap(a, b *Tensor) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	alo, ahi := a.span()
+	blo, bhi := b.span()
+	return alo < bhi && blo < ahi
+}
+
+// span returns the addresses of the first byte and of the one past the last element; both
+// 0 without elements.
+func (t *Tensor) span() (from, to uintptr) {
+	p := t.Pointer()
+	if p == nil {
+		return 0, 0
+	}
+	return uintptr(p), uintptr(p) + uintptr((t.Extent()-t.Offset)*t.DType.Size())
+}

@@ -1,0 +1,92 @@
+package tensor
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Check reports a tensor that is nil, whose meta does not pass [Meta.Check], or that
+// reaches outside its storage. It is nil for every tensor that this package made and whose
+// meta was not changed since.
+func (t *Tensor) Check() error {
+	if t == nil {
+		return fmt.Errorf("the tensor is nil")
+	}
+	if err := t.Meta.Check(); err != nil {
+		return err
+	}
+	return within(t.Meta, t.storage)
+}
+
+func (t *Tensor) must() {
+	if err := t.Check(); err != nil {
+		panic("tensor: " + err.Error())
+	}
+}
+
+// element returns the address of an element. It panics as an index out of range does.
+func (t *Tensor) element(index []int) unsafe.Pointer {
+	if len(index) != len(t.Shape) || len(index) != len(t.Strides) {
+		panic(fmt.Sprintf("tensor: index %s has %d dimensions, shape %s has %d",
+			ListString(index), len(index), ListString(t.Shape), len(t.Shape)))
+	}
+	at := t.Offset
+	for d, i := range index {
+		if i < 0 || i >= t.Shape[d] {
+			panic(fmt.Sprintf("tensor: index %s is out of range with shape %s", ListString(index), ListString(t.Shape)))
+		}
+		at += i * t.Strides[d]
+	}
+	size := t.DType.Size()
+	if at < 0 || size == 0 || at > t.storage.Len()/size-1 {
+		panic(fmt.Sprintf("tensor: index %s of %v lies outside the storage of %d bytes", ListString(index), t.Meta, t.storage.Len()))
+	}
+	return unsafe.Pointer(&t.storage.data[at*size])
+}
+
+// At returns the element at an index of the logical shape, of any dtype, as a Scalar. The
+// index has as many numbers as the shape, none for a 0-dim tensor, and each is from 0 up to
+// the size of its dimension: otherwise At panics, as a slice does, and names index and
+// shape.
+func (t *Tensor) At(index ...int) Scalar {
+	p := t.element(index)
+	switch {
+	case t.DType == Uint64:
+		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
+	case t.DType.IsFloat():
+		var f float64
+		Converter(Float64, t.DType)(unsafe.Pointer(&f), p, 0, 0, 1)
+		return FloatScalar(f)
+	case t.DType.IsComplex():
+		var c complex128
+		Converter(Complex128, t.DType)(unsafe.Pointer(&c), p, 0, 0, 1)
+		return ComplexScalar(c)
+	}
+	var i int64
+	Converter(Int64, t.DType)(unsafe.Pointer(&i), p, 0, 0, 1)
+	if t.DType == Bool {
+		return BoolScalar(i != 0)
+	}
+	return IntScalar(i)
+}
+
+// Set writes the element at an index of the logical shape, converted to the dtype. It
+// panics where [Tensor.At] does, and for a Scalar that holds no number.
+func (t *Tensor) Set(s Scalar, index ...int) {
+	s.Store(t.DType, t.element(index))
+}
+
+// SetFlat writes element i, counted in logical (row-major) order, whatever the layout,
+// converted to the dtype. It panics where i is no index of an element, and where
+// [Tensor.Set] does.
+func (t *Tensor) SetFlat(i int, s Scalar) {
+	if i < 0 || i >= t.Numel() {
+		panic(fmt.Sprintf("tensor: index [%d] is out of range with %d elements of shape %s", i, t.Numel(), ListString(t.Shape)))
+	}
+	var buf [8]int
+	index := append(buf[:0], t.Shape...)
+	for d := len(index) - 1; d >= 0; d-- {
+		index[d], i = i%t.Shape[d], i/t.Shape[d]
+	}
+	s.Store(t.DType, t.element(index))
+}
