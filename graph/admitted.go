@@ -70,7 +70,8 @@ func (w *admission) enter(v *Value) {
 
 // bound strikes out what a node would refuse as an index.
 func (w *admission) bound(n *Node) {
-	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }) {
+	dynamic := func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }
+	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
 		return
 	}
 	for i, p := range n.Op.Params {

@@ -8,14 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // What follows from a Pointwise part is filled in, and so is the schema of an op without
 // attributes.
 func TestDefineFillsIn(t *testing.T) {
+	negate := func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
+		return iter.Map1(func(a float32) float32 { return -a }), nil
+	}
 	op, err := graph.Define(graph.Op{Name: "mine", Params: []graph.Param{selfParam}, NoRef: "a test",
-		Pointwise: &graph.Pointwise{Config: unary, Body: noBody}})
+		Pointwise: &graph.Pointwise{Config: unary, Body: negate}})
 	require.NoError(t, err)
 	assert.Equal(t, graph.Follows, op.Kind)
 	g := graph.New("g", func(string) *graph.Op { return op })

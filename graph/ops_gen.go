@@ -3811,10 +3811,13 @@ func (g *Graph) VarMean(self any, attrs ...Attrs) (var_, mean *Value) {
 //
 // Shows self in another shape with the same number of elements. Refused where only a copy
 // could: see reshape.
+// With dtype it shows self's bytes as elements of that dtype; the last size changes where
+// these are smaller or greater.
 //
 // Attributes:
 //
-//   - size int[], required: sizes of the result; one may be -1
+//   - size int[]: sizes of the result; one of them may be -1
+//   - dtype dtype: dtype in which the bytes are read, in place of a size
 func (g *Graph) View(self any, attrs ...Attrs) *Value { return g.one("view", attrs, self) }
 
 // ViewAs is the op view_as.

@@ -15,11 +15,18 @@ import (
 // refused when the node is compiled, as are one of another arity and none at all.
 func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 	m := tensor.New(tensor.Float32, 4)
-	for want, k := range map[string]iter.Kernel{
-		"iter: the kernel (float64) -> float64 has output 0 as float64, the iteration (float32[4]@(1)) as float32": iter.Slice1(func(d, a []float64) {}),
-		"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, the iteration 1 and 1":       iter.Slice2(func(d, a, b []float32) {}),
-		"iter: the zero Kernel computes nothing": {},
+	for _, c := range []struct {
+		of   iter.Kernel
+		want string
+	}{
+		{iter.Slice1(func(d, a []float64) {}),
+			"iter: the kernel (float64) -> float64 has output 0 as float64, the iteration (float32[4]@(1)) as float32"},
+		{iter.Slice2(func(d, a, b []float32) {}),
+			"iter: the kernel (float32, float32) -> float32 has 1 results and 2 operands, the iteration 1 and 1"},
+		{iter.Kernel{},
+			"iter: the zero Kernel computes nothing"},
 	} {
+		k, want := c.of, c.want
 		p := &graph.Pointwise{Config: unary, Body: func(*graph.Call, *iter.Iterator) (iter.Kernel, error) { return k, nil }}
 		c := &graph.Call{In: []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}}}}
 		res, err := p.Infer(c)

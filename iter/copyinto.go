@@ -30,7 +30,8 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	if err != nil {
 		return err
 	}
-	same := dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType && dst.SameAddresses(src.Meta)
+	same := dst.Storage() == src.Storage() && dst.Offset == src.Offset &&
+		dst.DType == src.DType && dst.SameAddresses(src.Meta)
 	if same || it.numel == 0 {
 		return nil
 	}

@@ -25,24 +25,44 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 	nop := func(a, b float32) float32 { return a + b }
 	var none *iter.Table
 	var unset iter.Kernel
-	for want, k := range map[string]iter.Kernels{
-		"iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration (float32[3,4]@(4,1)) as float32": iter.Slice2(func(d, a, b []float64) {}),
-		"iter: the kernel (float32, int32) -> float32 has input 1 as int32, the iteration (float32[3,4]@(4,1)) as float32":      iter.Map2(func(a float32, b int32) float32 { return a }),
-		"iter: the kernel (float32) -> float32 has 1 results and 1 operands, the iteration 1 and 2":                             iter.Map1(func(a float32) float32 { return a }),
-		"iter: the kernel (float32, float32) -> (float32, float32) has 2 results and 2 operands, the iteration 1 and 2":         iter.Map2Out2(func(a, b float32) (float32, float32) { return a, b }),
-		"iter: the zero Kernel computes nothing":                                        unset,
-		"iter: a kernel of a nil function":                                              iter.Map2[float32, float32, float32](nil),
-		"iter: a nil Table":                                                             none,
-		"iter: no kernel":                                                               nil,
-		"iter: operands 0 and 2 of a kernel with 2":                                     iter.Map2(nop).Exchange(0, 2),
-		"iter: a kernel with more than 4 operands":                                      iter.Map2(nop).Ignoring(tensor.Bool).Ignoring(tensor.Bool).Ignoring(tensor.Bool),
-		"iter: a kernel that ignores an operand of invalid dtype invalid":               iter.Map2(nop).Ignoring(tensor.Invalid),
-		"iter: a look at operand 1 as int8 of the kernel (float32, float32) -> float32": iter.Refusing(iter.Map2(nop), 1, func([]int8) error { return nil }),
-		"iter: a look at operand 2 of a kernel with 2":                                  iter.Refusing(iter.Map2(nop), 2, func([]float32) error { return nil }),
-		"iter: kernel 0 of table \"add\" is the zero Kernel":                            iter.NewTable("add", unset),
-		"iter: no kernel of \"neg\" has 1 results and 2 operands":                       iter.NewTable("neg", iter.Map1(func(a int8) int8 { return a }), iter.Map1(func(a int16) int16 { return a })),
-		"iter: kernel 1 of table \"add\", (float32, float32) -> float32, stands behind another for the same dtypes": iter.NewTable("add", iter.Map2(nop), iter.Map2(nop)),
+	for _, c := range []struct {
+		of   iter.Kernels
+		want string
+	}{
+		{iter.Slice2(func(d, a, b []float64) {}),
+			"iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration (float32[3,4]@(4,1)) as float32"},
+		{iter.Map2(func(a float32, b int32) float32 { return a }),
+			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, the iteration (float32[3,4]@(4,1)) as float32"},
+		{iter.Map1(func(a float32) float32 { return a }),
+			"iter: the kernel (float32) -> float32 has 1 results and 1 operands, the iteration 1 and 2"},
+		{iter.Map2Out2(func(a, b float32) (float32, float32) { return a, b }),
+			"iter: the kernel (float32, float32) -> (float32, float32) has 2 results and 2 operands, the iteration 1 and 2"},
+		{unset,
+			"iter: the zero Kernel computes nothing"},
+		{iter.Map2[float32, float32, float32](nil),
+			"iter: a kernel of a nil function"},
+		{none,
+			"iter: a nil Table"},
+		{nil,
+			"iter: no kernel"},
+		{iter.Map2(nop).Exchange(0, 2),
+			"iter: operands 0 and 2 of a kernel with 2"},
+		{iter.Map2(nop).Ignoring(tensor.Bool).Ignoring(tensor.Bool).Ignoring(tensor.Bool),
+			"iter: a kernel with more than 4 operands"},
+		{iter.Map2(nop).Ignoring(tensor.Invalid),
+			"iter: a kernel that ignores an operand of invalid dtype invalid"},
+		{iter.Refusing(iter.Map2(nop), 1, func([]int8) error { return nil }),
+			"iter: a look at operand 1 as int8 of the kernel (float32, float32) -> float32"},
+		{iter.Refusing(iter.Map2(nop), 2, func([]float32) error { return nil }),
+			"iter: a look at operand 2 of a kernel with 2"},
+		{iter.NewTable("add", unset),
+			"iter: kernel 0 of table \"add\" is the zero Kernel"},
+		{iter.NewTable("neg", iter.Map1(func(a int8) int8 { return a }), iter.Map1(func(a int16) int16 { return a })),
+			"iter: no kernel of \"neg\" has 1 results and 2 operands"},
+		{iter.NewTable("add", iter.Map2(nop), iter.Map2(nop)),
+			"iter: kernel 1 of table \"add\", (float32, float32) -> float32, stands behind another for the same dtypes"},
 	} {
+		k, want := c.of, c.want
 		out, err := it.Apply(k)
 		assert.EqualError(t, err, want)
 		assert.Nil(t, out)

@@ -20,25 +20,43 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 	*far = *x
 	far.Meta.Offset = 1
 	bad := func(m tensor.Meta) iter.Operand { return iter.Of(m) }
-	for want, c := range map[string]iter.Config{
-		"iter: input 0 is a nil tensor, or one without storage":                                            iter.Unary(out, iter.OfTensor(nil)),
-		"iter: output 0 is a nil tensor, or one without storage":                                           iter.Unary(iter.OfTensor(&tensor.Tensor{Meta: x.Meta}), iter.OfTensor(x)),
-		"iter: input 0, float32[2,3]@(3,1)+1 needs 28 bytes of storage and has 24":                         iter.Unary(out, iter.OfTensor(far)),
-		"iter: input 1 is undefined; only outputs may be":                                                  iter.Binary(out, iter.OfTensor(x), iter.Undefined()),
-		"iter: input 1 is a number that was never set":                                                     iter.Binary(out, iter.OfTensor(x), iter.Number(tensor.Scalar{})),
-		"iter: output 0 is a plain number, which cannot be written":                                        iter.Unary(iter.Number(tensor.IntScalar(1)), iter.OfTensor(x)),
-		"iter: output 1 was added after 1 inputs: outputs must be added first":                             iter.Unary(out, iter.OfTensor(x)).Output(out),
-		"iter: input 0: invalid dtype invalid":                                                             iter.Unary(out, iter.Of(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
-		"iter: output 0: invalid dtype dtype(99)":                                                          iter.Unary(iter.UndefinedOf(99), iter.OfTensor(x)),
-		"iter: invalid dtype dtype(99)":                                                                    iter.Unary(out, iter.OfTensor(x)).CastInputs(99),
-		"iter: input 0: negative stride -1 of dimension 0":                                                 iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{2}, Strides: []int{-1}})),
-		"iter: input 0: negative size -2 of dimension 0":                                                   iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{-2}, Strides: []int{1}})),
-		"iter: negative size -1 of dimension 0 of shape [-1]":                                              iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(-1),
-		"iter: shape [1099511627776, 1099511627776] has more than 2^47 elements":                           iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(1<<40, 1<<40),
-		"output 0, whose dtype neither an input, UndefinedOf nor StaticDType tells: invalid dtype invalid": iter.New().Output(out),
+	for _, c := range []struct {
+		of   iter.Config
+		want string
+	}{
+		{iter.Unary(out, iter.OfTensor(nil)),
+			"iter: input 0 is a nil tensor, or one without storage"},
+		{iter.Unary(iter.OfTensor(&tensor.Tensor{Meta: x.Meta}), iter.OfTensor(x)),
+			"iter: output 0 is a nil tensor, or one without storage"},
+		{iter.Unary(out, iter.OfTensor(far)),
+			"iter: input 0, float32[2,3]@(3,1)+1 needs 28 bytes of storage and has 24"},
+		{iter.Binary(out, iter.OfTensor(x), iter.Undefined()),
+			"iter: input 1 is undefined; only outputs may be"},
+		{iter.Binary(out, iter.OfTensor(x), iter.Number(tensor.Scalar{})),
+			"iter: input 1 is a number that was never set"},
+		{iter.Unary(iter.Number(tensor.IntScalar(1)), iter.OfTensor(x)),
+			"iter: output 0 is a plain number, which cannot be written"},
+		{iter.Unary(out, iter.OfTensor(x)).Output(out),
+			"iter: output 1 was added after 1 inputs: outputs must be added first"},
+		{iter.Unary(out, iter.Of(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
+			"iter: input 0: invalid dtype invalid"},
+		{iter.Unary(iter.UndefinedOf(99), iter.OfTensor(x)),
+			"iter: output 0: invalid dtype dtype(99)"},
+		{iter.Unary(out, iter.OfTensor(x)).CastInputs(99),
+			"iter: invalid dtype dtype(99)"},
+		{iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{2}, Strides: []int{-1}})),
+			"iter: input 0: negative stride -1 of dimension 0"},
+		{iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{-2}, Strides: []int{1}})),
+			"iter: input 0: negative size -2 of dimension 0"},
+		{iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(-1),
+			"iter: negative size -1 of dimension 0 of shape [-1]"},
+		{iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(1<<40, 1<<40),
+			"iter: shape [1099511627776, 1099511627776] has more than 2^47 elements"},
+		{iter.New().Output(out),
+			"output 0, whose dtype neither an input, UndefinedOf nor StaticDType tells: invalid dtype invalid"},
 	} {
-		_, err := c.Build()
-		assert.EqualError(t, err, want)
+		_, err := c.of.Build()
+		assert.EqualError(t, err, c.want)
 	}
 	_, err := iter.Unary(out, bad(tensor.Meta{DType: tensor.Int8, Shape: []int{2}})).Build()
 	assert.ErrorContains(t, err, "iter: input 0: mismatch in length of strides and shape")
@@ -123,7 +141,7 @@ func TestNilIterator(t *testing.T) {
 	assert.Equal(t, "iter: a nil Iterator", it.Explain())
 }
 
-// Accessors panic as an index of a slice does, with the index and the length.
+// Accessors panic with the number of the operand and how many there are.
 func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 	it := doubling(t, 2, 3)
 	for _, i := range []int{-1, 3, math.MaxInt} {
@@ -134,8 +152,8 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 			assert.Panics(t, f, "%s(%d)", name, i)
 		}
 	}
-	assert.PanicsWithError(t, "runtime error: index out of range [3] with length 3", func() { it.WalkStrides(3) })
-	assert.PanicsWithError(t, "runtime error: index out of range [0] with length 0", func() {
+	assert.PanicsWithValue(t, "iter: there is no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
+	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
 		build(t, iter.New().Input(iter.Of(tensor.New(tensor.Int8)))).Output()
 	})
 	assert.PanicsWithValue(t, "iter: task 2 of an iteration with 2 tasks of 4 elements", func() { it.Chunk(2, 4) })
@@ -181,9 +199,12 @@ func TestHasContiguousFirstDim(t *testing.T) {
 	assert.True(t, doubling(t, 3, 4).HasContiguousFirstDim())
 	assert.True(t, build(t, iter.Unary(iter.Undefined(), turned)).HasContiguousFirstDim())
 	assert.False(t, build(t, iter.Copy(iter.Of(tensor.New(tensor.Float32, 4, 3)), turned)).HasContiguousFirstDim())
-	assert.True(t, build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), wide)).HasContiguousFirstDim(), "each by its own size")
-	assert.True(t, build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Int8)))).HasContiguousFirstDim(), "no dimension")
-	assert.False(t, build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(1)))).HasContiguousFirstDim())
+	mixed := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), wide))
+	assert.True(t, mixed.HasContiguousFirstDim(), "each by its own size")
+	single := build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Int8))))
+	assert.True(t, single.HasContiguousFirstDim(), "no dimension")
+	number := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(1))))
+	assert.False(t, number.HasContiguousFirstDim())
 }
 
 // A one-dimensional loop, made a Loop by Rows, sees every element once.

@@ -72,7 +72,10 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 		}
 		return nil, notServed(name+"_cpu", m.DType)
 	}
-	out := tensor.New(m.DType, shape...)
+	out, err := fresh(m.DType, shape)
+	if err != nil {
+		return nil, err
+	}
 	if dims == 1 {
 		if out, err = tensor.NewFormat(m.DType, planar(out).Shape, planar(m).SuggestMemoryFormat(false)); err == nil {
 			out, err = out.Squeeze(-2)

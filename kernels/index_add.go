@@ -74,7 +74,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool) error {
 	if err := indexDType(name, ix); err != nil {
 		return err
 	}
-	if sizeAt(m, dim) == 0 && ix.Numel() > 0 {
+	if sizeAt(m, dim) == 0 && ix.Numel() > 0 && tensor.Numel(slices.Delete(slices.Clone(m.Shape), dim, dim+1)) > 0 {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
 	if fill {

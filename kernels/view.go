@@ -2,6 +2,8 @@ package kernels
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -71,14 +73,68 @@ type sizeAttrs struct {
 	Size []int `attr:"size" doc:"sizes of the result; one may be -1"`
 }
 
-// View is Tensor.view.
-var View = viewOp[sizeAttrs](graph.Op{
-	Name:     "view",
-	Doc:      "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.",
-	Examples: oneExample(f32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
+type viewAttrs struct {
+	Size  []int        `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype in which the bytes are read, in place of a size"`
+}
+
+// View is Tensor.view, of sizes or of a dtype.
+var View = viewOp[viewAttrs](graph.Op{
+	Name: "view",
+	Doc: "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.\n" +
+		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller or greater.",
+	Examples: append(oneExample(f32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}), oneExample(f32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, func(c *graph.Call, m tensor.Meta, _ int) (tensor.Meta, error) {
-	return m.View(attrs[sizeAttrs](c).Size)
+	a := attrs[viewAttrs](c)
+	switch {
+	case (a.Size == nil) == (a.DType == tensor.Invalid):
+		return m, errors.New("view(): takes either size or dtype")
+	case a.Size != nil:
+		return m.View(a.Size)
+	}
+	return viewDType(m, a.DType)
 })
+
+// viewDType is at::native::view_dtype.
+func viewDType(m tensor.Meta, d tensor.DType) (tensor.Meta, error) {
+	old, size, last := m.DType.Size(), d.Size(), m.Rank()-1
+	refuse := func(what string, by, got int) error {
+		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %d", what, by, m.DType.TorchName(), d.TorchName(), got)
+	}
+	out := tensor.Meta{DType: d, Shape: slices.Clone(m.Shape), Strides: slices.Clone(m.Strides), Offset: m.Offset}
+	switch {
+	case old == size:
+		return out, nil
+	case last < 0:
+		return m, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", m.DType.TorchName(), d.TorchName())
+	case m.Strides[last] != 1:
+		return m, refuse("self.stride(-1)", 1, m.Strides[last])
+	case old > size:
+		by := old / size
+		out.Offset *= by
+		out.Shape[last] *= by
+		for i := range last {
+			out.Strides[i] *= by
+		}
+		return out, nil
+	}
+	by := size / old
+	if m.Shape[last]%by != 0 {
+		return m, refuse("self.size(-1) % "+fmt.Sprint(by), 0, m.Shape[last]%by)
+	}
+	if m.Offset%by != 0 {
+		return m, refuse("self.storage_offset() % "+fmt.Sprint(by), 0, m.Offset%by)
+	}
+	out.Offset /= by
+	out.Shape[last] /= by
+	for i := range last {
+		if m.Strides[i]%by != 0 {
+			return m, refuse(fmt.Sprintf("self.stride(%d) %% %d", i, by), 0, m.Strides[i]%by)
+		}
+		out.Strides[i] /= by
+	}
+	return out, nil
+}
 
 // ViewAs is Tensor.view_as.
 var ViewAs = viewOp[none](graph.Op{

@@ -158,7 +158,7 @@ func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
 	}
 	got, err := runCall(n.Op, n.Call(), in)
 	if errors.Is(err, errNoVariant) { // passes insert copies before such a kernel
-		got, err = runCall(n.Op, inRowMajor(n.Call(), in), in)
+		got, err = runCall(n.Op, inRows(n.Call(), in), in)
 	}
 	if want == nil || err != nil {
 		return err
@@ -181,8 +181,8 @@ func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
 	return err
 }
 
-// inRowMajor brings the tensors of a call into row-major order.
-func inRowMajor(c *graph.Call, in []*tensor.Tensor) *graph.Call {
+// inRows brings the tensors of a call into row-major order.
+func inRows(c *graph.Call, in []*tensor.Tensor) *graph.Call {
 	c.In = slices.Clone(c.In)
 	for i, x := range in {
 		if x != nil {

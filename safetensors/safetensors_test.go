@@ -311,3 +311,39 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// A file may be written from what was mapped from it.
+func TestRewrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.safetensors")
+	want := tensor.Must(tensor.FromSlice(make([]float32, 1<<16), 1<<16))
+	want.Set(tensor.FloatScalar(3), 1<<16-1)
+	if err := WriteFile(path, []Entry{{"w", want}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, err := f.Tensor("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, []Entry{{"v", w}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if v, err := again.Tensor("v"); err != nil || v.At(1<<16-1).Float() != 3 {
+		t.Errorf("%v, %v", v, err)
+	}
+	if err := WriteFile(path, []Entry{{"w", nil}}, nil); err == nil {
+		t.Error("a nil tensor was written")
+	}
+	if v, err := Open(path); err != nil || len(v.Names()) != 1 {
+		t.Errorf("a failed write left %v, %v", v, err)
+	}
+}

@@ -49,7 +49,8 @@ the exit code is 130.`,
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(), "compare strategies `A,B`, the first is the base")
+	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(),
+		"compare strategies `A,B`, the first is the base")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.report, "report", "", "write the comparison to `FILE.html` too")
@@ -218,7 +219,8 @@ func (c *comparison) rows() []row {
 		x := row{Strategy: r.plan.plan.Strategy, Copies: len(r.plan.plan.Copies), Copied: byteSize(r.plan.copyBytes()),
 			Peak: byteSize(r.plan.program.PeakBytes()), Median: "-", Min: "-", P10: "-", P90: "-", Ratio: "-"}
 		if s := r.spread(); s.Runs > 0 {
-			x.Median, x.Min, x.P10, x.P90 = nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10), nanoseconds(s.P90)
+			x.Median, x.Min = nanoseconds(s.Median), nanoseconds(s.Min)
+			x.P10, x.P90 = nanoseconds(s.P10), nanoseconds(s.P90)
 			x.Ratio, x.Percent = fmt.Sprintf("%.2fx", s.Median/base), 100*s.Median/slowest
 		}
 		rows = append(rows, x)
@@ -236,17 +238,16 @@ func (c *comparison) runs() int {
 }
 
 func (c *comparison) writeTable(w *bufio.Writer, show display) {
-	t := newTable(nameCol("strategy"), wholeCol("median"), wholeCol("p10"), wholeCol("p90"), wholeCol("time"), wholeCol("copies"),
-		wholeCol("copied"), wholeCol("peak memory"))
+	t := newTable(nameCol("strategy"), wholeCol("median"), wholeCol("p10"), wholeCol("p90"), wholeCol("time"),
+		wholeCol("copies"), wholeCol("copied"), wholeCol("peak memory"))
 	for _, r := range c.rows() {
 		t.add(r.Strategy, r.Median, r.P10, r.P90, r.Ratio, r.Copies, r.Copied, r.Peak)
 	}
 	t.write(w, show)
 	if c.Interrupted {
-		fmt.Fprintf(w, "interrupted after %d of %s each, in turns, %s\n", c.runs(), count(c.Wanted, "run"), count(c.Threads, "thread"))
-	} else {
-		fmt.Fprintf(w, "%s each, in turns, %s\n", count(c.runs(), "run"), count(c.Threads, "thread"))
+		fmt.Fprintf(w, "interrupted after %d of ", c.runs())
 	}
+	fmt.Fprintf(w, "%s each, in turns, %s\n", count(c.Wanted, "run"), count(c.Threads, "thread"))
 	if len(c.Different) == 0 && !slices.ContainsFunc(c.runners, func(r *runner) bool { return r.out == nil }) {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}

@@ -35,7 +35,8 @@ written as a whole or not at all.`,
   graphrun convert model.onnx batch8.json --dim N=8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return misused(cmd, "convert wants a model and the graph file to write, got %s", count(len(args), "argument"))
+				return misused(cmd, "convert wants a model and the graph file to write, got %s",
+					count(len(args), "argument"))
 			}
 			return nil
 		},
@@ -52,7 +53,8 @@ written as a whole or not at all.`,
 			return convert(cmd, args[0], args[1], dims)
 		}),
 	}
-	cmd.Flags().StringArrayVar(&dims, "dim", nil, "fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable)")
+	cmd.Flags().StringArrayVar(&dims, "dim", nil,
+		"fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable)")
 	return cmd
 }
 
@@ -67,7 +69,8 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 		return wrongf("%s: want OUT.json", out)
 	}
 	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
-	if err := cmp.Or(checkWritable("OUT", out), checkWritable("OUT", filepath.Join(filepath.Dir(out), side))); err != nil {
+	beside := filepath.Join(filepath.Dir(out), side)
+	if err := cmp.Or(checkWritable("OUT", out), checkWritable("OUT", beside)); err != nil {
 		return err
 	}
 	j := begin(cmd, filepath.Base(in))
@@ -90,7 +93,7 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	}
 	line := fmt.Sprintf("%s: %s, %s", out, count(len(g.Nodes), "node"), count(len(g.Constants), "constant"))
 	if moved > 0 {
-		line += fmt.Sprintf("; %s: %s, %s", filepath.Join(filepath.Dir(out), side), count(moved, "tensor"), byteSize(size))
+		line += fmt.Sprintf("; %s: %s, %s", beside, count(moved, "tensor"), byteSize(size))
 	}
 	j.end()
 	warn(cmd, in, g)

@@ -48,10 +48,9 @@ const (
 )
 
 func colorFlag(root *cobra.Command) {
-	root.PersistentFlags().String("color", colorAuto, "use colours `WHEN`: auto (on terminals, without NO_COLOR), always, never")
-	// The flag exists, so this cannot fail.
-	_ = root.RegisterFlagCompletionFunc("color",
-		cobra.FixedCompletions([]string{colorAuto, colorAlways, colorNever}, cobra.ShellCompDirectiveNoFileComp))
+	root.PersistentFlags().String("color", colorAuto,
+		"use colours `WHEN`: auto (on terminals, without NO_COLOR), always, never")
+	completeFrom(root, "color", []string{colorAuto, colorAlways, colorNever})
 }
 
 // colorMode is the value of --color, as far as the command line could be read.
@@ -100,5 +99,6 @@ func (d display) paint(how style, s string) string {
 // note prints a remark beside the results.
 func note(cmd *cobra.Command, format string, args ...any) {
 	w := cmd.ErrOrStderr()
-	fmt.Fprintf(w, "graphrun: %s %s\n", displayOf(cmd, w).paint(caution, "note:"), printable(fmt.Sprintf(format, args...)))
+	text := printable(fmt.Sprintf(format, args...))
+	fmt.Fprintf(w, "graphrun: %s %s\n", displayOf(cmd, w).paint(caution, "note:"), text)
 }

@@ -44,6 +44,12 @@ func misused(cmd *cobra.Command, format string, args ...any) error {
 	return wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
 }
 
+// completeFrom completes the value of a flag from a list.
+func completeFrom(cmd *cobra.Command, flag string, values []string) {
+	// The flag exists, so this cannot fail.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
 // flagError says what is wrong with a flag: which one may have been meant, or what its value
 // has to be.
 func flagError(cmd *cobra.Command, err error) error {

@@ -19,7 +19,8 @@ const patience = 20 * time.Second
 const endless = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
  "constants": [{"name": "n", "dtype": "int64", "shape": [], "data": 1000000000000}],
  "nodes": [{"name": "y", "op": "loop", "inputs": ["n", null, "x"], "attrs": {"carried": 1, "body": {"version": 1,
-   "inputs": [{"name": "i", "dtype": "int64", "shape": []}, {"name": "c", "dtype": "bool", "shape": []}, {"name": "v", "dtype": "float32", "shape": [2]}],
+   "inputs": [{"name": "i", "dtype": "int64", "shape": []}, {"name": "c", "dtype": "bool", "shape": []},
+              {"name": "v", "dtype": "float32", "shape": [2]}],
    "nodes": [{"name": "w", "op": "mul", "inputs": ["v", 0.5]}], "outputs": ["c", "w"]}}}],
  "outputs": ["y"]}`
 
@@ -191,7 +192,8 @@ func TestInterruptedTwice(t *testing.T) {
 	}
 	over := time.AfterFunc(patience, func() { p.Process.Kill() })
 	_ = p.Wait()
-	if status := p.ProcessState.Sys().(syscall.WaitStatus); !over.Stop() || !status.Signaled() || status.Signal() != syscall.SIGINT {
+	status := p.ProcessState.Sys().(syscall.WaitStatus)
+	if !over.Stop() || !status.Signaled() || status.Signal() != syscall.SIGINT {
 		t.Errorf("it ended with %v", p.ProcessState)
 	}
 }

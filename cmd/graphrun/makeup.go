@@ -69,6 +69,6 @@ func (in *inputs) blame(err error) error {
 	if err == nil || len(in.madeUp) == 0 || errors.As(err, &e) {
 		return err
 	}
-	return fmt.Errorf("%w\nThe values of %s were made up (integers from 0 to 9, real numbers from -1 to 1): give others with --inputs.",
-		err, in.names())
+	return fmt.Errorf("%w\nThe values of %s were made up (integers from 0 to 9, real numbers from -1 to 1): "+
+		"give others with --inputs.", err, in.names())
 }

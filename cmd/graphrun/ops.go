@@ -59,8 +59,8 @@ the result out), view (maps strides, shares storage), requires (serves some layo
 	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(kindNames(), ", "))
 	fl.StringVar(&f.dtype, "dtype", "", "only ops that serve a `DTYPE`, or all of a group, as in float")
 	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kindNames(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	completeFrom(cmd, "kind", kindNames())
+	completeFrom(cmd, "dtype", dtypeNames())
 	return cmd
 }
 
@@ -193,7 +193,8 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 }
 
 func listOps(w io.Writer, show display, list []*graph.Op) {
-	t := newTable(nameCol("name"), wholeCol("kind"), phraseCol("dtypes", 10), phraseCol("takes", 20).ifRoom(), phraseCol("does", 30))
+	t := newTable(nameCol("name"), wholeCol("kind"), phraseCol("dtypes", 10), phraseCol("takes", 20).ifRoom(),
+		phraseCol("does", 30))
 	for _, o := range list {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")

@@ -46,14 +46,16 @@ func docOf(o *graph.Op) opDoc {
 		d.Results = &n
 	}
 	for i, p := range o.Params {
-		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic, Index: p.Below != nil}
+		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,
+			Index: p.Below != nil}
 		if set := dtypes.operands[i]; set != nil {
 			doc.DTypes = set.names()
 		}
 		d.Operands = append(d.Operands, doc)
 	}
 	for _, f := range o.Schema.Fields {
-		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Choices: slices.Concat(f.OneOf, f.Words), Doc: f.Doc}
+		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
+			Choices: slices.Concat(f.OneOf, f.Words)}
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)
 	}

@@ -201,7 +201,8 @@ func writePlan(w io.Writer, show display, p *planned) {
 		nanoseconds(p.plan.CostNS), byteSize(p.program.PeakBytes()), p.took.Round(time.Microsecond))
 	if len(p.plan.Copies) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
-		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"), proseCol("why"))
+		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"),
+			proseCol("why"))
 		for _, c := range p.plan.Copies {
 			t.add(c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why)
 		}

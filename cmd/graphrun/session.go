@@ -19,9 +19,9 @@ const defaultStrategy = "propagate"
 
 // strategyFlag adds --strategy with its completion.
 func strategyFlag(cmd *cobra.Command, p *string) {
-	cmd.Flags().StringVar(p, "strategy", defaultStrategy, "choose layouts as `NAME` does: "+strings.Join(passes.Strategies(), ", "))
-	// The flag exists, so this cannot fail.
-	_ = cmd.RegisterFlagCompletionFunc("strategy", cobra.FixedCompletions(passes.Strategies(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(p, "strategy", defaultStrategy,
+		"choose layouts as `NAME` does: "+strings.Join(passes.Strategies(), ", "))
+	completeFrom(cmd, "strategy", passes.Strategies())
 }
 
 func threadsFlag(cmd *cobra.Command, p *int) {

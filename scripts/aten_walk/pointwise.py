@@ -171,6 +171,8 @@ def sizes_of(r, s):
 @call("view")
 def _view(r):
     s = r.shape()
+    if r.flip(0.4):
+        return [T(s)], {"dtype": r.of(*[d for d in NAME.values() if d != "bool"])}
     return [T(s)], {"size": sizes_of(r, s)}
 
 

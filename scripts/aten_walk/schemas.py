@@ -7,6 +7,24 @@ NOWHERE = {"layout", "device", "pin_memory", "generator", "requires_grad"}
 # Deliberate differences: (op, what) -> reason. "*" stands for every op.
 REASONS = {
     ("*", "non_blocking"): "a graph has no streams",
+    ("*", "unbiased"): "std and var take it beside correction; left out it is True",
+    ("bernoulli", "p"): "random ops have a seed, and take probabilities as an operand",
+    ("contiguous", "memory_format"): "aten's 0 is contiguous",
+    ("randint", "dtype"): "aten's 4 is int64",
+    ("conv1d", "padding"): "aten's overloads in one: a size, or a word",
+    ("conv2d", "padding"): "aten's overloads in one: a size, or a word",
+    ("conv3d", "padding"): "aten's overloads in one: a size, or a word",
+    ("diagonal", "outdim"): "dimensions have no names",
+    ("flatten", "out_dim"): "dimensions have no names",
+    ("einsum", "path"): "the order of products is the kernel's choice",
+    ("gelu", "approximate"): "its default is the word none, which the schema takes for nothing",
+    ("narrow", "start"): "an attribute may be a value of the graph",
+    ("rand_like", "memory_format"): "a node's layout can be pinned",
+    ("randn_like", "memory_format"): "a node's layout can be pinned",
+    ("repeat_interleave", "output_size"): "saves a synchronisation that a graph has not",
+    ("resize", "size"): "resize is ONNX's; aten's changes storage",
+    ("resize", "memory_format"): "resize is ONNX's; aten's changes storage",
+    ("sort", "reverse"): "of lists, not of tensors",
 }
 
 

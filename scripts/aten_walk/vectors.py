@@ -47,7 +47,7 @@ def small(n, c):
 
 def choose(op, make, count, seed, tool):
     """The calls of an op that show the most between them, of those on which both agree."""
-    c = calls.drawn(op, make, 12 * count, seed, op not in ("topk", "kthvalue"))
+    c = calls.drawn(op, make, 10 * count, seed, op not in ("topk", "kthvalue"))
     if not c.nodes:
         return c
     with tempfile.TemporaryDirectory() as folder:

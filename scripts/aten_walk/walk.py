@@ -95,7 +95,7 @@ def main():
     if a.what == "vectors":
         book = vectors.Book()
         for op in sorted(CALLS):
-            c = apart(lambda: vectors.choose(op, CALLS[op], 4, a.seed, a.tool))
+            c = apart(lambda: vectors.choose(op, CALLS[op], 8, a.seed, a.tool))
             if c is None:
                 sys.exit("PyTorch died at %s: take another --seed" % op)
             book.add(c)

@@ -1,0 +1,92 @@
+package exec_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func TestNothingToRun(t *testing.T) {
+	_, err := exec.Compile(nil, exec.Options{})
+	assert.EqualError(t, err, "there is no graph to compile: it is nil")
+	_, err = exec.NewRunner(nil, asItIs, exec.Options{})
+	assert.ErrorContains(t, err, "one of them is nil")
+	_, err = exec.NewRunner(graph.New("g", lookup), nil, exec.Options{})
+	assert.ErrorContains(t, err, "one of them is nil")
+	g := graph.New("g", lookup)
+	g.Input("x", tensor.Float32, -1)
+	_, err = exec.NewRunner(g, asItIs, exec.Options{})
+	assert.ErrorContains(t, err, "negative size")
+}
+
+// misused is a program of y = x + c, over data that its caller holds too.
+func misused(t *testing.T, threads int) (p *exec.Program, c []float32) {
+	c = []float32{1, 2, 3, 4}
+	g := graph.New("g", lookup)
+	x := g.Input("x", tensor.Float32, 4)
+	g.Output("y", g.Apply("add", nil, x, g.Constant("c", tensor.Must(tensor.FromSlice(c, 4))))[0])
+	require.NoError(t, g.Err())
+	p, err := exec.Compile(g, exec.Options{Threads: threads})
+	require.NoError(t, err)
+	return p, c
+}
+
+func TestInputsAreLookedAt(t *testing.T) {
+	p, _ := misused(t, 1)
+	broken := tensor.Zeros(tensor.Float32, 4)
+	broken.Offset = 1 << 20
+	strides := tensor.Zeros(tensor.Float32, 4)
+	strides.Strides = nil
+	x := tensor.Zeros(tensor.Float32, 4)
+	for want, in := range map[string]map[string]*tensor.Tensor{
+		`input "x" is missing`:                  nil,
+		`input "x" is float64, the graph wants`: {"x": tensor.Zeros(tensor.Float64, 4)},
+		`input "x" has shape [2, 2]`:            {"x": tensor.Zeros(tensor.Float32, 2, 2)},
+		`input "x": setStorage: sizes [4]`:      {"x": broken},
+		`input "x": mismatch in length`:         {"x": strides},
+		`input "x": invalid dtype invalid`:      {"x": new(tensor.Tensor)},
+		`the graph has no input "z"`:            {"x": x, "z": x},
+	} {
+		_, err := p.Run(context.Background(), in)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := p.Run(nil, map[string]*tensor.Tensor{"x": x}) //nolint:staticcheck // that is the mistake
+	assert.ErrorContains(t, err, "the context is nil")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = p.Run(ctx, map[string]*tensor.Tensor{"x": x})
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// Memory is what counts, not by which storage it is reached: an output over an input's or a
+// constant's slice would be read while it is written.
+func TestOutputsInForeignMemory(t *testing.T) {
+	p, c := misused(t, 2)
+	data := []float32{1, 1, 1, 1, 0}
+	x := tensor.Must(tensor.FromSlice(data[:4], 4))
+	for want, out := range map[string]*tensor.Tensor{
+		"shares storage with an input": tensor.Must(tensor.FromSlice(data[1:], 4)),
+		"shares storage with a const":  tensor.Must(tensor.FromSlice(c, 4)),
+		"out of bounds for storage":    {Meta: tensor.New(tensor.Float32, 4)},
+	} {
+		err := p.RunInto(context.Background(), []*tensor.Tensor{x}, []*tensor.Tensor{out})
+		assert.ErrorContains(t, err, want)
+	}
+	assert.Equal(t, []float32{1, 2, 3, 4}, c)
+	y := tensor.Zeros(tensor.Float32, 4)
+	require.NoError(t, p.RunInto(context.Background(), []*tensor.Tensor{x}, []*tensor.Tensor{y}))
+	assert.Equal(t, []float32{2, 3, 4, 5}, bits(t, y))
+}
+
+func TestThreadsAreBounded(t *testing.T) {
+	p, _ := misused(t, 1<<40)
+	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
+	require.NoError(t, err)
+	assert.Equal(t, []float32{1, 2, 3, 4}, bits(t, out["y"]))
+}
