@@ -20,6 +20,9 @@ func NoOp(name string, lookup Lookup) error {
 // "astype", "reduce_sum" of TensorFlow), or whose letters are nearly the same ("rlu"). It
 // is empty if none seems to be.
 func SuggestOp(name string, lookup Lookup) string {
+	if lookup == nil {
+		return ""
+	}
 	bare := bareOp(name)
 	for _, guess := range []string{bare, snake(bare), strings.TrimSuffix(bare, "_"), aliases[squash(bare)]} {
 		if guess != "" && guess != name && lookup(guess) != nil {
