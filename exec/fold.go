@@ -1,10 +1,12 @@
 package exec
 
 import (
+	"errors"
 	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -14,8 +16,11 @@ import (
 const foldLimit = 1 << 14
 
 // fold computes what depends on constants alone, once, such as a weight in another layout
-// or dtype. It returns g itself if there is nothing of the kind, else a changed copy.
-func fold(g *graph.Graph) (*graph.Graph, error) {
+// or dtype. It returns g itself if there is nothing of the kind, else a changed copy. What
+// memory is short for is left to the run, and so is what fails where the run is to keep
+// going.
+func fold(g *graph.Graph, o Options) (*graph.Graph, error) {
+	budget := foldBudget{limit: o.MemoryLimit, constants: g.Constants}
 	known := func(n *graph.Node) bool {
 		if n.Op.Eager != nil {
 			return false
@@ -25,7 +30,7 @@ func fold(g *graph.Graph) (*graph.Graph, error) {
 				return false
 			}
 		}
-		return isView(n) || worthKeeping(n)
+		return isView(n) || worthKeeping(n) && budget.allows(n)
 	}
 	first := -1
 	for i, n := range g.Nodes {
@@ -46,9 +51,14 @@ func fold(g *graph.Graph) (*graph.Graph, error) {
 			continue
 		}
 		data, err := compute(n)
+		if err != nil && (o.KeepGoing || errors.As(err, new(*tensor.MemoryError))) {
+			rest = append(rest, n)
+			continue
+		}
 		if err != nil {
 			return nil, c.Fail(n, err)
 		}
+		budget.spend(n)
 		for i, v := range n.Out {
 			c.MakeConstant(v, data[i])
 			folded = append(folded, v)
@@ -69,9 +79,51 @@ func worthKeeping(n *graph.Node) bool {
 		}
 	}
 	for _, v := range n.Out {
-		out += v.Meta.Bytes()
+		out = sum(out, v.Meta.Bytes())
 	}
 	return out <= max(foldLimit, 4*in)
+}
+
+// foldBudget is the memory that results computed at compile time may take: half of what
+// there is, for they come on top of what they were computed from.
+type foldBudget struct {
+	limit     int
+	constants []*graph.Value
+	most      int // found when it is first needed
+	spent     int
+}
+
+// allows reports whether there is memory for the results of a node. Little always is.
+func (b *foldBudget) allows(n *graph.Node) bool {
+	after := sum(b.spent, resultBytes(n))
+	if after < unasked && b.limit == 0 || b.limit < 0 {
+		return true
+	}
+	if b.most == 0 {
+		b.most = machine.Memory().Left / 2
+		if b.limit > 0 {
+			b.most = b.limit
+			for _, v := range b.constants {
+				b.most -= storageBytes(v)
+			}
+			b.most = max(b.most/2, 1)
+		}
+	}
+	return after <= max(b.most, foldLimit)
+}
+
+func (b *foldBudget) spend(n *graph.Node) {
+	if !isView(n) {
+		b.spent = sum(b.spent, resultBytes(n))
+	}
+}
+
+func resultBytes(n *graph.Node) int {
+	bytes := 0
+	for _, v := range n.Out {
+		bytes = sum(bytes, storageBytes(v))
+	}
+	return bytes
 }
 
 // forget drops the folded values that nobody reads any more.
@@ -94,7 +146,8 @@ func forget(g *graph.Graph, folded []*graph.Value) {
 }
 
 // compute runs one node whose operands are constants, in this goroutine.
-func compute(n *graph.Node) ([]*tensor.Tensor, error) {
+func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
+	defer recovered(&err)
 	out := make([]*tensor.Tensor, len(n.Out))
 	if isView(n) {
 		for i, v := range n.Out {

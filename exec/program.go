@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -20,6 +21,18 @@ type Options struct {
 	// Progress, if set, is called when a step is done, with the number of those done and of
 	// all. It may be called by several goroutines at once.
 	Progress func(done, total int)
+	// MemoryLimit bounds the bytes that a run may need, all of [Need]: a graph that needs
+	// more is refused with a [*MemoryError] before memory is taken. 0 means what the
+	// process may have when the graph is compiled: its limits, those of its control
+	// groups, and what the machine has left. Negative means that nobody asks.
+	MemoryLimit int
+	// InputsHeld says that the inputs of the run are in memory already when the graph is
+	// compiled, so that they are not asked for a second time.
+	InputsHeld bool
+	// KeepGoing makes whatever can be made: a node that cannot be compiled, or fails in a
+	// run, is left out with what depends on it, and so are values that memory is too short
+	// for. The error of a run is then an [*Incomplete] beside the other outputs.
+	KeepGoing bool
 }
 
 // maxThreads bounds the workers of a run, each of which has memory of its own.
@@ -39,6 +52,13 @@ type Program struct {
 	threads  int
 	progress func(done, total int)
 	graph    *graph.Graph
+	need     Need
+
+	// What keeps going has; nil otherwise.
+	failed  graph.Errors          // nodes left out when the graph was compiled
+	sources [][]int32             // by step: the steps that make its operands
+	lost    map[*graph.Value]bool // values left out then
+	whole   *graph.Graph          // with what was left out for want of memory; nil if nothing was
 
 	mu   sync.Mutex
 	free []*Session
@@ -86,7 +106,7 @@ type step struct {
 }
 
 // Compile prepares a graph whose layouts are chosen (passes.Run). The error names the node
-// that no kernel serves.
+// that no kernel serves, or is a [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("there is no graph to compile: it is nil")
@@ -98,22 +118,71 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	g, err := fold(g)
-	if err != nil {
+	if o.KeepGoing {
+		return compileSome(g, o)
+	}
+	return compile(g, o)
+}
+
+func compile(g *graph.Graph, o Options) (_ *Program, err error) {
+	defer tensor.CatchMemory(&err)
+	if err := o.check(leastNeed(g)); err != nil {
+		return nil, err
+	}
+	if g, err = fold(g, o); err != nil {
 		return nil, err
 	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, progress: o.Progress, graph: g, of: map[*graph.Value]int{}}
 	p.addStorages(g)
+	if o.KeepGoing {
+		p.lost = map[*graph.Value]bool{}
+	}
 	for _, n := range g.Nodes {
-		if isView(n) {
+		if p.lost != nil && p.loses(n) || isView(n) {
 			continue
 		}
 		if err := p.addStep(n); err != nil {
-			return nil, g.Fail(n, err)
+			if p.lost == nil || errors.As(err, new(*tensor.MemoryError)) {
+				return nil, g.Fail(n, err)
+			}
+			p.failed = append(p.failed, g.Fail(n, err))
+			p.lose(n)
 		}
 	}
+	if p.lost != nil {
+		p.findSources()
+	}
 	p.plan()
+	p.measure()
+	if err := o.check(p.need); err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// check compares what a run needs with what it may have.
+func (o Options) check(n Need) error {
+	held := n.Held()
+	if o.InputsHeld {
+		held += n.Inputs
+	}
+	return n.Check(o.MemoryLimit, held)
+}
+
+// recovered, deferred, makes an error of a panic in an op: see panicked.
+func recovered(err *error) {
+	if x := recover(); x != nil {
+		*err = panicked(x)
+	}
+}
+
+// panicked is the error that stands for a panic in an op. That is a broken invariant of the
+// op, or storage that cannot be had, and must not end other work of the process.
+func panicked(x any) error {
+	if short, ok := x.(*tensor.MemoryError); ok {
+		return short
+	}
+	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
 // isView reports whether all of a node's outputs share the storage of its operands.
@@ -150,7 +219,8 @@ func (p *Program) addStorages(g *graph.Graph) {
 }
 
 // addStep compiles the node's kernel.
-func (p *Program) addStep(n *graph.Node) error {
+func (p *Program) addStep(n *graph.Node) (err error) {
+	defer recovered(&err)
 	if n.Op.Compile == nil {
 		return fmt.Errorf("no kernel makes this value")
 	}

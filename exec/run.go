@@ -17,9 +17,13 @@ import (
 // is copied first. An output that is a view of an input shares its storage; two outputs
 // may share storage with each other. The error names the node that failed first in the
 // order of the graph; a cancelled context gives its cause. Nothing of the run goes on
-// after the return.
+// after the return. Where the program was compiled to keep going, outputs may be missing;
+// the error beside the others is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	s := p.acquire()
+	s, err := p.acquire()
+	if err != nil {
+		return nil, err
+	}
 	defer p.giveBack(s)
 	return s.Run(ctx, in)
 }
@@ -34,14 +38,17 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 		return nil, err
 	}
 	out := make([]*tensor.Tensor, len(s.p.outputs))
-	if err := s.RunInto(ctx, list, out); err != nil {
+	err := s.RunInto(ctx, list, out)
+	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
 	res := make(map[string]*tensor.Tensor, len(out))
 	for i, o := range s.p.outputs {
-		res[o.Name] = out[i]
+		if out[i] != nil {
+			res[o.Name] = out[i]
+		}
 	}
-	return res, nil
+	return res, err
 }
 
 // checkNames refuses inputs that the graph does not have. Where no more are given than it
@@ -62,16 +69,21 @@ var errNoContext = errors.New("the context is nil: context.Background() is one t
 
 // RunInto is [Program.Run] with inputs and outputs in the order of the graph. An output
 // given as a tensor of the dtype, shape and strides that the program makes is written in
-// place; nil is replaced by a fresh tensor.
+// place; nil is replaced by a fresh tensor, or stays where a run that keeps going
+// ([Options.KeepGoing]) leaves the output out.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
-	s := p.acquire()
+	s, err := p.acquire()
+	if err != nil {
+		return err
+	}
 	defer p.giveBack(s)
 	return s.RunInto(ctx, in, out)
 }
 
 // RunInto is [Program.RunInto] in this session's memory. With one thread, all outputs
 // given and inputs of the declared layout, it allocates nothing.
-func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) (err error) {
+	defer tensor.CatchMemory(&err)
 	p := s.p
 	if ctx == nil {
 		return errNoContext
@@ -89,6 +101,9 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 		}
 	}
 	defer s.release()
+	if s.losses != nil {
+		s.losses.reset()
+	}
 	if err := s.allocate(in, out); err != nil {
 		return err
 	}
@@ -96,10 +111,20 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	if err := s.execute(ctx); err != nil {
 		return err
 	}
+	var made []bool // nil: all
+	if s.losses != nil {
+		made = s.losses.made()
+	}
 	for i, o := range p.outputs {
+		if made != nil && !made[i] {
+			continue
+		}
 		if err := s.deliver(o, in, &out[i]); err != nil {
 			return err
 		}
+	}
+	if s.losses != nil {
+		return s.losses.summary(made)
 	}
 	return nil
 }
@@ -136,6 +161,9 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	for i, o := range p.outputs {
 		t := out[i]
 		if t == nil {
+			continue
+		}
+		if p.lost[o.Value] {
 			continue
 		}
 		m := o.Value.Meta

@@ -2,8 +2,6 @@ package exec
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +33,9 @@ func (s *Session) execute(ctx context.Context) error {
 
 // serial runs the steps in order in this goroutine.
 func (s *Session) serial(ctx context.Context) error {
+	if s.losses != nil {
+		return s.serialSome(ctx)
+	}
 	w := &s.workers[0]
 	for i := range s.p.steps {
 		st := &s.p.steps[i]
@@ -56,6 +57,42 @@ func (s *Session) serial(ctx context.Context) error {
 	return nil
 }
 
+// serialSome is serial past steps that fail.
+func (s *Session) serialSome(ctx context.Context) error {
+	for i := range s.p.steps {
+		if !s.losses.reach(i) {
+			err := s.whole(ctx, &s.p.steps[i])
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				s.losses.add(i, err)
+			}
+		}
+		if s.p.progress != nil {
+			s.p.progress(i+1, len(s.p.steps))
+		}
+	}
+	return nil
+}
+
+// whole runs one step in this goroutine.
+func (s *Session) whole(ctx context.Context, st *step) error {
+	w := &s.workers[0]
+	s.prepare(w, st)
+	for ph := range st.kernel.Phases {
+		for c := range st.kernel.Phases[ph].Chunks {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := s.chunk(w, st, ph, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // prepare points the worker's memory at a step's operands.
 func (s *Session) prepare(w *workerState, st *step) {
 	w.mem.Ptrs = s.ptrs[st.first : st.first+len(st.refs)]
@@ -65,12 +102,11 @@ func (s *Session) prepare(w *workerState, st *step) {
 	}
 }
 
-// chunk runs one chunk. A panic in a kernel is a broken invariant of the kernel; it comes
-// back as an error that names the node, for it must not end other runs of the process.
+// chunk runs one chunk. A panic in a kernel comes back as an error: see panicked.
 func (s *Session) chunk(w *workerState, st *step, phase, c int) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+			err = panicked(x)
 		}
 	}()
 	return st.kernel.Phases[phase].Run(&w.mem, c)
@@ -146,10 +182,11 @@ func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
 	s := r.s
 	st := &s.p.steps[step]
 	phases := st.kernel.Phases
+	lost := phase == 0 && s.losses != nil && s.losses.reach(int(step))
 	for int(phase) < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
-	if int(phase) >= len(phases) {
+	if int(phase) >= len(phases) || lost {
 		return r.finish(step), 0
 	}
 	s.prepare(w, st)
@@ -172,14 +209,33 @@ func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
 		if r.stop.Load() {
 			return -1, 0
 		}
-		if err := s.chunk(w, st, int(phase), int(c)); err != nil {
+		if err := r.attempt(w, step, int(phase), int(c)); err != nil {
 			r.fail(int(step), s.p.graph.Fail(st.node, err))
 			return -1, 0
 		}
 		if done.Add(1) == chunks {
+			if s.losses != nil && s.losses.has(int(step)) {
+				return r.finish(step), 0
+			}
 			return step, phase + 1
 		}
 	}
+}
+
+// attempt runs a chunk. Where the run keeps going, a failure is noted and the rest of the
+// step is let be.
+func (r *schedule) attempt(w *workerState, step int32, phase, c int) error {
+	s := r.s
+	st := &s.p.steps[step]
+	if s.losses == nil {
+		return s.chunk(w, st, phase, c)
+	}
+	if !s.losses.has(int(step)) {
+		if err := s.chunk(w, st, phase, c); err != nil {
+			s.losses.add(int(step), err)
+		}
+	}
+	return nil
 }
 
 // publish lets other workers join a phase.

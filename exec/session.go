@@ -25,6 +25,8 @@ type Session struct {
 	done  []atomic.Int32 // by phase: chunks finished
 	ready []int32
 	open  []openPhase
+
+	losses *losses // nil unless the run keeps going
 }
 
 // patch is an address that differs from run to run.
@@ -39,11 +41,15 @@ type workerState struct {
 	cursor iter.Cursor
 }
 
-// NewSession returns a session with its arena allocated.
+// NewSession returns a session with its arena allocated. It panics with a
+// [*tensor.MemoryError] where that cannot be had.
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: tensor.NewStorage(p.arena), ptrs: make([]unsafe.Pointer, p.ptrs),
 		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads),
 		deps: make([]atomic.Int32, len(p.steps)), next: make([]atomic.Int32, p.phases), done: make([]atomic.Int32, p.phases)}
+	if p.lost != nil {
+		s.losses = &losses{p: p, lost: make([]atomic.Bool, len(p.steps))}
+	}
 	for i := range s.workers {
 		w := &s.workers[i]
 		w.mem.Worker = tensor.NewStorage(p.worker).Bytes()
@@ -109,16 +115,23 @@ func (s *Session) release() {
 	}
 }
 
-// acquire returns a session that was kept, or a new one.
-func (p *Program) acquire() *Session {
+// acquire returns a session that was kept, or a new one. The error is that there is no
+// memory for another.
+func (p *Program) acquire() (*Session, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if n := len(p.free); n > 0 {
 		s := p.free[n-1]
 		p.free = p.free[:n-1]
-		return s
+		p.mu.Unlock()
+		return s, nil
 	}
-	return p.NewSession()
+	p.mu.Unlock()
+	return p.another()
+}
+
+func (p *Program) another() (s *Session, err error) {
+	defer tensor.CatchMemory(&err)
+	return p.NewSession(), nil
 }
 
 // keptSessions bounds the sessions that a program keeps between runs.

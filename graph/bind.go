@@ -113,8 +113,12 @@ func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which wa
 func (g *Graph) Drop(refused map[*Node]*Error) *Graph {
 	d := g.Clone()
 	d.Nodes, d.Outputs = nil, nil
+	refused = maps.Clone(refused)
 	for _, n := range g.Nodes {
 		m := d.nodes[n.Name]
+		if err := n.dependsOn(refused); err != nil && refused[n] == nil {
+			refused[n] = g.Fail(n, err)
+		}
 		if refused[n] == nil {
 			d.Nodes = append(d.Nodes, m)
 			continue

@@ -208,15 +208,21 @@ func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	}
 	for i, o := range operands {
 		a, err := argOf(o)
-		switch {
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("operand %d: %w", i, err)
+		}
+		n.In = append(n.In, a)
+	}
+	if err := n.takeNumbers(nil); err != nil {
+		return err
+	}
+	for i, a := range n.In {
+		switch {
 		case a.Kind == TensorArg && a.Value.refused:
 			return errRefused
 		case a.Kind == TensorArg && a.Value.graph != g:
 			return fmt.Errorf("operand %d: value %q is of another graph", i, a.Value.Name)
 		}
-		n.In = append(n.In, a)
 	}
 	n.trim()
 	if err := n.checkArity(); err != nil {

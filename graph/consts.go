@@ -238,6 +238,10 @@ func (l *loader) constant(at int) error {
 		t = tensor.Zeros(tensor.Float32)
 	}
 	l.blame(before, "constant", d.name)
+	if err != nil && l.absent != nil {
+		l.absent[v] = true
+		l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
+	}
 	v.Const, v.Meta = t, t.Meta
 	l.g.Constants = append(l.g.Constants, v)
 	l.g.values[d.name] = v
@@ -309,20 +313,20 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, words.OfFile(d.file, err)
 	}
-	t, err := l.open(path, d.key)
+	found, read, err := l.open(path, d.key)
 	if err != nil {
 		return nil, err
 	}
-	if t.DType == tensor.Uint16 && m.DType == tensor.BFloat16 {
-		// numpy has no bfloat16: the bits stand in a uint16 array.
-		if t, err = t.View(t.Meta.WithDType(tensor.BFloat16)); err != nil {
-			return nil, err
-		}
+	// numpy has no bfloat16: the bits stand in a uint16 array.
+	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
+	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
+		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape), m.DType, tensor.ListString(m.Shape))
 	}
-	if t.DType != m.DType || !slices.Equal(t.Shape, m.Shape) {
-		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", t.DType, tensor.ListString(t.Shape), m.DType, tensor.ListString(m.Shape))
+	t, err := read()
+	if err != nil || !bits {
+		return t, err
 	}
-	return t, nil
+	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
 // inside returns the path of a file in the folder, with symbolic links followed: neither

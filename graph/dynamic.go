@@ -132,7 +132,8 @@ func (g *Graph) Dynamic() bool {
 
 // Segment returns the graph of some of g's nodes, in order, with the given values as its
 // inputs (constants stay constants), and the wanted values as its outputs, by their
-// names. Attributes that are values are read from known. The segment is inferred.
+// names. Attributes that are values are read from known. The segment is inferred: if a node
+// is refused, it comes back with the error, for [Graph.InferAll] to go on.
 func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*Value) (*Graph, error) {
 	s := New(g.Name, g.lookup)
 	s.src, s.bound, s.assumed, s.warnings = g.src, g.bound, g.assumed, g.warnings
@@ -159,22 +160,7 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		if n == nil || n.Op == nil {
 			return nil, errors.New("a node is nil, or has no op")
 		}
-		m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
-			In: slices.Clone(n.In)}
-		for i := range m.In {
-			if v := m.In[i].Value; v != nil {
-				w, err := enter(v)
-				if err != nil {
-					return nil, g.Fail(n, err)
-				}
-				m.In[i].Value = w
-			}
-		}
-		given, _, err := n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
-		if err == nil {
-			m.given = given
-			m.Attrs, err = n.Op.Schema.Decode(given, g.bound)
-		}
+		m, err := n.known(known, g.bound, enter)
 		if err != nil {
 			return nil, g.Fail(n, err)
 		}
@@ -197,6 +183,28 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		return nil, err
 	}
 	return s, s.Infer()
+}
+
+// known returns a copy of the node for a segment, without outputs: its operands are those
+// that enter gives, and its attributes are read from what is known. That they will not do is
+// what inference tells.
+func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int, enter func(*Value) (*Value, error)) (*Node, error) {
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
+		In: slices.Clone(n.In)}
+	for i := range m.In {
+		if v := m.In[i].Value; v != nil {
+			w, err := enter(v)
+			if err != nil {
+				return nil, err
+			}
+			m.In[i].Value = w
+		}
+	}
+	m.given, _, m.badAttrs = n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
+	if m.badAttrs == nil {
+		m.Attrs, m.badAttrs = n.Op.Schema.Decode(m.given, symbols)
+	}
+	return m, nil
 }
 
 // WithInputs returns a copy of the graph whose inputs have the given metas, in order. It is

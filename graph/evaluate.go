@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -13,7 +14,8 @@ import (
 // is slow and simple: the meaning against which passes and kernels are tested. Inputs are
 // by name and may lie in any layout; one that is missing, unknown, or of another dtype or
 // shape than the graph has is an error, and so are mistakes made in building the graph.
-// Shapes may depend on data. An op without a reference is a [NoReference].
+// Shapes may depend on data. An op without a reference is a [NoReference]. Results that the
+// process may not have the memory for are refused with a [*tensor.MemoryError].
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -28,20 +30,13 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	for _, v := range g.Constants {
 		vals[v] = v.Const
 	}
+	if err := tensor.CheckMemory(g.allValues()); err != nil {
+		return nil, err
+	}
 	dynamic := g.Dynamic()
 	for _, n := range g.Nodes {
-		out, err := n.reference(g, vals, dynamic)
-		if err != nil {
+		if err := n.evaluate(g, vals, dynamic); err != nil {
 			return nil, g.Fail(n, err)
-		}
-		if len(out) != len(n.Out) {
-			return nil, g.Fail(n, fmt.Errorf("its reference makes %d values, not %d", len(out), len(n.Out)))
-		}
-		for i, v := range n.Out {
-			if out[i] == nil {
-				return nil, g.Fail(n, fmt.Errorf("its reference gives no value for output %d", i))
-			}
-			vals[v] = v.place(out[i], vals)
 		}
 	}
 	res := map[string]*tensor.Tensor{}
@@ -49,6 +44,39 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 		res[o.Name] = vals[o.Value]
 	}
 	return res, nil
+}
+
+// allValues returns the bytes of all results whose shapes are known, which an evaluation
+// keeps to the end.
+func (g *Graph) allValues() int {
+	total := 0
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v.Alias == nil && !v.Dynamic {
+				total = min(total+v.Meta.Extent()*v.Meta.DType.Size(), math.MaxInt/2)
+			}
+		}
+	}
+	return total
+}
+
+// evaluate computes a node's outputs and notes them in vals.
+func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) (err error) {
+	defer tensor.CatchMemory(&err)
+	out, err := n.reference(g, vals, dynamic)
+	if err != nil {
+		return err
+	}
+	if len(out) != len(n.Out) {
+		return fmt.Errorf("its reference makes %d values, not %d", len(out), len(n.Out))
+	}
+	for i, v := range n.Out {
+		if out[i] == nil {
+			return fmt.Errorf("its reference gives no value for output %d", i)
+		}
+		vals[v] = v.place(out[i], vals)
+	}
+	return nil
 }
 
 var errNoGraph = errors.New("the graph is nil")

@@ -27,11 +27,11 @@ func FuzzLoad(f *testing.F) {
 	f.Add(b.String())
 	f.Add(constant(`{"name": "k", "dtype": "complex64", "shape": [2], "strides": [3], "data": [[1, "NaN"], [3e2, -0.0]]}`))
 	dir, _ := weights(f)
-	open := func(path, key string) (*tensor.Tensor, error) {
+	open := func(path, key string) (tensor.Meta, graph.ReadConst, error) {
 		if key == "" {
-			return nil, errors.New("no key")
+			return tensor.Meta{}, nil, errors.New("no key")
 		}
-		return tensor.Zeros(tensor.Float32, len(key)%3, 3), nil
+		return graph.Held(tensor.Zeros(tensor.Float32, len(key)%3, 3))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)

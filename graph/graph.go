@@ -216,8 +216,12 @@ func (n *Node) infer(c *Call) error {
 	return n.settle(res)
 }
 
-// checkOutputs checks the number of a node's outputs where the op alone tells it.
-func (n *Node) checkOutputs() error {
+// checkCall checks the operands, and the number of the node's outputs where the op alone
+// tells it.
+func (n *Node) checkCall() error {
+	if err := n.checkArity(); err != nil {
+		return err
+	}
 	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
 		return n.outputsError(want)
 	}

@@ -28,7 +28,7 @@ func JSONSchema(ops []*Op) ([]byte, error) {
 		"memory_format": object{"enum": []string{"contiguous", "channels_last", "channels_last_3d"}},
 		"dim":           anyOf(object{"type": "integer", "minimum": 0}, object{"$ref": "#/$defs/name", "description": "a symbol"}),
 		"number":        numberSchema,
-		"scalar":        anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema),
+		"scalar":        anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, pythonSchema),
 		"data":          anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
 		"value":         closed(object{"value": described(ref("name"), "the value that the attribute is read from")}, "value"),
 		"input":         inputSchema(),
@@ -179,6 +179,11 @@ func (o *Op) jsonSchema() object {
 		}
 	}
 	a := closed(attrs, required...)
+	for i, p := range o.Params {
+		if name := p.attrName(); o.numberAt(name) == i {
+			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", where it is a number")
+		}
+	}
 	inputs, least := o.inputsSchema()
 	node := object{"description": o.Doc, "properties": object{"inputs": inputs, "attrs": a}}
 	var needs []string
@@ -193,11 +198,51 @@ func (o *Op) jsonSchema() object {
 	if needs != nil {
 		node["required"] = needs
 	}
+	if ways := o.numberWays(least); ways != nil {
+		node["anyOf"] = ways
+	}
 	return node
 }
 
+// numberWays lists the ways to give the operands that may be numbers: each among the inputs
+// or as an attribute. least is the number of the others.
+func (o *Op) numberWays(least int) []object {
+	ways := []object{{"inputs": least, "attrs": []string{}}}
+	for i, p := range o.Params {
+		if p.Optional || o.numberAt(p.attrName()) != i {
+			continue
+		}
+		for _, w := range ways {
+			names := append(slices.Clone(w["attrs"].([]string)), p.attrName())
+			ways = append(ways, object{"inputs": w["inputs"], "attrs": names})
+			w["inputs"] = w["inputs"].(int) + 1
+		}
+	}
+	if len(ways) == 1 {
+		return nil
+	}
+	var all []object
+	for _, w := range ways {
+		way, members, required := object{}, object{}, []string{}
+		if n := w["inputs"].(int); n > 0 {
+			members["inputs"] = object{"minItems": n}
+			required = append(required, "inputs")
+		}
+		if names := w["attrs"].([]string); len(names) > 0 {
+			members["attrs"] = object{"type": "object", "required": names}
+			required = append(required, "attrs")
+		}
+		if way["properties"] = members; len(required) > 0 {
+			way["required"] = required
+		}
+		all = append(all, way)
+	}
+	return all
+}
+
 // inputsSchema describes the operands, and tells how many there must be. A null at the end
-// stands for nothing: the list may be longer than the operands by these.
+// stands for nothing: the list may be longer than the operands by these. One that may be a
+// number may stand among the attributes instead.
 func (o *Op) inputsSchema() (object, int) {
 	least := 0
 	var places []object
@@ -208,8 +253,8 @@ func (o *Op) inputsSchema() (object, int) {
 		} else {
 			places = append(places, p.jsonSchema())
 		}
-		if !p.Optional {
-			least = i + 1
+		if !p.Optional && o.numberAt(p.attrName()) != i {
+			least++
 		}
 	}
 	s := object{"type": "array", "items": rest}
@@ -242,20 +287,27 @@ func (f Field) jsonSchema() object {
 	if f.Type == "graph" {
 		return object{"$ref": "#", "description": f.Doc}
 	}
-	name, _, _ := strings.Cut(f.Type, "|")
-	s := f.typeSchema(strings.TrimSuffix(name, "?"))
-	alternatives, ok := s["anyOf"].([]object)
-	if !ok {
-		alternatives = []object{s}
+	names := strings.Split(strings.TrimSuffix(f.Type, "?"), "|")
+	if f.Words != nil {
+		names = names[:1]
 	}
-	alternatives = append(slices.Clone(alternatives), ref("value"))
+	var alternatives []object
+	for _, name := range names {
+		s := f.typeSchema(name)
+		if all, ok := s["anyOf"].([]object); ok {
+			alternatives = append(alternatives, all...)
+		} else {
+			alternatives = append(alternatives, s)
+		}
+	}
+	alternatives = append(alternatives, ref("value"))
 	if f.Words != nil {
 		alternatives = append(alternatives, object{"enum": f.Words})
 	}
 	if strings.HasSuffix(f.Type, "?") || f.Default == "none" {
 		alternatives = append(alternatives, object{"type": "null"})
 	}
-	s = described(anyOf(alternatives...), f.Doc)
+	s := described(anyOf(alternatives...), f.Doc)
 	if !f.Required && f.Default != "none" {
 		s["default"] = jsonValue(f.defaultValue())
 	}
@@ -306,3 +358,6 @@ func (f Field) typeSchema(name string) object {
 	}
 	return object{"type": "string"}
 }
+
+// pythonSchema is a complex number as Python prints it.
+var pythonSchema = object{"type": "string", "pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}

@@ -16,9 +16,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OpenConst reads a constant's data: the file, which lies in the graph file's folder, and
-// the key inside it, empty for a file of one array.
-type OpenConst func(path, key string) (*tensor.Tensor, error)
+// OpenConst finds a constant's data: the file, which lies in the graph file's folder, and
+// the key inside it, empty for a file of one array. It returns what the file's header says
+// of the data, and what reads them: that is called only if dtype and shape are those that
+// the graph file declares.
+type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
+
+// ReadConst reads the data of a constant that [OpenConst] found.
+type ReadConst func() (*tensor.Tensor, error)
+
+// Held is what an [OpenConst] returns for data that it has in memory.
+func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
+	if t == nil {
+		return tensor.Meta{}, nil, errors.New("the tensor is nil")
+	}
+	return t.Meta, func() (*tensor.Tensor, error) { return t, nil }, nil
+}
 
 // Load reads a graph file, version 1. name is used in errors; dir is the folder in which
 // constants' files lie, and must contain them. The graph comes back sorted and inferred.
@@ -83,12 +96,19 @@ func asErrors(err error) Errors {
 	return Errors{{Err: err}}
 }
 
-// rootErrors returns the refusals that have a reason of their own, in the order of nodes.
+// rootErrors is [Graph.RootErrors], as many as are collected from one file.
 func (g *Graph) rootErrors(refused map[*Node]*Error) Errors {
+	list := g.RootErrors(refused)
+	return list[:min(len(list), maxErrors)]
+}
+
+// RootErrors returns those of the refusals of [Graph.InferAll] that have a reason of their
+// own, in the order of their places.
+func (g *Graph) RootErrors(refused map[*Node]*Error) Errors {
 	var list Errors
 	for _, n := range g.Nodes {
 		e := refused[n]
-		if e == nil || len(list) == maxErrors {
+		if e == nil {
 			continue
 		}
 		if _, follows := e.Err.(*dependent); !follows {
@@ -116,26 +136,62 @@ const maxErrors = 100
 // operands too many or missing, are a node's refusal: inference tells them, so that
 // [Graph.InferAll] can go on past them.
 func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, error) {
+	g, _, err := parseFile(r, &loader{dir: dir, open: open}, name, lookup)
+	return g, err
+}
+
+// ParseSome is Parse that goes on past more: a node whose operand there is not, or whose
+// attributes cannot be read, is refused by inference too, and so is one that reads a
+// constant whose data cannot be had. The mistakes of those constants are returned beside
+// the graph.
+func ParseSome(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, Errors, error) {
+	return parseFile(r, &loader{dir: dir, open: open, absent: map[*Value]bool{}}, name, lookup)
+}
+
+func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Errors, error) {
 	if r == nil {
-		return nil, errors.New("there is nothing to read a graph from: the reader is nil")
+		return nil, nil, errors.New("there is nothing to read a graph from: the reader is nil")
 	}
 	data, err := readAll(r)
 	if err != nil {
-		return nil, words.OfFile(name, err)
+		return nil, nil, words.OfFile(name, err)
 	}
 	g := New("", lookup)
-	g.src = newSource(name, dir, data)
-	l := &loader{g: g, data: data, dir: dir, open: open}
+	g.src = newSource(name, l.dir, data)
+	l.g, l.data = g, data
 	l.parse()
 	if len(l.errs) > 0 {
 		l.addRefusals()
 		l.errs.sort()
-		return nil, l.errs
+		return nil, nil, l.errs
 	}
 	if len(g.Outputs) == 0 {
 		g.warn(g.failAt(l.outputsAt, "the graph has no outputs: a run of it gives nothing"))
 	}
-	return g, nil
+	l.refuseAbsent()
+	return g, l.missing, nil
+}
+
+// refuseAbsent refuses the nodes that read constants that there are not, and drops outputs
+// that are such.
+func (l *loader) refuseAbsent() {
+	if len(l.absent) == 0 {
+		return
+	}
+	for _, n := range l.g.Nodes {
+		for i := range n.deps() {
+			if v := n.dep(i); l.absent[v] && n.badArgs == nil {
+				n.badArgs = fmt.Errorf("depends on constant %q, which cannot be read", v.Name)
+			}
+		}
+	}
+	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o Output) bool {
+		if l.absent[o.Value] {
+			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read", o.Value.Name)))
+		}
+		return l.absent[o.Value]
+	})
+	l.g.Constants = slices.DeleteFunc(l.g.Constants, func(v *Value) bool { return l.absent[v] })
 }
 
 // parse reads, resolves and sorts the graph of l.data.
@@ -195,8 +251,12 @@ type loader struct {
 	depth int // of a graph that is an attribute, and so on
 	dir   string
 	open  OpenConst
-	scan  *scanner
-	errs  Errors
+
+	// What is read past has absent; nil otherwise.
+	absent  map[*Value]bool // constants whose data cannot be had
+	missing Errors          // why
+	scan    *scanner
+	errs    Errors
 
 	raw     []rawNode
 	pending []pendingArg

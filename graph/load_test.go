@@ -36,11 +36,11 @@ func weights(t testing.TB) (dir string, open graph.OpenConst) {
 	if err := os.WriteFile(filepath.Join(dir, "weights.safetensors"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return dir, func(path, key string) (*tensor.Tensor, error) {
+	return dir, func(path, key string) (tensor.Meta, graph.ReadConst, error) {
 		if filepath.Base(path) != "weights.safetensors" || key != "conv1.weight" {
-			return nil, fmt.Errorf("no %q in %s", key, path)
+			return tensor.Meta{}, nil, fmt.Errorf("no %q in %s", key, path)
 		}
-		return tensor.Zeros(tensor.Float32, 64, 64, 3, 3), nil
+		return graph.Held(tensor.Zeros(tensor.Float32, 64, 64, 3, 3))
 	}
 }
 
@@ -191,7 +191,9 @@ var mistakes = []struct{ name, text, want string }{
 func TestMistakesHavePlaces(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
-			open := func(string, string) (*tensor.Tensor, error) { return nil, errors.New("not opened") }
+			open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+				return tensor.Meta{}, nil, errors.New("not opened")
+			}
 			_, err := graph.Load(strings.NewReader(m.text), "g.json", t.TempDir(), lookup, open)
 			if err == nil {
 				t.Fatal("loaded")
@@ -265,7 +267,9 @@ func TestFilesStayInTheFolder(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(outer, "secret.npy"), filepath.Join(dir, "link.npy")))
 	must(t, os.Symlink("..", filepath.Join(dir, "up")))
 	must(t, os.Symlink(filepath.Join("sub", "k.npy"), filepath.Join(dir, "fine.npy")))
-	open := func(string, string) (*tensor.Tensor, error) { return tensor.Zeros(tensor.Int8, 2), nil }
+	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+		return graph.Held(tensor.Zeros(tensor.Int8, 2))
+	}
 	for name, ok := range map[string]bool{"sub/k.npy": true, "fine.npy": true, "sub/../sub/k.npy": true, "link.npy": false,
 		"up/secret.npy": false, "sub/../../secret.npy": false, "../graph/sub/k.npy": false} {
 		text := constant(fmt.Sprintf(`{"name": "k", "dtype": "int8", "shape": [2], "file": %q}`, name))
@@ -304,7 +308,10 @@ func TestConstantsFromFiles(t *testing.T) {
 	if m, err = m.Narrow(0, 1, 2); err != nil {
 		t.Fatal(err)
 	}
-	open := func(string, string) (*tensor.Tensor, error) { return base.View(m) }
+	reads := 0
+	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+		return m, func() (*tensor.Tensor, error) { reads++; return base.View(m) }, nil
+	}
 	for dtype, want := range map[string]string{"uint16": "", "bfloat16": "", "float16": "the file holds uint16[2, 4], the graph says float16[2, 4]"} {
 		text := constant(fmt.Sprintf(`{"name": "k", "dtype": %q, "shape": [2, 4], "file": "k.npy"}`, dtype))
 		g, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)
@@ -324,6 +331,9 @@ func TestConstantsFromFiles(t *testing.T) {
 				t.Errorf("element [1, 2] is %d, want 10", got)
 			}
 		}
+	}
+	if reads != 2 {
+		t.Errorf("data were read %d times: what differs from the graph must not be", reads)
 	}
 }
 

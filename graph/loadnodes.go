@@ -260,6 +260,10 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	op, undefined := g.find(r.op)
 	n.Op = op
 	fail := func(at int, err error) {
+		if l.absent != nil {
+			n.badArgs = err
+			return
+		}
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {
@@ -280,20 +284,24 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		}
 		n.In[p.index].Value = v
 	}
-	n.trim()
 	if n.badArgs != nil {
+		n.trim()
 		return
 	}
-	if n.badArgs = n.checkArity(); n.badArgs == nil {
-		n.badArgs = n.checkOutputs()
-	}
 	if len(r.attrs) == 0 && n.Op.Schema.zero != nil {
+		n.trim()
+		n.badArgs = n.checkCall()
 		n.Attrs = n.Op.Schema.zero
 		return
 	}
 	a := l.decode(n.Op, r.attrs, r.attrsAt)
 	n.given, n.Attrs, n.badAttrs = a.given, a.decoded, a.err
 	n.attrAt, n.attrsAt = a.places, r.attrsAt
+	n.badArgs = n.takeNumbers(l.g.Value)
+	n.trim()
+	if n.badArgs == nil {
+		n.badArgs = n.checkCall()
+	}
 	if a.refs {
 		if err := l.bindRefs(n); err != nil {
 			fail(n.placeOf(err), err)
@@ -349,13 +357,18 @@ func (l *loader) decode(op *Op, raw []byte, at int) attrsValue {
 			a.malformed, a.badAt = err, s.at()-at
 		}
 	}
-	for _, v := range a.given {
+	own := a.given
+	if op.hasNumbers(own) {
+		own = maps.Clone(own)
+		maps.DeleteFunc(own, func(name string, _ any) bool { return op.numberAt(name) >= 0 })
+	}
+	for _, v := range own {
 		if _, ok := refName(v); ok {
 			a.refs = true
 		}
 	}
 	if a.malformed == nil && len(l.g.Symbols) == 0 && !a.refs {
-		a.decoded, a.err = op.Schema.Decode(a.given, nil)
+		a.decoded, a.err = op.Schema.Decode(own, nil)
 	}
 	l.attrs[attrsKey{op, string(raw)}] = a
 	return a

@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -155,7 +156,7 @@ var syntaxMessages = []struct{ text, want string }{
 }
 
 func TestMessages(t *testing.T) {
-	open := func(string, string) (*tensor.Tensor, error) { return tensor.Zeros(tensor.Int8, 2), nil }
+	open := func(string, string) (tensor.Meta, graph.ReadConst, error) { return tensor.Meta{}, nil, errors.New("not opened") }
 	for _, m := range messages {
 		_, err := graph.Load(strings.NewReader(m.text), "g.json", t.TempDir(), kernels.Lookup, open)
 		if want := "g.json:" + m.want; err == nil || err.Error() != want {

@@ -101,13 +101,19 @@ func (k Kind) String() string {
 type Param struct {
 	Name     string
 	Optional bool // null, or missing at the end
-	Number   bool // a plain number will do
+	Number   bool // a plain number will do, among the inputs or as an attribute
 	Variadic bool // one or more; the whole of the inputs
 	// Below says that the operand, where it holds integers, holds indices or lengths: they
 	// are at least 0 and below what it returns for a call (negative ones may be allowed, but
 	// nobody needs them). A negative result tells that there is no bound. Nil: the elements
 	// are plain numbers.
 	Below func(c *Call) int
+	// Attr is the name of the attribute that the number may be, where it is not Name:
+	// scatter's src is called value where it is a number.
+	Attr string
+	// Overload is aten's name of the overload that the operand, which is optional, belongs
+	// to. The Go builder has a method for it, where the operand is required.
+	Overload string
 }
 
 // Call is one application of an op, as Infer, Compile and the others see it.

@@ -509,7 +509,8 @@ func (g *Graph) AdaptiveMaxPool3d(self any, attrs ...Attrs) (out_, indices *Valu
 
 // Add is the op add.
 //
-// Adds alpha times other to self, broadcast together. Of bools it is the logical or.
+// Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self
+// for an alpha of false.
 //
 // Attributes:
 //
@@ -2212,13 +2213,19 @@ func (g *Graph) MatmulInteger(a, b, aZeroPoint, bZeroPoint any, attrs ...Attrs) 
 
 // Max is the op max.
 //
-// Gives the greatest element of all; with dim, the greatest elements and their indices.
+// Gives the greatest element of all; with dim, the greatest elements and their indices; with
+// other, the greater of self and other at each place, as maximum does.
 //
 // Attributes:
 //
 //   - dim int?: dimension to reduce; none: all, in row-major order
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) Max(self any, attrs ...Attrs) []*Value { return g.several("max", attrs, self) }
+
+// MaxOther is the op max with the operand other; see [Graph.Max].
+func (g *Graph) MaxOther(self, other any, attrs ...Attrs) *Value {
+	return g.one("max", attrs, self, other)
+}
 
 // MaxPool1d is the op max_pool1d.
 //
@@ -2390,13 +2397,19 @@ func (g *Graph) MelWeightMatrix(attrs ...Attrs) *Value { return g.one("mel_weigh
 
 // Min is the op min.
 //
-// Gives the least element of all; with dim, the least elements and their indices.
+// Gives the least element of all; with dim, the least elements and their indices; with other,
+// the lesser of self and other at each place, as minimum does.
 //
 // Attributes:
 //
 //   - dim int?: dimension to reduce; none: all, in row-major order
 //   - keepdim bool = false: keep reduced dimensions with size 1
 func (g *Graph) Min(self any, attrs ...Attrs) []*Value { return g.several("min", attrs, self) }
+
+// MinOther is the op min with the operand other; see [Graph.Min].
+func (g *Graph) MinOther(self, other any, attrs ...Attrs) *Value {
+	return g.one("min", attrs, self, other)
+}
 
 // Minimum is the op minimum.
 //
@@ -2571,7 +2584,8 @@ func (g *Graph) Numel(self any, attrs ...Attrs) *Value { return g.one("numel", a
 //
 // Attributes:
 //
-//   - num_classes int, required: size of the new dimension
+//   - num_classes int = -1: size of the new dimension; -1: one more than the greatest index,
+//     known when the graph runs
 //   - dim int = -1: place of the new dimension in the result
 func (g *Graph) OneHot(self, values any, attrs ...Attrs) *Value {
 	return g.one("one_hot", attrs, self, values)
@@ -2725,7 +2739,8 @@ func (g *Graph) PixelShuffle(self any, attrs ...Attrs) *Value {
 
 // PixelUnshuffle is the op pixel_unshuffle.
 //
-// Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w].
+// Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in
+// PyTorch, a self without elements stays as it is.
 //
 // Attributes:
 //
@@ -2925,14 +2940,25 @@ func (g *Graph) Repeat(self any, attrs ...Attrs) *Value { return g.one("repeat",
 
 // RepeatInterleave is the op repeat_interleave.
 //
-// Repeats every element, or every slice along a dimension.
+// Repeats every element, or every slice along a dimension: all equally often, or as repeats,
+// one-dimensional or a single number, tells for each.
+// Without any repeats self holds them, and the result is the indices that it repeats: of [2,
+// 0, 1] it is [0, 0, 2].
 //
 // Attributes:
 //
-//   - repeats int, required: how often each element or slice stands in the result
+//   - repeats int?: how often each element or slice stands in the result, where that is one
+//     number and no operand
 //   - dim int?: dimension whose slices are repeated; none: self counts as flat
+//   - output_size int?: size of the repeated dimension in the result: with it the shape is
+//     known before the graph runs
 func (g *Graph) RepeatInterleave(self any, attrs ...Attrs) *Value {
 	return g.one("repeat_interleave", attrs, self)
+}
+
+// RepeatInterleaveTensor is the op repeat_interleave with the operand repeats; see [Graph.RepeatInterleave].
+func (g *Graph) RepeatInterleaveTensor(self, repeats any, attrs ...Attrs) *Value {
+	return g.one("repeat_interleave", attrs, self, repeats)
 }
 
 // Reshape is the op reshape.
@@ -3313,11 +3339,12 @@ func (g *Graph) SpaceToDepth(self any, attrs ...Attrs) *Value {
 
 // Split is the op split.
 //
-// Cuts a dimension into parts of split_size; the last may be smaller.
+// Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts
+// of the sizes listed.
 //
 // Attributes:
 //
-//   - split_size int, required: size of a part
+//   - split_size int|int[], required: size of a part, or a list of the sizes of all parts
 //   - dim int = 0: dimension to cut
 func (g *Graph) Split(self any, attrs ...Attrs) []*Value { return g.several("split", attrs, self) }
 
@@ -3508,7 +3535,8 @@ func (g *Graph) Tile(self any, attrs ...Attrs) *Value { return g.one("tile", att
 
 // To is the op to.
 //
-// Converts self to a dtype and a memory format; is self where it has both already.
+// Converts self to a dtype, that of other where it is given, and a memory format; is self
+// where it has both already.
 //
 // Attributes:
 //
@@ -3517,6 +3545,11 @@ func (g *Graph) Tile(self any, attrs ...Attrs) *Value { return g.one("tile", att
 //   - copy bool = false: copy even where self would do
 //   - memory_format memory_format = preserve: layout of the result
 func (g *Graph) To(self any, attrs ...Attrs) *Value { return g.one("to", attrs, self) }
+
+// ToOther is the op to with the operand other; see [Graph.To].
+func (g *Graph) ToOther(self, other any, attrs ...Attrs) *Value {
+	return g.one("to", attrs, self, other)
+}
 
 // Topk is the op topk.
 //

@@ -15,11 +15,6 @@ type Outline struct {
 	Sizes []int
 }
 
-// Known reports whether nothing is left for the run to tell but the layout.
-func (o Outline) Known() bool {
-	return o.DType.Valid() && o.Sizes != nil && !slices.Contains(o.Sizes, -1)
-}
-
 // Join returns what holds of a value that is either o or p.
 func (o Outline) Join(p Outline) Outline {
 	if o.DType != p.DType {
@@ -75,7 +70,7 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 		return nil // Define has not seen it
 	}
 	p := &prober{op: o, in: in, given: attrs}
-	if !p.decode(attrs, refs, symbols) {
+	if o == nil || o.Schema == nil || o.Infer == nil || !p.decode(attrs, refs, symbols) {
 		return nil
 	}
 	var out []Outline
@@ -126,8 +121,11 @@ func (p *prober) decode(attrs Attrs, refs func(*Value) ([]int, []any, bool), sym
 		given := Attrs{}
 		for name, a := range attrs {
 			if r, ok := a.(Ref); ok {
+				if refs == nil {
+					return false
+				}
 				shape, list, ok := refs(r.Value)
-				if !ok || len(list) > maxAttr {
+				if !ok || len(list) > maxAttr || len(list) != tensor.Numel(shape) {
 					return false
 				}
 				a = standInFor(shape, list, fill)

@@ -239,7 +239,7 @@ func TestSaveFile(t *testing.T) {
 	}
 	large := func(v *graph.Value) bool { return v.Meta.Numel() >= 100 }
 	must(t, g.SaveFile(other, graph.SideFile("w.npz", large, write)))
-	h, err := graph.LoadFile(other, lookup, func(path, key string) (*tensor.Tensor, error) { return side[path+":"+key], nil })
+	h, err := graph.LoadFile(other, lookup, func(path, key string) (tensor.Meta, graph.ReadConst, error) { return graph.Held(side[path+":"+key]) })
 	must(t, err)
 	if len(side) != 1 || bits(h.Value("w").Const) != bits(g.Value("w").Const) {
 		t.Errorf("the side file holds %v", side)

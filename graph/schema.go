@@ -24,7 +24,8 @@ import (
 // IntsOrWord; others are refused.
 //
 // Fields may be bool, int, float64, string, []int, []float64, *int, *float64, *bool,
-// tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, and *Graph.
+// tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and
+// *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
@@ -38,6 +39,13 @@ type Schema struct {
 type IntsOrWord struct {
 	Ints []int
 	Word string
+}
+
+// IntOrInts is an attribute that is one integer or a list, which mean different things:
+// split takes the size of all parts, or the size of each. List is nil for the one.
+type IntOrInts struct {
+	One  int
+	List []int
 }
 
 // Field is one attribute.
@@ -100,7 +108,7 @@ func SchemaOf[A any]() *Schema {
 func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
-		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
+		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
 		return true
 	}
@@ -119,6 +127,8 @@ func typeName(t reflect.Type) string {
 		return "graph"
 	case reflect.TypeFor[IntsOrWord]():
 		return "int[]"
+	case reflect.TypeFor[IntOrInts]():
+		return "int|int[]"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -262,7 +272,7 @@ func (f Field) noWord(word string, symbols map[string]int) error {
 
 // setValue stores a JSON or Go value in a field of a matching type.
 func setValue(dst reflect.Value, v any, symbols map[string]int) error {
-	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice {
+	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice && dst.Type() != reflect.TypeFor[IntOrInts]() {
 		v = list[0]
 	}
 	switch p := dst.Addr().Interface().(type) {
@@ -300,6 +310,8 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 		return setNamed(p, v, tensor.ParseMemoryFormat)
 	case *IntsOrWord:
 		return p.set(v, symbols)
+	case *IntOrInts:
+		return p.set(v, symbols)
 	default:
 		return setCompound(dst, v, symbols)
 	}
@@ -314,6 +326,15 @@ func (p *IntsOrWord) set(v any, symbols map[string]int) error {
 		}
 	}
 	return setValue(reflect.ValueOf(&p.Ints).Elem(), v, symbols)
+}
+
+func (p *IntOrInts) set(v any, symbols map[string]int) error {
+	switch v.(type) {
+	case []int, []any, elements:
+		p.List = []int{}
+		return setValue(reflect.ValueOf(&p.List).Elem(), v, symbols)
+	}
+	return setValue(reflect.ValueOf(&p.One).Elem(), v, symbols)
 }
 
 func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
@@ -388,12 +409,16 @@ func toFloat(v any) (float64, bool) {
 }
 
 // scalarOf is tensor.ScalarOf that also takes what JSON has no literals for: "NaN",
-// "Infinity" and "-Infinity", and a pair of numbers for a complex one.
+// "Infinity" and "-Infinity", and for a complex number a pair of numbers or Python's
+// spelling ("1+2j").
 func scalarOf(v any) (tensor.Scalar, bool) {
 	switch x := v.(type) {
 	case string:
-		f, ok := anySpecial(x)
-		return tensor.FloatScalar(f), ok
+		if f, ok := anySpecial(x); ok {
+			return tensor.FloatScalar(f), true
+		}
+		z, ok := pythonComplex(x)
+		return tensor.ComplexScalar(z), ok
 	case []any:
 		if len(x) != 2 {
 			return tensor.Scalar{}, false
@@ -403,4 +428,19 @@ func scalarOf(v any) (tensor.Scalar, bool) {
 		return tensor.ComplexScalar(complex(re, im)), ok && ok2
 	}
 	return tensor.ScalarOf(v)
+}
+
+// pythonComplex reads a complex number as Python prints it: 2j, 1+2j, (1+2j).
+func pythonComplex(s string) (complex128, bool) {
+	if t, ok := strings.CutPrefix(s, "("); ok {
+		if s, ok = strings.CutSuffix(t, ")"); !ok {
+			return 0, false
+		}
+	}
+	t, ok := strings.CutSuffix(s, "j")
+	if !ok || strings.ContainsAny(t, "ij() ") {
+		return 0, false
+	}
+	z, err := strconv.ParseComplex(t+"i", 128)
+	return z, err == nil
 }

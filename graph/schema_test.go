@@ -42,6 +42,9 @@ func TestSchemaDecodes(t *testing.T) {
 		{"whole float", graph.Attrs{"int": 4.0}, func(a *everyAttrs) { a.Int = 4 }},
 		{"infinite", graph.Attrs{"number": "-Infinity", "float": "inf"}, func(a *everyAttrs) { a.Number, a.Float = tensor.FloatScalar(math.Inf(-1)), math.Inf(1) }},
 		{"complex", graph.Attrs{"number": []any{int64(1), 2.5}}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(1 + 2.5i) }},
+		{"as Python prints it", graph.Attrs{"number": "(1-2.5e1j)"}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(1 - 25i) }},
+		{"imaginary", graph.Attrs{"number": "-2j"}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(-2i) }},
+		{"complex64", graph.Attrs{"number": complex64(3i)}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(3i) }},
 	} {
 		want := defaults()
 		c.want(&want)

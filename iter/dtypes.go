@@ -144,7 +144,7 @@ func (it *Iterator) castTo(common tensor.DType, inputs bool) error {
 			o.target = common
 			o.rule, o.ruleSet = tensor.New(common, o.Meta.Shape...), true
 		case !o.isOutput && inputs:
-			o.target = common
+			o.target, o.cast = common, common
 			o.rule, o.ruleSet = CastMeta(o.Meta, common), true
 		}
 	}
@@ -168,7 +168,10 @@ func (it *Iterator) finishTypes(common tensor.DType) {
 		if it.flags.opMath {
 			o.target = o.target.OpMath()
 		}
-		if o.target != o.meta.DType {
+		if o.cast == o.target {
+			o.cast = tensor.Invalid
+		}
+		if !o.asItIs() {
 			it.staged = true
 		}
 	}

@@ -81,7 +81,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 			part.walkStrides = append(part.walkStrides, st)
 		}
 	}
-	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return o.target != o.meta.DType })
+	part.staged = slices.ContainsFunc(part.ops, func(o operand) bool { return !o.asItIs() })
 	return part, nil
 }
 

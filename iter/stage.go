@@ -57,7 +57,7 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 		return s.pieces(p, n0, n1, func(k0, k1 int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
-				if o := &it.ops[i]; o.target != o.meta.DType {
+				if o := &it.ops[i]; !o.asItIs() {
 					c.strides[i], c.strides[ops+i] = o.target.Size(), k0*o.target.Size()
 				}
 			}
@@ -118,7 +118,7 @@ type piece struct{ at, j, k0, k1, n0 int }
 // direct reports whether operand i can be handed over as it lies.
 func (s stager) direct(i int, q piece) bool {
 	o := &s.it.ops[i]
-	if o.target != o.meta.DType {
+	if !o.asItIs() {
 		return false
 	}
 	if !s.blocks {
@@ -148,7 +148,7 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 		return
 	}
 	size := o.target.Size()
-	cv := tensor.Converter(o.target, o.meta.DType)
+	cv := o.loader()
 	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
 		// A scalar stays in its block from piece to piece.
 		if s.c.filled[i] != src {
@@ -183,3 +183,32 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 		cv(unsafe.Add(dst, r*st1), unsafe.Add(s.block(i), r*q.k0*size), st0, size, q.k0)
 	}
 }
+
+// asItIs reports whether loops can see the operand as memory holds it.
+func (o *operand) asItIs() bool { return o.target == o.meta.DType && o.cast == tensor.Invalid }
+
+// loader converts an input to what loops see: by way of the dtype that PyTorch promotes it
+// to, whose rounding counts even where loops compute in a wider one.
+func (o *operand) loader() tensor.ConvertFunc {
+	if o.cast == tensor.Invalid {
+		return tensor.Converter(o.target, o.meta.DType)
+	}
+	return rounded[[2]tensor.DType{o.cast, o.meta.DType}]
+}
+
+// rounded holds the conversions to float32 by way of the 16-bit floats. Both halves of one
+// work on the same elements, at the distance of the result's.
+var rounded = func() map[[2]tensor.DType]tensor.ConvertFunc {
+	m := map[[2]tensor.DType]tensor.ConvertFunc{}
+	for _, by := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		widen := tensor.Converter(by.OpMath(), by)
+		for _, from := range tensor.DTypes() {
+			narrow := tensor.Converter(by, from)
+			m[[2]tensor.DType{by, from}] = func(dst, src unsafe.Pointer, ds, ss, n int) {
+				narrow(dst, src, ds, ss, n)
+				widen(dst, dst, ds, ds, n)
+			}
+		}
+	}
+	return m
+}()

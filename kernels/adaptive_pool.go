@@ -22,6 +22,9 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 	Variants: poolVariants(1),
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m, size := c.Meta(0), outputSize(c)
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
 		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
 			return adaptiveMean(m).compile(c)
 		}
@@ -30,7 +33,7 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputSize(c)
-		if t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0 && size == [2]int{1, 1} {
+		if size == [2]int{1, 1} && (t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0) {
 			s := adaptiveMean(t.Meta)
 			return s.reference(t), nil
 		}

@@ -15,7 +15,7 @@ type addAttrs struct {
 // Add is self + alpha*other.
 var Add = define[addAttrs](graph.Op{
 	Name:      "add",
-	Doc:       "Adds alpha times other to self, broadcast together. Of bools it is the logical or.",
+	Doc:       "Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self for an alpha of false.",
 	Params:    []graph.Param{selfNum, otherNum},
 	Pointwise: &addition,
 	Ref:       pointwiseRef(&addition, addRef(1)),
@@ -109,8 +109,14 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Iterator) (iter.K
 	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		alpha := attrs[addAttrs](c).Alpha
 		body, err := plain.pick("add", it)
-		if err != nil || alpha.Complex() == 1 || it.DType(1) == tensor.Bool {
+		switch {
+		case err != nil || alpha.Complex() == 1:
 			return body, err
+		case it.DType(1) == tensor.Bool:
+			if alpha.Complex() == 0 {
+				return iter.Slice2(func(dst, a, _ []bool) { copy(dst, a) }), nil
+			}
+			return body, nil
 		}
 		return scaledAdd(it.DType(1), alpha, sign), nil
 	}

@@ -50,6 +50,9 @@ func addcdivCheck(c *graph.Call) error {
 func scaledTernary(label string, product bool) func(*graph.Call, *iter.Iterator) (iter.Kernel, error) {
 	return func(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 		v := attrs[valueAttrs](c).Value
+		if err := numberFits(v, it.CommonDType()); err != nil {
+			return iter.Kernel{}, err
+		}
 		switch d := it.DType(1); {
 		case d == tensor.Float32:
 			return scaledSlices(float32(v.Float()), product), nil

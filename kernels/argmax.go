@@ -1,7 +1,9 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -21,8 +23,12 @@ var (
 
 // Max and Min give one value of all elements, or, with a dim, values and their indices.
 var (
-	Max = bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices.", true)
-	Min = bestOp("min", "Gives the least element of all; with dim, the least elements and their indices.", false)
+	Max = orOfTwo(bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices; "+
+		"with other, the greater of self and other at each place, as maximum does.", true), maxBodies,
+		func(a, b int64) int64 { return max(a, b) }, math.Max)
+	Min = orOfTwo(bestOp("min", "Gives the least element of all; with dim, the least elements and their indices; "+
+		"with other, the lesser of self and other at each place, as minimum does.", false), minBodies,
+		func(a, b int64) int64 { return min(a, b) }, math.Min)
 )
 
 func argOp(name, doc string, greatest bool) *graph.Op {
@@ -101,6 +107,37 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
 			}}, err
 	})
+}
+
+// orOfTwo gives a reduction its overload of two tensors, which is the pointwise op.
+func orOfTwo(o *graph.Op, t bodies, i func(a, b int64) int64, f func(a, b float64) float64) *graph.Op {
+	p := extremumPart(o.Name+"imum", t)
+	ref := pointwiseRef(p, extremumRef(i, f))
+	infer, compile, reference := o.Infer, o.Compile, o.Ref
+	o.Params = []graph.Param{self, {Name: "other", Optional: true, Overload: "other"}}
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		if !c.Has(1) {
+			return infer(c)
+		}
+		if a := attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
+			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
+		}
+		return p.Infer(c)
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Has(1) {
+			return p.Compile(c)
+		}
+		return compile(c)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if c.Has(1) {
+			return ref(c, in)
+		}
+		return reference(c, in)
+	}
+	o.Examples = append(o.Examples, graph.Example{In: []tensor.Meta{exTurned, exRow}})
+	return o
 }
 
 // best is the best element so far and its index; -1 before the first.

@@ -268,6 +268,14 @@ func clampSlice[T ordered](dst, a, lo, hi []T) {
 	}
 }
 
+// wrapped is a bound as the integer dtype d holds it, in which a negative one may wrap.
+func wrapped(d tensor.DType, s tensor.Scalar, bound int64) int64 {
+	if !s.IsSet() {
+		return bound
+	}
+	return s.Tensor(d).At().Int()
+}
+
 // ref bounds one element; x holds self and then the bounds that are operands.
 func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	lo, hi := k.min, k.max
@@ -279,6 +287,9 @@ func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	}
 	if d.IsIntegral(true) {
 		least, most := boundsAs[int64](lo, hi)
+		if d != tensor.Bool {
+			least, most = wrapped(d, lo, least), wrapped(d, hi, most)
+		}
 		return tensor.IntScalar(min(max(x[0].Int(), least), most))
 	}
 	v := x[0].Float()

@@ -77,7 +77,7 @@ var ContiguousOp = define[contiguousAttrs](graph.Op{
 
 func inferContiguous(c *graph.Call) ([]graph.Result, error) {
 	m, f := c.Meta(0), attrs[contiguousAttrs](c).MemoryFormat
-	if f != tensor.Preserve && m.Is(f) {
+	if f == tensor.Preserve && m.IsContiguous() || f != tensor.Preserve && m.Is(f) {
 		return []graph.Result{{Meta: m, Alias: 0}}, nil
 	}
 	if f == tensor.Preserve {

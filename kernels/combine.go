@@ -36,7 +36,7 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) rowOps {
 	}
 	switch d {
 	case tensor.Bool:
-		return combineBits(how)
+		return combineBits(how, alpha)
 	case tensor.Uint8:
 		return combineReal(how, uint8(alpha.Int()))
 	case tensor.Int8:
@@ -120,7 +120,10 @@ func combineZ[T complex64 | complex128](how combining, alpha T) rowOps {
 	return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) *= *(*T)(near) })
 }
 
-func combineBits(how combining) rowOps {
+func combineBits(how combining, alpha tensor.Scalar) rowOps {
+	if how == combineAdd && alpha.Complex() == 0 {
+		return combinedOps(func(_, _ unsafe.Pointer) {})
+	}
 	if how == combineAdd || how == combineMax {
 		return combinedOps(func(far, near unsafe.Pointer) { *(*uint8)(far) |= *(*uint8)(near) })
 	}

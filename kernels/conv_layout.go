@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -51,6 +52,8 @@ func (v convolution) result(c *graph.Call) (tensor.Meta, error) {
 			return x, err
 		}
 		out = p.layOut(x, w, shape)
+	} else if slices.Equal(shape, x.Shape) {
+		out = emptyBatch(x)
 	}
 	if unbatched {
 		return out.Squeeze(0)
@@ -170,7 +173,7 @@ func (p convParams) serves(c *graph.Call, x, w tensor.Meta) error {
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and weight is a dense tensor", legacyName(d), legacyName(w.DType))
 	case !sameBias && p.usesMKLDNN(x, w):
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and bias is a dense tensor", legacyName(d), legacyName(c.Meta(2).DType))
-	case p.dilated() && !(d.IsFloat() || d.IsComplex()):
+	case p.dilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
 		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
 	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:
 		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())
@@ -277,6 +280,24 @@ func groupOf(m tensor.Meta, dim, groups int) tensor.Meta {
 		panic("kernels: channels divide by groups: " + err.Error())
 	}
 	return inFormat(g, m.SuggestMemoryFormat(false))
+}
+
+// emptyBatch lays out a result of the input's shape without elements: PyTorch views the
+// product of the input and a number as the result, and a view of the same shape keeps the
+// strides.
+func emptyBatch(x tensor.Meta) tensor.Meta {
+	line := x.Rank() == 3
+	if line {
+		x, _ = x.Unsqueeze(2)
+	}
+	m, err := laidOut(iter.Binary(iter.Undefined(), iter.Of(x), iter.Of(tensor.New(x.DType))))
+	if err != nil {
+		panic("kernels: a product with a number can be laid out: " + err.Error())
+	}
+	if line {
+		m, _ = m.Squeeze(2)
+	}
+	return m
 }
 
 // layOutComplex follows complex_convolution: three real convolutions a, b and c of parts

@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -117,6 +118,9 @@ func (v transposedConv) result(c *graph.Call) (tensor.Meta, error) {
 		out = out[1:]
 	}
 	m := tensor.New(x.DType, out...)
+	if !unbatched && out[0] == 0 && slices.Equal(out, x.Shape) {
+		m = emptyBatch(x)
+	}
 	return m, m.Check()
 }
 
@@ -199,7 +203,7 @@ func (v transposedConv) serves(c *graph.Call) error {
 			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
 		}
 	}
-	if !d.IsFloat() && d != tensor.Int64 {
+	if !d.IsFloat() && !d.IsComplex() && d != tensor.Int64 {
 		return notServed(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(v.dims, 2)), d)
 	}
 	return nil
@@ -214,6 +218,10 @@ func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 		return compileTransposed[int64](v, c)
 	case tensor.Float32:
 		return compileTransposed[float32](v, c)
+	case tensor.Complex64:
+		return compileTransposed[complex64](v, c)
+	case tensor.Complex128:
+		return compileTransposed[complex128](v, c)
 	}
 	return compileTransposed[float64](v, c)
 }
@@ -252,7 +260,7 @@ const spreadBytes = 32 << 20
 // compileTransposed multiplies, for some images at a time, the transposed weight by the
 // input: a product for each input element and element of its window. Then the windows are
 // added up where they lie in the result.
-func compileTransposed[T int64 | float32 | float64](v transposedConv, c *graph.Call) (*graph.Kernel, error) {
+func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v transposedConv, c *graph.Call) (*graph.Kernel, error) {
 	s, err := v.spread(c)
 	if err != nil {
 		return nil, err
@@ -297,7 +305,7 @@ func compileTransposed[T int64 | float32 | float64](v transposedConv, c *graph.C
 }
 
 // addWindows adds the windows of one channel, element by element of the window.
-func addWindows[T int64 | float32 | float64](s *windowSpread, y, cols []T, bias T) {
+func addWindows[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, y, cols []T, bias T) {
 	for i := range y {
 		y[i] = bias
 	}

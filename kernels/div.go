@@ -157,8 +157,33 @@ func floorDiv64(a, b float64) float64 {
 
 func floorRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	return byKind(
-		func(x []int64) int64 { return int64(math.Floor(float64(x[0]) / float64(x[1]))) },
-		func(x []float64) float64 { return math.Floor(x[0] / x[1]) }, nil)(d, x)
+		byDivisor(floorQuotient),
+		func(x []float64) float64 {
+			if q := x[0] / x[1]; x[1] == 0 || !math.IsInf(x[0], 0) {
+				return math.Floor(q)
+			}
+			return math.NaN() // the remainder of an infinity is
+		}, nil)(d, x)
+}
+
+// floorQuotient is a/b rounded down.
+func floorQuotient(a, b int64) int64 {
+	q := a / b
+	if r := a - q*b; r != 0 && (r < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+// byDivisor makes a reference of a division of integers, which fails as loops do for a
+// divisor of 0.
+func byDivisor(f func(a, b int64) int64) func(x []int64) int64 {
+	return func(x []int64) int64 {
+		if x[1] == 0 {
+			panic(errZeroDivision) // pointwiseRef returns it
+		}
+		return f(x[0], x[1])
+	}
 }
 
 func divRef(c *graph.Call) scalarFunc {
@@ -167,7 +192,7 @@ func divRef(c *graph.Call) scalarFunc {
 		return floorRef
 	case "trunc":
 		return byKind(
-			func(x []int64) int64 { return x[0] / x[1] },
+			byDivisor(func(a, b int64) int64 { return a / b }),
 			func(x []float64) float64 { return math.Trunc(x[0] / x[1]) }, nil)
 	}
 	return byKind(nil,

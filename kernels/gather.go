@@ -33,11 +33,10 @@ var Gather = define[gatherGradAttrs](graph.Op{
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, ix := c.Meta(0), c.Meta(1)
 		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, m.Rank())
-		if err == nil && ix.Numel() > 0 {
-			err = gatherShapes("gather", m, ix, dim)
-		}
-		if err == nil {
-			err = indexDType("gather", ix)
+		if err == nil && ix.Numel() > 0 { // one without elements is not looked at
+			if err = gatherShapes("gather", m, ix, dim); err == nil {
+				err = indexDType("gather", ix)
+			}
 		}
 		return graph.New1(tensor.New(m.DType, ix.Shape...)), err
 	},
@@ -77,6 +76,9 @@ func gatherShapes(op string, m, ix tensor.Meta, dim int) error {
 // gatherKernel reads m, a view of operand 0 of the index's rank, along dim.
 func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
+	if out.Numel() == 0 {
+		return &graph.Kernel{}
+	}
 	far := without(byteStrides(m), dim)
 	if m.Rank() == 0 {
 		far = make([]int, out.Rank())

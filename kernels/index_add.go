@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -43,10 +44,13 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 		Name: name, Doc: doc + " A negative index counts from the end.",
 		Params: []graph.Param{self, indexParam, source},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			dim, _, _ := spec(c)
+			dim, _, alpha := spec(c)
 			dim, err := tensor.WrapDim(dim, c.Meta(0).Rank())
 			if err == nil {
-				err = indexWriteCheck(name, c, dim, fill)
+				err = indexWriteCheck(name, c, dim, fill, alpha)
+			}
+			if fill { // aten fills a clone
+				return graph.New1(iter.PreserveMeta(c.Meta(0))), err
 			}
 			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...)), err
 		},
@@ -66,7 +70,7 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 	})
 }
 
-func indexWriteCheck(name string, c *graph.Call, dim int, fill bool) error {
+func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
 	m, ix, src := c.Meta(0), c.Meta(1), c.Meta(2)
 	if ix.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
@@ -84,10 +88,16 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool) error {
 		if src.Rank() > 0 {
 			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", src.Rank())
 		}
+		if src.DType.IsComplex() && !m.DType.IsComplex() {
+			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+		}
 		if c.In[2].Kind == graph.NumberArg {
 			return numberFits(c.In[2].Number, m.DType)
 		}
 		return nil
+	}
+	if err := numberFits(alpha, m.DType); err != nil {
+		return err
 	}
 	if src.DType != m.DType {
 		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, m.DType.TorchName(), src.DType.TorchName())
@@ -137,10 +147,12 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
 	if src.DType != out.DType && near.own == nil {
 		// A value of another dtype is 0-dim: it is converted into scratch memory first.
-		cv := tensor.Converter(out.DType, src.DType)
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			cv(side{at: scratchMem}.base(m), m.Ptrs[3], 0, 0, 1)
-			return nil
+			one, err := convertedItem(out.DType, src.DType, m.Ptrs[3])
+			if err == nil {
+				copyElement(side{at: scratchMem}.base(m), one.Pointer(), out.DType.Size())
+			}
+			return err
 		}})
 		k.Scratch, x.sides[0].at = 64, scratchMem
 	}
@@ -150,6 +162,11 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 
 func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	if in[2].Rank() == 0 && in[2].DType != out.DType {
+		if err := numberFits(in[2].At(), out.DType); err != nil {
+			return nil, err
+		}
+	}
 	src := in[2].CopyTo(tensor.New(out.DType, in[2].Shape...))
 	flat, first := rowMajorAs(in[1], in[1].Numel())
 	if first != nil {

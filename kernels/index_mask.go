@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -68,9 +69,13 @@ func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	c.Out = []tensor.Meta{m}
+	return runAtOnce(p.kernel(c), m, in)
+}
+
+// runAtOnce runs a kernel of one result in the caller's goroutine.
+func runAtOnce(k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Empty(m)
-	k := p.kernel(c)
-	mem := &graph.Mem{Worker: tensor.NewStorage(k.Worker).Bytes()}
+	mem := &graph.Mem{Worker: tensor.NewStorage(k.Worker).Bytes(), Scratch: tensor.NewStorage(k.Scratch).Bytes(), Cursor: new(iter.Cursor)}
 	mem.Ptrs = append(mem.Ptrs, out.Pointer())
 	for _, t := range in {
 		if t == nil {
@@ -79,9 +84,11 @@ func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		mem.Ptrs = append(mem.Ptrs, t.Pointer())
 	}
-	for i := range k.Phases[0].Chunks {
-		if err := k.Phases[0].Run(mem, i); err != nil {
-			return nil, err
+	for _, ph := range k.Phases {
+		for i := range ph.Chunks {
+			if err := ph.Run(mem, i); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return []*tensor.Tensor{out}, nil

@@ -90,6 +90,11 @@ func cName(d tensor.DType) string {
 
 func lerpBody(c *graph.Call, it *iter.Iterator) (iter.Kernel, error) {
 	w := attrs[lerpAttrs](c).Weight
+	if w.IsSet() {
+		if err := numberFits(w, c.Meta(0).DType); err != nil {
+			return iter.Kernel{}, err
+		}
+	}
 	switch d := it.DType(1); d {
 	case tensor.Float32:
 		return lerpSlices(w, float32(w.Float()), lerpFloats[float32]), nil

@@ -22,12 +22,17 @@ var (
 )
 
 func extremum(name, doc string, t bodies, i func(a, b int64) int64, f func(a, b float64) float64) *graph.Op {
-	return elementwise[none](name, doc, binary2,
-		&graph.Pointwise{Config: realOnly(binary, name+" not implemented for complex tensors."), Body: fixed(name, t)},
-		always(byKind(
-			func(x []int64) int64 { return i(x[0], x[1]) },
-			func(x []float64) float64 { return f(x[0], x[1]) }, nil)),
-		exBinary, exIntegers)
+	return elementwise[none](name, doc, binary2, extremumPart(name, t), extremumRef(i, f), exBinary, exIntegers)
+}
+
+func extremumPart(name string, t bodies) *graph.Pointwise {
+	return &graph.Pointwise{Config: realOnly(binary, name+" not implemented for complex tensors."), Body: fixed(name, t)}
+}
+
+func extremumRef(i func(a, b int64) int64, f func(a, b float64) float64) func(*graph.Call) scalarFunc {
+	return always(byKind(
+		func(x []int64) int64 { return i(x[0], x[1]) },
+		func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
 // numberFirst makes f take the operand that is a number where the other is not.

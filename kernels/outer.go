@@ -3,7 +3,6 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -98,75 +97,6 @@ func delegateOp[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]te
 	}
 	return define[A](o)
 }
-
-type repeatInterleaveAttrs struct {
-	Repeats int  `attr:"repeats" doc:"how often each element or slice stands in the result"`
-	Dim     *int `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self counts as flat"`
-}
-
-// RepeatInterleave is torch.repeat_interleave with a number of repeats.
-var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
-	Name: "repeat_interleave", Doc: "Repeats every element, or every slice along a dimension.",
-	Params: []graph.Param{self},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[repeatInterleaveAttrs](c), c.Meta(0)
-		if a.Repeats < 0 {
-			return nil, errors.New("repeats can not be negative")
-		}
-		if a.Dim == nil {
-			out, err := fresh(m.DType, []int{min(m.Numel()*min(a.Repeats, tensor.MaxBytes), tensor.MaxBytes)})
-			return graph.New1(out), err
-		}
-		d, err := tensor.WrapDim(*a.Dim, m.Rank())
-		if err != nil {
-			return nil, err
-		}
-		shape := slices.Clone(m.Shape)
-		if len(shape) == 0 {
-			shape = []int{1}
-		}
-		shape[d] = min(shape[d]*min(a.Repeats, tensor.MaxBytes), tensor.MaxBytes)
-		out, err := fresh(m.DType, shape)
-		return graph.New1(out), err
-	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a, dst, src := attrs[repeatInterleaveAttrs](c), outSide(c, 0), inSide(c, 0)
-		if dst.meta.Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		d := src.meta.Rank() - 1
-		if a.Dim != nil {
-			d = max(0, (*a.Dim+src.meta.Rank())%max(1, src.meta.Rank()))
-		}
-		d = min(d+1, src.meta.Rank())
-		from := src.meta
-		from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, a.Repeats), slices.Insert(slices.Clone(from.Strides), d, 0)
-		to, err := dst.meta.View(from.Shape)
-		if err != nil {
-			return nil, err
-		}
-		return copyKernel(copyJob{dst: dst.show(to), src: src.show(from)})
-	},
-	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, t, d := attrs[repeatInterleaveAttrs](c), in[0], 0
-		var err error
-		if a.Dim == nil || t.Rank() == 0 {
-			t, err = rowMajorAs(t, t.Numel())
-		} else {
-			d, err = tensor.WrapDim(*a.Dim, t.Rank())
-		}
-		if err != nil {
-			return nil, err
-		}
-		var places []int
-		for i := range t.Shape[d] {
-			places = append(places, slices.Repeat([]int{i}, a.Repeats)...)
-		}
-		out, err := pickSlices(t, d, places)
-		return []*tensor.Tensor{out}, err
-	},
-	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5)}, Attrs: graph.Attrs{"repeats": 2, "dim": 1}}, {In: []tensor.Meta{f32(2, 3).WithStrides([]int{1, 2})}, Attrs: graph.Attrs{"repeats": 3}}},
-})
 
 // Numel is torch.numel as a value.
 var Numel = elementOp[none](graph.Op{

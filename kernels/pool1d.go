@@ -265,6 +265,9 @@ var AdaptiveAvgPool1d = define[adaptivePool1dAttrs](graph.Op{
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
 		if m.DType.IsComplex() || m.Numel() == 0 {
 			return lineMean(m).compile(c)
 		}
@@ -273,7 +276,7 @@ var AdaptiveAvgPool1d = define[adaptivePool1dAttrs](graph.Op{
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := attrs[adaptivePool1dAttrs](c).OutputSize[0]
-		if t := in[0]; t.DType.IsComplex() || t.Numel() == 0 && n == 1 {
+		if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {
 			return lineMean(t.Meta).reference(t), nil
 		}
 		return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {

@@ -15,7 +15,16 @@ type scalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 // Operands that are left out take no place among those that f sees. f may read the
 // attributes of the call.
 func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) scalarFunc) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+		defer func() {
+			switch r := recover(); r {
+			case nil:
+			case errZeroDivision:
+				err = errZeroDivision
+			default:
+				panic(r)
+			}
+		}()
 		cfg, err := p.Config(c, make([]iter.Operand, max(p.Outputs, 1)))
 		if err != nil {
 			return nil, err
@@ -34,6 +43,9 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) scalarFunc) func(*gr
 			i := len(full)
 			// The operand is converted as memory holds it to what loops see.
 			t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
+			if d := it.Cast(nout + i); d != tensor.Invalid {
+				t = t.CopyTo(tensor.New(d, t.Shape...))
+			}
 			m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
 			if err != nil {
 				return nil, err

@@ -16,7 +16,7 @@ var Remainder = elementwise[none]("remainder",
 		dividingUnsigned(remSlice[uint8], remSlice[uint16], remSlice[uint32], remSlice[uint64]),
 		only(tensor.Float32, iter.Map2(modulus32)), only(tensor.Float64, iter.Map2(modulus64))))},
 	always(byKind(
-		func(x []int64) int64 { return ((x[0] % x[1]) + x[1]) % x[1] },
+		byDivisor(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil)),
 	exBinary, exIntegers)
 
@@ -28,7 +28,7 @@ var Fmod = elementwise[none]("fmod",
 		dividingUnsigned(remSlice[uint8], remSlice[uint16], remSlice[uint32], remSlice[uint64]),
 		only(tensor.Float32, iter.Map2(mod32)), only(tensor.Float64, iter.Map2(math.Mod))))},
 	always(byKind(
-		func(x []int64) int64 { return x[0] % x[1] },
+		byDivisor(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil)),
 	exBinary, exIntegers)
 

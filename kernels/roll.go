@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,6 +32,8 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case len(a.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
+	case len(a.Dims) == 0 && len(a.Shifts) == 1 && m.Numel() == 0 && m.Rank() == 1:
+		return graph.New1(iter.PreserveMeta(m)), nil
 	case len(a.Dims) == 0 && len(a.Shifts) == 1:
 		return graph.New1(tensor.New(m.DType, m.Shape...)), nil
 	case len(a.Dims) != len(a.Shifts):

@@ -59,7 +59,7 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 	}
 	return define[A](graph.Op{
 		Name: name, Doc: doc + " A negative index counts from the end.",
-		Params: []graph.Param{self, indexParam, {Name: "src", Number: name == "scatter"}},
+		Params: []graph.Param{self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			s, err := of(c)
 			if err == nil {
@@ -87,7 +87,7 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 
 func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	m, ix, src := c.Meta(0), c.Meta(1), c.Meta(2)
-	if err := indexDType(name, ix); err != nil {
+	if err := indexDType(name, ix); err != nil && ix.Numel() > 0 {
 		return err
 	}
 	number := c.In[2].Kind == graph.NumberArg

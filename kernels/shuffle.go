@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,6 +37,9 @@ type shuffle struct {
 	split []int // the operand's dimensions, cut
 	perm  []int
 	shape []int
+	// whole says that self has no elements and is copied as it is, as PyTorch does in
+	// pixel_unshuffle and channel_shuffle: shape, strides and all.
+	whole bool
 }
 
 // The four ways between channels and blocks, and channel_shuffle.
@@ -44,9 +48,11 @@ var (
 		graph.Attrs{"upscale_factor": 2}, f32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			return toBlocks("pixel_shuffle", c.Meta(0), attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
-	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w].",
+	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
 		graph.Attrs{"downscale_factor": 2}, f32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			return fromBlocks("pixel_unshuffle", c.Meta(0), attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			s, err := fromBlocks("pixel_unshuffle", c.Meta(0), attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			s.whole = c.Meta(0).Numel() == 0
+			return s, err
 		})
 	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, f32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
@@ -68,6 +74,9 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 			s, err := spec(c)
 			if err != nil {
 				return nil, err
+			}
+			if s.whole {
+				return graph.New1(iter.PreserveMeta(c.Meta(0))), nil
 			}
 			out, err := tensor.NewFormat(c.Meta(0).DType, s.shape, c.Meta(0).SuggestMemoryFormat(false))
 			return graph.New1(out), err
@@ -103,6 +112,9 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 }
 
 func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
+	if s.whole {
+		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
+	}
 	x, err := rowMajorAs(t, s.split...)
 	if err != nil {
 		return nil, err
@@ -187,7 +199,7 @@ func dealChannels(c *graph.Call) (s shuffle, err error) {
 	case m.Shape[1]%g != 0:
 		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %d channels and %d groups.", m.Shape[1], g)
 	}
-	s.shape = m.Shape
+	s.shape, s.whole = m.Shape, m.Numel() == 0
 	s.split = append([]int{m.Shape[0], g, m.Shape[1] / g}, m.Shape[2:]...)
 	s.perm = []int{0, 2, 1}
 	for d := 3; d < len(s.split); d++ {

@@ -37,18 +37,22 @@ func partsOp[A any](o graph.Op, parts func(c *graph.Call, m tensor.Meta) ([]tens
 }
 
 type splitAttrs struct {
-	SplitSize int `attr:"split_size" doc:"size of a part"`
-	Dim       int `attr:"dim" default:"0" doc:"dimension to cut"`
+	SplitSize graph.IntOrInts `attr:"split_size" doc:"size of a part, or a list of the sizes of all parts"`
+	Dim       int             `attr:"dim" default:"0" doc:"dimension to cut"`
 }
 
-// Split is Tensor.split with one size.
+// Split is Tensor.split with one size, or with a list (split.sizes).
 var Split = partsOp[splitAttrs](graph.Op{
-	Name:     "split",
-	Doc:      "Cuts a dimension into parts of split_size; the last may be smaller.",
-	Examples: oneExample(f32(5, 2), graph.Attrs{"split_size": 2}),
+	Name: "split",
+	Doc:  "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the sizes listed.",
+	Examples: []graph.Example{{In: []tensor.Meta{f32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
+		{In: []tensor.Meta{f32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
 }, func(c *graph.Call, m tensor.Meta) ([]tensor.Meta, error) {
 	a := attrs[splitAttrs](c)
-	return m.Split(a.SplitSize, a.Dim)
+	if a.SplitSize.List != nil {
+		return m.SplitSizes(a.SplitSize.List, a.Dim)
+	}
+	return m.Split(a.SplitSize.One, a.Dim)
 })
 
 type splitSizesAttrs struct {

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"errors"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -15,20 +17,27 @@ type toAttrs struct {
 // To is Tensor.to.
 var To = define[toAttrs](graph.Op{
 	Name:     "to",
-	Doc:      "Converts self to a dtype and a memory format; is self where it has both already.",
-	Params:   []graph.Param{self},
+	Doc:      "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has both already.",
+	Params:   []graph.Param{self, {Name: "other", Optional: true, Overload: "other"}},
 	Identity: true,
 	Kind:     graph.View,
 	Infer:    inferTo,
 	Compile:  copyCall,
 	Ref:      copyRef(inferTo),
 	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},
-		{In: []tensor.Meta{f32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
+		{In: []tensor.Meta{f32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
+		{In: []tensor.Meta{f32(2, 3), tensor.New(tensor.Float16)}}},
 })
 
 func inferTo(c *graph.Call) ([]graph.Result, error) {
 	a := attrs[toAttrs](c)
 	d := a.DType
+	if c.Has(1) {
+		if d != tensor.Invalid {
+			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
+		}
+		d = c.Meta(1).DType
+	}
 	if d == tensor.Invalid {
 		d = c.Meta(0).DType
 	}

@@ -27,5 +27,8 @@ var (
 
 func lgamma(x float64) float64 {
 	v, _ := math.Lgamma(x)
+	if math.IsInf(x, -1) {
+		return -x // as C has it, not Go
+	}
 	return v
 }

@@ -67,7 +67,7 @@ func asReal(m tensor.Meta) tensor.Meta {
 func asComplex(m tensor.Meta) (tensor.Meta, error) {
 	n := m.Rank() - 1
 	if m.DType != tensor.Float32 && m.DType != tensor.Float64 {
-		return m, fmt.Errorf("view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: %s", m.DType.TorchName())
+		return m, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: %s", m.DType.TorchName())
 	}
 	switch {
 	case n < 0:

@@ -90,7 +90,7 @@ func TestWalk(t *testing.T) {
 		}
 		ops[n.Op.Name]++
 	}
-	if len(ops) < 290 || len(w.Values) < 2000 || len(w.Errors) < 200 {
+	if len(ops) < 280 || len(w.Values) < 1500 || len(w.Errors) < 500 {
 		t.Errorf("compared %d values and %d refusals of %d ops: the vectors are not whole", len(w.Values), len(w.Errors), len(ops))
 	}
 	for name, n := range w.at {

@@ -7,6 +7,7 @@ package npz
 
 import (
 	"archive/zip"
+	"compress/flate"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -33,18 +34,11 @@ type Archive struct {
 
 // Open opens the .npz file at path and reads its directory. The errors name the file.
 func Open(path string) (*Archive, error) {
-	f, err := os.Open(path)
+	f, info, err := files.OpenRegular(path)
 	if err != nil {
-		return nil, words.OfFile(path, err)
+		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: not a regular file", path)
-	}
-	var a *Archive
-	if err == nil {
-		a, err = NewArchive(path, f, info.Size())
-	}
+	a, err := NewArchive(path, f, info.Size())
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -62,7 +56,7 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, words.OfArchive("an .npz archive", err))
+		return nil, fmt.Errorf("%s: %w", name, notArchive(r, size, err))
 	}
 	a := &Archive{path: name, entries: make(map[string]*zip.File, len(z.File))}
 	type span struct {
@@ -80,7 +74,7 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 		}
 		start, err := f.DataOffset()
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %q: %w", name, key, words.OfArchive("an .npz archive", err))
+			return nil, fmt.Errorf("%s: entry %q: %w", name, key, err)
 		}
 		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
 			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key, f.CompressedSize64, start)
@@ -103,33 +97,94 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 
 // Read reads one array into fresh storage: see [ReadNPY]. It also checks the sum that
 // the archive keeps of the entry's bytes. The errors name file and entry.
-func (a *Archive) Read(name string) (*tensor.Tensor, error) {
-	t, err := a.read(name)
+func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
+
+// ReadAs is Read for a caller who knows from elsewhere which dtype and shape the array
+// must have: another is an error, found before any of the data are read or inflated. What
+// is wanted can be trusted, so its memory is taken at once, and if the process may not have
+// that much ([tensor.MemoryError]), nothing is read.
+func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
+	return a.read(name, &want)
+}
+
+func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
+	f, r, err := a.open(name)
+	var t *tensor.Tensor
+	if err == nil {
+		defer r.Close()
+		t, err = readNPY(r, int64(f.UncompressedSize64), int64(f.CompressedSize64), want)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, words.OfArchive("an .npz archive", err))
+		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, plain(err))
 	}
 	return t, nil
 }
 
-func (a *Archive) read(name string) (*tensor.Tensor, error) {
+// Meta returns dtype, shape and strides of one array. It reads, and inflates, no more than
+// the array's header, which must account for the size that the archive claims for the
+// entry. The errors name file and entry.
+func (a *Archive) Meta(name string) (tensor.Meta, error) {
+	f, r, err := a.open(name)
+	var m tensor.Meta
+	if err == nil {
+		defer r.Close()
+		m, _, err = readMeta(r, int64(f.UncompressedSize64))
+	}
+	if err != nil {
+		return m, fmt.Errorf("%s: entry %q: %w", a.path, name, plain(err))
+	}
+	return m, nil
+}
+
+// open opens an entry for reading, if what the archive says of it can be.
+func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	f := a.entries[name]
 	if f == nil {
-		return nil, errors.New("no such entry")
+		return nil, nil, errors.New("no such entry: " + files.Keys(a.names))
 	}
 	const encrypted = 1
 	if f.Flags&encrypted != 0 {
-		return nil, errors.New("encrypted")
+		return nil, nil, errors.New("encrypted")
 	}
 	packed := f.CompressedSize64
 	if f.Method == zip.Store && f.UncompressedSize64 != packed || f.UncompressedSize64/maxRatio > packed {
-		return nil, fmt.Errorf("claims to hold %d bytes in %d", f.UncompressedSize64, packed)
+		return nil, nil, fmt.Errorf("claims to hold %d bytes in %d", f.UncompressedSize64, packed)
 	}
 	r, err := f.Open()
-	if err != nil {
-		return nil, err
+	return f, r, plain(err)
+}
+
+// notArchive says what a file is that is no zip archive.
+func notArchive(r io.ReaderAt, size int64, err error) error {
+	var start [8]byte
+	n, _ := r.ReadAt(start[:], 0)
+	switch b := string(start[:n]); {
+	case size == 0:
+		return errors.New("the file is empty")
+	case strings.HasPrefix(b, magic):
+		return errors.New("this is a single .npy array, not an .npz archive")
+	case strings.HasPrefix(b, "PK\x03\x04"):
+		return errors.New("the .npz archive is cut short or damaged: its directory is missing")
+	case errors.Is(err, zip.ErrFormat):
+		return errors.New("not an .npz archive")
 	}
-	defer r.Close()
-	return readNPY(r, int64(f.UncompressedSize64), int64(packed))
+	return plain(err)
+}
+
+// plain puts errors of reading an archive into words of ours.
+func plain(err error) error {
+	var bad flate.CorruptInputError
+	switch {
+	case errors.Is(err, zip.ErrChecksum):
+		return errors.New("the data are damaged: their checksum differs from the archive's")
+	case errors.Is(err, zip.ErrFormat), errors.As(err, &bad):
+		return errors.New("the archive is damaged")
+	case errors.Is(err, zip.ErrAlgorithm):
+		return errors.New("compressed in a way that .npz files do not use: want stored or deflated")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("truncated: the data end early")
+	}
+	return err
 }
 
 // Close closes the file. Tensors that were read stay valid.
@@ -205,7 +260,7 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 func WriteFile(path string, entries []Entry) error {
 	f, err := os.Create(path)
 	if err != nil {
-		return err
+		return files.Plain(path, err)
 	}
 	err = WriteNPZ(f, entries)
 	if closing := f.Close(); err == nil {

@@ -45,14 +45,14 @@ func TestHeadersThatLie(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"magic":          {[]byte("PK\x03\x04 not an array at all"), "not an .npy array: it does not begin as one"},
+		"magic":          {[]byte("PK\x03\x04 not an array at all"), "wrong magic"},
 		"version":        {npy(4, good, 24), "unknown .npy version 4.0"},
 		"no data":        {npy(1, good, 0), "takes 24 bytes, but 0 follow"},
 		"too much data":  {npy(1, good, 25), "takes 24 bytes, but 25 follow"},
 		"header length":  {npy(1, good, 24)[:40], "header claims"},
 		"long header":    {npy(2, strings.Repeat(" ", maxHeader+1), 0), "header claims"},
-		"no header":      {[]byte(magic), "it ends in its header"},
-		"empty":          {nil, "it ends in its header"},
+		"no header":      {[]byte(magic), "truncated header"},
+		"empty":          {nil, "truncated header"},
 		"huge":           {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000, 1000000)}", 24), "take 2^47 bytes"},
 		"wraps to 24":    {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387910,)}", 24), "take 2^47 bytes"},
 		"zero of huge":   {npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 4611686018427387904, 4)}", 0), "take 2^47 bytes"},
@@ -85,7 +85,7 @@ func TestUnknownSize(t *testing.T) {
 	if v, err := ReadNPY(bytes.NewReader(whole), -1); err != nil || v.Numel() != 6 {
 		t.Errorf("%v, %v", v, err)
 	}
-	if _, err := ReadNPY(bytes.NewReader(whole[:len(whole)-1]), -1); err == nil || !strings.Contains(err.Error(), "it ends too early: 23 of 24 bytes") {
+	if _, err := ReadNPY(bytes.NewReader(whole[:len(whole)-1]), -1); err == nil || !strings.Contains(err.Error(), "truncated: 23 of 24") {
 		t.Error(err)
 	}
 	if _, err := ReadNPY(bytes.NewReader(append(whole, 0)), -1); err == nil || !strings.Contains(err.Error(), "go on after") {

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,46 +25,71 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 // The elements become native in byte order. Column-major data stay in their order and
 // get strides to match, so the result need not be contiguous.
 func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
-	return readNPY(r, size, size)
+	return readNPY(r, size, size, nil)
 }
 
 // ReadNPYFile reads the .npy file at path: see [ReadNPY].
-func ReadNPYFile(path string) (*tensor.Tensor, error) {
-	f, err := os.Open(path)
+func ReadNPYFile(path string) (*tensor.Tensor, error) { return openNPY(path, ReadNPY) }
+
+// NPYFileMeta returns dtype, shape and strides of the array in the .npy file at path. It
+// reads no more than the header, and checks that as [ReadNPY] does.
+func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, npyMeta) }
+
+// openNPY hands a file and its size to read. The errors name the file.
+func openNPY[T any](path string, read func(io.Reader, int64) (T, error)) (T, error) {
+	var none T
+	f, info, err := files.Open(path)
 	if err != nil {
-		return nil, words.OfFile(path, err)
+		return none, err
 	}
 	defer f.Close()
 	size := int64(-1)
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+	if info.Mode().IsRegular() {
 		size = info.Size()
 	}
-	t, err := ReadNPY(f, size)
+	t, err := read(f, size)
 	if err != nil {
-		return nil, words.InFile(path, err)
+		return none, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
 }
 
-// readNPY is ReadNPY where a size may be a mere claim: sure bytes are known to be there,
-// and memory for more is taken only as data arrive.
-func readNPY(r io.Reader, size, sure int64) (*tensor.Tensor, error) {
+func npyMeta(r io.Reader, size int64) (tensor.Meta, error) {
+	m, _, err := readMeta(r, size)
+	return m, err
+}
+
+// readMeta reads the header, which must account for all of size bytes.
+func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	if r == nil {
-		return nil, errors.New("there is nothing to read: the reader is nil")
+		return tensor.Meta{}, header{}, errors.New("there is nothing to read: the reader is nil")
 	}
 	h, start, err := readHeader(r, size)
 	if err != nil {
-		return nil, err
+		return tensor.Meta{}, h, err
 	}
 	m, err := h.meta()
+	if need := int64(m.Bytes()); err == nil && size >= 0 && need != size-start {
+		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(m.Shape), m.DType, need, size-start)
+	}
+	return m, h, err
+}
+
+// readNPY is ReadNPY where a size may be a mere claim: sure bytes are known to be there,
+// and memory for more is taken only as data arrive, unless the array is as wanted.
+func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	m, h, err := readMeta(r, size)
 	if err != nil {
 		return nil, err
 	}
-	need := m.Bytes()
-	if size >= 0 && int64(need) != size-start {
-		return nil, fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(m.Shape), m.DType, need, size-start)
+	if want != nil {
+		if m.DType != want.DType || !slices.Equal(m.Shape, want.Shape) {
+			return nil, fmt.Errorf("it is %v%s, not %v%s", m.DType, tensor.ListString(m.Shape), want.DType, tensor.ListString(want.Shape))
+		}
+		sure = int64(m.Bytes())
 	}
-	s, err := fill(r, need, sure)
+	s, err := fill(r, m.Bytes(), sure)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +111,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 		return h, 0, err
 	}
 	if string(fixed[:6]) != magic {
-		return h, 0, errors.New("not an .npy array: it does not begin as one")
+		return h, 0, errors.New("not an .npy array: wrong magic")
 	}
 	width := 4
 	switch fixed[6] {
@@ -120,7 +144,7 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 func readAll(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("it ends in its header: only a part of the file is there")
+		return errors.New("truncated header")
 	}
 	return err
 }
@@ -139,7 +163,7 @@ func fill(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
 		have += n
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil, fmt.Errorf("it ends too early: %d of %d bytes of data are there", have, need)
+			return nil, fmt.Errorf("truncated: %d of %d bytes of data", have, need)
 		case err != nil:
 			return nil, err
 		case have == need:
@@ -192,11 +216,40 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	if _, err := w.Write(encodeHeader(t.DType, t.Shape)); err != nil {
 		return err
 	}
+	return writeData(w, t)
+}
+
+// writeStep bounds the memory that bringing a value into row-major order takes.
+const writeStep = 4 << 20
+
+// writeData writes the elements in row-major order, those that lie otherwise in pieces.
+func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil
 	}
-	c := t.Contiguous()
-	at := c.Offset * c.DType.Size()
-	_, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()])
-	return err
+	if t.IsContiguous() || t.Bytes() <= writeStep {
+		c := t.Contiguous()
+		at := c.Offset * c.DType.Size()
+		_, err := w.Write(c.Storage().Bytes()[at : at+c.Bytes()])
+		return err
+	}
+	n := t.Shape[0]
+	rows := max(1, writeStep/(t.Bytes()/n))
+	for i := 0; i < n; i += rows {
+		part := t.Meta
+		part.Shape = slices.Clone(t.Shape)
+		part.Shape[0] = min(rows, n-i)
+		part.Offset += i * t.Strides[0]
+		if rows == 1 {
+			part.Shape, part.Strides = part.Shape[1:], part.Strides[1:]
+		}
+		p, err := t.View(part)
+		if err == nil {
+			err = writeData(w, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

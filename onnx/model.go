@@ -133,7 +133,8 @@ func (m *Model) Signature() (*graph.Graph, error) {
 
 // Graph converts the model. What had to be decided for sizes that nobody gave, and would be
 // decided otherwise for others, is among the graph's warnings.
-func (m *Model) Graph(o Options) (*graph.Graph, error) {
+func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
+	defer tensor.CatchMemory(&err)
 	r, err := m.read(o)
 	if err != nil {
 		return nil, err
@@ -144,6 +145,7 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 
 // read converts the model.
 func (m *Model) read(o Options) (r *reading, err error) {
+	defer tensor.CatchMemory(&err)
 	r = &reading{}
 	o.decisions = &r.decisions
 	sets, err := opsetsOf(m.proto.OpsetImport)

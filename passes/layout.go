@@ -1,7 +1,10 @@
 package passes
 
 import (
+	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -17,6 +20,7 @@ type layouter struct {
 	now    map[*graph.Value]*graph.Value // values replaced by a copy for all consumers
 	copies map[copyKey]*graph.Value
 	moved  map[*graph.Value]bool // values laid out otherwise than inferred from the graph as written
+	lost   map[*graph.Value]bool // values of nodes that were refused, and what depends on them
 }
 
 type copyKey struct {
@@ -26,7 +30,8 @@ type copyKey struct {
 
 func chooseLayouts(p *Plan) error {
 	l := &layouter{plan: p, g: p.Graph, rigid: rigid(p.Graph),
-		now: map[*graph.Value]*graph.Value{}, copies: map[copyKey]*graph.Value{}, moved: map[*graph.Value]bool{}}
+		now: map[*graph.Value]*graph.Value{}, copies: map[copyKey]*graph.Value{}, moved: map[*graph.Value]bool{},
+		lost: map[*graph.Value]bool{}}
 	nodes := p.Graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
 	for _, v := range p.Graph.Inputs {
@@ -35,24 +40,86 @@ func chooseLayouts(p *Plan) error {
 		}
 	}
 	for _, n := range nodes {
-		if err := l.node(n); err != nil {
-			return err
-		}
-	}
-	for i := range p.Graph.Outputs {
-		o := &p.Graph.Outputs[i]
-		o.Value = l.current(o.Value)
-		if o.Pin == tensor.NoFormat || o.Value.Meta.Is(o.Pin) {
+		if l.loses(n) {
 			continue
 		}
-		v, err := l.copyOf(o.Value, o.Pin, fmt.Sprintf("output %q is pinned to %v", o.Name, o.Pin))
-		if err != nil {
+		if err := l.try(n); err != nil {
 			return err
 		}
-		o.Value = v
 	}
+	var outputs []graph.Output
+	for _, o := range p.Graph.Outputs {
+		if l.lost[o.Value] {
+			continue
+		}
+		switch err := l.output(&o); {
+		case err == nil:
+			outputs = append(outputs, o)
+		case p.keepGoing:
+			p.Failed = append(p.Failed, l.g.FailOutput(o, err))
+		default:
+			return err
+		}
+	}
+	p.Graph.Outputs = outputs
 	p.Graph.Nodes = l.nodes
 	return nil
+}
+
+// output makes an output lie as it is pinned.
+func (l *layouter) output(o *graph.Output) error {
+	o.Value = l.current(o.Value)
+	if o.Pin == tensor.NoFormat || o.Value.Meta.Is(o.Pin) {
+		return nil
+	}
+	v, err := l.copyOf(o.Value, o.Pin, fmt.Sprintf("output %q is pinned to %v", o.Name, o.Pin))
+	if err == nil {
+		o.Value = v
+	}
+	return err
+}
+
+// try lays one node out. Where planning keeps going, a node that fails is noted and lost;
+// that a rule panics on it is a mistake in the rule, and of this node alone.
+func (l *layouter) try(n *graph.Node) (err error) {
+	if !l.plan.keepGoing {
+		return l.node(n)
+	}
+	before := len(l.nodes)
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+		}
+		if err == nil {
+			return
+		}
+		var at *graph.Error
+		if !errors.As(err, &at) {
+			at = l.g.Fail(n, err)
+		}
+		l.plan.Failed = append(l.plan.Failed, at)
+		l.lose(n)
+		// Copies made for it stay, for others may read them; the node itself goes.
+		kept := slices.DeleteFunc(l.nodes[before:], func(m *graph.Node) bool { return m == n })
+		l.nodes = l.nodes[:before+len(kept)]
+		err = nil
+	}()
+	return l.node(n)
+}
+
+// loses reports whether the node reads something lost, and loses it too.
+func (l *layouter) loses(n *graph.Node) bool {
+	if len(l.lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return l.lost[a.Value] }) {
+		return false
+	}
+	l.lose(n)
+	return true
+}
+
+func (l *layouter) lose(n *graph.Node) {
+	for _, v := range n.Out {
+		l.lost[v] = true
+	}
 }
 
 // current returns the value that consumers of v should read.

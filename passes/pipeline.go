@@ -40,6 +40,9 @@ type Options struct {
 	Check bool
 	// Dump, if set, receives the graph after every pass as text.
 	Dump io.Writer
+	// KeepGoing drops nodes that are refused, and what depends on them, instead of failing
+	// on the first: see Plan.Failed.
+	KeepGoing bool
 }
 
 // Plan is the outcome: the graph as it will run, and what was done to it.
@@ -49,11 +52,15 @@ type Plan struct {
 	Copies   []Copy    // inserted copies that are left
 	Elided   []Elision // nodes that were dropped
 	CostNS   float64   // sum of NodeCost over all nodes
+	// Failed lists the nodes that were refused, each for a reason of its own, where the
+	// passes were to keep going.
+	Failed graph.Errors
 	// Unchecked is what Options.Check could not compare; nil where it compared everything,
 	// or was not asked.
 	Unchecked []Unchecked
 
-	layout strategy
+	layout    strategy
+	keepGoing bool
 }
 
 // Copy is a copy that a pass inserted: of which value, between which strides (in
@@ -91,7 +98,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
-	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout}
+	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout, keepGoing: o.KeepGoing}
 	props := graph.Sorted
 	var check *checker
 	if o.Check {
@@ -99,6 +106,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 			return nil, err
 		}
 		check = newChecker(g)
+		check.some = o.KeepGoing
 		p.Unchecked = check.unchecked
 	}
 	for _, pass := range pipeline {
@@ -123,7 +131,16 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	return p, nil
 }
 
-func inferTypes(p *Plan) error { return p.Graph.Infer() }
+func inferTypes(p *Plan) error {
+	if !p.keepGoing {
+		return p.Graph.Infer()
+	}
+	if refused := p.Graph.InferAll(); len(refused) > 0 {
+		p.Failed = p.Graph.RootErrors(refused)
+		p.Graph = p.Graph.Drop(refused)
+	}
+	return nil
+}
 
 // summarise lists the inserted copies that are left and adds the costs up.
 func (p *Plan) summarise() {

@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"unsafe"
@@ -19,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -63,18 +63,11 @@ type entry struct {
 // a tensor do not reach the file. The file must not be cut short while it is open, for
 // the system answers a read past its end with a fault. The errors name the file.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, words.OfFile(path, err)
-	}
-	defer f.Close() // the mapping outlives the descriptor
-	info, err := f.Stat()
+	f, info, err := files.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
+	defer f.Close()      // the mapping outlives the descriptor
 	if info.Size() < 8 { // an empty file cannot be mapped
 		return nil, fmt.Errorf("%s: %w", path, errShort)
 	}
@@ -264,10 +257,12 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 // Tensor returns the named tensor, row-major. It lies in the mapping itself, and is valid
 // until [File.Close], if its data are aligned to their element size; else it is a copy.
 // bool data that hold anything but 0 and 1 are copied too, and made so.
-func (f *File) Tensor(name string) (*tensor.Tensor, error) {
+func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
 	if !ok {
-		return nil, fmt.Errorf("%sthere is no tensor %q%s", f.prefix(), name, words.DidYouMean(words.Nearest(name, slices.Values(f.names))))
+		near := words.DidYouMean(words.Nearest(name, slices.Values(f.names)))
+		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), near)
 	}
 	s := tensor.StorageOf(e.data)
 	odd := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })

@@ -58,6 +58,8 @@ func ScalarOf(v any) (Scalar, bool) {
 		return FloatScalar(float64(x)), true
 	case float64:
 		return FloatScalar(x), true
+	case complex64:
+		return ComplexScalar(complex128(x)), true
 	case complex128:
 		return ComplexScalar(x), true
 	}

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -16,13 +17,17 @@ type Storage struct {
 }
 
 // NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics where n is
-// negative, or more than the machine's memory can ever hold: Go's own allocator would end
-// the process there, beyond any recover.
+// negative, and with a [*MemoryError] where the process may not have that much: Go's own
+// allocator would end the process there, beyond any recover. See [CatchMemory].
 func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
 	}
 	if err := allocatable(n); err != nil {
+		var short *MemoryError
+		if errors.As(err, &short) {
+			panic(short)
+		}
 		panic("tensor: " + err.Error())
 	}
 	b := make([]byte, n+Align-1)
@@ -209,15 +214,35 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 	if n == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
-	flat := t.CopyTo(New(Float64, t.Shape...))
-	v := unsafe.Slice((*float64)(flat.Pointer()), n)
 	least, most = math.Inf(1), math.Inf(-1)
 	sum := 0.0
-	for _, x := range v {
-		least, most = min(least, x), max(most, x)
-		sum += x
-	}
+	t.float64s(func(block []float64) {
+		for _, x := range block {
+			least, most = min(least, x), max(most, x)
+			sum += x
+		}
+	})
 	return least, most, sum / float64(n)
+}
+
+// float64s calls f with all elements as float64 in logical order, a block at a time: the
+// whole would take eight times the memory of a tensor of bytes.
+func (t *Tensor) float64s(f func(block []float64)) {
+	var block [1024]float64
+	m := t.Meta
+	if m.IsContiguous() {
+		m.Shape, m.Strides = []int{m.Numel()}, []int{1}
+	}
+	cv, size, last := Converter(Float64, t.DType), t.DType.Size(), len(m.Shape)-1
+	n, step := m.Shape[last], m.Strides[last]
+	p := t.Pointer()
+	Meta{DType: m.DType, Shape: m.Shape[:last], Strides: m.Strides[:last]}.Walk(func(at int) {
+		for i := 0; i < n; i += len(block) {
+			b := block[:min(len(block), n-i)]
+			cv(unsafe.Pointer(&b[0]), unsafe.Add(p, (at+i*step)*size), Float64.Size(), step*size, len(b))
+			f(b)
+		}
+	})
 }
 
 // Expanded returns a view of t broadcast to the shape.

@@ -50,6 +50,12 @@ func (f *timingFlags) workers() int {
 	return f.threads
 }
 
+// options are those of a program that is measured: its inputs are made before it is
+// compiled.
+func (f *timingFlags) options() exec.Options {
+	return exec.Options{Threads: f.threads, InputsHeld: true}
+}
+
 func benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
@@ -157,14 +163,12 @@ type timed struct {
 }
 
 func loadTimed(path string, dims []string, src sources) (t timed, err error) {
+	collectEarly()
 	g, given, err := loadFor(src, path, dims)
 	if err != nil {
 		return t, err
 	}
 	if err := inferStrictly(g); err != nil {
-		return t, err
-	}
-	if err := fits(g); err != nil {
 		return t, err
 	}
 	in, err := src.values(g, given)
@@ -180,31 +184,34 @@ type runner struct {
 	run   func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error)
 	in    map[string]*tensor.Tensor
 	times []float64 // ns
+	keep  bool      // what the last run made
 	out   map[string]*tensor.Tensor
 }
 
-func newRunner(p *planned, in map[string]*tensor.Tensor) *runner {
-	return &runner{plan: p, run: p.program.NewSession().Run, in: in}
+func newRunner(p *planned, in map[string]*tensor.Tensor) (_ *runner, err error) {
+	defer tensor.CatchMemory(&err)
+	return &runner{plan: p, run: p.program.NewSession().Run, in: in}, nil
 }
 
 // benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
 // in each run.
 func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runner, error) {
 	if g.Dynamic() {
-		r, err := exec.NewRunner(g, planner(f.strategy, func(string) {}), exec.Options{Threads: f.timing.threads})
+		r, err := exec.NewRunner(g, planner(f.strategy, false, func(string) {}), f.timing.options())
 		if err != nil {
 			return nil, err
 		}
 		return &runner{run: r.Run}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.threads, enter)
+	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.options(), enter)
 	if err != nil {
 		return nil, err
 	}
-	return newRunner(p, nil), nil
+	return newRunner(p, nil)
 }
 
-// once runs the program, keeps what it gives, and notes the time if it is measured.
+// once runs the program, keeps what it gives if that is wanted, and notes the time if it is
+// measured.
 func (r *runner) once(ctx context.Context, measured bool) error {
 	start := time.Now()
 	out, err := r.run(ctx, r.in)
@@ -214,7 +221,9 @@ func (r *runner) once(ctx context.Context, measured bool) error {
 	if measured {
 		r.times = append(r.times, float64(time.Since(start)))
 	}
-	r.out = out
+	if r.keep {
+		r.out = out
+	}
 	return nil
 }
 
@@ -288,6 +297,7 @@ func (p *planned) fields(d *document) {
 	d.field("elided", len(p.plan.Elided))
 	d.field("steps", len(p.program.Steps()))
 	d.field("peak_bytes", p.program.PeakBytes())
+	d.field("memory", memoryOf(p.program.Need()))
 	d.field("cost_ns", p.plan.CostNS)
 	d.field("plan_ms", milliseconds(p.took))
 }

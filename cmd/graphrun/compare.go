@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
@@ -98,16 +99,20 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 		return err
 	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
+	var plans []*planned
 	for _, s := range f.strategies {
 		var p *planned
 		err := j.do(planning, func() (err error) {
-			p, err = prepare(t.g, passes.Options{Strategy: s}, f.timing.threads, j.enter)
+			p, err = prepare(t.g, passes.Options{Strategy: s}, f.timing.options(), j.enter)
 			return err
 		})
 		if err != nil {
 			return named(path, err)
 		}
-		c.runners = append(c.runners, newRunner(p, t.in.values))
+		plans = append(plans, p)
+	}
+	if err := c.start(plans, t.in.values); err != nil {
+		return err
 	}
 	err := measure(j.ctx, c.runners, f.timing.runs, j.report)
 	j.end()
@@ -133,6 +138,31 @@ type comparison struct {
 	Interrupted bool // before all of them were done
 	runners     []*runner
 	Different   []string // what values differ, and by how much
+}
+
+// start makes the runners, if their runs can be in memory at the same time: each keeps its
+// arena and the outputs of its last run, while one of them makes others.
+func (c *comparison) start(plans []*planned, in map[string]*tensor.Tensor) error {
+	programs := make([]*exec.Program, len(plans))
+	most := 0
+	for i, p := range plans {
+		programs[i] = p.program
+		most = max(most, p.program.Need().Outputs)
+	}
+	n := exec.Together(programs...)
+	n.Outputs += most
+	if err := n.Check(0, n.Held()+n.Inputs); err != nil {
+		return fmt.Errorf("%s side by side: %w", countIrregular(len(plans), "strategy", "strategies"), err)
+	}
+	for _, p := range plans {
+		r, err := newRunner(p, in)
+		if err != nil {
+			return err
+		}
+		r.keep = true
+		c.runners = append(c.runners, r)
+	}
+	return nil
 }
 
 // check compares the outputs of the last runs with those of the base, as far as there were

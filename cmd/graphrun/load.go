@@ -3,15 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/safetensors"
@@ -20,60 +20,100 @@ import (
 
 // parseGraph reads a graph file without inferring it. All errors are the file's.
 func parseGraph(path string) (*graph.Graph, error) {
-	f, err := os.Open(path)
+	return parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error) {
+		return graph.Parse(r, path, dir, kernels.Lookup, open)
+	})
+}
+
+// parseSome is parseGraph that goes on past constants that cannot be read, which it
+// returns, and nodes that are wrong.
+func parseSome(path string) (g *graph.Graph, missing graph.Errors, err error) {
+	g, err = parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (g *graph.Graph, err error) {
+		g, missing, err = graph.ParseSome(r, path, dir, kernels.Lookup, open)
+		return g, err
+	})
+	return g, missing, err
+}
+
+type parser func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error)
+
+func parseFile(path string, parse parser) (*graph.Graph, error) {
+	f, _, err := files.Open(path)
 	if err != nil {
-		return nil, wrong(words.OfFile(path, err))
+		return nil, wrong(err)
 	}
 	defer f.Close()
-	files := constFiles{}
-	defer files.close()
-	g, err := graph.Parse(f, path, filepath.Dir(path), kernels.Lookup, files.open)
+	c := constFiles{archives: map[string]*npz.Archive{}, mapped: map[string]*safetensors.File{}}
+	defer c.close()
+	g, err := parse(f, filepath.Dir(path), c.open)
 	if err != nil {
 		return nil, wrong(err)
 	}
 	return g, nil
 }
 
-// constFiles keeps archives open while a graph loads: its constants are often many keys
-// of one file.
-type constFiles map[string]*npz.Archive
+// constFiles keeps files open while a graph loads: its constants are often many keys of
+// one file.
+type constFiles struct {
+	archives map[string]*npz.Archive
+	mapped   map[string]*safetensors.File
+}
 
-// open reads one constant: see [graph.OpenConst].
-func (c constFiles) open(path, key string) (*tensor.Tensor, error) {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".npy":
-		if key != "" {
-			return nil, fmt.Errorf("%s holds one array: \"key\" has no meaning", path)
-		}
-		return npz.ReadNPYFile(path)
-	case ".npz":
-		if key == "" {
-			return nil, fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
-		}
-		if c[path] == nil {
-			a, err := npz.Open(path)
-			if err != nil {
-				return nil, err
-			}
-			c[path] = a
-		}
-		return c[path].Read(key)
-	case ".safetensors":
-		if key == "" {
-			return nil, fmt.Errorf("%s holds several tensors: \"key\" is missing", path)
-		}
-		// The mapping stays: tensors lie in it.
-		f, err := safetensors.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		return f.Tensor(key)
+// open finds one constant: see [graph.OpenConst].
+func (c constFiles) open(path, key string) (tensor.Meta, graph.ReadConst, error) {
+	ext := strings.ToLower(filepath.Ext(path))
+	var err error
+	switch {
+	case ext != ".npy" && ext != ".npz" && ext != ".safetensors":
+		err = fmt.Errorf("%s: want a .npy, .npz or .safetensors file", path)
+	case ext == ".npy" && key != "":
+		err = fmt.Errorf("%s holds one array: \"key\" has no meaning", path)
+	case ext == ".npy":
+		m, err := npz.NPYFileMeta(path)
+		return m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }, err
+	case key == "":
+		err = fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
+	case ext == ".npz":
+		return c.inArchive(path, key)
+	default:
+		return c.inMapped(path, key)
 	}
-	return nil, fmt.Errorf("%s: want a .npy, .npz or .safetensors file", path)
+	return tensor.Meta{}, nil, err
+}
+
+func (c constFiles) inArchive(path, key string) (tensor.Meta, graph.ReadConst, error) {
+	a := c.archives[path]
+	if a == nil {
+		var err error
+		if a, err = npz.Open(path); err != nil {
+			return tensor.Meta{}, nil, err
+		}
+		c.archives[path] = a
+	}
+	m, err := a.Meta(key)
+	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
+}
+
+func (c constFiles) inMapped(path, key string) (tensor.Meta, graph.ReadConst, error) {
+	f := c.mapped[path]
+	if f == nil {
+		// The mapping stays: tensors lie in it.
+		var err error
+		if f, err = safetensors.Open(path); err != nil {
+			return tensor.Meta{}, nil, err
+		}
+		c.mapped[path] = f
+	}
+	m, ok := f.Meta(key)
+	if !ok {
+		_, err := f.Tensor(key)
+		return m, nil, err
+	}
+	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
 }
 
 func (c constFiles) close() {
-	for _, a := range c {
+	for _, a := range c.archives {
 		a.Close()
 	}
 }
@@ -150,7 +190,7 @@ func loadGraph(path string, dims []string) (*graph.Graph, error) {
 
 // loadFor reads a graph file or a model and the values that files give for its inputs, whose
 // shapes bind its symbols together with those of --dim. It is yet to be inferred.
-func loadFor(src sources, path string, list []string) (*graph.Graph, map[string]*tensor.Tensor, error) {
+func loadFor(src sources, path string, list []string) (*graph.Graph, *given, error) {
 	dims, err := parseDims(list)
 	if err != nil {
 		return nil, nil, err
@@ -163,8 +203,15 @@ func loadFor(src sources, path string, list []string) (*graph.Graph, map[string]
 
 // loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
 // symbols together with dims.
-func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, map[string]*tensor.Tensor, error) {
-	g, err := parseGraph(path)
+func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
+	parse := parseSome
+	if !src.keepGoing {
+		parse = func(path string) (*graph.Graph, graph.Errors, error) {
+			g, err := parseGraph(path)
+			return g, nil, err
+		}
+	}
+	g, missing, err := parse(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,6 +222,7 @@ func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, 
 	if err != nil {
 		return nil, nil, err
 	}
+	given.missing = missing
 	if err := dimsOf(g, given, dims); err != nil {
 		return nil, nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 func main() {
@@ -83,8 +84,15 @@ func failed(err error) error { return &exitError{exitFailed, err} }
 
 // action makes errors without a code of their own failures.
 func action(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		err := f(cmd, args)
+	return func(cmd *cobra.Command, args []string) (err error) {
+		defer func() {
+			var short *tensor.MemoryError
+			if errors.As(err, &short) {
+				err = failed(err) // wherever it comes from, neither call nor file is wrong
+			}
+		}()
+		defer tensor.CatchMemory(&err)
+		err = f(cmd, args)
 		var e *exitError
 		if err == nil || errors.As(err, &e) {
 			return err

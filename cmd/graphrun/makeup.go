@@ -16,6 +16,7 @@ type inputs struct {
 	values map[string]*tensor.Tensor
 	madeUp []*graph.Value // those that no file gave
 	seed   uint64
+	extra  string // arrays of the archive that no input takes, empty if there are none
 }
 
 // madeUpIntegers are those that made-up integer inputs hold, unless they are indices of
@@ -39,8 +40,11 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	}
 }
 
-// say notes which inputs were made up.
+// say notes which inputs were made up, and which arrays served nothing.
 func (in *inputs) say(cmd *cobra.Command) {
+	if in.extra != "" {
+		note(cmd, "%s", in.extra)
+	}
 	if len(in.madeUp) > 0 {
 		note(cmd, "made up from seed %d: %s", in.seed, in.names())
 	}

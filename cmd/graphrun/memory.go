@@ -1,58 +1,82 @@
 package main
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"runtime/debug"
 
-	"github.com/graphrun/graphrun/graph"
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// fits refuses values that cannot lie in this machine's memory, one by one: running out of
-// memory ends a Go program without a word for the user. Views take none.
-func fits(g *graph.Graph) error {
-	most := machineMemory()
-	if most <= 0 {
-		return nil
+// collectEarly tells the garbage collector how much memory there is, unless the user has
+// (GOMEMLIMIT): by itself it lets garbage grow to the size of what is in use, and where
+// memory is short that ends the process.
+func collectEarly() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, leastHeap)))
 	}
-	check := func(v *graph.Value) error {
-		if v.Alias != nil || v.Dynamic {
-			return nil
-		}
-		if n := v.Meta.Extent() * v.Meta.DType.Size(); n > most {
-			return fmt.Errorf("value %q, %v, takes %s: this machine has %s of memory", v.Name, v.Meta, byteSize(n), byteSize(most))
-		}
-		return nil
-	}
-	for _, v := range g.Inputs {
-		if err := check(v); err != nil {
-			return failed(err)
-		}
-	}
-	for _, n := range g.Nodes {
-		for _, v := range n.Out {
-			if err := check(v); err != nil {
-				return failed(g.Fail(n, err))
-			}
-		}
-	}
-	return nil
 }
 
-// machineMemory returns the bytes of memory and swap, 0 where nobody tells.
-func machineMemory() int {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0
+// leastHeap is a heap in which a small graph runs without the collector always at work.
+const leastHeap = 256 << 20
+
+// noteLimit says so where a run needs more than GOMEMLIMIT. That is a hint to the garbage
+// collector, no limit: the run goes on, and the collector goes round and round.
+func noteLimit(cmd *cobra.Command, p *exec.Program) {
+	limit := debug.SetMemoryLimit(-1)
+	if p == nil || os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
+		return
 	}
-	defer f.Close()
-	total, n := 0, 0
-	for s := bufio.NewScanner(f); s.Scan(); {
-		for _, form := range []string{"MemTotal: %d kB", "SwapTotal: %d kB"} {
-			if _, err := fmt.Sscanf(s.Text(), form, &n); err == nil {
-				total += n << 10
-			}
-		}
+	if need := p.Need().Total(); int64(need) > limit {
+		note(cmd, "a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down",
+			byteSize(need), byteSize(int(limit)))
 	}
-	return total
+}
+
+// memoryDoc is what a run needs, in bytes, by what it is for.
+type memoryDoc struct {
+	Inputs    int          `json:"inputs"`
+	Constants int          `json:"constants"`
+	Packed    int          `json:"packed"`
+	Arena     int          `json:"arena"`
+	Outputs   int          `json:"outputs"`
+	Scratch   int          `json:"scratch"`
+	Total     int          `json:"total"`
+	Largest   []holdingDoc `json:"largest"`
+}
+
+type holdingDoc struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+func memoryOf(n exec.Need) memoryDoc {
+	d := memoryDoc{n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch, n.Total(), []holdingDoc{}}
+	for _, h := range n.Largest {
+		d.Largest = append(d.Largest, holdingDoc{h.Kind, h.Name, h.Bytes})
+	}
+	return d
+}
+
+// writeMemory prints what a run needs, and whether it could run here.
+func writeMemory(w io.Writer, show display, n exec.Need) {
+	fmt.Fprintln(w, "\n"+show.paint(strong, "Memory of a run"))
+	t := newTable(nameCol("for"), wholeCol("bytes"))
+	for _, c := range n.Categories() {
+		t.add(c.Name, byteSize(c.Bytes))
+	}
+	t.add("all", byteSize(n.Total()))
+	t.write(w, show)
+	var short *exec.MemoryError
+	if errors.As(n.Check(0, n.Held()), &short) {
+		fmt.Fprintf(w, "That is more than it may have here: %s is %s, of which %s is left.\n",
+			short.From, byteSize(short.Limit), byteSize(short.Left))
+	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // isONNX reports whether a file is a model rather than a graph file, by its name.
@@ -58,7 +57,7 @@ func loadModel(path string, dims map[string]int) (*graph.Graph, error) {
 
 // loadModelFor reads a model and the values of its inputs, whose shapes fix its symbolic
 // sizes together with dims.
-func loadModelFor(src sources, path string, dims map[string]int) (*graph.Graph, map[string]*tensor.Tensor, error) {
+func loadModelFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
 	m, err := openModel(path, dims)
 	if err != nil {
 		return nil, nil, err
@@ -71,8 +70,8 @@ func loadModelFor(src sources, path string, dims map[string]int) (*graph.Graph, 
 		return nil, nil, err
 	}
 	o := onnx.Options{Dims: dims, Default: unboundSize, Shapes: map[string][]int{}}
-	for name, t := range given {
-		o.Shapes[name] = t.Shape
+	for name, a := range given.arrays {
+		o.Shapes[name] = a.meta.Shape
 	}
 	g, err := m.convert(o)
 	return g, given, err

@@ -20,12 +20,16 @@ type opDoc struct {
 }
 
 type operandDoc struct {
-	Name     string   `json:"name"`
-	Optional bool     `json:"optional"`
-	Number   bool     `json:"number"`   // a plain number will do
-	Variadic bool     `json:"variadic"` // one or more, the whole of the inputs
-	Index    bool     `json:"index"`    // integers in it are places or lengths in another operand
-	DTypes   []string `json:"dtypes"`   // null where no example of the op has it
+	Name     string `json:"name"`
+	Optional bool   `json:"optional"`
+	Number   bool   `json:"number"`   // a plain number will do
+	Variadic bool   `json:"variadic"` // one or more, the whole of the inputs
+	// Attribute may stand for the operand where it is a number, and Overload is aten's name
+	// of the overload that it makes.
+	Attribute string   `json:"attribute,omitempty"`
+	Overload  string   `json:"overload,omitempty"`
+	Index     bool     `json:"index"`  // integers in it are places or lengths in another operand
+	DTypes    []string `json:"dtypes"` // null where no example of the op has it
 }
 
 type attrDoc struct {
@@ -47,7 +51,7 @@ func docOf(o *graph.Op) opDoc {
 	}
 	for i, p := range o.Params {
 		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,
-			Index: p.Below != nil}
+			Index: p.Below != nil, Attribute: o.NumberAttr(p), Overload: p.Overload}
 		if set := dtypes.operands[i]; set != nil {
 			doc.DTypes = set.names()
 		}

@@ -49,7 +49,7 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inputs"))
 		t := newTable(wholeCol(""), phraseCol("", 24), proseCol(""))
 		for i, p := range o.Params {
-			t.add("  "+p.Name, paramText(p), dtypes.operand(i))
+			t.add("  "+p.Name, paramText(o, p), dtypes.operand(i))
 		}
 		t.write(w, show)
 	}
@@ -81,16 +81,22 @@ func layoutText(k graph.Kind) string {
 	return "own: takes any layout, the result has one of its own"
 }
 
-func paramText(p graph.Param) string {
+func paramText(o *graph.Op, p graph.Param) string {
 	s := "tensor"
 	switch {
 	case p.Variadic:
 		return "one or more tensors"
 	case p.Number:
 		s = "tensor or number"
+		if name := o.NumberAttr(p); name != "" {
+			s += " (or attribute " + name + ")"
+		}
 	}
 	if p.Optional {
 		s += ", may be null or left out"
+	}
+	if p.Overload != "" {
+		s += ": the overload " + o.Name + "." + p.Overload
 	}
 	return s
 }

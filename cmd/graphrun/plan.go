@@ -31,6 +31,11 @@ func planCommand() *cobra.Command {
 		Long: `Applies a strategy and shows what will run: the copies that were inserted and why, the nodes
 that were elided and why, and the steps with their loops, buffers and estimated costs.
 
+Peak memory is that of the arena, the outputs and the scratch of one worker. What a run needs in
+all is listed by what it is for: inputs, constants, weights that kernels have packed for
+themselves, the arena in which intermediate values take turns, outputs, and the scratch of all
+workers.
+
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 stand the operands' byte strides.`,
 		Example: `  graphrun plan examples/models/residual.json
@@ -68,7 +73,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		if f.dump {
 			o.Dump = &dump
 		}
-		p, err = prepare(g, o, 0, j.enter)
+		p, err = prepare(g, o, exec.Options{MemoryLimit: -1}, j.enter) // it may be for another machine
 		return err
 	})
 	j.end()
@@ -185,6 +190,7 @@ func writePlanJSON(w *bufio.Writer, p *planned, f planFlags) {
 	steps := p.program.Steps()
 	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
 	d.field("peak_bytes", p.program.PeakBytes())
+	d.field("memory", memoryOf(p.program.Need()))
 	d.field("plan_ms", milliseconds(p.took))
 	d.told(p.plan.Graph)
 	d.end()
@@ -197,7 +203,7 @@ func writePlan(w io.Writer, show display, p *planned) {
 	steps := p.program.Steps()
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", p.plan.Strategy, count(len(steps), "step"),
 		countIrregular(len(p.plan.Copies), "copy", "copies"), byteSize(p.copyBytes()), count(len(p.plan.Elided), "node"))
-	fmt.Fprintf(w, "estimated cost %s, peak memory %s, planned in %s\n",
+	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(p.plan.CostNS), byteSize(p.program.PeakBytes()), p.took.Round(time.Microsecond))
 	if len(p.plan.Copies) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
@@ -224,6 +230,7 @@ func writePlan(w io.Writer, show display, p *planned) {
 		t.add(d.Name, opNames(s), ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)
+	writeMemory(w, show, p.program.Need())
 }
 
 // opNames lists the ops of a step's nodes, by the node names where there are several.

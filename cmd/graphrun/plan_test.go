@@ -21,6 +21,7 @@ type planJSON struct {
 	Elided    []elisionDoc `json:"elided"`
 	Steps     []stepDoc    `json:"steps"`
 	PeakBytes int          `json:"peak_bytes"`
+	Memory    memoryDoc    `json:"memory"`
 	PlanMS    float64      `json:"plan_ms"`
 }
 
@@ -36,6 +37,7 @@ type timesDoc struct {
 	Elided     int       `json:"elided"`
 	Steps      int       `json:"steps"`
 	PeakBytes  int       `json:"peak_bytes"`
+	Memory     memoryDoc `json:"memory"`
 	CostNS     float64   `json:"cost_ns"`
 	PlanMS     float64   `json:"plan_ms"`
 	StrategyIs string    `json:"strategy"`

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // ints prints sizes or strides in one word: [2,3]. Words keep columns apart for awk.
@@ -41,16 +43,7 @@ func countIrregular(n int, one, many string) string {
 }
 
 // byteSize prints a number of bytes in the largest binary unit that leaves it over 1.
-func byteSize(n int) string {
-	if n < 1<<10 {
-		return count(n, "byte")
-	}
-	x, unit := float64(n)/(1<<10), 0
-	for ; x >= 1<<10 && unit < 3; unit++ {
-		x /= 1 << 10
-	}
-	return fmt.Sprintf("%.4g %s", x, [...]string{"KiB", "MiB", "GiB", "TiB"}[unit])
-}
+func byteSize(n int) string { return machine.Bytes(n) }
 
 // nanoseconds prints a time in the unit that suits it: "812.3µs".
 func nanoseconds(ns float64) string {

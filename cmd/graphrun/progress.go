@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // progressDelay is how long work may take without a word.
@@ -78,7 +80,12 @@ func (j *job) do(phase string, f func() error) error {
 		return err
 	}
 	result := make(chan error, 1)
-	go func() { result <- f() }()
+	go func() {
+		result <- func() (err error) {
+			defer tensor.CatchMemory(&err)
+			return f()
+		}()
+	}()
 	select {
 	case err := <-result:
 		return runError(j.ctx, err)

@@ -40,6 +40,10 @@ every strategy and layout: real numbers from -1 to 1, integers from 0 to 9, or b
 what they index. A note says so. Symbols get their sizes from --dim, else from the given inputs,
 else the least size over 1 within their bounds.
 
+With --keep-going, whatever can be made is made: a node that is refused when the graph is loaded,
+inferred, planned or compiled, that fails while it runs, or for whose result there is no memory, is
+named with its reason, and so is every output that is left out because of it.
+
 --outputs is written as a whole or not at all: when the run fails, a file that was there stays.
 
 In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
@@ -56,7 +60,7 @@ In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 	fl := cmd.Flags()
 	f.src.add(cmd)
 	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "drop refused nodes and what depends on them; the exit code is then 1")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	dimFlag(cmd, &f.dims)
 	strategyFlag(cmd, &f.strategy)
@@ -69,6 +73,8 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	f.src.keepGoing = f.keepGoing
+	collectEarly()
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var w runWork
@@ -78,15 +84,14 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	aside := sync.OnceFunc(func() {
 		j.end()
 		tell(cmd, path, w.g)
-		for _, e := range w.refused {
-			report(cmd, e)
-		}
+		w.left.report(cmd)
 		w.in.say(cmd)
 	})
 	defer aside()
 	var r *exec.Runner
 	err := j.do(planning, func() (err error) {
-		r, err = exec.NewRunner(w.g, planner(f.strategy, j.enter), exec.Options{Threads: f.threads, Progress: j.report})
+		r, err = exec.NewRunner(w.g, planner(f.strategy, f.keepGoing, j.enter),
+			exec.Options{Threads: f.threads, Progress: j.report, InputsHeld: true, KeepGoing: f.keepGoing})
 		return err
 	})
 	if err != nil {
@@ -94,14 +99,15 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	}
 	var out map[string]*tensor.Tensor
 	err = j.do(running, func() (err error) { out, err = r.Run(j.ctx, w.in.values); return err })
-	if err != nil {
+	if err := w.omit(out, err); err != nil {
 		return w.in.blame(err)
 	}
 	aside()
+	noteLimit(cmd, r.Program())
 	if err := w.deliver(j, cmd, out, f); err != nil {
 		return err
 	}
-	if len(w.refused) > 0 {
+	if w.left.any() {
 		return &exitError{code: exitFailed}
 	}
 	return nil
@@ -123,22 +129,15 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return checkWritable("--outputs", f.outputs)
 }
 
-// runWork is a graph, bound and inferred, and values for its inputs. With --keep-going the
-// graph is without the refused nodes.
-type runWork struct {
-	g       *graph.Graph
-	in      *inputs
-	refused []*graph.Error
-}
-
 func loadRun(path string, f runFlags) (w runWork, err error) {
 	g, given, err := loadFor(f.src, path, f.dims)
 	if err != nil {
 		return w, err
 	}
+	w.whole = g
 	if f.keepGoing {
 		refused := g.InferAll()
-		w.refused = inOrder(refused)
+		w.left.Failed = append(given.missing, g.RootErrors(refused)...)
 		g = g.Drop(refused)
 	} else if err := inferStrictly(g); err != nil {
 		return w, err
@@ -158,36 +157,41 @@ func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tens
 			return err
 		}
 	}
-	return j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f.json) })
+	return j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f, w.left) })
 }
 
-// entries lists the outputs in the graph's order.
+// entries lists the outputs that there are, in the graph's order.
 func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	list := make([]npz.Entry, 0, len(g.Outputs))
 	for _, o := range g.Outputs {
-		list = append(list, npz.Entry{Name: o.Name, Tensor: out[o.Name]})
+		if out[o.Name] != nil {
+			list = append(list, npz.Entry{Name: o.Name, Tensor: out[o.Name]})
+		}
 	}
 	return list
 }
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
-func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*tensor.Tensor, asJSON bool) error {
+func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*tensor.Tensor, f runFlags, left omissions) error {
 	buf := bufio.NewWriter(w)
-	if asJSON {
+	list := entries(g, out)
+	if f.json {
 		d := newDocument(buf)
-		d.list("outputs", len(g.Outputs), func(i int) any {
-			o := g.Outputs[i]
-			v := out[o.Name]
+		d.list("outputs", len(list), func(i int) any {
+			v := list[i].Tensor
 			least, most, mean := v.Stats()
-			return outputDoc{o.Name, v.DType.String(), filled(v.Shape), filled(v.Strides), finite(least), finite(most), finite(mean)}
+			return outputDoc{list[i].Name, v.DType.String(), filled(v.Shape), filled(v.Strides), finite(least), finite(most), finite(mean)}
 		})
+		if f.keepGoing {
+			left.fields(d)
+		}
 		d.told(g)
 		d.end()
 		return buf.Flush()
 	}
 	t := newTable(nameCol(""), wholeCol(""), listCol(""), listCol(""), wholeCol(""), wholeCol(""), wholeCol(""))
-	for _, o := range g.Outputs {
-		v := out[o.Name]
+	for _, o := range list {
+		v := o.Tensor
 		least, most, mean := v.Stats()
 		t.add(o.Name, v.DType, ints(v.Shape), "strides "+ints(v.Strides),
 			"min "+number(least), "max "+number(most), "mean "+number(mean))

@@ -126,7 +126,7 @@ func TestRunKeepGoing(t *testing.T) {
 	if r.code != exitFailed || err != nil || len(got) != 1 || got["fine"] == nil {
 		t.Errorf("exit %d, %v, %v\n%s", r.code, err, got, r.errors)
 	}
-	if strings.Count(r.complaints(), "\n") != 2 || !strings.Contains(r.errors, `node "after" (exp): depends on "sum"`) {
+	if strings.Count(r.complaints(), "\n") != 2 || !strings.Contains(r.errors, `output "after" is left out: it depends on node "sum"`) {
 		t.Errorf("stderr:\n%s", r.errors)
 	}
 }

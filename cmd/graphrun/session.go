@@ -52,7 +52,7 @@ type planned struct {
 }
 
 // prepare applies a strategy and compiles, and says what it is at.
-func prepare(g *graph.Graph, o passes.Options, threads int, enter func(phase string)) (*planned, error) {
+func prepare(g *graph.Graph, o passes.Options, run exec.Options, enter func(phase string)) (*planned, error) {
 	start := time.Now()
 	enter(planning)
 	plan, err := passes.Run(g, o)
@@ -60,23 +60,27 @@ func prepare(g *graph.Graph, o passes.Options, threads int, enter func(phase str
 		return nil, under(o.Strategy, err)
 	}
 	enter(compiling)
-	program, err := exec.Compile(plan.Graph, exec.Options{Threads: threads})
+	program, err := exec.Compile(plan.Graph, run)
 	if err != nil {
 		return nil, err
 	}
 	return &planned{plan, program, time.Since(start)}, nil
 }
 
-// planner is how a runner plans under a strategy. It says what is at hand.
-func planner(strategy string, enter func(phase string)) exec.Planner {
+// planner is how a runner plans under a strategy. It says what is at hand. Where it keeps
+// going, it returns what it had to leave out beside the rest of the graph.
+func planner(strategy string, keepGoing bool, enter func(phase string)) exec.Planner {
 	return func(g *graph.Graph) (*graph.Graph, error) {
 		enter(planning)
 		defer enter(compiling)
-		p, err := passes.Run(g, passes.Options{Strategy: strategy})
+		p, err := passes.Run(g, passes.Options{Strategy: strategy, KeepGoing: keepGoing})
 		if err != nil {
 			return nil, under(strategy, err)
 		}
-		return p.Graph, fits(p.Graph)
+		if len(p.Failed) > 0 {
+			return p.Graph, p.Failed
+		}
+		return p.Graph, nil
 	}
 }
 

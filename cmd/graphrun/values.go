@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,63 +17,17 @@ type sources struct {
 	files   []string // NAME=FILE.npy
 	seed    uint64   // for inputs that no file gives
 	makeUp  bool     // make up what files leave out, even where some are given
-}
 
-// read returns the arrays that files give, by input name.
-func (s sources) read(g *graph.Graph) (map[string]*tensor.Tensor, error) {
-	given := map[string]*tensor.Tensor{}
-	if s.archive != "" {
-		a, err := npz.Open(s.archive)
-		if err != nil {
-			return nil, wrong(err)
-		}
-		defer a.Close()
-		has := map[string]bool{}
-		for _, name := range a.Names() {
-			has[name] = true
-		}
-		for _, v := range g.Inputs {
-			if !has[v.Name] {
-				continue
-			}
-			if given[v.Name], err = a.Read(v.Name); err != nil {
-				return nil, wrong(err)
-			}
-		}
-	}
-	for _, f := range s.files {
-		name, path, ok := strings.Cut(f, "=")
-		if !ok {
-			return nil, wrongf("--input %s: want NAME=FILE.npy", f)
-		}
-		if !isInput(g, name) {
-			return nil, wrongf("--input %s: the graph has no input %q%s", f, name, didYouMean(name, inputNames(g)))
-		}
-		t, err := npz.ReadNPYFile(path)
-		if err != nil {
-			return nil, wrong(err)
-		}
-		given[name] = t
-	}
-	return given, nil
-}
-
-func isInput(g *graph.Graph, name string) bool {
-	for _, v := range g.Inputs {
-		if v.Name == name {
-			return true
-		}
-	}
-	return false
+	keepGoing bool // past constants that cannot be read and nodes that are wrong
 }
 
 // dimsOf adds to dims the symbols that the shapes of given inputs bind. Those that dims
 // holds already stay: place tells when a shape does not agree.
-func dimsOf(g *graph.Graph, given map[string]*tensor.Tensor, dims map[string]int) error {
+func dimsOf(g *graph.Graph, given *given, dims map[string]int) error {
 	from := map[string]string{}
 	for _, v := range g.Inputs {
-		t := given[v.Name]
-		if t == nil || len(t.Shape) != len(v.Dims) {
+		t, ok := given.arrays[v.Name]
+		if !ok || len(t.meta.Shape) != len(v.Dims) {
 			continue
 		}
 		for i, d := range v.Dims {
@@ -83,11 +36,11 @@ func dimsOf(g *graph.Graph, given map[string]*tensor.Tensor, dims map[string]int
 			}
 			n, bound := dims[d.Symbol]
 			if !bound {
-				dims[d.Symbol], from[d.Symbol] = t.Shape[i], v.Name
+				dims[d.Symbol], from[d.Symbol] = t.meta.Shape[i], v.Name
 				continue
 			}
-			if n != t.Shape[i] && from[d.Symbol] != "" {
-				return wrongf("%s is %d in input %q, but %d in input %q", d.Symbol, n, from[d.Symbol], t.Shape[i], v.Name)
+			if n != t.meta.Shape[i] && from[d.Symbol] != "" {
+				return wrongf("%s is %d in input %q, but %d in input %q", d.Symbol, n, from[d.Symbol], t.meta.Shape[i], v.Name)
 			}
 		}
 	}
@@ -95,44 +48,66 @@ func dimsOf(g *graph.Graph, given map[string]*tensor.Tensor, dims map[string]int
 }
 
 // values returns a tensor for every input of a bound graph, in the layout that the graph
-// declares: the given ones, and others made from the seed.
-func (s sources) values(g *graph.Graph, given map[string]*tensor.Tensor) (*inputs, error) {
-	if err := fits(&graph.Graph{Inputs: g.Inputs}); err != nil {
+// declares: the given ones, and others made from the seed. No data are read before the
+// dtypes and shapes of all are what the graph wants, and all fit into memory. given may be
+// nil, and is closed.
+func (s sources) values(g *graph.Graph, given *given) (*inputs, error) {
+	defer given.close()
+	if err := s.checkInputs(g, given); err != nil {
 		return nil, err
 	}
 	in, integers := newInputs(s.seed), integersFor(g)
+	in.extra = given.others()
 	for _, v := range g.Inputs {
-		t := given[v.Name]
-		if t == nil {
-			if !s.makeUp && (s.archive != "" || len(s.files) > 0) {
-				return nil, wrongf("input %q is missing: give it too, or --seed to make it up", v.Name)
-			}
+		a, ok := given.of(v.Name)
+		if !ok {
 			in.madeUp = append(in.madeUp, v)
 			in.values[v.Name] = madeUp(v.Meta, s.seed, v.Name, integers(v))
 			continue
 		}
-		placed, err := place(t, v.Meta)
+		t, err := a.read()
+		if err == nil {
+			in.values[v.Name], err = place(t, v.Meta)
+		}
 		if err != nil {
 			return nil, wrongf("input %q: %w", v.Name, err)
 		}
-		in.values[v.Name] = placed
 	}
 	return in, nil
 }
 
-// place lays values, given in logical order, out as m says. A uint16 array stands for the
-// bits of bfloat16, which numpy lacks.
-func place(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
-	if t.DType == tensor.Uint16 && m.DType == tensor.BFloat16 {
-		bits, err := t.View(t.Meta.WithDType(tensor.BFloat16))
-		if err != nil {
+// checkInputs refuses arrays of another dtype or shape than the graph's, inputs that nobody
+// gives, and more of them than there is memory for.
+func (s sources) checkInputs(g *graph.Graph, given *given) error {
+	var sizes exec.Need
+	for _, v := range g.Inputs {
+		sizes.AddInput(v)
+		a, ok := given.of(v.Name)
+		switch {
+		case ok && !serves(a.meta, v.Meta):
+			return wrongf("input %q: the file holds %v%s, the graph wants %v%s", v.Name,
+				a.meta.DType, tensor.ListString(a.meta.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
+		case !ok && !s.makeUp && (s.archive != "" || len(s.files) > 0):
+			return wrongf("input %q is missing%s: give it too, or --seed to make it up", v.Name, given.insteadOf(v.Name))
+		}
+	}
+	return sizes.Check(0, 0)
+}
+
+// serves reports whether an array can stand for an input. A uint16 array may hold the bits
+// of bfloat16, which numpy lacks.
+func serves(a, m tensor.Meta) bool {
+	bits := a.DType == tensor.Uint16 && m.DType == tensor.BFloat16
+	return (a.DType == m.DType || bits) && slices.Equal(a.Shape, m.Shape)
+}
+
+// place lays values, given in logical order, out as m says.
+func place(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	if t.DType != m.DType {
+		if t, err = t.View(t.Meta.WithDType(m.DType)); err != nil {
 			return nil, err
 		}
-		t = bits
-	}
-	if t.DType != m.DType || tensor.ListString(t.Shape) != tensor.ListString(m.Shape) {
-		return nil, fmt.Errorf("the file holds %v%s, the graph wants %v%s",
-			t.DType, tensor.ListString(t.Shape), m.DType, tensor.ListString(m.Shape))
 	}
 	if t.SameLayout(m) && t.Offset == m.Offset {
 		return t, nil
@@ -148,26 +123,36 @@ func madeUp(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.T
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rand.New(rand.NewPCG(seed, h.Sum64()))
-	wide := tensor.Float64
-	per := 1
+	wide, per := tensor.Float64, 1
 	if m.DType.IsComplex() {
 		wide, per = tensor.Complex128, 2
 	}
-	src := tensor.Zeros(wide, m.Shape...)
-	if src.Numel() > 0 {
-		flat := unsafe.Slice((*float64)(src.Pointer()), per*src.Numel())
-		for i := range flat {
+	out := tensor.Empty(m)
+	rows := out
+	if !m.IsContiguous() {
+		rows = tensor.Empty(tensor.New(m.DType, m.Shape...))
+	}
+	// A block at a time: all values as float64 would take many times the memory of bytes.
+	n, size := rows.Numel(), m.DType.Size()
+	flat := make([]float64, per*min(n, 1<<12))
+	convert := tensor.Converter(m.DType, wide)
+	for at := 0; at < n; at += len(flat) / per {
+		block := flat[:per*min(n-at, len(flat)/per)]
+		for i := range block {
 			switch {
 			case m.DType == tensor.Bool:
-				flat[i] = float64(r.IntN(2))
+				block[i] = float64(r.IntN(2))
 			case m.DType.IsIntegral(false):
-				flat[i] = float64(integers[r.IntN(len(integers))])
+				block[i] = float64(integers[r.IntN(len(integers))])
 			default:
-				flat[i] = 2*r.Float64() - 1
+				block[i] = 2*r.Float64() - 1
 			}
 		}
+		to := unsafe.Add(rows.Pointer(), at*size)
+		convert(to, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/per)
 	}
-	out := tensor.Empty(m)
-	tensor.CopyElements(out, src)
+	if rows != out {
+		tensor.CopyElements(out, rows)
+	}
 	return out
 }

@@ -37,9 +37,9 @@ func TestNothingLeaks(t *testing.T) {
 		name, text, want string
 	}{
 		{"a.json", open + `"file": "none.npy"}]}`, `a.json:2:15: constant "k": none.npy: there is no such file`},
-		{"b.json", open + `"file": "junk.npz", "key": "k"}]}`, "b.json:2:15: constant \"k\": " + dir + "/junk.npz: it is not an .npz archive, or only the beginning of one"},
-		{"c.json", open + `"file": "short.npz", "key": "k"}]}`, "c.json:2:15: constant \"k\": " + dir + "/short.npz: entry \"k\": it ends in its header: only a part of the file is there"},
-		{"d.json", open + `"file": "junk.npy"}]}`, "d.json:2:15: constant \"k\": " + dir + "/junk.npy: not an .npy array: it does not begin as one"},
+		{"b.json", open + `"file": "junk.npz", "key": "k"}]}`, "b.json:2:15: constant \"k\": " + dir + "/junk.npz: not an .npz archive"},
+		{"c.json", open + `"file": "short.npz", "key": "k"}]}`, "c.json:2:15: constant \"k\": " + dir + "/short.npz: entry \"k\": truncated header"},
+		{"d.json", open + `"file": "junk.npy"}]}`, "d.json:2:15: constant \"k\": " + dir + "/junk.npy: not an .npy array: wrong magic"},
 		{"e.json", open + `"file": "junk.safetensors", "key": "k"}]}`,
 			"e.json:2:15: constant \"k\": " + dir + "/junk.safetensors: header claims 8030883942550761326 bytes of 9: the file is cut off, or of another kind"},
 		{"f.json", open + `"file": "types.safetensors", "key": "k"}]}`,
@@ -62,7 +62,7 @@ func TestNothingLeaks(t *testing.T) {
 		r := call(t, "infer", path)
 		want := "graphrun: " + path + ": there is no such file\n"
 		if path == dir {
-			want = "graphrun: " + path + ": it is a folder, not a file\n"
+			want = "graphrun: " + path + ": this is a folder, not a file\n"
 		}
 		if r.code != exitWrong || r.errors != want {
 			t.Errorf("exit %d\ngot  %swant %s", r.code, r.errors, want)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 var announce = flag.Bool("announce", false, "print each call, before it ends the process")
@@ -110,8 +111,8 @@ func allocated() uint64 {
 
 // wrong tells whether a panic is none that is documented.
 func wrong(p any) string {
-	if p == nil {
-		return ""
+	if _, short := p.(*tensor.MemoryError); p == nil || short {
+		return "" // storage that the process may not have is refused so
 	}
 	text := fmt.Sprint(p)
 	for _, pkg := range packages {

@@ -1,12 +1,9 @@
 package words
 
 import (
-	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"syscall"
 )
@@ -81,31 +78,6 @@ func InFile(path string, err error) error {
 		return OfFile(path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
-}
-
-// OfArchive says in plain words what is wrong with the bytes of a file of some kind ("an
-// .npz archive"), where a library found it. Other errors come back unchanged, nil as nil.
-func OfArchive(kind string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, zip.ErrFormat):
-		return &fileError{"", "it is not " + kind + ", or only the beginning of one", err}
-	case errors.Is(err, zip.ErrAlgorithm):
-		return &fileError{"", "it is packed by a method that is not supported: store or deflate it", err}
-	case errors.Is(err, zip.ErrChecksum):
-		return &fileError{"", "its data are damaged: the checksum does not agree", err}
-	case isCorrupt(err):
-		return &fileError{"", "its data are damaged: they cannot be unpacked", err}
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return &fileError{"", "it ends too early: only a part of the file is there", err}
-	}
-	return err
-}
-
-func isCorrupt(err error) bool {
-	var corrupt flate.CorruptInputError
-	return errors.As(err, &corrupt)
 }
 
 // kinds are how files of other kinds begin.

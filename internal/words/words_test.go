@@ -1,10 +1,7 @@
 package words
 
 import (
-	"archive/zip"
-	"compress/flate"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,26 +69,8 @@ func TestFilesInPlainWords(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}
-	if OfFile("x", nil) != nil || OfArchive("x", nil) != nil {
+	if OfFile("x", nil) != nil {
 		t.Error("nil is an error")
-	}
-}
-
-func TestArchivesInPlainWords(t *testing.T) {
-	_, err := zip.NewReader(strings.NewReader("no"), 2)
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{err, "it is not an archive, or only the beginning of one"},
-		{io.ErrUnexpectedEOF, "it ends too early: only a part of the file is there"},
-		{flate.CorruptInputError(3), "its data are damaged: they cannot be unpacked"},
-		{zip.ErrChecksum, "its data are damaged: the checksum does not agree"},
-		{zip.ErrAlgorithm, "it is packed by a method that is not supported: store or deflate it"},
-	} {
-		if got := OfArchive("an archive", c.err); got.Error() != c.want || !errors.Is(got, c.err) {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
 	}
 }
 

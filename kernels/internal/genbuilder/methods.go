@@ -88,6 +88,11 @@ func generate(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
 		}
 		used[name] = o.Name
 		writeMethod(&b, name, o)
+		for _, p := range o.Params {
+			if p.Overload != "" {
+				writeOverload(&b, name, o, p)
+			}
+		}
 	}
 	text, err := format.Source(b.Bytes())
 	if err != nil {
@@ -141,6 +146,23 @@ func writeMethod(b *bytes.Buffer, name string, o *graph.Op) {
 	}
 }
 
+// writeOverload writes the method of the overload that operand p makes. It gives one value.
+func writeOverload(b *bytes.Buffer, name string, o *graph.Op, p graph.Param) {
+	whole := *o
+	whole.Params = nil
+	for _, q := range o.Params {
+		if q.Overload == "" || q.Name == p.Name {
+			q.Overload, q.Optional = "", q.Optional && q.Name != p.Name
+			whole.Params = append(whole.Params, q)
+		}
+	}
+	params, operands, _ := parameters(&whole)
+	name += camel(p.Overload)
+	fmt.Fprintf(b, "\n// %s is the op %s with the operand %s; see [Graph.%s].\n", name, o.Name, p.Name, strings.TrimSuffix(name, camel(p.Overload)))
+	fmt.Fprintf(b, "func (g *Graph) %s(%s) *Value { return g.one(%q, attrs, %s) }\n",
+		name, strings.Join(append(params, "attrs ...Attrs"), ", "), o.Name, strings.Join(operands, ", "))
+}
+
 // writeDoc writes the op's documentation, its attributes, and its operands that may be
 // left out.
 func writeDoc(b *bytes.Buffer, name string, o *graph.Op) {
@@ -150,7 +172,7 @@ func writeDoc(b *bytes.Buffer, name string, o *graph.Op) {
 	}
 	var optional []string
 	for _, p := range o.Params {
-		if p.Optional && !p.Variadic {
+		if p.Optional && !p.Variadic && p.Overload == "" {
 			optional = append(optional, parameterName(p.Name))
 		}
 	}
@@ -195,9 +217,12 @@ func writeWrapped(b *bytes.Buffer, mark, text string) {
 }
 
 // parameters returns the method's parameters, the names of the single operands, and that
-// of the list, if there is one.
+// of the list, if there is one. Operands of overloads have methods of their own.
 func parameters(o *graph.Op) (params, operands []string, list string) {
 	for _, p := range o.Params {
+		if p.Overload != "" {
+			continue
+		}
 		name := parameterName(p.Name)
 		if p.Variadic {
 			list = name

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// runWork is a graph, bound and inferred, and values for its inputs.
+type runWork struct {
+	whole *graph.Graph // as it is in the file
+	g     *graph.Graph // without what was refused before the run
+	in    *inputs
+	left  omissions
+}
+
+// omissions are what a run that keeps going has left out.
+type omissions struct{ exec.Incomplete }
+
+func (o omissions) any() bool { return len(o.Failed) > 0 }
+
+// omit takes what was left out from the error of a run, and adds what was refused before
+// it. Another error comes back.
+func (w *runWork) omit(out map[string]*tensor.Tensor, err error) error {
+	failed := slices.Clone(w.left.Failed)
+	var part *exec.Incomplete
+	if errors.As(err, &part) {
+		failed = append(failed, part.Failed...)
+	} else if err != nil {
+		return err
+	}
+	all := exec.Without(w.whole, failed, func(name string) bool { return out[name] != nil })
+	if errors.As(all, &part) {
+		w.left = omissions{*part}
+	}
+	return nil
+}
+
+// report names every node that failed with its reason, and every output that is not there.
+func (o omissions) report(cmd *cobra.Command) {
+	for _, e := range o.Failed {
+		report(cmd, e)
+	}
+	for _, l := range o.LeftOut {
+		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)
+	}
+}
+
+type leftOutDoc struct {
+	Output string `json:"output"`
+	Node   string `json:"node,omitempty"`
+}
+
+// fields adds the failures, as infer lists them, and the outputs that are missing.
+func (o omissions) fields(d *document) {
+	d.items("errors", len(o.Failed), func(i int) { d.w.Write(bytes.TrimSpace(appendError(nil, o.Failed[i]))) })
+	d.list("left_out", len(o.LeftOut), func(i int) any { return leftOutDoc{o.LeftOut[i].Output, o.LeftOut[i].Node} })
+}

@@ -1,0 +1,317 @@
+package exec
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Incomplete says what a run that keeps going has left out. All other outputs are there.
+type Incomplete struct {
+	Failed  graph.Errors // the nodes that failed, each for a reason of its own
+	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph
+}
+
+// LeftOut is an output that was not made, and the failed node that makes it or that it
+// depends on; empty if that is none of the graph's own.
+type LeftOut struct{ Output, Node string }
+
+// String tells why the output is not there.
+func (l LeftOut) String() string {
+	if l.Node == "" || l.Node == l.Output {
+		return fmt.Sprintf("output %q is left out", l.Output)
+	}
+	return fmt.Sprintf("output %q is left out: it depends on node %q", l.Output, l.Node)
+}
+
+// Error lists the failures and the outputs, one a line.
+func (e *Incomplete) Error() string {
+	var lines []string
+	for _, f := range e.Failed {
+		lines = append(lines, f.Error())
+	}
+	for _, l := range e.LeftOut {
+		lines = append(lines, l.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the failures.
+func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
+
+// Without returns an [*Incomplete] for a graph of which some nodes failed, and nil if none
+// did. made tells whether an output is there; nil: none is.
+func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
+	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
+	if len(failed) == 0 || g == nil {
+		return nil
+	}
+	slices.SortStableFunc(failed, func(a, b *graph.Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	own := map[string]bool{}
+	for _, f := range failed {
+		own[f.Node] = true
+	}
+	cause := map[*graph.Value]string{}
+	for _, n := range g.Nodes {
+		why := ""
+		if own[n.Name] {
+			why = n.Name
+		}
+		for _, a := range n.In {
+			why = cmp.Or(why, cause[a.Value])
+		}
+		for _, v := range n.Refs() {
+			why = cmp.Or(why, cause[v])
+		}
+		if why != "" {
+			for _, v := range n.Out {
+				cause[v] = why
+			}
+		}
+	}
+	e := &Incomplete{Failed: failed}
+	for _, o := range g.Outputs {
+		if made == nil || !made(o.Name) {
+			e.LeftOut = append(e.LeftOut, LeftOut{o.Name, cause[o.Value]})
+		}
+	}
+	return e
+}
+
+// compileSome compiles what can be compiled. What memory is too short for is left out, the
+// largest values first, until the rest fits.
+func compileSome(g *graph.Graph, o Options) (*Program, error) {
+	whole, left := g, graph.Errors{}
+	for {
+		p, err := compile(g, o)
+		var short *MemoryError
+		var one *tensor.MemoryError
+		drop := map[*graph.Node]*graph.Error{}
+		switch {
+		case err == nil:
+			p.restore(whole, left)
+			return p, nil
+		case errors.As(err, &short):
+			drop = tooLarge(g, short)
+		case errors.As(err, &one):
+			if n := failedNode(g, err); n != nil {
+				drop[n] = g.Fail(n, one)
+			}
+		}
+		if len(drop) == 0 {
+			return nil, err
+		}
+		for _, e := range drop {
+			left = append(left, e)
+		}
+		g = g.Drop(drop)
+	}
+}
+
+// failedNode returns the node that an error names.
+func failedNode(g *graph.Graph, err error) *graph.Node {
+	var e *graph.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	i := slices.IndexFunc(g.Nodes, func(n *graph.Node) bool { return n.Name == e.Node })
+	if i < 0 {
+		return nil
+	}
+	return g.Nodes[i]
+}
+
+// tooLarge chooses nodes to leave out so that the rest may fit: those whose results would
+// not fit if they were alone, else the largest until what is too much is made up for.
+func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
+	bytes := map[*graph.Node]int{}
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v.Alias == nil {
+				bytes[n] = sum(bytes[n], storageBytes(v))
+			}
+		}
+	}
+	drop := map[*graph.Node]*graph.Error{}
+	refuse := func(n *graph.Node) {
+		drop[n] = g.Fail(n, &tensor.MemoryError{Bytes: bytes[n], Left: e.Left, Limit: e.Limit, From: e.From})
+	}
+	order := slices.SortedFunc(maps.Keys(bytes), func(a, b *graph.Node) int {
+		return cmp.Or(cmp.Compare(bytes[b], bytes[a]), strings.Compare(a.Name, b.Name))
+	})
+	for over := e.Need.Total() - e.Held - e.Left; len(order) > 0; order = order[1:] {
+		n := order[0]
+		if bytes[n] == 0 || over <= 0 && bytes[n] <= e.Left {
+			break
+		}
+		over -= bytes[n]
+		refuse(n)
+	}
+	// What depends on one that is left out needs no reason of its own.
+	gone := map[*graph.Value]bool{}
+	for _, n := range g.Nodes {
+		follows := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return gone[a.Value] })
+		if follows {
+			delete(drop, n)
+		}
+		if follows || drop[n] != nil {
+			for _, v := range n.Out {
+				gone[v] = true
+			}
+		}
+	}
+	return drop
+}
+
+// restore gives a program the outputs of the whole graph, of which it makes some, and what
+// was left out before it was compiled.
+func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
+	p.failed = append(left, p.failed...)
+	if len(left) == 0 {
+		return
+	}
+	of := map[string]graph.Output{}
+	for _, o := range p.outputs {
+		of[o.Name] = o
+	}
+	p.outputs = slices.Clone(whole.Outputs)
+	for i, o := range p.outputs {
+		if made, ok := of[o.Name]; ok {
+			p.outputs[i] = made
+		} else {
+			p.lost[o.Value] = true
+		}
+	}
+	p.whole = whole
+}
+
+// Failed lists the nodes that were left out when the program was compiled to keep going.
+func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
+
+// loses notes that a node cannot run because what it reads is not made, and reports so.
+func (p *Program) loses(n *graph.Node) bool {
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg && p.lost[a.Value] {
+			p.lose(n)
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Program) lose(n *graph.Node) {
+	for _, v := range n.Out {
+		p.lost[v] = true
+		if s, ok := p.of[v]; ok {
+			p.storages[s].kind = inArena // no run allocates it
+			p.storages[s].bytes = 0
+		}
+	}
+}
+
+// findSources notes for every step which steps make what it reads.
+func (p *Program) findSources() {
+	maker := map[*graph.Node]int32{}
+	p.sources = make([][]int32, len(p.steps))
+	for i, s := range p.steps {
+		for _, a := range s.node.In {
+			if a.Kind != graph.TensorArg {
+				continue
+			}
+			if k, ok := maker[a.Value.Root().Node]; ok && a.Value.Root().Node != nil {
+				p.sources[i] = append(p.sources[i], k)
+			}
+		}
+		maker[s.node] = int32(i)
+	}
+}
+
+// losses are the steps of a run that failed, or depend on such.
+type losses struct {
+	p    *Program
+	any  atomic.Bool
+	lost []atomic.Bool // by step
+
+	mu     sync.Mutex
+	failed graph.Errors
+}
+
+// reset forgets the run before.
+func (l *losses) reset() {
+	if l.any.Swap(false) {
+		for i := range l.lost {
+			l.lost[i].Store(false)
+		}
+	}
+	l.failed = nil
+}
+
+// add notes a failed step, once.
+func (l *losses) add(step int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.lost[step].Swap(true) {
+		l.failed = append(l.failed, l.p.graph.Fail(l.p.steps[step].node, err))
+	}
+	l.any.Store(true)
+}
+
+func (l *losses) has(step int) bool { return l.lost[step].Load() }
+
+// reach reports whether a step cannot run because one that it reads from is lost, and
+// loses it too. All of those are finished.
+func (l *losses) reach(step int) bool {
+	if !l.any.Load() {
+		return false
+	}
+	for _, s := range l.p.sources[step] {
+		if l.lost[s].Load() {
+			l.lost[step].Store(true)
+			return true
+		}
+	}
+	return false
+}
+
+// made returns which outputs are there after a run, in the order of the program; nil if
+// all are.
+func (l *losses) made() []bool {
+	if len(l.p.lost) == 0 && !l.any.Load() {
+		return nil
+	}
+	bad := map[*graph.Node]bool{}
+	for i := range l.lost {
+		if l.lost[i].Load() {
+			bad[l.p.steps[i].node] = true
+		}
+	}
+	made := make([]bool, len(l.p.outputs))
+	for i, o := range l.p.outputs {
+		root := o.Value.Root()
+		made[i] = !l.p.lost[o.Value] && !l.p.lost[root] && (root.Node == nil || !bad[root.Node])
+	}
+	return made
+}
+
+// summary is the error of a run in which something was lost; nil otherwise.
+func (l *losses) summary(made []bool) error {
+	there := map[string]bool{}
+	for i, o := range l.p.outputs {
+		there[o.Name] = made == nil || made[i]
+	}
+	g := l.p.whole
+	if g == nil {
+		g = l.p.graph
+	}
+	return Without(g, append(slices.Clone(l.p.failed), l.failed...), func(name string) bool { return there[name] })
+}

@@ -1,0 +1,259 @@
+package exec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Need is the memory that a run takes, in bytes, by what it is for.
+type Need struct {
+	Inputs    int // the values of the inputs
+	Constants int // the constants, as they lie in the graph
+	Packed    int // what kernels made of constants when they were compiled
+	Arena     int // intermediate values and scratch of kernels, which take turns in one arena
+	Outputs   int // outputs, which outlive the run
+	Scratch   int // what every worker has for itself, for all workers
+	// Largest holds the largest values among these, the largest first: those that share
+	// the arena may never be there at the same time.
+	Largest []Holding
+}
+
+// Holding is a value that takes memory.
+type Holding struct {
+	Kind  string // "input", "constant", "output" or "value"
+	Name  string
+	Meta  tensor.Meta
+	Bytes int
+}
+
+// String tells what it is and what it takes.
+func (h Holding) String() string {
+	return fmt.Sprintf("%s %q (%v%s, %s)", h.Kind, h.Name, h.Meta.DType, tensor.ListString(h.Meta.Shape), machine.Bytes(h.Bytes))
+}
+
+// mostHoldings bounds the values that a Need names.
+const mostHoldings = 5
+
+// add notes a value that takes memory.
+func (n *Need) add(kind string, v *graph.Value, bytes int) {
+	if bytes == 0 || len(n.Largest) == mostHoldings && n.Largest[mostHoldings-1].Bytes >= bytes {
+		return
+	}
+	n.Largest = append(n.Largest, Holding{kind, v.Name, v.Meta, bytes})
+	n.sort()
+}
+
+func (n *Need) sort() {
+	slices.SortStableFunc(n.Largest, func(a, b Holding) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	n.Largest = n.Largest[:min(len(n.Largest), mostHoldings)]
+}
+
+// AddInput adds the memory of an input. A nil one takes none.
+func (n *Need) AddInput(v *graph.Value) {
+	if v == nil {
+		return
+	}
+	bytes := storageBytes(v)
+	n.Inputs = sum(n.Inputs, bytes)
+	n.add("input", v, bytes)
+}
+
+func storageBytes(v *graph.Value) int { return v.Meta.Extent() * v.Meta.DType.Size() }
+
+// sum adds sizes, of which some are absurd.
+func sum(sizes ...int) int {
+	total := 0
+	for _, s := range sizes {
+		if s > math.MaxInt-total {
+			return math.MaxInt
+		}
+		total += s
+	}
+	return total
+}
+
+// Total is all of it.
+func (n Need) Total() int {
+	return sum(n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch)
+}
+
+// Held is what the process holds already once the graph is compiled.
+func (n Need) Held() int { return n.Constants + n.Packed }
+
+// Category is a part of a [Need].
+type Category struct {
+	Name  string
+	Bytes int
+}
+
+// Categories lists the parts that are not empty.
+func (n Need) Categories() []Category {
+	return slices.DeleteFunc([]Category{{"inputs", n.Inputs}, {"constants", n.Constants}, {"packed weights", n.Packed},
+		{"arena", n.Arena}, {"outputs", n.Outputs}, {"scratch", n.Scratch}}, func(c Category) bool { return c.Bytes == 0 })
+}
+
+// String lists the parts that are not empty.
+func (n Need) String() string {
+	var parts []string
+	for _, c := range n.Categories() {
+		parts = append(parts, c.Name+" "+machine.Bytes(c.Bytes))
+	}
+	if parts == nil {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Together is what runs of several programs of the same graph need at the same time: they
+// share inputs and constants.
+func Together(programs ...*Program) Need {
+	var all Need
+	seen := map[string]bool{}
+	for _, p := range programs {
+		n := p.need
+		all.Inputs, all.Constants = max(all.Inputs, n.Inputs), max(all.Constants, n.Constants)
+		all.Packed, all.Arena = sum(all.Packed, n.Packed), sum(all.Arena, n.Arena)
+		all.Outputs, all.Scratch = sum(all.Outputs, n.Outputs), sum(all.Scratch, n.Scratch)
+		for _, h := range n.Largest {
+			if !seen[h.Name] {
+				seen[h.Name] = true
+				all.Largest = append(all.Largest, h)
+			}
+		}
+	}
+	all.sort()
+	return all
+}
+
+// MemoryError says that a run needs more memory than it may have. Left is what it may
+// have beside what it holds, Limit the bound that says so, and From whose bound that is.
+type MemoryError struct {
+	Need        Need
+	Held        int // of the need, what the process holds already
+	Left, Limit int
+	From        string
+}
+
+// Error tells the total, the limit, and the largest values.
+func (e *MemoryError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "a run needs %s of memory", machine.Bytes(e.Need.Total()))
+	if e.Held > e.Need.Total()/100 {
+		fmt.Fprintf(&b, ", of which %s are taken already", machine.Bytes(e.Held))
+	}
+	fmt.Fprintf(&b, " (%v): %v", e.Need, machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+	for i, h := range e.Need.Largest {
+		if i == 0 {
+			b.WriteString("; the largest values are ")
+		} else if h.Bytes < e.Need.Total()/100 {
+			break
+		} else {
+			b.WriteString("; ")
+		}
+		b.WriteString(h.String())
+	}
+	return b.String()
+}
+
+// unasked is the need below which nobody asks what the process may have: to ask takes
+// longer than to compile a small graph.
+const unasked = 64 << 20
+
+// Check returns a [*MemoryError] if a run may not have what it needs, of which the process
+// holds some bytes already. limit is as in [Options.MemoryLimit].
+func (n Need) Check(limit, held int) error {
+	total := n.Total()
+	switch {
+	case limit < 0, limit == 0 && total-held < unasked:
+		return nil
+	case limit > 0:
+		if total > limit {
+			return &MemoryError{n, held, max(limit-held, 0), limit, "the memory limit of the program's options"}
+		}
+		return nil
+	}
+	if l, ok := machine.Fits(total - held); !ok {
+		return &MemoryError{n, held, l.Left, l.Total, l.Name}
+	}
+	return nil
+}
+
+// Need returns what a run takes. See [Options.MemoryLimit].
+func (p *Program) Need() Need {
+	n := p.need
+	n.Largest = slices.Clone(n.Largest)
+	return n
+}
+
+// measure sums up what the storages of the program and its workers take.
+func (p *Program) measure() {
+	n := Need{Arena: p.arena, Scratch: p.worker * p.threads}
+	seen := map[*tensor.Storage]bool{}
+	for _, s := range p.storages {
+		bytes := s.bytes
+		if s.kind == inConst {
+			if seen[s.data.Storage()] {
+				continue
+			}
+			seen[s.data.Storage()] = true
+			bytes = s.data.Storage().Len()
+		}
+		switch {
+		case s.kind == inInput:
+			n.AddInput(s.root)
+		case s.kind == inFresh:
+			n.Outputs = sum(n.Outputs, bytes)
+			n.add("output", s.root, bytes)
+		case s.kind == inArena:
+			n.add("value", s.root, bytes)
+		case s.root != nil:
+			n.Constants = sum(n.Constants, bytes)
+			n.add("constant", s.root, bytes)
+		default:
+			n.Packed = sum(n.Packed, bytes)
+		}
+	}
+	for _, o := range p.outputs {
+		if p.storages[p.of[o.Value.Root()]].kind == inConst {
+			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // a copy is handed out
+		}
+	}
+	p.need = n
+}
+
+// leastNeed is what a run of a graph needs at the least, found before anything is
+// compiled: the largest value beside inputs and outputs.
+func leastNeed(g *graph.Graph) Need {
+	var n Need
+	for _, v := range g.Inputs {
+		n.AddInput(v)
+	}
+	for _, v := range g.Constants {
+		n.Constants = sum(n.Constants, storageBytes(v))
+	}
+	output := map[*graph.Value]bool{}
+	for _, o := range g.Outputs {
+		output[o.Value.Root()] = true
+	}
+	for _, node := range g.Nodes {
+		for _, v := range node.Out {
+			switch bytes := storageBytes(v); {
+			case v.Alias != nil:
+			case output[v]:
+				n.Outputs = sum(n.Outputs, bytes)
+				n.add("output", v, bytes)
+			default:
+				n.Arena = max(n.Arena, bytes)
+				n.add("value", v, bytes)
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,109 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+)
+
+// In aten's schemas a plain number is written among the attributes, whatever place it takes
+// among the arguments: masked_fill(self, mask, value=0), pow(self=2, exponent). Here it is
+// an operand, so that one op serves numbers and tensors; what stands among the attributes
+// under the operand's name is moved to its place when the node is made.
+
+// attrName is the name under which aten's schema has the operand as a number.
+func (p Param) attrName() string {
+	if p.Attr != "" {
+		return p.Attr
+	}
+	return p.Name
+}
+
+// numberAt returns the operand that an attribute of the name stands for; -1 if there is
+// none, or the op has such an attribute.
+func (o *Op) numberAt(name string) int {
+	if _, ok := o.Schema.byName[name]; ok {
+		return -1
+	}
+	return slices.IndexFunc(o.Params, func(p Param) bool { return p.Number && !p.Variadic && p.attrName() == name })
+}
+
+// NumberAttr returns the name of the attribute that may stand for an operand which is a
+// number; empty if there is none.
+func (o *Op) NumberAttr(p Param) string {
+	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
+		return ""
+	}
+	return p.attrName()
+}
+
+// hasNumbers reports whether some attributes stand for operands.
+func (o *Op) hasNumbers(given Attrs) bool {
+	for name, v := range given {
+		if v != nil && o.numberAt(name) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// takeNumbers moves attributes that stand for operands to the operands, and the attributes
+// that remain into a map of their own. value finds what {"value": name} names; nil where
+// attributes come from Go.
+func (n *Node) takeNumbers(value func(name string) *Value) error {
+	if !n.Op.hasNumbers(n.given) {
+		return nil
+	}
+	rest := Attrs{}
+	numbers := make([]any, len(n.Op.Params))
+	for name, v := range n.given {
+		if i := n.Op.numberAt(name); i >= 0 {
+			numbers[i] = v
+		} else {
+			rest[name] = v
+		}
+	}
+	n.given = rest
+	// An operand is inserted, unless null keeps its place: the tensors stand among the
+	// inputs in their order, without gaps.
+	whole := len(n.In) == len(n.Op.Params)
+	in := slices.Clone(n.In)
+	for i, v := range numbers {
+		if v == nil {
+			continue
+		}
+		a, err := numberArg(v, value)
+		if err != nil {
+			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
+		}
+		switch {
+		case whole && in[i].Kind == Null:
+			in[i] = a
+		case whole:
+			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name, n.Op.Params[i].attrName())
+		default:
+			in = append(in, make([]Arg, max(0, i-len(in)))...)
+			in = slices.Insert(in, i, a)
+		}
+	}
+	n.In = in
+	return nil
+}
+
+// numberArg makes an operand of an attribute.
+func numberArg(v any, value func(name string) *Value) (Arg, error) {
+	if r, ok := v.(Ref); ok && r.Value != nil {
+		return Arg{Kind: TensorArg, Value: r.Value}, nil
+	}
+	if name, ok := refName(v); ok && value != nil {
+		w := value(name)
+		if w == nil {
+			return Arg{}, fmt.Errorf("there is no value %q", name)
+		}
+		return Arg{Kind: TensorArg, Value: w}, nil
+	}
+	s, ok := scalarOf(v)
+	if !ok {
+		return Arg{}, fmt.Errorf("want a number, got %v", v)
+	}
+	return Arg{Kind: NumberArg, Number: s}, nil
+}

@@ -1,0 +1,218 @@
+package machine
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// fields are the numbers of a file of lines "Name: 123 kB", in bytes.
+type fields map[string]int
+
+func meminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
+
+func readFields(fsys fs.FS, name string) fields {
+	f := fields{}
+	lines(fsys, name, func(line string) {
+		key, rest, _ := strings.Cut(line, ":")
+		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		if n, err := strconv.Atoi(number); err == nil && unit == "kB" {
+			f[key] = n << 10
+		}
+	})
+	return f
+}
+
+// available is the memory that the kernel can give without swapping. Before Linux 3.14 it
+// did not say.
+func (f fields) available() int {
+	if n, ok := f["MemAvailable"]; ok {
+		return n
+	}
+	return f["MemFree"] + f["Cached"]
+}
+
+// ownLimits are the limits of the process itself (setrlimit). What counts against them is
+// address space, whether it is used or not.
+func ownLimits(fsys fs.FS) []Limit {
+	var limits []Limit
+	var status fields
+	lines(fsys, "proc/self/limits", func(line string) {
+		for _, l := range []struct{ key, counted, name string }{
+			{"Max address space", "VmSize", "the address space of the process (ulimit -v)"},
+			{"Max data size", "VmData", "the data segment of the process (ulimit -d)"},
+		} {
+			rest, ok := strings.CutPrefix(line, l.key)
+			if !ok {
+				continue
+			}
+			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			total, err := strconv.Atoi(soft)
+			if err != nil {
+				continue // "unlimited"
+			}
+			if status == nil {
+				status = readFields(fsys, "proc/self/status")
+			}
+			limits = append(limits, Limit{total - status[l.counted], total, l.name})
+		}
+	})
+	return limits
+}
+
+// groups are the limits of the control groups that the process is in, and of those above
+// them, as far as they can be seen.
+func groups(fsys fs.FS, m fields) []Limit {
+	var limits []Limit
+	where := mounts(fsys)
+	lines(fsys, "proc/self/cgroup", func(line string) {
+		// hierarchy:controllers:path
+		part := strings.SplitN(line, ":", 3)
+		if len(part) != 3 {
+			return
+		}
+		files := version1
+		if part[1] == "" {
+			files = version2
+		} else if !contains(part[1], "memory") {
+			return
+		}
+		at, ok := where[files.kind]
+		if !ok {
+			return
+		}
+		dir, ok := at.below(part[2])
+		for ok {
+			if l, is := files.limit(fsys, path.Join(at.dir, dir), m); is {
+				l.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
+				limits = append(limits, l)
+			}
+			if dir == "" || dir == "." {
+				break
+			}
+			dir = path.Dir(dir)
+		}
+	})
+	return limits
+}
+
+// mount is where a hierarchy of control groups is seen, and which group stands there.
+type mount struct{ root, dir string }
+
+// below returns the folder of a group under the mount. In a container a mount often shows
+// a group inside the hierarchy as its root.
+func (m mount) below(group string) (string, bool) {
+	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
+	if !ok || rest != "" && rest[0] != '/' {
+		// The process sits outside what is mounted here: the mount's own group bounds it
+		// where a container hides the rest.
+		return "", true
+	}
+	if strings.Contains(rest, "..") {
+		return "", true
+	}
+	return strings.Trim(rest, "/"), true
+}
+
+// mounts finds the memory hierarchies: "cgroup2", and "cgroup" with the memory controller.
+func mounts(fsys fs.FS) map[string]mount {
+	found := map[string]mount{}
+	lines(fsys, "proc/self/mountinfo", func(line string) {
+		// id parent device root dir options tags... - kind source options
+		head, tail, ok := strings.Cut(line, " - ")
+		h, t := strings.Fields(head), strings.Fields(tail)
+		if !ok || len(h) < 5 || len(t) < 1 {
+			return
+		}
+		kind := t[0]
+		if kind != "cgroup2" && (kind != "cgroup" || len(t) < 3 || !contains(t[2], "memory")) {
+			return
+		}
+		if _, twice := found[kind]; !twice {
+			found[kind] = mount{unescape(h[3]), strings.Trim(unescape(h[4]), "/")}
+		}
+	})
+	return found
+}
+
+// unescape undoes what mountinfo does to blanks in names.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+func contains(list, word string) bool {
+	for w := range strings.SplitSeq(list, ",") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// groupFiles are the names of a version of control groups.
+type groupFiles struct {
+	kind                 string
+	limitFile, usageFile string
+	swapLimit, swapUsage string
+	swapTogether         bool // the swap limit is one on memory and swap together
+	cachePrefix          string
+}
+
+var (
+	version1 = groupFiles{"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		"memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes", true, "total_"}
+	version2 = groupFiles{"cgroup2", "memory.max", "memory.current", "memory.swap.max", "memory.swap.current", false, ""}
+)
+
+// limit reads one group. Cached files count as used, but give way; and what the group may
+// swap out makes room too.
+func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
+	total, ok := number(fsys, path.Join(dir, g.limitFile))
+	used, known := number(fsys, path.Join(dir, g.usageFile))
+	// The first version says "no limit" by a number larger than any memory.
+	if !ok || !known || total > sane {
+		return Limit{}, false
+	}
+	cache := 0
+	lines(fsys, path.Join(dir, "memory.stat"), func(line string) {
+		key, value, _ := strings.Cut(line, " ")
+		if key == g.cachePrefix+"inactive_file" || key == g.cachePrefix+"active_file" {
+			n, _ := strconv.Atoi(value)
+			cache += n
+		}
+	})
+	left := total - max(used-cache, 0)
+	swap := m["SwapFree"]
+	if most, ok := number(fsys, path.Join(dir, g.swapLimit)); ok && most <= sane {
+		in, _ := number(fsys, path.Join(dir, g.swapUsage))
+		if g.swapTogether {
+			most, in = most-max(in-cache, 0), left
+		}
+		swap = min(swap, max(most-in, 0))
+	}
+	return Limit{Left: left + swap, Total: total}, true
+}
+
+// number reads a file of one number; "max" is none.
+func number(fsys fs.FS, name string) (int, bool) {
+	b, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+	return n, err == nil
+}
+
+// lines calls f with every line of a file; one that cannot be read has none.
+func lines(fsys fs.FS, name string, f func(string)) {
+	b, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		f(s.Text())
+	}
+}

@@ -1,0 +1,60 @@
+package tensor
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// MemoryError says that the process may not have the memory that something takes. To run
+// out of it ends a Go program without a word, or the system ends it; so it is refused
+// before it is taken.
+type MemoryError struct {
+	Bytes int    // what was asked for
+	Left  int    // what the process may still take
+	Limit int    // the bound that says so, in bytes
+	From  string // whose bound it is, as in "the address space of the process (ulimit -v)"
+}
+
+// Error tells what was asked for, what there is, and what bounds it.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("%s of memory are needed: %s", machine.Bytes(e.Bytes), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+}
+
+// CheckMemory returns a [*MemoryError] if the process may not take so many bytes more: its
+// limits, those of its control groups, and what the machine has left are looked up where
+// the system tells them (Linux).
+func CheckMemory(bytes int) error {
+	if l, ok := machine.Fits(bytes); !ok {
+		return &MemoryError{bytes, l.Left, l.Total, l.Name}
+	}
+	return nil
+}
+
+// CatchMemory, deferred, turns the panic of [NewStorage] into an error of the function
+// that defers it. Other panics go on.
+func CatchMemory(err *error) {
+	switch x := recover().(type) {
+	case nil:
+	case *MemoryError:
+		*err = x
+	default:
+		panic(x)
+	}
+}
+
+// checkedStorage is the size from which on [NewStorage] asks whether it may be had: to ask
+// takes less than to fill a hundredth of that.
+const checkedStorage = 64 << 20
+
+// allocatable reports a number of bytes that no allocation can give: negative ones, and
+// more than the process may have. Little is let pass unasked.
+func allocatable(n int) error {
+	if n < 0 {
+		return fmt.Errorf("storage of %d bytes", n)
+	}
+	if n < checkedStorage {
+		return nil
+	}
+	return CheckMemory(n)
+}
