@@ -156,7 +156,9 @@ var syntaxMessages = []struct{ text, want string }{
 }
 
 func TestMessages(t *testing.T) {
-	open := func(string, string) (tensor.Meta, graph.ReadConst, error) { return tensor.Meta{}, nil, errors.New("not opened") }
+	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+		return tensor.Meta{}, nil, errors.New("not opened")
+	}
 	for _, m := range messages {
 		_, err := graph.Load(strings.NewReader(m.text), "g.json", t.TempDir(), kernels.Lookup, open)
 		if want := "g.json:" + m.want; err == nil || err.Error() != want {
