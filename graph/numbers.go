@@ -21,6 +21,9 @@ func (p Param) attrName() string {
 // numberAt returns the operand that an attribute of the name stands for; -1 if there is
 // none, or the op has such an attribute.
 func (o *Op) numberAt(name string) int {
+	if o.Schema == nil { // an op that Define did not make
+		return -1
+	}
 	if _, ok := o.Schema.byName[name]; ok {
 		return -1
 	}
