@@ -18,12 +18,21 @@ import (
 func WrapDim(d, rank int) (int, error) {
 	n := max(rank, 1)
 	if d < -n || d >= n {
-		return 0, fmt.Errorf("Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, d)
+		return 0, &DimError{d, n}
 	}
 	if d < 0 {
 		d += n
 	}
 	return d, nil
+}
+
+// DimError is a dimension that a value of the rank has not; a 0-dim value counts as one of
+// rank 1.
+type DimError struct{ Dim, Rank int }
+
+// Error has PyTorch's words.
+func (e *DimError) Error() string {
+	return fmt.Sprintf("Dimension out of range (expected to be in range of [%d, %d], but got %d)", -e.Rank, e.Rank-1, e.Dim)
 }
 
 // own returns m over fresh slices, with room for one more dimension.
