@@ -33,9 +33,6 @@ func (o *Op) numberAt(name string) int {
 // NumberAttr returns the name of the attribute that may stand for an operand which is a
 // number; empty if there is none.
 func (o *Op) NumberAttr(p Param) string {
-	if o.Schema == nil {
-		return "" // an op that was not defined
-	}
 	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
 		return ""
 	}
