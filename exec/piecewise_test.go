@@ -149,7 +149,7 @@ func TestRefsInFiles(t *testing.T) {
 	_, err = graph.Load(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "h"}`, 1)), "g.json", ".", lookupDynamic, nil)
 	assert.ErrorContains(t, err, "the graph has a cycle: h -> h")
 	_, err = graph.Load(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "q"}`, 1)), "g.json", ".", lookupDynamic, nil)
-	assert.ErrorContains(t, err, `g.json:2:11: node "h" (head): attribute "k": there is no value "q"`)
+	assert.ErrorContains(t, err, `g.json:2:66: node "h" (head): attribute "k": there is no value "q"`)
 }
 
 // An attribute read from a constant is known at once.

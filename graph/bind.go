@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
 // the graph. A symbol that dims leaves out gets the least size over 1 within its bounds,
-// so that no layout decision rests on a size of 0 or 1 that nobody asked for.
+// so that no layout decision rests on a size of 0 or 1 that nobody asked for;
+// [Graph.Assumed] tells of it.
 func (g *Graph) Bind(dims map[string]int) error {
 	if err := g.BindOnly(dims); err != nil {
 		return err
@@ -22,7 +24,7 @@ func (g *Graph) Bind(dims map[string]int) error {
 func (g *Graph) BindOnly(dims map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(dims)) {
 		if _, ok := g.Symbols[name]; !ok {
-			return fmt.Errorf("the graph has no symbolic dimension %q", name)
+			return fmt.Errorf("the graph has no symbolic dimension %q%s", name, words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
 		}
 	}
 	if len(g.Symbols) == 0 {
@@ -32,8 +34,11 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
 		b := g.Symbols[name]
 		n, ok := dims[name]
-		if !ok {
+		if ok {
+			g.wasGiven(name)
+		} else {
 			n = b.least()
+			g.Assume(name, n)
 		}
 		if n < b.Min || b.Max > 0 && n > b.Max {
 			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", name, n, b.Min, b.Max)

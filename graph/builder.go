@@ -45,7 +45,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 
 // InputDims adds an input with symbolic sizes, in a memory format or, for NoFormat,
 // row-major. Symbols without bounds ([Graph.Symbols]) are made known. Until [Graph.Bind]
-// they have the least size over 1 within their bounds.
+// they have the least size over 1 within their bounds, and are among [Graph.Assumed].
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
 	dims = slices.Clone(dims)
 	v := &Value{Name: name, Meta: tensor.Meta{DType: d}, Dims: dims, format: f, graph: g, at: -1}
@@ -64,6 +64,7 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 				g.bound = map[string]int{}
 			}
 			g.bound[dim.Symbol] = g.Symbols[dim.Symbol].least()
+			g.Assume(dim.Symbol, g.bound[dim.Symbol])
 		}
 	}
 	if err := v.setShape(sizes(dims, g.bound)); err != nil {
@@ -201,7 +202,7 @@ var errRefused = errors.New("depends on a node that was refused")
 func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	switch {
 	case n.Op == nil:
-		return fmt.Errorf("there is no op %q", op)
+		return NoOp(op, g.lookup)
 	case count < 0 || count > maxOutputs:
 		return fmt.Errorf("makes %d values: want from 1 to %d, or 0 where that can be told", count, maxOutputs)
 	}

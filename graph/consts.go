@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,7 +23,7 @@ type declared struct {
 	offset                      int
 	format                      tensor.MemoryFormat
 	data                        []byte
-	at, dataAt                  int
+	at, dtypeAt, dataAt         int
 }
 
 const (
@@ -69,7 +71,7 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 	case key == "name":
 		return l.scan.text(&d.name)
 	case key == "dtype":
-		d.hasDType = true
+		d.hasDType, d.dtypeAt = true, l.scan.at()
 		return l.scan.text(&d.dtype)
 	case key == "shape":
 		d.hasShape = true
@@ -109,14 +111,44 @@ func (l *loader) dim(d *declared, at int, constant bool) error {
 		switch {
 		case constant:
 			l.failAt(at, "a constant's shape cannot be symbolic")
-		case dim.Symbol == "":
-			l.failAt(at, "a symbol needs a name")
+		default:
+			l.symbolic(d, dim.Symbol, at)
 		}
 	} else if err = l.scan.integer(&dim.Size); dim.Size < 0 {
 		l.failAt(at, "negative size %d", dim.Size)
 	}
 	d.dims = append(d.dims, dim)
 	return err
+}
+
+// symbolic notes a size that is written as text. What looks like arithmetic is refused when
+// all symbols are known, unless it is the name of one.
+func (l *loader) symbolic(d *declared, text string, at int) {
+	switch _, err := strconv.Atoi(text); {
+	case text == "":
+		l.failAt(at, "a symbol needs a name")
+	case err == nil:
+		l.failAt(at, "want an integer or the name of a symbol, got %q; did you mean %s?", text, text)
+	case isExpression(text):
+		l.expressions = append(l.expressions, expression{d, text, at})
+	}
+}
+
+// expression is a size that is written as arithmetic.
+type expression struct {
+	of   *declared
+	text string
+	at   int
+}
+
+// checkExpressions refuses sizes that are arithmetic. A model from elsewhere may have a
+// symbol of such a name: it then stands among the file's symbols.
+func (l *loader) checkExpressions() {
+	for _, e := range l.expressions {
+		if !l.declaredSymbols[e.text] {
+			l.failAt(e.at, "input %q: want an integer or the name of a symbol, got %q: expressions over symbols are not supported yet", e.of.name, e.text)
+		}
+	}
 }
 
 // sizes returns the shape, with symbols replaced.
@@ -140,7 +172,7 @@ func (l *loader) input(at int) error {
 		return err
 	}
 	if v.Meta.DType, err = tensor.ParseDType(d.dtype); err != nil {
-		l.failAt(at, "%w", err)
+		l.failAt(d.dtypeAt, "%w", err)
 	}
 	v.Meta.Offset, v.Meta.Strides = d.offset, d.strides
 	for _, dim := range d.dims {
@@ -225,7 +257,7 @@ func (l *loader) constant(at int) error {
 func (l *loader) constData(v *Value, d *declared) (*tensor.Tensor, int, error) {
 	dt, err := tensor.ParseDType(d.dtype)
 	if err != nil {
-		return nil, d.at, err
+		return nil, d.dtypeAt, err
 	}
 	v.Meta = tensor.Meta{DType: dt, Offset: d.offset, Strides: d.strides}
 	if err := v.setShape(sizes(d.dims, nil)); err != nil {
@@ -284,7 +316,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	path, err := inside(l.dir, d.file)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(d.file, err)
 	}
 	found, read, err := l.open(path, d.key)
 	if err != nil {

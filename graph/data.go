@@ -104,7 +104,7 @@ func (r *dataReader) float(tok jsontext.Token) (float64, error) {
 	case 'f':
 		return 0, nil
 	case '"':
-		if x, ok := special(tok.String()); ok {
+		if x, ok := anySpecial(tok.String()); ok {
 			return x, nil
 		}
 	case '0':
@@ -136,6 +136,11 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 	case 'f':
 		return 0, nil
 	case '0':
+	case '"':
+		if _, ok := anySpecial(tok.String()); ok {
+			return 0, fmt.Errorf("data: %q does not fit %v", tok.String(), r.meta.DType)
+		}
+		return 0, wantNumber(tok)
 	default:
 		return 0, wantNumber(tok)
 	}

@@ -136,7 +136,7 @@ func (g *Graph) Dynamic() bool {
 // is refused, it comes back with the error, for [Graph.InferAll] to go on.
 func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*Value) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.src, s.bound = g.src, g.bound
+	s.src, s.bound, s.assumed, s.warnings = g.src, g.bound, g.assumed, g.warnings
 	to := map[*Value]*Value{}
 	enter := func(v *Value) (*Value, error) {
 		if w := to[v]; w != nil {
@@ -189,7 +189,8 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 // that enter gives, and its attributes are read from what is known. That they will not do is
 // what inference tells.
 func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int, enter func(*Value) (*Value, error)) (*Node, error) {
-	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, In: slices.Clone(n.In)}
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
+		In: slices.Clone(n.In)}
 	for i := range m.In {
 		if v := m.In[i].Value; v != nil {
 			w, err := enter(v)

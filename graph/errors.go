@@ -2,9 +2,14 @@ package graph
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+	"unicode"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Error is a mistake in a graph, with its place. Line and Col count from 1 and are 0
@@ -66,7 +71,8 @@ func (s *source) locate(e *Error, at int) *Error {
 	return e
 }
 
-// Fail returns an error of a node with its place.
+// Fail returns an error of a node with its place: that of the attribute which it is about,
+// where that is known, else the node's.
 func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
@@ -75,7 +81,66 @@ func (g *Graph) Fail(n *Node, err error) *Error {
 	if n.Op != nil {
 		e.Op = n.Op.Name
 	}
-	return g.src.locate(e, n.at)
+	return g.src.locate(e, n.placeOf(err))
+}
+
+// placeOf returns the offset in the file of what an error is about.
+func (n *Node) placeOf(err error) int {
+	var wrong *attrError
+	var dim *tensor.DimError
+	switch {
+	case len(n.attrAt) == 0:
+	case errors.As(err, &wrong):
+		if at, ok := n.attrAt[wrong.attr]; ok {
+			return n.attrsAt + at
+		}
+	case errors.As(err, &dim):
+		if at, ok := n.attrAt[n.attrOfDim(dim.Dim)]; ok {
+			return n.attrsAt + at
+		}
+	default:
+		if at, ok := n.attrAt[n.attrNamed(err.Error())]; ok {
+			return n.attrsAt + at
+		}
+	}
+	return n.at
+}
+
+// attrNamed returns the attribute that an op's message names ("expected stride to be ..."),
+// of those that the node gives; it is empty if it names none, or several.
+func (n *Node) attrNamed(message string) string {
+	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	found := ""
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !letter(r) }) {
+		if _, ok := n.attrAt[word]; !ok || word == found {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = word
+	}
+	return found
+}
+
+// attrOfDim returns the attribute that holds a dimension which the op refused; it is empty if
+// none does, or several.
+func (n *Node) attrOfDim(dim int) string {
+	found := ""
+	for name, v := range n.given {
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
+		}
+		if !slices.Contains(list, any(int64(dim))) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = name
+	}
+	return found
 }
 
 // FailOutput returns an error of an output with its place.

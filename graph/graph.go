@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -27,6 +28,9 @@ type Graph struct {
 	src    *source
 	errs   []error
 	serial int
+
+	assumed  map[string]int // sizes that nobody gave; see Assumed
+	warnings []*Error
 }
 
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
@@ -86,7 +90,11 @@ type Node struct {
 	// Inference returns them, so that it can go on past the node.
 	badArgs, badAttrs error
 	at                int
-	mark              mark
+	// attrAt are the places of attributes in the file, counted from attrsAt. Nodes with the
+	// same attributes share the map.
+	attrAt  map[string]int
+	attrsAt int
+	mark    mark
 }
 
 // Output names a value as a result of the graph. Pin is the memory format in which it
@@ -234,9 +242,36 @@ func (n *Node) infer(c *Call) error {
 		return err
 	}
 	if len(res) != len(n.Out) {
-		return fmt.Errorf("makes %d values, \"outputs\" names %d", len(res), len(n.Out))
+		return n.outputsError(len(res))
 	}
 	return n.settle(res)
+}
+
+// checkCall checks the operands, and the number of the node's outputs where the op alone
+// tells it.
+func (n *Node) checkCall() error {
+	if err := n.checkArity(); err != nil {
+		return err
+	}
+	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
+		return n.outputsError(want)
+	}
+	return nil
+}
+
+// outputsError is the error of a node that makes more or fewer values than are named.
+func (n *Node) outputsError(makes int) error {
+	what := fmt.Sprintf("%d values", makes)
+	if makes == 1 {
+		what = "one value"
+	}
+	switch {
+	case len(n.Op.Outputs) == makes && makes > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\": %s", what, strings.Join(n.Op.Outputs, ", "))
+	case len(n.Out) == 1 && makes > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
+	}
+	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
 }
 
 func (n *Node) bad() error {
@@ -297,7 +332,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	case err != nil:
 		return nil, err
 	case o == nil:
-		return nil, fmt.Errorf("there is no op %q", op)
+		return nil, NoOp(op, g.lookup)
 	case name == "":
 		return nil, g.nameError(name)
 	}
@@ -358,6 +393,7 @@ func (g *Graph) Rename(v *Value, name string) {
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
+		assumed: g.assumed, warnings: g.warnings,
 		values: make(map[string]*Value, len(g.values)), nodes: make(map[string]*Node, len(g.nodes))}
 	to := make(map[*Value]*Value, len(g.values))
 	copyValue := func(v *Value) *Value {

@@ -279,7 +279,7 @@ func (p Param) jsonSchema() object {
 	}
 	types = append(types, "number", "boolean")
 	spelled := closed(object{"number": ref("scalar")}, "number")
-	return described(anyOf(object{"type": types}, spelled), doc+", a value or a plain number")
+	return described(anyOf(object{"type": types}, spelled), doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value is named so")
 }
 
 // jsonSchema describes an attribute.

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -53,7 +56,7 @@ func Load(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph,
 func LoadFile(path string, lookup Lookup, open OpenConst) (*Graph, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(path, err)
 	}
 	defer f.Close()
 	return Load(f, path, filepath.Dir(path), lookup, open)
@@ -151,7 +154,7 @@ func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Erro
 	}
 	data, err := readAll(r)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, words.OfFile(name, err)
 	}
 	g := New("", lookup)
 	g.src = newSource(name, l.dir, data)
@@ -161,6 +164,9 @@ func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Erro
 		l.addRefusals()
 		l.errs.sort()
 		return nil, nil, l.errs
+	}
+	if len(g.Outputs) == 0 {
+		g.warn(g.failAt(l.outputsAt, "the graph has no outputs: a run of it gives nothing"))
 	}
 	l.refuseAbsent()
 	return g, l.missing, nil
@@ -190,13 +196,14 @@ func (l *loader) refuseAbsent() {
 
 // parse reads, resolves and sorts the graph of l.data.
 func (l *loader) parse() {
-	l.attrs = map[attrsKey]attrsValue{}
+	l.attrs, l.declaredSymbols = map[attrsKey]attrsValue{}, map[string]bool{}
 	l.reserve(bytes.Count(l.data, []byte(`"op"`)))
 	l.scan = newScanner(l.data, func(at int, err error) { l.failAt(at, "%w", err) })
 	l.scan.base = l.base
 	if err := l.file(); err != nil {
 		l.syntaxError(err)
 	} else {
+		l.checkExpressions()
 		l.resolve()
 	}
 	if len(l.errs) == 0 {
@@ -255,8 +262,14 @@ type loader struct {
 	pending []pendingArg
 	scratch []Arg
 	outputs []rawOutput
-	attrs   map[attrsKey]attrsValue
-	slab    slab
+
+	outputsAt int // where "outputs" stands
+
+	attrs map[attrsKey]attrsValue
+	slab  slab
+
+	declaredSymbols map[string]bool // those that stand under "symbols"
+	expressions     []expression
 }
 
 // reserve makes room for about n nodes at once: growing step by step copies all of it
@@ -281,24 +294,25 @@ func (l *loader) add(e *Error) {
 	}
 }
 
-// syntaxError adds the error that ended the reading.
+// syntaxError adds the error that ended the reading: in our words where the mistake is one
+// that is known, else in the library's.
 func (l *loader) syntaxError(err error) {
 	at, msg := l.scan.at(), err.Error()
 	var se *jsontext.SyntacticError
 	if errors.As(err, &se) {
-		at, msg = l.base+int(se.ByteOffset), se.Err.Error()
-		if p := string(se.JSONPointer); len(p) > 200 {
-			msg += " at " + p[:200] + "..."
-		} else if p != "" {
-			msg += " at " + p
-		}
-	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		at, msg = l.base+len(l.data), "unexpected end of the file"
+		at, msg = l.base+int(se.ByteOffset), "this is no JSON: "+se.Err.Error()
+	}
+	place := func(at int) string {
+		e := l.g.failAt(l.base+at, "")
+		return fmt.Sprintf("line %d, column %d", e.Line, e.Col)
+	}
+	if m := diagnose(l.data, place); m != nil {
+		at, msg = l.base+m.at, m.text
 	}
 	if len(l.errs) == maxErrors {
 		l.errs = l.errs[:maxErrors-1]
 	}
-	l.failAt(min(at, l.base+len(l.data)), "JSON: %s", msg)
+	l.failAt(min(at, l.base+len(l.data)), "%s", msg)
 }
 
 // file reads the top-level object.
@@ -326,6 +340,7 @@ func (l *loader) file() error {
 		case "nodes":
 			return l.scan.array(l.node)
 		case "outputs":
+			l.outputsAt = at
 			return l.scan.array(l.output)
 		}
 		return l.unknown(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
@@ -343,7 +358,8 @@ func (l *loader) file() error {
 }
 
 func (l *loader) unknown(key string, at int, want string) error {
-	l.failAt(at, "unknown key %q: want one of %s", key, want)
+	near := words.Nearest(key, slices.Values(strings.Split(want, ", ")))
+	l.failAt(at, "unknown key %q: want one of %s%s", key, want, words.DidYouMean(near))
 	return l.scan.skip()
 }
 
@@ -366,7 +382,7 @@ func (l *loader) symbols() error {
 			l.failAt(at, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
 		}
 		l.symbol(name)
-		l.g.Symbols[name] = b
+		l.g.Symbols[name], l.declaredSymbols[name] = b, true
 		return err
 	})
 }

@@ -87,13 +87,13 @@ func input(text string) string { return file(text, "", "", "") }
 func constant(text string) string { return file(x, text, "", `"x"`) }
 
 var mistakes = []struct{ name, text, want string }{
-	{"empty", "", "g.json:1:1: JSON: unexpected end of the file"},
+	{"empty", "", "g.json:1:1: the file is empty"},
 	{"not an object", "[1]", "g.json:1:1: want an object, got a list"},
-	{"syntax", "{\n  \"version\" 1}", "g.json:2:13: JSON: "},
-	{"ends early", `{"version": 1, "nodes": [`, "JSON: unexpected "},
-	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: JSON: "},
+	{"syntax", "{\n  \"version\" 1}", `g.json:2:13: a colon is missing after the key "version"`},
+	{"ends early", `{"version": 1, "nodes": [`, "g.json:1:26: the file ends early: the list that starts at line 1, column 25 is not closed"},
+	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: } stands where the list that starts at line 1, column 26 ends with ]"},
 	{"text after the end", "{}\n x", "g.json:2:2: unexpected text after the end"},
-	{"double key", `{"version": 1, "version": 1}`, `g.json:1:16: JSON: duplicate object member name`},
+	{"double key", `{"version": 1, "version": 1}`, `g.json:1:16: the key "version" stands twice in one object, first at line 1, column 2`},
 	{"version", `{"version": 2, "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: version 2 is not served: want 1"},
 	{"version is text", `{"version": "1", "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: \"version\" must be the integer 1"},
 	{"missing", `{"version": 1, "inputs": [], "outputs": []}`, `g.json:1:1: "nodes" is missing`},
@@ -108,12 +108,12 @@ var mistakes = []struct{ name, text, want string }{
 	{"input without name", input(`{"dtype": "float32", "shape": []}`), `g.json:2:12: input "": it has no name`},
 	{"input without dtype", input(`{"name": "x", "shape": []}`), `g.json:2:12: input "x": "dtype" is missing`},
 	{"input without shape", input(`{"name": "x", "dtype": "float32"}`), `g.json:2:12: input "x": "shape" is missing`},
-	{"input dtype", input(`{"name": "x", "dtype": "float31", "shape": []}`), `g.json:2:12: input "x": unknown dtype "float31"`},
+	{"input dtype", input(`{"name": "x", "dtype": "float31", "shape": []}`), `g.json:2:35: input "x": unknown dtype "float31": want one of bool, uint8, `},
 	{"input key", input(`{"name": "x", "dtype": "bool", "shape": [], "data": 1}`), `g.json:2:56: input "x": unknown key "data": want one of name, dtype`},
 	{"input is text", input(`"x"`), `g.json:2:12: input "": want an object, got a string`},
 	{"negative size", input(`{"name": "x", "dtype": "bool", "shape": [2, -3]}`), `g.json:2:56: input "x": negative size -3`},
 	{"size is a list", input(`{"name": "x", "dtype": "bool", "shape": [2, []]}`), `g.json:2:56: input "x": want an integer, got a list`},
-	{"huge", input(`{"name": "x", "dtype": "bool", "shape": [4611686018427387904, 4]}`), `g.json:2:12: input "x": shape [4611686018427387904, 4] with`},
+	{"huge", input(`{"name": "x", "dtype": "bool", "shape": [4611686018427387904, 4]}`), `g.json:2:12: input "x": shape [4611686018427387904, 4] has too many elements: more than the 140737488355328 of bool that take 2^47 bytes`},
 	{"beyond int", input(`{"name": "x", "dtype": "bool", "shape": [9223372036854775808]}`), `g.json:2:53: input "x": want an integer, got 9223372036854775808`},
 	{"too few strides", input(`{"name": "x", "dtype": "bool", "shape": [2, 3], "strides": [1]}`), `g.json:2:12: input "x": mismatch in length of strides and shape`},
 	{"negative stride", input(`{"name": "x", "dtype": "bool", "shape": [2], "strides": [-1]}`), `negative stride -1 of dimension 0`},
@@ -142,7 +142,7 @@ var mistakes = []struct{ name, text, want string }{
 	{"spread", constant(`{"name": "k", "dtype": "int8", "shape": [2], "strides": [1000000], "data": [1, 2]}`), `2 elements spread over 1000001 of storage`},
 	{"parent", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "../k.npy"}`), `g.json:3:15: constant "k": file "../k.npy" is outside the folder of the graph file`},
 	{"absolute", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "/etc/passwd"}`), `file "/etc/passwd" is outside the folder`},
-	{"no such file", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "none.npy"}`), `none.npy: no such file`},
+	{"no such file", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "none.npy"}`), `g.json:3:15: constant "k": none.npy: there is no such file`},
 	{"constant like input", constant(`{"name": "x", "dtype": "int8", "shape": [], "data": 2}`), `g.json:3:15: constant "x": two values are named "x"`},
 
 	{"node without name", node(`{"op": "relu", "inputs": ["x"]}`), `g.json:4:11: node without a name`},
@@ -163,14 +163,14 @@ var mistakes = []struct{ name, text, want string }{
 	{"empty list", node(`{"name": "y", "op": "cat", "inputs": []}`), `expected a non-empty list of tensors`},
 	{"number in list", node(`{"name": "y", "op": "cat", "inputs": ["x", 1]}`), `operand 1 of the list must be a tensor`},
 	{"attrs is a list", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": []}`), `g.json:4:65: node "y" (relu): want an object, got a list`},
-	{"attribute", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": {"slope": 1}}`), `g.json:4:11: node "y" (relu): unknown attribute "slope": the op has none`},
+	{"attribute", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": {"slope": 1}}`), `g.json:4:66: node "y" (relu): unknown attribute "slope": the op has none`},
 	{"attribute suggested", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"beta": 1}}`), `unknown attribute "beta": the op has alpha`},
 	{"attribute missing", node(`{"name": "y", "op": "permute", "inputs": ["x"]}`), `attribute "dims" (int[]) is missing`},
-	{"attribute value", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": "two"}}`), `g.json:4:11: node "y" (add): attribute "alpha": want a number, got two`},
+	{"attribute value", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": "two"}}`), `g.json:4:68: node "y" (add): attribute "alpha": want a number, got "two"`},
 	{"attribute beyond", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`), `1e999 is too large`},
-	{"attribute twice", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1, "alpha": 1}}`), `g.json:4:80: JSON: duplicate object member name at /nodes/0/attrs/alpha`},
-	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`), `g.json:4:11: node "y" (permute): `},
-	{"outputs of node", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}}`), `makes 2 values, "outputs" names 1`},
+	{"attribute twice", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1, "alpha": 1}}`), `g.json:4:80: the key "alpha" stands twice in one object, first at line 4, column 68`},
+	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`), `g.json:4:69: node "y" (permute): `},
+	{"outputs of node", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}}`), `g.json:4:11: node "y" (chunk): makes 2 values: name them under "outputs"`},
 	{"empty outputs", node(`{"name": "y", "op": "relu", "inputs": ["x"], "outputs": []}`), `g.json:4:11: node "y" (relu): "outputs" is empty`},
 	{"same outputs", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}, "outputs": ["a", "a"]}`), `node "y" (chunk): two values are named "a"`},
 	{"pin", node(`{"name": "y", "op": "relu", "inputs": ["x"], "memory_format": "channels_last"}`), `required rank 4 tensor to use channels_last format`},
@@ -235,13 +235,13 @@ func TestAllMistakesAreCollected(t *testing.T) {
 "outputs": ["n4", {"values": "x"}]}`
 	_, err := load(text)
 	want := `g.json:1:24: want a string, got a number
-g.json:3:3: input "a": unknown dtype "float"
+g.json:3:26: input "a": unknown dtype "float": want one of bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64, complex128; did you mean float32?
 g.json:5:3: node "n1" (nope): there is no op "nope"
 g.json:6:43: node "n2" (relu): there is no value "y"
-g.json:7:3: node "n3" (relu): unknown attribute "z": the op has none
+g.json:7:60: node "n3" (relu): unknown attribute "z": the op has none
 g.json:8:12: node (relu): want a string, got a number
-g.json:9:13: output "n4": there is no value "n4"
-g.json:9:20: unknown key "values": want one of value, name, memory_format`
+g.json:9:13: output "n4": there is no value "n4"; did you mean "n1"?
+g.json:9:20: unknown key "values": want one of value, name, memory_format; did you mean value?`
 	want = strings.Replace(want, "node (relu): ", "", 1)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -3,7 +3,9 @@ package graph
 import (
 	"fmt"
 	"maps"
+	"strconv"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,6 +18,7 @@ type rawNode struct {
 	attrsAt  int    // where they stand in it
 	pending  int    // end of its pending operands, which start where the last node's end
 	declared bool   // its name is its own
+	wrong    bool   // a mistake has been told: what follows from it need not be
 }
 
 // pendingArg is an operand whose value was not known yet when it was read.
@@ -34,9 +37,11 @@ type attrsKey struct {
 type attrsValue struct {
 	given     Attrs
 	decoded   any
-	refs      bool  // some are values
-	malformed error // it cannot be read
-	err       error // it is not what the op wants
+	places    map[string]int // of each attribute, from where they start
+	refs      bool           // some are values
+	malformed error          // it cannot be read
+	badAt     int            // where that is, from where they start
+	err       error          // it is not what the op wants
 }
 
 // slab hands out nodes, values and operands of a file from blocks: hundreds of thousands
@@ -104,6 +109,7 @@ func (l *loader) node(at int) error {
 		l.failAt(at, "\"outputs\" is empty")
 	}
 	l.declare(&r, outputs, before)
+	r.wrong = len(l.errs) > before
 	l.raw = append(l.raw, r)
 	for _, e := range l.errs[before:] {
 		e.Node, e.Op = n.Name, r.op
@@ -238,7 +244,7 @@ func (l *loader) resolve() {
 		case r.value == "":
 			l.failAt(r.out.at, "\"value\" is missing")
 		case v == nil:
-			l.failAt(r.out.at, "output %q: there is no value %q", r.out.Name, r.value)
+			l.failAt(r.out.at, "output %q: %w", r.out.Name, l.noValue(r.value))
 		case names[r.out.Name]:
 			l.failAt(r.out.at, "two outputs are named %q", r.out.Name)
 		}
@@ -261,15 +267,19 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		l.add(g.src.locate(&Error{Node: n.Name, Op: r.op, Err: err}, at))
 	}
 	if n.Op == nil {
-		n.Op, n.badArgs = unknownOp(r.op), fmt.Errorf("there is no op %q", r.op)
-		if undefined != nil {
-			n.badArgs = undefined
+		n.Op, n.badArgs = unknownOp(r.op), undefined
+		if undefined == nil {
+			n.badArgs = NoOp(r.op, g.lookup)
 		}
 	}
 	for _, p := range waiting {
 		v := g.values[p.name]
+		if x, ok := special(p.name); v == nil && ok {
+			n.In[p.index] = Arg{Kind: NumberArg, Number: tensor.FloatScalar(x)}
+			continue
+		}
 		if v == nil {
-			fail(p.at, fmt.Errorf("there is no value %q", p.name))
+			fail(p.at, l.noOperand(p.name))
 			return
 		}
 		n.In[p.index].Value = v
@@ -280,33 +290,53 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	}
 	if len(r.attrs) == 0 && n.Op.Schema.zero != nil {
 		n.trim()
-		n.badArgs = n.checkArity()
+		n.badArgs = n.checkCall()
 		n.Attrs = n.Op.Schema.zero
 		return
 	}
 	a := l.decode(n.Op, r.attrs, r.attrsAt)
 	n.given, n.Attrs, n.badAttrs = a.given, a.decoded, a.err
+	n.attrAt, n.attrsAt = a.places, r.attrsAt
 	n.badArgs = n.takeNumbers(l.g.Value)
 	n.trim()
 	if n.badArgs == nil {
-		n.badArgs = n.checkArity()
+		n.badArgs = n.checkCall()
 	}
 	if a.refs {
 		if err := l.bindRefs(n); err != nil {
-			fail(n.at, err)
+			fail(n.placeOf(err), err)
 			return
 		}
 	}
 	if a.malformed != nil {
-		fail(n.at, a.malformed)
+		fail(r.attrsAt+a.badAt, a.malformed)
 	}
+}
+
+// noValue returns the error of a name that no value has.
+func (l *loader) noValue(name string) error {
+	if near := words.Nearest(name, maps.Keys(l.g.values)); near != "" {
+		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is no value %q", name)
+}
+
+// noOperand is noValue for an operand, which may be a number in another spelling.
+func (l *loader) noOperand(name string) error {
+	if meant := wrongNumber(name); meant != "" {
+		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
+	}
+	if _, err := strconv.ParseFloat(name, 64); err == nil {
+		return fmt.Errorf("there is no value %q; a number stands without quotes: %s", name, name)
+	}
+	return l.noValue(name)
 }
 
 // addRefusals adds what inference would tell to the mistakes of a file that gets no
 // further.
 func (l *loader) addRefusals() {
 	for _, r := range l.raw {
-		if err := r.node.bad(); err != nil {
+		if err := r.node.bad(); err != nil && !r.wrong {
 			l.add(l.g.Fail(r.node, err))
 		}
 	}
@@ -320,11 +350,11 @@ func (l *loader) decode(op *Op, raw []byte, at int) attrsValue {
 	}
 	var a attrsValue
 	if len(raw) > 0 {
-		s := newScanner(raw, func(_ int, err error) { a.malformed = err })
+		s := newScanner(raw, func(bad int, err error) { a.malformed, a.badAt = err, bad-at })
 		s.base = at
-		a.given = Attrs{}
-		if err := l.attrValues(op.Schema, s, a.given); err != nil {
-			a.malformed = err
+		a.given, a.places = Attrs{}, map[string]int{}
+		if err := l.attrValues(op.Schema, s, &a); err != nil {
+			a.malformed, a.badAt = err, s.at()-at
 		}
 	}
 	own := a.given
@@ -345,17 +375,18 @@ func (l *loader) decode(op *Op, raw []byte, at int) attrsValue {
 }
 
 // attrValues reads the attributes of an object.
-func (l *loader) attrValues(schema *Schema, s *scanner, given Attrs) error {
-	return s.object(func(key string, _ int) error {
+func (l *loader) attrValues(schema *Schema, s *scanner, a *attrsValue) error {
+	return s.object(func(key string, at int) error {
+		a.places[key] = at - s.base
 		if !schema.isGraph(key) {
 			v, err := s.value()
-			given[key] = v
+			a.given[key] = v
 			return err
 		}
-		at := s.at()
+		at = s.at()
 		raw, err := s.raw()
 		if err == nil {
-			given[key] = l.subgraph(raw, at)
+			a.given[key] = l.subgraph(raw, at)
 		}
 		return err
 	})
@@ -381,7 +412,7 @@ func (l *loader) bindRefs(n *Node) error {
 		}
 		value := l.g.values[name]
 		if value == nil {
-			return fmt.Errorf("attribute %q: there is no value %q", attr, name)
+			return &attrError{attr, fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
 		}
 		n.given[attr] = Ref{value}
 	}

@@ -50,10 +50,11 @@ func scalarText(x tensor.Scalar) string {
 	return x.String()
 }
 
-// operandNumber writes a number among a node's inputs, where a string is a value's name.
+// operandNumber writes a number among a node's inputs, where a string is a value's name
+// before it is "Infinity" or the like.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)
-	if text[0] == '"' || text[0] == '[' {
+	if text[0] == '[' || text[0] == '"' && s.g.values[strings.Trim(text, `"`)] != nil {
 		text = "{\"number\": " + text + "}"
 	}
 	s.buf.WriteString(text)

@@ -273,6 +273,25 @@ func number(text string) (any, error) {
 // special returns the floating-point number that a string names: JSON has no literal for
 // NaN, Infinity and -Infinity.
 func special(text string) (float64, bool) {
+	switch text {
+	case "NaN":
+		return math.NaN(), true
+	case "Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	}
+	return 0, false
+}
+
+func isSpecial(text string) bool {
+	_, ok := special(text)
+	return ok
+}
+
+// anySpecial is special in any spelling that Go reads, "-inf" and "nan" for two: attributes
+// and the data of constants may have them.
+func anySpecial(text string) (float64, bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }

@@ -3,11 +3,13 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,8 +21,8 @@ import (
 // A field without a default must be given. The default "none" leaves the zero value:
 // nil for a pointer or slice, Invalid for a dtype. len spreads a single number over a
 // list of that length and refuses other lengths. oneof lists the permitted strings,
-// separated by "|". words lists, separated likewise, the strings that are known to mean
-// something in an IntsOrWord.
+// separated by "|". words lists, separated likewise, the strings that mean something in an
+// IntsOrWord; others are refused.
 //
 // Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int, *float64, *bool,
 // tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and
@@ -34,7 +36,7 @@ type Schema struct {
 
 // IntsOrWord is an attribute that is a list of integers, or a word in its place, such as
 // the padding of a convolution. A single number stands for a list of one, and a symbol for
-// its size. Any other string is a word: the op refuses those that it does not know.
+// its size. Any other string is a word, which must be one of the field's.
 type IntsOrWord struct {
 	Ints []int
 	Word string
@@ -152,9 +154,9 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 	if len(given) == 0 && s.zero != nil {
 		return s.zero, nil
 	}
-	for name := range given {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := s.byName[name]; !ok {
-			return nil, fmt.Errorf("unknown attribute %q%s", name, s.suggest())
+			return nil, &attrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
 		}
 	}
 	out := reflect.New(s.typ)
@@ -170,13 +172,14 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 			v = f.defaultValue()
 		}
 		if err := f.set(out.Elem().Field(f.index), v, symbols); err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", f.Name, err)
+			return nil, &attrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.words(err))}
 		}
 	}
 	return out.Interface(), nil
 }
 
-func (s *Schema) suggest() string {
+// suggest lists the attributes that there are, and the one that may have been meant.
+func (s *Schema) suggest(name string) string {
 	if len(s.Fields) == 0 {
 		return ": the op has none"
 	}
@@ -184,7 +187,7 @@ func (s *Schema) suggest() string {
 	for i, f := range s.Fields {
 		names[i] = f.Name
 	}
-	return ": the op has " + strings.Join(names, ", ")
+	return ": the op has " + strings.Join(names, ", ") + words.DidYouMean(words.Nearest(name, slices.Values(names)))
 }
 
 // defaultValue parses the default tag: a number, true, false, a list of numbers separated
@@ -222,7 +225,7 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		g, ok := v.(*Graph)
 		if !ok || g == nil {
-			return fmt.Errorf("want a graph, got %v", v)
+			return &misfit{got: v}
 		}
 		dst.Set(reflect.ValueOf(g))
 		return nil
@@ -242,6 +245,9 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
 	if err := setValue(dst, v, symbols); err != nil {
 		return err
 	}
+	if w, ok := dst.Addr().Interface().(*IntsOrWord); ok && w.Word != "" && !slices.Contains(f.Words, w.Word) {
+		return f.noWord(w.Word, symbols)
+	}
 	if f.length > 0 {
 		if dst.Len() == 1 {
 			for dst.Len() < f.length {
@@ -253,9 +259,18 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
 		}
 	}
 	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
-		return fmt.Errorf("%q is not one of %s", dst.String(), strings.Join(f.OneOf, ", "))
+		near := words.Nearest(dst.String(), slices.Values(f.OneOf))
+		return fmt.Errorf("%q is not one of %s%s", dst.String(), strings.Join(f.OneOf, ", "), words.DidYouMean(near))
 	}
 	return nil
+}
+
+// noWord is the error of a word that an attribute does not know.
+func (f Field) noWord(word string, symbols map[string]int) error {
+	if near := words.Nearest(word, slices.Values(f.Words)); near != "" {
+		return &misfit{word, words.DidYouMean(near)}
+	}
+	return noInteger(word, symbols)
 }
 
 // setValue stores a JSON or Go value in a field of a matching type.
@@ -267,7 +282,7 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 	case *bool:
 		b, ok := v.(bool)
 		if !ok {
-			return fmt.Errorf("want true or false, got %v", v)
+			return &misfit{got: v}
 		}
 		*p = b
 	case *int:
@@ -281,19 +296,19 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 	case *float64:
 		x, ok := toFloat(v)
 		if !ok {
-			return fmt.Errorf("want a number, got %v", v)
+			return noNumber(v)
 		}
 		*p = x
 	case *string:
 		s, ok := v.(string)
 		if !ok {
-			return fmt.Errorf("want a string, got %v", v)
+			return &misfit{got: v}
 		}
 		*p = s
 	case *tensor.Scalar:
 		s, ok := scalarOf(v)
 		if !ok {
-			return fmt.Errorf("want a number, got %v", v)
+			return noNumber(v)
 		}
 		*p = s
 	case *tensor.DType:
@@ -336,7 +351,7 @@ func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return fmt.Errorf("want a name, got %v", v)
+		return &misfit{got: v}
 	}
 	t, err := parse(s)
 	*p = t
@@ -381,9 +396,9 @@ func toInt(v any, symbols map[string]int) (int, error) {
 		if n, ok := symbols[x]; ok {
 			return n, nil
 		}
-		return 0, fmt.Errorf("unknown symbol %q", x)
+		return 0, noInteger(x, symbols)
 	}
-	return 0, fmt.Errorf("want an integer, got %v", v)
+	return 0, &misfit{got: v}
 }
 
 func toFloat(v any) (float64, bool) {
@@ -395,7 +410,7 @@ func toFloat(v any) (float64, bool) {
 	case float64:
 		return x, true
 	case string:
-		return special(x)
+		return anySpecial(x)
 	}
 	return 0, false
 }
@@ -406,7 +421,7 @@ func toFloat(v any) (float64, bool) {
 func scalarOf(v any) (tensor.Scalar, bool) {
 	switch x := v.(type) {
 	case string:
-		if f, ok := special(x); ok {
+		if f, ok := anySpecial(x); ok {
 			return tensor.FloatScalar(f), true
 		}
 		z, ok := pythonComplex(x)

@@ -58,25 +58,25 @@ func TestSchemaDecodes(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	s := graph.SchemaOf[everyAttrs]()
 	for want, given := range map[string]graph.Attrs{
-		`unknown attribute "dims": the op has flag, int,`:   {"dims": 1},
-		`attribute "flag": want true or false, got 1`:       {"flag": int64(1)},
-		`attribute "int": want an integer, got 1.5`:         {"int": 1.5},
-		`attribute "int": want an integer, got 1e+300`:      {"int": 1e300},
-		`attribute "int": want an integer, got true`:        {"int": true},
-		`attribute "int": unknown symbol "M"`:               {"int": "M"},
-		`attribute "int": must not be null`:                 {"int": nil},
-		`attribute "float": want a number, got 0x1p3`:       {"float": "0x1p3"},
-		`attribute "text": "c" is not one of a, b`:          {"text": "c"},
-		`attribute "text": want a string, got 1`:            {"text": int64(1)},
-		`attribute "ints": want an integer, got [1]`:        {"ints": []any{[]any{int64(1)}}},
-		`attribute "ints": want an integer, got <nil>`:      {"ints": []any{nil}},
-		`attribute "pair": want 2 numbers, got 3`:           {"pair": []any{int64(1), int64(2), int64(3)}},
-		`attribute "dtype": unknown dtype "float"`:          {"dtype": "float"},
-		`attribute "dtype": want a name, got 3`:             {"dtype": int64(3)},
-		`attribute "memory_format": unknown memory format`:  {"memory_format": "nhwc"},
-		`attribute "number": want a number, got NaNa`:       {"number": "NaNa"},
-		`attribute "bools": want true or false, got 1`:      {"bools": []any{int64(1)}},
-		`attribute "maybe_float": want a number, got map[]`: {"maybe_float": map[string]any{}},
+		`unknown attribute "dims": the op has flag, int,`:                            {"dims": 1},
+		`attribute "flag": want true or false, got 1`:                                {"flag": int64(1)},
+		`attribute "int": want an integer, got 1.5`:                                  {"int": 1.5},
+		`attribute "int": want an integer, got 1e+300`:                               {"int": 1e300},
+		`attribute "int": want an integer, got true`:                                 {"int": true},
+		`attribute "int": want an integer, got "M", which is no symbol of the graph`: {"int": "M"},
+		`attribute "int": must not be null`:                                          {"int": nil},
+		`attribute "float": want a number, got "0x1p3"`:                              {"float": "0x1p3"},
+		`attribute "text": "c" is not one of a, b`:                                   {"text": "c"},
+		`attribute "text": want a string, got 1`:                                     {"text": int64(1)},
+		`attribute "ints": want an integer or a list of integers, got a list`:        {"ints": []any{[]any{int64(1)}}},
+		`attribute "ints": want an integer or a list of integers, got null`:          {"ints": []any{nil}},
+		`attribute "pair": want 2 numbers, got 3`:                                    {"pair": []any{int64(1), int64(2), int64(3)}},
+		`attribute "dtype": unknown dtype "float"`:                                   {"dtype": "float"},
+		`attribute "dtype": want the name of a dtype or null, got 3`:                 {"dtype": int64(3)},
+		`attribute "memory_format": unknown memory format`:                           {"memory_format": "nhwc"},
+		`attribute "number": want a number, got "NaNa"`:                              {"number": "NaNa"},
+		`attribute "bools": want true or false, a list of these or null, got 1`:      {"bools": []any{int64(1)}},
+		`attribute "maybe_float": want a number or null, got an object`:              {"maybe_float": map[string]any{}},
 	} {
 		if _, err := s.Decode(given, map[string]int{"N": 12}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", given, err, want)
@@ -133,14 +133,13 @@ func TestSchemaWords(t *testing.T) {
 		{[]int{3, 4}, graph.IntsOrWord{Ints: []int{3, 4}}},
 		{"N", graph.IntsOrWord{Ints: []int{12}}},
 		{"same", graph.IntsOrWord{Word: "same"}},
-		{"M", graph.IntsOrWord{Word: "M"}},
 	} {
 		got, err := s.Decode(graph.Attrs{"padding": c.given}, map[string]int{"N": 12})
 		if err != nil || !reflect.DeepEqual(got, &paddingAttrs{c.want}) {
 			t.Errorf("%v: got %+v, %v, want %+v", c.given, got, err, c.want)
 		}
 	}
-	for _, bad := range []any{1.5, nil, []any{"same"}} {
+	for _, bad := range []any{1.5, nil, "M", "1", []any{"same"}} {
 		if got, err := s.Decode(graph.Attrs{"padding": bad}, nil); err == nil {
 			t.Errorf("%v: got %+v", bad, got)
 		}

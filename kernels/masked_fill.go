@@ -117,10 +117,11 @@ func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
 		item, _ := convertedItem(d, v, unsafe.Pointer(&value[0])) // what fails was refused before
 		x := *(*T)(item.Pointer())
 		for i := range dst {
-			dst[i] = a[i]
-			if mask[i] != 0 {
-				dst[i] = x
+			y := a[i]
+			if mask[i] != 0 { // which dst may stand over
+				y = x
 			}
+			dst[i] = y
 		}
 	})
 	return iter.Refusing(k, 2, func(value []V) error {

@@ -159,7 +159,7 @@ func TestPlainWords(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "missing.npy"): "missing.npy: no such file or directory",
+		filepath.Join(dir, "missing.npy"): "missing.npy: there is no such file",
 		dir:                               "this is a folder",
 	} {
 		for _, err := range []error{second(Open(path)), second(NPYFileMeta(path)), second(ReadNPYFile(path))} {

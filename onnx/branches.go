@@ -35,8 +35,10 @@ func ifOp(n *node) []*val {
 	yes, no := n.body("then_branch"), n.body("else_branch")
 	if cond.data != nil {
 		if n.number(cond).Int() != 0 {
+			n.decided("its then_branch")
 			return n.inline(yes)
 		}
+		n.decided("its else_branch")
 		return n.inline(no)
 	}
 	a, b := n.branch(yes), n.branch(no)

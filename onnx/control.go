@@ -226,6 +226,7 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	if cond != nil && n.number(cond).Int() == 0 {
 		count = 0
 	}
+	n.decided("%d trips", count)
 	nodes := int64(max(len(p.Node), 1))
 	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
 	if count > int64(n.frame.unroll)/nodes && !sequences || count > maxNodes/nodes || count < 1 {

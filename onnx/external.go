@@ -10,6 +10,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // external returns the bytes of a tensor that lie in another file. need is what dtype and
@@ -26,12 +27,9 @@ func (m *Model) external(t *pb.TensorProto, need int) ([]byte, error) {
 			offset, err = strconv.Atoi(e.Value)
 		case "length":
 			length, err = strconv.Atoi(e.Value)
-			if err == nil && length < 0 {
-				err = errors.New("it is negative")
-			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("external data: %s %q: %w", e.Key, e.Value, err)
+		if err != nil || e.Key == "length" && length < 0 {
+			return nil, fmt.Errorf("external data: %s %q: want a number of bytes", e.Key, e.Value)
 		}
 	}
 	if location == "" {
@@ -64,11 +62,11 @@ func (m *Model) mapped(location string) ([]byte, error) {
 	}
 	path, err := inside(m.dir, location)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(location, err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(location, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()

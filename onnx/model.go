@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -41,6 +42,8 @@ type Options struct {
 	Default int
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
+
+	decisions *[]decision // what was decided, see guess.go
 }
 
 // Load reads a model and converts it to a graph. Its symbols stay symbols. The ops are
@@ -58,7 +61,7 @@ func Load(path string) (*graph.Graph, error) {
 func Open(path string) (*Model, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, words.OfFile(path, err)
 	}
 	m, err := Parse(data, filepath.Dir(path))
 	if err != nil {
@@ -72,7 +75,10 @@ func Open(path string) (*Model, error) {
 func Parse(data []byte, dir string) (*Model, error) {
 	p := &pb.ModelProto{}
 	if err := proto.Unmarshal(data, p); err != nil {
-		return nil, fmt.Errorf("not an ONNX model: %w", err)
+		if kind := words.Kind(data); kind != "" {
+			return nil, errors.New("not an ONNX model: " + kind)
+		}
+		return nil, errors.New("not an ONNX model: the file is cut off, or of another kind")
 	}
 	if p.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
@@ -125,9 +131,23 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	return im.g, im.g.Err()
 }
 
-// Graph converts the model.
+// Graph converts the model. What had to be decided for sizes that nobody gave, and would be
+// decided otherwise for others, is among the graph's warnings.
 func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 	defer tensor.CatchMemory(&err)
+	r, err := m.read(o)
+	if err != nil {
+		return nil, err
+	}
+	m.warn(r, o)
+	return r.g, nil
+}
+
+// read converts the model.
+func (m *Model) read(o Options) (r *reading, err error) {
+	defer tensor.CatchMemory(&err)
+	r = &reading{}
+	o.decisions = &r.decisions
 	sets, err := opsetsOf(m.proto.OpsetImport)
 	if err != nil {
 		return nil, err
@@ -145,8 +165,10 @@ func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
-		if g, err = im.convert(&frame{opsets: sets, unroll: maxUnrolled}); err == nil {
-			return g, rebind(g, im.g.Bound())
+		r.decisions = r.decisions[:0]
+		if r.g, err = im.convert(&frame{opsets: sets, unroll: maxUnrolled}); err == nil {
+			r.sizes = []map[string]int{im.sizes, im.otherSizes}
+			return r, rebind(r.g, im.g.Bound())
 		}
 		if first == nil {
 			first = err
@@ -164,5 +186,9 @@ func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
 		return nil
 	}
-	return g.Bind(sizes)
+	err := g.Bind(sizes)
+	for name, n := range sizes {
+		g.Assume(name, n) // nobody gave them
+	}
+	return err
 }

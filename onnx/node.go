@@ -68,14 +68,7 @@ func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *rest) ([]*
 
 // title names the node in errors: by its name, or by its first output.
 func (n *node) title() string {
-	p := n.proto
-	name := p.Name
-	for _, o := range p.Output {
-		if name == "" {
-			name = o
-		}
-	}
-	return fmt.Sprintf("node %q (%s)", name, p.OpType)
+	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
 }
 
 // name gives a value made by a node the model's name, if it has none yet.

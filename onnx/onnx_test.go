@@ -253,9 +253,10 @@ func TestExternalDataIsConfined(t *testing.T) {
 		{"w.bin", "4", "8", "pass the end"},
 		{"w.bin", "-4", "8", "pass the end"},
 		{"w.bin", "0", "4000000000", "where dtype and shape want 8"},
-		{"w.bin", "x", "8", "invalid syntax"},
+		{"w.bin", "x", "8", `external data: offset "x": want a number of bytes`},
 		{".", "0", "8", "is not a regular file"},
-		{"absent.bin", "0", "8", "no such file"},
+		{"w.bin", "0", "-8", `external data: length "-8": want a number of bytes`},
+		{"absent.bin", "0", "8", "external data: absent.bin: there is no such file"},
 	} {
 		_, err := loadFrom(t, dir, externalModel(c[0], c[1], c[2]))
 		require.ErrorContains(t, err, c[3], c[0])
@@ -266,5 +267,12 @@ func TestNotAModel(t *testing.T) {
 	for _, data := range [][]byte{nil, []byte("PK\x03\x04 no model"), {0x08, 0x08}} {
 		_, err := Parse(data, "")
 		require.ErrorContains(t, err, "not an ONNX model")
+		require.NotContains(t, err.Error(), "proto")
 	}
+	_, err := Parse([]byte("PK\x03\x04 no model"), "")
+	require.EqualError(t, err, "not an ONNX model: it is a zip archive, as .npz files and PyTorch's .pt files are")
+	_, err = Open(filepath.Join(t.TempDir(), "none.onnx"))
+	require.ErrorContains(t, err, "none.onnx: there is no such file")
+	require.NotContains(t, err.Error(), "open")
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

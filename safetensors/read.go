@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -83,7 +84,7 @@ func Open(path string) (*File, error) {
 	return out, nil
 }
 
-var errShort = errors.New("truncated: no length of the header")
+var errShort = errors.New("it ends before its header: only a part of the file is there")
 
 // Parse checks the header of a file that is already in memory. Tensors of the result may
 // alias data.
@@ -94,10 +95,14 @@ func Parse(data []byte) (*File, error) {
 	if len(data) < 8 {
 		return nil, errShort
 	}
+	whole := data
 	n := binary.LittleEndian.Uint64(data)
 	data = data[8:]
 	if n > maxHeader || n > uint64(len(data)) {
-		return nil, fmt.Errorf("header claims %d bytes of %d", n, len(data))
+		if kind := words.Kind(whole); kind != "" {
+			return nil, errors.New("not a safetensors file: " + kind)
+		}
+		return nil, fmt.Errorf("header claims %d bytes of %d: the file is cut off, or of another kind", n, len(data))
 	}
 	if n == 0 || data[0] != '{' {
 		return nil, errors.New("header does not start with '{'")
@@ -117,12 +122,12 @@ func Parse(data []byte) (*File, error) {
 func (f *File) parseHeader(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil {
-		return fmt.Errorf("header: %w", err)
+		return fmt.Errorf("header: %w", inWords(err))
 	}
 	for name, v := range members {
 		if name == metadataKey {
 			if err := json.Unmarshal(v, &f.metadata); err != nil {
-				return fmt.Errorf("header: %s: %w", metadataKey, err)
+				return fmt.Errorf("header: %s: %w", metadataKey, inWords(err))
 			}
 			continue
 		}
@@ -136,6 +141,32 @@ func (f *File) parseHeader(text []byte) error {
 	return nil
 }
 
+// inWords says what is wrong with the JSON of a header without the names of Go's types.
+func inWords(err error) error {
+	var syntax *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case errors.As(err, &syntax):
+		at := ""
+		if p := string(syntax.JSONPointer); p != "" {
+			at = " at " + strings.TrimPrefix(p, "/")
+		}
+		return fmt.Errorf("it is no JSON: byte %d%s: %w", syntax.ByteOffset, at, syntax.Err)
+	case errors.As(err, &wrong):
+		key := strings.TrimPrefix(string(wrong.JSONPointer), "/")
+		switch {
+		case errors.Is(err, json.ErrUnknownName):
+			return fmt.Errorf("unknown key %q: want dtype, shape and data_offsets", key)
+		case len(wrong.JSONValue) > 0 && len(wrong.JSONValue) < 40:
+			return fmt.Errorf("%q cannot be %s", key, wrong.JSONValue)
+		case key != "":
+			return fmt.Errorf("%q is of the wrong type", key)
+		}
+		return errors.New("it is no object, or its members are of the wrong type")
+	}
+	return err
+}
+
 func parseEntry(v jsontext.Value) (e entry, err error) {
 	var raw struct {
 		DType   string  `json:"dtype"`
@@ -143,7 +174,7 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 		Offsets []int64 `json:"data_offsets"`
 	}
 	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return e, err
+		return e, inWords(err)
 	}
 	d, ok := dtypes[raw.DType]
 	if !ok {
@@ -230,7 +261,8 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
 	if !ok {
-		return nil, fmt.Errorf("%sno tensor %q: %s", f.prefix(), name, files.Keys(f.names))
+		near := words.DidYouMean(words.Nearest(name, slices.Values(f.names)))
+		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), near)
 	}
 	s := tensor.StorageOf(e.data)
 	odd := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })

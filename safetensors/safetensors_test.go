@@ -134,8 +134,8 @@ func TestHeadersThatLie(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":            {nil, "truncated"},
-		"seven bytes":      {make([]byte, 7), "truncated"},
+		"empty":            {nil, "it ends before its header"},
+		"seven bytes":      {make([]byte, 7), "it ends before its header"},
 		"length":           {file("{}")[:9], "header claims 2 bytes of 1"},
 		"huge length":      {bytes.Repeat([]byte{0xff}, 16), "header claims"},
 		"no brace":         {file(" {}"), "does not start with '{'"},
@@ -163,12 +163,14 @@ func TestHeadersThatLie(t *testing.T) {
 		"reversed":         {one("U8", "[4]", "[4,0]"), "not a range"},
 		"negative offset":  {one("U8", "[4]", "[-4,0]"), "not a range"},
 		"negative size":    {one("U8", "[-2,-2]", "[0,4]"), "negative size"},
-		"fraction":         {one("U8", "[4.0]", "[0,4]"), "shape"},
-		"unknown member":   {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":0}}`, 1), `"x"`},
+		"fraction":         {one("U8", "[4.0]", "[0,4]"), `tensor "a": "shape/0" cannot be 4.0`},
+		"unknown member":   {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":0}}`, 1), `tensor "a": unknown key "x": want dtype, shape and data_offsets`},
 		"wraps to 4":       {one("U8", "[4611686018427387904,4,4]", "[0,4]"), "2^47"},
 		"too many sizes":   {one("U8", "["+strings.Repeat("1,", 64)+"4]", "[0,4]"), "65 dimensions"},
 		"metadata":         {file(`{"__metadata__":{"a":1}}`), "__metadata__"},
-		"tensor, no table": {file(`{"a":3}`), `tensor "a"`},
+		"tensor, no table": {file(`{"a":3}`), `tensor "a": it is no object, or its members are of the wrong type`},
+		"size is text":     {one("U8", `["4"]`, "[0,4]"), `tensor "a": "shape/0" is of the wrong type`},
+		"a zip archive":    {[]byte("PK\x03\x04 of PyTorch"), "not a safetensors file: it is a zip archive"},
 	} {
 		_, err := Parse(c.file)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

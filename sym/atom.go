@@ -22,14 +22,14 @@ const (
 type atom struct {
 	kind   kind
 	name   string // of a symbol
-	args   []*Expr
+	args   []*expr
 	id     int
 	lo, hi int
 	hint   int
 }
 
 // atom returns the one atom with the given parts as an expression.
-func (v *Env) atom(k kind, args ...*Expr) *Expr {
+func (v *Env) atom(k kind, args ...*expr) *expr {
 	key := []byte{byte(k)}
 	for _, e := range args {
 		key = binary.AppendVarint(key, int64(e.id))
@@ -72,7 +72,7 @@ func (a *atom) bound() {
 }
 
 // single returns the atom that e consists of; nil if it is more or less than one.
-func (e *Expr) single() *atom {
+func (e *expr) single() *atom {
 	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k == 1 && len(e.terms[0].m) == 1 {
 		return e.terms[0].m[0]
 	}
@@ -89,8 +89,8 @@ func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
 // win is dropped.
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
-	var args []*Expr
-	for _, e := range []*Expr{v.of(a), v.of(b)} {
+	var args []*expr
+	for _, e := range []*expr{v.of(a), v.of(b)} {
 		if s := e.single(); s != nil && s.kind == k {
 			args = append(args, s.args...)
 		} else {
@@ -101,9 +101,9 @@ func extreme(k kind, a, b Int) Int {
 	if k == kindMin {
 		sign = -1
 	}
-	var kept []*Expr
+	var kept []*expr
 	for i, e := range args {
-		beaten := slices.ContainsFunc(kept, func(o *Expr) bool { return v.never(e, o, sign) })
+		beaten := slices.ContainsFunc(kept, func(o *expr) bool { return v.never(e, o, sign) })
 		for _, o := range args[i+1:] {
 			// Of two that are always equal one stays.
 			beaten = beaten || v.never(e, o, sign)
@@ -116,7 +116,7 @@ func extreme(k kind, a, b Int) Int {
 		return kept[0].int()
 	}
 	// Constants first, as in Max(1, x).
-	slices.SortFunc(kept, func(a, b *Expr) int {
+	slices.SortFunc(kept, func(a, b *expr) int {
 		if (len(a.terms) == 0) != (len(b.terms) == 0) {
 			return len(a.terms) - len(b.terms)
 		}
@@ -126,7 +126,7 @@ func extreme(k kind, a, b Int) Int {
 }
 
 // never reports whether sign*e is at most sign*o for all sizes.
-func (v *Env) never(e, o *Expr, sign int) bool {
+func (v *Env) never(e, o *expr, sign int) bool {
 	d := v.plus(o, e, -1)
 	if sign < 0 {
 		return d.hi <= 0

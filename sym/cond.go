@@ -22,12 +22,12 @@ const (
 type cond struct {
 	env  *Env
 	kind condKind
-	d    *Expr
+	d    *expr
 	args []*cond // of condAnd and condOr, ordered
 	id   int
 	neg  *cond
 	// For display: the sides as they were written first, and how many symbols and numbers there are.
-	a, b *Expr
+	a, b *expr
 	rel  string
 	size int
 	text string
@@ -70,7 +70,7 @@ func and(a, b Bool) Bool { return junction(condAnd, a, b) }
 func or(a, b Bool) Bool { return junction(condOr, a, b) }
 
 // equal returns whether x = y.
-func (v *Env) equal(x, y *Expr) Bool {
+func (v *Env) equal(x, y *expr) Bool {
 	d := v.plus(x, y, -1)
 	if len(d.terms) == 0 {
 		return Bool{v: d.c == 0}
@@ -93,7 +93,7 @@ func (v *Env) equal(x, y *Expr) Bool {
 }
 
 // mayVanish drops the factors of a product that cannot be 0, and repetitions.
-func (v *Env) mayVanish(e *Expr) *Expr {
+func (v *Env) mayVanish(e *expr) *expr {
 	var m []*atom
 	for _, a := range e.terms[0].m {
 		if a.lo <= 0 && a.hi >= 0 && !slices.Contains(m, a) {
@@ -104,7 +104,7 @@ func (v *Env) mayVanish(e *Expr) *Expr {
 }
 
 // atLeast returns whether d >= 0, which was written as x rel y.
-func (v *Env) atLeast(d, x, y *Expr, rel string) Bool {
+func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 	if g := d.gcd(); g > 1 {
 		d = v.scaled(d, g, floorDiv(d.c, g))
 	}
@@ -118,7 +118,7 @@ func (v *Env) atLeast(d, x, y *Expr, rel string) Bool {
 }
 
 // sides writes n = 0 with its positive terms at the left.
-func (v *Env) sides(n *Expr) (x, y *Expr) {
+func (v *Env) sides(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {
 		if t.k > 0 {
@@ -130,7 +130,7 @@ func (v *Env) sides(n *Expr) (x, y *Expr) {
 	return v.sum(left, 0), v.sum(right, -n.c)
 }
 
-func (v *Env) relation(k condKind, d *Expr, rel string, x, y *Expr) *cond {
+func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 	key := string(binary.AppendVarint([]byte{byte(k)}, int64(d.id)))
 	if c := v.conds[key]; c != nil {
 		return c

@@ -20,7 +20,7 @@ func (v *Env) nonZero(b Int) {
 	}
 }
 
-func (v *Env) floor(a, b *Expr) *Expr {
+func (v *Env) floor(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
 	}
@@ -38,7 +38,7 @@ func (v *Env) floor(a, b *Expr) *Expr {
 }
 
 // quotientAtom is a // b where nothing divides out: 0 or -1 where bounds show it, else an atom.
-func (v *Env) quotientAtom(a, b *Expr) *Expr {
+func (v *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
 	}
@@ -49,7 +49,7 @@ func (v *Env) quotientAtom(a, b *Expr) *Expr {
 }
 
 // floorConstant is a // c.
-func (v *Env) floorConstant(a *Expr, c int) *Expr {
+func (v *Env) floorConstant(a *expr, c int) *expr {
 	if c < 0 {
 		return v.floorConstant(v.plus(v.constant(0), a, -1), -c)
 	}
@@ -75,7 +75,7 @@ func (v *Env) floorConstant(a *Expr, c int) *Expr {
 }
 
 // divided returns q and r with a = c*q + r and coefficients of r from 0 to c-1.
-func (v *Env) divided(a *Expr, c int) (q, r *Expr) {
+func (v *Env) divided(a *expr, c int) (q, r *expr) {
 	var whole, rest []term
 	for _, t := range a.terms {
 		k := floorDiv(t.k, c)
@@ -91,7 +91,7 @@ func (v *Env) divided(a *Expr, c int) (q, r *Expr) {
 }
 
 // multiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
-func (v *Env) multiples(a *Expr, d term) (q, r *Expr) {
+func (v *Env) multiples(a *expr, d term) (q, r *expr) {
 	var whole, rest []term
 	c := 0
 	for _, t := range a.terms {
@@ -109,7 +109,7 @@ func (v *Env) multiples(a *Expr, d term) (q, r *Expr) {
 }
 
 // exact divides polynomials; ok tells whether b divides a.
-func (v *Env) exact(a, b *Expr) (q *Expr, ok bool) {
+func (v *Env) exact(a, b *expr) (q *expr, ok bool) {
 	q = v.constant(0)
 	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
 		top, by := a.lead(), b.lead()
@@ -125,12 +125,12 @@ func (v *Env) exact(a, b *Expr) (q *Expr, ok bool) {
 
 // cancel drops the atoms and the number that all terms of both have in common. They are factors of
 // b, so they are not 0.
-func (v *Env) cancel(a, b *Expr) (*Expr, *Expr) {
+func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
 		return a, b
 	}
 	shared := b.terms[0].m
-	for _, e := range []*Expr{a, b} {
+	for _, e := range []*expr{a, b} {
 		for _, t := range e.terms {
 			shared = meet(shared, t.m)
 		}
@@ -139,7 +139,7 @@ func (v *Env) cancel(a, b *Expr) (*Expr, *Expr) {
 	if len(shared) == 0 && g == 1 {
 		return a, b
 	}
-	without := func(e *Expr) *Expr {
+	without := func(e *expr) *expr {
 		var terms []term
 		c := 0
 		for _, t := range e.terms {
@@ -171,7 +171,7 @@ func meet(a, b []*atom) []*atom {
 	return out
 }
 
-func (v *Env) remainder(a, b *Expr) *Expr {
+func (v *Env) remainder(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		if b.c > 0 {
 			_, a = v.divided(a, b.c)

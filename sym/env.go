@@ -11,7 +11,7 @@ import (
 // printed and evaluated at the same time.
 type Env struct {
 	symbols map[string]Int
-	exprs   map[string]*Expr
+	exprs   map[string]*expr
 	atoms   map[string]*atom
 	conds   map[string]*cond
 	facts   map[*cond]bool
@@ -23,8 +23,17 @@ type Binding map[string]int
 
 // NewEnv returns an Env without symbols.
 func NewEnv() *Env {
-	return &Env{symbols: map[string]Int{}, exprs: map[string]*Expr{}, atoms: map[string]*atom{},
-		conds: map[string]*cond{}, facts: map[*cond]bool{}}
+	v := &Env{}
+	v.init()
+	return v
+}
+
+// init makes the zero Env ready, at the first symbol.
+func (v *Env) init() {
+	if v.symbols == nil {
+		*v = Env{symbols: map[string]Int{}, exprs: map[string]*expr{}, atoms: map[string]*atom{},
+			conds: map[string]*cond{}, facts: map[*cond]bool{}}
+	}
 }
 
 // Symbol returns the symbol with the name, whose value lies from lo to hi (math.MinInt or math.MaxInt
@@ -39,6 +48,7 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	case hint < lo || hint > hi:
 		return Int{}, fmt.Errorf("sym: symbol %s has the hint %d, outside its bounds %d to %d", name, hint, lo, hi)
 	}
+	v.init()
 	s, known := v.symbols[name]
 	if !known {
 		s = Int{n: lo}

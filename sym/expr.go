@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Expr is a canonical sum c + k1*m1 + k2*m2 + ... whose m are products of atoms. Within its Env there
-// is one Expr for all equal sums.
-type Expr struct {
+// expr is a canonical sum c + k1*m1 + k2*m2 + ... whose m are products of atoms. Within its Env there
+// is one expr for all equal sums.
+type expr struct {
 	env    *Env
 	terms  []term // in the order of compareTerms, no product twice
 	c      int
@@ -38,7 +38,7 @@ func compareTerms(a, b term) int {
 
 // sum returns the expression with the given parts. The terms are the callee's to keep and to
 // reorder; products may occur twice.
-func (v *Env) sum(terms []term, c int) *Expr {
+func (v *Env) sum(terms []term, c int) *expr {
 	slices.SortFunc(terms, compareTerms)
 	out := terms[:0]
 	for _, t := range terms {
@@ -62,14 +62,14 @@ func (v *Env) sum(terms []term, c int) *Expr {
 	if e := v.exprs[string(key)]; e != nil {
 		return e
 	}
-	e := &Expr{env: v, terms: out, c: c, id: len(v.exprs)}
+	e := &expr{env: v, terms: out, c: c, id: len(v.exprs)}
 	e.bound()
 	v.exprs[string(key)] = e
 	return e
 }
 
 // bound computes bounds and hint from those of the atoms.
-func (e *Expr) bound() {
+func (e *expr) bound() {
 	e.lo, e.hi, e.hint = e.c, e.c, e.c
 	for _, t := range e.terms {
 		lo, hi, hint := t.k, t.k, t.k
@@ -81,10 +81,10 @@ func (e *Expr) bound() {
 	}
 }
 
-func (v *Env) constant(n int) *Expr { return v.sum(nil, n) }
+func (v *Env) constant(n int) *expr { return v.sum(nil, n) }
 
 // of returns an Int of this Env as an expression.
-func (v *Env) of(a Int) *Expr {
+func (v *Env) of(a Int) *expr {
 	switch {
 	case a.e == nil:
 		return v.constant(a.n)
@@ -95,7 +95,7 @@ func (v *Env) of(a Int) *Expr {
 }
 
 // int returns an expression as an Int: a constant becomes a number.
-func (e *Expr) int() Int {
+func (e *expr) int() Int {
 	if len(e.terms) == 0 {
 		return Int{n: e.c}
 	}
@@ -126,7 +126,7 @@ func mul(a, b Int) Int {
 }
 
 // plus returns a + k*b.
-func (v *Env) plus(a, b *Expr, k int) *Expr {
+func (v *Env) plus(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	for _, t := range b.terms {
 		terms = append(terms, term{k * t.k, t.m})
@@ -134,7 +134,7 @@ func (v *Env) plus(a, b *Expr, k int) *Expr {
 	return v.sum(terms, a.c+k*b.c)
 }
 
-func (v *Env) times(a, b *Expr) *Expr {
+func (v *Env) times(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
 	for _, s := range a.terms {
 		for _, t := range b.terms {
@@ -173,7 +173,7 @@ func quotient(a, b []*atom) ([]*atom, bool) {
 }
 
 // termExpr returns a term, whose product may be empty, as an expression.
-func (v *Env) termExpr(t term) *Expr {
+func (v *Env) termExpr(t term) *expr {
 	if len(t.m) == 0 {
 		return v.constant(t.k)
 	}
@@ -181,7 +181,7 @@ func (v *Env) termExpr(t term) *Expr {
 }
 
 // lead returns the first term; for a constant the constant with the empty product.
-func (e *Expr) lead() term {
+func (e *expr) lead() term {
 	if len(e.terms) == 0 {
 		return term{k: e.c}
 	}
@@ -189,7 +189,7 @@ func (e *Expr) lead() term {
 }
 
 // gcd returns the greatest common divisor of the coefficients, that of the constant left out.
-func (e *Expr) gcd() int {
+func (e *expr) gcd() int {
 	g := 0
 	for _, t := range e.terms {
 		g = gcd(g, t.k)
@@ -206,7 +206,7 @@ func gcd(a, b int) int {
 
 // scaled returns the expression with its terms divided by g, which divides their coefficients, and
 // another constant.
-func (v *Env) scaled(e *Expr, g, c int) *Expr {
+func (v *Env) scaled(e *expr, g, c int) *expr {
 	terms := make([]term, len(e.terms))
 	for i, t := range e.terms {
 		terms[i] = term{t.k / g, t.m}

@@ -12,7 +12,7 @@ import (
 type Int struct {
 	_ [0]func()
 	n int   // the number, where e is nil; else the hint
-	e *Expr // never a constant
+	e *expr // never a constant
 }
 
 // Of returns a number as an Int.
@@ -141,6 +141,9 @@ func (a Int) String() string {
 }
 
 func floorDiv(a, b int) int {
+	if b == 0 {
+		panic("sym: division by zero")
+	}
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
 		q--

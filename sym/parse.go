@@ -6,9 +6,12 @@ import (
 )
 
 // Parse reads an expression in Python's syntax: integers, names, + - * // %, parentheses, Max(a, b, ...)
-// and Min(a, b, ...). lookup gives the names their values; false: there is no such symbol. Errors name
+// and Min(a, b, ...). lookup gives the names their values; false: there is no such symbol. Without it there are none. Errors name
 // the column, counted in bytes from 1.
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
+	if lookup == nil {
+		lookup = func(string) (Int, bool) { return Int{}, false }
+	}
 	p := parser{text: text, lookup: lookup}
 	p.next()
 	v, err = p.sum()

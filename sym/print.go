@@ -9,7 +9,7 @@ import (
 )
 
 // String prints the sum in Python's syntax: "x*y + 5*Max(1, x) - 3".
-func (e *Expr) String() string {
+func (e *expr) String() string {
 	var b strings.Builder
 	for i, t := range e.terms {
 		k, negated := t.k, false
@@ -84,7 +84,7 @@ func (a *atom) String() string {
 }
 
 // dividend prints what stands before // or %, which bind as * does.
-func dividend(e *Expr) string {
+func dividend(e *expr) string {
 	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
 	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k > 0 && !slices.ContainsFunc(e.terms[0].m, infix) {
 		return e.String()
@@ -93,7 +93,7 @@ func dividend(e *Expr) string {
 }
 
 // operand prints what stands after // or %.
-func operand(e *Expr) string {
+func operand(e *expr) string {
 	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.c >= 0 {
 		return e.String()
 	}
@@ -101,7 +101,7 @@ func operand(e *Expr) string {
 }
 
 // size counts the symbols and numbers of an expression.
-func (e *Expr) size() int {
+func (e *expr) size() int {
 	n := 0
 	for _, t := range e.terms {
 		if t.k != 1 {
@@ -122,7 +122,7 @@ func (e *Expr) size() int {
 
 var errZero = errors.New("division by zero")
 
-func (e *Expr) at(b Binding) (int, error) {
+func (e *expr) at(b Binding) (int, error) {
 	n := e.c
 	for _, t := range e.terms {
 		p := t.k

@@ -1,6 +1,9 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // DType is the type of an element. The names are PyTorch's.
 type DType uint8
@@ -58,14 +61,54 @@ func DTypes() []DType {
 	return out
 }
 
-// ParseDType returns the dtype of a name such as "float32".
+// ParseDType returns the dtype of a name such as "float32". The error names all of them, and
+// the one that is meant by what others call it: "f32", "torch.float32", "half".
 func ParseDType(name string) (DType, error) {
 	for d := Bool; d < numDTypes; d++ {
 		if dtypeInfo[d].name == name {
 			return d, nil
 		}
 	}
-	return Invalid, fmt.Errorf("unknown dtype %q", name)
+	var names []string
+	for _, d := range DTypes() {
+		names = append(names, d.String())
+	}
+	meant := ""
+	if d := aliasOf(name); d != Invalid {
+		meant = "; did you mean " + d.String() + "?"
+	}
+	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "), meant)
+}
+
+// aliasOf returns the dtype that PyTorch, numpy, safetensors, ONNX, C or Rust call by a
+// name that is not ours; Invalid if none does. Where they disagree (int, char, byte) PyTorch
+// is right.
+func aliasOf(name string) DType {
+	low := strings.ToLower(name)
+	if i := strings.LastIndexAny(low, ".:"); i >= 0 {
+		low = low[i+1:] // torch.float32, np.float32, xla::f32
+	}
+	low = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(low), "dt_"), "_t")
+	low = strings.TrimSuffix(low, "tensor")
+	for d := Bool; d < numDTypes; d++ {
+		if dtypeInfo[d].name == low || strings.ReplaceAll(dtypeInfo[d].name, "bfloat", "bf") == low {
+			return d
+		}
+	}
+	return dtypeAliases[low]
+}
+
+var dtypeAliases = map[string]DType{
+	"boolean": Bool, "bool_": Bool, "i1": Bool, "pred": Bool,
+	"byte": Uint8, "u8": Uint8, "uchar": Uint8, "ubyte": Uint8, "char": Int8, "i8": Int8, "s8": Int8,
+	"short": Int16, "i16": Int16, "s16": Int16, "int": Int32, "i32": Int32, "s32": Int32, "integer": Int64,
+	"long": Int64, "longlong": Int64, "i64": Int64, "s64": Int64,
+	"u16": Uint16, "ushort": Uint16, "u32": Uint32, "uint": Uint32, "u64": Uint64, "ulong": Uint64,
+	"half": Float16, "f16": Float16, "fp16": Float16, "bf16": BFloat16, "bfloat": BFloat16, "brain": BFloat16,
+	"float": Float32, "f32": Float32, "fp32": Float32, "single": Float32,
+	"double": Float64, "f64": Float64, "fp64": Float64, "float_": Float64,
+	"cfloat": Complex64, "c64": Complex64, "complex": Complex64, "csingle": Complex64,
+	"cdouble": Complex128, "c128": Complex128,
 }
 
 // String returns the name used in graph files: "float32".

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // MemoryFormat names a way to order the dimensions of a dense value. The names are
@@ -41,7 +42,15 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 			return MemoryFormat(f), nil
 		}
 	}
-	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve", name)
+	meant := map[string]MemoryFormat{
+		"nhwc": ChannelsLast, "channelslast": ChannelsLast, "nchw": Contiguous, "ncdhw": Contiguous, "rowmajor": Contiguous,
+		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d, "ndhwc": ChannelsLast3d,
+	}[strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))]
+	hint := ""
+	if meant != NoFormat {
+		hint = "; did you mean " + meant.String() + "?"
+	}
+	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s", name, hint)
 }
 
 // Strides returns the strides of a dense value of the shape in the format. The errors

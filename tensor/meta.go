@@ -168,6 +168,11 @@ func ContiguousStrides(shape []int) []int {
 // bytes holds. Larger shapes are refused before anything is computed from them.
 const MaxBytes = 1 << 47
 
+// tooMany is the error of a shape that no memory holds, whatever its strides.
+func tooMany(m Meta) error {
+	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape), MaxBytes/m.DType.Size(), m.DType)
+}
+
 // Check reports a meta whose parts do not fit together: other lengths of shape and
 // strides, a negative size, stride or offset, or more than [MaxBytes] bytes.
 func (m Meta) Check() error {
@@ -186,15 +191,21 @@ func (m Meta) Check() error {
 		if s < 0 {
 			return fmt.Errorf("negative size %d of dimension %d", s, d)
 		}
+		hi, lo := bits.Mul64(numel, uint64(max(s, 1)))
+		if hi != 0 || lo > limit {
+			return tooMany(m)
+		}
+		numel = lo
+	}
+	for d, s := range m.Shape {
 		if m.Strides[d] < 0 {
 			return fmt.Errorf("negative stride %d of dimension %d", m.Strides[d], d)
 		}
 		hi, lo := bits.Mul64(uint64(max(s-1, 0)), uint64(m.Strides[d]))
-		nhi, nlo := bits.Mul64(numel, uint64(max(s, 1)))
-		if hi != 0 || lo > limit || span+lo > limit || nhi != 0 || nlo > limit || uint64(m.Strides[d]) > limit {
+		if hi != 0 || lo > limit || span+lo > limit || uint64(m.Strides[d]) > limit {
 			return fmt.Errorf("shape %s with strides %s and offset %d spans more than 2^47 bytes", ListString(m.Shape), ListString(m.Strides), m.Offset)
 		}
-		span, numel = span+lo, nlo
+		span += lo
 	}
 	if span > limit {
 		return fmt.Errorf("offset %d spans more than 2^47 bytes", m.Offset)

@@ -14,12 +14,15 @@ import (
 // i, so that orders can be compared and be keys. The empty Order is that of a 0-dim value.
 type Order string
 
+// maxOrder bounds the dimensions of an order.
+const maxOrder = 256
+
 // NewOrder returns the order with the given dimensions, slowest first, which must be a permutation.
 func NewOrder(dims ...int) (Order, error) {
 	seen := make([]bool, len(dims))
 	b := make([]byte, len(dims))
 	for i, d := range dims {
-		if d < 0 || d >= len(dims) || d > 255 || seen[d] {
+		if d < 0 || d >= len(dims) || d >= maxOrder || seen[d] {
 			return "", fmt.Errorf("order %s is no permutation of the dimensions 0 to %d", joinDims(dims), len(dims)-1)
 		}
 		seen[d], b[i] = true, byte(d)
@@ -43,8 +46,12 @@ func ParseOrder(text string) (Order, error) {
 	return NewOrder(dims...)
 }
 
-// RowMajorOrder returns 0, 1, 2, ...
+// RowMajorOrder returns 0, 1, 2, ... It panics where rank is no number of dimensions: negative, or over
+// 256.
 func RowMajorOrder(rank int) Order {
+	if rank < 0 || rank > maxOrder {
+		panic(fmt.Sprintf("tensor: an order of %d dimensions", rank))
+	}
 	b := make([]byte, rank)
 	for i := range b {
 		b[i] = byte(i)
@@ -56,6 +63,9 @@ func RowMajorOrder(rank int) Order {
 // [MemoryFormat.Strides].
 func (f MemoryFormat) Order(rank int) (Order, error) {
 	fastest, err := f.order(rank)
+	if rank < 0 || rank > maxOrder {
+		return "", fmt.Errorf("an order of %d dimensions", rank)
+	}
 	if err != nil || f == Contiguous {
 		return RowMajorOrder(rank), err
 	}
@@ -114,9 +124,17 @@ func joinDims(dims []int) string {
 	return strings.Join(parts, ",")
 }
 
-// Strides returns the strides of a dense value of the shape. Row-major strides take a size 0 as 1,
+// fits panics where the order is not one of so many dimensions.
+func (o Order) fits(rank int) {
+	if len(o) != rank {
+		panic(fmt.Sprintf("tensor: order %s for %d dimensions", joinDims(o.Dims()), rank))
+	}
+}
+
+// Strides returns the strides of a dense value of the shape, which must have as many dimensions. Row-major strides take a size 0 as 1,
 // others are products of raw sizes, as PyTorch's are.
 func (o Order) Strides(shape []int) []int {
+	o.fits(len(shape))
 	if o.IsRowMajor() {
 		return ContiguousStrides(shape)
 	}
@@ -131,6 +149,7 @@ func (o Order) Strides(shape []int) []int {
 
 // StridesOf is [Order.Strides] for sizes that may be unknown.
 func (o Order) StridesOf(shape []sym.Int) []sym.Int {
+	o.fits(len(shape))
 	if o.IsRowMajor() {
 		return RowMajor(shape)
 	}
@@ -146,12 +165,14 @@ func (o Order) StridesOf(shape []sym.Int) []sym.Int {
 // Same reports whether two orders place the elements of a value of the shape alike: dimensions of
 // size 1 may stand anywhere. Where there are no elements all orders are alike.
 func (o Order) Same(p Order, shape []int) bool {
+	o.fits(len(shape))
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
 }
 
 // Canonical returns the order in which the dimensions of size 1 come first, in their own order. All
 // orders that are the same for the shape have the same canonical one.
 func (o Order) Canonical(shape []int) Order {
+	o.fits(len(shape))
 	if slices.Contains(shape, 0) {
 		return RowMajorOrder(len(o))
 	}
@@ -189,8 +210,13 @@ func OrderOf(m Meta) (Order, bool) {
 	return o, m.IsNonOverlappingAndDense()
 }
 
-// Permute returns the order of a view whose dimension i is dimension dims[i] of a value in this order.
+// Permute returns the order of a view whose dimension i is dimension dims[i] of a value in this order. It panics where
+// dims is no permutation.
 func (o Order) Permute(dims []int) Order {
+	o.fits(len(dims))
+	if _, err := NewOrder(dims...); err != nil {
+		panic("tensor: " + err.Error())
+	}
 	to := make([]byte, len(dims))
 	for i, d := range dims {
 		to[d] = byte(i)

@@ -20,12 +20,21 @@ import (
 func WrapDim(d, rank int) (int, error) {
 	n := max(rank, 1)
 	if d < -n || d >= n {
-		return 0, fmt.Errorf("Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, d)
+		return 0, &DimError{d, n}
 	}
 	if d < 0 {
 		d += n
 	}
 	return d, nil
+}
+
+// DimError is a dimension that a value of the rank has not; a 0-dim value counts as one of
+// rank 1.
+type DimError struct{ Dim, Rank int }
+
+// Error has PyTorch's words.
+func (e *DimError) Error() string {
+	return fmt.Sprintf("Dimension out of range (expected to be in range of [%d, %d], but got %d)", -e.Rank, e.Rank-1, e.Dim)
 }
 
 // own returns t over fresh slices, with room for one more dimension.
@@ -267,6 +276,11 @@ func (t Type) Narrow(dim int, start, length sym.Int) (Type, error) {
 
 // wrapIndex is [WrapDim] for an index of a dimension.
 func wrapIndex(i, size sym.Int) (sym.Int, error) {
+	at, known := i.Known()
+	if n, also := size.Known(); known && also {
+		at, err := WrapDim(at, n)
+		return sym.Of(at), err
+	}
 	n := size.Max(sym.Of(1))
 	if i.Lt(n.Neg()).Or(i.Ge(n)).Holds() {
 		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)", n.Neg(), n.Sub(sym.Of(1)), i)

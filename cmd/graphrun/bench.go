@@ -109,19 +109,20 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	r.in = t.in.values
 	err := measure(j.ctx, []*runner{r}, f.timing.runs, j.report)
 	j.end()
+	tell(cmd, path, t.g)
 	t.in.say(cmd)
 	if err != nil {
 		return t.in.blame(err)
 	}
 	cut := stopped(j.ctx)
-	if err := r.show(cmd, f, cut != nil); err != nil {
+	if err := r.show(cmd, t.g, f, cut != nil); err != nil {
 		return err
 	}
 	return cut
 }
 
 // show prints what was measured.
-func (r *runner) show(cmd *cobra.Command, f benchFlags, cut bool) error {
+func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
 		d := newDocument(out)
@@ -134,6 +135,7 @@ func (r *runner) show(cmd *cobra.Command, f benchFlags, cut bool) error {
 			r.plan.fields(d)
 		}
 		d.field("samples_ns", filled(r.times))
+		d.told(g)
 		d.end()
 		return out.Flush()
 	}

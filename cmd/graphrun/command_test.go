@@ -61,6 +61,21 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
+// toldDoc is what every document may have.
+type toldDoc struct {
+	Assumed  map[string]int
+	Warnings []map[string]any
+}
+
+// decodeTold reads that part of a document.
+func decodeTold(t *testing.T, text string) (doc toldDoc) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return doc
+}
+
 // decode reads a JSON document strictly: a key that T lacks is an error.
 func decode[T any](t *testing.T, text string) T {
 	t.Helper()
@@ -165,8 +180,8 @@ func TestExitCodes(t *testing.T) {
 		{"run --outputs /nonexistent/out.npz " + good, 2, "there is no folder /nonexistent"},
 		{"run --input x=a.npy --input x=b.npy " + good, 2, "--input gives x twice"},
 		{"run --input xx=a.npy " + good, 2, `no input "xx"; did you mean x?`},
-		{"bench --inputs missing.npz " + good, 2, "missing.npz: no such file"},
-		{"compare --input x=missing.npy " + good, 2, "missing.npy: no such file"},
+		{"bench --inputs missing.npz " + good, 2, "missing.npz: there is no such file"},
+		{"compare --input x=missing.npy " + good, 2, "missing.npy: there is no such file"},
 		{"compare --report /nonexistent/out.html " + good, 2, "there is no folder /nonexistent"},
 		{"view -o /nonexistent/out.dot " + good, 2, "there is no folder /nonexistent"},
 		{"bench --runs 0 " + good, 2, "at least 1"},
@@ -212,7 +227,7 @@ func TestErrorPlaces(t *testing.T) {
 		{"unknown op", strings.Replace(small, `"mul"`, `"mull"`, 1), `node "j" (mull): there is no op "mull"`},
 		{"unknown value", strings.Replace(small, `["i", 2]`, `["k", 2]`, 1), `:13:43: node "j" (mul): there is no value "k"`},
 		{"cycle", strings.Replace(small, `["x", "b"]`, `["p", "b"]`, 1), "y -> p -> y"},
-		{"attribute", strings.Replace(small, `"dims"`, `"dim"`, 1), `:12:5: node "p" (permute): unknown attribute "dim"`},
+		{"attribute", strings.Replace(small, `"dims"`, `"dim"`, 1), `:12:63: node "p" (permute): unknown attribute "dim"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := write(t, "g.json", c.text)

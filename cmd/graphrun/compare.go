@@ -116,6 +116,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	}
 	err := measure(j.ctx, c.runners, f.timing.runs, j.report)
 	j.end()
+	tell(cmd, path, t.g)
 	t.in.say(cmd)
 	if err != nil {
 		return t.in.blame(err)
@@ -225,6 +226,7 @@ func (c *comparison) writeJSON(w *bufio.Writer) {
 		r.plan.fields(d)
 		d.field("samples_ns", filled(r.times))
 	})
+	d.told(c.runners[0].plan.plan.Graph)
 	d.end()
 }
 

@@ -96,6 +96,7 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 		line += fmt.Sprintf("; %s: %s, %s", beside, count(moved, "tensor"), byteSize(size))
 	}
 	j.end()
+	warn(cmd, in, g)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err
 }

@@ -73,6 +73,9 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	if printed != nil {
 		return printed
 	}
+	if g != nil {
+		tell(cmd, path, g)
+	}
 	for _, e := range errs {
 		if !f.json {
 			report(cmd, e)
@@ -184,7 +187,9 @@ func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
 		w.Write(line)
 		sep = ",\n"
 	}
-	w.WriteString("]}\n")
+	w.WriteString("]")
+	writeTold(w, g)
+	w.WriteString("}\n")
 }
 
 // writeInferTable prints the values as columns.

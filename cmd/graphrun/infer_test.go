@@ -7,6 +7,7 @@ import (
 )
 
 type inferDoc struct {
+	toldDoc
 	Version int          `json:"version"`
 	Values  []inferValue `json:"values"`
 	Errors  []inferError `json:"errors"`
@@ -42,7 +43,8 @@ func TestInferJSON(t *testing.T) {
   {"name": "y", "op": "add", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
   {"name": "p", "op": "permute", "dtype": "float32", "shape": [2, 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
   {"name": "j", "op": "mul", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null}],
- "errors": []}
+ "errors": [],
+ "assumed": {"N":2}}
 `
 	got := succeed(t, "infer", "--json", write(t, "g.json", small))
 	if got != want {
@@ -86,8 +88,8 @@ func TestInferBroken(t *testing.T) {
 func TestInferMissing(t *testing.T) {
 	r := call(t, "infer", "--json", "missing.json")
 	doc := decode[inferDoc](t, r.out)
-	if r.code != exitWrong || len(doc.Errors) != 1 || doc.Errors[0].Message != "missing.json: no such file or directory" ||
-		r.errors != "graphrun: missing.json: no such file or directory\n" {
+	if r.code != exitWrong || len(doc.Errors) != 1 || doc.Errors[0].Message != "missing.json: there is no such file" ||
+		r.errors != "graphrun: missing.json: there is no such file\n" {
 		t.Errorf("exit %d, %+v, %s", r.code, doc, r.errors)
 	}
 }

@@ -154,7 +154,10 @@ func kindNames() []string {
 
 // unknownOp names the op that may have been meant.
 func unknownOp(name string) error {
-	if hint := didYouMean(name, opNamesOf(kernels.All())); hint != "" {
+	if graph.SuggestOp(name, kernels.Lookup) != "" {
+		return graph.NoOp(name, kernels.Lookup)
+	}
+	if hint := didYouMean(name, opNamesOf(kernels.All())); hint != "" { // one that begins so
 		return fmt.Errorf("there is no op %q%s", name, hint)
 	}
 	return fmt.Errorf("there is no op %q; graphrun ops lists them", name)

@@ -80,6 +80,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
 	}
+	tell(cmd, path, g)
 	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
 	if err != nil {
 		return named(path, err)
@@ -191,6 +192,7 @@ func writePlanJSON(w *bufio.Writer, p *planned, f planFlags) {
 	d.field("peak_bytes", p.program.PeakBytes())
 	d.field("memory", memoryOf(p.program.Need()))
 	d.field("plan_ms", milliseconds(p.took))
+	d.told(p.plan.Graph)
 	d.end()
 }
 

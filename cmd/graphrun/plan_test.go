@@ -12,6 +12,7 @@ import (
 )
 
 type planJSON struct {
+	toldDoc
 	Version   int          `json:"version"`
 	Strategy  string       `json:"strategy"`
 	Optimal   bool         `json:"optimal"`
@@ -44,6 +45,7 @@ type timesDoc struct {
 }
 
 type benchDoc struct {
+	toldDoc
 	timesDoc
 	Version     int  `json:"version"`
 	Interrupted bool `json:"interrupted"`
@@ -52,6 +54,7 @@ type benchDoc struct {
 }
 
 type compareDoc struct {
+	toldDoc
 	Version     int        `json:"version"`
 	Interrupted bool       `json:"interrupted"`
 	File        string     `json:"file"`
@@ -130,7 +133,7 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 		t.Errorf("%v, %+v", err, doc)
 	}
 	r = call(t, "plan", write(t, "s.json", small), "--check", "--json")
-	if r.errors != "" || !strings.Contains(r.out, `"unchecked": []`) {
+	if r.complaints() != "" || !strings.Contains(r.out, `"unchecked": []`) {
 		t.Errorf("stderr:\n%s\nstdout:\n%s", r.errors, r.out)
 	}
 }

@@ -83,6 +83,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	}
 	aside := sync.OnceFunc(func() {
 		j.end()
+		tell(cmd, path, w.g)
 		w.left.report(cmd)
 		w.in.say(cmd)
 	})
@@ -184,6 +185,7 @@ func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*ten
 		if f.keepGoing {
 			left.fields(d)
 		}
+		d.told(g)
 		d.end()
 		return buf.Flush()
 	}

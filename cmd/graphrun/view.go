@@ -65,6 +65,8 @@ func view(cmd *cobra.Command, path string, f viewFlags) error {
 	if err := j.do(planning, func() (err error) { text, err = drawn(g, f.strategy); return err }); err != nil {
 		return err
 	}
+	j.end()
+	tell(cmd, path, g)
 	j.enter(writing)
 	return writeWhole(cmd.Context(), f.out, func(w io.Writer) error {
 		_, err := w.Write(text)

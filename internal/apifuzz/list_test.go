@@ -10,18 +10,26 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{"tensor", "iter", "iter/axes", "graph", "kernels", "passes", "exec", "npz", "safetensors", "onnx"}
+var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "exec", "npz", "safetensors", "onnx"}
 
 // functions lists every exported function by package and name. A generic one stands there
 // for each instance that is called, with what tells it from the others after a slash.
 var functions = joined(iterFunctions, map[string]any{
+	"sym.Ints":   sym.Ints,
+	"sym.NewEnv": sym.NewEnv,
+	"sym.Of":     sym.Of,
+	"sym.Parse":  sym.Parse,
+	"sym.Truth":  sym.Truth,
+
 	"tensor.BoolScalar":        tensor.BoolScalar,
 	"tensor.BrainOf":           tensor.BrainOf,
 	"tensor.Broadcast":         tensor.Broadcast,
+	"tensor.BroadcastSizes":    tensor.BroadcastSizes,
 	"tensor.CanCast":           tensor.CanCast,
 	"tensor.ComplexScalar":     tensor.ComplexScalar,
 	"tensor.ContiguousStrides": tensor.ContiguousStrides,
@@ -30,6 +38,7 @@ var functions = joined(iterFunctions, map[string]any{
 	"tensor.DTypeOf":           tensor.DTypeOf[float32],
 	"tensor.DTypes":            tensor.DTypes,
 	"tensor.DenseStrides":      tensor.DenseStrides,
+	"tensor.DenseStridesOf":    tensor.DenseStridesOf,
 	"tensor.Empty":             tensor.Empty,
 	"tensor.FloatFor":          tensor.FloatFor,
 	"tensor.FloatScalar":       tensor.FloatScalar,
@@ -42,6 +51,10 @@ var functions = joined(iterFunctions, map[string]any{
 	"tensor.Must":              tensor.Must,
 	"tensor.New":               tensor.New,
 	"tensor.NewFormat":         tensor.NewFormat,
+	"tensor.NewOrder":          tensor.NewOrder,
+	"tensor.NewType":           tensor.NewType,
+	"tensor.NewTypeFormat":     tensor.NewTypeFormat,
+	"tensor.OrderOf":           tensor.OrderOf,
 	"tensor.NewStorage":        tensor.NewStorage,
 	"tensor.CheckMemory":       tensor.CheckMemory,
 	"tensor.CatchMemory":       tensor.CatchMemory,
@@ -50,8 +63,14 @@ var functions = joined(iterFunctions, map[string]any{
 	"tensor.Overlap":           tensor.Overlap,
 	"tensor.ParseDType":        tensor.ParseDType,
 	"tensor.ParseMemoryFormat": tensor.ParseMemoryFormat,
+	"tensor.ParseOrder":        tensor.ParseOrder,
+	"tensor.Product":           tensor.Product,
 	"tensor.Promote":           tensor.Promote,
 	"tensor.ReshapeStrides":    tensor.ReshapeStrides,
+	"tensor.RowMajor":          tensor.RowMajor,
+	"tensor.RowMajorOrder":     tensor.RowMajorOrder,
+	"tensor.SameSizes":         tensor.SameSizes,
+	"tensor.Sizes":             tensor.Sizes,
 	"tensor.ScalarOf":          tensor.ScalarOf,
 	"tensor.SortDims":          tensor.SortDims,
 	"tensor.StorageOf":         tensor.StorageOf,
@@ -67,11 +86,13 @@ var functions = joined(iterFunctions, map[string]any{
 	"graph.LoadFile":   graph.LoadFile,
 	"graph.New":        graph.New,
 	"graph.New1":       graph.New1,
+	"graph.NoOp":       graph.NoOp,
 	"graph.Parse":      graph.Parse,
 	"graph.ParseSome":  graph.ParseSome,
 	"graph.Held":       graph.Held,
 	"graph.SchemaOf":   graph.SchemaOf[struct{}],
 	"graph.SideFile":   graph.SideFile,
+	"graph.SuggestOp":  graph.SuggestOp,
 	"graph.Verify":     graph.Verify,
 
 	"kernels.All":    kernels.All,
@@ -111,16 +132,23 @@ var functions = joined(iterFunctions, map[string]any{
 // receivers are the exported types whose methods are called. What is an interface, or has
 // no methods, need not be here.
 var receivers = append(iterReceivers,
+	reflect.TypeFor[sym.Bool](),
+	reflect.TypeFor[*sym.Env](),
+	reflect.TypeFor[sym.Int](),
+
 	reflect.TypeFor[tensor.Brain](),
 	reflect.TypeFor[tensor.DType](),
+	reflect.TypeFor[*tensor.DimError](),
 	reflect.TypeFor[tensor.Half](),
 	reflect.TypeFor[tensor.MemoryFormat](),
 	reflect.TypeFor[*tensor.MemoryError](),
 	reflect.TypeFor[tensor.Meta](),
+	reflect.TypeFor[tensor.Order](),
 	reflect.TypeFor[*tensor.Promotion](),
 	reflect.TypeFor[tensor.Scalar](),
 	reflect.TypeFor[*tensor.Storage](),
 	reflect.TypeFor[*tensor.Tensor](),
+	reflect.TypeFor[tensor.Type](),
 
 	reflect.TypeFor[graph.Arg](),
 	reflect.TypeFor[*graph.Call](),
@@ -135,6 +163,7 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[graph.Outline](),
 	reflect.TypeFor[*graph.Pointwise](),
 	reflect.TypeFor[graph.Props](),
+	reflect.TypeFor[graph.Result](),
 	reflect.TypeFor[graph.Reference](),
 	reflect.TypeFor[*graph.Schema](),
 	reflect.TypeFor[*graph.Value](),

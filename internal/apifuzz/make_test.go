@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,6 +37,10 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[tensor.DType]():        func(w *world) any { return w.dtype() },
 	reflect.TypeFor[tensor.MemoryFormat](): func(w *world) any { return tensor.MemoryFormat(w.rng.IntN(8)) },
 	reflect.TypeFor[tensor.Meta]():         func(w *world) any { return w.meta() },
+	reflect.TypeFor[sym.Int]():             func(w *world) any { return w.size() },
+	reflect.TypeFor[sym.Bool]():            func(w *world) any { return w.size().Lt(w.size()) },
+	reflect.TypeFor[tensor.Type]():         func(w *world) any { return w.typ() },
+	reflect.TypeFor[tensor.Order]():        func(w *world) any { return pick(w, orders) },
 	reflect.TypeFor[tensor.Scalar]():       func(w *world) any { return pick(w, scalars) },
 	reflect.TypeFor[*tensor.Tensor]():      func(w *world) any { return w.tensor() },
 	reflect.TypeFor[*tensor.Storage](): func(w *world) any {
@@ -63,6 +68,7 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[iter.Operand]():      func(w *world) any { return w.operand() },
 	reflect.TypeFor[iter.Config]():       func(w *world) any { return w.config() },
 	reflect.TypeFor[*iter.Iterator]():    func(w *world) any { return w.iterator() },
+	reflect.TypeFor[*iter.Rule]():        func(w *world) any { return &w.iterator().Rule },
 	reflect.TypeFor[*iter.Fold]():        func(w *world) any { return fold() },
 	reflect.TypeFor[*iter.Reducer]():     func(w *world) any { return reducer() },
 	reflect.TypeFor[any]():               func(w *world) any { return w.any() },
@@ -86,6 +92,7 @@ var table = iter.NewTable("test", loops[1], loops[3])
 var (
 	errTest = errors.New("a test's error")
 	words   = []string{"", "x", "y", "s", "relu", "add", "float32", "channels_last", "no/such/file", ".", "N", "propagate", "a\x00b", "input"}
+	orders  = []tensor.Order{"", tensor.RowMajorOrder(2), tensor.RowMajorOrder(4), "\x01\x00", "\x00\x02\x03\x01"}
 	scalars = []tensor.Scalar{{}, tensor.IntScalar(2), tensor.FloatScalar(0.5), tensor.BoolScalar(true), tensor.ComplexScalar(1i)}
 )
 
@@ -107,6 +114,32 @@ type failing struct{}
 func (failing) Read([]byte) (int, error)          { return 0, errTest }
 func (failing) Write([]byte) (int, error)         { return 0, errTest }
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, errTest }
+
+// size gives a number, at times one that nobody knows.
+func (w *world) size() sym.Int {
+	if w.env == nil {
+		w.env = sym.NewEnv()
+	}
+	if w.rng.IntN(3) > 0 {
+		return sym.Of(w.int())
+	}
+	s, err := w.env.Symbol(pick(w, []string{"M", "N"}), 0, math.MaxInt, 3)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// typ gives a meta's type, at times with sizes that nobody knows.
+func (w *world) typ() tensor.Type {
+	t := w.meta().Type()
+	for d := range t.Shape {
+		if w.rng.IntN(6) == 0 {
+			t.Shape[d] = w.size()
+		}
+	}
+	return t
+}
 
 func fold() *iter.Fold {
 	return iter.FoldOf(float32(0), func(a, x float32, _ int) float32 { return a + x }, func(a, b float32) float32 { return a + b },

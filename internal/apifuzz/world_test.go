@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/safetensors"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,6 +23,7 @@ type world struct {
 	rng     *rand.Rand
 	tensors []*tensor.Tensor
 	graphs  []*graph.Graph
+	env     *sym.Env // of sizes that nobody knows
 }
 
 func newWorld(rng *rand.Rand) *world { return &world{rng: rng} }

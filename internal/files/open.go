@@ -3,10 +3,11 @@
 package files
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // Open opens a file for reading. A folder is refused.
@@ -40,11 +41,5 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// Plain takes the name of the system's call out of an error about the file at path.
-func Plain(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
+// Plain is an error about the file at path in plain words: see [words.InFile].
+func Plain(path string, err error) error { return words.InFile(path, err) }

@@ -18,7 +18,7 @@ func TestOpen(t *testing.T) {
 	for path, want := range map[string]string{
 		there:   "",
 		dir:     dir + ": this is a folder, not a file",
-		missing: missing + ": no such file or directory",
+		missing: missing + ": there is no such file",
 	} {
 		f, info, err := OpenRegular(path)
 		if err == nil {

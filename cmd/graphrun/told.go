@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// tell prints what a user should know of a graph beside its results: the sizes that were
+// assumed, and its warnings. source names the file where a warning has no place in it.
+func tell(cmd *cobra.Command, source string, g *graph.Graph) {
+	assumed := g.Assumed()
+	for _, name := range slices.Sorted(maps.Keys(assumed)) {
+		note(cmd, "%q is not given: %d is assumed; say --dim %s", name, assumed[name], dimExample(name))
+	}
+	warn(cmd, source, g)
+}
+
+// warn prints the warnings alone.
+func warn(cmd *cobra.Command, source string, g *graph.Graph) {
+	for _, e := range g.Warnings() {
+		marked := *e
+		marked.Err = fmt.Errorf("warning: %w", e.Err)
+		report(cmd, named(source, &marked))
+	}
+}
+
+// dimExample is what --dim takes for a symbol; a shell wants quotes about some names.
+func dimExample(symbol string) string {
+	for _, r := range symbol {
+		if r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return fmt.Sprintf("'%s=SIZE'", symbol)
+		}
+	}
+	return symbol + "=SIZE"
+}
+
+// told adds to a document what tell prints: "assumed" has the assumed sizes, "warnings" are
+// objects like those of the mistakes that infer lists. Either is left out where it is empty.
+func (d *document) told(g *graph.Graph) {
+	if g == nil {
+		return
+	}
+	if assumed := g.Assumed(); len(assumed) > 0 {
+		d.field("assumed", assumed)
+	}
+	if list := g.Warnings(); len(list) > 0 {
+		d.items("warnings", len(list), func(i int) { d.w.Write(appendError(nil, list[i])[2:]) })
+	}
+}
+
+// writeTold is [document.told] for a document that is open and has members.
+func writeTold(w *bufio.Writer, g *graph.Graph) { (&document{w: w, sep: ",\n "}).told(g) }

@@ -1,0 +1,148 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// attrError is a mistake in an attribute, which stands at the attribute's place in a file.
+type attrError struct {
+	attr string
+	err  error
+}
+
+// Error is the cause's message, which names the attribute.
+func (e *attrError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *attrError) Unwrap() error { return e.err }
+
+// misfit is a value that is not of an attribute's type. What is wanted is said by who knows
+// the whole type.
+type misfit struct {
+	got  any
+	hint string
+}
+
+// Error tells the value; [Field.words] puts what is wanted before it.
+func (e *misfit) Error() string { return "got " + valueText(e.got) + e.hint }
+
+// words completes the error of a value of the wrong type.
+func (f Field) words(err error) error {
+	var m *misfit
+	if !errors.As(err, &m) {
+		return err
+	}
+	return fmt.Errorf("want %s, %w", f.wanted(), m)
+}
+
+// wanted says what values the attribute takes.
+func (f Field) wanted() string {
+	name, _, _ := strings.Cut(f.Type, "|")
+	name, optional := strings.CutSuffix(name, "?")
+	var list []string
+	if item, isList := strings.CutSuffix(name, "[]"); isList {
+		list = []string{typeWords[item], "a list of " + strings.TrimPrefix(strings.TrimPrefix(typeWords[item], "an "), "a ") + "s"}
+		if item == "bool" {
+			list[1] = "a list of these"
+		}
+	} else {
+		list = []string{typeWords[name]}
+	}
+	list = append(list, f.Words...)
+	if optional || f.Default == "none" {
+		list = append(list, "null")
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
+}
+
+// typeWords are the types of attributes in words.
+var typeWords = map[string]string{"int": "an integer", "float": "a number", "number": "a number", "bool": "true or false",
+	"string": "a string", "dtype": "the name of a dtype", "memory_format": "the name of a memory format", "graph": "a graph"}
+
+// valueText is a value of a file as it stands there, in short.
+func valueText(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return strconv.Quote(x)
+	case bool, int, int64, float64:
+		return fmt.Sprint(x)
+	case []any:
+		return "a list"
+	case elements:
+		return fmt.Sprintf("a value of %d elements", len(x))
+	case map[string]any:
+		return "an object"
+	}
+	if s, ok := tensor.ScalarOf(v); ok {
+		return s.String()
+	}
+	return "something else"
+}
+
+// noInteger is the error of a string where an integer must stand: one in quotes, a symbol
+// that there is not, or an expression.
+func noInteger(text string, symbols map[string]int) error {
+	m := &misfit{got: text}
+	switch _, err := strconv.ParseInt(text, 10, 64); {
+	case err == nil:
+		m.hint = words.DidYouMean(text)
+	case isExpression(text):
+		m.hint = ": expressions over symbols are not supported yet, only a size or the name of one symbol"
+	case len(symbols) > 0 && !isSpecial(text):
+		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, slices.Values(slices.Sorted(maps.Keys(symbols)))))
+	}
+	return m
+}
+
+// isExpression reports whether a size is written as arithmetic.
+func isExpression(text string) bool {
+	return strings.ContainsAny(text, "+*/%()<>=") || strings.Contains(text, " - ")
+}
+
+// wrongNumber returns the spelling that is meant by a string that names an infinity or NaN
+// in another one: "-inf", "nan", "+Infinity". It is empty for others.
+func wrongNumber(text string) string {
+	switch sign, name := "", strings.ToLower(strings.TrimSpace(text)); {
+	case isSpecial(text) || name == "":
+	default:
+		if name[0] == '-' || name[0] == '+' {
+			sign, name = strings.Trim(name[:1], "+"), name[1:]
+		}
+		for _, prefix := range []string{"math.", "np.", "numpy.", "torch.", "float(", "."} {
+			name = strings.TrimPrefix(name, prefix)
+		}
+		switch strings.Trim(name, "()'\"") {
+		case "inf", "infinity", "infty":
+			return sign + "Infinity"
+		case "nan":
+			return "NaN"
+		}
+	}
+	return ""
+}
+
+// noNumber is the error of a value where a number must stand.
+func noNumber(v any) error {
+	m := &misfit{got: v}
+	if text, ok := v.(string); ok {
+		if meant := wrongNumber(text); meant != "" {
+			m.hint = words.DidYouMean(strconv.Quote(meant))
+		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
+			m.hint = words.DidYouMean(text)
+		}
+	}
+	return m
+}

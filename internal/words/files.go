@@ -1,0 +1,107 @@
+package words
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// fileError is what the system said of a file, in plain words.
+type fileError struct {
+	path, text string
+	err        error
+}
+
+// Error prints PATH: what is wrong.
+func (e *fileError) Error() string {
+	if e.path == "" {
+		return e.text
+	}
+	return e.path + ": " + e.text
+}
+
+// Unwrap returns what the system said, so that errors.Is still finds it.
+func (e *fileError) Unwrap() error { return e.err }
+
+// systemWords are what is said for the system's own errors.
+var systemWords = []struct {
+	is   error
+	text string
+}{
+	{fs.ErrNotExist, "there is no such file"},
+	{fs.ErrPermission, "it may not be opened: permission is denied"},
+	{fs.ErrExist, "it is there already"},
+	{syscall.EISDIR, "it is a folder, not a file"},
+	{syscall.ENOTDIR, "a part of the path is a file, not a folder"},
+	{syscall.ENOSPC, "the disk is full"},
+	{syscall.EROFS, "it lies on a file system that cannot be written"},
+	{syscall.EMFILE, "too many files are open"},
+	{syscall.ELOOP, "its symbolic links lead round in a circle"},
+	{syscall.ENAMETOOLONG, "its name is too long"},
+	{syscall.EIO, "the disk could not be read"},
+}
+
+// OfFile says in plain words what went wrong with a file: it drops the names of system
+// calls and keeps the cause for errors.Is. path is what the user calls the file; if it is
+// empty, the name in the error stands. What is no error of a file comes back unchanged, and
+// nil as nil.
+func OfFile(path string, err error) error {
+	var pe *fs.PathError
+	if err == nil {
+		return nil
+	}
+	if errors.As(err, &pe) {
+		if path == "" {
+			path = pe.Path
+		}
+	} else if path == "" {
+		return err
+	}
+	for _, w := range systemWords {
+		if errors.Is(err, w.is) {
+			return &fileError{path, w.text, err}
+		}
+	}
+	if pe != nil {
+		return &fileError{path, pe.Err.Error(), err}
+	}
+	return err
+}
+
+// InFile puts the name of a file before an error from reading it; what the system said is
+// told as [OfFile] does.
+func InFile(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return OfFile(path, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// kinds are how files of other kinds begin.
+var kinds = []struct{ prefix, text string }{
+	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
+	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
+	{"\x1f\x8b", "it is compressed by gzip: unpack it first"},
+	{"\x93NUMPY", "it is an .npy array"},
+	{"\x89HDF", "it is an HDF5 file"},
+	{"\x80\x02", "it is a Python pickle"},
+	{"\x80\x04", "it is a Python pickle"},
+	{"\x7fELF", "it is a program"},
+	{"<!DOCTYPE", "it is a page of the web"},
+	{"<html", "it is a page of the web"},
+	{"{", "it starts as a JSON file does"},
+}
+
+// Kind says what kind of file the data is the beginning of, for a message that it is not the
+// kind that is wanted; it is empty if that is not known.
+func Kind(data []byte) string {
+	for _, k := range kinds {
+		if bytes.HasPrefix(data, []byte(k.prefix)) {
+			return k.text
+		}
+	}
+	return ""
+}
