@@ -256,3 +256,33 @@ func vectorMeta(t *testing.T, v []any) tensor.Meta {
 	}
 	return tensor.Meta{DType: d, Shape: ints(v[1]), Strides: ints(v[2])}
 }
+
+// TestEinsumRepeated sums over dimensions of which an operand repeats one: a stride of 0 is
+// no sign that nothing has been joined yet.
+func TestEinsumRepeated(t *testing.T) {
+	for equation, metas := range map[string][]tensor.Meta{
+		"ij->":      {f32(4, 3).WithStrides([]int{1, 0})},
+		"ij,ij->":   {f32(2, 4), f32(2, 4).WithStrides([]int{1, 0})},
+		"ijk,k->ij": {f32(4, 2, 4).WithStrides([]int{1, 0, 0}), f32(4)},
+	} {
+		c, err := callOf(Einsum, graph.Attrs{"equation": equation}, metas)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in []*tensor.Tensor
+		for i, m := range metas {
+			x := tensor.Empty(m)
+			eachIndex(m.Shape, func(at []int) {
+				v := i + 1
+				for d, k := range at {
+					v += k * m.Strides[d]
+				}
+				x.Set(tensor.IntScalar(int64(v)), at...)
+			})
+			in = append(in, x)
+		}
+		if err := checkCall(Einsum, c, in); err != nil {
+			t.Errorf("%s: %v", equation, err)
+		}
+	}
+}

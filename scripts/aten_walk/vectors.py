@@ -45,18 +45,22 @@ def small(n, c):
     return all(np.prod(x["shape"]) <= MOST for x in ins + outs)
 
 
-def choose(op, make, count, seed, tool):
-    """The calls of an op that show the most between them, of those on which both agree."""
+def choose(op, make, count, seed, tool, before=None):
+    """The calls of an op that show the most between them, of those on which both agree.
+
+    Those on which the command before differs come first: they fail on the code before.
+    """
     c = calls.drawn(op, make, 10 * count, seed, op not in ("topk", "kthvalue"))
     if not c.nodes:
         return c
     with tempfile.TemporaryDirectory() as folder:
         late = {}
         wrong = {n["name"] for _, n, _ in compare.check(tool, folder, c, late)}
+        mended = {n["name"] for _, n, _ in compare.check(before, folder, c)} if before else set()
     left = [n for n in c.nodes if n["name"] not in wrong and n["name"] not in late and small(n, c)]
     seen, chosen = set(), []
     while left and len(chosen) < count:
-        best = max(left, key=lambda n: len(features(n, c) - seen))
+        best = max(left, key=lambda n: (n["name"] in mended, len(features(n, c) - seen)))
         left.remove(best)
         seen |= features(best, c)
         chosen.append(best)

@@ -86,6 +86,7 @@ def main():
     ap.add_argument("ops", nargs="*")
     ap.add_argument("--tool", default="graphrun")
     ap.add_argument("--out", help="folder for vectors")
+    ap.add_argument("--before", help="an older graphrun: vectors that it gets wrong are kept first")
     ap.add_argument("--count", type=int, default=240)
     ap.add_argument("--seed", default="1")
     ap.add_argument("--show", type=int, default=3, help="differences of a kind and op to print")
@@ -95,7 +96,7 @@ def main():
     if a.what == "vectors":
         book = vectors.Book()
         for op in sorted(CALLS):
-            c = apart(lambda: vectors.choose(op, CALLS[op], 8, a.seed, a.tool))
+            c = apart(lambda: vectors.choose(op, CALLS[op], 8, a.seed, a.tool, a.before))
             if c is None:
                 sys.exit("PyTorch died at %s: take another --seed" % op)
             book.add(c)
