@@ -26,6 +26,18 @@ type Pointwise struct {
 
 func (p *Pointwise) outputs() int { return max(p.Outputs, 1) }
 
+// laidOut are outputs that the iterator lays out: as many as most ops have, shared by all calls, which
+// do not write to them.
+var laidOut [4]iter.Operand
+
+// undefined returns operands for outputs to be laid out.
+func (p *Pointwise) undefined() []iter.Operand {
+	if n := p.outputs(); n <= len(laidOut) {
+		return laidOut[:n:n]
+	}
+	return make([]iter.Operand, p.outputs())
+}
+
 // iterate builds the iteration; given outputs dictate their layout.
 func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Kernel, error) {
 	if c == nil || p.Config == nil || p.Body == nil {
@@ -49,7 +61,7 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	if c == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	cfg, err := p.Config(c, make([]iter.Operand, p.outputs()))
+	cfg, err := p.Config(c, p.undefined())
 	if err != nil {
 		return nil, err
 	}

@@ -175,10 +175,10 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 			continue
 		}
 		if allocate == nil {
-			out[i] = tensor.Empty(it.ops[i].meta)
+			out[i] = tensor.Empty(*it.ops[i].meta)
 			continue
 		}
-		t, err := allocate(i, it.ops[i].meta)
+		t, err := allocate(i, *it.ops[i].meta)
 		if err == nil {
 			err = it.checkAllocated(i, t, out)
 		}
@@ -209,7 +209,7 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 
 // checkTensor refuses a tensor that is not operand i.
 func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
-	m := it.ops[i].meta
+	m := *it.ops[i].meta
 	switch {
 	case t == nil || t.Storage() == nil:
 		return fmt.Errorf("iter: a nil tensor, or one without storage, for %s", it.place(i))

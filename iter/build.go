@@ -35,8 +35,9 @@ func (r *Rule) decide(c Config, overlap bool) error {
 		return c.wrong
 	}
 	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]operand, len(c.ops))
-	for i, o := range c.ops {
-		r.ops[i] = operand{Operand: o, isOutput: i < c.noutputs, as: o.Type, target: o.Type.DType}
+	for i := range c.ops {
+		d := c.ops[i].Type.DType
+		r.ops[i] = operand{Operand: &c.ops[i], isOutput: i < c.noutputs, held: d, target: d}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	r.layOut()
 	for i := range r.noutputs {
 		if r.ops[i].isLaidOut() {
-			if err := r.ops[i].as.Check(); err != nil {
+			if err := r.ops[i].laid.Check(); err != nil {
 				return fmt.Errorf("%s: %w", r.laidOutName(i), err)
 			}
 		}
@@ -75,14 +76,15 @@ func (r *Rule) decide(c Config, overlap bool) error {
 
 // measure takes the numbers of what was decided and coalesces the walk.
 func (it *Iterator) measure() error {
+	metas := make([]tensor.Meta, len(it.ops))
 	for i := range it.ops {
 		o := &it.ops[i]
-		if m, ok := o.numbers(); ok {
-			o.meta = m
-			continue
+		known := o.measure(&metas[i])
+		if !known {
+			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", it.place(i), o.as())
 		}
-		return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", it.place(i), o.as)
 	}
+	it.perm = it.Perm()
 	it.shape = make([]int, len(it.sizes))
 	for d, s := range it.sizes {
 		it.shape[d], _ = s.Known()
@@ -92,13 +94,17 @@ func (it *Iterator) measure() error {
 	return nil
 }
 
-// numbers returns the operand as memory holds it, and whether all its sizes are numbers.
-func (o *operand) numbers() (tensor.Meta, bool) {
-	if o.isLaidOut() {
-		return o.as.Meta()
+// measure sets the operand's numbers, for which there is room in m, and reports whether all its sizes
+// are numbers.
+func (o *operand) measure(m *tensor.Meta) bool {
+	known := true
+	if o.Operand.meta != nil && o.laid == nil {
+		*m = o.Operand.meta.WithDType(o.held)
+	} else {
+		*m, known = o.as().Meta()
 	}
-	known := o.measured()
-	return o.meta.WithDType(o.as.DType), known
+	o.meta = m
+	return known
 }
 
 // isLaidOut reports whether the iterator chooses the operand's layout.
@@ -163,7 +169,7 @@ func (r *Rule) named(i int) string {
 
 // laidOutName is place for an output that the iterator lays out.
 func (r *Rule) laidOutName(i int) string {
-	if !r.ops[i].as.DType.Valid() {
+	if !r.ops[i].held.Valid() {
 		return r.place(i) + ", whose dtype neither an input, UndefinedOf nor StaticDType tells"
 	}
 	return r.place(i)
@@ -175,8 +181,8 @@ func (r *Rule) checkOperands(c Config) error {
 	for i := range r.ops {
 		o := &r.ops[i]
 		switch {
-		case o.wrong != "":
-			return fmt.Errorf("iter: %s %s", r.place(i), o.wrong)
+		case o.more != nil && o.more.wrong != "":
+			return fmt.Errorf("iter: %s %s", r.place(i), o.more.wrong)
 		case !o.Defined && i >= r.noutputs:
 			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.place(i))
 		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():
@@ -189,7 +195,10 @@ func (r *Rule) checkOperands(c Config) error {
 		if err := o.Type.Check(); err != nil {
 			return fmt.Errorf("iter: %s: %w", r.place(i), err)
 		}
-		if need := o.meta.Extent() * o.meta.DType.Size(); o.object != nil && need > o.Storage.Len() {
+		if o.object == nil {
+			continue
+		}
+		if need := o.object.Extent() * o.object.DType.Size(); need > o.Storage.Len() {
 			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.named(i), need, o.Storage.Len())
 		}
 	}

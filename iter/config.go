@@ -16,9 +16,25 @@ type Operand struct {
 	Number  tensor.Scalar // set for a plain number, which promotes by its category only
 	Storage *tensor.Storage
 	object  *tensor.Tensor
-	meta    tensor.Meta // the numbers of Type, where the operand was given by them
-	names   []string
-	wrong   string // a mistake, which Build reports
+	meta    *tensor.Meta // the numbers of Type, where the operand was given by them
+	more    *remark
+}
+
+// remark is what few operands have: inference makes operands by the million.
+type remark struct {
+	names []string
+	wrong string // a mistake, which Build reports
+}
+
+// wrongOperand returns an operand that Build refuses.
+func wrongOperand(why string) Operand { return Operand{more: &remark{wrong: why}} }
+
+// names returns the names of the dimensions; nil: none.
+func (o *Operand) names() []string {
+	if o.more == nil {
+		return nil
+	}
+	return o.more.names
 }
 
 // OfType returns an operand whose sizes may be unknown: [Config.Rule] takes it, and [Config.Build]
@@ -27,7 +43,7 @@ func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
 // Of returns an operand known by its meta alone: PyTorch's borrowed operand. Addresses come
 // from the caller when the iteration is walked.
-func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: m, Defined: true} }
+func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
 
 // OfTensor returns an operand whose storage is known, PyTorch's owned operand: the
 // iteration can check overlap, and run over the tensor's own data. The same *Tensor given
@@ -35,9 +51,10 @@ func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: m, Defined
 // tensor, or one without storage, is refused by [Config.Build].
 func OfTensor(t *tensor.Tensor) Operand {
 	if t == nil || t.Storage() == nil {
-		return Operand{wrong: "is a nil tensor, or one without storage"}
+		return wrongOperand("is a nil tensor, or one without storage")
 	}
-	return Operand{Type: t.Meta.Type(), meta: t.Meta, Defined: true, Storage: t.Storage(), object: t}
+	m := t.Meta
+	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), object: t}
 }
 
 // Undefined returns an output to be laid out, of the common or static dtype.
@@ -52,13 +69,13 @@ func Number(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d {
 	case tensor.Invalid:
-		return Operand{wrong: "is a number that was never set"}
+		return wrongOperand("is a number that was never set")
 	case tensor.Float64:
 		d = tensor.Float32
 	case tensor.Complex128:
 		d = tensor.Complex64
 	}
-	return Operand{Type: tensor.Type{DType: d}, meta: tensor.New(d), Defined: true, Number: s}
+	return Operand{Type: tensor.Type{DType: d}, Defined: true, Number: s}
 }
 
 // Config says what an iteration runs over. It is a value: every method returns a changed
@@ -195,18 +212,21 @@ func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 // PyTorch has no such switch; it serves the study of the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
+// over is New with operands, of which the first is the output.
+func over(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
+
 // Unary is TensorIterator's unary op: one dtype throughout.
-func Unary(out, a Operand) Config { return New().Output(out).Input(a) }
+func Unary(out, a Operand) Config { return over(out, a) }
 
 // UnaryFloat is a unary op computed in floating point: integers become float32.
 func UnaryFloat(out, a Operand) Config {
-	return New().Output(out).Input(a).PromoteInputsToCommonDType(true).
+	return over(out, a).PromoteInputsToCommonDType(true).
 		PromoteIntegerInputsToFloat(true).CastCommonDTypeToOutputs(true).EnforceSafeCastingToOutput(true)
 }
 
 // Binary is a binary op in the promoted dtype.
 func Binary(out, a, b Operand) Config {
-	return New().Output(out).Inputs(a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true).
+	return over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true).
 		CastCommonDTypeToOutputs(true).EnforceSafeCastingToOutput(true)
 }
 
@@ -218,7 +238,7 @@ func BinaryFloat(out, a, b Operand) Config {
 // Comparison compares in the promoted dtype and yields bool; a given output of another
 // dtype is cast to.
 func Comparison(out, a, b Operand) Config {
-	c := New().Output(out).Inputs(a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
+	c := over(out, a, b).AllowCPUScalars(true).PromoteInputsToCommonDType(true)
 	if !out.Defined {
 		return c.StaticDType(tensor.Bool)
 	}

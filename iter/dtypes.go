@@ -138,14 +138,16 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 		switch {
 		case o.Number.IsSet():
 			// The number itself is stored in the common dtype: nothing is lost on the way.
-			o.target, o.as.DType = common, common
+			o.target, o.held = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// A contiguous temporary leads the permutation.
 			o.target = common
-			o.rule, o.ruleSet = tensor.NewType(common, o.Type.Shape...), true
+			t := tensor.NewType(common, o.Type.Shape...)
+			o.rule, o.ruleSet = &t, true
 		case !o.isOutput && inputs:
 			o.target, o.cast = common, common
-			o.rule, o.ruleSet = CastType(o.Type, common), true
+			t := CastType(o.Type, common)
+			o.rule, o.ruleSet = &t, true
 		}
 	}
 	r.finishTypes(common)
@@ -159,11 +161,11 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if o.target == tensor.Invalid {
 			o.target = common
 		}
-		if !o.Defined && o.as.DType == tensor.Invalid {
-			o.as.DType = o.target
+		if !o.Defined && o.held == tensor.Invalid {
+			o.held = o.target
 		}
 		if !o.ruleSet {
-			o.rule = o.Type
+			o.rule = &o.Type
 		}
 		if r.flags.opMath {
 			o.target = o.target.OpMath()

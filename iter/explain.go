@@ -79,7 +79,7 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 		}
 		st := make([]sym.Int, len(it.shape))
 		for d := range st {
-			st[d] = it.effective(&o.rule, d)
+			st[d] = it.effective(o.rule, d)
 		}
 		fmt.Fprintf(b, "  %s: %v\n", it.place(i), st)
 	}
@@ -107,7 +107,7 @@ func (it *Iterator) explainSort(b *strings.Builder) {
 			b.WriteString("no operand decides\n")
 			return 0
 		}
-		sx, sy := it.effective(&it.ops[by].rule, x), it.effective(&it.ops[by].rule, y)
+		sx, sy := it.effective(it.ops[by].rule, x), it.effective(it.ops[by].rule, y)
 		what := map[int]string{-1: "stays", 1: "is exchanged"}[verdict]
 		fmt.Fprintf(b, "%s, %s has strides %v and %v", what, it.place(by), sx, sy)
 		if sx.Same(sy) {

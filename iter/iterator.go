@@ -34,7 +34,8 @@ type Rule struct {
 	ops      []operand
 	noutputs int
 	sizes    []sym.Int // broadcast, in the operands' order of dimensions
-	perm     []int     // fastest dimension first
+	perm     []int     // fastest dimension first; nil where dense tells it
+	dense    []sym.Int // the strides of a fast set-up
 	fast     FastSetup
 	common   tensor.DType
 	flags    flags
@@ -59,19 +60,30 @@ type Iterator struct {
 	accumulate, partial bool  // of a part of a reduction
 }
 
-// operand is an Operand on its way through the set-up. as is how memory holds it, meta the same
-// in numbers once there is a walk; rule has the strides that take part in the permutation: those of
-// PyTorch's temporary where the operand is converted.
+// operand is an Operand on its way through the set-up. held is the dtype that memory holds, laid the
+// type of an output that was laid out, meta the operand's numbers once there is a walk; rule has the
+// strides that take part in the permutation: those of PyTorch's temporary where the operand is
+// converted.
 type operand struct {
-	Operand
+	*Operand
 	isOutput   bool
 	readWrite  bool
 	willResize bool
+	ruleSet    bool
+	held       tensor.DType
 	cast       tensor.DType // a 16-bit float to which it is rounded before loops see it; Invalid: none
 	target     tensor.DType // the dtype that loops see
-	as         tensor.Type  // outputs: as laid out
-	rule       tensor.Type
-	ruleSet    bool
+	laid       *tensor.Type
+	rule       *tensor.Type
+	meta       *tensor.Meta
+}
+
+// as returns the operand as memory holds it.
+func (o *operand) as() tensor.Type {
+	if o.laid != nil {
+		return *o.laid
+	}
+	return o.Type.WithDType(o.held)
 }
 
 // Len returns the number of operands, outputs included.
@@ -87,7 +99,12 @@ func (it *Iterator) Numel() int { return it.numel }
 func (it *Iterator) Shape() []int { return slices.Clone(it.shape) }
 
 // Perm returns the order of the dimensions in memory, fastest first.
-func (r *Rule) Perm() []int { return slices.Clone(r.perm) }
+func (r *Rule) Perm() []int {
+	if r.perm == nil {
+		return orderOf(r.dense, r.sizes)
+	}
+	return slices.Clone(r.perm)
+}
 
 // FastSetup returns the short cut taken.
 func (r *Rule) FastSetup() FastSetup { return r.fast }
@@ -117,7 +134,7 @@ func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
 // Type returns operand i as it lies in memory: inputs as given, outputs as they were laid out. It shares
 // its slices with the rule.
-func (r *Rule) Type(i int) tensor.Type { return r.op(i).as }
+func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 
 // Cast returns the dtype to which operand i is converted before it becomes what loops see,
 // where the two differ: PyTorch promotes to a 16-bit float, and loops compute in float32.
@@ -126,14 +143,14 @@ func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.
-func (it *Iterator) Meta(i int) tensor.Meta { return it.op(i).meta }
+func (it *Iterator) Meta(i int) tensor.Meta { return *it.op(i).meta }
 
 // Output returns the meta of the first output; it panics if there is none.
 func (it *Iterator) Output() tensor.Meta {
 	if it.noutputs == 0 {
 		panic("iter: the iteration has no output")
 	}
-	return it.ops[0].meta
+	return *it.ops[0].meta
 }
 
 // Resized reports whether output i was given with another shape and must be resized to
@@ -195,7 +212,7 @@ func (it *Iterator) String() string {
 		if i < it.noutputs {
 			kind = "out"
 		}
-		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, it.ops[i].meta, it.WalkStrides(i))
+		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.ops[i].meta, it.WalkStrides(i))
 		if t := it.ops[i].target; t != it.ops[i].meta.DType {
 			fmt.Fprintf(&b, " seen as %v", t)
 		}

@@ -166,7 +166,7 @@ func (k Kernel) fits(it *Rule) error {
 	for i := range it.ops {
 		if !k.takes(i, it.ops[i].target) {
 			return fmt.Errorf("iter: the kernel %v has %s as %v, the iteration (%v) as %v",
-				k, it.place(i), k.types[i], it.ops[i].as, it.ops[i].target)
+				k, it.place(i), k.types[i], it.ops[i].as(), it.ops[i].target)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func (r *Rule) layOut() {
 	var strides []sym.Int
 	switch r.fast {
 	case FastContiguous:
-		strides = tensor.RowMajor(r.sizes)
+		strides = r.rowMajor()
 	case FastChannelsLast:
 		strides, _ = tensor.ChannelsLast.StridesOf(r.sizes)
 	case FastNonOverlappingDense:
@@ -33,15 +33,26 @@ func (r *Rule) layOut() {
 		}
 	}
 	r.layOutputs(strides)
-	r.perm = orderOf(strides, r.sizes)
+	r.dense = strides
+}
+
+// rowMajor returns row-major strides: those of an operand that has them, so that long chains of values
+// of one shape share them.
+func (r *Rule) rowMajor() []sym.Int {
+	for i := range r.ops {
+		if o := &r.ops[i]; !o.isLaidOut() && len(o.rule.Shape) == len(r.sizes) && o.rule.IsRowMajor() {
+			return o.rule.Strides
+		}
+	}
+	return tensor.RowMajor(r.sizes)
 }
 
 // layOutputs gives the undefined outputs their strides.
 func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.isLaidOut() {
-			o.as = tensor.Type{DType: o.as.DType, Shape: r.sizes, Strides: strides}
-			o.rule = o.as
+			o.laid = &tensor.Type{DType: o.held, Shape: r.sizes, Strides: strides}
+			o.rule = o.laid
 		}
 	}
 }
@@ -99,7 +110,7 @@ func (r *Rule) fastKind() FastSetup {
 		switch o := &r.ops[i]; {
 		case o.isLaidOut():
 		case first == nil:
-			first = &o.rule
+			first = o.rule
 		case !tensor.SameSizes(first.Strides, o.rule.Strides):
 			return FastNone
 		}
@@ -113,7 +124,7 @@ func (r *Rule) fastKind() FastSetup {
 // every reports whether a predicate holds of all operands that keep their layout.
 func (r *Rule) every(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.isLaidOut() && !holds(o.rule) {
+		if o := &r.ops[i]; !o.isLaidOut() && !holds(*o.rule) {
 			return false
 		}
 	}
@@ -155,7 +166,7 @@ func (r *Rule) compare(a, b int) (verdict, by int) {
 		if o.isLaidOut() {
 			continue
 		}
-		sa, sb := r.effective(&o.rule, a), r.effective(&o.rule, b)
+		sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
 		za, zb := sa.Eq(sym.Int{}).Holds(), sb.Eq(sym.Int{}).Holds()
 		if r.flags.reduction && o.isOutput && za != zb {
 			// Reduced dimensions go to the front.

@@ -10,7 +10,11 @@ import (
 // dimension without a name. Named operands are unified by name as PyTorch's named tensors
 // are.
 func (o Operand) Named(names ...string) Operand {
-	o.names = names
+	more := remark{names: names}
+	if o.more != nil {
+		more.wrong = o.more.wrong
+	}
+	o.more = &more
 	return o
 }
 
@@ -24,10 +28,10 @@ func (r *Rule) computeNames() error {
 	some := false
 	for i := range r.ops {
 		o := &r.ops[i]
-		if o.names != nil && len(o.names) != len(o.Type.Shape) {
-			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names), len(o.Type.Shape))
+		if o.names() != nil && len(o.names()) != len(o.Type.Shape) {
+			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names()), len(o.Type.Shape))
 		}
-		some = some || o.names != nil
+		some = some || o.names() != nil
 	}
 	if !some {
 		return nil
@@ -38,7 +42,7 @@ func (r *Rule) computeNames() error {
 		if !o.Defined || o.isOutput && !r.flags.keepOutputs {
 			continue
 		}
-		names := o.names
+		names := o.names()
 		if names == nil {
 			names = make([]string, len(o.Type.Shape))
 		}
@@ -53,9 +57,9 @@ func (r *Rule) computeNames() error {
 		r.names = u
 	}
 	for i := range r.noutputs {
-		if o := &r.ops[i]; o.Defined && o.names != nil && !slices.Equal(o.names, r.names) {
+		if o := &r.ops[i]; o.Defined && o.names() != nil && !slices.Equal(o.names(), r.names) {
 			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output names %s. Please rename the out tensor's dims with `Tensor.rename`.",
-				listNames(o.names), listNames(r.names))
+				listNames(o.names()), listNames(r.names))
 		}
 	}
 	return nil

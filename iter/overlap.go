@@ -34,35 +34,23 @@ func (r *Rule) checkOverlap() error {
 	}
 	for i := range r.noutputs {
 		out := &r.ops[i]
-		if !out.Defined || !out.measured() {
-			continue
+		if !out.Defined || out.Operand.meta == nil {
+			continue // where nothing but a type is known, memory is not
 		}
-		if InternalOverlap(out.meta) == OverlapPartial {
+		if InternalOverlap(*out.Operand.meta) == OverlapPartial {
 			return fmt.Errorf("%s (%s)", internalOverlap, r.named(i))
 		}
 		for j := i + 1; j < len(r.ops); j++ {
 			o := &r.ops[j]
-			if !o.Defined || o.object != nil && o.object == out.object {
+			if !o.Defined || o.Operand.meta == nil || o.object != nil && o.object == out.object {
 				continue
 			}
-			if overlapIn(out.Storage, out.meta, o.Storage, o.meta) == OverlapPartial {
+			if overlapIn(out.Storage, *out.Operand.meta, o.Storage, *o.Operand.meta) == OverlapPartial {
 				return fmt.Errorf("%s (%s, and %s)", partialOverlap, r.named(i), r.named(j))
 			}
 		}
 	}
 	return nil
-}
-
-// measured reports whether the operand's sizes are numbers, which it then has in meta.
-func (o *operand) measured() bool {
-	if o.meta.DType == tensor.Invalid {
-		m, ok := o.Type.Meta()
-		if ok {
-			o.meta = m
-		}
-		return ok
-	}
-	return true
 }
 
 // overlapIn is OverlapOf for values whose storages are known. Storages that were made

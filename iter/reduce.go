@@ -61,7 +61,7 @@ func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, n := range it.shape {
 		step := func(i int) int {
-			m := &it.ops[i].meta
+			m := it.ops[i].meta
 			return it.stride(m, d) * m.DType.Size()
 		}
 		dims[d] = axes.Axis{N: n, In: step(it.noutputs)}
@@ -74,7 +74,7 @@ func (it *Iterator) dims() []axes.Axis {
 
 // reduces reports whether output i stays where it is along dimension d.
 func (it *Iterator) reduces(i, d int) bool {
-	m := &it.ops[i].meta
+	m := it.ops[i].meta
 	at := d - (len(it.shape) - len(m.Shape))
 	switch {
 	case at < 0 || m.Shape[at] == 1:

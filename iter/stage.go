@@ -185,7 +185,7 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 }
 
 // asItIs reports whether loops can see the operand as memory holds it.
-func (o *operand) asItIs() bool { return o.target == o.as.DType && o.cast == tensor.Invalid }
+func (o *operand) asItIs() bool { return o.target == o.held && o.cast == tensor.Invalid }
 
 // loader converts an input to what loops see: by way of the dtype that PyTorch promotes it
 // to, whose rounding counts even where loops compute in a wider one.

@@ -122,7 +122,7 @@ func (k Kernel) takesOperands(it *Rule) bool {
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {
-		d = it.ops[min(it.noutputs, len(it.ops)-1)].as.DType
+		d = it.ops[min(it.noutputs, len(it.ops)-1)].held
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
 }

@@ -76,7 +76,7 @@ func (it *Iterator) permuted() (shape, strides []int) {
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
-			m := &it.ops[i].meta
+			m := it.ops[i].meta
 			strides[k*ops+i] = it.stride(m, d) * m.DType.Size()
 		}
 	}

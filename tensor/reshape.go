@@ -57,7 +57,7 @@ func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 		}
 		return out, true
 	}
-	if t.rowMajorByForm() {
+	if t.IsRowMajor() {
 		// What computeStride gives too, whatever the sizes: no size needs to be known.
 		return RowMajor(shape), true
 	}
@@ -70,9 +70,10 @@ func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 	return t.matchRuns(shape)
 }
 
-// rowMajorByForm reports whether the strides are row-major, those of dimensions of size 1 included,
-// without asking for any size.
-func (t Type) rowMajorByForm() bool {
+// IsRowMajor reports whether the strides are those of [RowMajor], by form and without asking for any size: those
+// of dimensions of size 1 count too.
+func (t Type) IsRowMajor() bool {
+	t.fits()
 	step := sym.Of(1)
 	for d := len(t.Shape) - 1; d >= 0; d-- {
 		if !t.Strides[d].Same(step) {
