@@ -141,7 +141,7 @@ func (it *Iterator) castTo(common tensor.DType, inputs bool) error {
 			o.target, o.meta.DType = common, common
 		case o.isOutput && it.flags.castOutputs && !o.willResize:
 			// A contiguous temporary leads the permutation.
-			o.target = common
+			o.target, o.cast = common, common
 			o.rule, o.ruleSet = tensor.New(common, o.Meta.Shape...), true
 		case !o.isOutput && inputs:
 			o.target, o.cast = common, common

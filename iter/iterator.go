@@ -58,7 +58,7 @@ type operand struct {
 	isOutput   bool
 	readWrite  bool
 	willResize bool
-	cast       tensor.DType // a 16-bit float to which it is rounded before loops see it; Invalid: none
+	cast       tensor.DType // a 16-bit float to which it is rounded on the way; Invalid: none
 	target     tensor.DType // the dtype that loops see
 	meta       tensor.Meta  // outputs: as laid out
 	rule       tensor.Meta
@@ -103,9 +103,9 @@ func (it *Iterator) noOperand(i int) {
 // that take an operand, it panics on an i that is none, and says how many there are.
 func (it *Iterator) DType(i int) tensor.DType { return it.op(i).target }
 
-// Cast returns the dtype to which operand i is converted before it becomes what loops see,
-// where the two differ: PyTorch promotes to a 16-bit float, and loops compute in float32.
-// Else it is tensor.Invalid.
+// Cast returns the dtype by way of which operand i is converted between memory and loops,
+// where it is neither's: PyTorch promotes to a 16-bit float, whose rounding counts, and loops
+// compute in float32. Else it is tensor.Invalid.
 func (it *Iterator) Cast(i int) tensor.DType { return it.op(i).cast }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is
