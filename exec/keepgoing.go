@@ -189,8 +189,8 @@ type oneOfMany struct {
 
 // Error tells what it takes, what the run needs with it, and the limit.
 func (e *oneOfMany) Error() string {
-	return fmt.Sprintf("it takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes), machine.Bytes(e.total),
-		machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+	return fmt.Sprintf("it takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
+		machine.Bytes(e.total), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
 // Unwrap returns the refusal as that of one value.

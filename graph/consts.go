@@ -320,7 +320,8 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	// numpy has no bfloat16: the bits stand in a uint16 array.
 	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
 	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
-		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape), m.DType, tensor.ListString(m.Shape))
+		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
+			m.DType, tensor.ListString(m.Shape))
 	}
 	t, err := read()
 	if err != nil || !bits {

@@ -187,7 +187,8 @@ func (l *loader) refuseAbsent() {
 	}
 	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o Output) bool {
 		if l.absent[o.Value] {
-			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read", o.Value.Name)))
+			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read",
+				o.Value.Name)))
 		}
 		return l.absent[o.Value]
 	})

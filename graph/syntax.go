@@ -122,7 +122,8 @@ func (s *syntax) value() {
 		s.number()
 	case c == '\'' || c == '`':
 		s.fail(s.at, "a string stands in double quotes, \"...\"")
-	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) || bytes.HasPrefix(s.data[s.at:], []byte("‘")):
+	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) ||
+		bytes.HasPrefix(s.data[s.at:], []byte("‘")):
 		s.fail(s.at, "these are typographic quotes: a string stands in plain ones, \"...\"")
 	case c == ',':
 		s.fail(s.at, "a value is missing before this comma")

@@ -37,7 +37,8 @@ func CopyElements(dst, src *Tensor) {
 
 func sameShape(dst, src Meta) {
 	if !slices.Equal(dst.Shape, src.Shape) {
-		panic(fmt.Sprintf("tensor: values of shape %s cannot be copied to shape %s", ListString(src.Shape), ListString(dst.Shape)))
+		panic(fmt.Sprintf("tensor: values of shape %s cannot be copied to shape %s", ListString(src.Shape),
+			ListString(dst.Shape)))
 	}
 }
 

@@ -43,7 +43,8 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 	}
 	meant := map[string]MemoryFormat{
 		"nhwc": ChannelsLast, "channelslast": ChannelsLast, "nchw": Contiguous, "ncdhw": Contiguous, "rowmajor": Contiguous,
-		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d, "ndhwc": ChannelsLast3d,
+		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d,
+		"ndhwc": ChannelsLast3d,
 	}[strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))]
 	hint := ""
 	if meant != NoFormat {

@@ -172,7 +172,8 @@ const MaxBytes = 1 << 47
 
 // tooMany is the error of a shape that no memory holds, whatever its strides.
 func tooMany(m Meta) error {
-	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape), MaxBytes/m.DType.Size(), m.DType)
+	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape),
+		MaxBytes/m.DType.Size(), m.DType)
 }
 
 // Check reports a meta whose parts do not fit together: other lengths of shape and
