@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -311,7 +311,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	path, err := inside(l.dir, d.file)
 	if err != nil {
-		return nil, words.OfFile(d.file, err)
+		return nil, files.OfFile(d.file, err)
 	}
 	found, read, err := l.open(path, d.key)
 	if err != nil {

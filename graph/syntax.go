@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 )
 
 // mistake is what stands where JSON wants something else.
@@ -62,7 +62,7 @@ func wrongEncoding(data []byte) *mistake {
 	case starts("\x08"):
 		return &mistake{0, "this is no graph file but binary: a model's name must end in .onnx"}
 	}
-	if kind := words.Kind(data); kind != "" && !starts("{") {
+	if kind := files.Kind(data); kind != "" && !starts("{") {
 		return &mistake{0, "this is no graph file: " + kind}
 	}
 	return nil

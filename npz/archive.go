@@ -260,7 +260,7 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 func WriteFile(path string, entries []Entry) error {
 	f, err := os.Create(path)
 	if err != nil {
-		return files.Plain(path, err)
+		return files.InFile(path, err)
 	}
 	err = WriteNPZ(f, entries)
 	if closing := f.Close(); err == nil {

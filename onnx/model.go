@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,7 +61,7 @@ func Load(path string) (*graph.Graph, error) {
 func Open(path string) (*Model, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, words.OfFile(path, err)
+		return nil, files.OfFile(path, err)
 	}
 	m, err := Parse(data, filepath.Dir(path))
 	if err != nil {
@@ -75,7 +75,7 @@ func Open(path string) (*Model, error) {
 func Parse(data []byte, dir string) (*Model, error) {
 	p := &pb.ModelProto{}
 	if err := proto.Unmarshal(data, p); err != nil {
-		if kind := words.Kind(data); kind != "" {
+		if kind := files.Kind(data); kind != "" {
 			return nil, errors.New("not an ONNX model: " + kind)
 		}
 		return nil, errors.New("not an ONNX model: the file is cut off, or of another kind")

@@ -99,7 +99,7 @@ func Parse(data []byte) (*File, error) {
 	n := binary.LittleEndian.Uint64(data)
 	data = data[8:]
 	if n > maxHeader || n > uint64(len(data)) {
-		if kind := words.Kind(whole); kind != "" {
+		if kind := files.Kind(whole); kind != "" {
 			return nil, errors.New("not a safetensors file: " + kind)
 		}
 		return nil, fmt.Errorf("header claims %d bytes of %d: the file is cut off, or of another kind", n, len(data))

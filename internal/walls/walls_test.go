@@ -70,7 +70,7 @@ func TestWalls(t *testing.T) {
 		"tensor":         {"internal/machine"},
 		"internal/tiles": {"tensor", "internal/machine"},
 		"iter":           {"tensor", "internal/tiles", "internal/machine"},
-		"graph":          {"iter", "tensor", "internal/tiles", "internal/machine", "internal/words"},
+		"graph":          {"iter", "tensor", "internal/tiles", "internal/machine", "internal/words", "internal/files"},
 		// Formats from outside know graphs and tensors, and nothing that runs them.
 		"npz":         {"graph", "iter", "tensor", "internal"},
 		"safetensors": {"graph", "iter", "tensor", "internal"},
