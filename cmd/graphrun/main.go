@@ -205,8 +205,8 @@ func refuseUnknown(root *cobra.Command) {
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return wrongf("completion: unknown shell %q%s: want bash, zsh, fish or powershell", args[0],
-						didYouMean(args[0], []string{"bash", "zsh", "fish", "powershell"}))
+					return wrongf("completion: unknown shell %q: %s", args[0],
+						wantOneOf(args[0], []string{"bash", "zsh", "fish", "powershell"}))
 				}
 				return cmd.Help()
 			}
