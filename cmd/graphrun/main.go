@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -137,7 +138,7 @@ func plain(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	if errors.As(err, &file) {
-		text = strings.ReplaceAll(text, file.Error(), fmt.Sprintf("%s: %v", file.Path, file.Err))
+		text = strings.ReplaceAll(text, file.Error(), words.OfFile("", file).Error())
 	}
 	var number *strconv.NumError
 	if errors.As(err, &number) {

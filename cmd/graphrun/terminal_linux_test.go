@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,19 +48,34 @@ func displayed(t *testing.T, columns uint16, env []string, args ...string) strin
 	p := process(t, args...)
 	p.Env = append(p.Env, env...)
 	p.Stdout, p.Stderr = program, program
-	return strings.ReplaceAll(shownBy(t, p, user, program), "\r\n", "\n")
+	return strings.ReplaceAll(shownBy(t, p, user, program, &screen{}), "\r\n", "\n")
 }
 
-func shownBy(t *testing.T, p *exec.Cmd, user, program *os.File) string {
+// screen keeps what is printed, and closes shown when a text stands there for the first time.
+type screen struct {
+	all   bytes.Buffer
+	text  string
+	shown chan struct{}
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.all.Write(b)
+	if s.text != "" && strings.Contains(s.all.String(), s.text) {
+		s.text = ""
+		close(s.shown)
+	}
+	return len(b), nil
+}
+
+func shownBy(t *testing.T, p *exec.Cmd, user, program *os.File, s *screen) string {
 	t.Helper()
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	program.Close()
-	var all bytes.Buffer
-	_, _ = io.Copy(&all, user) // it ends with EIO when nobody has the other end
+	_, _ = io.Copy(s, user) // it ends with EIO when nobody has the other end
 	_ = p.Wait()
-	return all.String()
+	return s.all.String()
 }
 
 // uncolored takes colours out.
@@ -145,17 +159,17 @@ func TestProgress(t *testing.T) {
 	user, program := terminal(t, 80)
 	p := process(t, "infer", fifo)
 	p.Stdout, p.Stderr = program, program
+	line := &screen{text: "loading slow.json", shown: make(chan struct{})}
 	go func() {
 		f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 		if err != nil {
 			return
 		}
 		defer f.Close()
-		// Until the line has stood there for a while.
-		time.Sleep(progressDelay + 600*time.Millisecond)
+		<-line.shown
 		_, _ = f.WriteString(oneLoop)
 	}()
-	out := shownBy(t, p, user, program)
+	out := shownBy(t, p, user, program, line)
 	i, j := strings.Index(out, "loading slow.json"), strings.Index(out, "\x1b[1mname")
 	if i < 0 || j < i || strings.Contains(out, "0 / 0") || !strings.Contains(out[i:j], "\x1b[J") {
 		t.Errorf("got %q", out)
