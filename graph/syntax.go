@@ -240,7 +240,10 @@ func (s *syntax) word() {
 	case "None", "nil", "NULL", "Null", "undefined":
 		s.fail(s.at, "JSON has null, not %s", name)
 	case "":
-		r, _ := utf8.DecodeRune(s.data[s.at:])
+		r, n := utf8.DecodeRune(s.data[s.at:])
+		if r == utf8.RuneError && n <= 1 {
+			s.notText(s.at)
+		}
 		s.fail(s.at, "%q stands where a value must", r)
 	}
 	if meant := wrongNumber(name); meant != "" || isSpecial(name) {
@@ -304,6 +307,11 @@ func (s *syntax) number() {
 	}
 }
 
+// notText is at a byte that is no part of a character.
+func (s *syntax) notText(at int) {
+	s.fail(at, "the file is no UTF-8 text: byte %#02x stands here", s.data[at])
+}
+
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // text reads a string and returns what stands between the quotes.
@@ -323,7 +331,7 @@ func (s *syntax) text() string {
 		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRune(s.data[s.at:])
 			if r == utf8.RuneError && n == 1 {
-				s.fail(s.at, "the file is no UTF-8 text: byte %#02x stands here", c)
+				s.notText(s.at)
 			}
 			s.at += n - 1
 		}

@@ -4,11 +4,13 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -212,6 +214,44 @@ func TestWritesInPieces(t *testing.T) {
 			if a, b := tensor.Must(back.View(place)).At(), tensor.Must(want.View(place)).At(); a.Int() != b.Int() {
 				t.Errorf("%v: element %d is %v, want %v", m, index, a, b)
 			}
+		}
+	}
+}
+
+// leaks are words of Go's packages.
+var leaks = regexp.MustCompile(`zip:|EOF|flate:|negative offset|invalid argument`)
+
+// TestDamageInPlainWords cuts files short and flips their bits: whatever is met is told in
+// words of ours.
+func TestDamageInPlainWords(t *testing.T) {
+	try := func(b []byte) {
+		t.Helper()
+		a, err := NewArchive("damaged.npz", bytes.NewReader(b), int64(len(b)))
+		if err == nil {
+			for _, n := range a.Names() {
+				err = errors.Join(err, second(a.Meta(n)), second(a.Read(n)))
+			}
+		}
+		if err != nil && leaks.MatchString(err.Error()) {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"stored.npz", "deflated.npz"} {
+		whole, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < len(whole); at += max(1, len(whole)/300) {
+			b := bytes.Clone(whole)
+			b[at] ^= 0x80
+			try(b)
+			try(whole[:at])
+			try(append(b[:at], whole[min(at+5, len(whole)):]...))
+		}
+		for at := bytes.Index(whole, []byte("PK\x01\x02")); at < len(whole); at += 5 { // the directory
+			b := bytes.Clone(whole)
+			copy(b[at:], "\xff\xff\xff\xff")
+			try(b)
 		}
 	}
 }

@@ -147,11 +147,10 @@ func inWords(err error) error {
 	var wrong *json.SemanticError
 	switch {
 	case errors.As(err, &syntax):
-		at := ""
-		if p := string(syntax.JSONPointer); p != "" {
-			at = " at " + strings.TrimPrefix(p, "/")
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return fmt.Errorf("%q stands there twice", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
 		}
-		return fmt.Errorf("it is no JSON: byte %d%s: %w", syntax.ByteOffset, at, syntax.Err)
+		return fmt.Errorf("it is no JSON from byte %d on: the file is damaged", syntax.ByteOffset)
 	case errors.As(err, &wrong):
 		key := strings.TrimPrefix(string(wrong.JSONPointer), "/")
 		switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -137,7 +138,7 @@ func plain(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	if errors.As(err, &file) {
-		text = strings.ReplaceAll(text, file.Error(), fmt.Sprintf("%s: %v", file.Path, file.Err))
+		text = strings.ReplaceAll(text, file.Error(), files.OfFile("", file).Error())
 	}
 	var number *strconv.NumError
 	if errors.As(err, &number) {
@@ -205,8 +206,8 @@ func refuseUnknown(root *cobra.Command) {
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return wrongf("completion: unknown shell %q%s: want bash, zsh, fish or powershell", args[0],
-						didYouMean(args[0], []string{"bash", "zsh", "fish", "powershell"}))
+					return wrongf("completion: unknown shell %q: %s", args[0],
+						wantOneOf(args[0], []string{"bash", "zsh", "fish", "powershell"}))
 				}
 				return cmd.Help()
 			}

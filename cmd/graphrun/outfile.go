@@ -10,6 +10,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // checkWritable refuses a file that a command would not be able to write, before it has
@@ -52,13 +56,19 @@ func tryWriting(path string) error {
 	return os.Remove(f.Name())
 }
 
-// cause is what the system says of a file, without the name of its call.
+// cause is what the system says of a file that cannot be written, in plain words.
 func cause(err error) error {
 	var e *fs.PathError
-	if errors.As(err, &e) {
-		return e.Err
+	var renamed *os.LinkError
+	switch {
+	case errors.As(err, &renamed):
+		return cause(&fs.PathError{Path: renamed.New, Err: renamed.Err})
+	case !errors.As(err, &e):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no file can be made there")
 	}
-	return err
+	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
 }
 
 // createBeside creates a file under a name of its own in the folder of path, with the rights

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,5 +127,20 @@ func TestFailedRunKeepsFile(t *testing.T) {
 	got, err := npz.ReadFile(out)
 	if err != nil || got["q"].At(7).Int() != 25 {
 		t.Errorf("%v, %v", err, got)
+	}
+}
+
+func TestUnwritableInPlainWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("x", 300)+".npz")
+	r := call(t, "run", write(t, "g.json", unbound), "--outputs", path)
+	if r.code != exitWrong || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
+		t.Errorf("exit %d, %q", r.code, r.errors)
+	}
+	gone := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: fs.ErrPermission}
+	if got := cause(gone).Error(); got != "it may not be opened: permission is denied" {
+		t.Error(got)
+	}
+	if got := cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got != "no file can be made there" {
+		t.Error(got)
 	}
 }
