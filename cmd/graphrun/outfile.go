@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/words"
 )
 
 // checkWritable refuses a file that a command would not be able to write, before it has
