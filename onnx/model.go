@@ -143,6 +143,15 @@ func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 	return r.g, nil
 }
 
+// assuming adds to the error of a reading which sizes it rests on that nobody gave: others
+// may suit the model.
+func assuming(sizes map[string]int, err error) error {
+	if len(sizes) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (sizes that are not given were assumed: %s)", err, sizesText(sizes))
+}
+
 // read converts the model.
 func (m *Model) read(o Options) (r *reading, err error) {
 	defer tensor.CatchMemory(&err)
@@ -171,7 +180,7 @@ func (m *Model) read(o Options) (r *reading, err error) {
 			return r, rebind(r.g, im.g.Bound())
 		}
 		if first == nil {
-			first = err
+			first = assuming(im.g.Assumed(), err)
 		}
 		if symbols == 0 {
 			break

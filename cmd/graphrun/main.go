@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
@@ -180,10 +181,21 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 	}
 	root.SetFlagErrorFunc(flagError)
 	colorFlag(root)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return checkColor(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return errors.Join(checkEmpty(cmd), checkColor(cmd)) }
 	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), viewCommand(),
 		convertCommand(), opsCommand(), schemaCommand(), versionCommand())
 	return root
+}
+
+// checkEmpty refuses flags that are given and empty, as by a shell's variable that is not set:
+// a run without --inputs would make its inputs up.
+func checkEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = wrongf("--%s is empty", f.Name)
+		}
+	})
+	return err
 }
 
 // unknownCommand says what the name may have been meant for.

@@ -28,6 +28,7 @@ func checkWritable(flag, path string) error {
 }
 
 func tryWriting(path string) error {
+	path = linked(path)
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
@@ -70,6 +71,24 @@ func cause(err error) error {
 	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
 }
 
+// linked is where a link leads whose file is still to be made; any other path is as it was.
+func linked(path string) string {
+	for range 40 { // as many as systems follow
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path
+}
+
 // createBeside creates a file under a name of its own in the folder of path, with the rights
 // that new files get.
 func createBeside(path string) (*os.File, error) {
@@ -94,6 +113,7 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) e
 }
 
 func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	path = linked(path)
 	old, err := os.Stat(path)
 	if err == nil && !old.Mode().IsRegular() {
 		return writeInPlace(ctx, path, write)
