@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -143,9 +144,6 @@ func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
 		}
 	}
 	drop := map[*graph.Node]*graph.Error{}
-	refuse := func(n *graph.Node) {
-		drop[n] = g.Fail(n, &tensor.MemoryError{Bytes: bytes[n], Left: e.Left, Limit: e.Limit, From: e.From})
-	}
 	order := slices.SortedFunc(maps.Keys(bytes), func(a, b *graph.Node) int {
 		return cmp.Or(cmp.Compare(bytes[b], bytes[a]), strings.Compare(a.Name, b.Name))
 	})
@@ -155,7 +153,7 @@ func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
 			break
 		}
 		over -= bytes[n]
-		refuse(n)
+		drop[n] = g.Fail(n, tooMuch(bytes[n], e))
 	}
 	// What depends on one that is left out needs no reason of its own.
 	gone := map[*graph.Value]bool{}
@@ -172,6 +170,31 @@ func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
 	}
 	return drop
 }
+
+// tooMuch is why a node is left out whose results take so many bytes. Where they would fit
+// alone, their size says nothing without that of the whole.
+func tooMuch(bytes int, e *MemoryError) error {
+	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
+	if bytes > e.Left {
+		return alone
+	}
+	return &oneOfMany{alone, e.Need.Total()}
+}
+
+// oneOfMany is a refusal of memory for what is too much together with all else.
+type oneOfMany struct {
+	*tensor.MemoryError
+	total int
+}
+
+// Error tells what it takes, what the run needs with it, and the limit.
+func (e *oneOfMany) Error() string {
+	return fmt.Sprintf("it takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
+		machine.Bytes(e.total), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+}
+
+// Unwrap returns the refusal as that of one value.
+func (e *oneOfMany) Unwrap() error { return e.MemoryError }
 
 // restore gives a program the outputs of the whole graph, of which it makes some, and what
 // was left out before it was compiled.

@@ -2,6 +2,8 @@ package exec_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -82,6 +84,32 @@ func TestOutputsInForeignMemory(t *testing.T) {
 	y := tensor.Zeros(tensor.Float32, 4)
 	require.NoError(t, p.RunInto(context.Background(), []*tensor.Tensor{x}, []*tensor.Tensor{y}))
 	assert.Equal(t, []float32{2, 3, 4, 5}, bits(t, y))
+}
+
+// Constants that lie in one slice, some over one another, with room between them: an output
+// may lie in the room and nowhere else.
+func TestOutputsBetweenConstants(t *testing.T) {
+	data := make([]float32, 64)
+	used := make([]bool, len(data))
+	g := graph.New("g", lookup)
+	y := g.Input("x", tensor.Float32, 4)
+	for i, at := range []int{40, 0, 8, 10, 24, 24} {
+		y = g.Apply("add", nil, y, g.Constant(fmt.Sprintf("c%d", i), tensor.Must(tensor.FromSlice(data[at:at+4], 4))))[0]
+		for k := range 4 {
+			used[at+k] = true
+		}
+	}
+	p, err := exec.Compile(g.Output("y", y), exec.Options{Threads: 1})
+	require.NoError(t, err)
+	in := []*tensor.Tensor{tensor.Zeros(tensor.Float32, 4)}
+	for at := range len(data) - 3 {
+		err := p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Must(tensor.FromSlice(data[at:at+4], 4))})
+		if slices.Contains(used[at:at+4], true) {
+			assert.ErrorContains(t, err, "shares storage with a constant", "at %d", at)
+		} else {
+			assert.NoError(t, err, "at %d", at)
+		}
+	}
 }
 
 func TestThreadsAreBounded(t *testing.T) {

@@ -35,7 +35,8 @@ type Holding struct {
 
 // String tells what it is and what it takes.
 func (h Holding) String() string {
-	return fmt.Sprintf("%s %q (%v%s, %s)", h.Kind, h.Name, h.Meta.DType, tensor.ListString(h.Meta.Shape), machine.Bytes(h.Bytes))
+	return fmt.Sprintf("%s %q (%v%s, %s)", h.Kind, h.Name, h.Meta.DType, tensor.ListString(h.Meta.Shape),
+		machine.Bytes(h.Bytes))
 }
 
 // mostHoldings bounds the values that a Need names.

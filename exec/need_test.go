@@ -157,6 +157,26 @@ func TestKeepGoingWithinALimit(t *testing.T) {
 	}
 }
 
+// A value that would fit alone is not refused as if it were larger than what is left.
+func TestTooMuchTogether(t *testing.T) {
+	g := graph.New("g", lookup)
+	x := g.Input("x", tensor.Float32, 250)
+	for i := range 4 {
+		g.Output(fmt.Sprintf("y%d", i), g.Apply("half", nil, x)[0])
+	}
+	require.NoError(t, g.Err())
+	p, err := exec.Compile(g, exec.Options{Threads: 1, KeepGoing: true, MemoryLimit: 3500})
+	require.NoError(t, err)
+	require.Len(t, p.Failed(), 2)
+	for _, e := range p.Failed() {
+		var one *tensor.MemoryError
+		require.ErrorAs(t, e, &one)
+		assert.Equal(t, 1000, one.Bytes)
+		assert.ErrorContains(t, e, "it takes 1000 bytes of the 4.883 KiB of memory that a run needs: "+
+			"the memory limit of the program's options is 3.418 KiB, of which 3.418 KiB is left")
+	}
+}
+
 func TestEagerResultsThatDoNotFit(t *testing.T) {
 	huge := defined(graph.Op{Name: "huge", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: dynamicOps["positive"].Infer,
 		Eager: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {

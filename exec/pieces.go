@@ -25,7 +25,8 @@ type pieces struct {
 // piecewise runs a graph whose shapes are not all known and returns its outputs in order.
 // Where it is to keep going, the error may be an [*Incomplete] beside outputs of which some
 // are nil.
-func (r *Runner) piecewise(ctx context.Context, g *graph.Graph, in []*tensor.Tensor, keep bool) ([]*tensor.Tensor, error) {
+func (r *Runner) piecewise(ctx context.Context, g *graph.Graph, in []*tensor.Tensor,
+	keep bool) ([]*tensor.Tensor, error) {
 	p := &pieces{caller: caller{r, ctx}, g: g, known: map[*graph.Value]*tensor.Tensor{}, done: map[*graph.Node]bool{},
 		keep: keep, lost: map[*graph.Value]bool{}}
 	for i, v := range g.Inputs {

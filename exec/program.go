@@ -54,6 +54,8 @@ type Program struct {
 	graph    *graph.Graph
 	need     Need
 
+	constants []place // where constants lie, by address
+
 	// What keeps going has; nil otherwise.
 	failed  graph.Errors          // nodes left out when the graph was compiled
 	sources [][]int32             // by step: the steps that make its operands
@@ -153,6 +155,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 		p.findSources()
 	}
 	p.plan()
+	p.findConstants()
 	p.measure()
 	if err := o.check(p.need); err != nil {
 		return nil, err

@@ -160,10 +160,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 	p := s.p
 	for i, o := range p.outputs {
 		t := out[i]
-		if t == nil {
-			continue
-		}
-		if p.lost[o.Value] {
+		if t == nil || p.lost[o.Value] {
 			continue
 		}
 		m := o.Value.Meta
@@ -173,13 +170,11 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		if t.DType != m.DType || !t.SameLayout(m) {
 			return fmt.Errorf("output %q is %v, the tensor given for it %v", o.Name, m, t.Meta)
 		}
-		if shares(t, out[:i]) || shares(t, in) {
-			return fmt.Errorf("the tensor given for output %q shares storage with an input or another output", o.Name)
+		if err := s.take(in, t); err != nil {
+			return fmt.Errorf("the tensor given for output %q shares storage with %w", o.Name, err)
 		}
-		if p.holds(t) {
-			return fmt.Errorf("the tensor given for output %q shares storage with a constant", o.Name)
-		}
-		if k := p.of[o.Value.Root()]; p.storages[k].kind == inFresh && o.Value.Alias == nil && t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
+		if k := p.of[o.Value.Root()]; p.storages[k].kind == inFresh && o.Value.Alias == nil &&
+			t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
 			s.fresh[k] = t.Storage()
 		}
 	}
@@ -189,27 +184,6 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		}
 	}
 	return nil
-}
-
-// holds reports whether t lies in the memory of a constant.
-func (p *Program) holds(t *tensor.Tensor) bool {
-	for i := range p.storages {
-		if s := &p.storages[i]; s.kind == inConst && tensor.Overlap(t, s.data) {
-			return true
-		}
-	}
-	return false
-}
-
-// shares reports whether t lies in the storage of one of the tensors, or in the same memory
-// by way of another storage.
-func shares(t *tensor.Tensor, with []*tensor.Tensor) bool {
-	for _, x := range with {
-		if x != nil && t.Numel() > 0 && (x.Storage() == t.Storage() || tensor.Overlap(t, x)) {
-			return true
-		}
-	}
-	return false
 }
 
 // deliver sets an output: the storage that the run wrote, a view of an input, or a copy of

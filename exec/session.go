@@ -18,6 +18,7 @@ type Session struct {
 	ptrs    []unsafe.Pointer
 	patches []patch
 	fresh   []*tensor.Storage // by storage, in a run
+	taken   []place           // of inputs and of tensors given for outputs, in a run
 	workers []workerState
 
 	deps  []atomic.Int32 // by step: steps still to wait for
@@ -110,6 +111,8 @@ func (s *Session) reset() {
 // them in memory.
 func (s *Session) release() {
 	clear(s.fresh)
+	clear(s.taken)
+	s.taken = s.taken[:0]
 	for _, pt := range s.patches {
 		s.ptrs[pt.ptr] = nil
 	}

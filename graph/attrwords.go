@@ -49,7 +49,8 @@ func (f Field) wanted() string {
 	name, optional := strings.CutSuffix(name, "?")
 	var list []string
 	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		list = []string{typeWords[item], "a list of " + strings.TrimPrefix(strings.TrimPrefix(typeWords[item], "an "), "a ") + "s"}
+		list = []string{typeWords[item],
+			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeWords[item], "an "), "a ") + "s"}
 		if item == "bool" {
 			list[1] = "a list of these"
 		}
@@ -67,8 +68,9 @@ func (f Field) wanted() string {
 }
 
 // typeWords are the types of attributes in words.
-var typeWords = map[string]string{"int": "an integer", "float": "a number", "number": "a number", "bool": "true or false",
-	"string": "a string", "dtype": "the name of a dtype", "memory_format": "the name of a memory format", "graph": "a graph"}
+var typeWords = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
+	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
+	"memory_format": "the name of a memory format", "graph": "a graph"}
 
 // valueText is a value of a file as it stands there, in short.
 func valueText(v any) string {
@@ -102,7 +104,8 @@ func noInteger(text string, symbols map[string]int) error {
 	case isExpression(text):
 		m.hint = ": expressions over symbols are not supported yet, only a size or the name of one symbol"
 	case len(symbols) > 0 && !isSpecial(text):
-		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, slices.Values(slices.Sorted(maps.Keys(symbols)))))
+		known := slices.Values(slices.Sorted(maps.Keys(symbols)))
+		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, known))
 	}
 	return m
 }

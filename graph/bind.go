@@ -24,7 +24,8 @@ func (g *Graph) Bind(dims map[string]int) error {
 func (g *Graph) BindOnly(dims map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(dims)) {
 		if _, ok := g.Symbols[name]; !ok {
-			return fmt.Errorf("the graph has no symbolic dimension %q%s", name, words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
+			return fmt.Errorf("the graph has no symbolic dimension %q%s", name,
+				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
 		}
 	}
 	if len(g.Symbols) == 0 {

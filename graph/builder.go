@@ -347,7 +347,8 @@ func (g *Graph) exactly(count int, op string, attrs []Attrs, operands ...any) []
 		g.mistake(fmt.Errorf("op %q makes %d values here, and the method named after it returns %d", op, len(out), count))
 	}
 	for i := len(out); i < count; i++ {
-		out = append(out, &Value{Name: out[0].Name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
+		out = append(out, &Value{Name: out[0].Name, Type: tensor.NewType(tensor.Float32),
+			Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -316,7 +316,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	}
 	path, err := inside(l.dir, d.file)
 	if err != nil {
-		return nil, words.OfFile(d.file, err)
+		return nil, files.OfFile(d.file, err)
 	}
 	found, read, err := l.open(path, d.key)
 	if err != nil {
@@ -325,7 +325,8 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	// numpy has no bfloat16: the bits stand in a uint16 array.
 	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
 	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
-		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape), m.DType, tensor.ListString(m.Shape))
+		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
+			m.DType, tensor.ListString(m.Shape))
 	}
 	t, err := read()
 	if err != nil || !bits {

@@ -65,7 +65,8 @@ func (d *definer) name() {
 	if d.op.Name == "" {
 		d.fail("Name", "an op needs one")
 	}
-	if i := strings.IndexFunc(d.op.Name, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }); i >= 0 {
+	unfit := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
+	if i := strings.IndexFunc(d.op.Name, unfit); i >= 0 {
 		d.fail("Name", "%q cannot stand in a name", d.op.Name[i:i+1])
 	}
 }

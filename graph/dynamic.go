@@ -188,7 +188,8 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 // known returns a copy of the node for a segment, without outputs: its operands are those
 // that enter gives, and its attributes are read from what is known. That they will not do is
 // what inference tells.
-func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int, enter func(*Value) (*Value, error)) (*Node, error) {
+func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int,
+	enter func(*Value) (*Value, error)) (*Node, error) {
 	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
 		In: slices.Clone(n.In)}
 	for i := range m.In {

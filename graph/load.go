@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -56,7 +57,7 @@ func Load(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph,
 func LoadFile(path string, lookup Lookup, open OpenConst) (*Graph, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, words.OfFile(path, err)
+		return nil, files.OfFile(path, err)
 	}
 	defer f.Close()
 	return Load(f, path, filepath.Dir(path), lookup, open)
@@ -154,7 +155,7 @@ func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Erro
 	}
 	data, err := readAll(r)
 	if err != nil {
-		return nil, nil, words.OfFile(name, err)
+		return nil, nil, files.OfFile(name, err)
 	}
 	g := New("", lookup)
 	g.src = newSource(name, l.dir, data)
@@ -187,7 +188,8 @@ func (l *loader) refuseAbsent() {
 	}
 	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o Output) bool {
 		if l.absent[o.Value] {
-			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read", o.Value.Name)))
+			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read",
+				o.Value.Name)))
 		}
 		return l.absent[o.Value]
 	})

@@ -128,6 +128,7 @@ var syntaxMessages = []struct{ text, want string }{
 	{`{"version": 'one'}`, `1:13: a string stands in double quotes, "..."`},
 	{`{“version”: 1}`, `1:2: a key in double quotes must stand here`},
 	{`{version: 1}`, `1:2: a key stands in double quotes: "version"`},
+	{"{\"version\": \xff}", "1:13: the file is no UTF-8 text: byte 0xff stands here"},
 	{`{"version": relu}`, "1:13: relu stands where a value must: a string stands in double quotes"},
 	{"{\"version\": 1\n \"inputs\": []}", "2:2: a comma is missing before this"},
 	{`{"version": [1 2]}`, "1:16: a comma is missing before this"},

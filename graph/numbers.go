@@ -82,7 +82,8 @@ func (n *Node) takeNumbers(value func(name string) *Value) error {
 		case whole && in[i].Kind == Null:
 			in[i] = a
 		case whole:
-			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name, n.Op.Params[i].attrName())
+			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
+				n.Op.Params[i].attrName())
 		default:
 			in = append(in, make([]Arg, max(0, i-len(in)))...)
 			in = slices.Insert(in, i, a)

@@ -66,11 +66,11 @@ const (
 // elements, nil standing for one that is not known; ok is false where not even the shape is.
 func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]int) []Outline {
-	if o.Schema == nil || o.Infer == nil {
+	if o == nil || o.Schema == nil || o.Infer == nil {
 		return nil // Define has not seen it
 	}
 	p := &prober{op: o, in: in, given: attrs}
-	if o == nil || o.Schema == nil || o.Infer == nil || !p.decode(attrs, refs, symbols) {
+	if !p.decode(attrs, refs, symbols) {
 		return nil
 	}
 	var out []Outline

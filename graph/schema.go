@@ -109,7 +109,9 @@ func SchemaOf[A any]() *Schema {
 func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
-		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
+		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
+		reflect.TypeFor[bool](),
+		reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
 		return true
 	}
@@ -275,7 +277,8 @@ func (f Field) noWord(word string, symbols map[string]int) error {
 
 // setValue stores a JSON or Go value in a field of a matching type.
 func setValue(dst reflect.Value, v any, symbols map[string]int) error {
-	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice && dst.Type() != reflect.TypeFor[IntOrInts]() {
+	if list, ok := v.(elements); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
+		dst.Type() != reflect.TypeFor[IntOrInts]() {
 		v = list[0]
 	}
 	switch p := dst.Addr().Interface().(type) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/internal/files"
 )
 
 // mistake is what stands where JSON wants something else.
@@ -62,7 +62,7 @@ func wrongEncoding(data []byte) *mistake {
 	case starts("\x08"):
 		return &mistake{0, "this is no graph file but binary: a model's name must end in .onnx"}
 	}
-	if kind := words.Kind(data); kind != "" && !starts("{") {
+	if kind := files.Kind(data); kind != "" && !starts("{") {
 		return &mistake{0, "this is no graph file: " + kind}
 	}
 	return nil
@@ -122,7 +122,8 @@ func (s *syntax) value() {
 		s.number()
 	case c == '\'' || c == '`':
 		s.fail(s.at, "a string stands in double quotes, \"...\"")
-	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) || bytes.HasPrefix(s.data[s.at:], []byte("‘")):
+	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) ||
+		bytes.HasPrefix(s.data[s.at:], []byte("‘")):
 		s.fail(s.at, "these are typographic quotes: a string stands in plain ones, \"...\"")
 	case c == ',':
 		s.fail(s.at, "a value is missing before this comma")
@@ -239,7 +240,10 @@ func (s *syntax) word() {
 	case "None", "nil", "NULL", "Null", "undefined":
 		s.fail(s.at, "JSON has null, not %s", name)
 	case "":
-		r, _ := utf8.DecodeRune(s.data[s.at:])
+		r, n := utf8.DecodeRune(s.data[s.at:])
+		if r == utf8.RuneError && n <= 1 {
+			s.notText(s.at)
+		}
 		s.fail(s.at, "%q stands where a value must", r)
 	}
 	if meant := wrongNumber(name); meant != "" || isSpecial(name) {
@@ -303,6 +307,11 @@ func (s *syntax) number() {
 	}
 }
 
+// notText is at a byte that is no part of a character.
+func (s *syntax) notText(at int) {
+	s.fail(at, "the file is no UTF-8 text: byte %#02x stands here", s.data[at])
+}
+
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // text reads a string and returns what stands between the quotes.
@@ -322,7 +331,7 @@ func (s *syntax) text() string {
 		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRune(s.data[s.at:])
 			if r == utf8.RuneError && n == 1 {
-				s.fail(s.at, "the file is no UTF-8 text: byte %#02x stands here", c)
+				s.notText(s.at)
 			}
 			s.at += n - 1
 		}

@@ -115,7 +115,8 @@ func New() Config { return Config{} }
 // one that comes later.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.noutputs {
-		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs, len(c.ops)-c.noutputs)
+		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,
+			len(c.ops)-c.noutputs)
 		return c
 	}
 	c.ops = append(slices.Clip(c.ops), o)

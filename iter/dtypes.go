@@ -141,7 +141,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			o.target, o.held = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// A contiguous temporary leads the permutation.
-			o.target = common
+			o.target, o.cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
 			o.rule, o.ruleSet = &t, true
 		case !o.isOutput && inputs:

@@ -60,6 +60,9 @@ func (it *Iterator) remarks(o *operand) string {
 	if o.target != o.meta.DType {
 		s = append(s, fmt.Sprintf("seen as %v", o.target))
 	}
+	if o.cast != tensor.Invalid {
+		s = append(s, fmt.Sprintf("rounded to %v", o.cast))
+	}
 	if o.ruleSet {
 		s = append(s, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.rule))
 	}

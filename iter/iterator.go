@@ -71,7 +71,7 @@ type operand struct {
 	willResize bool
 	ruleSet    bool
 	held       tensor.DType
-	cast       tensor.DType // a 16-bit float to which it is rounded before loops see it; Invalid: none
+	cast       tensor.DType // a 16-bit float to which it is rounded on the way; Invalid: none
 	target     tensor.DType // the dtype that loops see
 	laid       *tensor.Type
 	rule       *tensor.Type
@@ -136,9 +136,9 @@ func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 // its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 
-// Cast returns the dtype to which operand i is converted before it becomes what loops see,
-// where the two differ: PyTorch promotes to a 16-bit float, and loops compute in float32.
-// Else it is tensor.Invalid.
+// Cast returns the dtype by way of which operand i is converted between memory and loops,
+// where it is neither's: PyTorch promotes to a 16-bit float, whose rounding counts, and loops
+// compute in float32. Else it is tensor.Invalid.
 func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
 
 // Meta returns operand i as it lies in memory. For an output that was laid out it is

@@ -278,3 +278,22 @@ func TestPanicsOfKernelsReachTheCaller(t *testing.T) {
 		}()
 	}
 }
+
+// A function that ends its goroutine, as t.FailNow does, ends the caller's: with results of
+// which some were never computed it must not return as if nothing had happened.
+func TestEndedGoroutines(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		it := build(t, iter.Unary(iter.Undefined(), iter.OfTensor(numbers(100, 100))))
+		ended, returned := make(chan struct{}), false
+		go func() {
+			defer close(ended)
+			_, _ = it.Apply(iter.Map1(func(float32) float32 {
+				runtime.Goexit()
+				return 0
+			}), iter.Workers(workers), iter.Grain(10))
+			returned = true
+		}()
+		<-ended
+		assert.False(t, returned, "%d workers", workers)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
@@ -63,22 +64,31 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 		return work(ctx)
 	}
 	var raised atomic.Pointer[raisedPanic]
+	var ended atomic.Bool // a function of the caller's ended its goroutine
 	g, ctx := errgroup.WithContext(ctx)
 	for range workers {
 		g.Go(func() (err error) {
+			returned := false
 			defer func() {
 				if v := recover(); v != nil {
 					p := &raisedPanic{v, debug.Stack()}
 					raised.CompareAndSwap(nil, p)
 					err = p
+				} else if !returned {
+					ended.Store(true)
 				}
 			}()
-			return work(ctx)
+			err = work(ctx)
+			returned = true
+			return err
 		})
 	}
 	err := g.Wait()
 	if p := raised.Load(); p != nil {
 		panic(p)
+	}
+	if ended.Load() {
+		runtime.Goexit() // as it would with one worker: what was computed is not whole
 	}
 	return err
 }

@@ -178,10 +178,20 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
 	dst := unsafe.Add(base, q.at*st0+q.j*st1)
 	size := o.target.Size()
+	if o.cast != tensor.Invalid {
+		o.round(s.block(i), q.k0*q.k1)
+	}
 	cv := tensor.Converter(o.meta.DType, o.target)
 	for r := range q.k1 {
 		cv(unsafe.Add(dst, r*st1), unsafe.Add(s.block(i), r*q.k0*size), st0, size, q.k0)
 	}
+}
+
+// round rounds n results in a block to what the dtype of PyTorch's temporary can hold, from
+// which it copies them to an output of another dtype.
+func (o *operand) round(block unsafe.Pointer, n int) {
+	size := o.target.Size()
+	rounded[[2]tensor.DType{o.cast, o.target}](block, block, size, size, n)
 }
 
 // asItIs reports whether loops can see the operand as memory holds it.

@@ -200,3 +200,36 @@ func TestRepeatedRowsComeBack(t *testing.T) {
 		})
 	}
 }
+
+// TestOutputsAreRounded gives a sum of float16 wider outputs. PyTorch writes to a temporary
+// of the promoted dtype first, so that what arrives is rounded to it: 0.1+0.0001 is
+// 0.10009765625 there, though loops compute in float32.
+func TestOutputsAreRounded(t *testing.T) {
+	half := func(values ...float64) *tensor.Tensor {
+		x := tensor.Zeros(tensor.Float16, len(values))
+		for i, v := range values {
+			x.Set(tensor.FloatScalar(v), i)
+		}
+		return x
+	}
+	a, b := half(0.1, 1.0009765625, 3.3), half(0.0001, 0.00033, 0.7)
+	want := []float64{0.10009765625, 1.0009765625, 4.0}
+	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Complex64} {
+		out := tensor.Zeros(d, 3)
+		it, err := iter.Binary(iter.OfTensor(out), iter.OfTensor(a), iter.OfTensor(b)).OpMath(true).Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if it.Cast(0) != tensor.Float16 {
+			t.Errorf("%v: the output is converted by way of %v", d, it.Cast(0))
+		}
+		if _, err := it.Apply(iter.Map2(func(a, b float32) float32 { return a + b })); err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range want {
+			if got := out.At(i).Complex(); got != complex(w, 0) {
+				t.Errorf("%v: element %d is %v, want %v", d, i, got, w)
+			}
+		}
+	}
+}

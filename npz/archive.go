@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
@@ -74,7 +75,7 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 		}
 		start, err := f.DataOffset()
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %q: %w", name, key, err)
+			return nil, fmt.Errorf("%s: entry %q: %w", name, key, misplaced(err))
 		}
 		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
 			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key, f.CompressedSize64, start)
@@ -181,10 +182,20 @@ func plain(err error) error {
 		return errors.New("the archive is damaged")
 	case errors.Is(err, zip.ErrAlgorithm):
 		return errors.New("compressed in a way that .npz files do not use: want stored or deflated")
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("truncated: the data end early")
 	}
 	return err
+}
+
+// misplaced says why the place of an entry could not be read. What the system did not
+// refuse is damage: the directory may name a place before the start of the file.
+func misplaced(err error) error {
+	var system syscall.Errno
+	if told := plain(err); told != err || errors.As(err, &system) {
+		return told
+	}
+	return errors.New("the archive is damaged")
 }
 
 // Close closes the file. Tensors that were read stay valid.
@@ -260,7 +271,7 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 func WriteFile(path string, entries []Entry) error {
 	f, err := os.Create(path)
 	if err != nil {
-		return files.Plain(path, err)
+		return files.InFile(path, err)
 	}
 	err = WriteNPZ(f, entries)
 	if closing := f.Close(); err == nil {

@@ -45,7 +45,8 @@ func TestHeadersThatLie(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"magic":          {[]byte("PK\x03\x04 not an array at all"), "wrong magic"},
+		"magic":          {[]byte("{} not an array at all"), "wrong magic"},
+		"archive":        {[]byte("PK\x03\x04 an .npz"), "this is an archive, as .npz files are"},
 		"version":        {npy(4, good, 24), "unknown .npy version 4.0"},
 		"no data":        {npy(1, good, 0), "takes 24 bytes, but 0 follow"},
 		"too much data":  {npy(1, good, 25), "takes 24 bytes, but 25 follow"},

@@ -111,6 +111,9 @@ func readHeader(r io.Reader, size int64) (h header, start int64, err error) {
 		return h, 0, err
 	}
 	if string(fixed[:6]) != magic {
+		if string(fixed[:4]) == "PK\x03\x04" {
+			return h, 0, errors.New("this is an archive, as .npz files are, not a single .npy array")
+		}
 		return h, 0, errors.New("not an .npy array: wrong magic")
 	}
 	width := 4

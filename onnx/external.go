@@ -9,8 +9,8 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 
+	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/internal/words"
 )
 
 // external returns the bytes of a tensor that lie in another file. need is what dtype and
@@ -62,11 +62,11 @@ func (m *Model) mapped(location string) ([]byte, error) {
 	}
 	path, err := inside(m.dir, location)
 	if err != nil {
-		return nil, words.OfFile(location, err)
+		return nil, files.OfFile(location, err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, words.OfFile(location, err)
+		return nil, files.OfFile(location, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()

@@ -87,6 +87,24 @@ func TestShapesOfGuessedSizesAreTold(t *testing.T) {
 	require.Equal(t, map[string]int{"N": 2}, g.Assumed())
 }
 
+// TestMistakesOfAssumedSizesSaySo fails for the size that nobody gave, and for one that was given.
+func TestMistakesOfAssumedSizesSaySo(t *testing.T) {
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("five", []int64{1}, 5)},
+		Node:        []*pb.NodeProto{node1("Reshape", names("x", "five"), names("y"))},
+		Input:       infos(info("x", tFloat, "N")),
+		Output:      infos(info("y", tFloat, 5)),
+	}
+	const told = "(sizes that are not given were assumed: N=2)"
+	_, err := convert(model(13, p), Options{Default: 2})
+	require.ErrorContains(t, err, told)
+	_, err = convert(model(13, p), Options{Default: 2, Dims: map[string]int{"N": 4}})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), told)
+	_, err = convert(model(13, p), Options{Default: 2, Dims: map[string]int{"N": 5}})
+	require.NoError(t, err)
+}
+
 func TestSoundModelsHaveNoWarnings(t *testing.T) {
 	p := &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("rest", []int64{1}, -1), int64s("at", []int64{1}, 0), int64s("axis", nil, 0)},

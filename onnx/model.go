@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,7 +61,7 @@ func Load(path string) (*graph.Graph, error) {
 func Open(path string) (*Model, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, words.OfFile(path, err)
+		return nil, files.OfFile(path, err)
 	}
 	m, err := Parse(data, filepath.Dir(path))
 	if err != nil {
@@ -75,7 +75,7 @@ func Open(path string) (*Model, error) {
 func Parse(data []byte, dir string) (*Model, error) {
 	p := &pb.ModelProto{}
 	if err := proto.Unmarshal(data, p); err != nil {
-		if kind := words.Kind(data); kind != "" {
+		if kind := files.Kind(data); kind != "" {
 			return nil, errors.New("not an ONNX model: " + kind)
 		}
 		return nil, errors.New("not an ONNX model: the file is cut off, or of another kind")
@@ -143,6 +143,15 @@ func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
 	return r.g, nil
 }
 
+// assuming adds to the error of a reading which sizes it rests on that nobody gave: others
+// may suit the model.
+func assuming(sizes map[string]int, err error) error {
+	if len(sizes) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (sizes that are not given were assumed: %s)", err, sizesText(sizes))
+}
+
 // read converts the model.
 func (m *Model) read(o Options) (r *reading, err error) {
 	defer tensor.CatchMemory(&err)
@@ -171,7 +180,7 @@ func (m *Model) read(o Options) (r *reading, err error) {
 			return r, rebind(r.g, im.g.Bound())
 		}
 		if first == nil {
-			first = err
+			first = assuming(im.g.Assumed(), err)
 		}
 		if symbols == 0 {
 			break

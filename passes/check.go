@@ -58,7 +58,8 @@ func newChecker(g *graph.Graph) *checker {
 		return c
 	}
 	if n := elements(g); n > checkLimit {
-		c.note(nil, fmt.Sprintf("the graph is too large, with more than %d elements in all values together", checkLimit), outputNames(g))
+		c.note(nil, fmt.Sprintf("the graph is too large, with more than %d elements in all values together", checkLimit),
+			outputNames(g))
 		return c
 	}
 	c.makeInputs(g)
@@ -167,7 +168,8 @@ func outputNames(g *graph.Graph) []string {
 }
 
 // evaluate is graph.Evaluate without the nodes that it cannot evaluate.
-func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
+	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if len(refused) > 0 {
 		g = g.Drop(refused)
 	}

@@ -99,7 +99,7 @@ func Parse(data []byte) (*File, error) {
 	n := binary.LittleEndian.Uint64(data)
 	data = data[8:]
 	if n > maxHeader || n > uint64(len(data)) {
-		if kind := words.Kind(whole); kind != "" {
+		if kind := files.Kind(whole); kind != "" {
 			return nil, errors.New("not a safetensors file: " + kind)
 		}
 		return nil, fmt.Errorf("header claims %d bytes of %d: the file is cut off, or of another kind", n, len(data))
@@ -147,11 +147,10 @@ func inWords(err error) error {
 	var wrong *json.SemanticError
 	switch {
 	case errors.As(err, &syntax):
-		at := ""
-		if p := string(syntax.JSONPointer); p != "" {
-			at = " at " + strings.TrimPrefix(p, "/")
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return fmt.Errorf("%q stands there twice", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
 		}
-		return fmt.Errorf("it is no JSON: byte %d%s: %w", syntax.ByteOffset, at, syntax.Err)
+		return fmt.Errorf("it is no JSON from byte %d on: the file is damaged", syntax.ByteOffset)
 	case errors.As(err, &wrong):
 		key := strings.TrimPrefix(string(wrong.JSONPointer), "/")
 		switch {

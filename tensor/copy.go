@@ -37,7 +37,8 @@ func CopyElements(dst, src *Tensor) {
 
 func sameShape(dst, src Meta) {
 	if !slices.Equal(dst.Shape, src.Shape) {
-		panic(fmt.Sprintf("tensor: values of shape %s cannot be copied to shape %s", ListString(src.Shape), ListString(dst.Shape)))
+		panic(fmt.Sprintf("tensor: values of shape %s cannot be copied to shape %s", ListString(src.Shape),
+			ListString(dst.Shape)))
 	}
 }
 
@@ -78,14 +79,15 @@ func Overlap(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false
 	}
-	alo, ahi := a.span()
-	blo, bhi := b.span()
+	alo, ahi := a.Span()
+	blo, bhi := b.Span()
 	return alo < bhi && blo < ahi
 }
 
-// span returns the addresses of the first byte and of the one past the last element; both
-// 0 without elements.
-func (t *Tensor) span() (from, to uintptr) {
+// Span returns the addresses of the first byte of the elements and of the one past the last;
+// both are 0 without elements. They are for comparing: see [Overlap], which is right as long
+// as both tensors are alive. It panics where [Tensor.Pointer] does.
+func (t *Tensor) Span() (from, to uintptr) {
 	p := t.Pointer()
 	if p == nil {
 		return 0, 0

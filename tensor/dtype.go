@@ -3,6 +3,8 @@ package tensor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // DType is the type of an element. The names are PyTorch's.
@@ -73,11 +75,25 @@ func ParseDType(name string) (DType, error) {
 	for _, d := range DTypes() {
 		names = append(names, d.String())
 	}
-	meant := ""
+	meant := misspelt(name, names)
 	if d := aliasOf(name); d != Invalid {
-		meant = "; did you mean " + d.String() + "?"
+		meant = d.String()
 	}
-	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "), meant)
+	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "), words.DidYouMean(meant))
+}
+
+// misspelt returns the dtype whose letters are nearly those of name, and whose digits are the
+// same: "float31" is not "float32" with a slip, but a type that there is not.
+func misspelt(name string, names []string) string {
+	digits := func(s string) string { return s[len(strings.TrimRight(s, "0123456789")):] }
+	name = name[strings.LastIndexAny(name, ".:")+1:]
+	return words.Nearest(name, func(yield func(string) bool) {
+		for _, n := range names {
+			if digits(n) == digits(name) && !yield(n) {
+				return
+			}
+		}
+	})
 }
 
 // aliasOf returns the dtype that PyTorch, numpy, safetensors, ONNX, C or Rust call by a

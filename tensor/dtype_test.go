@@ -18,7 +18,7 @@ func TestNamesOfDTypes(t *testing.T) {
 		"f32": "float32", "half": "float16", "torch.float32": "float32", "float": "float32", "double": "float64", "torch.long": "int64",
 		"np.int8": "int8", "Float32": "float32", "FLOAT": "float32", "bf16": "bfloat16", "BF16": "bfloat16", "torch.half": "float16",
 		"int": "int32", "uint": "uint32", "int64_t": "int64", "torch.FloatTensor": "float32", "cfloat": "complex64", "boolean": "bool",
-		"float31": "", "": "", "string": "", "float8": "",
+		"flaot32": "float32", "torch.flot64": "float64", "unit8": "uint8", "bol": "bool", "comlex64": "complex64", "float31": "", "": "", "string": "", "float8": "",
 	} {
 		hint := ""
 		if want != "" {
@@ -33,7 +33,8 @@ func TestNamesOfDTypes(t *testing.T) {
 
 func TestNamesOfMemoryFormats(t *testing.T) {
 	for name, want := range map[string]string{"nhwc": "channels_last", "NHWC": "channels_last", "channelsLast": "channels_last",
-		"torch.contiguous_format": "contiguous", "NCHW": "contiguous", "channels-last-3d": "channels_last_3d", "rows": ""} {
+		"torch.contiguous_format": "contiguous", "NCHW": "contiguous", "channels-last-3d": "channels_last_3d", "channel_last": "channels_last",
+		"channels_last3d": "channels_last_3d", "contigous": "contiguous", "rows": ""} {
 		_, err := ParseMemoryFormat(name)
 		text := `unknown memory format "` + name + `": want contiguous, channels_last, channels_last_3d or preserve`
 		if want != "" {

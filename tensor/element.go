@@ -39,7 +39,8 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 	}
 	size := t.DType.Size()
 	if at < 0 || size == 0 || at > t.storage.Len()/size-1 {
-		panic(fmt.Sprintf("tensor: index %s of %v lies outside the storage of %d bytes", ListString(index), t.Meta, t.storage.Len()))
+		panic(fmt.Sprintf("tensor: index %s of %v lies outside the storage of %d bytes", ListString(index), t.Meta,
+			t.storage.Len()))
 	}
 	return unsafe.Pointer(&t.storage.data[at*size])
 }
@@ -81,7 +82,8 @@ func (t *Tensor) Set(s Scalar, index ...int) {
 // [Tensor.Set] does.
 func (t *Tensor) SetFlat(i int, s Scalar) {
 	if i < 0 || i >= t.Numel() {
-		panic(fmt.Sprintf("tensor: index [%d] is out of range with %d elements of shape %s", i, t.Numel(), ListString(t.Shape)))
+		panic(fmt.Sprintf("tensor: index [%d] is out of range with %d elements of shape %s", i, t.Numel(),
+			ListString(t.Shape)))
 	}
 	var buf [8]int
 	index := append(buf[:0], t.Shape...)

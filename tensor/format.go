@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
 )
 
 // MemoryFormat names a way to order the dimensions of a dense value. The names are
@@ -44,13 +46,14 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 	}
 	meant := map[string]MemoryFormat{
 		"nhwc": ChannelsLast, "channelslast": ChannelsLast, "nchw": Contiguous, "ncdhw": Contiguous, "rowmajor": Contiguous,
-		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d, "ndhwc": ChannelsLast3d,
+		"contiguousformat": Contiguous, "channelslastformat": ChannelsLast, "channelslast3d": ChannelsLast3d,
+		"ndhwc": ChannelsLast3d,
 	}[strings.NewReplacer("_", "", "-", "", " ", "", "torch.", "").Replace(strings.ToLower(name))]
-	hint := ""
-	if meant != NoFormat {
-		hint = "; did you mean " + meant.String() + "?"
+	known := meant.String()
+	if meant == NoFormat {
+		known = words.Nearest(name, slices.Values(formatNames[1:]))
 	}
-	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s", name, hint)
+	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s", name, words.DidYouMean(known))
 }
 
 // Strides returns the strides of a dense value of the shape in the format. The errors

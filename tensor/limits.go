@@ -18,7 +18,8 @@ type MemoryError struct {
 
 // Error tells what was asked for, what there is, and what bounds it.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("%s of memory are needed: %s", machine.Bytes(e.Bytes), machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
+	return fmt.Sprintf("%s of memory are needed: %s", machine.Bytes(e.Bytes),
+		machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
 // CheckMemory returns a [*MemoryError] if the process may not take so many bytes more: its

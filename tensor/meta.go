@@ -109,28 +109,30 @@ func ListString(v []int) string { return strings.ReplaceAll(fmt.Sprint(v), " ", 
 // Numel returns the product of sizes, math.MaxInt where that is more than an int can hold:
 // a wrapped product would call a huge value small, or empty.
 func Numel(shape []int) int {
-	n := 1
-	for i, s := range shape {
-		hi, lo := bits.Mul64(uint64(n), uint64(s))
-		if hi != 0 || lo > math.MaxInt {
-			return hugeNumel(n, shape[i:])
-		}
-		n = int(lo)
+	n, over := uint64(1), uint64(0)
+	for _, s := range shape {
+		hi, lo := bits.Mul64(n, uint64(s))
+		over |= hi | lo>>63
+		n = lo
 	}
-	return n
+	if over != 0 {
+		return hugeNumel(shape)
+	}
+	return int(n)
 }
 
-// hugeNumel is Numel from where a product passes what an int can hold, or a size is
-// negative, which no meta that passes Check has.
-func hugeNumel(n int, rest []int) int {
-	for i, s := range rest {
+// hugeNumel is Numel of a shape whose product passes what an int can hold, or that has a
+// negative size, which no meta that passes Check has.
+func hugeNumel(shape []int) int {
+	n := 1
+	for i, s := range shape {
 		switch {
 		case s == 0:
 			return 0
 		case s < 0:
 			return -1
 		case n > math.MaxInt/s:
-			if slices.Contains(rest[i:], 0) {
+			if slices.Contains(shape[i:], 0) {
 				return 0
 			}
 			return math.MaxInt
@@ -170,7 +172,8 @@ const MaxBytes = 1 << 47
 
 // tooMany is the error of a shape that no memory holds, whatever its strides.
 func tooMany(m Meta) error {
-	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape), MaxBytes/m.DType.Size(), m.DType)
+	return fmt.Errorf("shape %s has too many elements: more than the %d of %v that take 2^47 bytes", ListString(m.Shape),
+		MaxBytes/m.DType.Size(), m.DType)
 }
 
 // Check reports a meta whose parts do not fit together: other lengths of shape and

@@ -34,7 +34,8 @@ type DimError struct{ Dim, Rank int }
 
 // Error has PyTorch's words.
 func (e *DimError) Error() string {
-	return fmt.Sprintf("Dimension out of range (expected to be in range of [%d, %d], but got %d)", -e.Rank, e.Rank-1, e.Dim)
+	return fmt.Sprintf("Dimension out of range (expected to be in range of [%d, %d], but got %d)",
+		-e.Rank, e.Rank-1, e.Dim)
 }
 
 // own returns t over fresh slices, with room for one more dimension.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,8 +15,29 @@ import (
 )
 
 // patience is how long a process may take to do what it should do at once: machines that
-// run tests are busy.
-const patience = 20 * time.Second
+// run tests are busy. Nothing waits for a moment that a busy machine may miss.
+const patience = time.Minute
+
+// worked waits until a process has used so much time of processors. However busy the machine
+// is, it has come as far then as it comes on an idle one in that time.
+func worked(t *testing.T, p *exec.Cmd, want time.Duration) {
+	t.Helper()
+	const tick = time.Second / 100 // of the kernel's figures
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The name, in brackets, may hold blanks; state is the first field behind it.
+		field := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		user, _ := strconv.Atoi(field[11])
+		system, _ := strconv.Atoi(field[12])
+		if time.Duration(user+system)*tick >= want || field[0] == "Z" {
+			return
+		}
+	}
+	t.Fatalf("the process has not worked for %v", want)
+}
 
 // endless is a graph whose run does not end in anybody's lifetime.
 const endless = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
@@ -25,7 +49,7 @@ const endless = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "sh
  "outputs": ["y"]}`
 
 // interrupted starts the command, sends it SIGINT when it is ready, and returns what it left.
-func interrupted(t *testing.T, ready func(), args ...string) result {
+func interrupted(t *testing.T, ready func(p *exec.Cmd), args ...string) result {
 	t.Helper()
 	p := process(t, args...)
 	var out, errs bytes.Buffer
@@ -33,7 +57,7 @@ func interrupted(t *testing.T, ready func(), args ...string) result {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready()
+	ready(p)
 	if err := p.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatalf("it ended by itself: %s%s", out.String(), errs.String())
 	}
@@ -45,13 +69,13 @@ func interrupted(t *testing.T, ready func(), args ...string) result {
 	return result{p.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-// measuring interrupts a command after a second, or later where that was before its first
-// measured runs.
+// measuring interrupts a command after a second of work, or later where that was before its
+// first measured runs.
 func measuring(t *testing.T, done func(result) bool, args ...string) result {
 	t.Helper()
-	for wait := time.Second; ; wait *= 3 {
-		r := interrupted(t, func() { time.Sleep(wait) }, args...)
-		if done(r) || wait > patience {
+	for work := time.Second; ; work *= 3 {
+		r := interrupted(t, func(p *exec.Cmd) { worked(t, p, work) }, args...)
+		if done(r) || work > patience/4 {
 			return r
 		}
 	}
@@ -96,7 +120,7 @@ func TestInterruptedBench(t *testing.T) {
 // run has not ended.
 func TestInterruptedBefore(t *testing.T) {
 	t.Parallel()
-	file, soon := write(t, "g.json", endless), func() { time.Sleep(time.Second) }
+	file, soon := write(t, "g.json", endless), func(p *exec.Cmd) { worked(t, p, time.Second) }
 	r := interrupted(t, soon, "bench", file, "--json")
 	if doc := decode[benchDoc](t, r.out); r.code != 130 || !doc.Interrupted || doc.Runs != 0 || len(doc.Samples) != 0 {
 		t.Errorf("exit %d, %+v", r.code, doc)
@@ -122,9 +146,9 @@ func TestInterruptedAnywhere(t *testing.T) {
 		{"run", write(t, "endless.json", endless), "--outputs", filepath.Join(dir, "x.npz")},
 	} {
 		var end *os.File
-		ready := func() { end = reading(t, fifo) }
+		ready := func(*exec.Cmd) { end = reading(t, fifo) }
 		if args[0] == "run" && args[1] != fifo {
-			ready = func() { time.Sleep(2 * time.Second) }
+			ready = func(p *exec.Cmd) { worked(t, p, time.Second) }
 		}
 		r := interrupted(t, ready, args...)
 		end.Close()
@@ -158,7 +182,7 @@ func TestTerminated(t *testing.T) {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second)
+	worked(t, p, time.Second)
 	_ = p.Process.Signal(syscall.SIGTERM)
 	_ = p.Wait()
 	if code := p.ProcessState.ExitCode(); code != 143 || !strings.HasSuffix(errs.String(), "graphrun: terminated\n") {
@@ -181,12 +205,11 @@ func TestInterruptedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	time.Sleep(3 * time.Second) // enough samples to fill the pipe
+	worked(t, p, 3*time.Second) // enough samples to fill the pipe
 	_ = p.Process.Signal(syscall.SIGINT)
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
 		t.Fatalf("nothing is printed: %v", err)
 	}
-	time.Sleep(200 * time.Millisecond)
 	if err := p.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatalf("it has ended: %v", err)
 	}

@@ -15,8 +15,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -137,7 +139,7 @@ func plain(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	if errors.As(err, &file) {
-		text = strings.ReplaceAll(text, file.Error(), fmt.Sprintf("%s: %v", file.Path, file.Err))
+		text = strings.ReplaceAll(text, file.Error(), files.OfFile("", file).Error())
 	}
 	var number *strconv.NumError
 	if errors.As(err, &number) {
@@ -179,10 +181,21 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 	}
 	root.SetFlagErrorFunc(flagError)
 	colorFlag(root)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return checkColor(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return errors.Join(checkEmpty(cmd), checkColor(cmd)) }
 	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), viewCommand(),
 		convertCommand(), opsCommand(), schemaCommand(), versionCommand())
 	return root
+}
+
+// checkEmpty refuses flags that are given and empty, as by a shell's variable that is not set:
+// a run without --inputs would make its inputs up.
+func checkEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = wrongf("--%s is empty", f.Name)
+		}
+	})
+	return err
 }
 
 // unknownCommand says what the name may have been meant for.
@@ -205,8 +218,8 @@ func refuseUnknown(root *cobra.Command) {
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return wrongf("completion: unknown shell %q%s: want bash, zsh, fish or powershell", args[0],
-						didYouMean(args[0], []string{"bash", "zsh", "fish", "powershell"}))
+					return wrongf("completion: unknown shell %q: %s", args[0],
+						wantOneOf(args[0], []string{"bash", "zsh", "fish", "powershell"}))
 				}
 				return cmd.Help()
 			}

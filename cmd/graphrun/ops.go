@@ -68,11 +68,11 @@ the result out), view (maps strides, shares storage), requires (serves some layo
 // every one is called by its name.
 func (f opsFlags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.kind != "" && !slices.Contains(kindNames(), f.kind) {
-		return nil, false, wrongf("--kind %s: want one of %s", f.kind, strings.Join(kindNames(), ", "))
+		return nil, false, wrongf("--kind %s: %s", f.kind, wantOneOf(f.kind, kindNames()))
 	}
 	dtypes := dtypesNamed(f.dtype)
 	if f.dtype != "" && dtypes == nil {
-		return nil, false, wrongf("--dtype %s: want one of %s", f.dtype, strings.Join(dtypeNames(), ", "))
+		return nil, false, wrongf("--dtype %s: %s", f.dtype, wantOneOf(f.dtype, dtypeNames()))
 	}
 	list, pages, err = opsNamed(args)
 	if err != nil {

@@ -96,6 +96,8 @@ func TestOpsFilter(t *testing.T) {
 		"ops [a":                "a pattern has",
 		"ops --kind pointwise":  "want one of follows, view, requires, own",
 		"ops --dtype f12":       "want one of int, uint, half, float, complex",
+		"ops --kind veiw":       "want one of follows, view, requires, own; did you mean view?",
+		"ops --dtype flaot32":   "did you mean float32?",
 		"ops add --kind view":   "no op is like that",
 		"ops --search xyzzyxyz": "no op is like that",
 		"ops add sofmax":        "did you mean softmax?",

@@ -10,6 +10,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/files"
 )
 
 // checkWritable refuses a file that a command would not be able to write, before it has
@@ -25,6 +28,7 @@ func checkWritable(flag, path string) error {
 }
 
 func tryWriting(path string) error {
+	path = linked(path)
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
@@ -52,13 +56,37 @@ func tryWriting(path string) error {
 	return os.Remove(f.Name())
 }
 
-// cause is what the system says of a file, without the name of its call.
+// cause is what the system says of a file that cannot be written, in plain words.
 func cause(err error) error {
 	var e *fs.PathError
-	if errors.As(err, &e) {
-		return e.Err
+	var renamed *os.LinkError
+	switch {
+	case errors.As(err, &renamed):
+		return cause(&fs.PathError{Path: renamed.New, Err: renamed.Err})
+	case !errors.As(err, &e):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no file can be made there")
 	}
-	return err
+	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
+}
+
+// linked is where a link leads whose file is still to be made; any other path is as it was.
+func linked(path string) string {
+	for range 40 { // as many as systems follow
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path
 }
 
 // createBeside creates a file under a name of its own in the folder of path, with the rights
@@ -85,6 +113,7 @@ func writeWhole(ctx context.Context, path string, write func(io.Writer) error) e
 }
 
 func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	path = linked(path)
 	old, err := os.Stat(path)
 	if err == nil && !old.Mode().IsRegular() {
 		return writeInPlace(ctx, path, write)

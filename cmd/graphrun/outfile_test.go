@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,5 +127,57 @@ func TestFailedRunKeepsFile(t *testing.T) {
 	got, err := npz.ReadFile(out)
 	if err != nil || got["q"].At(7).Int() != 25 {
 		t.Errorf("%v, %v", err, got)
+	}
+}
+
+// TestLinkToNothing writes through a link whose file is still to be made.
+func TestLinkToNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "to"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"link.npz": filepath.Join("to", "out.npz"), "lost.npz": filepath.Join("no", "out.npz")} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	graph := write(t, "g.json", unbound)
+	succeed(t, "run", graph, "--outputs", filepath.Join(dir, "link.npz"))
+	if _, err := npz.ReadFile(filepath.Join(dir, "to", "out.npz")); err != nil {
+		t.Error(err)
+	}
+	if st, err := os.Lstat(filepath.Join(dir, "link.npz")); err != nil || st.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v: the link is gone", err)
+	}
+	r := call(t, "run", graph, "--outputs", filepath.Join(dir, "lost.npz"))
+	if r.code != exitWrong || !strings.Contains(r.errors, "there is no folder "+filepath.Join(dir, "no")) {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestEmptyFlags refuses what a shell makes of a variable that is not set.
+func TestEmptyFlags(t *testing.T) {
+	graph := write(t, "g.json", unbound)
+	for _, args := range [][]string{{"run", "--inputs"}, {"run", "--outputs"}, {"bench", "--inputs"}, {"compare", "--report"},
+		{"plan", "--strategy"}, {"view", "--output"}} {
+		r := call(t, args[0], graph, args[1], "")
+		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exitWrong || r.errors != want {
+			t.Errorf("%v: exit %d, %q, want %q", args, r.code, r.errors, want)
+		}
+	}
+}
+
+func TestUnwritableInPlainWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("x", 300)+".npz")
+	r := call(t, "run", write(t, "g.json", unbound), "--outputs", path)
+	if r.code != exitWrong || r.errors != "graphrun: --outputs "+path+": its name is too long\n" {
+		t.Errorf("exit %d, %q", r.code, r.errors)
+	}
+	gone := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: fs.ErrPermission}
+	if got := cause(gone).Error(); got != "it may not be opened: permission is denied" {
+		t.Error(got)
+	}
+	if got := cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got != "no file can be made there" {
+		t.Error(got)
 	}
 }

@@ -33,8 +33,7 @@ func checkStrategy(name string) error {
 	if slices.Contains(passes.Strategies(), name) {
 		return nil
 	}
-	return wrongf("unknown strategy %q%s: want one of %s", name, didYouMean(name, passes.Strategies()),
-		strings.Join(passes.Strategies(), ", "))
+	return wrongf("unknown strategy %q: %s", name, wantOneOf(name, passes.Strategies()))
 }
 
 func checkThreads(n int) error {

@@ -10,6 +10,11 @@ import (
 // didYouMean is the end of a message about an unknown name; it is empty if nothing is like it.
 func didYouMean(name string, known []string) string { return words.DidYouMean(meant(name, known)) }
 
+// wantOneOf is the end of a message about a name that is none of a few.
+func wantOneOf(name string, known []string) string {
+	return "want one of " + strings.Join(known, ", ") + didYouMean(name, known)
+}
+
 // meant returns the known name that may have been meant by another, or the only one that
 // begins so.
 func meant(name string, known []string) string {

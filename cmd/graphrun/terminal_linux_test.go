@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +51,7 @@ func displayed(t *testing.T, columns uint16, env []string, args ...string) strin
 	return strings.ReplaceAll(shownBy(t, p, user, program), "\r\n", "\n")
 }
 
-func shownBy(t *testing.T, p *exec.Cmd, user, program *os.File) string {
+func shownBy(t *testing.T, p *exec.Cmd, user io.Reader, program *os.File) string {
 	t.Helper()
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
@@ -134,6 +133,22 @@ func TestColors(t *testing.T) {
 	}
 }
 
+// awaited closes seen once what is written to it has the wanted text.
+type awaited struct {
+	want string
+	text []byte
+	seen chan struct{}
+}
+
+func (a *awaited) Write(p []byte) (int, error) {
+	before := bytes.Contains(a.text, []byte(a.want))
+	a.text = append(a.text, p...)
+	if !before && bytes.Contains(a.text, []byte(a.want)) {
+		close(a.seen)
+	}
+	return len(p), nil
+}
+
 // TestProgress holds the line that shows progress to telling the phase, and to being gone
 // before results.
 func TestProgress(t *testing.T) {
@@ -145,17 +160,17 @@ func TestProgress(t *testing.T) {
 	user, program := terminal(t, 80)
 	p := process(t, "infer", fifo)
 	p.Stdout, p.Stderr = program, program
+	shown := &awaited{want: "loading slow.json", seen: make(chan struct{})}
 	go func() {
 		f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 		if err != nil {
 			return
 		}
 		defer f.Close()
-		// Until the line has stood there for a while.
-		time.Sleep(progressDelay + 600*time.Millisecond)
+		<-shown.seen
 		_, _ = f.WriteString(oneLoop)
 	}()
-	out := shownBy(t, p, user, program)
+	out := shownBy(t, p, io.TeeReader(user, shown), program)
 	i, j := strings.Index(out, "loading slow.json"), strings.Index(out, "\x1b[1mname")
 	if i < 0 || j < i || strings.Contains(out, "0 / 0") || !strings.Contains(out[i:j], "\x1b[J") {
 		t.Errorf("got %q", out)

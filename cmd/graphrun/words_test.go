@@ -3,9 +3,12 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -79,5 +82,23 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	if r := call(t, "infer", good, "--dim", "NN=3"); r.errors != "graphrun: --dim NN=3: "+good+" has no symbolic dimension \"NN\"; did you mean N?\n" {
 		t.Error(r.errors)
+	}
+}
+
+// refusing fails as a full disk does.
+type refusing struct{}
+
+func (refusing) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
+}
+
+func TestFullDisk(t *testing.T) {
+	path := write(t, "g.json", unbound)
+	for _, args := range [][]string{{"run", path}, {"infer", path, "--json"}, {"ops"}, {"schema"}, {"version"}} {
+		var errs bytes.Buffer
+		code := execute(t.Context(), args, refusing{}, &errs)
+		if want := "graphrun: /dev/stdout: the disk is full\n"; code != exitFailed || !strings.HasSuffix(errs.String(), want) {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
 	}
 }

@@ -1,25 +1,23 @@
-// Package files opens files with errors in plain words: the path, and what is the matter,
-// without the name of the system's call.
+// Package files opens files and says in plain words what is the matter with one: the path,
+// and the cause without the name of the system's call.
 package files
 
 import (
 	"fmt"
 	"io/fs"
 	"os"
-
-	"github.com/graphrun/graphrun/internal/words"
 )
 
 // Open opens a file for reading. A folder is refused.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, Plain(path, err)
+		return nil, nil, InFile(path, err)
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		err = Plain(path, err)
+		err = InFile(path, err)
 	case info.IsDir():
 		err = fmt.Errorf("%s: this is a folder, not a file", path)
 	}
@@ -40,6 +38,3 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	}
 	return f, info, err
 }
-
-// Plain is an error about the file at path in plain words: see [words.InFile].
-func Plain(path string, err error) error { return words.InFile(path, err) }

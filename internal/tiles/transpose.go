@@ -10,9 +10,11 @@ import "unsafe"
 // of the cache before they are full.
 type transposeFunc func(buf, dst, src unsafe.Pointer, dstStep, srcStep, na, nb int)
 
-var transposers = [17]transposeFunc{1: transpose[uint8], 2: transpose[uint16], 4: transpose[uint32], 8: transpose[uint64], 16: transpose[[2]uint64]}
+var transposers = [17]transposeFunc{1: transpose[uint8], 2: transpose[uint16], 4: transpose[uint32],
+	8: transpose[uint64], 16: transpose[[2]uint64]}
 
-func transpose[T uint8 | uint16 | uint32 | uint64 | [2]uint64](buf, dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
+func transpose[T uint8 | uint16 | uint32 | uint64 | [2]uint64](buf, dst, src unsafe.Pointer,
+	dstStep, srcStep, na, nb int) {
 	tile := unsafe.Slice((*T)(buf), na*nb)
 	i := 0
 	for ; i+4 <= na; i += 4 {

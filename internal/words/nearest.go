@@ -1,5 +1,4 @@
-// Package words holds what messages to users share: the name that may have been meant, and
-// what the system says of a file, in plain words.
+// Package words finds the name that may have been meant by one that there is not.
 package words
 
 import (

@@ -6,9 +6,8 @@
     /usr/bin/python3 scripts/networks/compare.py DIR -- graphrun
 
 writes, for each network and each set of inputs, DIR/NAME.I/model.onnx, inputs.npz, outputs.npz
-and exact.npz: the outputs in float32, and those of the same network in float64 where it runs so; tolerance.txt,
-where a network's outputs magnify rounding. Weights
-are random but seeded. Without names all networks are written, some 3 GB; `--list` prints them.
+and exact.npz: the outputs in float32, and those of the same network in float64 where it runs so; layers.txt marks
+quantised networks. Weights are random but seeded. Without names all networks are written, some 3 GB; `--list` prints them.
 """
 import argparse
 import copy
@@ -80,9 +79,9 @@ def save(net, folder):
             os.link(first, model)
         np.savez(os.path.join(where, "inputs.npz"), **arrays(args, "x"))
         np.savez(os.path.join(where, "outputs.npz"), **arrays(outputs, "y"))
-        if net.tolerance:
-            with open(os.path.join(where, "tolerance.txt"), "w") as f:
-                f.write("%g\n" % net.tolerance)
+        if net.layers:
+            with open(os.path.join(where, "layers.txt"), "w") as f:
+                f.write("see layers.py\n")
         with torch.no_grad():
             wide = exact(net, args) if net.exact else None
         if wide is not None:

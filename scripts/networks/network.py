@@ -7,13 +7,13 @@ class Network:
 
     axes names the sizes that stay open in the model; inputs are called x0, x1, ... Where exact
     is false the network is not run in float64: it picks among boxes, and picks others then.
-    tolerance, relative to the largest magnitude of a tensor, is compare.py's where it is None.
+    layers marks a quantised network, which layers.py holds to its definition.
     """
 
-    def __init__(self, module, *inputs, axes=None, opset=14, exact=True, tolerance=None):
+    def __init__(self, module, *inputs, axes=None, opset=14, exact=True, layers=False):
         self.module = module if isinstance(module, torch.jit.ScriptModule) else module.eval()
         self.inputs, self.axes, self.opset, self.exact = inputs, axes or {}, opset, exact
-        self.name, self.tolerance = "", tolerance
+        self.name, self.layers = "", layers
 
 
 def settle(module, *batches):
