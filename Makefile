@@ -9,9 +9,12 @@ COUNT       ?= 6
 # The packages that run things at the same time, or are promised to be safe for it.
 CONCURRENT = ./exec ./iter ./passes ./graph ./internal/whole
 
-.PHONY: check format vet staticcheck test race regenerate fuzz bench
+.PHONY: check lint format vet staticcheck test race regenerate fuzz bench
 
-check: format vet staticcheck test race regenerate
+check: test lint
+
+# All of check but the plain tests, which CI runs by themselves.
+lint: format vet staticcheck race regenerate
 
 format:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt:"; echo "$$out"; exit 1; }
