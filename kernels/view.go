@@ -71,10 +71,6 @@ func oneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
 	return []graph.Example{{In: []tensor.Meta{m}, Attrs: a}}
 }
 
-type sizeAttrs struct {
-	Size []sym.Int `attr:"size" doc:"sizes of the result; one may be -1"`
-}
-
 type viewAttrs struct {
 	Size  []sym.Int    `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype in which the bytes are read, in place of a size"`

@@ -32,7 +32,7 @@ func CheckMemory(bytes int) error {
 	return nil
 }
 
-// CatchMemory, deferred, turns the panic of [NewStorage] into an error of the function
+// CatchMemory turns, where it is deferred, the panic of [NewStorage] into an error of the function
 // that defers it. Other panics go on.
 func CatchMemory(err *error) {
 	switch x := recover().(type) {
