@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -94,6 +95,17 @@ func fresh(d tensor.DType, size []int) (tensor.Meta, error) {
 	}
 	m.Strides = tensor.ContiguousStrides(m.Shape)
 	return m, nil
+}
+
+// freshType is [fresh] for sizes that may be unknown.
+func freshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
+	for _, s := range size {
+		if s.Lt(sym.Int{}).Holds() {
+			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
+		}
+	}
+	t := tensor.NewType(d, size...)
+	return t, t.Check()
 }
 
 type fullAttrs struct {
