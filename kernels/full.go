@@ -97,15 +97,22 @@ func fresh(d tensor.DType, size []int) (tensor.Meta, error) {
 	return m, nil
 }
 
-// freshType is [fresh] for sizes that may be unknown.
+// freshType is [fresh] for sizes that may be unknown. It keeps size.
 func freshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	for _, s := range size {
-		if s.Lt(sym.Int{}).Holds() {
+		if negative(s) {
 			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
 		}
 	}
-	t := tensor.NewType(d, size...)
-	return t, t.Check()
+	t := tensor.Type{DType: d, Shape: size, Strides: make([]sym.Int, len(size))}
+	if t.Shape == nil {
+		t.Shape = []sym.Int{}
+	}
+	if err := t.Check(); err != nil {
+		return t, err
+	}
+	t.Strides = tensor.RowMajor(t.Shape)
+	return t, nil
 }
 
 type fullAttrs struct {
