@@ -226,15 +226,6 @@ func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 	return t, nil
 }
 
-// isOne reports whether each of the operands has one element.
-func isOne(c *graph.Call, operands ...int) bool {
-	all := sym.Truth(true)
-	for _, i := range operands {
-		all = all.And(c.Type(i).Numel().Eq(sym.Of(1)))
-	}
-	return all.Holds()
-}
-
 // check compares zero points and scales with the rows of a and the columns of b.
 func (q *quantMatmul) check(c *graph.Call) error {
 	a, b := c.Type(q.a), c.Type(q.b)
