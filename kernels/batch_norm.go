@@ -71,13 +71,14 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := batchNormDTypes(c); err != nil {
 		return nil, err
 	}
-	contiguous := m.IsContiguous() || m.IsChannelsLast() || is(m.Numel(), 1)
+	rows := m.IsContiguous()
+	contiguous := rows || m.IsChannelsLast() || is(m.Numel(), 1)
 	for i := 1; i < 5; i++ {
 		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
 	}
 	// suggest_memory_format_contig: a value that is both counts as row-major.
 	f := m.SuggestMemoryFormat(false)
-	if contiguous && m.IsContiguous() {
+	if contiguous && rows {
 		f = tensor.Contiguous
 	} else if contiguous {
 		f = tensor.ChannelsLast

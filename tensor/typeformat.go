@@ -59,15 +59,36 @@ func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 
 // IsContiguous is [Meta.IsContiguous].
 func (t Type) IsContiguous() bool {
-	var buf [2 * fewDims]int
-	if m, known := t.in(&buf); known {
-		return m.IsContiguous()
+	t.fits()
+	if is, known := t.rowMajor(); known {
+		return is
 	}
 	order := make([]int, len(t.Shape))
 	for i := range order {
 		order[i] = len(order) - 1 - i
 	}
 	return t.Numel().Eq(sym.Int{}).Or(t.dense(order)).Holds()
+}
+
+// rowMajor is [Meta.IsContiguous] where all sizes are numbers, without a copy of them: it is what
+// inference asks most.
+func (t Type) rowMajor() (is, known bool) {
+	is = true
+	step, none := 1, false
+	for d := len(t.Shape) - 1; d >= 0; d-- {
+		size, a := t.Shape[d].Known()
+		stride, b := t.Strides[d].Known()
+		switch {
+		case !a || !b:
+			return false, false
+		case size == 1:
+			continue
+		case stride != step:
+			is = false
+		}
+		none, step = none || size == 0, satMul(step, size)
+	}
+	return is || none, true
 }
 
 // IsChannelsLast is [Meta.IsChannelsLast].
