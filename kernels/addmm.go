@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,7 +19,7 @@ var Addmm = define[addmmAttrs](graph.Op{
 	Name:    "addmm",
 	Doc:     "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
 	Params:  []graph.Param{self, {Name: "mat1"}, {Name: "mat2"}},
-	Infer:   inferSum(addmmMeta),
+	Infer:   inferSum(addmmType),
 	Compile: compileSum,
 	Flops:   sumFlops,
 	Ref:     sumRef,
@@ -34,7 +35,7 @@ var Baddbmm = define[addmmAttrs](graph.Op{
 	Name:    "baddbmm",
 	Doc:     "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
 	Params:  []graph.Param{self, {Name: "batch1"}, {Name: "batch2"}},
-	Infer:   inferSum(baddbmmMeta),
+	Infer:   inferSum(baddbmmType),
 	Compile: compileSum,
 	Flops:   sumFlops,
 	Ref:     sumRef,
@@ -42,63 +43,63 @@ var Baddbmm = define[addmmAttrs](graph.Op{
 		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 })
 
-func addmmMeta(s, a, b tensor.Meta) (tensor.Meta, error) {
+func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
 	switch {
 	case s.DType != b.DType:
-		return tensor.Meta{}, errors.New("self and mat2 must have the same dtype")
+		return tensor.Type{}, errors.New("self and mat2 must have the same dtype")
 	case a.DType != b.DType:
-		return tensor.Meta{}, errors.New("mat1 and mat2 must have the same dtype")
+		return tensor.Type{}, errors.New("mat1 and mat2 must have the same dtype")
 	case a.Rank() != 2:
-		return tensor.Meta{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
+		return tensor.Type{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
 	case b.Rank() != 2:
-		return tensor.Meta{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
+		return tensor.Type{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
 	}
 	if err := multipliable(a, b); err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if _, err := s.Expand([]int{m, n}); err != nil {
-		return tensor.Meta{}, err
+	if _, err := s.Expand([]sym.Int{m, n}); err != nil {
+		return tensor.Type{}, err
 	}
-	return tensor.New(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m*k*n)
+	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
 }
 
-// baddbmmMeta broadcasts self before it looks at the other operands.
-func baddbmmMeta(s, a, b tensor.Meta) (tensor.Meta, error) {
-	shape := make([]int, 3)
-	for d, m := range []tensor.Meta{a, a, b} {
+// baddbmmType broadcasts self before it looks at the other operands.
+func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
+	shape := make([]sym.Int, 3)
+	for d, m := range []tensor.Type{a, a, b} {
 		if m.Rank() == 0 {
-			return tensor.Meta{}, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", d)
+			return tensor.Type{}, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", d)
 		}
 		i, err := tensor.WrapDim(d, m.Rank())
 		if err != nil {
-			return tensor.Meta{}, err
+			return tensor.Type{}, err
 		}
 		shape[d] = m.Shape[i]
 	}
 	if _, err := s.Expand(shape); err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
-	return bmmMeta("baddbmm", a, b)
+	return bmmType("baddbmm", a, b)
 }
 
-func inferSum(f func(s, a, b tensor.Meta) (tensor.Meta, error)) func(*graph.Call) ([]graph.Result, error) {
+func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
-		m, err := f(c.Meta(0), c.Meta(1), c.Meta(2))
+		t, err := f(c.Type(0), c.Type(1), c.Type(2))
 		if err != nil {
 			return nil, err
 		}
 		at := attrs[addmmAttrs](c)
-		if m.DType == tensor.Bool && m.Numel() > 0 {
+		if t.DType == tensor.Bool && t.Numel().Ne(sym.Int{}).Holds() {
 			// Only a product without terms comes here: it is self times beta.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool", at.Beta.DType().TorchName())
 		}
 		for _, v := range []tensor.Scalar{at.Beta, at.Alpha} {
-			if v.DType().IsComplex() && !m.DType.IsComplex() {
-				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", cppName(m.DType))
+			if v.DType().IsComplex() && !t.DType.IsComplex() {
+				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", cppName(t.DType))
 			}
 		}
-		return graph.New1(m.Type()), nil
+		return graph.New1(t), nil
 	}
 }
 

@@ -181,9 +181,9 @@ func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r l
 // normDTypes checks the dtypes of parameters against the operand's: the same, or all
 // float32 beside a 16-bit operand.
 func normDTypes(c *graph.Call, params ...int) error {
-	d, first := c.Meta(0).DType, tensor.Invalid
+	d, first := c.Type(0).DType, tensor.Invalid
 	for _, i := range params {
-		if p := c.Meta(i).DType; c.Has(i) && (first == tensor.Invalid || p == d) {
+		if p := c.Type(i).DType; c.Has(i) && (first == tensor.Invalid || p == d) {
 			first = p
 			if p == d {
 				break
@@ -195,8 +195,8 @@ func normDTypes(c *graph.Call, params ...int) error {
 		want = first
 	}
 	for _, i := range params {
-		if c.Has(i) && c.Meta(i).DType != want {
-			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), c.Meta(i).DType.TorchName())
+		if c.Has(i) && c.Type(i).DType != want {
+			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), c.Type(i).DType.TorchName())
 		}
 	}
 	return nil

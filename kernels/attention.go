@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -27,11 +28,11 @@ var ScaledDotProductAttention = define[attentionAttrs](graph.Op{
 		"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees nothing gives 0.",
 	Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, err := attentionOf(c)
+		a, err := checkAttention(c)
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.New(c.Meta(0).DType, append(slices.Clone(a.batch), a.l, a.v)...).Type()), nil
+		return graph.New1(tensor.NewType(c.Type(0).DType, append(a.batch, a.l, a.v)...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
@@ -66,10 +67,30 @@ type attentionShape struct {
 	group      int // query heads that share a head of keys
 }
 
+// attentionOf is a call in numbers.
 func attentionOf(c *graph.Call) (*attentionShape, error) {
-	at, q, k, v := attrs[attentionAttrs](c), c.Meta(0), c.Meta(1), c.Meta(2)
+	s, err := checkAttention(c)
+	if err != nil {
+		return nil, err
+	}
+	at := attrs[attentionAttrs](c)
+	a := &attentionShape{batch: numbersOf(s.batch), l: numberOf(s.l), s: numberOf(s.s), e: numberOf(s.e), v: numberOf(s.v), causal: at.IsCausal, group: numberOf(s.group)}
+	if a.scale = 1 / math.Sqrt(float64(a.e)); at.Scale != nil {
+		a.scale = *at.Scale
+	}
+	return a, nil
+}
+
+// attentionSizes are the sizes of an [attentionShape], which may be unknown.
+type attentionSizes struct {
+	batch             []sym.Int
+	l, s, e, v, group sym.Int
+}
+
+func checkAttention(c *graph.Call) (*attentionSizes, error) {
+	at, q, k, v := attrs[attentionAttrs](c), c.Type(0), c.Type(1), c.Type(2)
 	for i := 1; i < 3; i++ {
-		if m := c.Meta(i); m.DType != q.DType {
+		if m := c.Type(i); m.DType != q.DType {
 			return nil, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", cName(q.DType), cName(k.DType), cName(v.DType))
 		}
 	}
@@ -83,32 +104,29 @@ func attentionOf(c *graph.Call) (*attentionShape, error) {
 	case at.IsCausal && c.Has(3):
 		return nil, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 	}
-	last := func(m tensor.Meta, i int) int { return m.Shape[m.Rank()-i] }
-	a := &attentionShape{l: last(q, 2), s: last(k, 2), e: last(q, 1), v: last(v, 1), causal: at.IsCausal, group: 1}
-	if last(k, 1) != a.e || last(v, 2) != a.s {
-		return nil, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%dx%d and %dx%d)", a.l, a.e, last(k, 1), a.s)
+	last := func(t tensor.Type, i int) sym.Int { return t.Shape[t.Rank()-i] }
+	a := &attentionSizes{l: last(q, 2), s: last(k, 2), e: last(q, 1), v: last(v, 1), group: sym.Of(1)}
+	if last(k, 1).Ne(a.e).Or(last(v, 2).Ne(a.s)).Holds() {
+		return nil, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", a.l, a.e, last(k, 1), a.s)
 	}
-	if a.scale = 1 / math.Sqrt(float64(a.e)); at.Scale != nil {
-		a.scale = *at.Scale
-	}
-	lead := func(m tensor.Meta) []int { return slices.Clone(m.Shape[:m.Rank()-2]) }
+	lead := func(t tensor.Type) []sym.Int { return slices.Clone(t.Shape[:t.Rank()-2]) }
 	kb, vb := lead(k), lead(v)
 	if at.EnableGQA {
 		n := q.Rank() - 3
-		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || kb[n] == 0 || q.Shape[n]%kb[n] != 0 || vb[n] != kb[n] {
+		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || is(kb[n], 0) || !is(q.Shape[n].Mod(kb[n]), 0) || vb[n].Ne(kb[n]).Holds() {
 			return nil, errors.New("Number of heads in key and value must divide the number of heads in query")
 		}
-		a.group = q.Shape[n] / kb[n]
+		a.group = q.Shape[n].Div(kb[n])
 		kb[n], vb[n] = q.Shape[n], q.Shape[n]
 	}
 	var err error
-	if a.batch, err = tensor.Broadcast(lead(q), kb); err == nil {
-		a.batch, err = tensor.Broadcast(a.batch, vb)
+	if a.batch, err = tensor.BroadcastSizes(lead(q), kb); err == nil {
+		a.batch, err = tensor.BroadcastSizes(a.batch, vb)
 	}
 	if err != nil || !c.Has(3) {
 		return a, err
 	}
-	m := c.Meta(3)
+	m := c.Type(3)
 	if m.DType != tensor.Bool && m.DType != q.DType {
 		return nil, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cName(m.DType), cName(q.DType))
 	}

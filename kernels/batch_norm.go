@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -49,12 +50,12 @@ var BatchNorm = define[batchNormAttrs](graph.Op{
 })
 
 func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
-	m := c.Meta(0)
-	if m.Numel() == 0 {
+	m := c.Type(0)
+	if empty(m) {
 		out, err := emptyBatchNorm(c, m)
-		return graph.New1(out.Type()), err
+		return graph.New1(out), err
 	}
-	features := 0
+	features := sym.Int{}
 	if m.Rank() > 1 {
 		features = m.Shape[1]
 	}
@@ -70,34 +71,36 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := batchNormDTypes(c); err != nil {
 		return nil, err
 	}
-	contiguous := m.Numel() == 1 || m.IsContiguous() || m.IsChannelsLast()
+	rows := m.IsContiguous()
+	contiguous := rows || m.IsChannelsLast() || is(m.Numel(), 1)
 	for i := 1; i < 5; i++ {
-		contiguous = contiguous && (!c.Has(i) || c.Meta(i).IsContiguous())
+		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
 	}
 	// suggest_memory_format_contig: a value that is both counts as row-major.
 	f := m.SuggestMemoryFormat(false)
-	if contiguous && m.IsContiguous() {
+	if contiguous && rows {
 		f = tensor.Contiguous
 	} else if contiguous {
 		f = tensor.ChannelsLast
 	}
-	out, err := tensor.NewFormat(m.DType, m.Shape, f)
-	return graph.New1(out.Type()), err
+	out, err := tensor.NewTypeFormat(m.DType, m.Shape, f)
+	return graph.New1(out), err
 }
 
 // checkFeatures is _batch_norm_impl_index's check of the parameters.
-func checkFeatures(c *graph.Call, features int, training bool) error {
+func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
 	for _, p := range []struct {
 		operand int
 		name    string
 	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
 		switch {
 		case c.Has(p.operand):
-			if n := c.Meta(p.operand).Numel(); n != features {
-				return fmt.Errorf("%s should contain %d elements not %d", p.name, features, n)
+			t := c.Type(p.operand)
+			if n := t.Numel(); n.Ne(features).Holds() {
+				return fmt.Errorf("%s should contain %v elements not %v", p.name, features, n)
 			}
-			if c.Meta(p.operand).Rank() != 1 {
-				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, c.Meta(p.operand).Rank())
+			if t.Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, t.Rank())
 			}
 		case p.operand >= 3 && !training:
 			return errors.New(p.name + " must be defined in evaluation mode")
@@ -108,18 +111,18 @@ func checkFeatures(c *graph.Call, features int, training bool) error {
 
 // batchNormDTypes is check_mixed_data_type and the kernels' own check.
 func batchNormDTypes(c *graph.Call) error {
-	d := c.Meta(0).DType
+	d := c.Type(0).DType
 	first := tensor.Invalid
 	for i := 4; i > 0; i-- {
 		if c.Has(i) {
-			first = c.Meta(i).DType
+			first = c.Type(i).DType
 		}
 	}
 	if first == tensor.Invalid || first == d {
 		return normDTypes(c, 1, 2, 3, 4)
 	}
 	for i := 1; i < 5; i++ {
-		if c.Has(i) && c.Meta(i).DType != tensor.Float32 {
+		if c.Has(i) && c.Type(i).DType != tensor.Float32 {
 			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
 		}
 	}
@@ -131,26 +134,27 @@ func batchNormDTypes(c *graph.Call) error {
 
 // emptyBatchNorm: of no elements PyTorch gives a clone, times and plus the first element
 // of weight and bias, whatever the other operands are.
-func emptyBatchNorm(c *graph.Call, m tensor.Meta) (tensor.Meta, error) {
-	m.Offset = 0
+func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
+	m.Offset = sym.Int{}
 	if !m.IsNonOverlappingAndDense() {
-		m.Strides = tensor.DenseStrides(m.Shape, m.Strides)
+		m.Strides = tensor.DenseStridesOf(m.Shape, m.Strides)
 	}
 	for i := 1; i < 3; i++ {
 		if !c.Has(i) {
 			continue
 		}
-		if c.Meta(i).Rank() == 0 {
+		p := c.Type(i)
+		if p.Rank() == 0 {
 			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
 		}
-		if c.Meta(i).Shape[0] == 0 {
-			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.ListString(c.Meta(i).Shape) + " at dimension 0")
+		if is(p.Shape[0], 0) {
+			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) + " at dimension 0")
 		}
-		it, err := iter.Binary(iter.Undefined(), iter.Of(m), iter.Of(tensor.New(c.Meta(i).DType))).Build()
+		r, err := iter.Binary(iter.Undefined(), iter.OfType(m), iter.OfType(tensor.NewType(p.DType))).Rule()
 		if err != nil {
 			return m, err
 		}
-		m = it.Meta(0)
+		m = r.Type(0)
 	}
 	return m, nil
 }

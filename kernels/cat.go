@@ -168,6 +168,15 @@ func operandMetas(c *graph.Call) []tensor.Meta {
 	return metas
 }
 
+// operandTypes returns the types of all operands.
+func operandTypes(c *graph.Call) []tensor.Type {
+	types := make([]tensor.Type, len(c.In))
+	for i := range types {
+		types[i] = c.Type(i)
+	}
+	return types
+}
+
 // Cat, Concat and Concatenate are torch.cat under its three names.
 var (
 	Cat         = concat("cat")

@@ -96,7 +96,7 @@ func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*te
 func unknownResults(outs []graph.Output) []graph.Result {
 	res := make([]graph.Result, len(outs))
 	for i, o := range outs {
-		res[i] = graph.Result{Type: tensor.Meta{DType: o.Value.Meta.DType}.Type(), Alias: graph.Fresh, Dynamic: true}
+		res[i] = graph.Result{Type: tensor.Type{DType: o.Value.Meta.DType}, Alias: graph.Fresh, Dynamic: true}
 	}
 	return res
 }
@@ -140,7 +140,7 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, a.Carried)
 	case max(len(c.In)-2, 0) != ins-2:
 		return nil, fmt.Errorf("the body takes %d values, got %d", ins-2, max(len(c.In)-2, 0))
-	case c.Has(0) && c.Meta(0).Numel() != 1 || c.Has(1) && c.Meta(1).Numel() != 1:
+	case c.Has(0) && !isOne(c, 0) || c.Has(1) && !isOne(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
 	return unknownResults(a.Body.Outputs[1:]), nil

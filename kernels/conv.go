@@ -84,7 +84,7 @@ func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWo
 	p := convParams{stride: perDim(stride, dims), dilation: perDim(dilation, dims), groups: groups, word: padding.Word}
 	pad := padding.Ints
 	if p.word != "" {
-		pad = wordPadding(p.word, c.Meta(1), p.dilation, dims)
+		pad = wordPadding(p.word, c.Type(1), p.dilation, dims)
 	}
 	if p.padding, p.end = perDim(pad, dims), perDim(pad, dims); len(pad) == 2*dims {
 		p.padding, p.end = pad[:dims], pad[dims:]
@@ -125,10 +125,11 @@ func perDim(v []int, n int) []int {
 // ref defines convolution, index by index.
 func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	p := v.params(c)
-	m, err := v.result(c)
+	t, err := v.result(c)
 	if err != nil {
 		return nil, err
 	}
+	m := ofNumbers(t)
 	x, w := in[0], in[1]
 	out := tensor.Zeros(m.DType, m.Shape...)
 	per := 0

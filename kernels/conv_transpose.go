@@ -3,11 +3,11 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,8 +35,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			" with " + size + ". The result is row-major.",
 		Params: []graph.Param{input, weight, optBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, err := v.result(c)
-			return graph.New1(m.Type()), err
+			t, err := v.result(c)
+			return graph.New1(t), err
 		},
 		Compile: v.compile,
 		Flops: func(c *graph.Call) float64 {
@@ -84,15 +84,15 @@ func (v transposedConv) params(c *graph.Call, dims int) (p transposedParams, err
 }
 
 // result checks a call and gives its row-major result.
-func (v transposedConv) result(c *graph.Call) (tensor.Meta, error) {
-	x, w := c.Meta(0), c.Meta(1)
+func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
+	x, w := c.Type(0), c.Type(1)
 	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
-		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1, v.dims+2, v.name, tensor.ListString(x.Shape))
+		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1, v.dims+2, v.name, tensor.Sizes(x.Shape))
 	}
 	unbatched := x.Rank() == v.dims+1
 	shape := x.Shape
 	if unbatched {
-		shape = append([]int{1}, shape...)
+		shape = append(sym.Ints(1), shape...)
 	}
 	if w.Rank() < 3 {
 		return x, errors.New("weight should have at least three dimensions")
@@ -104,9 +104,12 @@ func (v transposedConv) result(c *graph.Call) (tensor.Meta, error) {
 	if err != nil {
 		return x, err
 	}
-	out := []int{shape[0], w.Shape[1] * p.groups}
+	out := make([]sym.Int, 2, 2+v.dims)
+	out[0], out[1] = shape[0], w.Shape[1].Mul(sym.Of(p.groups))
 	for d := range v.dims {
-		out = append(out, (shape[2+d]-1)*p.stride[d]-2*p.padding[d]+p.dilation[d]*(w.Shape[2+d]-1)+p.output[d]+1)
+		steps := shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(p.stride[d]))
+		window := w.Shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(p.dilation[d]))
+		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*p.padding[d])))
 	}
 	if err := v.checkSizes(&p, shape, out); err != nil {
 		return x, err
@@ -117,16 +120,16 @@ func (v transposedConv) result(c *graph.Call) (tensor.Meta, error) {
 	if unbatched {
 		out = out[1:]
 	}
-	m := tensor.New(x.DType, out...)
-	if !unbatched && out[0] == 0 && slices.Equal(out, x.Shape) {
-		m = emptyBatch(x)
+	t := tensor.NewType(x.DType, out...)
+	if !unbatched && is(out[0], 0) && tensor.SameSizes(out, x.Shape) {
+		t = emptyBatch(x)
 	}
-	return m, m.Check()
+	return t, t.Check()
 }
 
 // check is check_shape_forward.
-func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []int) error {
-	w := c.Meta(1)
+func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.Int) error {
+	w := c.Type(1)
 	for d := range p.stride {
 		switch {
 		case p.padding[d] < 0:
@@ -137,30 +140,30 @@ func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []int) e
 			return errors.New("non-positive stride is not supported")
 		}
 	}
-	ws, g := tensor.ListString(w.Shape), p.groups
+	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
 	switch {
-	case g <= 0:
+	case p.groups <= 0:
 		return errors.New("non-positive groups is not supported")
 	case len(shape) != w.Rank():
-		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead", w.Rank(), w.Rank(), ws, len(shape), tensor.ListString(shape))
-	case w.Shape[0] < g:
-		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s instead", g, g, ws)
-	case w.Shape[0]%g != 0:
-		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size [%s] instead", g, g, ws)
-	case shape[1] != w.Shape[0]:
-		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %d channels, but got %d channels instead", ws, tensor.ListString(shape), w.Shape[0], shape[1])
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
+	case w.Shape[0].Lt(g).Holds():
+		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case !is(w.Shape[0].Mod(g), 0):
+		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size [%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case shape[1].Ne(w.Shape[0]).Holds():
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
 	}
-	if b, o := c.Meta(2), w.Shape[1]*g; c.Has(2) && (b.Rank() != 1 || b.Shape[0] != o) {
-		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %d elements, but got bias of size %s instead", ws, o, tensor.ListString(b.Shape))
+	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
 	}
 	for d := range p.stride {
 		switch {
 		case p.dilation[d] <= 0:
 			return errors.New("dilation should be greater than zero, but got" + v.named("dilation", p.dilation, 1))
-		case w.Shape[2+d] == 0 || w.Shape[1] == 0:
-			return fmt.Errorf("non-empty weight tensor expected, but got: %s", ws)
-		case shape[2+d] == 0:
-			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1, max(v.dims, 2)+2, tensor.ListString(shape))
+		case is(w.Shape[2+d], 0) || is(w.Shape[1], 0):
+			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
+		case is(shape[2+d], 0):
+			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1, max(v.dims, 2)+2, tensor.Sizes(shape))
 		}
 	}
 	return nil
@@ -168,7 +171,7 @@ func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []int) e
 
 // checkSizes refuses results without elements, and an output padding that another input
 // size would give.
-func (v transposedConv) checkSizes(p *transposedParams, in, out []int) error {
+func (v transposedConv) checkSizes(p *transposedParams, in, out []sym.Int) error {
 	for d := range v.dims {
 		if p.output[d] >= p.stride[d] && p.output[d] >= p.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
@@ -176,8 +179,8 @@ func (v transposedConv) checkSizes(p *transposedParams, in, out []int) error {
 		}
 	}
 	for d := range v.dims {
-		if out[2+d] < 1 {
-			byX := func(s []int) string { return strings.ReplaceAll(strings.Trim(tensor.ListString(s), "[]"), ", ", " x ") }
+		if out[2+d].Lt(sym.Of(1)).Holds() {
+			byX := func(s []sym.Int) string { return strings.ReplaceAll(strings.Trim(tensor.Sizes(s), "[]"), ", ", " x ") }
 			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size is too small", byX(in[2:]), byX(out[2:]))
 		}
 	}
@@ -197,9 +200,9 @@ func (v transposedConv) named(name string, list []int, one int) string {
 }
 
 func (v transposedConv) serves(c *graph.Call) error {
-	d := c.Meta(0).DType
+	d := c.Type(0).DType
 	for i := 1; i < 3; i++ {
-		if o := c.Meta(i).DType; c.Has(i) && o != d {
+		if o := c.Type(i).DType; c.Has(i) && o != d {
 			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
 		}
 	}
@@ -339,10 +342,11 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](s *windowS
 // ref defines the transposed convolution: each element of the result gathers the products
 // of the input and the weight that meet there.
 func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	m, err := v.result(c)
+	t, err := v.result(c)
 	if err != nil {
 		return nil, err
 	}
+	m := ofNumbers(t)
 	p, err := v.params(c, v.dims)
 	if err != nil {
 		return nil, err

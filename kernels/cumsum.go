@@ -68,14 +68,14 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 	return define[cumAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, d := c.Meta(0), dtype(c)
+			m, d := c.Type(0), dtype(c)
 			if _, err := tensor.WrapDim(attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
 				return nil, err
 			}
-			if d == tensor.Bool && m.Rank() > 0 && m.Numel() > 0 {
+			if d == tensor.Bool && m.Rank() > 0 && !empty(m) {
 				return nil, notImplemented(name+"_out", d)
 			}
-			return graph.New1(tensor.New(d, m.Shape...).Type()), nil
+			return graph.New1(tensor.NewType(d, m.Shape...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m, d := c.Meta(0), dtype(c)

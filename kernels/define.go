@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 )
 
 var catalogue = map[string]*graph.Op{}
@@ -42,6 +43,15 @@ type none struct{}
 
 // attrs returns the decoded attributes of a call of an op defined with A.
 func attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
+
+// isOne reports whether each of the operands has one element.
+func isOne(c *graph.Call, operands ...int) bool {
+	all := sym.Truth(true)
+	for _, i := range operands {
+		all = all.And(c.Type(i).Numel().Eq(sym.Of(1)))
+	}
+	return all.Holds()
+}
 
 // self, other and the like are operands that recur.
 var (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -34,8 +35,8 @@ var DeformConv2d = define[deformConvAttrs](graph.Op{
 		"[n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
 	Params: []graph.Param{input, weight, {Name: "offset"}, {Name: "mask", Optional: true}, optBias},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, err := attrs[deformConvAttrs](c).result(c)
-		return graph.New1(m.Type()), err
+		t, err := attrs[deformConvAttrs](c).result(c)
+		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		switch {
@@ -64,17 +65,27 @@ var DeformConv2d = define[deformConvAttrs](graph.Op{
 })
 
 // size gives the height and width of the result, as C divides.
-func (a *deformConvAttrs) size(x, w tensor.Meta) (oh, ow int) {
-	at := func(d int) int {
-		return (x.Shape[2+d]+2*a.Padding[d]-(a.Dilation[d]*(w.Shape[2+d]-1)+1))/a.Stride[d] + 1
+func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
+	at := func(d int) sym.Int {
+		window := w.Shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(a.Dilation[d]))
+		room := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
+		return towardsZero(room, a.Stride[d]).Add(sym.Of(1))
 	}
 	return at(0), at(1)
 }
 
+// towardsZero divides by a positive number as C does.
+func towardsZero(n sym.Int, by int) sym.Int {
+	if negative(n) {
+		return n.Neg().Div(sym.Of(by)).Neg()
+	}
+	return n.Div(sym.Of(by))
+}
+
 // result checks a call in the order of deform_conv2d_forward_kernel.
-func (a *deformConvAttrs) result(c *graph.Call) (tensor.Meta, error) {
-	x, w, o, m := c.Meta(0), c.Meta(1), c.Meta(2), c.Meta(deformMask)
-	expected := func(what string) (tensor.Meta, error) {
+func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
+	x, w, o, m := c.Type(0), c.Type(1), c.Type(2), c.Type(deformMask)
+	expected := func(what string) (tensor.Type, error) {
 		return x, errors.New("Expected " + what + " to be true, but got false.")
 	}
 	switch {
@@ -89,68 +100,69 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Meta, error) {
 	}
 	for _, l := range []struct {
 		name  string
-		pair  []int
+		pair  []sym.Int
 		least int
-	}{{"weight", w.Shape[2:], 1}, {"stride", a.Stride, 1}, {"pad", a.Padding, 0}, {"dilation", a.Dilation, 1}} {
-		if l.pair[0] < l.least || l.pair[1] < l.least {
-			return x, fmt.Errorf("%s_h: %d %s_w: %d", l.name, l.pair[0], l.name, l.pair[1])
+	}{{"weight", w.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0}, {"dilation", sym.Ints(a.Dilation...), 1}} {
+		if !atLeastSize(l.pair[0], l.least) || !atLeastSize(l.pair[1], l.least) {
+			return x, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
 		}
 	}
-	taps := w.Shape[2] * w.Shape[3] * a.OffsetGroups
+	taps := w.Shape[2].Mul(w.Shape[3]).Mul(sym.Of(a.OffsetGroups))
+	offsets := taps.Mul(sym.Of(2))
 	switch {
 	case a.Groups < 1 || a.OffsetGroups < 1:
 		// PyTorch divides by them.
 		return x, errors.New("non-positive groups is not supported")
-	case w.Shape[1]*a.Groups != x.Shape[1]:
+	case w.Shape[1].Mul(sym.Of(a.Groups)).Ne(x.Shape[1]).Holds():
 		return expected("weight_c.size(1) * n_weight_grps == input_c.size(1)")
-	case w.Shape[0]%a.Groups != 0:
+	case !is(w.Shape[0].Mod(sym.Of(a.Groups)), 0):
 		return expected("weight_c.size(0) % n_weight_grps == 0")
-	case o.Shape[1] != 2*taps:
-		return x, fmt.Errorf("offset.shape[1] is not valid: got: %d expected: %d", o.Shape[1], 2*taps)
-	case c.Has(deformMask) && m.Shape[1] != taps:
-		return x, fmt.Errorf("mask.shape[1] is not valid: got: %d expected: %d", m.Shape[1], taps)
-	case x.Shape[1]%a.OffsetGroups != 0:
+	case o.Shape[1].Ne(offsets).Holds():
+		return x, fmt.Errorf("offset.shape[1] is not valid: got: %v expected: %v", o.Shape[1], offsets)
+	case c.Has(deformMask) && m.Shape[1].Ne(taps).Holds():
+		return x, fmt.Errorf("mask.shape[1] is not valid: got: %v expected: %v", m.Shape[1], taps)
+	case !is(x.Shape[1].Mod(sym.Of(a.OffsetGroups)), 0):
 		return expected("input_c.size(1) % n_offset_grps == 0")
 	}
 	return a.resultOf(c)
 }
 
 // resultOf checks the sizes of the result and of what has one element for each of its.
-func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Meta, error) {
-	x, w := c.Meta(0), c.Meta(1)
+func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
+	x, w := c.Type(0), c.Type(1)
 	oh, ow := a.size(x, w)
 	for i, name := range []string{2: "offset", deformMask: "mask"} {
-		if s := c.Meta(i).Shape; name != "" && c.Has(i) {
-			if s[0] != x.Shape[0] {
+		if s := c.Type(i).Shape; name != "" && c.Has(i) {
+			if s[0].Ne(x.Shape[0]).Holds() {
 				return x, errors.New("invalid batch size of " + name)
 			}
-			if s[2] != oh || s[3] != ow {
-				return x, fmt.Errorf("%s output dims: (%d, %d) - computed output dims: (%d, %d)", name, s[2], s[3], oh, ow)
+			if s[2].Ne(oh).Or(s[3].Ne(ow)).Holds() {
+				return x, fmt.Errorf("%s output dims: (%v, %v) - computed output dims: (%v, %v)", name, s[2], s[3], oh, ow)
 			}
 		}
 	}
-	if oh <= 0 || ow <= 0 {
-		return x, fmt.Errorf("Calculated output size too small - out_h: %d out_w: %d", oh, ow)
+	if oh.Le(sym.Int{}).Or(ow.Le(sym.Int{})).Holds() {
+		return x, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
 	}
 	d, err := a.serves(c)
 	if err != nil {
 		return x, err
 	}
-	return fresh(d, []int{x.Shape[0], w.Shape[0], oh, ow})
+	return freshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
 }
 
 // serves gives the dtype of the result. Without images PyTorch asks for nothing. A bias of
 // another dtype is added as add does it.
 func (a *deformConvAttrs) serves(c *graph.Call) (tensor.DType, error) {
-	d, w := c.Meta(0).DType, c.Meta(1)
-	if c.Meta(0).Shape[0] == 0 {
+	d, w := c.Type(0).DType, c.Type(1)
+	if is(c.Type(0).Shape[0], 0) {
 		return d, nil
 	}
 	if !d.IsFloat() || d == tensor.BFloat16 {
 		return d, notServed("deformable_im2col", d)
 	}
 	for i := 2; i <= deformMask; i++ {
-		if o := c.Meta(i).DType; c.Has(i) && o != d {
+		if o := c.Type(i).DType; c.Has(i) && o != d {
 			return d, fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
 		}
 	}
@@ -162,9 +174,9 @@ func (a *deformConvAttrs) serves(c *graph.Call) (tensor.DType, error) {
 	case !c.Has(deformBias):
 		return d, nil
 	}
-	b := c.Meta(deformBias)
-	if b.Numel() != w.Shape[0] {
-		return d, fmt.Errorf("shape '[1, %d, 1, 1]' is invalid for input of size %d", w.Shape[0], b.Numel())
+	b := c.Type(deformBias)
+	if b.Numel().Ne(w.Shape[0]).Holds() {
+		return d, fmt.Errorf("shape '[1, %v, 1, 1]' is invalid for input of size %v", w.Shape[0], b.Numel())
 	}
 	return tensor.Promote(d, b.DType)
 }
@@ -354,7 +366,8 @@ func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]
 // deformRef defines the convolution, index by index. Places are rounded as the dtype does.
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := attrs[deformConvAttrs](c)
-	m, err := a.result(c)
+	t, err := a.result(c)
+	m := ofNumbers(t)
 	if err != nil || m.Numel() == 0 {
 		return []*tensor.Tensor{tensor.Zeros(m.DType, m.Shape...)}, err
 	}

@@ -27,7 +27,8 @@ func TestDeformConv(t *testing.T) {
 		if i%20 == 0 {
 			x[3] += 200 // several blocks of points
 		}
-		oh, ow := a.size(tensor.New(d, x...), tensor.New(d, w...))
+		height, width := a.size(tensor.New(d, x...).Type(), tensor.New(d, w...).Type())
+		oh, ow := numberOf(height), numberOf(width)
 		in := []*tensor.Tensor{randomOperand(r, d, x...), randomOperand(r, d, w...), randomOperand(r, d, x[0], og*w[2]*w[3]*2, oh, ow), nil, nil}
 		if r.IntN(2) == 0 {
 			in[3] = randomOperand(r, d, x[0], og*w[2]*w[3], oh, ow)

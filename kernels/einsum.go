@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,17 +22,7 @@ var Einsum = define[einsumAttrs](graph.Op{
 		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is a view; " +
 		"products lie in memory as PyTorch's matrix products leave them.",
 	Params: []graph.Param{tensors},
-	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
-		if err != nil {
-			return nil, err
-		}
-		out, view, err := e.layout(operandMetas(c))
-		if err != nil || !view {
-			return graph.New1(out.Type()), err
-		}
-		return []graph.Result{{Type: out.Type(), Alias: 0}}, nil
-	},
+	Infer:  inferEinsum,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		d := c.Out[0].DType.OpMath()
 		if d == tensor.Bool { // the and of bools is the product of numbers
@@ -40,7 +31,7 @@ var Einsum = define[einsumAttrs](graph.Op{
 		return converted(c, d, compileEinsum)
 	},
 	Flops: func(c *graph.Call) float64 {
-		e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
+		e, err := newEinsum(c)
 		if err != nil {
 			return 0
 		}
@@ -57,6 +48,19 @@ var Einsum = define[einsumAttrs](graph.Op{
 		{In: []tensor.Meta{f32(2, 3), f32(3, 4), f32(4, 1, 2)}, Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
 })
 
+func inferEinsum(c *graph.Call) ([]graph.Result, error) {
+	types := operandTypes(c)
+	e, err := parseEquation(attrs[einsumAttrs](c).Equation, types)
+	if err != nil {
+		return nil, err
+	}
+	out, view, err := e.layout(types)
+	if err != nil || !view {
+		return graph.New1(out), err
+	}
+	return []graph.Result{{Type: out, Alias: 0}}, nil
+}
+
 // einsumTerm is an operand, or what operands have become: labels, each once, and the steps
 // in elements that belong to them.
 type einsumTerm struct {
@@ -72,16 +76,30 @@ func (t *einsumTerm) step(label int) int {
 	return 0
 }
 
-// einsum is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are
+// equation is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are
 // labelled from ellipsisLabel down, the last one first.
-type einsum struct {
-	terms []einsumTerm
+type equation struct {
 	raw   [][]int // labels of each operand, as the equation has them
 	out   []int
-	sizes map[int]int
+	sizes map[int]sym.Int
 }
 
 const ellipsisLabel = -1
+
+func (e *equation) shape(labels []int) []sym.Int {
+	s := make([]sym.Int, len(labels))
+	for i, l := range labels {
+		s[i] = e.sizes[l]
+	}
+	return s
+}
+
+// einsum is an equation in numbers, as kernels and the reference take it.
+type einsum struct {
+	terms []einsumTerm
+	out   []int
+	sizes map[int]int
+}
 
 func (e *einsum) shape(labels []int) []int {
 	s := make([]int, len(labels))
@@ -89,6 +107,25 @@ func (e *einsum) shape(labels []int) []int {
 		s[i] = e.sizes[l]
 	}
 	return s
+}
+
+func newEinsum(c *graph.Call) (*einsum, error) {
+	types := make([]tensor.Type, len(c.In))
+	for i := range types {
+		types[i] = c.Meta(i).Type()
+	}
+	q, err := parseEquation(attrs[einsumAttrs](c).Equation, types)
+	if err != nil {
+		return nil, err
+	}
+	e := &einsum{out: q.out, sizes: map[int]int{}}
+	for l, s := range q.sizes {
+		e.sizes[l], _ = s.Known()
+	}
+	for i, labels := range q.raw {
+		e.addTerm(labels, c.Meta(i), i)
+	}
+	return e, nil
 }
 
 // einsumLabels reads the labels of one operand of a rank, or of the result, whose ellipsis
@@ -116,18 +153,18 @@ func einsumLabels(text string, dots int) ([]int, error) {
 	return labels, nil
 }
 
-func parseEinsum(equation string, metas []tensor.Meta) (*einsum, error) {
-	left, right, explicit := strings.Cut(strings.ReplaceAll(equation, " ", ""), "->")
+func parseEquation(text string, types []tensor.Type) (*equation, error) {
+	left, right, explicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
 	parts := strings.Split(left, ",")
-	if len(parts) != len(metas) {
-		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(metas))
+	if len(parts) != len(types) {
+		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
 	}
-	e := &einsum{sizes: map[int]int{}}
+	e := &equation{sizes: map[int]sym.Int{}}
 	dots := 0
 	for i, p := range parts {
-		n := metas[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
+		n := types[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
 		if !strings.Contains(p, "...") && n != 0 || n < 0 {
-			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for operand %d", metas[i].Rank()-n, metas[i].Rank(), i)
+			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
 		}
 		dots = max(dots, n)
 		labels, err := einsumLabels(p, n)
@@ -135,12 +172,9 @@ func parseEinsum(equation string, metas []tensor.Meta) (*einsum, error) {
 			return nil, err
 		}
 		e.raw = append(e.raw, labels)
-		if err := e.addTerm(labels, metas[i], i); err != nil {
+		if err := e.measure(labels, types[i].Shape, i); err != nil {
 			return nil, err
 		}
-	}
-	for i := range e.terms {
-		e.terms[i].dropOnes(e)
 	}
 	if !explicit {
 		e.implicitOut(left, dots)
@@ -164,47 +198,46 @@ func parseEinsum(equation string, metas []tensor.Meta) (*einsum, error) {
 	return e, nil
 }
 
-// addTerm joins the dimensions of equal labels, and notes sizes. Size 1 gives way.
-func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) error {
-	t := einsumTerm{}
-	own := map[int]int{}
+// measure notes the sizes of labels. Size 1 gives way.
+func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 	for d, l := range labels {
-		n, step := m.Shape[d], m.Strides[d]
-		if had, ok := own[l]; ok {
-			if had != n {
-				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %d != %d", rune(l), operand, n, had)
+		n := shape[d]
+		if first := slices.Index(labels, l); first < d {
+			if had := shape[first]; had.Ne(n).Holds() {
+				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v", rune(l), operand, n, had)
 			}
-			t.steps[slices.Index(t.labels, l)] += step
 			continue
 		}
-		own[l] = n
-		t.labels, t.steps = append(t.labels, l), append(t.steps, step)
-		if had, ok := e.sizes[l]; !ok || had == 1 {
+		had, ok := e.sizes[l]
+		switch {
+		case ok && n.Eq(had).Holds():
+		case !ok || had.Eq(sym.Of(1)).Holds():
 			e.sizes[l] = n
-		} else if n != 1 && n != had {
-			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c has size %d for operand %d which does not broadcast with previously seen size %d", rune(l), n, operand, had)
+		case n.Ne(sym.Of(1)).Holds():
+			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, had)
 		}
 	}
-	t.at = side{at: operand, meta: tensor.Meta{DType: m.DType}}
-	for _, l := range t.labels {
-		t.at.meta.Shape = append(t.at.meta.Shape, own[l])
-	}
-	e.terms = append(e.terms, t)
 	return nil
 }
 
-// dropOnes takes labels away along which the operand repeats.
-func (t *einsumTerm) dropOnes(e *einsum) {
-	var labels, steps []int
-	for i, l := range t.labels {
-		if t.at.meta.Shape[i] != 1 || e.sizes[l] == 1 {
-			labels, steps = append(labels, l), append(steps, t.steps[i])
+// addTerm joins the dimensions of equal labels, and leaves those out along which the operand
+// repeats.
+func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
+	t := einsumTerm{at: side{at: operand}}
+	for d, l := range labels {
+		if m.Shape[d] == 1 && e.sizes[l] != 1 {
+			continue
 		}
+		if i := slices.Index(t.labels, l); i >= 0 {
+			t.steps[i] += m.Strides[d]
+			continue
+		}
+		t.labels, t.steps = append(t.labels, l), append(t.steps, m.Strides[d])
 	}
-	t.labels, t.steps = labels, steps
+	e.terms = append(e.terms, t)
 }
 
-func (e *einsum) implicitOut(left string, dots int) {
+func (e *equation) implicitOut(left string, dots int) {
 	for k := dots - 1; k >= 0; k-- {
 		e.out = append(e.out, ellipsisLabel-k)
 	}
@@ -219,15 +252,15 @@ func (e *einsum) implicitOut(left string, dots int) {
 }
 
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
+	e, err := newEinsum(c)
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := e.layout(operandMetas(c))
+	res, err := inferEinsum(c)
 	if err != nil {
 		return nil, err
 	}
-	d := m.DType
+	d := res[0].Type.DType
 	out := tensor.Zeros(d, e.shape(e.out)...)
 	all := slices.Clone(e.out)
 	for _, t := range e.terms {

@@ -23,7 +23,7 @@ type einsumPlan struct {
 const onesMem = -2
 
 func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
-	e, err := parseEinsum(attrs[einsumAttrs](c).Equation, operandMetas(c))
+	e, err := newEinsum(c)
 	if err != nil || c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, err
 	}

@@ -5,26 +5,27 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumShadow goes through the steps by which at::einsum computes, on metas alone: which
+// einsumShadow goes through the steps by which at::einsum computes, on types alone: which
 // dtype and layout the result has follows from them, and whether it is a view.
 type einsumShadow struct {
-	e      *einsum
+	e      *equation
 	place  map[int]int // of each label among the dimensions of all terms: those of the result first
 	counts []int       // of terms in which a dimension is not 1
 }
 
-// layout returns the meta of the result, and whether it shares the only operand's storage.
-func (e *einsum) layout(metas []tensor.Meta) (tensor.Meta, bool, error) {
+// layout returns the type of the result, and whether it shares the only operand's storage.
+func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	s := &einsumShadow{e: e, place: map[int]int{}}
 	for _, l := range e.order() {
 		s.place[l] = len(s.place)
 	}
 	s.counts = make([]int, len(s.place))
-	terms := make([]tensor.Meta, len(metas))
-	for i, m := range metas {
+	terms := make([]tensor.Type, len(types))
+	for i, m := range types {
 		var err error
 		if terms[i], err = s.align(m, e.raw[i]); err != nil {
 			return m, false, err
@@ -34,18 +35,18 @@ func (e *einsum) layout(metas []tensor.Meta) (tensor.Meta, bool, error) {
 	if err != nil {
 		return out, false, err
 	}
-	view := len(metas) == 1 && len(s.place) == len(e.out)
-	if shape := e.shape(e.out); !slices.Equal(out.Shape, shape) { // of no elements
-		out, err = fresh(out.DType, shape)
+	view := len(types) == 1 && len(s.place) == len(e.out)
+	if shape := e.shape(e.out); !tensor.SameSizes(out.Shape, shape) { // of no elements
+		out, err = freshType(out.DType, shape)
 	} else if !view {
-		_, err = fresh(out.DType, shape)
+		_, err = freshType(out.DType, shape)
 	}
 	return out, view, err
 }
 
 // order lists the labels as at::einsum numbers them: those of the result, an ellipsis that
 // is summed over, then capitals and small letters.
-func (e *einsum) order() []int {
+func (e *equation) order() []int {
 	var rest []int
 	for l := range e.sizes {
 		if !slices.Contains(e.out, l) {
@@ -57,7 +58,7 @@ func (e *einsum) order() []int {
 }
 
 // align takes diagonals of labels that repeat, and gives a term all dimensions in order.
-func (s *einsumShadow) align(m tensor.Meta, labels []int) (tensor.Meta, error) {
+func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	perm := make([]int, len(s.counts))
 	for i := range perm {
 		perm[i] = -1
@@ -75,7 +76,7 @@ func (s *einsumShadow) align(m tensor.Meta, labels []int) (tensor.Meta, error) {
 			}
 			continue
 		}
-		if m.Shape[dim] != 1 {
+		if m.Shape[dim].Ne(sym.Of(1)).Holds() {
 			s.counts[at]++
 		}
 		perm[at] = dim
@@ -94,7 +95,7 @@ func (s *einsumShadow) align(m tensor.Meta, labels []int) (tensor.Meta, error) {
 }
 
 // fold multiplies the terms from left to right and drops the dimensions that are summed.
-func (s *einsumShadow) fold(terms []tensor.Meta) (tensor.Meta, error) {
+func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
 	kept, all := len(s.e.out), len(s.counts)
 	cur := terms[0]
 	var err error
@@ -111,16 +112,16 @@ func (s *einsumShadow) fold(terms []tensor.Meta) (tensor.Meta, error) {
 		dims[i] = kept + i
 	}
 	if len(terms) == 1 {
-		return summedMeta(cur, dims, false)
+		return summedType(cur, dims, false)
 	}
 	return cur.View(cur.Shape[:kept])
 }
 
 // pair sums over what only one of the terms has, and multiplies them.
-func (s *einsumShadow) pair(a, b tensor.Meta) (tensor.Meta, error) {
+func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
 	var sum, sumA, sumB []int
 	for d := len(s.e.out); d < len(s.counts); d++ {
-		inA, inB := a.Shape[d] != 1, b.Shape[d] != 1
+		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
 		switch {
 		case inA && inB:
 			if s.counts[d]--; s.counts[d] == 1 {
@@ -134,12 +135,12 @@ func (s *einsumShadow) pair(a, b tensor.Meta) (tensor.Meta, error) {
 	}
 	var err error
 	if len(sumA) > 0 {
-		if a, err = summedMeta(a, sumA, true); err != nil {
+		if a, err = summedType(a, sumA, true); err != nil {
 			return a, err
 		}
 	}
 	if len(sumB) > 0 {
-		if b, err = summedMeta(b, sumB, true); err != nil {
+		if b, err = summedType(b, sumB, true); err != nil {
 			return b, err
 		}
 	}
@@ -148,7 +149,7 @@ func (s *einsumShadow) pair(a, b tensor.Meta) (tensor.Meta, error) {
 		if err != nil {
 			return a, err
 		}
-		return inferredMeta(Mul, attrs, a, b)
+		return inferredType(Mul, attrs, a, b)
 	}
 	return einsumProduct(a, b, sum)
 }
@@ -156,16 +157,17 @@ func (s *einsumShadow) pair(a, b tensor.Meta) (tensor.Meta, error) {
 // einsumProduct is at::native's sumproduct_pair: a batch of matrix products whose result
 // has the dimensions of both terms, those of the first and those of the second, in this
 // order in memory. Of operands without elements nothing is asked.
-func einsumProduct(a, b tensor.Meta, sum []int) (tensor.Meta, error) {
-	switch some := a.Numel() > 0 && b.Numel() > 0; {
-	case some && a.DType != b.DType:
+func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
+	some := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
+	switch {
+	case a.DType != b.DType && some():
 		return a, fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
-	case some && (a.DType == tensor.Bool || a.DType.IsBareUnsigned()):
+	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && some():
 		return a, unserved("bmm", a.DType)
 	}
 	var both, left, right []int
 	for d := range a.Shape {
-		inA, inB := a.Shape[d] > 1, b.Shape[d] > 1
+		inA, inB := a.Shape[d].Gt(sym.Of(1)).Holds(), b.Shape[d].Gt(sym.Of(1)).Holds()
 		switch {
 		case slices.Contains(sum, d):
 		case inA && inB:
@@ -176,17 +178,17 @@ func einsumProduct(a, b tensor.Meta, sum []int) (tensor.Meta, error) {
 			right = append(right, d)
 		}
 	}
-	var shape []int
+	var shape []sym.Int
 	for _, d := range slices.Concat(both, left) {
 		shape = append(shape, a.Shape[d])
 	}
 	for range sum {
-		shape = append(shape, 1)
+		shape = append(shape, sym.Of(1))
 	}
 	for _, d := range right {
 		shape = append(shape, b.Shape[d])
 	}
-	m, err := fresh(a.DType, shape)
+	m, err := freshType(a.DType, shape)
 	if err != nil {
 		return m, err
 	}
@@ -197,16 +199,16 @@ func einsumProduct(a, b tensor.Meta, sum []int) (tensor.Meta, error) {
 	return m.Permute(back)
 }
 
-// summedMeta is what sum makes of an operand; it widens integers.
-func summedMeta(m tensor.Meta, dims []int, keepdim bool) (tensor.Meta, error) {
-	return inferredMeta(Sum, &sumAttrs{Dim: dims, Keepdim: keepdim}, m)
+// summedType is what sum makes of an operand; it widens integers.
+func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
+	return inferredType(Sum, &sumAttrs{Dim: dims, Keepdim: keepdim}, m)
 }
 
-// inferredMeta is the meta of an op's result.
-func inferredMeta(op *graph.Op, attrs any, metas ...tensor.Meta) (tensor.Meta, error) {
-	res, err := op.Infer(delegated(&graph.Call{}, attrs, metas...))
+// inferredType is the type of an op's result.
+func inferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
+	res, err := op.Infer(delegated(&graph.Call{}, attrs, types...))
 	if err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
-	return res[0].Meta(), nil
+	return res[0].Type, nil
 }

@@ -8,20 +8,21 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type fftAttrs struct {
-	N    *int   `attr:"n" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
-	Dim  int    `attr:"dim" default:"-1" doc:"dimension to transform"`
-	Norm string `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"which direction is scaled by 1/n; ortho: both by its root"`
+	N    *sym.Int `attr:"n" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
+	Dim  int      `attr:"dim" default:"-1" doc:"dimension to transform"`
+	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"which direction is scaled by 1/n; ortho: both by its root"`
 }
 
 type dftAttrs struct {
-	N        *int `attr:"dft_length" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
-	Dim      int  `attr:"dim" default:"1" doc:"dimension to transform, not the last"`
-	Inverse  bool `attr:"inverse" default:"false" doc:"transform back, and divide by the length"`
-	Onesided bool `attr:"onesided" default:"false" doc:"give the first half only: the rest is its mirror for a real operand"`
+	N        *sym.Int `attr:"dft_length" default:"none" doc:"length of the transform: the operand is cut, or zeros are added; none: its own"`
+	Dim      int      `attr:"dim" default:"1" doc:"dimension to transform, not the last"`
+	Inverse  bool     `attr:"inverse" default:"false" doc:"transform back, and divide by the length"`
+	Onesided bool     `attr:"onesided" default:"false" doc:"give the first half only: the rest is its mirror for a real operand"`
 }
 
 // Fourier transforms along one dimension: aten's on complex dtypes, and ONNX's DFT.
@@ -34,26 +35,22 @@ var (
 		Name: "dft", Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last dimension, of size 2, or of size 1 for a real operand.",
 		Params: []graph.Param{input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			s, err := newDft(c)
-			if err != nil {
-				return nil, err
-			}
-			out, err := fresh(c.Meta(0).DType, s.shape)
-			return graph.New1(out.Type()), err
+			_, t, err := newDft(c)
+			return graph.New1(t), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			s, err := newDft(c)
+			s, _, err := newDft(c)
 			if err != nil {
 				return nil, err
 			}
 			return s.kernel(c), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			s, err := newDft(c)
+			s, t, err := newDft(c)
 			if err != nil {
 				return nil, err
 			}
-			return s.reference(in[0], c.Meta(0).DType), nil
+			return s.reference(in[0], ofNumbers(t)), nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{f32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
 			{In: []tensor.Meta{f32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
@@ -67,24 +64,19 @@ type fourierSpec struct {
 
 	dim, n, in, out int
 	scale           float64
-	shape           []int
 }
 
 func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
-	of := func(c *graph.Call) (*fourierSpec, tensor.DType, error) {
+	of := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s := spec
-		d, err := s.fromAten(name, attrs[fftAttrs](c), c.Meta(0))
-		return &s, d, err
+		t, err := s.fromAten(name, attrs[fftAttrs](c), c.Type(0))
+		return &s, t, err
 	}
 	return define[fftAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			s, d, err := of(c)
-			if err != nil {
-				return nil, err
-			}
-			out, err := fresh(d, s.shape)
-			return graph.New1(out.Type()), err
+			_, t, err := of(c)
+			return graph.New1(t), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, _, err := of(c)
@@ -94,34 +86,36 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 			return s.kernel(c), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			s, d, err := of(c)
+			s, t, err := of(c)
 			if err != nil {
 				return nil, err
 			}
-			return s.reference(in[0], d), nil
+			return s.reference(in[0], ofNumbers(t)), nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}}, {In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 	})
 }
 
-func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Meta) (tensor.DType, error) {
+// fromAten checks a call of aten's ops and returns the type of the result.
+func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.Type, error) {
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
-		return 0, err
+		return m, err
 	}
 	d := m.DType
 	switch {
 	case m.Rank() == 0:
-		return 0, errors.New("Dimension specified as -1 but tensor has no dimensions")
+		return m, errors.New("Dimension specified as -1 but tensor has no dimensions")
 	case d.IsReducedFloat():
-		return 0, fmt.Errorf("Unsupported dtype %s", d.TorchName())
+		return m, fmt.Errorf("Unsupported dtype %s", d.TorchName())
 	case s.fromReal && d.IsComplex():
-		return 0, fmt.Errorf("%s expects a real input tensor, but got %s", name, d.TorchName())
+		return m, fmt.Errorf("%s expects a real input tensor, but got %s", name, d.TorchName())
 	case d.IsIntegral(true):
 		d = tensor.Float32
 	}
-	if err := s.lengths(m, a.N); err != nil {
-		return 0, err
+	shape, err := s.lengths(m, a.N)
+	if err != nil {
+		return m, err
 	}
 	s.scale = 1
 	switch {
@@ -130,68 +124,72 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Meta) (tensor.
 	case (a.Norm == "backward") == s.inverse:
 		s.scale = 1 / float64(s.n)
 	}
-	s.shape = slices.Clone(m.Shape)
-	s.shape[s.dim] = s.out
 	if s.mirrored {
-		return d.ToReal(), nil
+		return freshType(d.ToReal(), shape)
 	}
-	return d.ToComplex(), nil
+	return freshType(d.ToComplex(), shape)
 }
 
-// lengths sets the numbers of points that are read, transformed and written; n is the
-// length asked for, nil for that of the operand.
-func (s *fourierSpec) lengths(m tensor.Meta, n *int) error {
-	s.in = m.Shape[s.dim]
-	s.n = s.in
+// lengths sets the numbers of points that are read, transformed and written, which mean something
+// where they are known; n is the length asked for, nil for that of the operand. It returns
+// the operand's sizes with that of the dimension as it is written.
+func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
+	in := m.Shape[s.dim]
+	points := in
 	if s.mirrored {
-		s.n = 2 * (s.in - 1)
+		points = in.Sub(sym.Of(1)).Mul(sym.Of(2))
 	}
 	if n != nil {
-		s.n = *n
+		points = *n
 	}
-	if s.n < 1 || s.n > maxFourier {
-		return fmt.Errorf("Invalid number of data points (%d) specified", s.n)
+	if points.Lt(sym.Of(1)).Or(points.Gt(sym.Of(maxFourier))).Holds() {
+		return nil, fmt.Errorf("Invalid number of data points (%v) specified", points)
 	}
-	s.out = s.n
+	out := points
 	if s.half {
-		s.out = s.n/2 + 1
+		out = points.Div(sym.Of(2)).Add(sym.Of(1))
 	}
-	return nil
+	s.in, s.n, s.out = numberOf(in), numberOf(points), numberOf(out)
+	shape := slices.Clone(m.Shape)
+	shape[s.dim] = out
+	return shape, nil
 }
 
 // maxFourier bounds the length of a transform, whose tables are made when it is compiled.
 const maxFourier = 1 << 26
 
-func newDft(c *graph.Call) (*fourierSpec, error) {
-	a, m := attrs[dftAttrs](c), c.Meta(0)
+// newDft checks a call of dft and returns the type of the result.
+func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
+	a, m := attrs[dftAttrs](c), c.Type(0)
 	if !m.DType.IsFloat() {
-		return nil, notServed("dft", m.DType)
+		return nil, m, notServed("dft", m.DType)
 	}
 	last := m.Rank() - 1
-	if last < 1 || m.Shape[last] != 1 && m.Shape[last] != 2 {
-		return nil, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.ListString(m.Shape))
+	if last < 1 || !is(m.Shape[last], 1) && !is(m.Shape[last], 2) {
+		return nil, m, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.Sizes(m.Shape))
 	}
-	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true, fromReal: m.Shape[last] == 1, scale: 1}
+	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true, fromReal: is(m.Shape[last], 1), scale: 1}
 	s.mirrored = a.Onesided && a.Inverse
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
-		return nil, err
+		return nil, m, err
 	}
 	if s.dim == last {
-		return nil, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
+		return nil, m, errors.New("dft: the last dimension holds the parts of numbers and cannot be transformed")
 	}
-	if err := s.lengths(m, a.N); err != nil {
-		return nil, err
+	shape, err := s.lengths(m, a.N)
+	if err != nil {
+		return nil, m, err
 	}
 	if s.inverse {
 		s.scale = 1 / float64(s.n)
 	}
-	s.shape = slices.Clone(m.Shape)
-	s.shape[s.dim], s.shape[last] = s.out, 2
+	shape[last] = sym.Of(2)
 	if s.mirrored {
-		s.shape[last] = 1
+		shape[last] = sym.Of(1)
 	}
-	return s, nil
+	t, err := freshType(m.DType, shape)
+	return s, t, err
 }
 
 // load fills x with a line; get gives its elements.
@@ -287,9 +285,9 @@ func (s *fourierSpec) transform(f *fourier, x, room []complex128) {
 	}
 }
 
-func (s *fourierSpec) reference(t *tensor.Tensor, d tensor.DType) []*tensor.Tensor {
-	out := tensor.Zeros(d, s.shape...)
-	lead := slices.Clone(s.shape)
+func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tensor {
+	out := tensor.Zeros(m.DType, m.Shape...)
+	lead := slices.Clone(m.Shape)
 	lead[s.dim] = 1
 	if s.pairs {
 		lead[len(lead)-1] = 1

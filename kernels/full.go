@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -94,6 +95,24 @@ func fresh(d tensor.DType, size []int) (tensor.Meta, error) {
 	}
 	m.Strides = tensor.ContiguousStrides(m.Shape)
 	return m, nil
+}
+
+// freshType is [fresh] for sizes that may be unknown. It keeps size.
+func freshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
+	for _, s := range size {
+		if negative(s) {
+			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
+		}
+	}
+	t := tensor.Type{DType: d, Shape: size, Strides: make([]sym.Int, len(size))}
+	if t.Shape == nil {
+		t.Shape = []sym.Int{}
+	}
+	if err := t.Check(); err != nil {
+		return t, err
+	}
+	t.Strides = tensor.RowMajor(t.Shape)
+	return t, nil
 }
 
 type fullAttrs struct {

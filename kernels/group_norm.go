@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -42,7 +43,7 @@ func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
 }
 
 func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
-	a, m := attrs[groupNormAttrs](c), c.Meta(0)
+	a, m := attrs[groupNormAttrs](c), c.Type(0)
 	if m.Rank() == 0 {
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
@@ -52,14 +53,14 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case a.NumGroups <= 0:
 		return nil, fmt.Errorf("Expected num groups to be greater than 0, got %d", a.NumGroups)
-	case m.Shape[1]%a.NumGroups != 0:
+	case !is(m.Shape[1].Mod(sym.Of(a.NumGroups)), 0):
 		return nil, fmt.Errorf("Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%d",
-			tensor.ListString(m.Shape), a.NumGroups)
+			tensor.Sizes(m.Shape), a.NumGroups)
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if p := c.Meta(i + 1); c.Has(i+1) && (p.Rank() != 1 || p.Shape[0] != m.Shape[1]) {
+		if p := c.Type(i + 1); c.Has(i+1) && (p.Rank() != 1 || p.Shape[0].Ne(m.Shape[1]).Holds()) {
 			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of shape %s",
-				name, name, tensor.ListString(p.Shape), tensor.ListString(m.Shape))
+				name, name, tensor.Sizes(p.Shape), tensor.Sizes(m.Shape))
 		}
 	}
 	if !m.DType.IsFloat() {
@@ -72,14 +73,14 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	// suggests is the result's format.
 	f := m.SuggestMemoryFormat(false)
 	if !m.Is(f) {
-		st, err := f.Strides(m.Shape)
+		st, err := f.StridesOf(m.Shape)
 		if err != nil {
 			return nil, err
 		}
 		m = m.WithStrides(st)
 	}
-	out, err := tensor.NewFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-	return graph.New1(out.Type()), err
+	out, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
+	return graph.New1(out), err
 }
 
 type instanceNormAttrs struct {
@@ -116,14 +117,14 @@ var InstanceNorm = define[instanceNormAttrs](graph.Op{
 })
 
 func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
-	a, m := attrs[instanceNormAttrs](c), c.Meta(0)
+	a, m := attrs[instanceNormAttrs](c), c.Type(0)
 	if !a.UseInputStats && !(c.Has(3) && c.Has(4)) {
 		return nil, errors.New("Expected running_mean and running_var to be defined when use_input_stats is false")
 	}
 	if m.Rank() < 2 {
 		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
 	}
-	if m.Numel() > 0 {
+	if !empty(m) {
 		if err := checkFeatures(c, m.Shape[1], a.UseInputStats); err != nil {
 			return nil, err
 		}
@@ -133,9 +134,7 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		if err := batchNormDTypes(c); err != nil {
 			return nil, err
 		}
-	}
-	if m.Numel() > 0 {
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	}
 	return emptyInstanceNorm(c)
 }
@@ -143,18 +142,18 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 // emptyInstanceNorm is batch_norm of no elements, seen as one sample with the channels of
 // all, and weight and bias repeated for each.
 func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
-	m := c.Meta(0)
-	if m.Shape[0] == 0 && (c.Has(1) || c.Has(2)) {
+	m := c.Type(0)
+	if (c.Has(1) || c.Has(2)) && is(m.Shape[0], 0) {
 		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
 	}
-	one, err := m.View(append([]int{1, m.Shape[0] * m.Shape[1]}, m.Shape[2:]...))
+	one, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))
 	if err != nil {
 		return nil, err
 	}
-	one.Offset = 0
+	one.Offset = sym.Int{}
 	if one, err = emptyBatchNorm(c, one); err != nil {
 		return nil, err
 	}
 	out, err := one.View(m.Shape)
-	return graph.New1(out.Type()), err
+	return graph.New1(out), err
 }

@@ -15,14 +15,14 @@ var Hardmax = define[hardmaxAttrs](graph.Op{
 	Doc:    "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Serves floats only; the result is row-major.",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
+		m := c.Type(0)
 		if _, err := tensor.WrapDim(attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
 			return nil, err
 		}
 		if !m.DType.IsFloat() {
 			return nil, notImplemented("hardmax", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

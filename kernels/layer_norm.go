@@ -8,13 +8,14 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type layerNormAttrs struct {
-	NormalizedShape []int   `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
-	Eps             float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
-	CuDNN           bool    `attr:"cudnn_enable" default:"true" doc:"of no effect"`
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
+	Eps             float64   `attr:"eps" default:"1e-5" doc:"added to the variance"`
+	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"of no effect"`
 }
 
 // LayerNorm normalises over the last dimensions; the result is row-major.
@@ -49,19 +50,19 @@ var LayerNorm = define[layerNormAttrs](graph.Op{
 })
 
 func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
-	shape, m := attrs[layerNormAttrs](c).NormalizedShape, c.Meta(0)
+	shape, m := attrs[layerNormAttrs](c).NormalizedShape, c.Type(0)
 	if len(shape) == 0 {
 		return nil, fmt.Errorf("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
 	}
 	for i, name := range []string{"weight", "bias"} {
-		if p := c.Meta(i + 1); c.Has(i+1) && !slices.Equal(p.Shape, shape) {
+		if p := c.Type(i + 1); c.Has(i+1) && !tensor.SameSizes(p.Shape, shape) {
 			return nil, fmt.Errorf("Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
-				name, name, tensor.ListString(p.Shape), tensor.ListString(shape))
+				name, name, tensor.Sizes(p.Shape), tensor.Sizes(shape))
 		}
 	}
-	if first := m.Rank() - len(shape); first < 0 || !slices.Equal(m.Shape[first:], shape) {
-		list := tensor.ListString(shape)
-		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list, list[1:], tensor.ListString(m.Shape))
+	if first := m.Rank() - len(shape); first < 0 || !tensor.SameSizes(m.Shape[first:], shape) {
+		list := tensor.Sizes(shape)
+		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list, list[1:], tensor.Sizes(m.Shape))
 	}
 	if !m.DType.IsFloat() {
 		return nil, notServed("LayerNormKernelImpl", m.DType)
@@ -69,7 +70,7 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err
 	}
-	return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+	return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 }
 
 // layerNorm normalises rows: the positions of the kept axes, each with the whole run over

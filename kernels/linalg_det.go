@@ -20,19 +20,19 @@ func detOp(name string) *graph.Op {
 		Name: name, Doc: "Gives the determinants of square matrices, the last two dimensions.",
 		Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Meta(0)
+			m := c.Type(0)
 			n := m.Rank()
 			switch {
 			case n < 2:
 				return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
-			case m.Shape[n-1] != m.Shape[n-2]:
-				return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %d by %d matrices", m.Shape[n-2], m.Shape[n-1])
+			case m.Shape[n-1].Ne(m.Shape[n-2]).Holds():
+				return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices", m.Shape[n-2], m.Shape[n-1])
 			case m.DType.IsIntegral(true):
 				return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s", m.DType.TorchName())
 			case m.DType.IsReducedFloat():
 				return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", m.DType.TorchName())
 			}
-			return graph.New1(tensor.New(m.DType, m.Shape[:n-2]...).Type()), nil
+			return graph.New1(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m, out := c.Meta(0), c.Out[0]

@@ -2,9 +2,9 @@ package kernels
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -25,7 +25,7 @@ var Linear = define[none](graph.Op{
 })
 
 // transposed is Tensor.t: a matrix transposed, a vector as it is.
-func transposed(w tensor.Meta) (tensor.Meta, error) {
+func transposed(w tensor.Type) (tensor.Type, error) {
 	if w.Rank() > 2 {
 		return w, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", w.Rank())
 	}
@@ -39,41 +39,41 @@ func transposed(w tensor.Meta) (tensor.Meta, error) {
 // dimensions with a bias are flattened to one, and all else is a matmul to which the bias
 // is added in place.
 func inferLinear(c *graph.Call) ([]graph.Result, error) {
-	x, bias := c.Meta(0), c.Meta(2)
-	w, err := transposed(c.Meta(1))
+	x, bias := c.Type(0), c.Type(2)
+	w, err := transposed(c.Type(1))
 	if err != nil {
 		return nil, err
 	}
-	var out tensor.Meta
+	var out tensor.Type
 	switch {
 	case c.Has(2) && x.Rank() == 2:
-		out, err = addmmMeta(bias, x, w)
+		out, err = addmmType(bias, x, w)
 	case c.Has(2) && flattens(x):
-		flat := tensor.New(x.DType, x.Shape[0]*x.Shape[1], x.Shape[2])
-		if out, err = addmmMeta(bias, flat, w); err == nil {
-			out, err = viewOf(out, []int{x.Shape[0], x.Shape[1], out.Shape[1]})
+		flat := tensor.NewType(x.DType, x.Shape[0].Mul(x.Shape[1]), x.Shape[2])
+		if out, err = addmmType(bias, flat, w); err == nil {
+			out, err = viewOf(out, []sym.Int{x.Shape[0], x.Shape[1], out.Shape[1]})
 		}
 	default:
-		if out, err = matmulMeta(x, w); err == nil && c.Has(2) {
+		if out, err = matmulType(x, w); err == nil && c.Has(2) {
 			err = addsInPlace(out, bias)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return graph.New1(out.Type()), nil
+	return graph.New1(out), nil
 }
 
-func flattens(x tensor.Meta) bool { return x.Rank() == 3 && x.IsContiguous() }
+func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
 // addsInPlace checks out.add_(bias).
-func addsInPlace(out, bias tensor.Meta) error {
-	shape, err := tensor.Broadcast(out.Shape, bias.Shape)
+func addsInPlace(out, bias tensor.Type) error {
+	shape, err := tensor.BroadcastSizes(out.Shape, bias.Shape)
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(shape, out.Shape) {
-		return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.ListString(out.Shape), tensor.ListString(shape))
+	if !tensor.SameSizes(shape, out.Shape) {
+		return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.Sizes(out.Shape), tensor.Sizes(shape))
 	}
 	d, err := tensor.Promote(out.DType, bias.DType)
 	if err == nil && !tensor.CanCast(d, out.DType) {
@@ -84,10 +84,12 @@ func addsInPlace(out, bias tensor.Meta) error {
 
 // linearOf reads a call as a contraction.
 func linearOf(c *graph.Call) (*contraction, error) {
-	out := c.Out[0]
-	w, err := transposed(c.Meta(1))
-	if err != nil {
-		return nil, err
+	out, w := c.Out[0], c.Meta(1)
+	if w.Rank() == 2 {
+		var err error
+		if w, err = w.Transpose(0, 1); err != nil {
+			return nil, err
+		}
 	}
 	t := graph.Call{In: []graph.Arg{c.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: w}}}}
 	x, err := productOf(&t, out)
@@ -97,7 +99,7 @@ func linearOf(c *graph.Call) (*contraction, error) {
 	x.hasAdd, x.opAdd, x.beta = true, 2, tensor.IntScalar(1)
 	bias := c.Meta(2)
 	shape := out.Shape
-	if flattens(c.Meta(0)) {
+	if flattens(c.Meta(0).Type()) {
 		// A bias of two dimensions has a row for every row of the flattened input.
 		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
 	}

@@ -20,7 +20,7 @@ var Logsumexp = reductionOp[logsumexpAttrs](graph.Op{
 	Doc:      "Computes the logarithm of the sum of exponentials over the given dimensions. Integers are computed as float32.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }, func(c *graph.Call) (reduceSpec, error) {
-	a, m := attrs[logsumexpAttrs](c), c.Meta(0)
+	a, m := attrs[logsumexpAttrs](c), c.Type(0)
 	if m.DType.IsComplex() {
 		return reduceSpec{}, errors.New("logsumexp(): Expected floating point type for result tensor, but got: " + m.DType.TorchName())
 	}

@@ -11,7 +11,7 @@ var Matmul = define[none](graph.Op{
 	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
 		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
 	Params:  []graph.Param{self, other},
-	Infer:   inferBy(matmulMeta),
+	Infer:   inferBy(matmulType),
 	Compile: compileProduct,
 	Flops:   productFlops,
 	Ref:     productRef,
@@ -28,7 +28,7 @@ var Mm = define[none](graph.Op{
 	Name:    "mm",
 	Doc:     "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
 	Params:  []graph.Param{self, {Name: "mat2"}},
-	Infer:   inferBy(mmMeta),
+	Infer:   inferBy(mmType),
 	Compile: compileProduct,
 	Flops:   productFlops,
 	Ref:     productRef,
@@ -43,7 +43,7 @@ var Bmm = define[none](graph.Op{
 	Name:    "bmm",
 	Doc:     "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
 	Params:  []graph.Param{self, {Name: "mat2"}},
-	Infer:   inferBy(func(a, b tensor.Meta) (tensor.Meta, error) { return bmmMeta("bmm", a, b) }),
+	Infer:   inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
 	Compile: compileProduct,
 	Flops:   productFlops,
 	Ref:     productRef,
@@ -56,7 +56,7 @@ var Mv = define[none](graph.Op{
 	Name:     "mv",
 	Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
 	Params:   []graph.Param{self, {Name: "vec"}},
-	Infer:    inferBy(mvMeta),
+	Infer:    inferBy(mvType),
 	Compile:  compileProduct,
 	Flops:    productFlops,
 	Ref:      productRef,
@@ -68,20 +68,20 @@ var Dot = define[none](graph.Op{
 	Name:     "dot",
 	Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
 	Params:   []graph.Param{self, {Name: "tensor"}},
-	Infer:    inferBy(dotMeta),
+	Infer:    inferBy(dotType),
 	Compile:  compileProduct,
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
 })
 
-func inferBy(f func(a, b tensor.Meta) (tensor.Meta, error)) func(*graph.Call) ([]graph.Result, error) {
+func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
-		m, err := f(c.Meta(0), c.Meta(1))
+		t, err := f(c.Type(0), c.Type(1))
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(m.Type()), nil
+		return graph.New1(t), nil
 	}
 }
 

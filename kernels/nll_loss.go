@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -42,8 +42,8 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 	of := func(c *graph.Call) (*nllLoss, error) {
 		l := &nllLoss{entropy: entropy}
 		l.reduction, l.ignore, l.smoothing = read(attrs[A](c))
-		l.soft = entropy && slices.Equal(c.Meta(0).Shape, c.Meta(1).Shape)
-		return l, l.check(name, c)
+		l.soft = entropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
+		return l, l.check(c)
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return define[A](graph.Op{
@@ -56,9 +56,9 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 			}
 			d, err := l.dtype(c)
 			if err != nil || l.reduction != 0 {
-				return graph.New1(tensor.New(d).Type()), err
+				return graph.New1(tensor.NewType(d)), err
 			}
-			return graph.New1(tensor.New(d, l.targets(c.Meta(0))...).Type()), nil
+			return graph.New1(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			l, err := of(c)
@@ -88,41 +88,42 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 	})
 }
 
-// targets is the shape of self without its classes.
-func (l *nllLoss) targets(m tensor.Meta) []int {
+// targetSizes is the shape of self without its classes.
+func targetSizes(m tensor.Type) []sym.Int {
 	if m.Rank() == 1 {
 		return nil
 	}
-	return append([]int{m.Shape[0]}, m.Shape[2:]...)
+	return append([]sym.Int{m.Shape[0]}, m.Shape[2:]...)
 }
 
 // dtype is that of the result: probabilities and weights are multiplied as anywhere.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
-	d := c.Meta(0).DType
+	d := c.Type(0).DType
 	if !l.soft {
 		return d, nil
 	}
 	var err error
 	for i := 1; i < len(c.In) && err == nil; i++ {
 		if c.Has(i) {
-			d, err = tensor.Promote(d, c.Meta(i).DType)
+			d, err = tensor.Promote(d, c.Type(i).DType)
 		}
 	}
 	return d, err
 }
 
-func (l *nllLoss) check(name string, c *graph.Call) error {
-	m, t, w := c.Meta(0), c.Meta(1), c.Meta(2)
+// check checks a call, and notes its sizes where they are known.
+func (l *nllLoss) check(c *graph.Call) error {
+	m, t, w := c.Type(0), c.Type(1), c.Type(2)
 	if l.reduction < 0 || l.reduction > 2 {
 		return fmt.Errorf("%d is not a valid value for reduction", l.reduction)
 	}
-	switch m.Rank() {
-	case 0:
+	if m.Rank() == 0 {
 		return errors.New("input tensor should be 1D or 2D")
-	case 1:
-		l.n, l.classes, l.inner = 1, m.Shape[0], 1
-	default:
-		l.n, l.classes, l.inner = m.Shape[0], m.Shape[1], tensor.Numel(m.Shape[2:])
+	}
+	classes := m.Shape[min(1, m.Rank()-1)]
+	l.n, l.classes, l.inner = 1, numberOf(classes), 1
+	if m.Rank() > 1 {
+		l.n, l.inner = numberOf(m.Shape[0]), numberOf(tensor.Product(m.Shape[2:]))
 	}
 	if l.smoothing > 1 {
 		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
@@ -133,13 +134,13 @@ func (l *nllLoss) check(name string, c *graph.Call) error {
 	case l.soft && l.ignore >= 0:
 		return errors.New("ignore_index is not supported for floating point target")
 	case !l.soft:
-		if err := l.checkTargets(m, t); err != nil {
+		if err := checkTargets(m, t); err != nil {
 			return err
 		}
 	}
 	switch {
-	case c.Has(2) && (w.Rank() != 1 || w.Shape[0] != l.classes):
-		return fmt.Errorf("weight tensor should be defined either for all %d classes or no classes but got weight tensor of shape: %s", l.classes, tensor.ListString(w.Shape))
+	case c.Has(2) && (w.Rank() != 1 || w.Shape[0].Ne(classes).Holds()):
+		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor of shape: %s", classes, tensor.Sizes(w.Shape))
 	case !m.DType.IsFloat():
 		return notServed("nll_loss_out_frame", m.DType)
 	case !l.soft && t.DType != tensor.Int64:
@@ -151,17 +152,17 @@ func (l *nllLoss) check(name string, c *graph.Call) error {
 }
 
 // checkTargets compares the shape of targets that are classes.
-func (l *nllLoss) checkTargets(m, t tensor.Meta) error {
-	want := l.targets(m)
-	if m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0] != l.n) {
-		n := 0
+func checkTargets(m, t tensor.Type) error {
+	want := targetSizes(m)
+	if m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0].Ne(m.Shape[0]).Holds()) {
+		n := sym.Int{}
 		if t.Rank() > 0 {
 			n = t.Shape[0]
 		}
-		return fmt.Errorf("Expected input batch_size (%d) to match target batch_size (%d).", l.n, n)
+		return fmt.Errorf("Expected input batch_size (%v) to match target batch_size (%v).", m.Shape[0], n)
 	}
-	if !slices.Equal(t.Shape, want) {
-		return fmt.Errorf("Expected target size %s, got %s", tensor.ListString(want), tensor.ListString(t.Shape))
+	if !tensor.SameSizes(t.Shape, want) {
+		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(want), tensor.Sizes(t.Shape))
 	}
 	return nil
 }
@@ -270,7 +271,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	if l.entropy {
 		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
 	}
-	each := tensor.Zeros(d, l.targets(x.Meta)...)
+	each := tensor.Zeros(d, numbersOf(targetSizes(x.Meta.Type()))...)
 	loss, total := 0.0, 0.0
 	var err error
 	eachIndex(each.Shape, func(index []int) {

@@ -31,7 +31,7 @@ var Norm = reductionOp[normAttrs](graph.Op{
 	Name: "norm", Doc: normDoc,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
 }, func(c *graph.Call) (reduceSpec, error) {
-	a, m := attrs[normAttrs](c), c.Meta(0)
+	a, m := attrs[normAttrs](c), c.Type(0)
 	d := m.DType
 	if a.DType != tensor.Invalid {
 		d = a.DType
@@ -41,7 +41,7 @@ var Norm = reductionOp[normAttrs](graph.Op{
 	}
 	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
-	if m.Numel() == 0 {
+	if empty(m) {
 		p = 0 // counts nothing, whatever the order
 	}
 	return normSpec(d, mask, a.Keepdim, p), err
@@ -52,12 +52,12 @@ var VectorNorm = reductionOp[vectorNormAttrs](graph.Op{
 	Name: "linalg_vector_norm", Doc: normDoc,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
 }, func(c *graph.Call) (reduceSpec, error) {
-	a, m := attrs[vectorNormAttrs](c), c.Meta(0)
+	a, m := attrs[vectorNormAttrs](c), c.Type(0)
 	d, err := vectorNormDType(m.DType, a.DType)
 	if err != nil {
 		return reduceSpec{}, err
 	}
-	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && m.Numel() == 0 {
+	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && empty(m) {
 		err = emptyNorm(m, a.Dim, a.Ord)
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 }
 
 // emptyNorm refuses norms that have no value of no elements.
-func emptyNorm(m tensor.Meta, dims []int, ord tensor.Scalar) error {
+func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 	p := fmt.Sprint(ord.Float())
 	if math.IsInf(ord.Float(), 0) {
 		p = map[bool]string{true: "inf", false: "-inf"}[ord.Float() > 0]
@@ -103,7 +103,7 @@ func emptyNorm(m tensor.Meta, dims []int, ord tensor.Scalar) error {
 		if err != nil {
 			return err
 		}
-		if m.Shape[w] == 0 {
+		if is(m.Shape[w], 0) {
 			// The missing blank is PyTorch's.
 			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is empty and the operation does not have an identity", p, d)
 		}

@@ -9,18 +9,20 @@ import (
 )
 
 // delegated is a call of another op on views of a call's operands.
-func delegated(c *graph.Call, attrs any, metas ...tensor.Meta) *graph.Call {
+func delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	in := &graph.Call{Attrs: attrs, Out: c.Out, Variant: -1}
-	for _, m := range metas {
-		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}})
+	for _, t := range types {
+		m, _ := t.Meta()
+		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: m}})
 	}
 	return in
 }
 
-// viewsOf shows tensors in other metas of the same storage.
-func viewsOf(in []*tensor.Tensor, metas ...tensor.Meta) ([]*tensor.Tensor, error) {
+// viewsOf shows tensors as other types of the same storage.
+func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
 	var out []*tensor.Tensor
-	for i, m := range metas {
+	for i, v := range types {
+		m, _ := v.Meta()
 		t, err := in[i].View(m)
 		if err != nil {
 			return nil, err
@@ -34,8 +36,8 @@ func viewsOf(in []*tensor.Tensor, metas ...tensor.Meta) ([]*tensor.Tensor, error
 var Outer = delegateOp[none](graph.Op{
 	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
 	Params: []graph.Param{self, {Name: "vec2"}}, Examples: []graph.Example{{In: []tensor.Meta{f32(3), f32(4)}}},
-}, Mul, func(c *graph.Call) ([]tensor.Meta, any, error) {
-	a, b := c.Meta(0), c.Meta(1)
+}, Mul, func(c *graph.Call) ([]tensor.Type, any, error) {
+	a, b := c.Type(0), c.Type(1)
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return nil, nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
 	}
@@ -44,15 +46,15 @@ var Outer = delegateOp[none](graph.Op{
 		return nil, nil, err
 	}
 	attrs, err := Mul.Schema.Decode(nil, nil)
-	return []tensor.Meta{a, b}, attrs, err
+	return []tensor.Type{a, b}, attrs, err
 })
 
 // Trace is torch.trace.
 var Trace = delegateOp[none](graph.Op{
 	Name: "trace", Doc: "Sums the diagonal of a matrix.",
 	Params: []graph.Param{self}, Examples: []graph.Example{{In: []tensor.Meta{f32(3, 4)}}},
-}, Sum, func(c *graph.Call) ([]tensor.Meta, any, error) {
-	m := c.Meta(0)
+}, Sum, func(c *graph.Call) ([]tensor.Type, any, error) {
+	m := c.Type(0)
 	if m.Rank() != 2 {
 		return nil, nil, errors.New("trace: expected a matrix")
 	}
@@ -61,39 +63,39 @@ var Trace = delegateOp[none](graph.Op{
 		return nil, nil, err
 	}
 	attrs, err := Sum.Schema.Decode(nil, nil)
-	return []tensor.Meta{m}, attrs, err
+	return []tensor.Type{m}, attrs, err
 })
 
 // delegateOp defines an op that is another one on views of its operands. The views begin
 // at the same elements.
-func delegateOp[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Meta, any, error)) *graph.Op {
+func delegateOp[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, any, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		metas, a, err := views(c)
+		types, a, err := views(c)
 		if err != nil {
 			return nil, err
 		}
-		return to.Infer(delegated(c, a, metas...))
+		return to.Infer(delegated(c, a, types...))
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		metas, a, err := views(c)
+		types, a, err := views(c)
 		if err != nil {
 			return nil, err
 		}
-		k, err := to.Compile(delegated(c, a, metas...))
+		k, err := to.Compile(delegated(c, a, types...))
 		if k != nil {
 			k.InPlace = nil // operands have other shapes than they are said to have
 		}
 		return k, err
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		metas, a, err := views(c)
+		types, a, err := views(c)
 		if err != nil {
 			return nil, err
 		}
-		if in, err = viewsOf(in, metas...); err != nil {
+		if in, err = viewsOf(in, types...); err != nil {
 			return nil, err
 		}
-		return to.Ref(delegated(c, a, metas...), in)
+		return to.Ref(delegated(c, a, types...), in)
 	}
 	return define[A](o)
 }

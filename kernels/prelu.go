@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,16 +19,16 @@ var Prelu = define[none](graph.Op{
 	Doc:    "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The result is row-major.",
 	Params: []graph.Param{self, weight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, w := c.Meta(0), c.Meta(1)
-		channels := 1
+		m, w := c.Type(0), c.Type(1)
+		channels := sym.Of(1)
 		if m.Rank() > 1 {
 			channels = m.Shape[1]
 		}
 		switch {
-		case w.Numel() != 1 && m.Rank() == 0:
+		case m.Rank() == 0 && !is(w.Numel(), 1):
 			return nil, fmt.Errorf("Not allow zero-dim input tensor.")
-		case w.Numel() != 1 && w.Numel() != channels:
-			return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %d and channel size = %d.", w.Numel(), channels)
+		case !is(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
+			return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and channel size = %v.", w.Numel(), channels)
 		case w.Rank() > 1:
 			return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", w.Rank())
 		case !m.DType.IsFloat():
@@ -35,7 +36,7 @@ var Prelu = define[none](graph.Op{
 		case w.DType != m.DType:
 			return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -102,7 +103,7 @@ var Glu = define[gluAttrs](graph.Op{
 		if !a.DType.IsFloat() {
 			return nil, notImplemented("glu", a.DType)
 		}
-		return graph.New1(pointwiseMeta(a, b).Type()), nil
+		return graph.New1(pointwiseType(a, b)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, b, err := gluHalves(c)
@@ -110,18 +111,18 @@ var Glu = define[gluAttrs](graph.Op{
 			return &graph.Kernel{}, err
 		}
 		if a.DType.OpMath() == tensor.Float32 {
-			return compileGlu[float32](c, a, b)
+			return compileGlu[float32](c, ofNumbers(a), ofNumbers(b))
 		}
-		return compileGlu[float64](c, a, b)
+		return compileGlu[float64](c, ofNumbers(a), ofNumbers(b))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, b, err := gluHalves(c)
 		if err != nil {
 			return nil, err
 		}
-		ta, tb := tensor.Must(in[0].View(a)), tensor.Must(in[0].View(b))
-		out := tensor.Zeros(a.DType, a.Shape...)
-		eachIndex(a.Shape, func(i []int) {
+		ta, tb := tensor.Must(in[0].View(ofNumbers(a))), tensor.Must(in[0].View(ofNumbers(b)))
+		out := tensor.Zeros(ta.DType, ta.Shape...)
+		eachIndex(ta.Shape, func(i []int) {
 			out.Set(tensor.FloatScalar(ta.At(i...).Float()*sigmoid(tb.At(i...).Float())), i...)
 		})
 		return []*tensor.Tensor{out}, nil
@@ -130,8 +131,8 @@ var Glu = define[gluAttrs](graph.Op{
 })
 
 // gluHalves are the views of both halves.
-func gluHalves(c *graph.Call) (a, b tensor.Meta, err error) {
-	m := c.Meta(0)
+func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
+	m := c.Type(0)
 	if m.Rank() == 0 {
 		return a, b, fmt.Errorf("glu does not support 0-dimensional tensors")
 	}
@@ -140,11 +141,12 @@ func gluHalves(c *graph.Call) (a, b tensor.Meta, err error) {
 		return a, b, err
 	}
 	n := m.Shape[d]
-	if n%2 != 0 {
-		return a, b, fmt.Errorf("Halving dimension must be even, but dimension %d is size %d", d, n)
+	if !is(n.Mod(sym.Of(2)), 0) {
+		return a, b, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", d, n)
 	}
-	if a, err = m.Narrow(d, 0, n/2); err == nil {
-		b, err = m.Narrow(d, n/2, n/2)
+	half := n.Div(sym.Of(2))
+	if a, err = m.Narrow(d, sym.Int{}, half); err == nil {
+		b, err = m.Narrow(d, half, half)
 	}
 	return a, b, err
 }

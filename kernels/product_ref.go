@@ -50,7 +50,8 @@ func broadcastAt(t *tensor.Tensor, index []int) tensor.Scalar {
 
 // productRef defines matmul and its special cases.
 func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	m, err := matmulMeta(in[0].Meta, in[1].Meta)
+	t, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
+	m, _ := t.Meta()
 	if c.Out != nil {
 		m, err = c.Out[0], nil
 	}
@@ -143,7 +144,7 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape = append(shape, w.Shape[0])
 	}
 	out := tensor.Zeros(x.DType, shape...)
-	flat := flattens(x.Meta)
+	flat := flattens(x.Meta.Type())
 	eachIndex(shape, func(index []int) {
 		s := sumKind{d: x.DType}
 		ix := append(append([]int{}, index[:len(lead)]...), 0)

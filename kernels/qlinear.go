@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -128,24 +129,30 @@ func (x *compound) requantized(sums, a, b, y, zero, bias spot, qa, qb quantIndex
 // byteDType checks that operands are bytes.
 func byteDType(name string, c *graph.Call, operands ...int) error {
 	for _, i := range operands {
-		if d := c.Meta(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
+		if d := c.Type(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
 			return notImplemented(name, d)
 		}
 	}
 	return nil
 }
 
-// perIndex says how scales or zero points stand to a value: one for all, or one for each
-// index of the axis of n whose indices are followed by inner elements.
-func perIndex(name, what string, m tensor.Meta, inner, n int) (quantIndex, error) {
-	switch count := m.Numel(); {
-	case m.DType == tensor.Invalid || count == 1:
-		return quantIndex{inner: 1 << 62, n: 1}, nil
-	case count == n:
-		return quantIndex{inner: max(inner, 1), n: n}, nil
-	default:
-		return quantIndex{}, fmt.Errorf("%s: expected %s to have 1 or %d elements, but got shape %s", name, what, n, tensor.ListString(m.Shape))
+// perIndex checks scales or zero points, which may be left out: there is one for all, or one for
+// each of n indices.
+func perIndex(name, what string, t tensor.Type, n sym.Int) error {
+	count := t.Numel()
+	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
+		return nil
 	}
+	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, what, n, tensor.Sizes(t.Shape))
+}
+
+// quantIndexOf says how scales or zero points that fit stand to a value: one for all, or one for
+// each index of the axis of n whose indices are followed by inner elements.
+func quantIndexOf(m tensor.Meta, inner, n int) quantIndex {
+	if m.DType == tensor.Invalid || m.Numel() == 1 {
+		return quantIndex{inner: 1 << 62, n: 1}
+	}
+	return quantIndex{inner: max(inner, 1), n: n}
 }
 
 // quantMatmul holds the places of the operands of a quantised product; -1: there is none.
@@ -185,8 +192,8 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 	return define[none](graph.Op{
 		Name: name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, err := q.result(c)
-			return graph.New1(m.Type()), err
+			t, err := q.result(c)
+			return graph.New1(t), err
 		},
 		Compile:  q.compile,
 		Ref:      q.ref,
@@ -194,35 +201,57 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 	})
 }
 
-func (q *quantMatmul) result(c *graph.Call) (tensor.Meta, error) {
+func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
 	if err := byteDType(q.name, c, q.a, q.b, q.aZero, q.bZero); err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
-	a, b := c.Meta(q.a), c.Meta(q.b)
-	m, err := matmulMeta(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
+	a, b := c.Type(q.a), c.Type(q.b)
+	t, err := matmulType(a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
 	if err != nil {
-		return m, err
+		return t, err
 	}
-	m = tensor.New(tensor.Int32, m.Shape...)
-	if _, err := q.places(c); err != nil {
-		return m, err
+	t = tensor.NewType(tensor.Int32, t.Shape...)
+	if err := q.check(c); err != nil {
+		return t, err
 	}
 	if q.aScale >= 0 {
 		if err := byteDType(q.name, c, 7); err != nil {
-			return m, err
+			return t, err
 		}
-		if !quantFloat(c.Meta(1).DType) || c.Meta(6).Numel() != 1 || c.Meta(7).Numel() != 1 {
-			return m, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
+		if !quantFloat(c.Type(1).DType) || !isOne(c, 6, 7) {
+			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
 		}
-		m.DType = c.Meta(7).DType
+		t.DType = c.Type(7).DType
 	}
-	return m, nil
+	return t, nil
+}
+
+// check compares zero points and scales with the rows of a and the columns of b.
+func (q *quantMatmul) check(c *graph.Call) error {
+	a, b := c.Type(q.a), c.Type(q.b)
+	m, n := sym.Of(1), sym.Of(1)
+	if a.Rank() > 1 {
+		m = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		n = b.Shape[b.Rank()-1]
+	}
+	for _, f := range []struct {
+		operand int
+		what    string
+		n       sym.Int
+	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
+		if err := perIndex(q.name, f.what, c.Type(f.operand), f.n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // quantPlaces are the places of zero points and scales: in a and b, and in the product.
 type quantPlaces struct{ a, b, rows, cols quantIndex }
 
-func (q *quantMatmul) places(c *graph.Call) (p quantPlaces, err error) {
+func (q *quantMatmul) places(c *graph.Call) quantPlaces {
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	m, n, k := 1, 1, a.Shape[a.Rank()-1]
 	if a.Rank() > 1 {
@@ -231,33 +260,15 @@ func (q *quantMatmul) places(c *graph.Call) (p quantPlaces, err error) {
 	if b.Rank() > 1 {
 		n = b.Shape[b.Rank()-1]
 	}
-	scale := func(i int) tensor.Meta {
-		if i < 0 {
-			return tensor.Meta{}
-		}
-		return c.Meta(i)
-	}
-	for _, f := range []struct {
-		to       *quantIndex
-		what     string
-		m        tensor.Meta
-		inner, n int
-	}{
-		{&p.a, "a_zero_point", c.Meta(q.aZero), k, m}, {&p.b, "b_zero_point", c.Meta(q.bZero), 1, n},
-		{&p.rows, "a_scale", scale(q.aScale), n, m}, {&p.cols, "b_scale", scale(q.bScale), 1, n},
-	} {
-		if *f.to, err = perIndex(q.name, f.what, f.m, f.inner, f.n); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
+	return quantPlaces{a: quantIndexOf(c.Meta(q.aZero), k, m), b: quantIndexOf(c.Meta(q.bZero), 1, n),
+		rows: quantIndexOf(c.Meta(q.aScale), n, m), cols: quantIndexOf(c.Meta(q.bScale), 1, n)}
 }
 
 func (q *quantMatmul) compile(c *graph.Call) (*graph.Kernel, error) {
-	p, err := q.places(c)
-	if err != nil || c.Out[0].Numel() == 0 {
+	if err := q.check(c); err != nil || c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
+	p := q.places(c)
 	am, bm := c.Meta(q.a), c.Meta(q.b)
 	d := exactDType(am.Shape[am.Rank()-1], am.DType, bm.DType)
 	x := newCompound(c)
@@ -274,10 +285,11 @@ func (q *quantMatmul) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // ref defines the product by that of matmul, on float64 operands less their zero points.
 func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	m, err := q.result(c)
+	t, err := q.result(c)
 	if err != nil {
 		return nil, err
 	}
+	m, _ := t.Meta()
 	less := func(v, z int, dim int) *tensor.Tensor {
 		t := tensor.Zeros(tensor.Float64, in[v].Shape...)
 		eachIndex(t.Shape, func(index []int) {

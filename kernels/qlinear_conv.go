@@ -40,8 +40,8 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	return define[quantConvAttrs](graph.Op{
 		Name: name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, err := q.result(c)
-			return graph.New1(m.Type()), err
+			t, err := q.result(c)
+			return graph.New1(t), err
 		},
 		Compile:  q.compile,
 		Ref:      q.ref,
@@ -51,7 +51,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 
 // inner is the convolution of floats with the same attributes.
 func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
-	a, rank := attrs[quantConvAttrs](c), c.Meta(0).Rank()
+	a, rank := attrs[quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
 		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
 	}
@@ -65,75 +65,70 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 	if err != nil {
 		return nil, nil, err
 	}
-	in := &graph.Call{Variant: -1}
-	if in.Attrs, err = op.Schema.Decode(at, nil); err != nil {
+	attrs, err := op.Schema.Decode(at, nil)
+	if err != nil {
 		return nil, nil, err
 	}
-	for _, i := range []int{0, q.w} {
-		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: tensor.New(d, c.Meta(i).Shape...)}})
-	}
-	return op, in, nil
+	return op, delegated(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...), tensor.NewType(d, c.Type(q.w).Shape...)), nil
 }
 
-func (q *quantConv) result(c *graph.Call) (tensor.Meta, error) {
+func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 	if err := byteDType(q.name, c, 0, q.w, q.xZero, q.wZero); err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
 	op, in, err := q.floatCall(c, tensor.Float32)
 	if err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
 	res, err := op.Infer(in)
 	if err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
-	m := tensor.New(tensor.Int32, res[0].Meta().Shape...)
-	if _, err := q.places(c, m); err != nil {
-		return m, err
+	t := tensor.NewType(tensor.Int32, res[0].Type.Shape...)
+	if err := q.check(c); err != nil {
+		return t, err
 	}
-	if z := c.Meta(q.xZero); c.Has(q.xZero) && z.Numel() != 1 {
-		return m, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name, tensor.ListString(z.Shape))
+	if c.Has(q.xZero) && !isOne(c, q.xZero) {
+		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name, tensor.Sizes(c.Type(q.xZero).Shape))
 	}
 	if q.scaled {
 		if err := byteDType(q.name, c, 7); err != nil {
-			return m, err
+			return t, err
 		}
-		if c.Meta(1).Numel() != 1 || c.Meta(6).Numel() != 1 || c.Meta(7).Numel() != 1 {
-			return m, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
+		if !isOne(c, 1, 6, 7) {
+			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
 		}
-		if b := c.Meta(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0] != m.Shape[1]) {
-			return m, fmt.Errorf("%s: expected bias to be int32 [%d], but got %v %s", q.name, m.Shape[1], b.DType, tensor.ListString(b.Shape))
+		if b := c.Type(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0].Ne(t.Shape[1]).Holds()) {
+			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, t.Shape[1], b.DType, tensor.Sizes(b.Shape))
 		}
-		m.DType = c.Meta(7).DType
+		t.DType = c.Type(7).DType
 	}
-	return m, nil
+	return t, nil
+}
+
+// check compares zero points and scales of the weight with its output channels.
+func (q *quantConv) check(c *graph.Call) error {
+	n := c.Type(q.w).Shape[0]
+	if err := perIndex(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
+		return err
+	}
+	return perIndex(q.name, "w_scale", c.Type(4), n)
 }
 
 // places tells where the zero points of the weight lie in it, and its scales in the result.
-func (q *quantConv) places(c *graph.Call, out tensor.Meta) (p quantPlaces, err error) {
+func (q *quantConv) places(c *graph.Call, out tensor.Meta) quantPlaces {
 	w := c.Meta(q.w)
-	if p.b, err = perIndex(q.name, "w_zero_point", c.Meta(q.wZero), tensor.Numel(w.Shape[1:]), w.Shape[0]); err != nil {
-		return p, err
-	}
-	scale := tensor.Meta{}
-	if q.scaled {
-		scale = c.Meta(4)
-	}
-	p.a, _ = perIndex(q.name, "", tensor.Meta{}, 0, 0)
-	if _, err = perIndex(q.name, "w_scale", scale, 1, w.Shape[0]); err != nil {
-		return p, err
-	}
 	// The result's channels index the bias even where the weight has one scale.
-	p.cols = quantIndex{inner: max(1, tensor.Numel(out.Shape[2:])), n: max(1, out.Shape[1])}
-	return p, nil
+	return quantPlaces{a: quantIndexOf(tensor.Meta{}, 0, 0), b: quantIndexOf(c.Meta(q.wZero), tensor.Numel(w.Shape[1:]), w.Shape[0]),
+		cols: quantIndex{inner: max(1, tensor.Numel(out.Shape[2:])), n: max(1, out.Shape[1])}}
 }
 
 func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	out := c.Out[0]
-	p, err := q.places(c, out)
-	if err != nil || out.Numel() == 0 {
+	if err := q.check(c); err != nil || out.Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
+	p := q.places(c, out)
 	op, at, err := q.inner(c)
 	if err != nil {
 		return nil, err
@@ -170,10 +165,11 @@ func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // ref defines the convolution by that of float64 operands less their zero points.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	m, err := q.result(c)
+	res, err := q.result(c)
 	if err != nil {
 		return nil, err
 	}
+	m, _ := res.Meta()
 	for len(in) < 9 {
 		in = append(in, nil)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -32,21 +34,21 @@ var QuantizeLinear = define[quantizeAttrs](graph.Op{
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
 	Params: []graph.Param{input, scaleOperand, optZeroPoint},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[quantizeAttrs](c), c.Meta(0)
-		if _, err := quantPlace(c, a.Axis, a.BlockSize); err != nil {
+		a, m := attrs[quantizeAttrs](c), c.Type(0)
+		if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
 			return nil, fmt.Errorf("quantize_linear: %w", err)
 		}
 		if !quantFloat(m.DType) && m.DType != tensor.Int32 {
 			return nil, notImplemented("quantize_linear", m.DType)
 		}
-		if !quantFloat(c.Meta(1).DType) {
-			return nil, notImplemented("quantize_linear", c.Meta(1).DType)
+		if !quantFloat(c.Type(1).DType) {
+			return nil, notImplemented("quantize_linear", c.Type(1).DType)
 		}
 		d := quantDType(c, a.DType)
 		if !quantServed(d) {
 			return nil, notImplemented("quantize_linear", d)
 		}
-		return graph.New1(tensor.New(d, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(d, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[quantizeAttrs](c)
@@ -80,17 +82,17 @@ var DequantizeLinear = define[dequantizeAttrs](graph.Op{
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
 	Params: []graph.Param{input, scaleOperand, optZeroPoint},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[dequantizeAttrs](c), c.Meta(0)
-		if _, err := quantPlace(c, a.Axis, a.BlockSize); err != nil {
+		a, m := attrs[dequantizeAttrs](c), c.Type(0)
+		if err := checkScales(c, a.Axis, a.BlockSize); err != nil {
 			return nil, fmt.Errorf("dequantize_linear: %w", err)
 		}
 		if !quantServed(m.DType) {
 			return nil, notImplemented("dequantize_linear", m.DType)
 		}
-		if !quantFloat(c.Meta(1).DType) {
-			return nil, notImplemented("dequantize_linear", c.Meta(1).DType)
+		if !quantFloat(c.Type(1).DType) {
+			return nil, notImplemented("dequantize_linear", c.Type(1).DType)
 		}
-		return graph.New1(tensor.New(c.Meta(1).DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(c.Type(1).DType, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, n := attrs[dequantizeAttrs](c), c.Out[0].Numel()
@@ -135,7 +137,7 @@ var DequantizeLinear = define[dequantizeAttrs](graph.Op{
 func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
 	switch {
 	case c.Has(2):
-		return c.Meta(2).DType
+		return c.Type(2).DType
 	case d != tensor.Invalid:
 		return d
 	}
@@ -168,32 +170,47 @@ func (q *quantIndex) run(begin, end int) (to, at int) {
 	return min(end, (row+1)*q.inner), row % q.n
 }
 
-// quantPlace checks the shapes of scale and zero point.
-func quantPlace(c *graph.Call, axis, block int) (*quantIndex, error) {
-	m, s := c.Meta(0), c.Meta(1)
-	if z := c.Meta(2); c.Has(2) && (z.Numel() != s.Numel() || z.Rank() != s.Rank() && s.Numel() != 1) {
-		return nil, fmt.Errorf("zero_point has shape %s, scale %s", tensor.ListString(z.Shape), tensor.ListString(s.Shape))
+// checkScales checks the shapes of scale and zero point.
+func checkScales(c *graph.Call, axis, block int) error {
+	t, s := c.Type(0), c.Type(1)
+	if z := c.Type(2); c.Has(2) && (z.Numel().Ne(s.Numel()).Holds() || z.Rank() != s.Rank() && !isOne(c, 1)) {
+		return fmt.Errorf("zero_point has shape %s, scale %s", tensor.Sizes(z.Shape), tensor.Sizes(s.Shape))
 	}
-	if block == 0 && s.Numel() == 1 {
+	if block == 0 && isOne(c, 1) {
+		return nil
+	}
+	d, err := tensor.WrapDim(axis, t.Rank())
+	if err != nil {
+		return err
+	}
+	if t.Rank() == 0 {
+		return errors.New("a 0-dim input has one scale")
+	}
+	want := []sym.Int{t.Shape[d]}
+	if block > 0 {
+		want = slices.Clone(t.Shape)
+		want[d] = t.Shape[d].Add(sym.Of(block - 1)).Div(sym.Of(block))
+	}
+	if block < 0 || !tensor.SameSizes(s.Shape, want) {
+		return fmt.Errorf("expected scale to have shape %s, but got %s", tensor.Sizes(want), tensor.Sizes(s.Shape))
+	}
+	return nil
+}
+
+// quantPlace tells where the scales and zero points lie.
+func quantPlace(c *graph.Call, axis, block int) (*quantIndex, error) {
+	m := c.Meta(0)
+	if err := checkScales(c, axis, block); err != nil {
+		return nil, err
+	}
+	if block == 0 && c.Meta(1).Numel() == 1 {
 		return &quantIndex{inner: max(m.Numel(), 1), n: 1}, nil
 	}
 	d, err := tensor.WrapDim(axis, m.Rank())
 	if err != nil {
 		return nil, err
 	}
-	if m.Rank() == 0 {
-		return nil, errors.New("a 0-dim input has one scale")
-	}
-	q := &quantIndex{inner: tensor.Numel(m.Shape[d+1:]), n: m.Shape[d], block: block}
-	want := []int{q.n}
-	if block > 0 {
-		want = append([]int{}, m.Shape...)
-		want[d] = divUp(q.n, block)
-	}
-	if block < 0 || tensor.ListString(s.Shape) != tensor.ListString(want) {
-		return nil, fmt.Errorf("expected scale to have shape %s, but got %s", tensor.ListString(want), tensor.ListString(s.Shape))
-	}
-	return q, nil
+	return &quantIndex{inner: tensor.Numel(m.Shape[d+1:]), n: m.Shape[d], block: block}, nil
 }
 
 // quantInt is an element of a quantised value.
@@ -295,12 +312,14 @@ var DynamicQuantizeLinear = define[none](graph.Op{
 	Params:  []graph.Param{input},
 	Outputs: []string{"y", "y_scale", "y_zero_point"},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
+		m := c.Type(0)
 		if m.DType != tensor.Float32 {
 			return nil, notImplemented("dynamic_quantize_linear", m.DType)
 		}
-		fresh := func(m tensor.Meta) graph.Result { return graph.Result{Type: m.Type(), Alias: graph.Fresh} }
-		return []graph.Result{fresh(tensor.New(tensor.Uint8, m.Shape...)), fresh(tensor.New(tensor.Float32)), fresh(tensor.New(tensor.Uint8))}, nil
+		fresh := func(d tensor.DType, shape ...sym.Int) graph.Result {
+			return graph.Result{Type: tensor.NewType(d, shape...), Alias: graph.Fresh}
+		}
+		return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
 	},
 	Compile: compileDynamicQuantize,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

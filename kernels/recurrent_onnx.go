@@ -2,15 +2,15 @@ package kernels
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type onnxCellAttrs struct {
-	HiddenSize  int       `attr:"hidden_size" default:"0" doc:"size of the state; 0: as R tells"`
+	HiddenSize  sym.Int   `attr:"hidden_size" default:"0" doc:"size of the state; 0: as R tells"`
 	Direction   string    `attr:"direction" default:"forward" oneof:"forward|reverse|bidirectional" doc:"which way sequences are gone through"`
 	Activations []string  `attr:"activations" default:"" doc:"functions of the gates, for each direction; none: Sigmoid and Tanh"`
 	Alpha       []float64 `attr:"activation_alpha" default:"" doc:"first parameters of the functions that have one, in order"`
@@ -68,12 +68,9 @@ type onnxCell struct {
 // shape is a layer without its data.
 func (o onnxCell) shape(c *graph.Call) *recurrent {
 	a, x, r := attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
-	l := &recurrent{kind: o.kind, dirs: 1, hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0], batch: x.Shape[1],
+	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0], batch: x.Shape[1],
 		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, couple: a.InputForget != 0, clip: a.Clip,
 		backward: [2]bool{a.Direction == "reverse", true}}
-	if a.Direction == "bidirectional" {
-		l.dirs = 2
-	}
 	l.xStep, l.xBatch = l.batch, 1
 	h := l.hidden
 	if a.Layout != 0 {
@@ -88,25 +85,35 @@ func (o onnxCell) shape(c *graph.Call) *recurrent {
 	return l
 }
 
+func (a *onnxCellAttrs) dirs() int {
+	if a.Direction == "bidirectional" {
+		return 2
+	}
+	return 1
+}
+
 func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
-	x, w, r := c.Meta(0), c.Meta(1), c.Meta(2)
+	x, w, r := c.Type(0), c.Type(1), c.Type(2)
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
 		return nil, fmt.Errorf("%s: X, W and R must have 3 dimensions, but got %d, %d and %d", o.name, x.Rank(), w.Rank(), r.Rank())
 	}
 	if !x.DType.IsFloat() {
 		return nil, notImplemented(o.name, x.DType)
 	}
-	a, l := attrs[onnxCellAttrs](c), o.shape(c)
-	if a.HiddenSize != 0 && a.HiddenSize != l.hidden {
-		return nil, fmt.Errorf("%s: hidden_size is %d, but R has shape %s", o.name, a.HiddenSize, tensor.ListString(r.Shape))
+	a := attrs[onnxCellAttrs](c)
+	inputs, hidden := x.Shape[2], r.Shape[2]
+	if !is(a.HiddenSize, 0) && a.HiddenSize.Ne(hidden).Holds() {
+		return nil, fmt.Errorf("%s: hidden_size is %v, but R has shape %s", o.name, a.HiddenSize, tensor.Sizes(r.Shape))
 	}
-	rows := l.hidden * o.kind.gates()
-	state := []int{l.dirs, l.batch, l.hidden}
-	y := []int{l.steps, l.dirs, l.batch, l.hidden}
+	steps, batch, dirs := x.Shape[0], x.Shape[1], sym.Of(a.dirs())
+	state, y := []sym.Int{dirs, batch, hidden}, []sym.Int{steps, dirs, batch, hidden}
 	if a.Layout != 0 {
-		state, y = []int{l.batch, l.dirs, l.hidden}, []int{l.batch, l.steps, l.dirs, l.hidden}
+		steps, batch = batch, steps
+		state, y = []sym.Int{batch, dirs, hidden}, []sym.Int{batch, steps, dirs, hidden}
 	}
-	for i, want := range [][]int{nil, {l.dirs, rows, l.inputs}, {l.dirs, rows, l.hidden}, {l.dirs, 2 * rows}, {l.batch}, state, state, {l.dirs, 3 * l.hidden}} {
+	rows := hidden.Mul(sym.Of(o.kind.gates()))
+	biases, peeps := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
+	for i, want := range [][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases}, {batch}, state, state, {dirs, peeps}} {
 		if want == nil || !c.Has(i) {
 			continue
 		}
@@ -115,16 +122,16 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 			d = tensor.Int32
 		}
 		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
-		if m := c.Meta(i); !slices.Equal(m.Shape, want) || m.DType != d {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", o.name, names[i], d, tensor.ListString(want), m.DType, tensor.ListString(m.Shape))
+		if t := c.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != d {
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", o.name, names[i], d, tensor.Sizes(want), t.DType, tensor.Sizes(t.Shape))
 		}
 	}
-	if err := o.activations(a, l); err != nil {
+	if err := o.activations(a, &recurrent{dirs: a.dirs()}); err != nil {
 		return nil, err
 	}
-	res := graph.New1(tensor.New(x.DType, y...).Type())
+	res := graph.New1(tensor.NewType(x.DType, y...))
 	for range o.kind.outputs() - 1 {
-		res = append(res, graph.Result{Type: tensor.New(x.DType, state...).Type(), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
 	}
 	return res, nil
 }

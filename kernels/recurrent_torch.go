@@ -3,9 +3,9 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -122,12 +122,12 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 }
 
 func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
-	a, x := attrs[recurrentAttrs](c), c.Meta(0)
+	a, x := attrs[recurrentAttrs](c), c.Type(0)
 	if len(c.In) != o.states()+a.NumLayers*a.dirs()*a.perLayer() || a.NumLayers < 1 {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
-	if x.Rank() != 3 || c.Meta(1).Rank() != 3 {
-		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(), c.Meta(1).Rank())
+	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
+		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(), c.Type(1).Rank())
 	}
 	if !x.DType.IsFloat() {
 		return nil, notServed("addmm_impl_cpu_", x.DType)
@@ -135,54 +135,59 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if a.Train && a.Dropout != 0 {
 		return nil, fmt.Errorf("%s: dropout is not served in training", o.name)
 	}
-	l := o.layer(c, 0)
-	state := []int{a.NumLayers * l.dirs, l.batch, l.hidden}
+	steps, batch, hidden := x.Shape[0], x.Shape[1], c.Type(1).Shape[2]
+	if a.BatchFirst {
+		steps, batch = batch, steps
+	}
+	state := []sym.Int{sym.Of(a.NumLayers * a.dirs()), batch, hidden}
 	for i := range c.In[1:] {
-		if m := c.Meta(i + 1); m.DType != x.DType {
-			return nil, fmt.Errorf("expected scalar type %s but found %s", x.DType.TorchName(), m.DType.TorchName())
+		if t := c.Type(i + 1); t.DType != x.DType {
+			return nil, fmt.Errorf("expected scalar type %s but found %s", x.DType.TorchName(), t.DType.TorchName())
 		}
 	}
 	for i := 1; i < o.states(); i++ {
-		if m := c.Meta(i); !slices.Equal(m.Shape, state) {
-			return nil, fmt.Errorf("Expected hidden[%d] size (%d, %d, %d), got %s", i-1, state[0], state[1], state[2], tensor.ListString(m.Shape))
+		if t := c.Type(i); !tensor.SameSizes(t.Shape, state) {
+			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2], tensor.Sizes(t.Shape))
 		}
 	}
-	if l.steps == 0 {
+	if is(steps, 0) {
 		return nil, errors.New("Expected sequence length to be larger than 0 in RNN")
 	}
-	if err := o.checkWeights(c, a, l); err != nil {
+	if err := o.checkWeights(c, a, steps.Mul(batch)); err != nil {
 		return nil, err
 	}
 	// PyTorch turns the result of sequences whose batch comes first.
-	out := tensor.New(x.DType, l.steps, l.batch, l.dirs*l.hidden)
+	out := tensor.NewType(x.DType, steps, batch, hidden.Mul(sym.Of(a.dirs())))
 	if a.BatchFirst {
 		var err error
 		if out, err = out.Transpose(0, 1); err != nil {
 			return nil, err
 		}
 	}
-	res := graph.New1(out.Type())
+	res := graph.New1(out)
 	for range o.states() - 1 {
-		res = append(res, graph.Result{Type: tensor.New(x.DType, state...).Type(), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
 	}
 	return res, nil
 }
 
-func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, l *recurrent) error {
-	rows, at := l.hidden*o.kind.gates(), o.states()
-	for i := range a.NumLayers * l.dirs {
-		inputs := l.inputs
-		if i >= l.dirs {
-			inputs = l.dirs * l.hidden
+// checkWeights checks the parameters; items is the number of vectors in the input.
+func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int) error {
+	hidden := c.Type(1).Shape[2]
+	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.states()
+	for i := range a.NumLayers * a.dirs() {
+		inputs := c.Type(0).Shape[2]
+		if i >= a.dirs() {
+			inputs = hidden.Mul(sym.Of(a.dirs()))
 		}
-		for k, want := range [][]int{{rows, inputs}, {rows, l.hidden}, {rows}, {rows}}[:a.perLayer()] {
-			m := c.Meta(at)
+		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.perLayer()] {
+			t := c.Type(at)
 			switch {
-			case slices.Equal(m.Shape, want):
-			case m.Rank() == 2 && k == 0 && m.Shape[1] != inputs:
-				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%dx%d and %dx%d)", l.steps*l.batch, inputs, m.Shape[1], m.Shape[0])
+			case tensor.SameSizes(t.Shape, want):
+			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
+				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1], t.Shape[0])
 			default:
-				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.ListString(want), tensor.ListString(m.Shape))
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.Sizes(want), tensor.Sizes(t.Shape))
 			}
 			at++
 		}

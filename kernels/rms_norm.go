@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type rmsNormAttrs struct {
-	NormalizedShape []int    `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
-	Eps             *float64 `attr:"eps" default:"none" doc:"added to the mean of squares; none: the dtype's least step above 1"`
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
+	Eps             *float64  `attr:"eps" default:"none" doc:"added to the mean of squares; none: the dtype's least step above 1"`
 }
 
 type localResponseAttrs struct {
@@ -28,16 +29,16 @@ var RmsNorm = define[rmsNormAttrs](graph.Op{
 	Doc:    "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
 	Params: []graph.Param{input, optWeight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		shape, m := attrs[rmsNormAttrs](c).NormalizedShape, c.Meta(0)
+		shape, m := attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
 		if len(shape) == 0 {
 			return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
 		}
-		if lead := m.Rank() - len(shape); lead < 0 || !slices.Equal(m.Shape[lead:], shape) {
-			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", tensor.ListString(shape),
-				tensor.ListString(shape)[1:len(tensor.ListString(shape))-1], tensor.ListString(m.Shape))
+		if lead := m.Rank() - len(shape); lead < 0 || !tensor.SameSizes(m.Shape[lead:], shape) {
+			list := tensor.Sizes(shape)
+			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", list, list[1:len(list)-1], tensor.Sizes(m.Shape))
 		}
-		if w := c.Meta(1); c.Has(1) && !slices.Equal(w.Shape, shape) {
-			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s", tensor.ListString(w.Shape), tensor.ListString(shape))
+		if w := c.Type(1); c.Has(1) && !tensor.SameSizes(w.Shape, shape) {
+			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
 		}
 		if !m.DType.IsFloat() {
 			return nil, notImplemented("rms_norm", m.DType)
@@ -45,7 +46,7 @@ var RmsNorm = define[rmsNormAttrs](graph.Op{
 		if err := normDTypes(c, 1); err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
@@ -60,14 +61,15 @@ var RmsNorm = define[rmsNormAttrs](graph.Op{
 		a, x := attrs[rmsNormAttrs](c), in[0]
 		out := tensor.Zeros(x.DType, x.Shape...)
 		lead := x.Rank() - len(a.NormalizedShape)
+		last := x.Shape[lead:]
 		eachIndex(x.Shape[:lead], func(index []int) {
 			sum := 0.0
-			eachIndex(a.NormalizedShape, func(k []int) {
+			eachIndex(last, func(k []int) {
 				v := x.At(append(slices.Clone(index), k...)...).Float()
 				sum += v * v
 			})
-			by := 1 / math.Sqrt(sum/float64(tensor.Numel(a.NormalizedShape))+a.eps(x.DType))
-			eachIndex(a.NormalizedShape, func(k []int) {
+			by := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
+			eachIndex(last, func(k []int) {
 				at := append(slices.Clone(index), k...)
 				v := x.At(at...).Float() * by
 				if len(in) > 1 && in[1] != nil {
@@ -93,7 +95,7 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 
 func compileRmsNorm[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	a, d, all := attrs[rmsNormAttrs](c), tensor.DTypeOf[T](), c.Out[0].Numel()
-	n, eps := tensor.Numel(a.NormalizedShape), a.eps(c.Meta(0).DType)
+	n, eps := numberOf(tensor.Product(a.NormalizedShape)), a.eps(c.Meta(0).DType)
 	x := newCompound(c)
 	ins := append(x.operands(d), spot{})
 	x.run(0, 0, []spot{x.result(0, d), ins[0], ins[1]}, cutUnits(all/n, 2*n, func(m *graph.Mem, begin, end int) error {
@@ -136,7 +138,7 @@ var LocalResponseNorm = define[localResponseAttrs](graph.Op{
 		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.",
 	Params: []graph.Param{input},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
+		m := c.Type(0)
 		if m.Rank() < 3 {
 			return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)", m.Rank())
 		}
@@ -146,7 +148,7 @@ var LocalResponseNorm = define[localResponseAttrs](graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, notServed("avg_pool2d", m.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

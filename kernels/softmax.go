@@ -29,19 +29,19 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 	return define[softmaxAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, d := c.Meta(0), dtype(c)
+			m, d := c.Type(0), dtype(c)
 			dim, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, m.Rank())
 			if err != nil {
 				return nil, err
 			}
-			if !d.IsFloat() && m.Numel() > 0 {
+			if !d.IsFloat() && !empty(m) {
 				kernel := "softmax_kernel_impl"
 				if dim >= m.Rank()-1 {
 					kernel = name + "_lastdim_kernel_impl"
 				}
 				return nil, notServed(kernel, d)
 			}
-			return graph.New1(tensor.New(d, m.Shape...).Type()), nil
+			return graph.New1(tensor.NewType(d, m.Shape...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m, d := c.Meta(0), dtype(c)

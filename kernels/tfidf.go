@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,7 +27,7 @@ var TfidfVectorizer = define[tfidfAttrs](graph.Op{
 	Name: "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector a row.",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
+		m := c.Type(0)
 		t, err := newTfidf(attrs[tfidfAttrs](c))
 		if err != nil {
 			return nil, err
@@ -34,8 +35,8 @@ var TfidfVectorizer = define[tfidfAttrs](graph.Op{
 		if m.DType != tensor.Int32 && m.DType != tensor.Int64 || m.Rank() < 1 || m.Rank() > 2 {
 			return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", m)
 		}
-		out, err := fresh(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), t.size))
-		return graph.New1(out.Type()), err
+		out, err := freshType(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), sym.Of(t.size)))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m, out := c.Meta(0), c.Out[0]

@@ -111,11 +111,11 @@ func (t *Type) fits() {
 // it refuses what no sizes within their bounds allow.
 func (t Type) Check() error {
 	var buf [2 * fewDims]int
-	var m Meta
 	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
-	if offset, known := t.Offset.Known(); known && t.in(&buf, &m) {
+	m, known := t.in(&buf)
+	if offset, also := t.Offset.Known(); known && also {
 		m.Offset = offset
 		return m.Check()
 	}

@@ -12,8 +12,9 @@ import (
 // fewDims is the rank up to which the numbers of a type need no allocation.
 const fewDims = 8
 
-// in fills m, whose slices lie in buf where they fit, with the type's numbers; false: not all are.
-func (t Type) in(buf *[2 * fewDims]int, m *Meta) bool {
+// in returns the type in numbers, which lie in buf where they fit; false: not all are numbers. (What
+// is returned may stay on the caller's stack; a meta filled by address would not.)
+func (t Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
 	t.fits()
 	n := len(t.Shape)
 	all := buf[:]
@@ -25,11 +26,11 @@ func (t Type) in(buf *[2 * fewDims]int, m *Meta) bool {
 		size, a := t.Shape[i].Known()
 		stride, b := t.Strides[i].Known()
 		if !a || !b {
-			return false
+			return m, false
 		}
 		m.Shape[i], m.Strides[i] = size, stride
 	}
-	return true
+	return m, true
 }
 
 // StridesOf is [MemoryFormat.Strides] for sizes that may be unknown.
@@ -58,16 +59,36 @@ func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 
 // IsContiguous is [Meta.IsContiguous].
 func (t Type) IsContiguous() bool {
-	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
-		return m.IsContiguous()
+	t.fits()
+	if is, known := t.rowMajor(); known {
+		return is
 	}
 	order := make([]int, len(t.Shape))
 	for i := range order {
 		order[i] = len(order) - 1 - i
 	}
 	return t.Numel().Eq(sym.Int{}).Or(t.dense(order)).Holds()
+}
+
+// rowMajor is [Meta.IsContiguous] where all sizes are numbers, without a copy of them: it is what
+// inference asks most.
+func (t Type) rowMajor() (is, known bool) {
+	is = true
+	step, none := 1, false
+	for d := len(t.Shape) - 1; d >= 0; d-- {
+		size, a := t.Shape[d].Known()
+		stride, b := t.Strides[d].Known()
+		switch {
+		case !a || !b:
+			return false, false
+		case size == 1:
+			continue
+		case stride != step:
+			is = false
+		}
+		none, step = none || size == 0, satMul(step, size)
+	}
+	return is || none, true
 }
 
 // IsChannelsLast is [Meta.IsChannelsLast].
@@ -78,8 +99,7 @@ func (t Type) IsChannelsLast3d() bool { return t.Rank() == 5 && t.denseOrNumbers
 
 func (t Type) denseOrNumbers(order []int) bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.denseIn(order)
 	}
 	return t.dense(order).Holds()
@@ -114,8 +134,7 @@ func (t Type) Is(f MemoryFormat) bool {
 // IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
 func (t Type) IsNonOverlappingAndDense() bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.IsNonOverlappingAndDense()
 	}
 	if t.IsContiguous() || t.IsChannelsLast() || t.IsChannelsLast3d() {
@@ -147,8 +166,7 @@ func (t Type) StridesLikeChannelsLast3d() bool { return t.Rank() == 5 && t.likeO
 
 func (t Type) likeOrder(order []int) bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.likeOrder(order)
 	}
 	channels := t.Strides[1]

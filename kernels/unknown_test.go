@@ -1,0 +1,279 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Inference over unknown sizes must say what inference over numbers says: at the sizes that are
+// hinted at, and at all others for which the guards hold.
+
+// productNumbers and windowNumbers list ops whose inference takes numbers on purpose, with the reason:
+// what they infer of unknown sizes holds at the hints alone.
+var productNumbers = map[string]string{
+	"as_strided": "the length of the storage that its operand lies in is a number",
+}
+
+var windowNumbers = keeping("it asks for numbers", `
+	_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d abs
+	adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+	adaptive_max_pool3d affine_grid_generator all amax amin angle any argmax argmin argsort avg_pool1d
+	avg_pool2d avg_pool3d bernoulli cat channel_shuffle clamp clamp_max clamp_min clone complex concat
+	concatenate conj_physical constant_pad_nd contiguous depth_to_space dropout embedding flip full_like
+	gather gather_nd grid_sampler hardtanh hstack imag index index_add index_copy index_fill
+	index_select isfinite isinf kthvalue linalg_vector_norm log_sigmoid logsumexp lp_pool masked_fill
+	max max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d
+	max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d mean min multinomial nan_to_num norm
+	one_hot ones_like pad pixel_shuffle pixel_unshuffle positive pow prod rand_like randn_like real
+	relu6 repeat repeat_interleave resize roi_align roll scatter scatter_add scatter_nd scatter_reduce
+	sort space_to_depth square stack std std_mean sum take take_along_dim tile to topk tril triu type_as
+	upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
+	upsample_nearest3d upsample_trilinear3d var var_mean view_as_complex view_as_real vstack where
+	zeros_like`)
+
+// keeping lists names for one reason.
+func keeping(reason, names string) map[string]string {
+	out := map[string]string{}
+	for _, n := range strings.Fields(names) {
+		out[n] = reason
+	}
+	return out
+}
+
+// hiddenCall is a call whose sizes, of operands and attributes, are symbols, each with the size as its
+// hint. Strides follow from the sizes where the operand is dense, and are symbols of their own where it is not.
+type hiddenCall struct {
+	*graph.Call
+	env *sym.Env
+	at  sym.Binding // the hints
+}
+
+func hideSizes(op *graph.Op, e graph.Example) (*hiddenCall, error) {
+	c, err := callOf(op, e.Attrs, e.In)
+	h := &hiddenCall{c, sym.NewEnv(), sym.Binding{}}
+	hide := func(name string, i int, from []int) []sym.Int {
+		out := make([]sym.Int, len(from))
+		for d, n := range from {
+			name := fmt.Sprintf("%s%d_%d", name, i, d)
+			s, symErr := h.env.Symbol(name, 0, math.MaxInt, n)
+			err = errors.Join(err, symErr)
+			out[d], h.at[name] = s, n
+		}
+		return out
+	}
+	for i, m := range e.In {
+		if m.DType == tensor.Invalid {
+			continue
+		}
+		t := tensor.Type{DType: m.DType, Shape: hide("s", i, m.Shape)}
+		if slices.Equal(m.Strides, tensor.DenseStrides(m.Shape, m.Strides)) {
+			order := make([]int, m.Rank())
+			for d := range order {
+				order[d] = d
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return m.Strides[b] - m.Strides[a] })
+			shape := make([]sym.Int, m.Rank())
+			for i, d := range order {
+				shape[i] = t.Shape[d]
+			}
+			t.Strides = make([]sym.Int, m.Rank())
+			for i, s := range tensor.RowMajor(shape) {
+				t.Strides[order[i]] = s
+			}
+		} else {
+			t.Strides = hide("t", i, m.Strides)
+		}
+		h.In[i].Value.Type = t
+	}
+	h.Attrs = mapSizes(h.Attrs, func(s sym.Int) sym.Int {
+		n, _ := s.Known()
+		if n < 0 {
+			return s // no size: -1 stands for what is left
+		}
+		return hide("a", len(h.at), []int{n})[0]
+	})
+	return h, err
+}
+
+// mapSizes returns attributes with other sizes.
+func mapSizes(attrs any, f func(sym.Int) sym.Int) any {
+	out := reflect.New(reflect.TypeOf(attrs).Elem())
+	out.Elem().Set(reflect.ValueOf(attrs).Elem())
+	for i := range out.Elem().NumField() {
+		switch p := out.Elem().Field(i).Addr().Interface().(type) {
+		case *sym.Int:
+			*p = f(*p)
+		case **sym.Int:
+			if *p != nil {
+				s := f(**p)
+				*p = &s
+			}
+		case *[]sym.Int:
+			*p = slices.Clone(*p)
+			for i, s := range *p {
+				(*p)[i] = f(s)
+			}
+		}
+	}
+	return out.Interface()
+}
+
+// numbers returns the call in numbers.
+func (h *hiddenCall) numbers(at sym.Binding) (*graph.Call, error) {
+	var all error
+	c := &graph.Call{Variant: -1, In: slices.Clone(h.In), Attrs: mapSizes(h.Attrs, func(s sym.Int) sym.Int {
+		n, err := s.At(at)
+		all = errors.Join(all, err)
+		return sym.Of(n)
+	})}
+	for i, a := range h.In {
+		if a.Kind != graph.Null {
+			m, err := a.Value.Type.At(at)
+			all = errors.Join(all, err)
+			c.In[i].Value = &graph.Value{Name: a.Value.Name, Meta: m}
+		}
+	}
+	return c, all
+}
+
+// others draws sizes beside the hints: some symbols change, or all with the same hint.
+func (h *hiddenCall) others(r *rand.Rand) sym.Binding {
+	at := sym.Binding{}
+	change := func(n int) int {
+		return []int{n + 1, 2 * n, 3 * n, n + 2, max(n-1, 0), n}[r.IntN(6)]
+	}
+	to, alike := map[int]int{}, r.IntN(4) > 0
+	for _, name := range slices.Sorted(maps.Keys(h.at)) {
+		n := h.at[name]
+		if _, ok := to[n]; !ok || !alike {
+			if to[n] = n; r.IntN(3) == 0 {
+				to[n] = change(n)
+			}
+		}
+		at[name] = to[n]
+	}
+	return at
+}
+
+// within reports whether all guards hold.
+func (h *hiddenCall) within(at sym.Binding) (bool, error) {
+	for _, g := range h.env.Guards() {
+		if ok, err := g.At(at); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// said prints results at sizes; of those that depend on data nothing but the dtype counts.
+func said(res []graph.Result, at sym.Binding) (string, error) {
+	text := ""
+	for _, r := range res {
+		if r.Dynamic {
+			text += fmt.Sprintln(r.Type.DType)
+			continue
+		}
+		m, err := r.Type.At(at)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintln(m, r.Alias)
+	}
+	return text, nil
+}
+
+// compared asks the op with symbols, and with numbers at the hints and at other sizes for which the
+// guards hold; it returns the number of those, and the first difference.
+func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err error) {
+	h, err := hideSizes(op, e)
+	if err != nil {
+		return 0, err
+	}
+	res, err := op.Infer(h.Call)
+	if err != nil {
+		return 0, fmt.Errorf("of unknown sizes: %w", err)
+	}
+	if ok, err := h.within(h.at); err != nil || !ok {
+		return 0, fmt.Errorf("guards %v do not hold at the hints %v: %w", h.env.Guards(), h.at, err)
+	}
+	for i := range 200 {
+		at := h.at
+		if i > 0 {
+			at = h.others(r)
+		}
+		if ok, err := h.within(at); err != nil || !ok {
+			continue
+		}
+		got, err := said(res, at)
+		if err != nil {
+			return others, err
+		}
+		c, err := h.numbers(at)
+		if err != nil {
+			return others, err
+		}
+		want, err := op.Infer(c)
+		if err != nil {
+			return others, fmt.Errorf("at %v: %w, which guards %v should tell", at, err, h.env.Guards())
+		}
+		text, err := said(want, nil)
+		if err != nil {
+			return others, err
+		}
+		if got != text {
+			return others, fmt.Errorf("at %v: %swant %sguards %v", at, got, text, h.env.Guards())
+		}
+		if !maps.Equal(at, h.at) {
+			others++
+		}
+	}
+	return others, nil
+}
+
+// TestUnknownSizes infers the examples of all ops with every size behind a symbol.
+func TestUnknownSizes(t *testing.T) {
+	for _, op := range All() {
+		others, reason := 0, productNumbers[op.Name]+windowNumbers[op.Name]
+		var failed error
+		for i, e := range op.Examples {
+			n, err := compared(op, e, rand.New(rand.NewPCG(1, uint64(i))))
+			others += n
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("example %d: %w", i, err))
+			}
+		}
+		if reason == "" {
+			assert.NoError(t, failed, op.Name)
+			assert.True(t, others > 0 || len(op.Examples) == 0 || op.Params == nil, "%s: no other sizes were compared", op.Name)
+		} else {
+			assert.Error(t, failed, "%s is said to keep to numbers: %s", op.Name, reason)
+		}
+	}
+}
+
+// TestUnknownSizesFindsNumbers makes sure that an op that takes a hint for the truth is found.
+func TestUnknownSizesFindsNumbers(t *testing.T) {
+	op, err := graph.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{self},
+		Schema: graph.SchemaOf[none](), NoRef: "it is never run",
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+		},
+		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }})
+	require.NoError(t, err)
+	_, err = compared(op, graph.Example{In: []tensor.Meta{f32(2, 3)}}, rand.New(rand.NewPCG(1, 1)))
+	assert.ErrorContains(t, err, "want")
+}
