@@ -290,7 +290,8 @@ func emptyBatch(x tensor.Meta) tensor.Meta {
 	if line {
 		x, _ = x.Unsqueeze(2)
 	}
-	m, err := laidOut(iter.Binary(iter.Undefined(), iter.Of(x), iter.Of(tensor.New(x.DType))))
+	t, err := laidOut(iter.Binary(iter.Undefined(), iter.Of(x), iter.Of(tensor.New(x.DType))))
+	m := ofNumbers(t)
 	if err != nil {
 		panic("kernels: a product with a number can be laid out: " + err.Error())
 	}
