@@ -289,3 +289,11 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	return []*tensor.Tensor{out}, first
 }
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
