@@ -59,7 +59,9 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t, _, err = joined([]tensor.Type{first, second}, d); err != nil {
+		// The parts together have the shape that there was.
+		t, err = tensor.NewTypeFormat(t.DType, t.Shape, joinFormat([]tensor.Type{first, second}))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -111,13 +111,14 @@ func (t *Type) fits() {
 // it refuses what no sizes within their bounds allow.
 func (t Type) Check() error {
 	var buf [2 * fewDims]int
-	var m Meta
 	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
-	if offset, known := t.Offset.Known(); known && t.in(&buf, &m) {
-		m.Offset = offset
-		return m.Check()
+	if offset, known := t.Offset.Known(); known {
+		if m, all := t.in(&buf); all {
+			m.Offset = offset
+			return m.Check()
+		}
 	}
 	if _, hi := t.Offset.Bounds(); hi < 0 {
 		return fmt.Errorf("negative offset %v", t.Offset)

@@ -12,24 +12,25 @@ import (
 // fewDims is the rank up to which the numbers of a type need no allocation.
 const fewDims = 8
 
-// in fills m, whose slices lie in buf where they fit, with the type's numbers; false: not all are.
-func (t Type) in(buf *[2 * fewDims]int, m *Meta) bool {
+// in returns the type's numbers, whose slices lie in buf where they fit; false: not all are numbers. It
+// returns the meta, since what is stored by a pointer escapes to the heap, and buf with it.
+func (t *Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
 	t.fits()
 	n := len(t.Shape)
 	all := buf[:]
 	if n > fewDims {
 		all = make([]int, 2*n)
 	}
-	m.DType, m.Shape, m.Strides = t.DType, all[:n:n], all[n:2*n]
+	shape, strides := all[:n:n], all[n:2*n]
 	for i := range t.Shape {
 		size, a := t.Shape[i].Known()
 		stride, b := t.Strides[i].Known()
 		if !a || !b {
-			return false
+			return m, false
 		}
-		m.Shape[i], m.Strides[i] = size, stride
+		shape[i], strides[i] = size, stride
 	}
-	return true
+	return Meta{DType: t.DType, Shape: shape, Strides: strides}, true
 }
 
 // StridesOf is [MemoryFormat.Strides] for sizes that may be unknown.
@@ -59,8 +60,7 @@ func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 // IsContiguous is [Meta.IsContiguous].
 func (t Type) IsContiguous() bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.IsContiguous()
 	}
 	order := make([]int, len(t.Shape))
@@ -78,8 +78,7 @@ func (t Type) IsChannelsLast3d() bool { return t.Rank() == 5 && t.denseOrNumbers
 
 func (t Type) denseOrNumbers(order []int) bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.denseIn(order)
 	}
 	return t.dense(order).Holds()
@@ -114,8 +113,7 @@ func (t Type) Is(f MemoryFormat) bool {
 // IsNonOverlappingAndDense is [Meta.IsNonOverlappingAndDense].
 func (t Type) IsNonOverlappingAndDense() bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.IsNonOverlappingAndDense()
 	}
 	if t.IsContiguous() || t.IsChannelsLast() || t.IsChannelsLast3d() {
@@ -147,8 +145,7 @@ func (t Type) StridesLikeChannelsLast3d() bool { return t.Rank() == 5 && t.likeO
 
 func (t Type) likeOrder(order []int) bool {
 	var buf [2 * fewDims]int
-	var m Meta
-	if t.in(&buf, &m) {
+	if m, known := t.in(&buf); known {
 		return m.likeOrder(order)
 	}
 	channels := t.Strides[1]
