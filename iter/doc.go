@@ -155,7 +155,8 @@
 //	should_accumulate, is_final_output          Iterator.Accumulates, Iterator.IsFinal
 //	has_contiguous_first_dim, is_contiguous     Iterator.HasContiguousFirstDim, Iterator.IsContiguous
 //	binary_kernel_reduce, parallel_reduce       Iterator.Reduce, Iterator.RunReduce
-//	make_reduction                              ReduceMask, ReduceShape, ReduceOutput
+//	make_reduction                              ReduceMask, ReduceShape, ReduceOutput,
+//	                                            ReduceSizes, ReduceOutputType
 //	Tensor::copy_                               CopyInto
 //
 // Not here, because there is one device and every value is strided and plain:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -44,12 +45,24 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	if len(mask) != len(shape) {
 		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
 	}
-	out := make([]int, 0, len(shape))
+	return reduced(shape, 1, mask, keepdim)
+}
+
+// ReduceSizes is [ReduceShape] for sizes that may be unknown.
+func ReduceSizes(shape []sym.Int, mask []bool, keepdim bool) []sym.Int {
+	if len(mask) != len(shape) {
+		panic(fmt.Sprintf("iter: ReduceSizes of shape %s with %d marks", tensor.Sizes(shape), len(mask)))
+	}
+	return reduced(shape, sym.Of(1), mask, keepdim)
+}
+
+func reduced[S any](shape []S, one S, mask []bool, keepdim bool) []S {
+	out := make([]S, 0, len(shape))
 	for d, n := range shape {
 		if !mask[d] {
 			out = append(out, n)
 		} else if keepdim {
-			out = append(out, 1)
+			out = append(out, one)
 		}
 	}
 	return out
@@ -62,24 +75,46 @@ func ReduceOutput(out tensor.Meta, mask []bool, keepdim bool) tensor.Meta {
 	if keepdim {
 		return out
 	}
+	if kept := countKept(mask); kept != len(out.Shape) || kept != len(out.Strides) {
+		panic(fmt.Sprintf("iter: ReduceOutput of %v with a mask that keeps %d dimensions", out, kept))
+	}
+	out.Shape, out.Strides = unreduced(out.Shape, 1, mask), unreduced(out.Strides, 0, mask)
+	return out
+}
+
+// ReduceOutputType is [ReduceOutput] for sizes that may be unknown.
+func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
+	if keepdim {
+		return out
+	}
+	if kept := countKept(mask); kept != len(out.Shape) || kept != len(out.Strides) {
+		panic(fmt.Sprintf("iter: ReduceOutputType of %s with a mask that keeps %d dimensions", tensor.Sizes(out.Shape), kept))
+	}
+	out.Shape, out.Strides = unreduced(out.Shape, sym.Of(1), mask), unreduced(out.Strides, sym.Int{}, mask)
+	return out
+}
+
+func countKept(mask []bool) int {
 	kept := 0
 	for _, reduced := range mask {
 		if !reduced {
 			kept++
 		}
 	}
-	if kept != len(out.Shape) || kept != len(out.Strides) {
-		panic(fmt.Sprintf("iter: ReduceOutput of %v with a mask that keeps %d dimensions", out, kept))
-	}
-	m := tensor.Meta{DType: out.DType, Offset: out.Offset, Shape: make([]int, len(mask)), Strides: make([]int, len(mask))}
+	return kept
+}
+
+// unreduced puts fill at the marked dimensions.
+func unreduced[S any](kept []S, fill S, mask []bool) []S {
+	out := make([]S, len(mask))
 	k := 0
 	for d, reduced := range mask {
-		if m.Shape[d] = 1; !reduced {
-			m.Shape[d], m.Strides[d] = out.Shape[k], out.Strides[k]
+		if out[d] = fill; !reduced {
+			out[d] = kept[k]
 			k++
 		}
 	}
-	return m
+	return out
 }
 
 var errNilFold = errors.New("iter: a nil Fold")

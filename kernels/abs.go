@@ -16,7 +16,7 @@ var Abs = define[none](graph.Op{
 	Params:    unary1,
 	Pointwise: &magnitude,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Meta(0).DType.IsComplex() {
+		if !c.Type(0).DType.IsComplex() {
 			return magnitude.Infer(c)
 		}
 		return laidBy(&magnitude, preserved)(c) // unary_op_impl_with_complex_to_float
@@ -35,7 +35,7 @@ var Abs = define[none](graph.Op{
 
 var magnitude = graph.Pointwise{
 	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-		if d := c.Meta(0).DType; d.IsComplex() {
+		if d := c.Type(0).DType; d.IsComplex() {
 			return unaryTo(d.ToReal())(c, outs)
 		}
 		return unary(c, outs)

@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type adaptiveVolumeAttrs struct {
-	OutputSize []int `attr:"output_size" doc:"sizes of the result"`
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the result"`
 }
 
 // Poolings whose windows share the operand out among the results.
@@ -36,10 +37,11 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 			return volumeKernel(c, kind, &poolArgs{}, axes)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			shape, err := adaptiveVolumeShape(name, dims, kind, c)
+			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
 			if err != nil {
 				return nil, err
 			}
+			shape := numbersOf(sizes)
 			lead := in[0].Rank() - dims
 			out := volumeReference(in[0], shape, dims, kind, nil, func(d, o int) (at []int, size int) {
 				n, results := in[0].Shape[lead+d], shape[lead+d]
@@ -65,32 +67,38 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 	if err != nil {
 		return nil, err
 	}
-	m := c.Meta(0)
-	if !m.DType.IsFloat() {
+	t := c.Type(0)
+	if !t.DType.IsFloat() {
 		if dims == 1 {
-			return nil, notServed("adaptive_max_pool2d", m.DType)
+			return nil, notServed("adaptive_max_pool2d", t.DType)
 		}
-		return nil, notServed(name+"_cpu", m.DType)
+		return nil, notServed(name+"_cpu", t.DType)
 	}
-	out, err := fresh(m.DType, shape)
+	out, err := freshType(t.DType, shape)
 	if err != nil {
 		return nil, err
 	}
 	if dims == 1 {
-		if out, err = tensor.NewFormat(m.DType, planar(out).Shape, planar(m).SuggestMemoryFormat(false)); err == nil {
-			out, err = out.Squeeze(-2)
-		}
+		out, err = likeLine(t, out)
 	}
-	res := graph.New1(out.Type())
 	if kind == poolMax {
-		res = append(res, graph.Result{Type: out.WithDType(tensor.Int64).Type(), Alias: graph.Fresh})
+		return withIndices(out), err
 	}
-	return res, err
+	return graph.New1(out), err
+}
+
+// likeLine lays out, in the format that t suggests, lines as planes of one row.
+func likeLine(t, out tensor.Type) (tensor.Type, error) {
+	p, err := tensor.NewTypeFormat(t.DType, lineOf(out).Shape, lineOf(t).SuggestMemoryFormat(false))
+	if err != nil {
+		return p, err
+	}
+	return p.Squeeze(-2)
 }
 
 // adaptiveVolumeShape checks a call and gives the shape of the result.
-func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([]int, error) {
-	m, size := c.Meta(0), attrs[adaptiveVolumeAttrs](c).OutputSize
+func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([]sym.Int, error) {
+	t, size := c.Type(0), attrs[adaptiveVolumeAttrs](c).OutputSize
 	if len(size) != dims {
 		switch {
 		case dims == 1:
@@ -101,29 +109,29 @@ func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([
 		return nil, fmt.Errorf("%s: output_size must be %d", name, dims)
 	}
 	for _, n := range size {
-		if n < 0 {
+		if negative(n) {
 			return nil, fmt.Errorf("%s: elements of output_size must be greater than or equal to 0 but received {%s}",
-				"adaptive_avg_pool2d", strings.Trim(tensor.ListString(size), "[]"))
+				"adaptive_avg_pool2d", strings.Trim(tensor.Sizes(size), "[]"))
 		}
 	}
-	lead := m.Rank() - dims
+	lead := t.Rank() - dims
 	if lead != 1 && lead != 2 {
 		if dims == 1 {
-			return nil, check1d(name, m)
+			return nil, check1d(name, t.Rank())
 		}
-		return nil, fmt.Errorf("%s(): Expected %dD or %dD tensor, but got: %s", name, dims+1, dims+2, tensor.ListString(m.Shape))
+		return nil, fmt.Errorf("%s(): Expected %dD or %dD tensor, but got: %s", name, dims+1, dims+2, tensor.Sizes(t.Shape))
 	}
-	for d := lead - 1; d < m.Rank(); d++ {
-		if m.Shape[d] == 0 && d > 0 {
-			in := m
+	for d := lead - 1; d < t.Rank(); d++ {
+		if d > 0 && is(t.Shape[d], 0) {
+			in := t
 			if dims == 1 {
-				name, in, d = "adaptive_max_pool2d", planar(m), d+d/lead
+				name, in, d = "adaptive_max_pool2d", lineOf(t), d+d/lead
 			}
 			return nil, fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
-				name, tensor.ListString(in.Shape), d)
+				name, tensor.Sizes(in.Shape), d)
 		}
 	}
-	return append(append([]int{}, m.Shape[:lead]...), size...), nil
+	return with(t.Shape, lead, size...), nil
 }
 
 // adaptiveSide: result o takes the elements from floor(o*in/out) to ceil((o+1)*in/out).

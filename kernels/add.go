@@ -60,7 +60,7 @@ var (
 
 // noBools is binary for subtraction, which is not defined on bools (sub_check).
 func noBools(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	a, b := c.Meta(0).DType == tensor.Bool, c.Meta(1).DType == tensor.Bool
+	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
 	switch {
 	case a && b:
 		return iter.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")

@@ -38,7 +38,7 @@ var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divid
 	example(graph.Attrs{"value": 0.5}, exTurned, exRow, exMatrix))
 
 func addcdivCheck(c *graph.Call) error {
-	if c.Meta(1).DType.IsIntegral(true) && c.Meta(2).DType.IsIntegral(true) {
+	if c.Type(1).DType.IsIntegral(true) && c.Type(2).DType.IsIntegral(true) {
 		return errors.New("Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2. " +
 			"The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as " +
 			"(input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")

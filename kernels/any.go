@@ -25,10 +25,10 @@ func truthOp(name, doc string, any bool) *graph.Op {
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (reduceSpec, error) {
-		a, m := attrs[anyAttrs](c), c.Meta(0)
-		mask, err := iter.ReduceMask(a.Dim, m.Rank())
+		a, t := attrs[anyAttrs](c), c.Type(0)
+		mask, err := iter.ReduceMask(a.Dim, t.Rank())
 		out := tensor.Bool
-		if m.DType == tensor.Uint8 {
+		if t.DType == tensor.Uint8 {
 			out = tensor.Uint8
 		}
 		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: tensor.Bool, outs: []tensor.DType{out},

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,7 +29,7 @@ var Arange = define[arangeAttrs](graph.Op{
 })
 
 // inferArange computes the number of elements as at::arange_out does: from the numbers
-// as given, in float64; for int64 from integers.
+// as given, in float64; for int64 from integers. The attributes are plain numbers, and so is the size.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := attrs[arangeAttrs](c)
 	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
@@ -63,8 +64,8 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	case !(size >= 0 && size <= math.MaxInt64/2):
 		return nil, errors.New("invalid size, possible overflow?")
 	}
-	m, err := fresh(d, []int{int(size)})
-	return graph.New1(m.Type()), err
+	t, err := freshType(d, sym.Ints(int(size)))
+	return graph.New1(t), err
 }
 
 func (a *arangeAttrs) dtype() tensor.DType {
@@ -112,7 +113,7 @@ func sequenceRef(infer func(*graph.Call) ([]graph.Result, error), at func(c *gra
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Meta().DType, res[0].Meta().Shape...)
+		out := tensor.Zeros(res[0].Type.DType, numbersOf(res[0].Type.Shape)...)
 		for i := range out.Numel() {
 			out.Set(at(c)(i), i)
 		}

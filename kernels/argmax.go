@@ -36,14 +36,14 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (reduceSpec, error) {
-		a, m := attrs[argmaxAttrs](c), c.Meta(0)
-		if err := nonEmptyDim(name, m, a.Dim, ""); err != nil {
+		a, t := attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, t, a.Dim, ""); err != nil {
 			return reduceSpec{}, err
 		}
-		mask, err := oneDim(a.Dim, m.Rank())
-		d := m.DType
+		mask, err := oneDim(a.Dim, t.Rank())
+		d := t.DType
 		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
-			if err == nil && m.Numel() > 0 && !trivial(m, mask, a.Dim) {
+			if err == nil && !empty(t) && !trivial(t, mask, a.Dim) {
 				err = notImplemented(name, d)
 			}
 			d = tensor.Float64 // any dtype will do: there is one element to choose from
@@ -58,20 +58,20 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 
 // trivial reports a dimension of size 1, of which PyTorch gives index 0 without a look at
 // the dtype.
-func trivial(m tensor.Meta, mask []bool, dim *int) bool {
-	return dim != nil && m.Rank() > 0 && reduceCount(m.Shape, mask) == 1
+func trivial(t tensor.Type, mask []bool, dim *int) bool {
+	return dim != nil && t.Rank() > 0 && is(reducedSizes(t.Shape, mask), 1)
 }
 
-func nonEmptyDim(name string, m tensor.Meta, dim *int, hint string) error {
+func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 	if dim == nil {
-		return nonEmpty(name, m, nil, hint)
+		return nonEmpty(name, t, nil, hint)
 	}
 	// Other than amax, these name the dimension as counted from the front.
-	w, err := tensor.WrapDim(*dim, m.Rank())
+	w, err := tensor.WrapDim(*dim, t.Rank())
 	if err != nil {
 		return err
 	}
-	return nonEmpty(name, m, []int{w}, hint)
+	return nonEmpty(name, t, []int{w}, hint)
 }
 
 func bestOp(name, doc string, greatest bool) *graph.Op {
@@ -80,28 +80,28 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		Name: name, Doc: doc, Many: true,
 		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (reduceSpec, error) {
-		a, m := attrs[argmaxAttrs](c), c.Meta(0)
-		if err := nonEmptyDim(name, m, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+		a, t := attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return reduceSpec{}, err
 		}
-		mask, err := oneDim(a.Dim, m.Rank())
+		mask, err := oneDim(a.Dim, t.Rank())
 		if err != nil {
 			return reduceSpec{}, err
 		}
 		if a.Dim == nil {
-			if m.DType.IsComplex() || m.DType.IsBareUnsigned() {
-				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, m.DType.TorchName())
+			if t.DType.IsComplex() || t.DType.IsBareUnsigned() {
+				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, t.DType.TorchName())
 			}
-			return extremumSpec(m, mask, a.Keepdim, greatest), err
+			return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
 		}
 		switch {
-		case m.DType.IsComplex():
+		case t.DType.IsComplex():
 			err = fmt.Errorf("%s(): does not support complex input", name)
-		case m.DType.IsBareUnsigned():
-			err = notImplemented(name, m.DType)
+		case t.DType.IsBareUnsigned():
+			err = notImplemented(name, t.DType)
 		}
-		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{m.DType, tensor.Int64},
-			fold: func() *iter.Fold { return bestFold(m.DType, greatest, true) },
+		return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: t.DType, outs: []tensor.DType{t.DType, tensor.Int64},
+			fold: func() *iter.Fold { return bestFold(t.DType, greatest, true) },
 			ref: func(x []tensor.Scalar) []tensor.Scalar {
 				i := refBest(x, greatest)
 				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}

@@ -28,19 +28,19 @@ var AvgPool2d = define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		m := c.Meta(0)
-		if m.Rank() < 3 {
-			_, err := tensor.WrapDim(-3, m.Rank())
+		t := c.Type(0)
+		if t.Rank() < 3 {
+			_, err := tensor.WrapDim(-3, t.Rank())
 			return nil, err
 		}
-		shape, err := g.shape(m)
+		shape, err := g.shape(t)
 		if err != nil {
 			return nil, err
 		}
-		if !m.DType.IsFloat() && m.DType != tensor.Int64 {
-			return nil, poolNotServed("avg_pool2d", m)
+		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
+			return nil, poolNotServed("avg_pool2d", t)
 		}
-		return poolResults(m, shape, m.DType, false)
+		return poolResults(t, shape, t.DType, false)
 	},
 	Variants: poolVariants(1),
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -56,10 +56,11 @@ var AvgPool2d = define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		shape, err := g.shape(in[0].Meta)
+		sizes, err := g.shape(in[0].Meta.Type())
 		if err != nil {
 			return nil, err
 		}
+		shape := numbersOf(sizes)
 		rows, cols, divisor := avgWindows(c, &g, in[0].Meta, tensor.New(tensor.Float32, shape...))
 		return []*tensor.Tensor{avgPoolReference(in[0], shape, rows, cols, divisor)}, nil
 	},

@@ -186,7 +186,7 @@ func checked(f config, check func(c *graph.Call) error) config {
 func realOnly(f config, message string) config {
 	return checked(f, func(c *graph.Call) error {
 		for i := range c.In {
-			if c.Meta(i).DType.IsComplex() {
+			if c.Type(i).DType.IsComplex() {
 				return errors.New(message)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,7 +15,7 @@ type catAttrs struct {
 
 // joinOp defines an op that puts its operands one after another along a dimension. It
 // returns the operands, as views of the shape in which they are joined, and the dimension.
-type joinOp func(c *graph.Call) ([]tensor.Meta, int, error)
+type joinOp func(c *graph.Call) ([]tensor.Type, int, error)
 
 func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return define[A](graph.Op{
@@ -28,62 +29,65 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := joined(parts, dim)
-	return graph.New1(m.Type()), err
+	t, _, err := joined(parts, dim)
+	return graph.New1(t), err
 }
 
-// joined returns the meta of the join of parts, and the dimension from the front
+// joined returns the type of the join of parts, and the dimension from the front
 // (TORCH_PRECOMPUTE_META_FUNC(cat)). One-dimensional values without elements are passed
 // over in all but dtype and format: once they were the only empty values there were.
-func joined(parts []tensor.Meta, dim int) (tensor.Meta, int, error) {
+func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var p tensor.Promotion
 	valid := -1
-	for i, m := range parts {
-		if m.Rank() == 0 {
-			return m, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
+	for i, t := range parts {
+		if t.Rank() == 0 {
+			return t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
 		}
-		if valid < 0 && !legacyEmpty(m) {
+		if valid < 0 && !legacyEmpty(t) {
 			valid = i
 		}
-		p.Add(m.DType, m.Rank())
+		p.Add(t.DType, t.Rank())
 	}
 	d, err := p.Result()
 	if err != nil || valid < 0 {
-		return tensor.New(d, 0), 0, err
+		return tensor.NewType(d, sym.Int{}), 0, err
 	}
 	if dim, err = tensor.WrapDim(dim, parts[valid].Rank()); err != nil {
-		return tensor.Meta{}, 0, err
+		return tensor.Type{}, 0, err
 	}
 	shape := slices.Clone(parts[valid].Shape)
-	shape[dim] = 0
-	for i, m := range parts {
-		if legacyEmpty(m) {
+	shape[dim] = sym.Int{}
+	for i, t := range parts {
+		if legacyEmpty(t) {
 			continue
 		}
-		if err := joins(parts[valid].Shape, m.Shape, dim, i); err != nil {
-			return m, 0, err
+		if err := joins(parts[valid].Shape, t.Shape, dim, i); err != nil {
+			return t, 0, err
 		}
-		// A sum that no meta may hold must not wrap around on the way.
-		shape[dim] = min(shape[dim]+m.Shape[dim], tensor.MaxBytes)
+		sum := shape[dim].Add(t.Shape[dim])
+		if n, known := sum.Known(); known { // one that no value may hold must not wrap around on the way
+			sum = sym.Of(min(n, tensor.MaxBytes))
+		}
+		shape[dim] = sum
 	}
-	out := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+	out := tensor.Type{DType: d, Shape: shape, Strides: make([]sym.Int, len(shape))}
 	if err := out.Check(); err != nil {
 		return out, 0, err
 	}
-	out, err = tensor.NewFormat(d, shape, joinFormat(parts))
+	out, err = tensor.NewTypeFormat(d, shape, joinFormat(parts))
 	return out, dim, err
 }
 
-func legacyEmpty(m tensor.Meta) bool { return m.Rank() == 1 && m.Shape[0] == 0 }
+func legacyEmpty(t tensor.Type) bool { return t.Rank() == 1 && is(t.Shape[0], 0) }
 
 // joins is check_cat_shape_except_dim.
-func joins(first, shape []int, dim, at int) error {
+func joins(first, shape []sym.Int, dim, at int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
 	}
 	for d, s := range shape {
-		if d != dim && s != first[d] {
-			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for tensor number %d in the list.", dim, first[d], s, at)
+		if d != dim && !s.Same(first[d]) && s.Ne(first[d]).Holds() {
+			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %v but got size %v for tensor number %d in the list.", dim, first[d], s, at)
 		}
 	}
 	return nil
@@ -91,10 +95,10 @@ func joins(first, shape []int, dim, at int) error {
 
 // joinFormat is cat_compute_output_memory_format: the format that all parts suggest, else
 // contiguous.
-func joinFormat(parts []tensor.Meta) tensor.MemoryFormat {
+func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
 	f := parts[0].SuggestMemoryFormat(false)
-	for _, m := range parts[1:] {
-		if m.SuggestMemoryFormat(false) != f {
+	for _, t := range parts[1:] {
+		if t.SuggestMemoryFormat(false) != f {
 			return tensor.Contiguous
 		}
 	}
@@ -108,16 +112,17 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	whole, dim, err := joined(parts, dim)
-	if err != nil || whole.Numel() == 0 {
+	if err != nil || empty(whole) {
 		return &graph.Kernel{}, err
 	}
 	out := outSide(c, 0)
 	var jobs []copyJob
 	at := 0
-	for i, p := range parts {
-		if legacyEmpty(p) {
+	for i, t := range parts {
+		if legacyEmpty(t) {
 			continue
 		}
+		p := ofNumbers(t)
 		place, err := out.meta.Narrow(dim, at, p.Shape[dim])
 		if err != nil {
 			return nil, err
@@ -138,12 +143,13 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(whole.DType, whole.Shape...)
+	out := tensor.Zeros(whole.DType, numbersOf(whole.Shape)...)
 	at := 0
-	for i, p := range parts {
-		if legacyEmpty(p) {
+	for i, part := range parts {
+		if legacyEmpty(part) {
 			continue
 		}
+		p := ofNumbers(part)
 		t := in[i].CopyTo(tensor.New(p.DType, in[i].Shape...))
 		if t, err = t.View(tensor.New(t.DType, p.Shape...)); err != nil {
 			return nil, err
@@ -157,15 +163,6 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		at += p.Shape[dim]
 	}
 	return []*tensor.Tensor{out}, nil
-}
-
-// operandMetas returns the metas of all operands.
-func operandMetas(c *graph.Call) []tensor.Meta {
-	metas := make([]tensor.Meta, len(c.In))
-	for i := range metas {
-		metas[i] = c.Meta(i)
-	}
-	return metas
 }
 
 // operandTypes returns the types of all operands.
@@ -187,8 +184,8 @@ var (
 func concat(name string) *graph.Op {
 	return defineJoin[catAttrs](name,
 		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format that all tensors suggest, else it is row-major.",
-		func(c *graph.Call) ([]tensor.Meta, int, error) {
-			return operandMetas(c), attrs[catAttrs](c).Dim, nil
+		func(c *graph.Call) ([]tensor.Type, int, error) {
+			return operandTypes(c), attrs[catAttrs](c).Dim, nil
 		},
 		[]graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5), nhwc(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
 }
@@ -197,7 +194,7 @@ func concat(name string) *graph.Op {
 var (
 	Hstack = defineJoin[none]("hstack",
 		"Joins tensors along the second dimension, or vectors and numbers along their only one.",
-		func(c *graph.Call) ([]tensor.Meta, int, error) {
+		func(c *graph.Call) ([]tensor.Type, int, error) {
 			parts, err := atLeast(c, 1)
 			if err == nil && parts[0].Rank() == 1 {
 				return parts, 0, nil
@@ -206,7 +203,7 @@ var (
 		}, []graph.Example{{In: []tensor.Meta{f32(2, 3), f32(2, 4)}}})
 	Vstack = defineJoin[none]("vstack",
 		"Joins tensors along the first dimension; vectors count as rows.",
-		func(c *graph.Call) ([]tensor.Meta, int, error) {
+		func(c *graph.Call) ([]tensor.Type, int, error) {
 			parts, err := atLeast(c, 2)
 			return parts, 0, err
 		}, []graph.Example{{In: []tensor.Meta{f32(3), f32(2, 3)}}})
@@ -214,20 +211,20 @@ var (
 
 // atLeast views operands of a lower rank as ones of rank 1 or 2 (at::atleast_1d,
 // at::atleast_2d).
-func atLeast(c *graph.Call, rank int) ([]tensor.Meta, error) {
-	parts := operandMetas(c)
-	for i, m := range parts {
+func atLeast(c *graph.Call, rank int) ([]tensor.Type, error) {
+	parts := operandTypes(c)
+	for i, t := range parts {
 		var err error
 		switch {
-		case m.Rank() == 0:
-			m, err = m.View(slices.Repeat([]int{1}, rank))
-		case m.Rank() < rank:
-			m, err = m.Unsqueeze(0)
+		case t.Rank() == 0:
+			t, err = t.View(slices.Repeat(sym.Ints(1), rank))
+		case t.Rank() < rank:
+			t, err = t.Unsqueeze(0)
 		}
 		if err != nil {
 			return nil, err
 		}
-		parts[i] = m
+		parts[i] = t
 	}
 	return parts, nil
 }

@@ -99,8 +99,8 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 			if err != nil || hasTensorBound(c) {
 				return res, err
 			}
-			m, err := afterCast(c.Meta(0), res[0].Meta().DType)
-			return graph.New1(m.Type()), err
+			t, err := afterCast(c.Type(0), res[0].Type.DType)
+			return graph.New1(t), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
 		Ref:     pointwiseRef(p, func(c *graph.Call) scalarFunc { return bounds(c).ref }),
@@ -131,7 +131,7 @@ func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error
 	if err == nil {
 		err = errors.Join(fitsNumber(d, k.min), fitsNumber(d, k.max))
 	}
-	switch self := c.Meta(0).DType; {
+	switch self := c.Type(0).DType; {
 	case err != nil:
 		return iter.Config{}, err
 	case d == self:

@@ -8,14 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// like returns the meta of fresh memory for m in a format, as empty_like does; preserve
-// keeps strides where m is non-overlapping and dense, and the order of dimensions where
+// like returns the type of fresh memory for t in a format, as empty_like does; preserve
+// keeps strides where t is non-overlapping and dense, and the order of dimensions where
 // not.
-func like(m tensor.Meta, f tensor.MemoryFormat) (tensor.Meta, error) {
+func like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
-		return iter.PreserveMeta(m), nil
+		return iter.PreserveType(t), nil
 	}
-	return tensor.NewFormat(m.DType, m.Shape, f)
+	return tensor.NewTypeFormat(t.DType, t.Shape, f)
 }
 
 // copyCall compiles a copy of the first operand.
@@ -30,7 +30,7 @@ func copyRef(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, 
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Meta().DType, in[0].Shape...)
+		out := tensor.Zeros(res[0].Type.DType, in[0].Shape...)
 		eachIndex(in[0].Shape, func(index []int) { out.Set(in[0].At(index...), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
@@ -53,8 +53,8 @@ var Clone = define[cloneAttrs](graph.Op{
 })
 
 func inferClone(c *graph.Call) ([]graph.Result, error) {
-	m, err := like(c.Meta(0), attrs[cloneAttrs](c).MemoryFormat)
-	return graph.New1(m.Type()), err
+	t, err := like(c.Type(0), attrs[cloneAttrs](c).MemoryFormat)
+	return graph.New1(t), err
 }
 
 type contiguousAttrs struct {
@@ -76,13 +76,13 @@ var ContiguousOp = define[contiguousAttrs](graph.Op{
 })
 
 func inferContiguous(c *graph.Call) ([]graph.Result, error) {
-	m, f := c.Meta(0), attrs[contiguousAttrs](c).MemoryFormat
-	if f == tensor.Preserve && m.IsContiguous() || f != tensor.Preserve && m.Is(f) {
-		return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
+	t, f := c.Type(0), attrs[contiguousAttrs](c).MemoryFormat
+	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
+		return []graph.Result{{Type: t, Alias: 0}}, nil
 	}
 	if f == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
-	m, err := like(m, f)
-	return graph.New1(m.Type()), err
+	t, err := like(t, f)
+	return graph.New1(t), err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,19 +16,19 @@ var (
 	Real = define[none](graph.Op{
 		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Type: realPart(c.Meta(0)).Type(), Alias: 0}}, nil
+			return []graph.Result{{Type: realPart(c.Type(0)), Alias: 0}}, nil
 		},
 		Ref: partRef(func(z complex128) float64 { return real(z) }), Examples: []graph.Example{example(nil, exComplex), exUnary},
 	})
 	Imag = define[none](graph.Op{
 		Name: "imag", Doc: "Gives the imaginary parts of complex numbers, a view. A real self is refused.", Params: unary1, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			if !c.Meta(0).DType.IsComplex() {
+			if !c.Type(0).DType.IsComplex() {
 				return nil, errors.New("imag is not implemented for tensors with non-complex dtypes.")
 			}
-			m := realPart(c.Meta(0))
-			m.Offset++
-			return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
+			t := realPart(c.Type(0))
+			t.Offset = t.Offset.Add(sym.Of(1))
+			return []graph.Result{{Type: t, Alias: 0}}, nil
 		},
 		Ref: partRef(func(z complex128) float64 { return imag(z) }), Examples: []graph.Example{example(nil, exComplex)},
 	})
@@ -50,8 +51,8 @@ var ConjPhysical = define[none](graph.Op{
 	Name: "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given itself, a view.",
 	Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Meta(0).DType.IsComplex() {
-			return []graph.Result{{Type: c.Meta(0).Type(), Alias: 0}}, nil
+		if !c.Type(0).DType.IsComplex() {
+			return []graph.Result{{Type: c.Type(0), Alias: 0}}, nil
 		}
 		return conjugation.Infer(c)
 	},
@@ -72,7 +73,7 @@ var Angle = define[none](graph.Op{
 	Name: "angle", Doc: "Takes the angle of each element in the complex plane: of real numbers pi below 0, else 0.",
 	Params: unary1, Pointwise: &angles,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if !c.Meta(0).DType.IsComplex() {
+		if !c.Type(0).DType.IsComplex() {
 			return angles.Infer(c)
 		}
 		// The real result is a fresh tensor that is resized: row-major.
@@ -89,7 +90,7 @@ var Angle = define[none](graph.Op{
 
 var angles = graph.Pointwise{
 	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-		if d := c.Meta(0).DType; d.IsComplex() {
+		if d := c.Type(0).DType; d.IsComplex() {
 			return unaryTo(d.ToReal())(c, outs)
 		}
 		return unaryFloat(c, outs)

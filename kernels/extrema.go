@@ -25,41 +25,41 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 	}, func(c *graph.Call) (reduceSpec, error) {
-		a, m := attrs[extremaAttrs](c), c.Meta(0)
-		if err := nonEmpty(name, m, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+		a, t := attrs[extremaAttrs](c), c.Type(0)
+		if err := nonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return reduceSpec{}, err
 		}
-		mask, err := iter.ReduceMask(a.Dim, m.Rank())
-		if err == nil && m.Numel() > 0 && (m.DType.IsComplex() || m.DType.IsBareUnsigned()) {
-			err = notImplemented(kernel, m.DType)
+		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		if err == nil && !empty(t) && (t.DType.IsComplex() || t.DType.IsBareUnsigned()) {
+			err = notImplemented(kernel, t.DType)
 		}
-		return extremumSpec(m, mask, a.Keepdim, greatest), err
+		return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
 	})
 }
 
 // nonEmpty refuses a reduction without identity over no elements (zero_numel_check_dims).
-func nonEmpty(name string, m tensor.Meta, dims []int, hint string) error {
-	if m.Numel() > 0 {
+func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
+	if !empty(t) {
 		return nil
 	}
 	if len(dims) == 0 {
 		return fmt.Errorf("%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name, hint)
 	}
 	for _, d := range dims {
-		w, err := tensor.WrapDim(d, m.Rank())
+		w, err := tensor.WrapDim(d, t.Rank())
 		if err != nil {
 			return err
 		}
-		if m.Shape[w] == 0 {
+		if is(t.Shape[w], 0) {
 			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, d)
 		}
 	}
 	return nil
 }
 
-func extremumSpec(m tensor.Meta, mask []bool, keepdim, greatest bool) reduceSpec {
-	return reduceSpec{mask: mask, keepdim: keepdim, cast: m.DType, outs: []tensor.DType{m.DType},
-		fold: func() *iter.Fold { return extremumFold(m.DType, greatest) },
+func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) reduceSpec {
+	return reduceSpec{mask: mask, keepdim: keepdim, cast: d, outs: []tensor.DType{d},
+		fold: func() *iter.Fold { return extremumFold(d, greatest) },
 		ref: func(x []tensor.Scalar) []tensor.Scalar {
 			return []tensor.Scalar{x[refBest(x, greatest)]}
 		}}

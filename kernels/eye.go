@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type eyeAttrs struct {
-	N     int          `attr:"n" doc:"rows"`
-	M     *int         `attr:"m" default:"none" doc:"columns; none: as many as rows"`
+	N     sym.Int      `attr:"n" doc:"rows"`
+	M     *sym.Int     `attr:"m" default:"none" doc:"columns; none: as many as rows"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
@@ -25,21 +26,21 @@ var Eye = define[eyeAttrs](graph.Op{
 
 func inferEye(c *graph.Call) ([]graph.Result, error) {
 	a := attrs[eyeAttrs](c)
-	size := []int{a.N, a.N}
+	size := []sym.Int{a.N, a.N}
 	if a.M != nil {
 		size[1] = *a.M
 	}
 	for i, name := range []string{"n", "m"} {
-		if size[i] < 0 {
-			return nil, fmt.Errorf("%s must be greater or equal to 0, got %d", name, size[i])
+		if negative(size[i]) {
+			return nil, fmt.Errorf("%s must be greater or equal to 0, got %v", name, size[i])
 		}
 	}
 	d := a.DType
 	if d == tensor.Invalid {
 		d = tensor.Float32
 	}
-	m, err := fresh(d, size)
-	return graph.New1(m.Type()), err
+	t, err := freshType(d, size)
+	return graph.New1(t), err
 }
 
 // compileEye fills everything with zeros, then the diagonal with ones.

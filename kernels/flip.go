@@ -21,8 +21,8 @@ var Flip = define[flipAttrs](graph.Op{
 		if _, err := flipDims(c); err != nil {
 			return nil, err
 		}
-		m, err := like(c.Meta(0), tensor.Preserve)
-		return graph.New1(m.Type()), err
+		t, err := like(c.Type(0), tensor.Preserve)
+		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		dims, err := flipDims(c)
@@ -52,7 +52,7 @@ func (j copyJob) reversed(dims ...int) copyJob {
 func flipDims(c *graph.Call) ([]int, error) {
 	var out []int
 	for _, d := range attrs[flipAttrs](c).Dims {
-		d, err := tensor.WrapDim(d, c.Meta(0).Rank())
+		d, err := tensor.WrapDim(d, c.Type(0).Rank())
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func flipDims(c *graph.Call) ([]int, error) {
 		}
 		out = append(out, d)
 	}
-	if c.Meta(0).Rank() == 0 {
+	if c.Type(0).Rank() == 0 {
 		return nil, nil
 	}
 	return out, nil

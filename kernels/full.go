@@ -55,46 +55,28 @@ func numberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
-// fillOp defines an op that fills fresh memory with a number. meta says where, value what.
-func fillOp[A any](o graph.Op, meta func(c *graph.Call) (tensor.Meta, error), value func(c *graph.Call) tensor.Scalar) *graph.Op {
+// fillOp defines an op that fills fresh memory with a number. kind says where, value what.
+func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) tensor.Scalar) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		m, err := meta(c)
+		t, err := kind(c)
 		if err == nil {
-			err = numberFits(value(c), m.DType)
+			err = numberFits(value(c), t.DType)
 		}
-		return graph.New1(m.Type()), err
+		return graph.New1(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		return copyKernel(copyJob{dst: outSide(c, 0), fill: value(c).Tensor(c.Out[0].DType)})
 	}
 	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		m, err := meta(c)
+		t, err := kind(c)
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(m.DType, m.Shape...)
-		eachIndex(m.Shape, func(index []int) { out.Set(value(c), index...) })
+		out := tensor.Zeros(t.DType, numbersOf(t.Shape)...)
+		eachIndex(out.Shape, func(index []int) { out.Set(value(c), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
 	return define[A](o)
-}
-
-// fresh returns a row-major meta of sizes that a user gave.
-func fresh(d tensor.DType, size []int) (tensor.Meta, error) {
-	for _, s := range size {
-		if s < 0 {
-			return tensor.Meta{}, fmt.Errorf("Trying to create tensor with negative dimension %d: %s", s, tensor.ListString(size))
-		}
-	}
-	m := tensor.Meta{DType: d, Shape: size, Strides: make([]int, len(size))}
-	if m.Shape == nil {
-		m.Shape = []int{}
-	}
-	if err := m.Check(); err != nil {
-		return m, err
-	}
-	m.Strides = tensor.ContiguousStrides(m.Shape)
-	return m, nil
 }
 
 // freshType is [fresh] for sizes that may be unknown. It keeps size.
@@ -116,7 +98,7 @@ func freshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 }
 
 type fullAttrs struct {
-	Size      []int         `attr:"size" doc:"sizes of the result"`
+	Size      []sym.Int     `attr:"size" doc:"sizes of the result"`
 	FillValue tensor.Scalar `attr:"fill_value" doc:"the number"`
 	DType     tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: bool, int64, float32 or complex64 after the number"`
 }
@@ -126,13 +108,13 @@ var Full = fillOp[fullAttrs](graph.Op{
 	Name:     "full",
 	Doc:      "Makes a value of one number everywhere.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
-}, func(c *graph.Call) (tensor.Meta, error) {
+}, func(c *graph.Call) (tensor.Type, error) {
 	a := attrs[fullAttrs](c)
 	d := a.DType
 	if d == tensor.Invalid {
 		d = numberDType(a.FillValue)
 	}
-	return fresh(d, a.Size)
+	return freshType(d, a.Size)
 }, func(c *graph.Call) tensor.Scalar { return attrs[fullAttrs](c).FillValue })
 
 // numberDType is the dtype of a tensor made of a plain number: the default dtype of its
@@ -145,7 +127,7 @@ func numberDType(s tensor.Scalar) tensor.DType {
 }
 
 type newAttrs struct {
-	Size  []int        `attr:"size" doc:"sizes of the result"`
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
@@ -157,12 +139,12 @@ var (
 
 func constantOp(name, doc string, v int64) *graph.Op {
 	return fillOp[newAttrs](graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}}},
-		func(c *graph.Call) (tensor.Meta, error) {
+		func(c *graph.Call) (tensor.Type, error) {
 			a := attrs[newAttrs](c)
 			if a.DType == tensor.Invalid { // null
-				return fresh(tensor.Float32, a.Size)
+				return freshType(tensor.Float32, a.Size)
 			}
-			return fresh(a.DType, a.Size)
+			return freshType(a.DType, a.Size)
 		}, func(*graph.Call) tensor.Scalar { return tensor.IntScalar(v) })
 }
 
@@ -184,9 +166,9 @@ var (
 		Doc:      "Makes a value of one number everywhere, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{self},
 		Examples: oneExample(nhwc(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
-	}, func(c *graph.Call) (tensor.Meta, error) {
+	}, func(c *graph.Call) (tensor.Type, error) {
 		a := attrs[fullLikeAttrs](c)
-		return likeOf(c.Meta(0), a.DType, a.MemoryFormat)
+		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
 	}, func(c *graph.Call) tensor.Scalar { return attrs[fullLikeAttrs](c).FillValue })
 	ZerosLike = constantLike("zeros_like", "Makes a value of zeros, with the shape, dtype and layout of self.", 0)
 	OnesLike  = constantLike("ones_like", "Makes a value of ones, with the shape, dtype and layout of self.", 1)
@@ -194,16 +176,16 @@ var (
 
 func constantLike(name, doc string, v int64) *graph.Op {
 	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{self}, Examples: oneExample(nhwc(2, 3, 4, 5), nil)},
-		func(c *graph.Call) (tensor.Meta, error) {
+		func(c *graph.Call) (tensor.Type, error) {
 			a := attrs[likeAttrs](c)
-			return likeOf(c.Meta(0), a.DType, a.MemoryFormat)
+			return likeOf(c.Type(0), a.DType, a.MemoryFormat)
 		}, func(*graph.Call) tensor.Scalar { return tensor.IntScalar(v) })
 }
 
 // likeOf is empty_like.
-func likeOf(m tensor.Meta, d tensor.DType, f tensor.MemoryFormat) (tensor.Meta, error) {
+func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
 	if d != tensor.Invalid {
-		m = m.WithDType(d)
+		t = t.WithDType(d)
 	}
-	return like(m, f)
+	return like(t, f)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,14 +32,14 @@ var Gather = define[gatherGradAttrs](graph.Op{
 	Doc:    "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
 	Params: []graph.Param{self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, ix := c.Meta(0), c.Meta(1)
-		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, m.Rank())
-		if err == nil && ix.Numel() > 0 { // one without elements is not looked at
-			if err = gatherShapes("gather", m, ix, dim); err == nil {
-				err = indexDType("gather", ix)
+		t, ix := c.Type(0), c.Type(1)
+		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, t.Rank())
+		if err == nil && !empty(ix) { // one without elements is not looked at
+			if err = gatherShapes("gather", t, ix, dim); err == nil {
+				err = indexDType("gather", ix.DType)
 			}
 		}
-		return graph.New1(tensor.New(m.DType, ix.Shape...).Type()), err
+		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
@@ -60,14 +61,14 @@ var Gather = define[gatherGradAttrs](graph.Op{
 })
 
 // gatherShapes is gather_shape_check.
-func gatherShapes(op string, m, ix tensor.Meta, dim int) error {
-	if max(1, m.Rank()) != max(1, ix.Rank()) {
+func gatherShapes(op string, t, ix tensor.Type, dim int) error {
+	if max(1, t.Rank()) != max(1, ix.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
 	}
 	for d, n := range ix.Shape {
-		if d != dim && n > sizeAt(m, d) {
+		if d != dim && n.Gt(sizeAtDim(t, d)).Holds() {
 			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from dimension %d",
-				d, tensor.ListString(ix.Shape), tensor.ListString(m.Shape), dim)
+				d, tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), dim)
 		}
 	}
 	return nil
@@ -123,27 +124,29 @@ var TakeAlongDim = define[takeAlongAttrs](graph.Op{
 	Doc:    "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
 	Params: []graph.Param{self, {Name: "indices", Below: placesOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, ix, _, err := takeAlong(c)
+		t, ix, _, err := takeAlong(c)
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.New(m.DType, ix.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		m, ix, dim, err := takeAlong(c)
+		self, index, dim, err := takeAlong(c)
 		if err != nil {
 			return nil, err
 		}
+		m, ix := ofNumbers(self), ofNumbers(index)
 		if attrs[takeAlongAttrs](c).Dim == nil {
 			return takeKernel(c, ix), nil
 		}
 		return gatherKernel(c, m, ix, dim), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		m, ix, dim, err := takeAlong(c)
+		self, index, dim, err := takeAlong(c)
 		if err != nil {
 			return nil, err
 		}
+		m, ix := ofNumbers(self), ofNumbers(index)
 		t, err := in[0].View(m)
 		if attrs[takeAlongAttrs](c).Dim == nil {
 			t, err = rowMajorAs(in[0], m.Numel())
@@ -151,53 +154,48 @@ var TakeAlongDim = define[takeAlongAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		index, err := in[1].Contiguous().Expanded(ix.Shape)
+		places, err := in[1].Contiguous().Expanded(ix.Shape)
 		if attrs[takeAlongAttrs](c).Dim == nil {
-			index, err = rowMajorAs(in[1], ix.Shape...)
+			places, err = rowMajorAs(in[1], ix.Shape...)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return gatherRef(t, index, dim)
+		return gatherRef(t, places, dim)
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{f32(3, 1, 4), i64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 		{In: []tensor.Meta{f32(3, 4).WithStrides([]int{1, 3}), i64(5)}}},
 })
 
 // takeAlong broadcasts self and indices. Without a dim, indices become flat.
-func takeAlong(c *graph.Call) (m, ix tensor.Meta, dim int, err error) {
-	m, ix = c.Meta(0), c.Meta(1)
+func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
+	t, ix = c.Type(0), c.Type(1)
 	if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
-		return m, ix, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " + ix.DType.TorchName())
+		return t, ix, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " + ix.DType.TorchName())
 	}
 	at := attrs[takeAlongAttrs](c).Dim
 	if at == nil {
-		flat := tensor.New(ix.DType, ix.Numel())
-		if v, err := ix.View([]int{ix.Numel()}); err == nil {
+		flat := tensor.NewType(ix.DType, ix.Numel())
+		if v, err := ix.View(flat.Shape); err == nil {
 			flat = v
 		}
-		return m, flat, 0, nil
+		return t, flat, 0, nil
 	}
-	if m.Rank() != ix.Rank() {
-		return m, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", m.Rank(), ix.Rank())
+	if t.Rank() != ix.Rank() {
+		return t, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", t.Rank(), ix.Rank())
 	}
-	if dim, err = tensor.WrapDim(*at, m.Rank()); err != nil || m.Rank() == 0 {
-		return m, ix, dim, err
+	if dim, err = tensor.WrapDim(*at, t.Rank()); err != nil || t.Rank() == 0 {
+		return t, ix, dim, err
 	}
-	a, b := slices.Clone(m.Shape), slices.Clone(ix.Shape)
-	a[dim], b[dim] = 1, 1
-	shape, err := tensor.Broadcast(a, b)
+	shape, err := tensor.BroadcastSizes(with(t.Shape, dim, sym.Of(1)), with(ix.Shape, dim, sym.Of(1)))
 	if err != nil {
-		return m, ix, dim, err
+		return t, ix, dim, err
 	}
-	shape[dim] = m.Shape[dim]
-	if m, err = m.Expand(shape); err != nil {
-		return m, ix, dim, err
+	if t, err = t.Expand(with(shape, dim, t.Shape[dim])); err != nil {
+		return t, ix, dim, err
 	}
-	shape = slices.Clone(shape)
-	shape[dim] = ix.Shape[dim]
-	ix, err = ix.Expand(shape)
-	return m, ix, dim, err
+	ix, err = ix.Expand(with(shape, dim, ix.Shape[dim]))
+	return t, ix, dim, err
 }
 
 // Take is torch.take.
@@ -206,11 +204,11 @@ var Take = define[none](graph.Op{
 	Doc:    "Takes elements of self by their place in row-major order. The result has the shape of index.",
 	Params: []graph.Param{self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, ix := c.Meta(0), c.Meta(1)
-		if m.Numel() == 0 && ix.Numel() > 0 {
+		t, ix := c.Type(0), c.Type(1)
+		if empty(t) && !empty(ix) {
 			return nil, errors.New("take(): tried to take from an empty tensor")
 		}
-		return graph.New1(tensor.New(m.DType, ix.Shape...).Type()), indexDType("take", ix)
+		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), indexDType("take", ix.DType)
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil },
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

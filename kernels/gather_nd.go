@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,23 +27,34 @@ type tuples struct {
 	looks    []lookup
 }
 
+// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple, which must be a
+// number: so many dimensions are indexed.
+func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
+	if err := indexDType(op, ix.DType); err != nil {
+		return nil, 0, err
+	}
+	if ix.Rank() == 0 || t.Rank() == 0 {
+		return nil, 0, fmt.Errorf("%s(): self and indices must have at least one dimension", op)
+	}
+	last := ix.Rank() - 1
+	k = ix.Shape[last].Specialize()
+	if batch < 0 || batch > last || batch+k > t.Rank() {
+		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, k, t.Rank(), batch)
+	}
+	if !tensor.SameSizes(t.Shape[:batch], ix.Shape[:batch]) {
+		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch, tensor.Sizes(t.Shape), tensor.Sizes(ix.Shape))
+	}
+	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
+}
+
 func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
-	if err := indexDType(op, ix); err != nil {
+	shape, k, err := tuplesShape(op, m.Type(), ix.Type(), batch)
+	if err != nil {
 		return nil, err
 	}
-	if ix.Rank() == 0 || m.Rank() == 0 {
-		return nil, fmt.Errorf("%s(): self and indices must have at least one dimension", op)
-	}
-	t := &tuples{batch: batch, k: ix.Shape[ix.Rank()-1]}
+	t := &tuples{batch: batch, k: k, shape: numbersOf(shape)}
 	last := ix.Rank() - 1
-	if batch < 0 || batch > last || batch+t.k > m.Rank() {
-		return nil, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, t.k, m.Rank(), batch)
-	}
-	if !slices.Equal(m.Shape[:batch], ix.Shape[:batch]) {
-		return nil, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch, tensor.ListString(m.Shape), tensor.ListString(ix.Shape))
-	}
 	ms, is := byteStrides(m), byteStrides(ix)
-	t.shape = append(slices.Clone(ix.Shape[:last]), m.Shape[batch+t.k:]...)
 	t.far = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)
 	t.index = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.k)...)
 	for k := range t.k {
@@ -73,12 +85,12 @@ var GatherND = define[gatherNDAttrs](graph.Op{
 		"A negative index counts from the end.",
 	Params: []graph.Param{self, {Name: "indices", Below: placesOfTuples}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), attrs[gatherNDAttrs](c).BatchDims)
+		shape, _, err := tuplesShape("gather_nd", c.Type(0), c.Type(1), attrs[gatherNDAttrs](c).BatchDims)
 		if err != nil {
 			return nil, err
 		}
-		m, err := fresh(c.Meta(0).DType, t.shape)
-		return graph.New1(m.Type()), err
+		t, err := freshType(c.Type(0).DType, shape)
+		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), attrs[gatherNDAttrs](c).BatchDims)
@@ -114,21 +126,21 @@ var ScatterND = define[scatterNDAttrs](graph.Op{
 		"Of several updates for one place the last one stays. A negative index counts from the end.",
 	Params: []graph.Param{self, {Name: "indices", Below: placesOfTuples}, {Name: "updates"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, up := c.Meta(0), c.Meta(2)
-		t, err := newTuples("scatter_nd", m, c.Meta(1), 0)
+		t, up := c.Type(0), c.Type(2)
+		shape, _, err := tuplesShape("scatter_nd", t, c.Type(1), 0)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Equal(t.shape, up.Shape) {
-			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.ListString(t.shape), tensor.ListString(up.Shape))
+		if !tensor.SameSizes(shape, up.Shape) {
+			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape), tensor.Sizes(up.Shape))
 		}
-		if up.DType != m.DType {
+		if up.DType != t.DType {
 			return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 		}
-		if how := combinings[attrs[scatterNDAttrs](c).Reduce]; m.DType.IsComplex() && (how == combineMax || how == combineMin) {
-			return nil, notServed("scatter_nd", m.DType)
+		if how := combinings[attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+			return nil, notServed("scatter_nd", t.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)

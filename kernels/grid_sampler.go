@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,13 +23,12 @@ var GridSampler = define[gridSamplerAttrs](graph.Op{
 	Doc:    "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.",
 	Params: []graph.Param{input, {Name: "grid"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, g := c.Meta(0), c.Meta(1)
-		if err := gridCheck(attrs[gridSamplerAttrs](c), m, g); err != nil {
+		t, g := c.Type(0), c.Type(1)
+		if err := gridCheck(attrs[gridSamplerAttrs](c), t, g); err != nil {
 			return nil, err
 		}
-		shape := append([]int{m.Shape[0], m.Shape[1]}, g.Shape[1:g.Rank()-1]...)
-		out, err := fresh(m.DType, shape)
-		return graph.New1(out.Type()), err
+		out, err := freshType(t.DType, with(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
@@ -44,27 +44,27 @@ var GridSampler = define[gridSamplerAttrs](graph.Op{
 		{In: []tensor.Meta{f32(1, 2, 3, 4, 5), f32(1, 2, 3, 2, 3)}, Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 })
 
-func gridCheck(a *gridSamplerAttrs, m, g tensor.Meta) error {
-	n := m.Rank()
+func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
+	n := t.Rank()
 	switch {
 	case n != g.Rank() || n != 4 && n != 5:
-		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", tensor.ListString(m.Shape), tensor.ListString(g.Shape))
-	case m.Shape[0] != g.Shape[0]:
-		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", tensor.ListString(m.Shape), tensor.ListString(g.Shape))
-	case g.Shape[n-1] != n-2:
-		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2, tensor.ListString(g.Shape))
-	case m.DType != g.DType:
+		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
+	case t.Shape[0].Ne(g.Shape[0]).Holds():
+		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
+	case !is(g.Shape[n-1], n-2):
+		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2, tensor.Sizes(g.Shape))
+	case t.DType != g.DType:
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
 	case n == 5 && a.InterpolationMode == 2:
 		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
 	case a.InterpolationMode < 0 || a.InterpolationMode > 2 || a.PaddingMode < 0 || a.PaddingMode > 2:
 		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
-	case !m.DType.IsFloat():
-		return notServed("grid_sampler_2d_cpu", m.DType)
+	case !t.DType.IsFloat():
+		return notServed("grid_sampler_2d_cpu", t.DType)
 	}
 	for d := 2; d < n; d++ {
-		if m.Shape[d] <= 0 {
-			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tensor.ListString(m.Shape), d)
+		if !atLeastSize(t.Shape[d], 1) {
+			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tensor.Sizes(t.Shape), d)
 		}
 	}
 	return nil
@@ -251,8 +251,8 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 }
 
 type affineGridAttrs struct {
-	Size         []int `attr:"size" doc:"sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]"`
-	AlignCorners bool  `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+	Size         []sym.Int `attr:"size" doc:"sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]"`
+	AlignCorners bool      `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
 }
 
 // AffineGridGenerator is aten::affine_grid_generator.
@@ -261,19 +261,19 @@ var AffineGridGenerator = define[affineGridAttrs](graph.Op{
 	Doc:    "Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
 	Params: []graph.Param{{Name: "theta"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[affineGridAttrs](c), c.Meta(0)
+		a, t := attrs[affineGridAttrs](c), c.Type(0)
 		n := len(a.Size) - 2
 		if n != 2 && n != 3 {
 			return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
 		}
-		if m.Rank() != 3 || m.Shape[0] != a.Size[0] || m.Shape[1] != n || m.Shape[2] != n+1 {
-			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.ListString(a.Size), tensor.ListString(m.Shape))
+		if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !is(t.Shape[1], n) || !is(t.Shape[2], n+1) {
+			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
 		}
-		if !m.DType.IsFloat() {
-			return nil, notServed("affine_grid_generator", m.DType)
+		if !t.DType.IsFloat() {
+			return nil, notServed("affine_grid_generator", t.DType)
 		}
-		out, err := fresh(m.DType, append(append([]int{a.Size[0]}, a.Size[2:]...), n))
-		return graph.New1(out.Type()), err
+		out, err := freshType(t.DType, affineShape(a.Size))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		out, th := c.Out[0], c.Meta(0)
@@ -314,7 +314,7 @@ var AffineGridGenerator = define[affineGridAttrs](graph.Op{
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, th := attrs[affineGridAttrs](c), in[0]
 		n := len(a.Size) - 2
-		out := tensor.Zeros(th.DType, append(append([]int{a.Size[0]}, a.Size[2:]...), n)...)
+		out := tensor.Zeros(th.DType, numbersOf(affineShape(a.Size))...)
 		eachIndex(out.Shape, func(at []int) {
 			sum := th.At(at[0], at[n+1], n).Float()
 			for k := range n {
@@ -326,6 +326,11 @@ var AffineGridGenerator = define[affineGridAttrs](graph.Op{
 	},
 	Examples: oneExample(f32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 })
+
+// affineShape is the shape of the grid for images or volumes of a size.
+func affineShape(size []sym.Int) []sym.Int {
+	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
+}
 
 // affinePlace is the coordinate of index i of n.
 func affinePlace(i, n int, align bool) float64 {

@@ -45,14 +45,15 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 		Params: []graph.Param{self, indexParam, source},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			dim, _, alpha := spec(c)
-			dim, err := tensor.WrapDim(dim, c.Meta(0).Rank())
+			t := c.Type(0)
+			dim, err := tensor.WrapDim(dim, t.Rank())
 			if err == nil {
 				err = indexWriteCheck(name, c, dim, fill, alpha)
 			}
 			if fill { // aten fills a clone
-				return graph.New1(iter.PreserveMeta(c.Meta(0)).Type()), err
+				return graph.New1(iter.PreserveType(t)), err
 			}
-			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), err
+			return graph.New1(tensor.NewType(t.DType, t.Shape...)), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			dim, how, alpha := spec(c)
@@ -71,47 +72,47 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 }
 
 func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
-	m, ix, src := c.Meta(0), c.Meta(1), c.Meta(2)
+	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
 	if ix.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
 	}
-	if err := indexDType(name, ix); err != nil {
+	if err := indexDType(name, ix.DType); err != nil {
 		return err
 	}
-	if sizeAt(m, dim) == 0 && ix.Numel() > 0 && tensor.Numel(slices.Delete(slices.Clone(m.Shape), dim, dim+1)) > 0 {
+	if is(sizeAtDim(t, dim), 0) && !empty(ix) && !is(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
 	if fill {
-		if src.DType.IsComplex() && !m.DType.IsComplex() {
+		if src.DType.IsComplex() && !t.DType.IsComplex() {
 			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
 		}
 		if src.Rank() > 0 {
 			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", src.Rank())
 		}
-		if src.DType.IsComplex() && !m.DType.IsComplex() {
+		if src.DType.IsComplex() && !t.DType.IsComplex() {
 			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
 		}
 		if c.In[2].Kind == graph.NumberArg {
-			return numberFits(c.In[2].Number, m.DType)
+			return numberFits(c.In[2].Number, t.DType)
 		}
 		return nil
 	}
-	if err := numberFits(alpha, m.DType); err != nil {
+	if err := numberFits(alpha, t.DType); err != nil {
 		return err
 	}
-	if src.DType != m.DType {
-		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, m.DType.TorchName(), src.DType.TorchName())
+	if src.DType != t.DType {
+		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, t.DType.TorchName(), src.DType.TorchName())
 	}
-	if max(1, src.Rank()) != max(1, m.Rank()) {
+	if max(1, src.Rank()) != max(1, t.Rank()) {
 		return errors.New(name + "(): When source and destination are not scalars, their dimensionality must match.")
 	}
-	if sizeAt(src, dim) != ix.Numel() {
-		return fmt.Errorf("%s(): Number of indices (%d) should be equal to source.size(dim): (%d)", name, ix.Numel(), sizeAt(src, dim))
+	if size, n := sizeAtDim(src, dim), ix.Numel(); size.Ne(n).Holds() {
+		return fmt.Errorf("%s(): Number of indices (%v) should be equal to source.size(dim): (%v)", name, n, size)
 	}
-	for d := range m.Shape {
-		if d != dim && src.Shape[d] != m.Shape[d] {
+	for d := range t.Shape {
+		if d != dim && src.Shape[d].Ne(t.Shape[d]).Holds() {
 			return fmt.Errorf("%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at dimension %d and source slice shape: %s at dimension %d.",
-				name, tensor.ListString(m.Shape), dim, tensor.ListString(src.Shape), dim)
+				name, tensor.Sizes(t.Shape), dim, tensor.Sizes(src.Shape), dim)
 		}
 	}
 	return nil

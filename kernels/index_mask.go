@@ -11,7 +11,7 @@ import (
 // hasMask reports whether an operand of index is a mask, whose result depends on data.
 func hasMask(c *graph.Call) bool {
 	for i := 1; i < len(c.In); i++ {
-		if c.Has(i) && c.Meta(i).DType == tensor.Bool {
+		if c.Has(i) && c.Type(i).DType == tensor.Bool {
 			return true
 		}
 	}
@@ -64,10 +64,11 @@ func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.layout()
+	t, err := p.layout()
 	if err != nil {
 		return nil, err
 	}
+	m := ofNumbers(t)
 	c.Out = []tensor.Meta{m}
 	return runAtOnce(p.kernel(c), m, in)
 }

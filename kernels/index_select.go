@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,27 +17,25 @@ var IndexSelect = define[gatherAttrs](graph.Op{
 	Doc:    "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index counts from the end.",
 	Params: []graph.Param{self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, ix := c.Meta(0), c.Meta(1)
-		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, m.Rank())
+		t, ix := c.Type(0), c.Type(1)
+		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, t.Rank())
 		if err != nil {
 			return nil, err
 		}
 		if ix.Rank() > 1 {
 			return nil, errors.New("index_select(): Index is supposed to be a vector")
 		}
-		if err := indexDType("index_select", ix); err != nil {
+		if err := indexDType("index_select", ix.DType); err != nil {
 			return nil, err
 		}
-		if m.Rank() == 0 {
-			if ix.Numel() != 1 {
-				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %d value(s)", ix.Numel())
+		if t.Rank() == 0 {
+			if n := ix.Numel(); !is(n, 1) {
+				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
 			}
-			return graph.New1(tensor.New(m.DType).Type()), nil
+			return graph.New1(tensor.NewType(t.DType)), nil
 		}
-		shape := slices.Clone(m.Shape)
-		shape[dim] = ix.Numel()
-		out, err := fresh(m.DType, shape)
-		return graph.New1(out.Type()), err
+		out, err := freshType(t.DType, with(t.Shape, dim, ix.Numel()))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -120,15 +119,15 @@ var Embedding = define[embeddingAttrs](graph.Op{
 	Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
 	Params: []graph.Param{weight, {Name: "indices", Below: rowsOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		w, ix := c.Meta(0), c.Meta(1)
+		w, ix := c.Type(0), c.Type(1)
 		if w.Rank() != 2 {
 			return nil, errors.New("'weight' must be 2-D")
 		}
 		if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
 			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
 		}
-		out, err := fresh(w.DType, append(slices.Clone(ix.Shape), w.Shape[1]))
-		return graph.New1(out.Type()), err
+		out, err := freshType(w.DType, with(ix.Shape, ix.Rank(), w.Shape[1]))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		return selectKernel(c, c.Meta(0), c.Meta(1), 1, 2, 0), nil
@@ -164,14 +163,14 @@ var Index = define[none](graph.Op{
 	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if hasMask(c) {
-			return []graph.Result{{Type: tensor.Meta{DType: c.Meta(0).DType}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{{Type: tensor.Type{DType: c.Type(0).DType}, Alias: graph.Fresh, Dynamic: true}}, nil
 		}
 		p, err := newIndexing(c)
 		if err != nil {
 			return nil, err
 		}
-		m, err := p.layout()
-		return graph.New1(m.Type()), err
+		t, err := p.layout()
+		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		p, err := newIndexing(c)
@@ -185,43 +184,43 @@ var Index = define[none](graph.Op{
 		{In: []tensor.Meta{nhwc(2, 3, 4, 5), i64(2), {}, i64(2)}}},
 })
 
-// indexing is a call of index: the metas of self and the indices in the shape of the
+// indexing is a call of index: the types of self and the indices in the shape of the
 // result, self without steps where indices stand.
 type indexing struct {
-	self, far tensor.Meta
+	self, far tensor.Type
 	dims      []int
-	indices   []tensor.Meta
-	rules     []tensor.Meta // the indices as the permutation rule sees them
-	shape     []int
+	indices   []tensor.Type
+	rules     []tensor.Type // the indices as the permutation rule sees them
+	shape     []sym.Int
 	at        int // place of the indices' shape in the result
-	given     []int
+	given     []sym.Int
 }
 
 func newIndexing(c *graph.Call) (*indexing, error) {
-	p := &indexing{self: c.Meta(0)}
+	p := &indexing{self: c.Type(0)}
 	for i := 1; i < len(c.In); i++ {
 		if !c.Has(i) {
 			continue
 		}
-		m := c.Meta(i)
-		if m.DType != tensor.Int64 && m.DType != tensor.Int32 {
+		t := c.Type(i)
+		if t.DType != tensor.Int64 && t.DType != tensor.Int32 {
 			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors")
 		}
 		if p.self.Rank() < i {
 			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", p.self.Rank(), len(c.In)-1)
 		}
-		b, err := tensor.Broadcast(p.given, m.Shape)
+		b, err := tensor.BroadcastSizes(p.given, t.Shape)
 		if err != nil {
-			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s", tensor.ListString(p.given), tensor.ListString(m.Shape))
+			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s", tensor.Sizes(p.given), tensor.Sizes(t.Shape))
 		}
 		p.given = b
-		p.dims, p.indices = append(p.dims, i-1), append(p.indices, m)
+		p.dims, p.indices = append(p.dims, i-1), append(p.indices, t)
 	}
 	if len(p.dims) == 0 {
 		return nil, errors.New("at least one index must be provided")
 	}
 	for _, d := range p.dims {
-		if p.self.Shape[d] == 0 && tensor.Numel(p.given) > 0 {
+		if is(p.self.Shape[d], 0) && !is(tensor.Product(p.given), 0) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
@@ -232,17 +231,17 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 	return p, p.arrange()
 }
 
-// arrange brings all metas to the shape of the result.
+// arrange brings all types to the shape of the result.
 func (p *indexing) arrange() error {
-	p.far = tensor.Meta{DType: p.self.DType}
-	add := func(shape, strides []int) {
+	p.far = tensor.Type{DType: p.self.DType}
+	add := func(shape, strides []sym.Int) {
 		p.far.Shape, p.far.Strides = append(p.far.Shape, shape...), append(p.far.Strides, strides...)
 	}
 	k := 0
 	for d := range p.self.Rank() + 1 {
 		if k == p.at && len(p.shape) == 0 {
-			add(p.given, make([]int, len(p.given)))
-			p.shape = append(p.shape, 1)
+			add(p.given, make([]sym.Int, len(p.given)))
+			p.shape = append(p.shape, sym.Of(1))
 		}
 		if d < p.self.Rank() && !slices.Contains(p.dims, d) {
 			add(p.self.Shape[d:d+1], p.self.Strides[d:d+1])
@@ -251,19 +250,19 @@ func (p *indexing) arrange() error {
 	}
 	p.shape = p.far.Shape
 	if p.shape == nil {
-		p.shape, p.far.Shape, p.far.Strides = []int{}, []int{}, []int{}
+		p.shape, p.far.Shape, p.far.Strides = []sym.Int{}, []sym.Int{}, []sym.Int{}
 	}
-	for i, m := range p.indices {
-		e, err := m.Expand(p.given)
+	for i, t := range p.indices {
+		e, err := t.Expand(p.given)
 		if err != nil {
 			return err
 		}
-		x := tensor.Meta{DType: m.DType, Shape: p.shape, Strides: make([]int, len(p.shape))}
+		x := tensor.Type{DType: t.DType, Shape: p.shape, Strides: make([]sym.Int, len(p.shape))}
 		copy(x.Strides[p.at:], e.Strides)
 		p.rules = append(p.rules, p.rule(e))
 		for d := range p.given {
-			if p.given[d] == 1 {
-				x.Strides[p.at+d] = 0
+			if is(p.given[d], 1) {
+				x.Strides[p.at+d] = sym.Int{}
 			}
 		}
 		p.indices[i] = x
@@ -273,36 +272,34 @@ func (p *indexing) arrange() error {
 
 // rule is at::native's reshape_indexer: an index with a size of 1 in the dimensions that
 // are not indexed.
-func (p *indexing) rule(m tensor.Meta) tensor.Meta {
-	shape := make([]int, len(p.shape))
-	for d := range shape {
-		shape[d] = 1
-	}
+func (p *indexing) rule(t tensor.Type) tensor.Type {
+	shape := slices.Repeat(sym.Ints(1), len(p.shape))
 	copy(shape[p.at:], p.given)
-	if v, err := m.View(shape); err == nil {
+	if v, err := t.View(shape); err == nil {
 		return v
 	}
-	return tensor.New(m.DType, shape...)
+	return tensor.NewType(t.DType, shape...)
 }
 
 func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
-	x := &indexed{shape: c.Out[0].Shape, sides: []walkSide{sideOf(0, c.Out[0]), sideOf(1, p.far)}}
+	self := ofNumbers(p.self)
+	x := &indexed{shape: c.Out[0].Shape, sides: []walkSide{sideOf(0, c.Out[0]), sideOf(1, ofNumbers(p.far))}}
 	for k, ix := range p.indices {
 		d := p.dims[k]
-		x.sides = append(x.sides, sideOf(2+d, ix))
-		x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: p.self.Shape[d], step: stepAt(p.self, d)})
+		x.sides = append(x.sides, sideOf(2+d, ofNumbers(ix)))
+		x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d], step: stepAt(self, d)})
 	}
 	return x.kernel(readOps(c.Out[0].DType))
 }
 
 // layout lays the result out by the permutation rule.
-func (p *indexing) layout() (tensor.Meta, error) {
-	if m, err := fresh(p.self.DType, p.shape); err != nil {
-		return m, err
+func (p *indexing) layout() (tensor.Type, error) {
+	if t, err := freshType(p.self.DType, p.shape); err != nil {
+		return t, err
 	}
-	cfg := iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(p.self.DType)).Input(iter.Of(p.far))
-	for _, m := range p.rules {
-		cfg = cfg.Input(iter.Of(m))
+	cfg := iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(p.self.DType)).Input(iter.OfType(p.far))
+	for _, t := range p.rules {
+		cfg = cfg.Input(iter.OfType(t))
 	}
 	return laidOut(cfg)
 }
@@ -312,8 +309,8 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(in[0].DType, p.shape...)
-	eachIndex(p.shape, func(at []int) {
+	out := tensor.Zeros(in[0].DType, numbersOf(p.shape)...)
+	eachIndex(out.Shape, func(at []int) {
 		src := make([]int, in[0].Rank())
 		lead := at[p.at : p.at+len(p.given)]
 		rest := append(slices.Clone(at[:p.at]), at[p.at+len(p.given):]...)

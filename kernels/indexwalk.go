@@ -288,8 +288,8 @@ func writePlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsaf
 }
 
 // indexDType refuses what does not hold indices.
-func indexDType(op string, m tensor.Meta) error {
-	if m.DType != tensor.Int64 && m.DType != tensor.Int32 {
+func indexDType(op string, d tensor.DType) error {
+	if d != tensor.Int64 && d != tensor.Int32 {
 		return fmt.Errorf("%s(): Expected dtype int32/int64 for index", op)
 	}
 	return nil

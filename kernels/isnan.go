@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -32,7 +33,7 @@ func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // classify defines a predicate; ints is its answer for every integer, but that of signbit
 // depends on the sign.
-func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Meta, error), ints bool, f func(float64) bool, z func(complex128) bool) *graph.Op {
+func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Type, error), ints bool, f func(float64) bool, z func(complex128) bool) *graph.Op {
 	t := testReals(allSlice[uint8](ints), allSlice[int8](ints), allSlice[int16](ints), allSlice[int32](ints), allSlice[int64](ints),
 		allSlice[uint16](ints), allSlice[uint32](ints), allSlice[uint64](ints),
 		func(dst []bool, a []float32) {
@@ -83,46 +84,47 @@ func belowZero[T integer](dst []bool, a []T) {
 // PyTorch composes isinf and isfinite of other ops, whose layouts follow one another.
 
 // isinfLayout is that of self.abs() == inf; of a complex self, of its real part.
-func isinfLayout(c *graph.Call) (tensor.Meta, error) {
-	if c.Meta(0).DType.IsIntegral(true) {
+func isinfLayout(c *graph.Call) (tensor.Type, error) {
+	if c.Type(0).DType.IsIntegral(true) {
 		return preserved(c)
 	}
-	return magnitudeAgainstInf(realPart(c.Meta(0)))
+	return magnitudeAgainstInf(realPart(c.Type(0)))
 }
 
 // isfiniteLayout is that of (self == self) * (self.abs() != inf).
-func isfiniteLayout(c *graph.Call) (tensor.Meta, error) {
-	if c.Meta(0).DType.IsIntegral(true) {
+func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
+	if c.Type(0).DType.IsIntegral(true) {
 		return preserved(c)
 	}
-	m := realPart(c.Meta(0))
-	same, err := laidOut(iter.Comparison(iter.Undefined(), iter.Of(m), iter.Of(m)))
+	t := realPart(c.Type(0))
+	same, err := laidOut(iter.Comparison(iter.Undefined(), iter.OfType(t), iter.OfType(t)))
 	if err != nil {
 		return same, err
 	}
-	size, err := magnitudeAgainstInf(m)
+	size, err := magnitudeAgainstInf(t)
 	if err != nil {
 		return size, err
 	}
-	return laidOut(iter.Binary(iter.Undefined(), iter.Of(same), iter.Of(size)))
+	return laidOut(iter.Binary(iter.Undefined(), iter.OfType(same), iter.OfType(size)))
 }
 
-func magnitudeAgainstInf(m tensor.Meta) (tensor.Meta, error) {
-	abs, err := laidOut(iter.Unary(iter.Undefined(), iter.Of(m)))
+func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
+	abs, err := laidOut(iter.Unary(iter.Undefined(), iter.OfType(t)))
 	if err != nil {
 		return abs, err
 	}
-	return laidOut(iter.Comparison(iter.Undefined(), iter.Of(abs), iter.Number(tensor.FloatScalar(math.Inf(1)))))
+	return laidOut(iter.Comparison(iter.Undefined(), iter.OfType(abs), iter.Number(tensor.FloatScalar(math.Inf(1)))))
 }
 
 // realPart returns the view of the real parts of a complex value, and a real one as it is.
-func realPart(m tensor.Meta) tensor.Meta {
-	if !m.DType.IsComplex() {
-		return m
+func realPart(t tensor.Type) tensor.Type {
+	if !t.DType.IsComplex() {
+		return t
 	}
-	st := make([]int, len(m.Strides))
-	for i, s := range m.Strides {
-		st[i] = 2 * s
+	two := sym.Of(2)
+	st := make([]sym.Int, len(t.Strides))
+	for i, s := range t.Strides {
+		st[i] = two.Mul(s)
 	}
-	return tensor.Meta{DType: m.DType.ToReal(), Shape: m.Shape, Strides: st, Offset: 2 * m.Offset}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
 }

@@ -26,8 +26,8 @@ var Lerp = define[lerpAttrs](graph.Op{
 			return res, err
 		}
 		// A plain weight takes no part in the layout.
-		m, err := laidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
-		return graph.New1(m.Type()), err
+		t, err := laidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
+		return graph.New1(t), err
 	},
 	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
 	Ref:      pointwiseRef(&interpolation, lerpRef),
@@ -37,10 +37,10 @@ var Lerp = define[lerpAttrs](graph.Op{
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 
 func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	d := c.Meta(0).DType
+	d := c.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
-		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Meta(i+1).DType != d {
-			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", cName(d), name, cName(c.Meta(i+1).DType))
+		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Type(i+1).DType != d {
+			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", cName(d), name, cName(c.Type(i+1).DType))
 		}
 	}
 	if c.Has(2) == attrs[lerpAttrs](c).Weight.IsSet() {
@@ -91,7 +91,7 @@ func cName(d tensor.DType) string {
 func lerpBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	w := attrs[lerpAttrs](c).Weight
 	if w.IsSet() {
-		if err := numberFits(w, c.Meta(0).DType); err != nil {
+		if err := numberFits(w, c.Type(0).DType); err != nil {
 			return iter.Kernel{}, err
 		}
 	}

@@ -6,13 +6,14 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type linspaceAttrs struct {
 	Start tensor.Scalar `attr:"start" doc:"first number"`
 	End   tensor.Scalar `attr:"end" doc:"last number"`
-	Steps int           `attr:"steps" doc:"how many numbers"`
+	Steps sym.Int       `attr:"steps" doc:"how many numbers"`
 	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: float32, or complex64 where a complex number is given"`
 }
 
@@ -42,21 +43,21 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case (a.Start.DType().IsComplex() || a.End.DType().IsComplex()) && !d.IsComplex():
 		return nil, fmt.Errorf("torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype %s", d.TorchName())
-	case a.Steps < 0:
+	case negative(a.Steps):
 		return nil, errors.New("number of steps must be non-negative")
-	case d == tensor.Bool && a.Steps > 1:
+	case d == tensor.Bool && a.Steps.Gt(sym.Of(1)).Holds():
 		return nil, notImplemented("linspace", d)
 	}
 	for i, s := range []tensor.Scalar{a.Start, a.End} {
-		if a.Steps <= i {
+		if a.Steps.Le(sym.Of(i)).Holds() {
 			break // a number that is not needed is not looked at
 		}
 		if err := numberFits(s, d); err != nil {
 			return nil, err
 		}
 	}
-	m, err := fresh(d, []int{a.Steps})
-	return graph.New1(m.Type()), err
+	t, err := freshType(d, []sym.Int{a.Steps})
+	return graph.New1(t), err
 }
 
 // linspaceAt counts from both ends to the middle, in the result's own precision, so that
@@ -68,7 +69,8 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 // element.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := attrs[linspaceAttrs](c)
-	n, half := a.Steps, a.Steps/2
+	n := numberOf(a.Steps)
+	half := n / 2
 	d := a.dtype()
 	first, last := a.Start.Tensor(d).At(), a.End.Tensor(d).At()
 	switch {

@@ -46,8 +46,8 @@ func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
 
 func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-	d := c.Meta(0).DType
-	if k := c.Meta(1).DType; k != tensor.Bool {
+	d := c.Type(0).DType
+	if k := c.Type(1).DType; k != tensor.Bool {
 		return iter.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", k)
 	}
 	value := c.In[2].Operand()
@@ -56,9 +56,9 @@ func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 		if err := numberFits(c.In[2].Number, d); err != nil {
 			return iter.Config{}, err
 		}
-		value = iter.Of(tensor.New(d))
-	case c.Meta(2).Rank() > 0:
-		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", c.Meta(2).Rank())
+		value = iter.OfType(tensor.Type{DType: d})
+	case c.Type(2).Rank() > 0:
+		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", c.Type(2).Rank())
 	}
 	out := outs[0]
 	if !out.Defined {
@@ -68,9 +68,9 @@ func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 }
 
 // rowMajorResult lays a result of operands 0 and 1, broadcast together, out row-major.
-func rowMajorResult(c *graph.Call) (tensor.Meta, error) {
-	shape, err := tensor.Broadcast(c.Meta(0).Shape, c.Meta(1).Shape)
-	return tensor.New(c.Meta(0).DType, shape...), err
+func rowMajorResult(c *graph.Call) (tensor.Type, error) {
+	shape, err := tensor.BroadcastSizes(c.Type(0).Shape, c.Type(1).Shape)
+	return tensor.NewType(c.Type(0).DType, shape...), err
 }
 
 // elementBits are elements of which only the size counts.

@@ -32,21 +32,21 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			if err != nil {
 				return nil, err
 			}
-			m := c.Meta(0)
-			if m.SuggestMemoryFormat(false) == tensor.ChannelsLast3d {
+			t := c.Type(0)
+			if t.SuggestMemoryFormat(false) == tensor.ChannelsLast3d {
 				return nil, errors.New("Unsupport memory format. Supports only ChannelsLast, Contiguous")
 			}
-			if r := m.Rank(); r != 3 && r != 4 {
+			if r := t.Rank(); r != 3 && r != 4 {
 				return nil, errors.New("non-empty 3D or 4D (batch mode) tensor expected for input")
 			}
-			shape, err := g.shape(m)
+			shape, err := g.shape(t)
 			if err != nil {
 				return nil, err
 			}
-			if !m.DType.IsFloat() {
-				return nil, poolNotServed("max_pool2d", m)
+			if !t.DType.IsFloat() {
+				return nil, poolNotServed("max_pool2d", t)
 			}
-			return poolResults(m, shape, m.DType, outputs != nil)
+			return poolResults(t, shape, t.DType, outputs != nil)
 		},
 		Variants: poolVariants(max(1, len(outputs))),
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -62,10 +62,11 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			if err != nil {
 				return nil, err
 			}
-			shape, err := g.shape(in[0].Meta)
+			sizes, err := g.shape(in[0].Meta.Type())
 			if err != nil {
 				return nil, err
 			}
+			shape := numbersOf(sizes)
 			rows, cols := g.windows(in[0].Meta, tensor.New(tensor.Float32, shape...))
 			return maxPoolReference(in[0], shape, rows, cols)[:max(1, len(outputs))], nil
 		},

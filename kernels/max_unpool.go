@@ -6,45 +6,47 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type maxUnpoolAttrs struct {
-	OutputSize []int `attr:"output_size" doc:"sizes of the planes of the result"`
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the planes of the result"`
 }
 
 type maxUnpool3dAttrs struct {
-	OutputSize []int `attr:"output_size" doc:"sizes of the volumes of the result"`
-	Stride     []int `attr:"stride" default:"1" doc:"of no effect here; PyTorch checks the sizes by it"`
-	Padding    []int `attr:"padding" default:"0" doc:"of no effect here; PyTorch checks the sizes by it"`
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the volumes of the result"`
+	Stride     []int     `attr:"stride" default:"1" doc:"of no effect here; PyTorch checks the sizes by it"`
+	Padding    []int     `attr:"padding" default:"0" doc:"of no effect here; PyTorch checks the sizes by it"`
 }
 
 // Max unpooling puts elements back to where a pooling with indices took them from.
 var (
 	MaxUnpool1d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool1d", "Puts the elements of self [N, C, L] or [C, L] to the places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
-		1, func(a *maxUnpoolAttrs) []int { return a.OutputSize })
+		1, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
 	MaxUnpool2d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool2d", "Puts the elements of self [N, C, H, W] or [C, H, W] to the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
-		2, func(a *maxUnpoolAttrs) []int { return a.OutputSize })
+		2, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
 	MaxUnpool3d = maxUnpoolOp[maxUnpool3dAttrs]("max_unpool3d", "Puts the elements of self [N, C, D, H, W] or [C, D, H, W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the last stays.",
-		3, func(a *maxUnpool3dAttrs) []int { return a.OutputSize })
+		3, func(a *maxUnpool3dAttrs) []sym.Int { return a.OutputSize })
 )
 
-func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []int) *graph.Op {
+func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
-		m, err := maxUnpoolMeta(dims, size(attrs[A](c)), c.Meta(0), c.Meta(1))
-		return graph.New1(m.Type()), err
+		t, err := maxUnpoolType(dims, size(attrs[A](c)), c.Type(0), c.Type(1))
+		return graph.New1(t), err
 	}
-	places := func(c *graph.Call) int { return tensor.Numel(size(attrs[A](c))) }
+	places := func(c *graph.Call) int { return tensor.Numel(numbersOf(size(attrs[A](c)))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return define[A](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{self, {Name: "indices", Below: places}},
 		Infer:   infer,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			m, err := maxUnpoolMeta(dims, size(attrs[A](c)), in[0].Meta, in[1].Meta)
+			t, err := maxUnpoolType(dims, size(attrs[A](c)), in[0].Meta.Type(), in[1].Meta.Type())
 			if err != nil {
 				return nil, err
 			}
+			m := ofNumbers(t)
 			out := tensor.Zeros(m.DType, m.Shape...)
 			lead := m.Rank() - dims
 			eachIndex(in[0].Shape, func(index []int) {
@@ -62,39 +64,38 @@ func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []int) *grap
 	})
 }
 
-func maxUnpoolMeta(dims int, size []int, m, index tensor.Meta) (tensor.Meta, error) {
+func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type, error) {
 	switch {
 	case len(size) != dims:
-		return m, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
+		return t, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
 			[]string{"", "one", "two", "three"}[dims], []string{"", "(width)", "(height, width)", "(depth, height, width)"}[dims], len(size))
 	case index.DType != tensor.Int64:
-		return m, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
-	case m.Rank() != dims+1 && m.Rank() != dims+2:
-		return m, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", dims, dims+1, dims+2, m.Rank())
-	case tensor.ListString(m.Shape) != tensor.ListString(index.Shape):
-		return m, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
-			tensor.ListString(m.Shape), tensor.ListString(index.Shape))
+		return t, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
+	case t.Rank() != dims+1 && t.Rank() != dims+2:
+		return t, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", dims, dims+1, dims+2, t.Rank())
+	case !tensor.SameSizes(t.Shape, index.Shape):
+		return t, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
+			tensor.Sizes(t.Shape), tensor.Sizes(index.Shape))
 	}
-	for d := 1; d < m.Rank(); d++ {
-		if m.Shape[d] == 0 {
-			return m, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
-				dims, tensor.ListString(m.Shape), d)
+	for d := 1; d < t.Rank(); d++ {
+		if is(t.Shape[d], 0) {
+			return t, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
+				dims, tensor.Sizes(t.Shape), d)
 		}
 	}
 	for _, n := range size {
-		if n < 0 {
-			return m, fmt.Errorf("Trying to create tensor with negative dimension %d: %s", n, tensor.ListString(size))
+		if negative(n) {
+			return t, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", n, tensor.Sizes(size))
 		}
 	}
-	if !m.DType.IsFloat() {
-		return m, notServed(fmt.Sprintf("max_unpool%dd", max(dims, 2)), m.DType)
+	if !t.DType.IsFloat() {
+		return t, notServed(fmt.Sprintf("max_unpool%dd", max(dims, 2)), t.DType)
 	}
-	shape := append(append([]int{}, m.Shape[:m.Rank()-dims]...), size...)
 	f := tensor.Contiguous
 	if dims == 2 {
-		f = m.SuggestMemoryFormat(false)
+		f = t.SuggestMemoryFormat(false)
 	}
-	return tensor.NewFormat(m.DType, shape, f)
+	return tensor.NewTypeFormat(t.DType, with(t.Shape, t.Rank()-dims, size...), f)
 }
 
 func maxUnpoolRange(at int, size []int) error {

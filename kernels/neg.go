@@ -26,7 +26,7 @@ var Positive = define[none](graph.Op{
 		if err := noBool("The `+` operator, on a bool tensor is not supported.")(c); err != nil {
 			return nil, err
 		}
-		return []graph.Result{{Type: c.Meta(0).Type(), Alias: 0}}, nil
+		return []graph.Result{{Type: c.Type(0), Alias: 0}}, nil
 	},
 	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
 	Examples: []graph.Example{exUnary},
@@ -34,7 +34,7 @@ var Positive = define[none](graph.Op{
 
 func noBool(message string) func(c *graph.Call) error {
 	return func(c *graph.Call) error {
-		if c.Meta(0).DType == tensor.Bool {
+		if c.Type(0).DType == tensor.Bool {
 			return errors.New(message)
 		}
 		return nil

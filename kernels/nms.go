@@ -22,8 +22,8 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{f32(2, 5, 4), f32(2, 3, 5)}, Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
 }, func(c *graph.Call) ([]tensor.DType, error) {
-	if !c.Meta(0).DType.IsFloat() || !c.Meta(1).DType.IsFloat() {
-		return nil, notServed("non_max_suppression", c.Meta(0).DType)
+	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
+		return nil, notServed("non_max_suppression", c.Type(0).DType)
 	}
 	return oneDType(tensor.Int64)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -59,7 +59,7 @@ var Nms = eagerOp[nmsAttrs](graph.Op{
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{f32(5, 4), f32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
 }, func(c *graph.Call) ([]tensor.DType, error) {
-	if c.Meta(0).DType != c.Meta(1).DType {
+	if c.Type(0).DType != c.Type(1).DType {
 		return nil, errors.New("dets should have the same type as scores")
 	}
 	return oneDType(tensor.Int64)

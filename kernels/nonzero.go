@@ -15,7 +15,7 @@ func eagerOp[A any](o graph.Op, dtypes func(c *graph.Call) ([]tensor.DType, erro
 		ds, err := dtypes(c)
 		res := make([]graph.Result, len(ds))
 		for i, d := range ds {
-			res[i] = graph.Result{Type: tensor.Meta{DType: d}.Type(), Alias: graph.Fresh, Dynamic: true}
+			res[i] = graph.Result{Type: tensor.Type{DType: d}, Alias: graph.Fresh, Dynamic: true}
 		}
 		return res, err
 	}
@@ -76,10 +76,10 @@ var MaskedSelect = eagerOp[none](graph.Op{
 	Params:   []graph.Param{self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{f32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
 }, func(c *graph.Call) ([]tensor.DType, error) {
-	if d := c.Meta(1).DType; d != tensor.Bool {
+	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
-	return oneDType(c.Meta(0).DType)
+	return oneDType(c.Type(0).DType)
 }, func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 	if err != nil {
@@ -157,10 +157,10 @@ var Compress = eagerOp[compressAttrs](graph.Op{
 	Params:   []graph.Param{self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5), tensor.New(tensor.Bool, 2)}, Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{f32(2, 3), tensor.New(tensor.Bool, 5)}}},
 }, func(c *graph.Call) ([]tensor.DType, error) {
-	if c.Meta(1).DType != tensor.Bool {
+	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
-	return oneDType(c.Meta(0).DType)
+	return oneDType(c.Type(0).DType)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, dim := in[0], 0
 	var err error

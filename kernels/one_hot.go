@@ -7,12 +7,13 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type oneHotAttrs struct {
-	NumClasses int `attr:"num_classes" default:"-1" doc:"size of the new dimension; -1: one more than the greatest index, known when the graph runs"`
-	Dim        int `attr:"dim" default:"-1" doc:"place of the new dimension in the result"`
+	NumClasses sym.Int `attr:"num_classes" default:"-1" doc:"size of the new dimension; -1: one more than the greatest index, known when the graph runs"`
+	Dim        int     `attr:"dim" default:"-1" doc:"place of the new dimension in the result"`
 }
 
 // OneHot is torch.one_hot with ONNX's axis and values.
@@ -32,7 +33,7 @@ var OneHot = define[oneHotAttrs](graph.Op{
 // classesToSet bounds the indices of one_hot, where it refuses others. Where they tell the
 // number of classes, that should be moderate.
 func classesToSet(c *graph.Call) int {
-	n := attrs[oneHotAttrs](c).NumClasses
+	n := numberOf(attrs[oneHotAttrs](c).NumClasses)
 	switch {
 	case c.Has(1):
 		return -1
@@ -43,31 +44,33 @@ func classesToSet(c *graph.Call) int {
 }
 
 func inferOneHot(c *graph.Call) ([]graph.Result, error) {
-	a, m := attrs[oneHotAttrs](c), c.Meta(0)
-	if m.DType != tensor.Int64 && (m.DType != tensor.Int32 || !c.Has(1)) {
+	a, t := attrs[oneHotAttrs](c), c.Type(0)
+	if t.DType != tensor.Int64 && (t.DType != tensor.Int32 || !c.Has(1)) {
 		return nil, errors.New("one_hot is only applicable to index tensor.")
 	}
 	d := tensor.Int64
 	if c.Has(1) {
-		if v := c.Meta(1); v.Rank() != 1 || v.Shape[0] != 2 {
-			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.ListString(v.Shape))
+		v := c.Type(1)
+		if v.Rank() != 1 || !is(v.Shape[0], 2) {
+			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(v.Shape))
 		}
-		d = c.Meta(1).DType
+		d = v.DType
 	}
-	dim, err := tensor.WrapDim(a.Dim, m.Rank()+1)
+	dim, err := tensor.WrapDim(a.Dim, t.Rank()+1)
 	if err != nil {
 		return nil, err
 	}
+	some := atLeastSize(a.NumClasses, 1)
 	switch {
-	case a.NumClasses <= 0 && m.Numel() == 0:
+	case !some && empty(t):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
-	case a.NumClasses == -1:
-		return []graph.Result{{Type: tensor.Meta{DType: d}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
-	case a.NumClasses <= 0:
+	case !some && is(a.NumClasses, -1):
+		return []graph.Result{{Type: tensor.Type{DType: d}, Alias: graph.Fresh, Dynamic: true}}, nil
+	case !some:
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
-	out, err := fresh(d, slices.Insert(slices.Clone(m.Shape), dim, a.NumClasses))
-	return graph.New1(out.Type()), err
+	out, err := freshType(d, slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses))
+	return graph.New1(out), err
 }
 
 func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
@@ -78,7 +81,7 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	}
 	beside := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
 	l := newLineSet(out.Shape, dim, out, beside)
-	step, n, size, given := stepAt(out, dim), a.NumClasses, out.DType.Size(), c.Has(1)
+	step, n, size, given := stepAt(out, dim), numberOf(a.NumClasses), out.DType.Size(), c.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := mover(out.DType, out.DType)
 	return &graph.Kernel{Phases: []graph.Phase{l.phase(n, func(mem *graph.Mem, off [4]int) error {
@@ -112,11 +115,12 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 // counted returns the call with the number of classes that its indices need.
 func counted(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	a := *attrs[oneHotAttrs](c)
-	if a.NumClasses != -1 {
+	if numberOf(a.NumClasses) != -1 {
 		return c
 	}
-	eachIndex(index.Shape, func(at []int) { a.NumClasses = max(a.NumClasses, int(index.At(at...).Int())+1) })
-	a.NumClasses = max(1, a.NumClasses) // of negative indices alone; they are refused, or count from the end
+	n := 1 // of negative indices alone; they are refused, or count from the end
+	eachIndex(index.Shape, func(at []int) { n = max(n, int(index.At(at...).Int())+1) })
+	a.NumClasses = sym.Of(n)
 	return &graph.Call{In: c.In, Attrs: &a, Variant: -1}
 }
 
@@ -142,6 +146,7 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	a, m := attrs[oneHotAttrs](c), res[0].Meta()
+	classes := numberOf(a.NumClasses)
 	dim, err := tensor.WrapDim(a.Dim, m.Rank())
 	if err != nil {
 		return nil, err
@@ -151,7 +156,7 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			switch v := in[0].At(at...).Int(); {
 			case v < 0:
 				err = errors.New("Class values must be non-negative.")
-			case v >= int64(a.NumClasses) && err == nil:
+			case v >= int64(classes) && err == nil:
 				err = errors.New("Class values must be smaller than num_classes.")
 			}
 		})
@@ -166,7 +171,7 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if c.Has(1) {
 			low, high = in[1].At(0), in[1].At(1)
 			if v < 0 {
-				v += a.NumClasses
+				v += classes
 			}
 		}
 		if v == at[dim] {

@@ -103,7 +103,7 @@ func delegateOp[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]te
 // Numel is torch.numel as a value.
 var Numel = elementOp[none](graph.Op{
 	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{self}, Examples: oneExample(f32(2, 3), nil),
-}, func(*graph.Call) (tensor.Meta, error) { return tensor.New(tensor.Int64), nil },
+}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
 	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 		return func(int, []*tensor.Tensor) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }
 	})

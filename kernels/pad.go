@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type padAttrs struct {
-	Pad   []int         `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
 	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
 	Value tensor.Scalar `attr:"value" default:"none" doc:"number to fill with, for mode constant; none: 0"`
 }
@@ -31,7 +32,7 @@ var Pad = define[padAttrs](graph.Op{
 })
 
 type constantPadAttrs struct {
-	Pad   []int         `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
 	Value tensor.Scalar `attr:"value" default:"0" doc:"number to fill with"`
 }
 
@@ -42,15 +43,15 @@ var ConstantPadNd = define[constantPadAttrs](graph.Op{
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a := attrs[constantPadAttrs](c)
-		return inferConstantPad(c.Meta(0), a.Pad, a.Value)
+		return inferConstantPad(c.Type(0), a.Pad, a.Value)
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[constantPadAttrs](c)
-		return compileConstantPad(c, a.Pad, a.Value)
+		return compileConstantPad(c, numbersOf(a.Pad), a.Value)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := attrs[constantPadAttrs](c)
-		return []*tensor.Tensor{refConstantPad(in[0], a.Pad, a.Value)}, nil
+		return []*tensor.Tensor{refConstantPad(in[0], numbersOf(a.Pad), a.Value)}, nil
 	},
 	Examples: oneExample(f32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 })
@@ -65,91 +66,97 @@ func (a *padAttrs) value() tensor.Scalar {
 
 // inferPad is at::pad, which chooses the op for mode, dimensions and rank.
 func inferPad(c *graph.Call) ([]graph.Result, error) {
-	a, m := attrs[padAttrs](c), c.Meta(0)
+	a, t := attrs[padAttrs](c), c.Type(0)
 	switch {
 	case len(a.Pad)%2 != 0:
 		return nil, errors.New("Padding length must be divisible by 2")
-	case len(a.Pad) > 2*m.Rank():
+	case len(a.Pad) > 2*t.Rank():
 		return nil, errors.New("Padding length too large")
 	case a.Mode == "constant":
-		return inferConstantPad(m, a.Pad, a.value())
+		return inferConstantPad(t, a.Pad, a.value())
 	case a.Mode != "reflect" && a.Mode != "replicate" && a.Mode != "circular":
 		return nil, fmt.Errorf("Unrecognised padding mode %s", a.Mode)
 	case a.value().Complex() != 0:
 		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", a.Mode)
 	}
-	if n, lead := len(a.Pad)/2, m.Rank()-len(a.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
+	if n, lead := len(a.Pad)/2, t.Rank()-len(a.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
 		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
 	}
-	shape, err := borderShape(a, m)
+	shape, err := borderShape(a, t)
 	if err != nil {
 		return nil, err
 	}
-	out, err := fresh(m.DType, shape)
-	return graph.New1(out.Type()), err
+	out, err := freshType(t.DType, shape)
+	return graph.New1(out), err
 }
 
 // padded returns the numbers for dimension d of a value of the given rank.
-func padded(pad []int, rank, d int) (before, after int) {
+func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 	if at := 2 * (rank - 1 - d); at < len(pad) {
 		return pad[at], pad[at+1]
 	}
-	return 0, 0
+	return before, after
 }
 
 // inferConstantPad follows at::constant_pad_nd: without anything to add the result is a
 // clone of what remains.
-func inferConstantPad(m tensor.Meta, pad []int, value tensor.Scalar) ([]graph.Result, error) {
-	n := m.Rank()
+func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
+	n := t.Rank()
 	switch {
 	case len(pad)%2 != 0:
 		return nil, fmt.Errorf("Length of pad must be even but instead it equals %d", len(pad))
 	case len(pad) > 2*n:
 		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad length is %dwhile the input has %ddimensions.", len(pad), n)
 	}
-	inner, grows, err := padInner(m, pad)
+	inner, grows, err := padInner(t, pad)
 	if err != nil {
 		return nil, err
 	}
 	if !grows {
 		out, err := like(inner, tensor.Preserve)
-		return graph.New1(out.Type()), err
+		return graph.New1(out), err
 	}
-	shape := slices.Clone(m.Shape)
+	shape := slices.Clone(t.Shape)
 	for d := n - len(pad)/2; d < n; d++ {
 		b, a := padded(pad, n, d)
-		if b > tensor.MaxBytes || a > tensor.MaxBytes {
+		if tooLong(b) || tooLong(a) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		if shape[d] += b + a; shape[d] <= 0 {
-			return nil, fmt.Errorf("The input size %d, plus negative padding %d and %d resulted in a negative output size, which is invalid. Check dimension %d of your input.", m.Shape[d], b, a, d)
+		if shape[d] = shape[d].Add(b.Add(a)); !atLeastSize(shape[d], 1) {
+			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
 		}
 	}
-	out, err := fresh(m.DType, shape)
+	out, err := freshType(t.DType, shape)
 	if err == nil {
-		out, err = tensor.NewFormat(m.DType, shape, m.SuggestMemoryFormat(false))
+		out, err = tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
 	}
 	if err == nil {
-		err = numberFits(value, m.DType)
+		err = numberFits(value, t.DType)
 	}
-	return graph.New1(out.Type()), err
+	return graph.New1(out), err
 }
 
-// padInner returns the part of m that negative numbers leave, and whether any number is
+// tooLong reports a number that no dimension may have.
+func tooLong(s sym.Int) bool {
+	n, known := s.Known()
+	return known && n > tensor.MaxBytes
+}
+
+// padInner returns the part of t that negative numbers leave, and whether any number is
 // positive.
-func padInner(m tensor.Meta, pad []int) (inner tensor.Meta, grows bool, err error) {
-	n := m.Rank()
-	inner = m
+func padInner(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
+	n := t.Rank()
+	inner = t
 	for d := n - len(pad)/2; d < n; d++ {
 		b, a := padded(pad, n, d)
-		grows = grows || b > 0 || a > 0
-		if b < 0 {
-			if inner, err = inner.Narrow(d, -b, inner.Shape[d]+b); err != nil {
+		grows = grows || atLeastSize(b, 1) || atLeastSize(a, 1)
+		if negative(b) {
+			if inner, err = inner.Narrow(d, b.Neg(), inner.Shape[d].Add(b)); err != nil {
 				return inner, false, err
 			}
 		}
-		if a < 0 {
-			if inner, err = inner.Narrow(d, 0, inner.Shape[d]+a); err != nil {
+		if negative(a) {
+			if inner, err = inner.Narrow(d, sym.Int{}, inner.Shape[d].Add(a)); err != nil {
 				return inner, false, err
 			}
 		}
@@ -160,7 +167,7 @@ func padInner(m tensor.Meta, pad []int) (inner tensor.Meta, grows bool, err erro
 func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	a := attrs[padAttrs](c)
 	if a.Mode == "constant" {
-		return compileConstantPad(c, a.Pad, a.value())
+		return compileConstantPad(c, numbersOf(a.Pad), a.value())
 	}
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -178,10 +185,11 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 // slabs a dimension that do not overlap: nothing is written twice.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	dst, src := outSide(c, 0), inSide(c, 0)
-	inner, _, err := padInner(src.meta, pad)
+	part, _, err := padInner(src.meta.Type(), sym.Ints(pad...))
 	if err != nil {
 		return nil, err
 	}
+	inner := ofNumbers(part)
 	var jobs []copyJob
 	number := value.Tensor(dst.meta.DType)
 	rest := dst.meta
@@ -206,13 +214,13 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := attrs[padAttrs](c)
 	if a.Mode == "constant" {
-		return []*tensor.Tensor{refConstantPad(in[0], a.Pad, a.value())}, nil
+		return []*tensor.Tensor{refConstantPad(in[0], numbersOf(a.Pad), a.value())}, nil
 	}
-	shape, err := borderShape(a, in[0].Meta)
+	shape, err := borderShape(a, in[0].Meta.Type())
 	if err != nil {
 		return nil, err
 	}
-	return []*tensor.Tensor{spanRef(in[0], borderTables(a, in[0].Shape), shape)}, nil
+	return []*tensor.Tensor{spanRef(in[0], borderTables(a, in[0].Shape), numbersOf(shape))}, nil
 }
 
 func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {

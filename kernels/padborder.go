@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -13,37 +14,44 @@ import (
 
 // borderShape returns the shape of the result, or the refusal of the op for the mode and
 // the number of dimensions (reflection_pad, replication_pad, _pad_circular).
-func borderShape(a *padAttrs, m tensor.Meta) ([]int, error) {
-	n, rank := len(a.Pad)/2, m.Rank()
-	shape := slices.Clone(m.Shape)
+func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
+	n, rank := len(a.Pad)/2, t.Rank()
+	shape := slices.Clone(t.Shape)
 	for d := rank - n; d < rank; d++ {
 		before, after := padded(a.Pad, rank, d)
-		shape[d] = min(max(shape[d]+before, -tensor.MaxBytes), tensor.MaxBytes) + min(max(after, -tensor.MaxBytes), tensor.MaxBytes)
+		shape[d] = bounded47(shape[d].Add(before)).Add(bounded47(after))
 	}
 	if a.Mode == "circular" {
-		return shape, checkCircular(a.Pad, m.Shape, shape)
+		return shape, checkCircular(a.Pad, t.Shape, shape)
 	}
-	if err := checkBatch(a.Mode, m, n); err != nil {
+	if err := checkBatch(a.Mode, t, n); err != nil {
 		return nil, err
 	}
-	largest := slices.Max(shape[rank-n:])
 	for k := 0; k < n && a.Mode == "reflect"; k++ {
 		d := rank - 1 - k
-		if b, e := a.Pad[2*k], a.Pad[2*k+1]; b >= m.Shape[d] || e >= m.Shape[d] {
-			of := tensor.ListString(m.Shape)
+		if b, e := a.Pad[2*k], a.Pad[2*k+1]; b.Ge(t.Shape[d]).Holds() || e.Ge(t.Shape[d]).Holds() {
+			of := tensor.Sizes(t.Shape)
 			if n == 2 {
 				of = fmt.Sprint(rank)
 			}
-			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but got: padding (%d, %d) at dimension %d of input %s", 4+2*k, b, e, d, of)
+			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, of)
 		}
 	}
-	if largest < 1 {
-		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(m.Shape[rank-n:]), sizesByName(shape[rank-n:]))
+	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return atLeastSize(s, 1) }) {
+		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(t.Shape[rank-n:]), sizesByName(shape[rank-n:]))
 	}
-	if !m.DType.IsFloat() && !m.DType.IsComplex() {
-		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(a.Mode, n), m.DType.TorchName())
+	if !t.DType.IsFloat() && !t.DType.IsComplex() {
+		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(a.Mode, n), t.DType.TorchName())
 	}
 	return shape, nil
+}
+
+// bounded47 keeps a number from wrapping around when others are added: no value has such sizes.
+func bounded47(s sym.Int) sym.Int {
+	if n, known := s.Known(); known {
+		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
+	}
+	return s
 }
 
 // borderKernel is the name that PyTorch's messages give the kernel.
@@ -58,35 +66,35 @@ func borderKernel(mode string, n int) string {
 }
 
 // sizesByName prints sizes as "D: 1 H: 2 W: 3".
-func sizesByName(size []int) string {
+func sizesByName(size []sym.Int) string {
 	s := ""
 	for i, n := range size {
-		s += fmt.Sprintf(" %c: %d", "DHW"[3-len(size)+i], n)
+		s += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
 	}
 	return s[1:]
 }
 
 // checkBatch refuses values without elements in a dimension other than the batch.
-func checkBatch(mode string, m tensor.Meta, n int) error {
-	dims := m.Shape
-	if m.Rank() == n+2 || mode == "reflect" && n == 1 {
+func checkBatch(mode string, t tensor.Type, n int) error {
+	dims := t.Shape
+	if t.Rank() == n+2 || mode == "reflect" && n == 1 {
 		dims = dims[1:]
 	}
-	if mode == "reflect" && n > 1 && m.Rank() == n+1 {
+	if mode == "reflect" && n > 1 && t.Rank() == n+1 {
 		dims = dims[1:] // as written in reflection_pad2d: dimension 0 is not looked at
 	}
-	if !slices.Contains(dims, 0) {
+	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return is(s, 0) }) {
 		return nil
 	}
 	if mode == "reflect" && n < 3 {
 		return fmt.Errorf("%dD or %dD (batch mode) tensor expected for input, but got: [ torch.%sTensor{%s} ]",
-			n+1, n+2, m.DType.TorchName(), sizesText(m.Shape))
+			n+1, n+2, t.DType.TorchName(), sizesText(t.Shape))
 	}
 	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
-		n+1, n+2, tensor.ListString(m.Shape))
+		n+1, n+2, tensor.Sizes(t.Shape))
 }
 
-func sizesText(shape []int) string {
+func sizesText(shape []sym.Int) string {
 	s := ""
 	for i, n := range shape {
 		if i > 0 {
@@ -97,16 +105,16 @@ func sizesText(shape []int) string {
 	return s
 }
 
-func checkCircular(pad, in, out []int) error {
+func checkCircular(pad, in, out []sym.Int) error {
 	if want := 2 * (len(in) - 2); len(pad) != want {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
 	}
 	for d := 2; d < len(in); d++ {
 		b, a := padded(pad, len(in), d)
-		if b > in[d] || a > in[d] {
+		if b.Gt(in[d]).Or(a.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		if out[d] < 0 || out[d] > 0 && in[d]+min(b, 0)+min(a, 0) < 0 {
+		if negative(out[d]) || atLeastSize(out[d], 1) && negative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")
 		}
 	}
@@ -118,7 +126,7 @@ func checkCircular(pad, in, out []int) error {
 func borderTables(a *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
 	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
-		before, after := padded(a.Pad, len(shape), d)
+		before, after := padded(numbersOf(a.Pad), len(shape), d)
 		tables[d] = borderTable(a.Mode, shape[d], before, after)
 	}
 	return tables

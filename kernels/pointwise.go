@@ -50,42 +50,43 @@ var errZeroDivision = errors.New("ZeroDivisionError")
 // laidBy makes an Infer for ops whose result PyTorch lays out otherwise than their loop
 // would: by way of the results of other ops, or in a layout of its own. The loop is built
 // first, for its refusals and the dtype.
-func laidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Meta, error)) func(*graph.Call) ([]graph.Result, error) {
+func laidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		res, err := p.Infer(c)
 		if err != nil {
 			return nil, err
 		}
-		m, err := layout(c)
+		t, err := layout(c)
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(m.WithDType(res[0].Meta().DType).Type()), nil
+		return graph.New1(t.WithDType(res[0].Type.DType)), nil
 	}
 }
 
 // laidOut returns the layout that the permutation rule gives.
-func laidOut(c iter.Config) (tensor.Meta, error) {
-	it, err := c.CheckAllSameDType(false).Build()
+func laidOut(c iter.Config) (tensor.Type, error) {
+	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
-	return it.Output(), nil
+	return r.Type(0), nil
 }
 
 // preserved lays the result out as empty_like(self) does.
-func preserved(c *graph.Call) (tensor.Meta, error) {
-	return iter.PreserveMeta(c.Meta(0)), nil
+func preserved(c *graph.Call) (tensor.Type, error) {
+	return iter.PreserveType(c.Type(0)), nil
 }
 
 // rowMajor lays the result out row-major.
-func rowMajor(c *graph.Call) (tensor.Meta, error) {
-	return tensor.New(c.Meta(0).DType, c.Meta(0).Shape...), nil
+func rowMajor(c *graph.Call) (tensor.Type, error) {
+	t := c.Type(0)
+	return tensor.NewType(t.DType, t.Shape...), nil
 }
 
 // afterCast lays the result out as a unary op on self converted to d does.
-func afterCast(m tensor.Meta, d tensor.DType) (tensor.Meta, error) {
-	return laidOut(iter.Unary(iter.UndefinedOf(d), iter.Of(iter.CastMeta(m, d))))
+func afterCast(t tensor.Type, d tensor.DType) (tensor.Type, error) {
+	return laidOut(iter.Unary(iter.UndefinedOf(d), iter.OfType(iter.CastType(t, d))))
 }
 
 // resultType is torch.result_type of operands and numbers.
@@ -94,7 +95,8 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 	for _, a := range operands {
 		switch a.Kind {
 		case graph.TensorArg:
-			p.Add(a.Value.Meta.DType, a.Value.Meta.Rank())
+			t := a.Type()
+			p.Add(t.DType, t.Rank())
 		case graph.NumberArg:
 			p.AddNumber(a.Number)
 		}

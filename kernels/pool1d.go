@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -27,7 +28,7 @@ type avgPool1dAttrs struct {
 }
 
 type adaptivePool1dAttrs struct {
-	OutputSize []int `attr:"output_size" len:"1" doc:"length of the result"`
+	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
 }
 
 var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)}, Attrs: graph.Attrs{"kernel_size": 2}}}
@@ -38,25 +39,25 @@ var MaxPool1d = define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 	Doc:    "Takes the greatest element of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
-		if r := m.Rank(); r != 2 && r != 3 || m.Shape[r-1] == 0 || m.Shape[r-2] == 0 {
-			return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:" + tensor.ListString(m.Shape))
+		t := c.Type(0)
+		if r := t.Rank(); r != 2 && r != 3 || is(t.Shape[r-1], 0) || is(t.Shape[r-2], 0) {
+			return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:" + tensor.Sizes(t.Shape))
 		}
 		g, err := maxPool1dGeometry(c)
 		if err != nil {
 			return nil, err
 		}
-		n, err := g.size(1, m.Shape[m.Rank()-1])
+		n, err := g.size(1, t.Shape[t.Rank()-1])
 		if err != nil {
 			return nil, err
 		}
-		if n < 0 {
-			return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %d", n)
+		if negative(n) {
+			return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
 		}
-		if !m.DType.IsFloat() {
-			return nil, notServed("max_pool1d_impl", m.DType)
+		if !t.DType.IsFloat() {
+			return nil, notServed("max_pool1d_impl", t.DType)
 		}
-		return graph.New1(tensor.New(m.DType, lineShape(m, n)...).Type()), nil
+		return graph.New1(tensor.NewType(t.DType, with(t.Shape, t.Rank()-1, n)...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		g, err := maxPool1dGeometry(c)
@@ -71,11 +72,11 @@ var MaxPool1d = define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		n, err := g.size(1, in[0].Shape[in[0].Rank()-1])
+		n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
 		if err != nil {
 			return nil, err
 		}
-		return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+		return lineReference(in[0], numberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
 			rows, cols := g.windows(t.Meta, tensor.New(t.DType, shape...))
 			return maxPoolReference(t, shape, rows, cols)[0]
 		}), nil
@@ -153,6 +154,15 @@ func planar(m tensor.Meta) tensor.Meta {
 	return p
 }
 
+// lineOf is [planar] for sizes that may be unknown.
+func lineOf(t tensor.Type) tensor.Type {
+	p, err := t.Unsqueeze(-2)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
 func lineShape(m tensor.Meta, n int) []int {
 	return append(append([]int{}, m.Shape[:m.Rank()-1]...), n)
 }
@@ -170,23 +180,23 @@ var AvgPool1d = define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 	Doc:    "Averages each window of an operand [N, C, L] or [C, L].",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
-		if err := check1d("avg_pool1d", m); err != nil {
+		t := c.Type(0)
+		if err := check1d("avg_pool1d", t.Rank()); err != nil {
 			return nil, err
 		}
 		g, err := avgPool1dGeometry(c)
 		if err != nil {
 			return nil, err
 		}
-		p := planar(m)
+		p := lineOf(t)
 		shape, err := g.shape(p)
 		if err != nil {
 			return nil, err
 		}
-		if !m.DType.IsFloat() && m.DType != tensor.Int64 {
+		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
 			return nil, poolNotServed("avg_pool2d", p)
 		}
-		return squeezed(poolResults(p, shape, m.DType, false))
+		return squeezed(poolResults(p, shape, t.DType, false))
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		g, err := avgPool1dGeometry(c)
@@ -201,11 +211,11 @@ var AvgPool1d = define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		n, err := g.size(1, in[0].Shape[in[0].Rank()-1])
+		n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
 		if err != nil {
 			return nil, err
 		}
-		return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+		return lineReference(in[0], numberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
 			cols := avgPool1dWindows(c, &g, t.Meta, tensor.New(t.DType, shape...))
 			return avgPoolReference(t, shape, []window{{0, 1, 1, 1}}, cols, 0)
 		}), nil
@@ -235,9 +245,9 @@ func avgPool1dWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) []win
 	return cols
 }
 
-func check1d(name string, m tensor.Meta) error {
-	if m.Rank() != 2 && m.Rank() != 3 {
-		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", m.Rank(), name)
+func check1d(name string, rank int) error {
+	if rank != 2 && rank != 3 {
+		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", rank, name)
 	}
 	return nil
 }
@@ -257,11 +267,11 @@ var AdaptiveAvgPool1d = define[adaptivePool1dAttrs](graph.Op{
 	Doc:    "Averages windows that share an operand [N, C, L] or [C, L] out among results of output_size.",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m, n := c.Meta(0), attrs[adaptivePool1dAttrs](c).OutputSize[0]
-		if err := check1d("adaptive_avg_pool1d", m); err != nil {
+		t, n := c.Type(0), attrs[adaptivePool1dAttrs](c).OutputSize[0]
+		if err := check1d("adaptive_avg_pool1d", t.Rank()); err != nil {
 			return nil, err
 		}
-		return squeezed(inferAdaptiveTo(planar(m), [2]int{1, n}))
+		return squeezed(inferAdaptiveTo(lineOf(t), [2]sym.Int{sym.Of(1), n}))
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -275,7 +285,7 @@ var AdaptiveAvgPool1d = define[adaptivePool1dAttrs](graph.Op{
 		return newPool(c, nil, cols, avgPoolOp(m.DType, 0)), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		n := attrs[adaptivePool1dAttrs](c).OutputSize[0]
+		n := numberOf(attrs[adaptivePool1dAttrs](c).OutputSize[0])
 		if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {
 			return lineMean(t.Meta).reference(t), nil
 		}

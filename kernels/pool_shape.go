@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,41 +27,39 @@ func pair(v []int, refusal string) ([2]int, error) {
 }
 
 // size is the size of the output in one dimension (pooling_output_shape).
-func (g *poolGeometry) size(i, in int) (int, error) {
+func (g *poolGeometry) size(i int, in sym.Int) (sym.Int, error) {
 	k, s, pad, dil := g.kernel[i], g.stride[i], g.padding[i], g.dilation[i]
 	switch {
 	case s == 0:
-		return 0, errors.New("stride should not be zero")
+		return sym.Int{}, errors.New("stride should not be zero")
 	case pad < 0:
-		return 0, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
+		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
 	case pad > k/2:
-		return 0, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, k)
+		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, k)
 	}
-	n := in + 2*pad - dil*(k-1) - 1
-	if g.ceil {
-		n += s - 1
-	}
-	out := floorDiv(n, s) + 1
-	if g.ceil && (out-1)*s >= in+pad {
-		// The last window must begin inside the operand or its left border.
-		out--
-	}
-	return out, nil
+	return pooledSize(in, 2*pad-dil*(k-1)-1, pad, s, g.ceil), nil
 }
 
-func floorDiv(a, b int) int {
-	q := a / b
-	if a%b != 0 && (a < 0) != (b < 0) {
-		q--
+// pooledSize is the number of windows whose starts lie step apart, where more is what the dimension has
+// beyond the last start; before is the border at its begin.
+func pooledSize(in sym.Int, more, before, step int, ceil bool) sym.Int {
+	one, by := sym.Of(1), sym.Of(step)
+	if ceil {
+		more += step - 1
 	}
-	return q
+	out := in.Add(sym.Of(more)).Div(by).Add(one)
+	if ceil && out.Sub(one).Mul(by).Ge(in.Add(sym.Of(before))).Holds() {
+		// The last window must begin inside the operand or its border before it.
+		out = out.Sub(one)
+	}
+	return out
 }
 
 // shape checks the operand and gives the shape of the output (pool2d_shape_check).
-func (g *poolGeometry) shape(m tensor.Meta) ([]int, error) {
-	lead := m.Rank() - 2
-	in := [2]int{m.Shape[lead], m.Shape[lead+1]}
-	var out [2]int
+func (g *poolGeometry) shape(t tensor.Type) ([]sym.Int, error) {
+	lead := t.Rank() - 2
+	in := [2]sym.Int{t.Shape[lead], t.Shape[lead+1]}
+	var out [2]sym.Int
 	for i := range out {
 		n, err := g.size(i, in[i])
 		if err != nil {
@@ -76,16 +75,16 @@ func (g *poolGeometry) shape(m tensor.Meta) ([]int, error) {
 	case g.dilation[0] <= 0 || g.dilation[1] <= 0:
 		return nil, fmt.Errorf("dilation should be greater than zero, but got dilationH: %d dilationW: %d", g.dilation[0], g.dilation[1])
 	}
-	for d, s := range m.Shape {
-		if s == 0 && !(d == 0 && m.Rank() == 4) || m.Rank() > 4 {
-			return nil, fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s", tensor.ListString(m.Shape))
+	for d, s := range t.Shape {
+		if !(d == 0 && t.Rank() == 4) && is(s, 0) || t.Rank() > 4 {
+			return nil, fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s", tensor.Sizes(t.Shape))
 		}
 	}
-	if out[0] < 1 || out[1] < 1 {
-		planes := m.Shape[lead-1]
-		return nil, fmt.Errorf("Given input size: (%dx%dx%d). Calculated output size: (%dx%dx%d). Output size is too small", planes, in[0], in[1], planes, out[0], out[1])
+	if !atLeastSize(out[0], 1) || !atLeastSize(out[1], 1) {
+		planes := t.Shape[lead-1]
+		return nil, fmt.Errorf("Given input size: (%vx%vx%v). Calculated output size: (%vx%vx%v). Output size is too small", planes, in[0], in[1], planes, out[0], out[1])
 	}
-	return append(append([]int{}, m.Shape[:lead]...), out[0], out[1]), nil
+	return with(t.Shape, lead, out[0], out[1]), nil
 }
 
 // windows lists the windows of the output's rows and columns, cut to the operand.
@@ -108,22 +107,21 @@ func (g *poolGeometry) windows(in, out tensor.Meta) (rows, cols []window) {
 }
 
 // poolNotServed refuses a dtype by the name of the kernel that the layout chooses.
-func poolNotServed(name string, m tensor.Meta) error {
-	if m.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+func poolNotServed(name string, t tensor.Type) error {
+	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		name += "_channels_last"
 	}
-	return notServed(name, m.DType)
+	return notServed(name, t.DType)
 }
 
 // poolResults lays results out in the format that the operand suggests; d is the first
 // one's dtype.
-func poolResults(m tensor.Meta, shape []int, d tensor.DType, indices bool) ([]graph.Result, error) {
-	out, err := tensor.NewFormat(d, shape, m.SuggestMemoryFormat(false))
-	res := graph.New1(out.Type())
+func poolResults(t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) ([]graph.Result, error) {
+	out, err := tensor.NewTypeFormat(d, shape, t.SuggestMemoryFormat(false))
 	if indices {
-		res = append(res, graph.Result{Type: out.WithDType(tensor.Int64).Type(), Alias: graph.Fresh})
+		return withIndices(out), err
 	}
-	return res, err
+	return graph.New1(out), err
 }
 
 // poolVariants: the loops are made for row-major and for channels-last operands.

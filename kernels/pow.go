@@ -28,13 +28,13 @@ var Square = define[none](graph.Op{
 	Doc:       "Multiplies self by itself. Bools become int64.",
 	Params:    unary1,
 	Pointwise: &squaring,
-	Infer: laidBy(&squaring, func(c *graph.Call) (tensor.Meta, error) {
-		m := c.Meta(0)
-		d := m.DType
+	Infer: laidBy(&squaring, func(c *graph.Call) (tensor.Type, error) {
+		t := c.Type(0)
+		d := t.DType
 		if d == tensor.Bool {
 			d = tensor.Int64
 		}
-		return afterCast(m, d)
+		return afterCast(t, d)
 	}),
 	Ref: pointwiseRef(&squaring, always(byKind(
 		func(x []int64) int64 { return x[0] * x[0] },
@@ -51,7 +51,7 @@ var (
 	}
 	squaring = graph.Pointwise{
 		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-			if c.Meta(0).DType == tensor.Bool {
+			if c.Type(0).DType == tensor.Bool {
 				return unaryTo(tensor.Int64)(c, outs)
 			}
 			return unary(c, outs)
@@ -62,7 +62,7 @@ var (
 
 func powCheck(c *graph.Call) error {
 	if e := c.In[1]; e.Kind == graph.NumberArg && !e.Number.DType().IsFloat() && !e.Number.DType().IsComplex() &&
-		e.Number.Int() < 0 && c.Meta(0).DType.IsIntegral(true) {
+		e.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
 		return errors.New("Integers to negative integer powers are not allowed.")
 	}
 	return nil
@@ -75,16 +75,16 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := res[0].Meta()
+	t := res[0].Type
 	switch {
 	case c.In[0].Kind == graph.NumberArg:
-		m = tensor.New(m.DType, m.Shape...)
+		t = tensor.NewType(t.DType, t.Shape...)
 	case c.In[1].Kind == graph.NumberArg:
-		if m, err = afterCast(c.Meta(0), m.DType); err != nil {
+		if t, err = afterCast(c.Type(0), t.DType); err != nil {
 			return nil, err
 		}
 	}
-	return graph.New1(m.Type()), nil
+	return graph.New1(t), nil
 }
 
 var (

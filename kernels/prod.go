@@ -18,9 +18,9 @@ var Prod = reductionOp[prodAttrs](graph.Op{
 	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 }, func(c *graph.Call) (reduceSpec, error) {
-	a, m := attrs[prodAttrs](c), c.Meta(0)
-	mask, err := oneDim(a.Dim, m.Rank())
-	d := sumDType(m.DType, a.DType)
+	a, t := attrs[prodAttrs](c), c.Type(0)
+	mask, err := oneDim(a.Dim, t.Rank())
+	d := sumDType(t.DType, a.DType)
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
 		fold: func() *iter.Fold { return prodFold(d) },
 		ref: func(x []tensor.Scalar) []tensor.Scalar {

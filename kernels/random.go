@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -49,7 +50,7 @@ func normal(w [4]uint32) float64 {
 }
 
 type randAttrs struct {
-	Size  []int        `attr:"size" doc:"sizes of the result"`
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 	Seed  int          `attr:"seed" default:"0" doc:"what the numbers depend on: the same seed gives the same numbers"`
 }
@@ -62,7 +63,7 @@ type randLikeAttrs struct {
 type randintAttrs struct {
 	Low   int          `attr:"low" default:"0" doc:"least number"`
 	High  int          `attr:"high" doc:"bound, which is not reached"`
-	Size  []int        `attr:"size" doc:"sizes of the result"`
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"int64" doc:"dtype of the result"`
 	Seed  int          `attr:"seed" default:"0" doc:"what the numbers depend on: the same seed gives the same numbers"`
 }
@@ -81,12 +82,12 @@ var (
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
 	Randint = elementOp[randintAttrs](graph.Op{
 		Name: "randint", Doc: "Makes random integers from low up to high.", Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
-	}, func(c *graph.Call) (tensor.Meta, error) {
+	}, func(c *graph.Call) (tensor.Type, error) {
 		a := attrs[randintAttrs](c)
 		if a.Low >= a.High {
-			return tensor.Meta{}, fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", a.Low, a.High)
+			return tensor.Type{}, fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", a.Low, a.High)
 		}
-		return fresh(a.DType, a.Size)
+		return freshType(a.DType, a.Size)
 	}, func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar {
 		a := attrs[randintAttrs](c)
 		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
@@ -99,9 +100,9 @@ var (
 
 func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
 	return elementOp[randAttrs](graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}}},
-		func(c *graph.Call) (tensor.Meta, error) {
+		func(c *graph.Call) (tensor.Type, error) {
 			a := attrs[randAttrs](c)
-			return randMeta(a.DType, a.Size)
+			return randType(a.DType, a.Size)
 		}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 			a := attrs[randAttrs](c)
 			return func(i int, _ []*tensor.Tensor) tensor.Scalar {
@@ -115,10 +116,10 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 		if d := attrs[randLikeAttrs](c).DType; d != tensor.Invalid {
 			return d
 		}
-		return c.Meta(0).DType
+		return c.Type(0).DType
 	}
 	return elementOp[randLikeAttrs](graph.Op{Name: name, Doc: doc + " The result is row-major.", Params: []graph.Param{self}, Examples: oneExample(f32(2, 3), nil)},
-		func(c *graph.Call) (tensor.Meta, error) { return randMeta(dtype(c), c.Meta(0).Shape) },
+		func(c *graph.Call) (tensor.Type, error) { return randType(dtype(c), c.Type(0).Shape) },
 		func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 			seed, d := uint64(attrs[randLikeAttrs](c).Seed), dtype(c)
 			return func(i int, _ []*tensor.Tensor) tensor.Scalar {
@@ -127,20 +128,20 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 		})
 }
 
-func randMeta(d tensor.DType, size []int) (tensor.Meta, error) {
+func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	if !d.IsFloat() {
-		return tensor.Meta{}, notServed("check_uniform_bounds", d)
+		return tensor.Type{}, notServed("check_uniform_bounds", d)
 	}
-	return fresh(d, size)
+	return freshType(d, size)
 }
 
 // elementOp defines an op without tensor data, whose elements depend on their place in
 // row-major order alone.
-func elementOp[A any](o graph.Op, meta func(c *graph.Call) (tensor.Meta, error), value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+func elementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = 2048
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		m, err := meta(c)
-		return graph.New1(m.Type()), err
+		t, err := kind(c)
+		return graph.New1(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		at, m := value(c), c.Out[0]
@@ -153,11 +154,11 @@ func elementOp[A any](o graph.Op, meta func(c *graph.Call) (tensor.Meta, error),
 		}}}}, nil
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		m, err := meta(c)
+		t, err := kind(c)
 		if err != nil {
 			return nil, err
 		}
-		at, out := value(c), tensor.Zeros(m.DType, m.Shape...)
+		at, out := value(c), tensor.Zeros(t.DType, numbersOf(t.Shape)...)
 		for i := range out.Numel() {
 			out.SetFlat(i, at(i, in))
 		}
@@ -171,11 +172,11 @@ var Bernoulli = define[seedAttrs](graph.Op{
 	Name: "bernoulli", Doc: "Draws, for every element of self, 1 with the probability that it gives, else 0. The result is row-major.",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		m := c.Meta(0)
-		if !m.DType.IsFloat() {
-			return nil, notServed("bernoulli_tensor_cpu_p_", m.DType)
+		t := c.Type(0)
+		if !t.DType.IsFloat() {
+			return nil, notServed("bernoulli_tensor_cpu_p_", t.DType)
 		}
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		seed := uint64(attrs[seedAttrs](c).Seed)
@@ -243,18 +244,18 @@ var Dropout = define[dropoutAttrs](graph.Op{
 	Name: "dropout", Doc: "Gives self; in training sets random elements to 0 and divides the others by 1 - p.",
 	Params: []graph.Param{input}, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[dropoutAttrs](c), c.Meta(0)
+		a, t := attrs[dropoutAttrs](c), c.Type(0)
 		if !(a.P >= 0 && a.P <= 1) {
 			return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
 		}
 		if !a.Train {
-			return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
+			return []graph.Result{{Type: t, Alias: 0}}, nil
 		}
-		if !m.DType.IsFloat() {
-			return nil, errors.New("result type Float can't be cast to the desired output type " + m.DType.TorchName())
+		if !t.DType.IsFloat() {
+			return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
 		}
-		out, err := like(m, tensor.Preserve)
-		return graph.New1(out.Type()), err
+		out, err := like(t, tensor.Preserve)
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[dropoutAttrs](c)
@@ -283,9 +284,9 @@ func (a *dropoutAttrs) at(i int, x float64) float64 {
 }
 
 type multinomialAttrs struct {
-	NumSamples  int  `attr:"num_samples" doc:"number of draws"`
-	Replacement bool `attr:"replacement" default:"false" doc:"let an index be drawn again"`
-	Seed        int  `attr:"seed" default:"0" doc:"what the draws depend on"`
+	NumSamples  sym.Int `attr:"num_samples" doc:"number of draws"`
+	Replacement bool    `attr:"replacement" default:"false" doc:"let an index be drawn again"`
+	Seed        int     `attr:"seed" default:"0" doc:"what the draws depend on"`
 }
 
 // Multinomial is torch.multinomial.
@@ -293,21 +294,19 @@ var Multinomial = define[multinomialAttrs](graph.Op{
 	Name: "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the ratio of its elements.",
 	Params: []graph.Param{self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[multinomialAttrs](c), c.Meta(0)
-		switch r := m.Rank(); {
+		a, t := attrs[multinomialAttrs](c), c.Type(0)
+		switch r := t.Rank(); {
 		case r != 1 && r != 2:
 			return nil, errors.New("prob_dist must be 1 or 2 dim")
-		case !m.DType.IsFloat():
-			return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", m.DType.TorchName())
-		case a.NumSamples <= 0:
+		case !t.DType.IsFloat():
+			return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
+		case !atLeastSize(a.NumSamples, 1):
 			return nil, errors.New("cannot sample n_sample <= 0 samples")
-		case !a.Replacement && a.NumSamples > m.Shape[r-1]:
+		case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
 			return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 		}
-		shape := slices.Clone(m.Shape)
-		shape[len(shape)-1] = a.NumSamples
-		out, err := fresh(tensor.Int64, shape)
-		return graph.New1(out.Type()), err
+		out, err := freshType(tensor.Int64, with(t.Shape, t.Rank()-1, a.NumSamples))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, m, out := attrs[multinomialAttrs](c), c.Meta(0), c.Out[0]
@@ -331,7 +330,7 @@ var Multinomial = define[multinomialAttrs](graph.Op{
 		a, x := attrs[multinomialAttrs](c), in[0]
 		last := x.Rank() - 1
 		shape := slices.Clone(x.Shape)
-		shape[last] = a.NumSamples
+		shape[last] = numberOf(a.NumSamples)
 		out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
 		for r := range rows {
 			w := make([]float64, x.Shape[last])
@@ -357,11 +356,11 @@ func (a *multinomialAttrs) draw(row int, w []float64, put func(k, i int)) error 
 		}
 		sum += v
 	}
-	for k := range a.NumSamples {
+	for k := range numberOf(a.NumSamples) {
 		if !(sum > 0) {
 			return errors.New("invalid multinomial distribution (sum of probabilities <= 0)")
 		}
-		u := uniform(philox(uint64(row*a.NumSamples+k), uint64(a.Seed)), tensor.Float64) * sum
+		u := uniform(philox(uint64(row*numberOf(a.NumSamples)+k), uint64(a.Seed)), tensor.Float64) * sum
 		at := -1
 		for i, v := range w {
 			if v > 0 {

@@ -34,12 +34,12 @@ func converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 		if t := v.Const; t != nil && v.Meta.DType != d {
 			// The copy outlives the call through the kernel's table of bound addresses.
 			v.Const = t.CopyTo(denseAs(v.Meta, d))
-			v.Meta = v.Const.Meta
+			v.SetMeta(v.Const.Meta)
 			r.bound[len(c.Out)+i] = v.Const.Pointer()
 		} else if at, err := r.copyOf(len(c.Out)+i, v.Meta, d); err != nil {
 			return nil, err
 		} else {
-			v.Meta = at
+			v.SetMeta(at)
 		}
 		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &v})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,7 +29,7 @@ func reductionOp[A any](o graph.Op, spec func(c *graph.Call) (reduceSpec, error)
 		if err != nil {
 			return nil, err
 		}
-		return s.infer(c.Meta(0)), nil
+		return s.infer(c.Type(0)), nil
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		s, err := spec(c)
@@ -97,12 +98,23 @@ func reduceCount(shape []int, mask []bool) int {
 	return n
 }
 
+// reducedSizes is [reduceCount] for sizes that may be unknown.
+func reducedSizes(shape []sym.Int, mask []bool) sym.Int {
+	n := sym.Of(1)
+	for d, s := range shape {
+		if mask[d] {
+			n = n.Mul(s)
+		}
+	}
+	return n
+}
+
 // infer: reductions lay their results out row-major whatever the operand's layout.
-func (s *reduceSpec) infer(m tensor.Meta) []graph.Result {
-	shape := iter.ReduceShape(m.Shape, s.mask, s.keepdim)
+func (s *reduceSpec) infer(t tensor.Type) []graph.Result {
+	out := tensor.NewType(s.outs[0], iter.ReduceSizes(t.Shape, s.mask, s.keepdim)...)
 	res := make([]graph.Result, len(s.outs))
 	for i, d := range s.outs {
-		res[i] = graph.Result{Type: tensor.New(d, shape...).Type(), Alias: graph.Fresh}
+		res[i] = graph.Result{Type: out.WithDType(d), Alias: graph.Fresh}
 	}
 	return res
 }

@@ -48,7 +48,7 @@ var (
 func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar), examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
 		lo, hi := bounds(c)
-		switch d := c.Meta(0).DType; {
+		switch d := c.Type(0).DType; {
 		case d == tensor.Bool:
 			return errors.New("Bool inputs not supported for hardtanh")
 		case d.IsComplex():
@@ -106,7 +106,7 @@ type thresholdAttrs struct {
 var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that are at most threshold by value; NaN stays.", unary1,
 	&graph.Pointwise{
 		Config: checked(unary, func(c *graph.Call) error {
-			a, d := attrs[thresholdAttrs](c), c.Meta(0).DType
+			a, d := attrs[thresholdAttrs](c), c.Type(0).DType
 			return errors.Join(fitsNumber(d, a.Threshold), fitsNumber(d, a.Value))
 		}),
 		Body: thresholdBody,

@@ -5,44 +5,45 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type repeatAttrs struct {
-	Repeats []int `attr:"repeats" doc:"how often each dimension is repeated; more numbers than dimensions add dimensions at the front"`
+	Repeats []sym.Int `attr:"repeats" doc:"how often each dimension is repeated; more numbers than dimensions add dimensions at the front"`
 }
 
 type tileAttrs struct {
-	Dims []int `attr:"dims" doc:"how often each dimension is repeated; missing numbers at the front are 1"`
+	Dims []sym.Int `attr:"dims" doc:"how often each dimension is repeated; missing numbers at the front are 1"`
 }
 
 // Repeat is Tensor.repeat, Tile torch.tile.
 var (
 	Repeat = repeatOp[repeatAttrs]("repeat", "Repeats self along its dimensions, and along new ones at the front.",
 		graph.Attrs{"repeats": []int{2, 1, 3}},
-		func(c *graph.Call) []int { return attrs[repeatAttrs](c).Repeats })
+		func(c *graph.Call) []sym.Int { return attrs[repeatAttrs](c).Repeats })
 	Tile = repeatOp[tileAttrs]("tile", "Repeats self along its dimensions; dims may be shorter than the shape.",
 		graph.Attrs{"dims": []int{2}},
-		func(c *graph.Call) []int {
+		func(c *graph.Call) []sym.Int {
 			dims := attrs[tileAttrs](c).Dims
-			return slices.Concat(slices.Repeat([]int{1}, max(0, c.Meta(0).Rank()-len(dims))), dims)
+			return slices.Concat(slices.Repeat(sym.Ints(1), max(0, c.Type(0).Rank()-len(dims))), dims)
 		})
 )
 
-func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []int) *graph.Op {
-	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c.Meta(0), repeats(c)) }
+func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []sym.Int) *graph.Op {
+	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c.Type(0), repeats(c)) }
 	return define[A](graph.Op{
 		Name:    name,
 		Doc:     doc,
 		Params:  []graph.Param{self},
 		Infer:   infer,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, repeats(c)) },
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, numbersOf(repeats(c))) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			res, err := infer(c)
 			if err != nil {
 				return nil, err
 			}
-			out := tensor.Zeros(in[0].DType, res[0].Meta().Shape...)
+			out := tensor.Zeros(in[0].DType, numbersOf(res[0].Type.Shape)...)
 			lead := out.Rank() - in[0].Rank()
 			at := make([]int, in[0].Rank())
 			eachIndex(out.Shape, func(index []int) {
@@ -57,20 +58,27 @@ func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *grap
 	})
 }
 
-func inferRepeat(m tensor.Meta, repeats []int) ([]graph.Result, error) {
-	lead := len(repeats) - m.Rank()
+func inferRepeat(t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
+	lead := len(repeats) - t.Rank()
 	if lead < 0 {
 		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
 	}
 	shape := slices.Clone(repeats)
-	for d, s := range m.Shape {
-		if r := repeats[lead+d]; s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s) {
+	for d, s := range t.Shape {
+		if tooOften(s, repeats[lead+d]) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		shape[lead+d] *= s
+		shape[lead+d] = repeats[lead+d].Mul(s)
 	}
-	out, err := fresh(m.DType, shape)
-	return graph.New1(out.Type()), err
+	out, err := freshType(t.DType, shape)
+	return graph.New1(out), err
+}
+
+// tooOften reports numbers whose product no value may hold.
+func tooOften(size, repeats sym.Int) bool {
+	s, known := size.Known()
+	r, also := repeats.Known()
+	return known && also && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
 }
 
 // compileRepeat sees every dimension of the output as repetitions times size, and the

@@ -7,13 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type repeatInterleaveAttrs struct {
-	Repeats    *int `attr:"repeats" default:"none" doc:"how often each element or slice stands in the result, where that is one number and no operand"`
-	Dim        *int `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self counts as flat"`
-	OutputSize *int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result: with it the shape is known before the graph runs"`
+	Repeats    *sym.Int `attr:"repeats" default:"none" doc:"how often each element or slice stands in the result, where that is one number and no operand"`
+	Dim        *int     `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self counts as flat"`
+	OutputSize *sym.Int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result: with it the shape is known before the graph runs"`
 }
 
 // RepeatInterleave is torch.repeat_interleave: with a number, with a tensor of them, and of
@@ -28,21 +29,21 @@ var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		if r.size < 0 {
-			return []graph.Result{{Type: tensor.Meta{DType: r.dtype}.Type(), Alias: graph.Fresh, Dynamic: true}}, nil
+		if !r.known {
+			return []graph.Result{{Type: tensor.Type{DType: r.dtype}, Alias: graph.Fresh, Dynamic: true}}, nil
 		}
-		out, err := fresh(r.dtype, r.shape())
-		return graph.New1(out.Type()), err
+		out, err := freshType(r.dtype, with(r.t.Shape, r.dim, r.size))
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		r, err := newRepeating(c)
-		if err != nil || c.Out[0].Numel() == 0 && r.by == nil {
+		if err != nil || c.Out[0].Numel() == 0 && !r.each {
 			return &graph.Kernel{}, err
 		}
-		if r.by == nil {
+		if !r.each {
 			return r.equally(c)
 		}
-		return r.each(c)
+		return r.byPlaces(c)
 	},
 	Ref: repeatInterleave,
 	Eager: func(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -57,95 +58,91 @@ var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
 
 // repeating is a call of repeat_interleave.
 type repeating struct {
-	m     tensor.Meta // what is repeated; flat where dim is none
+	t     tensor.Type // what is repeated; flat where dim is none
 	dtype tensor.DType
 	flat  bool
 	dim   int
-	often int          // for all alike, where by is nil
-	by    *tensor.Meta // holds the repeats
-	at    int          // operand that it is
-	size  int          // of dim in the result; -1: known when the graph runs
-}
-
-func (r *repeating) shape() []int {
-	shape := slices.Clone(r.m.Shape)
-	shape[r.dim] = r.size
-	return shape
+	often sym.Int // for all alike, where not each has its own
+	each  bool
+	at    int     // operand that holds the repeats of each
+	size  sym.Int // of dim in the result
+	known bool    // whether size is, before the graph runs
 }
 
 func newRepeating(c *graph.Call) (*repeating, error) {
-	a, m := attrs[repeatInterleaveAttrs](c), c.Meta(0)
+	a, t := attrs[repeatInterleaveAttrs](c), c.Type(0)
 	if c.Has(1) && a.Repeats != nil {
 		return nil, errors.New("repeat_interleave: repeats is given twice, as an operand and as an attribute")
 	}
-	r := &repeating{m: m, dtype: m.DType}
+	r := &repeating{t: t, dtype: t.DType}
 	if !c.Has(1) && a.Repeats == nil {
 		return r, r.indices(c)
 	}
 	switch {
 	case a.Dim == nil:
-		r.m, r.flat = tensor.New(m.DType, m.Numel()), true
-	case m.Rank() == 0 && c.Has(1):
+		r.t, r.flat = tensor.NewType(t.DType, t.Numel()), true
+	case t.Rank() == 0 && c.Has(1):
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	default:
 		var err error
-		if r.dim, err = tensor.WrapDim(*a.Dim, m.Rank()); err != nil {
+		if r.dim, err = tensor.WrapDim(*a.Dim, t.Rank()); err != nil {
 			return nil, err
 		}
-		if m.Rank() == 0 {
-			r.m, r.flat = tensor.New(m.DType, 1), true
+		if t.Rank() == 0 {
+			r.t, r.flat = tensor.NewType(t.DType, sym.Of(1)), true
 		}
 	}
-	n := r.m.Shape[r.dim]
+	n := r.t.Shape[r.dim]
 	if c.Has(1) {
-		by := c.Meta(1)
-		r.by, r.at = &by, 1
+		by := c.Type(1)
+		r.each, r.at = true, 1
 		switch {
 		case by.Rank() > 1:
 			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
-		case by.Rank() == 1 && by.Shape[0] != 1 && by.Shape[0] != n:
-			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %d and input.size(%d) = %d", by.Shape[0], r.dim, n)
+		case by.Rank() == 1 && by.Shape[0].Ne(sym.Of(1)).And(by.Shape[0].Ne(n)).Holds():
+			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and input.size(%d) = %v", by.Shape[0], r.dim, n)
 		}
-		return r, r.total(c)
+		return r, r.total(c, by.DType)
 	}
-	if *a.Repeats < 0 {
+	if negative(*a.Repeats) {
 		return nil, errors.New("repeats can not be negative")
 	}
-	r.often = *a.Repeats
-	r.size = min(n*min(r.often, tensor.MaxBytes), tensor.MaxBytes)
-	if a.OutputSize != nil && *a.OutputSize != r.size {
-		return nil, fmt.Errorf("repeat_interleave: output_size is %d, the repeats add up to %d", *a.OutputSize, r.size)
+	r.often, r.known = *a.Repeats, true
+	if r.size = n.Mul(r.often); tooOften(n, r.often) {
+		r.size = sym.Of(tensor.MaxBytes)
+	}
+	if a.OutputSize != nil && a.OutputSize.Ne(r.size).Holds() {
+		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats add up to %v", *a.OutputSize, r.size)
 	}
 	return r, nil
 }
 
 // indices is the call without repeats: self holds them, and their indices are repeated.
 func (r *repeating) indices(c *graph.Call) error {
-	m := r.m
+	t := r.t
 	switch {
 	case attrs[repeatInterleaveAttrs](c).Dim != nil:
 		return errors.New("repeat_interleave: repeats is missing")
-	case m.Rank() != 1:
+	case t.Rank() != 1:
 		return errors.New("repeat_interleave only accept 1D vector as repeat")
 	}
-	r.by, r.at = &m, 0
-	return r.total(c)
+	r.each, r.at = true, 0
+	return r.total(c, t.DType)
 }
 
 // total finds the size of the result as far as it is known.
-func (r *repeating) total(c *graph.Call) error {
-	if d := r.by.DType; d != tensor.Int64 && d != tensor.Int32 {
+func (r *repeating) total(c *graph.Call, d tensor.DType) error {
+	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
 	}
-	r.size = -1
 	if size := attrs[repeatInterleaveAttrs](c).OutputSize; size != nil {
-		if *size < 0 {
+		if negative(*size) {
 			return errors.New("repeat_interleave: output_size can not be negative")
 		}
-		r.size = *size
+		r.size, r.known = *size, true
 	} else if t := c.Const(r.at); t != nil {
-		places, err := repeatedPlaces(t, r.m.Shape[r.dim], -1)
-		r.size = len(places)
+		places, err := repeatedPlaces(t, r.t.Shape[r.dim].Specialize(), -1) // so many repeats are read
+		r.size, r.known = sym.Of(len(places)), true
 		return err
 	}
 	return nil
@@ -196,7 +193,7 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 		d = src.meta.Rank()
 	}
 	from := src.meta
-	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, r.often), slices.Insert(slices.Clone(from.Strides), d, 0)
+	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, numberOf(r.often)), slices.Insert(slices.Clone(from.Strides), d, 0)
 	to, err := dst.meta.View(from.Shape)
 	if err != nil {
 		return nil, err
@@ -204,21 +201,22 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 	return copyKernel(copyJob{dst: dst.show(to), src: src.show(from)})
 }
 
-// each lists the places in scratch memory first, and then takes what stands there.
-func (r *repeating) each(c *graph.Call) (*graph.Kernel, error) {
-	by, out := *r.by, c.Out[0]
-	list := graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+// byPlaces lists the places in scratch memory first, and then takes what stands there.
+func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
+	by, out := c.Meta(r.at), c.Out[0]
+	m, size := ofNumbers(r.t), numberOf(r.size)
+	list := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		t := tensor.Zeros(by.DType, by.Shape...)
-		mover(by.DType, by.DType)(t.Pointer(), m.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), by.Numel())
-		places, err := repeatedPlaces(t, r.m.Shape[r.dim], r.size)
-		if err != nil || r.size == 0 {
+		mover(by.DType, by.DType)(t.Pointer(), mem.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), by.Numel())
+		places, err := repeatedPlaces(t, m.Shape[r.dim], size)
+		if err != nil || size == 0 {
 			return err
 		}
-		copy(unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), r.size), places)
+		copy(unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.Scratch))), size), places)
 		return nil
 	}}
-	index := tensor.New(tensor.Int64, r.size)
-	k := &graph.Kernel{Phases: []graph.Phase{list}, Scratch: 8 * r.size}
+	index := tensor.New(tensor.Int64, size)
+	k := &graph.Kernel{Phases: []graph.Phase{list}, Scratch: 8 * size}
 	var x *indexed
 	switch {
 	case out.Numel() == 0:
@@ -236,7 +234,7 @@ func (r *repeating) each(c *graph.Call) (*graph.Kernel, error) {
 		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: []int{0}}, sideOf(scratchMem, index)},
 			looks: []lookup{{side: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	default:
-		inner := selectKernel(c, r.m, index, 1, scratchMem, r.dim)
+		inner := selectKernel(c, m, index, 1, scratchMem, r.dim)
 		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
 		return k, nil
 	}
@@ -260,14 +258,18 @@ func repeatInterleave(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 		return nil, err
 	}
 	var places []int
-	if r.by == nil {
-		for i := range r.m.Shape[r.dim] {
-			places = append(places, slices.Repeat([]int{i}, r.often)...)
+	n, size := numberOf(r.t.Shape[r.dim]), -1
+	if r.known {
+		size = numberOf(r.size)
+	}
+	if !r.each {
+		for i := range n {
+			places = append(places, slices.Repeat([]int{i}, numberOf(r.often))...)
 		}
-	} else if places, err = repeatedPlaces(in[r.at], r.m.Shape[r.dim], r.size); err != nil {
+	} else if places, err = repeatedPlaces(in[r.at], n, size); err != nil {
 		return nil, err
 	}
-	if r.by != nil && r.at == 0 {
+	if r.each && r.at == 0 {
 		out := tensor.Zeros(r.dtype, len(places))
 		for k, i := range places {
 			out.Set(tensor.IntScalar(int64(i)), k)

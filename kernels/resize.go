@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type resizeAttrs struct {
-	Sizes          []int     `attr:"sizes" default:"none" doc:"sizes of the result along axes; either these or scales"`
+	Sizes          []sym.Int `attr:"sizes" default:"none" doc:"sizes of the result along axes; either these or scales"`
 	Scales         []float64 `attr:"scales" default:"none" doc:"factors along axes"`
 	Axes           []int     `attr:"axes" default:"none" doc:"dimensions that sizes, scales and roi speak of; none: all"`
 	Roi            []float64 `attr:"roi" default:"none" doc:"for tf_crop_and_resize: starts, then ends, as fractions"`
@@ -32,7 +33,7 @@ var Resize = define[resizeAttrs](graph.Op{
 	Params: []graph.Param{input},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		_, _, _, out, err := resizePlan(c)
-		return graph.New1(out.Type()), err
+		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		r, err := newResize(c)
@@ -54,41 +55,47 @@ var Resize = define[resizeAttrs](graph.Op{
 })
 
 // resizePlan tells which dimensions change, to what sizes and by what factors, and the
-// result. It makes nothing whose size is that of the result: any size may be asked for.
-func resizePlan(c *graph.Call) (axes, sizes []int, scales []float64, out tensor.Meta, err error) {
-	a, m := attrs[resizeAttrs](c), c.Meta(0)
-	if m.DType.IsComplex() || m.DType == tensor.Bool && a.Mode != "nearest" {
-		return nil, nil, nil, out, notServed("resize", m.DType)
+// result; scales are left out where they are what the sizes give. It makes nothing whose size is that of
+// the result: any size may be asked for.
+func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
+	a, t := attrs[resizeAttrs](c), c.Type(0)
+	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
+		return nil, nil, nil, out, notServed("resize", t.DType)
 	}
-	if axes, err = resizeAxes(a, m.Rank()); err != nil {
+	if axes, err = resizeAxes(a, t.Rank()); err != nil {
 		return nil, nil, nil, out, err
 	}
-	if sizes, scales, err = a.plan(m.Shape, axes); err != nil {
+	if sizes, scales, err = a.plan(t.Shape, axes); err != nil {
 		return nil, nil, nil, out, err
 	}
-	shape := slices.Clone(m.Shape)
+	shape := slices.Clone(t.Shape)
 	for i, d := range axes {
-		if m.Shape[d] == 0 && sizes[i] > 0 {
+		if is(t.Shape[d], 0) && atLeastSize(sizes[i], 1) {
 			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
 		}
 		shape[d] = sizes[i]
 	}
-	out, err = fresh(m.DType, shape)
+	out, err = freshType(t.DType, shape)
 	return axes, sizes, scales, out, err
 }
 
 func newResize(c *graph.Call) (*resampling, error) {
-	axes, sizes, scales, _, err := resizePlan(c)
+	axes, results, scales, _, err := resizePlan(c)
 	if err != nil {
 		return nil, err
 	}
+	sizes := numbersOf(results)
 	a, m := attrs[resizeAttrs](c), c.Meta(0)
 	r := &resampling{taps: make([]*axisTaps, m.Rank()), outside: a.Extrapolation}
 	for i, d := range axes {
-		if sizes[i] == m.Shape[d] && scales[i] == 1 && a.Coordinates != "tf_crop_and_resize" {
+		scale := float64(sizes[i]) / float64(m.Shape[d])
+		if scales != nil {
+			scale = scales[i]
+		}
+		if sizes[i] == m.Shape[d] && scale == 1 && a.Coordinates != "tf_crop_and_resize" {
 			continue
 		}
-		x := resizeAxis{a: a, in: m.Shape[d], out: sizes[i], scale: scales[i], roi: [2]float64{0, 1}}
+		x := resizeAxis{a: a, in: m.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
 		if a.Coordinates == "tf_crop_and_resize" {
 			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
 		}
@@ -126,33 +133,46 @@ func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
 	return axes, nil
 }
 
-// plan returns size and factor for each axis.
-func (a *resizeAttrs) plan(shape, axes []int) (sizes []int, scales []float64, err error) {
-	best := 0.0
+// plan returns size and factor for each axis; no factors where each is what the size gives.
+func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+	if a.Sizes != nil && a.KeepAspect != "stretch" {
+		return a.planAspect(shape, axes)
+	}
 	for i, d := range axes {
-		n := float64(shape[d])
-		if a.Sizes == nil {
-			f := a.Scales[i]
-			if !(f > 0) || n*f > tensor.MaxBytes {
-				return nil, nil, fmt.Errorf("resize: scale %v is out of range", f)
+		if a.Sizes != nil {
+			if negative(a.Sizes[i]) {
+				return nil, nil, fmt.Errorf("resize: size %v is out of range", a.Sizes[i])
 			}
-			sizes, scales = append(sizes, int(math.Floor(n*f))), append(scales, f)
 			continue
 		}
-		if a.Sizes[i] < 0 || a.Sizes[i] == 0 && a.KeepAspect != "stretch" {
-			return nil, nil, fmt.Errorf("resize: size %d is out of range", a.Sizes[i])
+		f := a.Scales[i]
+		if n, known := shape[d].Known(); !(f > 0) || known && float64(n)*f > tensor.MaxBytes {
+			return nil, nil, fmt.Errorf("resize: scale %v is out of range", f)
 		}
-		f := float64(a.Sizes[i]) / n
+		sizes = append(sizes, scaledSize(shape[d], f))
+	}
+	if a.Sizes != nil {
+		return a.Sizes, nil, nil
+	}
+	return sizes, a.Scales, nil
+}
+
+// planAspect takes one factor for all axes, which is found by comparing fractions: it works on numbers.
+func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+	best := 0.0
+	for i, d := range axes {
+		n := a.Sizes[i].Specialize()
+		if n <= 0 {
+			return nil, nil, fmt.Errorf("resize: size %d is out of range", n)
+		}
+		f := float64(n) / float64(shape[d].Specialize())
 		if i == 0 || a.KeepAspect == "not_larger" && f < best || a.KeepAspect == "not_smaller" && f > best {
 			best = f
 		}
-		sizes, scales = append(sizes, a.Sizes[i]), append(scales, f)
 	}
-	if a.Sizes != nil && a.KeepAspect != "stretch" {
-		for i, d := range axes {
-			scales[i] = best
-			sizes[i] = int(math.Floor(best*float64(shape[d]) + 0.5))
-		}
+	for _, d := range axes {
+		n := float64(shape[d].Specialize())
+		sizes, scales = append(sizes, sym.Of(int(math.Floor(best*n+0.5)))), append(scales, best)
 	}
 	return sizes, scales, nil
 }

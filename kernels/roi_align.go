@@ -7,13 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type roiAlignAttrs struct {
 	SpatialScale  float64 `attr:"spatial_scale" default:"1" doc:"factor from the rois' coordinates to the input's"`
-	PooledHeight  int     `attr:"pooled_height" doc:"rows of the result"`
-	PooledWidth   int     `attr:"pooled_width" doc:"columns of the result"`
+	PooledHeight  sym.Int `attr:"pooled_height" doc:"rows of the result"`
+	PooledWidth   sym.Int `attr:"pooled_width" doc:"columns of the result"`
 	SamplingRatio int     `attr:"sampling_ratio" default:"0" doc:"samples in a bin along each dimension; 0 or less: as many as fit"`
 	Aligned       bool    `attr:"aligned" default:"false" doc:"shift rois by half a pixel, and let them be smaller than one"`
 	Mode          string  `attr:"mode" default:"avg" oneof:"avg|max" doc:"how the samples of a bin become one number"`
@@ -25,24 +26,24 @@ var RoiAlign = define[roiAlignAttrs](graph.Op{
 	Doc:    "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
 	Params: []graph.Param{input, {Name: "rois"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m, r := attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1)
+		a, t, r := attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
 		switch {
-		case m.Rank() != 4 || r.Rank() != 2 || r.Shape[1] != 5:
+		case t.Rank() != 4 || r.Rank() != 2 || !is(r.Shape[1], 5):
 			return nil, errors.New("rois must have shape as Tensor[K, 5]")
-		case m.DType != r.DType:
+		case t.DType != r.DType:
 			return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
-		case !m.DType.IsFloat():
-			return nil, notServed("ROIAlign_forward", m.DType)
-		case a.PooledHeight <= 0 || a.PooledWidth <= 0:
+		case !t.DType.IsFloat():
+			return nil, notServed("ROIAlign_forward", t.DType)
+		case !atLeastSize(a.PooledHeight, 1) || !atLeastSize(a.PooledWidth, 1):
 			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
 		}
-		out, err := fresh(m.DType, []int{r.Shape[0], m.Shape[1], a.PooledHeight, a.PooledWidth})
-		return graph.New1(out.Type()), err
+		out, err := freshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
+		return graph.New1(out), err
 	},
 	Compile: compileRoiAlign,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, x, rois := attrs[roiAlignAttrs](c), in[0], in[1]
-		out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], a.PooledHeight, a.PooledWidth)
+		out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], numberOf(a.PooledHeight), numberOf(a.PooledWidth))
 		var first error
 		eachIndex(out.Shape, func(at []int) {
 			var roi [5]float64
@@ -85,7 +86,7 @@ func (a *roiAlignAttrs) bin(roi *[5]float64, ph, pw, h, w int, at func(h, w int)
 	if !a.Aligned {
 		rw, rh = max(rw, 1), max(rh, 1)
 	}
-	bh, bw := rh/float64(a.PooledHeight), rw/float64(a.PooledWidth)
+	bh, bw := rh/float64(numberOf(a.PooledHeight)), rw/float64(numberOf(a.PooledWidth))
 	samples := func(b float64) int {
 		if a.SamplingRatio > 0 {
 			return a.SamplingRatio

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,68 +29,66 @@ var Roll = define[rollAttrs](graph.Op{
 // inferRoll follows at::roll, which joins the two parts of each dimension by cat: the
 // memory format is what the parts suggest.
 func inferRoll(c *graph.Call) ([]graph.Result, error) {
-	a, m := attrs[rollAttrs](c), c.Meta(0)
+	a, t := attrs[rollAttrs](c), c.Type(0)
 	switch {
 	case len(a.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
-	case len(a.Dims) == 0 && len(a.Shifts) == 1 && m.Numel() == 0 && m.Rank() == 1:
-		return graph.New1(iter.PreserveMeta(m).Type()), nil
+	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && empty(t):
+		return graph.New1(iter.PreserveType(t)), nil
 	case len(a.Dims) == 0 && len(a.Shifts) == 1:
-		return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
 	case len(a.Dims) != len(a.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(a.Shifts), len(a.Dims))
 	}
-	m = m.WithStrides(m.Strides)
+	t = t.WithStrides(t.Strides)
 	for i, d := range a.Dims {
-		if m.Numel() == 0 {
-			var err error
-			m, err = like(m, tensor.Preserve)
-			if err != nil {
-				return nil, err
-			}
+		if empty(t) {
+			t = iter.PreserveType(t)
 			continue
 		}
-		d, start, err := rollStart(m.Shape, d, a.Shifts[i])
+		d, err := rollDim(d, t.Rank())
 		if err != nil {
 			return nil, err
 		}
-		t0, err := m.Narrow(d, start, m.Shape[d]-start)
+		start := rollStart(t.Shape[d], a.Shifts[i])
+		first, err := t.Narrow(d, start, t.Shape[d].Sub(start))
 		if err != nil {
 			return nil, err
 		}
-		t1, err := m.Narrow(d, 0, start)
+		second, err := t.Narrow(d, sym.Int{}, start)
 		if err != nil {
 			return nil, err
 		}
-		if m, _, err = joined([]tensor.Meta{t0, t1}, d); err != nil {
+		// The parts together have the shape that there was.
+		t, err = tensor.NewTypeFormat(t.DType, t.Shape, joinFormat([]tensor.Type{first, second}))
+		if err != nil {
 			return nil, err
 		}
 	}
-	return graph.New1(m.Type()), nil
+	return graph.New1(t), nil
 }
 
-// rollStart returns the dimension from the front and the index that comes first after the
-// shift.
-func rollStart(shape []int, dim, shift int) (d, start int, err error) {
-	if d, err = tensor.WrapDim(dim, len(shape)); err != nil {
-		return 0, 0, err
+// rollDim returns the dimension from the front.
+func rollDim(dim, rank int) (int, error) {
+	d, err := tensor.WrapDim(dim, rank)
+	if err == nil && rank == 0 {
+		err = fmt.Errorf("Dimension specified as %d but tensor has no dimensions", dim)
 	}
-	if len(shape) == 0 {
-		return 0, 0, fmt.Errorf("Dimension specified as %d but tensor has no dimensions", dim)
-	}
-	n := shape[d]
-	return d, ((n-shift%n)%n + n) % n, nil
+	return d, err
 }
+
+// rollStart returns the index that comes first after the shift of a dimension of n elements.
+func rollStart(n sym.Int, shift int) sym.Int { return n.Sub(sym.Of(shift).Mod(n)).Mod(n) }
 
 // rollStarts returns the first index for every dimension of the shape.
 func rollStarts(shape, shifts, dims []int) ([]int, error) {
 	out := make([]int, len(shape))
 	for i, dim := range dims {
-		d, start, err := rollStart(shape, dim, shifts[i])
+		d, err := rollDim(dim, len(shape))
 		if err != nil {
 			return nil, err
 		}
-		out[d] = (out[d] + start) % shape[d]
+		out[d] = (out[d] + numberOf(rollStart(sym.Of(shape[d]), shifts[i]))) % shape[d]
 	}
 	return out, nil
 }

@@ -53,7 +53,7 @@ var (
 func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.Call) scattering) *graph.Op {
 	of := func(c *graph.Call) (scattering, error) {
 		s := spec(c)
-		d, err := tensor.WrapDim(s.dim, c.Meta(0).Rank())
+		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
 		s.dim = d
 		return s, err
 	}
@@ -65,7 +65,8 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 			if err == nil {
 				err = scatterCheck(name, c, &s)
 			}
-			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), err
+			t := c.Type(0)
+			return graph.New1(tensor.NewType(t.DType, t.Shape...)), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := of(c)
@@ -86,30 +87,30 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 }
 
 func scatterCheck(name string, c *graph.Call, s *scattering) error {
-	m, ix, src := c.Meta(0), c.Meta(1), c.Meta(2)
-	if err := indexDType(name, ix); err != nil && ix.Numel() > 0 {
+	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
+	if err := indexDType(name, ix.DType); err != nil && !empty(ix) {
 		return err
 	}
 	number := c.In[2].Kind == graph.NumberArg
-	if !number && src.DType != m.DType {
+	if !number && src.DType != t.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if how := s.how(); m.DType.IsComplex() && (how == combineMax || how == combineMin) {
-		return notServed(name, m.DType)
+	if how := s.how(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+		return notServed(name, t.DType)
 	}
-	if s.reduce == "mean" && m.DType == tensor.Bool {
-		return notServed(name, m.DType)
+	if s.reduce == "mean" && t.DType == tensor.Bool {
+		return notServed(name, t.DType)
 	}
-	if ix.Numel() == 0 {
+	if empty(ix) {
 		return nil
 	}
-	if max(1, ix.Rank()) != max(1, m.Rank()) || !number && max(1, ix.Rank()) != max(1, src.Rank()) {
+	if max(1, ix.Rank()) != max(1, t.Rank()) || !number && max(1, ix.Rank()) != max(1, src.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as self and src tensors")
 	}
 	for d, n := range ix.Shape {
-		if d != s.dim && n > sizeAt(m, d) || !number && n > sizeAt(src, d) {
+		if d != s.dim && n.Gt(sizeAtDim(t, d)).Holds() || !number && n.Gt(sizeAtDim(src, d)).Holds() {
 			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size than src %s",
-				tensor.ListString(ix.Shape), tensor.ListString(m.Shape), s.dim, tensor.ListString(src.Shape))
+				tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), s.dim, tensor.Sizes(src.Shape))
 		}
 	}
 	return nil
@@ -287,4 +288,12 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		})
 	}
 	return []*tensor.Tensor{out}, first
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
 }

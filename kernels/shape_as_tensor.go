@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -12,7 +13,7 @@ var ShapeAsTensor = define[none](graph.Op{
 	Name: "_shape_as_tensor", Doc: "Gives the sizes of self as a vector of int64.",
 	Params: []graph.Param{self}, Examples: oneExample(f32(2, 3).WithStrides([]int{1, 2}), nil),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return graph.New1(tensor.New(tensor.Int64, c.Meta(0).Rank()).Type()), nil
+		return graph.New1(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		shape, step := c.Meta(0).Shape, 0

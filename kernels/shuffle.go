@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -34,9 +35,9 @@ type channelShuffleAttrs struct {
 // shuffle is an op that copies with dimensions cut and reordered: split cuts the sizes of
 // the operand, perm reorders the cut dimensions, and the output's shape joins them.
 type shuffle struct {
-	split []int // the operand's dimensions, cut
+	split []sym.Int // the operand's dimensions, cut
 	perm  []int
-	shape []int
+	shape []sym.Int
 	// whole says that self has no elements and is copied as it is, as PyTorch does in
 	// pixel_unshuffle and channel_shuffle: shape, strides and all.
 	whole bool
@@ -46,22 +47,22 @@ type shuffle struct {
 var (
 	PixelShuffle = shuffleOp[pixelShuffleAttrs]("pixel_shuffle", "Makes blocks of pixels of channels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, f32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
-			return toBlocks("pixel_shuffle", c.Meta(0), attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
+			return toBlocks("pixel_shuffle", c.Type(0), attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
 	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
 		graph.Attrs{"downscale_factor": 2}, f32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			s, err := fromBlocks("pixel_unshuffle", c.Meta(0), attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
-			s.whole = c.Meta(0).Numel() == 0
+			s, err := fromBlocks("pixel_unshuffle", c.Type(0), attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			s.whole = empty(c.Type(0))
 			return s, err
 		})
 	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, f32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			a := attrs[depthToSpaceAttrs](c)
-			return toBlocks("depth_to_space", c.Meta(0), a.BlockSize, a.Mode == "DCR")
+			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
 		})
 	SpaceToDepth = shuffleOp[spaceToDepthAttrs]("space_to_depth", "Makes channels of blocks of pixels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, f32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			return fromBlocks("space_to_depth", c.Meta(0), attrs[spaceToDepthAttrs](c).BlockSize, true)
+			return fromBlocks("space_to_depth", c.Type(0), attrs[spaceToDepthAttrs](c).BlockSize, true)
 		})
 	ChannelShuffle = shuffleOp[channelShuffleAttrs]("channel_shuffle", "Deals channels from groups: channel j of group i becomes channel i of group j.",
 		graph.Attrs{"groups": 2}, nhwc(2, 6, 3, 2), dealChannels)
@@ -76,10 +77,11 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 				return nil, err
 			}
 			if s.whole {
-				return graph.New1(iter.PreserveMeta(c.Meta(0)).Type()), nil
+				return graph.New1(iter.PreserveType(c.Type(0))), nil
 			}
-			out, err := tensor.NewFormat(c.Meta(0).DType, s.shape, c.Meta(0).SuggestMemoryFormat(false))
-			return graph.New1(out.Type()), err
+			t := c.Type(0)
+			out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
+			return graph.New1(out), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := spec(c)
@@ -87,7 +89,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 				return &graph.Kernel{}, err
 			}
 			dst, src := outSide(c, 0), inSide(c, 0)
-			cut, err := src.meta.View(s.split)
+			cut, err := src.meta.View(numbersOf(s.split))
 			if err != nil {
 				return nil, err
 			}
@@ -115,7 +117,7 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 	if s.whole {
 		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
 	}
-	x, err := rowMajorAs(t, s.split...)
+	x, err := rowMajorAs(t, numbersOf(s.split)...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,76 +133,76 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 		out.Set(x.At(from...), at...)
 	})
-	y, err := out.View(tensor.New(t.DType, s.shape...))
+	y, err := out.View(tensor.New(t.DType, numbersOf(s.shape)...))
 	return []*tensor.Tensor{y}, err
 }
 
-func toBlocks(op string, m tensor.Meta, r int, blocksFirst bool) (s shuffle, err error) {
-	n := m.Rank()
+func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
+	n, side := t.Rank(), sym.Of(r)
 	switch {
 	case n < 3:
 		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
-	case m.Shape[n-3]%(r*r) != 0:
-		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%d is not divisible by %d", op, m.Shape[n-3], r*r)
+	case !is(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
+		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
 	}
-	lead, c, h, w := m.Shape[:n-3], m.Shape[n-3]/(r*r), m.Shape[n-2], m.Shape[n-1]
+	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3].Div(sym.Of(r*r)), t.Shape[n-2], t.Shape[n-1]
 	b := n - 3
 	s.perm = make([]int, b, b+5)
 	for d := range s.perm {
 		s.perm[d] = d
 	}
-	s.split = append(slices.Clone(lead), c, r, r, h, w)
+	s.split = append(slices.Clone(lead), c, side, side, h, w)
 	s.perm = append(s.perm, b, b+3, b+1, b+4, b+2)
 	if blocksFirst {
-		s.split = append(slices.Clone(lead), r, r, c, h, w)
+		s.split = append(slices.Clone(lead), side, side, c, h, w)
 		s.perm = append(s.perm[:b], b+2, b+3, b, b+4, b+1)
 	}
-	s.shape = append(slices.Clone(lead), c, h*r, w*r)
+	s.shape = append(slices.Clone(lead), c, h.Mul(side), w.Mul(side))
 	return s, nil
 }
 
-func fromBlocks(op string, m tensor.Meta, r int, blocksFirst bool) (s shuffle, err error) {
-	n := m.Rank()
+func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
+	n, side := t.Rank(), sym.Of(r)
 	switch {
 	case n < 3:
 		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
-	case m.Shape[n-2]%r != 0:
-		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%d is not divisible by %d", op, m.Shape[n-2], r)
-	case m.Shape[n-1]%r != 0:
-		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%d is not divisible by %d", op, m.Shape[n-1], r)
+	case !is(t.Shape[n-2].Mod(side), 0):
+		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not divisible by %d", op, t.Shape[n-2], r)
+	case !is(t.Shape[n-1].Mod(side), 0):
+		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not divisible by %d", op, t.Shape[n-1], r)
 	}
-	lead, c, h, w := m.Shape[:n-3], m.Shape[n-3], m.Shape[n-2]/r, m.Shape[n-1]/r
+	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3], t.Shape[n-2].Div(side), t.Shape[n-1].Div(side)
 	b := n - 3
 	s.perm = make([]int, b, b+5)
 	for d := range s.perm {
 		s.perm[d] = d
 	}
-	s.split = append(slices.Clone(lead), c, h, r, w, r)
+	s.split = append(slices.Clone(lead), c, h, side, w, side)
 	if blocksFirst {
 		s.perm = append(s.perm, b+2, b+4, b, b+1, b+3)
 	} else {
 		s.perm = append(s.perm, b, b+2, b+4, b+1, b+3)
 	}
-	s.shape = append(slices.Clone(lead), c*r*r, h, w)
+	s.shape = append(slices.Clone(lead), c.Mul(side).Mul(side), h, w)
 	return s, nil
 }
 
 func dealChannels(c *graph.Call) (s shuffle, err error) {
-	m, g := c.Meta(0), attrs[channelShuffleAttrs](c).Groups
+	t, g := c.Type(0), attrs[channelShuffleAttrs](c).Groups
 	switch {
-	case m.Rank() <= 2:
-		return s, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " + tensor.ListString(m.Shape))
+	case t.Rank() <= 2:
+		return s, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " + tensor.Sizes(t.Shape))
 	case g <= 0:
 		return s, fmt.Errorf("Number of groups to divide channels in must be positive. Value of groups:%d", g)
-	case m.Shape[1]%g != 0:
-		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %d channels and %d groups.", m.Shape[1], g)
+	case !is(t.Shape[1].Mod(sym.Of(g)), 0):
+		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.", t.Shape[1], g)
 	}
-	s.shape, s.whole = m.Shape, m.Numel() == 0
-	s.split = append([]int{m.Shape[0], g, m.Shape[1] / g}, m.Shape[2:]...)
+	s.shape, s.whole = t.Shape, empty(t)
+	s.split = append([]sym.Int{t.Shape[0], sym.Of(g), t.Shape[1].Div(sym.Of(g))}, t.Shape[2:]...)
 	s.perm = []int{0, 2, 1}
 	for d := 3; d < len(s.split); d++ {
 		s.perm = append(s.perm, d)

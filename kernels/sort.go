@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -17,10 +19,10 @@ type sortAttrs struct {
 }
 
 type topkAttrs struct {
-	K       int  `attr:"k" doc:"number of elements to take"`
-	Dim     int  `attr:"dim" default:"-1" doc:"dimension to take them along"`
-	Largest bool `attr:"largest" default:"true" doc:"take the greatest, not the least"`
-	Sorted  bool `attr:"sorted" default:"true" doc:"put the best first; here they are always sorted"`
+	K       sym.Int `attr:"k" doc:"number of elements to take"`
+	Dim     int     `attr:"dim" default:"-1" doc:"dimension to take them along"`
+	Largest bool    `attr:"largest" default:"true" doc:"take the greatest, not the least"`
+	Sorted  bool    `attr:"sorted" default:"true" doc:"put the best first; here they are always sorted"`
 }
 
 var valuesAndIndices = []string{"values", "indices"}
@@ -48,16 +50,14 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 		Name: name, Doc: doc + " Of equal elements the one with the lower index comes first; a NaN is greater than all.",
 		Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Meta(0)
-			if _, err := tensor.WrapDim(attrs[sortAttrs](c).Dim, m.Rank()); err != nil {
+			t := c.Type(0)
+			if _, err := tensor.WrapDim(attrs[sortAttrs](c).Dim, t.Rank()); err != nil {
 				return nil, err
 			}
-			if m.DType.IsComplex() {
+			if t.DType.IsComplex() {
 				return nil, errors.New("Sort currently does not support complex dtypes on CPU")
 			}
-			v, err := like(m, tensor.Preserve)
-			res := []graph.Result{{Type: v.Type(), Alias: graph.Fresh}, {Type: v.WithDType(tensor.Int64).Type(), Alias: graph.Fresh}}
-			return res[2-outputs:], err
+			return withIndices(iter.PreserveType(t))[2-outputs:], nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return sortRank(c).compile(c)
@@ -74,6 +74,11 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	return define[sortAttrs](o)
 }
 
+// withIndices returns results of one layout, values and their indices.
+func withIndices(t tensor.Type) []graph.Result {
+	return []graph.Result{{Type: t, Alias: graph.Fresh}, {Type: t.WithDType(tensor.Int64), Alias: graph.Fresh}}
+}
+
 // ranking is a sort of lines of which the first k stay.
 type ranking struct {
 	dim, k     int
@@ -88,26 +93,25 @@ func sortRank(c *graph.Call) *ranking {
 
 func topkRank(c *graph.Call) *ranking {
 	a, m := attrs[topkAttrs](c), c.Meta(0)
-	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), a.K, a.Largest}
+	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), numberOf(a.K), a.Largest}
 }
 
 func inferTopk(c *graph.Call) ([]graph.Result, error) {
-	a, m := attrs[topkAttrs](c), c.Meta(0)
-	dim, err := tensor.WrapDim(a.Dim, m.Rank())
+	a, t := attrs[topkAttrs](c), c.Type(0)
+	dim, err := tensor.WrapDim(a.Dim, t.Rank())
 	switch {
 	case err != nil:
 		return nil, err
-	case a.K < 0 || a.K > sizeAt(m, dim):
+	case negative(a.K) || a.K.Gt(sizeAtDim(t, dim)).Holds():
 		return nil, errors.New("selected index k out of range")
-	case m.DType == tensor.Bool || m.DType.IsComplex():
-		return nil, notImplemented("topk", m.DType)
+	case t.DType == tensor.Bool || t.DType.IsComplex():
+		return nil, notImplemented("topk", t.DType)
 	}
-	shape := slices.Clone(m.Shape)
+	shape := t.Shape
 	if len(shape) > 0 {
-		shape[dim] = a.K
+		shape = with(shape, dim, a.K)
 	}
-	v := tensor.New(m.DType, shape...)
-	return []graph.Result{{Type: v.Type(), Alias: graph.Fresh}, {Type: v.WithDType(tensor.Int64).Type(), Alias: graph.Fresh}}, nil
+	return withIndices(tensor.NewType(t.DType, shape...)), nil
 }
 
 // lineSet counts the lines of a value along a dimension, and finds their places in values
@@ -381,25 +385,23 @@ var Kthvalue = define[kthAttrs](graph.Op{
 	Name: "kthvalue", Doc: "Gives the k-th least element along a dimension and its index; of equal elements the one with the lower index comes first.",
 	Params: []graph.Param{self}, Outputs: valuesAndIndices,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		a, m := attrs[kthAttrs](c), c.Meta(0)
-		dim, err := tensor.WrapDim(a.Dim, m.Rank())
+		a, t := attrs[kthAttrs](c), c.Type(0)
+		dim, err := tensor.WrapDim(a.Dim, t.Rank())
 		switch {
 		case err != nil:
 			return nil, err
-		case a.K < 1 || a.K > sizeAt(m, dim):
+		case a.K < 1 || sym.Of(a.K).Gt(sizeAtDim(t, dim)).Holds():
 			return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
-		case m.DType == tensor.Bool || m.DType.IsComplex():
-			return nil, notImplemented("kthvalue", m.DType)
+		case t.DType == tensor.Bool || t.DType.IsComplex():
+			return nil, notImplemented("kthvalue", t.DType)
 		}
-		shape := slices.Clone(m.Shape)
+		shape := t.Shape
 		if len(shape) > 0 {
-			shape[dim] = 1
-			if !a.Keepdim {
+			if shape = with(shape, dim, sym.Of(1)); !a.Keepdim {
 				shape = slices.Delete(shape, dim, dim+1)
 			}
 		}
-		v := tensor.New(m.DType, shape...)
-		return []graph.Result{{Type: v.Type(), Alias: graph.Fresh}, {Type: v.WithDType(tensor.Int64).Type(), Alias: graph.Fresh}}, nil
+		return withIndices(tensor.NewType(t.DType, shape...)), nil
 	},
 	Compile: compileKth,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -48,7 +48,7 @@ var Heaviside = elementwise[none]("heaviside", "Gives 0 below 0, 1 above, and th
 	[]graph.Param{self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {
-			if c.Meta(0).DType != c.Meta(1).DType {
+			if c.Type(0).DType != c.Type(1).DType {
 				return errors.New("heaviside is not yet implemented for tensors with different dtypes.")
 			}
 			return nil
@@ -102,7 +102,7 @@ var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *ite
 }}
 
 func replaceRef(c *graph.Call) scalarFunc {
-	r := replacements(c, c.Meta(0).DType)
+	r := replacements(c, c.Type(0).DType)
 	return byKind(
 		func(x []int64) int64 { return x[0] },
 		func(x []float64) float64 {

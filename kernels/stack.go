@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -27,29 +28,29 @@ var Stack = define[stackAttrs](graph.Op{
 // which the new one stands, and the result is viewed in the new shape; with the new
 // dimension at the end, they are joined with a dimension of size 1 each.
 func inferStack(c *graph.Call) ([]graph.Result, error) {
-	parts := operandMetas(c)
+	parts := operandTypes(c)
 	shape := parts[0].Shape
 	dim, err := tensor.WrapDim(attrs[stackAttrs](c).Dim, len(shape)+1)
 	if err != nil {
 		return nil, err
 	}
-	for i, m := range parts {
-		if !slices.Equal(m.Shape, shape) {
+	for i, t := range parts {
+		if !tensor.SameSizes(t.Shape, shape) {
 			return nil, fmt.Errorf("stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
-				tensor.ListString(shape), tensor.ListString(m.Shape), i)
+				tensor.Sizes(shape), tensor.Sizes(t.Shape), i)
 		}
 		if dim == len(shape) {
-			if parts[i], err = m.Unsqueeze(dim); err != nil {
+			if parts[i], err = t.Unsqueeze(dim); err != nil {
 				return nil, err
 			}
 		}
 	}
-	m, _, err := joined(parts, dim)
+	t, _, err := joined(parts, dim)
 	if err != nil || dim == len(shape) {
-		return graph.New1(m.Type()), err
+		return graph.New1(t), err
 	}
-	m, err = m.View(slices.Insert(slices.Clone(shape), dim, len(parts)))
-	return graph.New1(m.Type()), err
+	t, err = t.View(slices.Insert(slices.Clone(shape), dim, sym.Of(len(parts))))
+	return graph.New1(t), err
 }
 
 func compileStack(c *graph.Call) (*graph.Kernel, error) {

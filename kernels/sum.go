@@ -25,9 +25,9 @@ var Sum = reductionOp[sumAttrs](graph.Op{
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }, func(c *graph.Call) (reduceSpec, error) {
-	a, m := attrs[sumAttrs](c), c.Meta(0)
-	mask, err := iter.ReduceMask(a.Dim, m.Rank())
-	d := sumDType(m.DType, a.DType)
+	a, t := attrs[sumAttrs](c), c.Type(0)
+	mask, err := iter.ReduceMask(a.Dim, t.Rank())
+	d := sumDType(t.DType, a.DType)
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
 		fold: func() *iter.Fold { return sumFold(d, 1) },
 		ref:  refSum(d, 1)}, err
@@ -39,22 +39,22 @@ var Mean = reductionOp[sumAttrs](graph.Op{
 	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }, func(c *graph.Call) (reduceSpec, error) {
-	a, m := attrs[sumAttrs](c), c.Meta(0)
-	d, what := m.DType, "Input"
+	a, t := attrs[sumAttrs](c), c.Type(0)
+	d, what := t.DType, "Input"
 	if a.DType != tensor.Invalid {
 		d, what = a.DType, "Optional"
 	}
 	if !d.IsFloat() && !d.IsComplex() {
 		return reduceSpec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", what, d.TorchName())
 	}
-	mask, err := iter.ReduceMask(a.Dim, m.Rank())
+	mask, err := iter.ReduceMask(a.Dim, t.Rank())
 	if err != nil {
 		return reduceSpec{}, err
 	}
-	n := float64(reduceCount(m.Shape, mask))
+	n := reducedSizes(t.Shape, mask)
 	return reduceSpec{mask: mask, keepdim: a.Keepdim, cast: d, outs: []tensor.DType{d},
-		fold: func() *iter.Fold { return sumFold(d, n) },
-		ref:  refSum(d, n)}, nil
+		fold: func() *iter.Fold { return sumFold(d, float64(numberOf(n))) },
+		ref:  func(x []tensor.Scalar) []tensor.Scalar { return refSum(d, float64(numberOf(n)))(x) }}, nil
 })
 
 // sumDType: bools and integers are summed as int64 unless a dtype is given.

@@ -36,22 +36,22 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 		if d != tensor.Invalid {
 			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
 		}
-		d = c.Meta(1).DType
+		d = c.Type(1).DType
 	}
 	if d == tensor.Invalid {
-		d = c.Meta(0).DType
+		d = c.Type(0).DType
 	}
-	return convert(c.Meta(0), d, a.MemoryFormat, a.Copy)
+	return convert(c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
 // convert is to's rule. What is no-op is decided by the format that the strides suggest
 // (to_will_alias), not, as for contiguous, by the format that they have.
-func convert(m tensor.Meta, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
-	if m.DType == d && !always && (f == tensor.Preserve || m.SuggestMemoryFormat(false) == f) {
-		return []graph.Result{{Type: m.Type(), Alias: 0}}, nil
+func convert(t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
+	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
+		return []graph.Result{{Type: t, Alias: 0}}, nil
 	}
-	m, err := like(m, f)
-	return graph.New1(m.WithDType(d).Type()), err
+	t, err := like(t, f)
+	return graph.New1(t.WithDType(d)), err
 }
 
 // TypeAs is Tensor.type_as.
@@ -68,5 +68,5 @@ var TypeAs = define[none](graph.Op{
 })
 
 func inferTypeAs(c *graph.Call) ([]graph.Result, error) {
-	return convert(c.Meta(0), c.Meta(1).DType, tensor.Preserve, false)
+	return convert(c.Type(0), c.Type(1).DType, tensor.Preserve, false)
 }

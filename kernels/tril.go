@@ -40,14 +40,14 @@ func triangle[A any](name, doc string, keep func(c *graph.Call, row, cols int) (
 		Doc:    doc,
 		Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Meta(0)
-			if m.Rank() == 0 {
+			t := c.Type(0)
+			if t.Rank() == 0 {
 				return nil, errors.New("Dimension specified as -2 but tensor has no dimensions")
 			}
-			if _, err := tensor.WrapDim(-2, m.Rank()); err != nil {
+			if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
 				return nil, err
 			}
-			return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+			return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

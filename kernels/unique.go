@@ -64,7 +64,7 @@ func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, f 
 		Params: []graph.Param{self}, Outputs: outputs, Examples: oneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
 	}, func(c *graph.Call) ([]tensor.DType, error) {
 		ds := slices.Repeat([]tensor.DType{tensor.Int64}, len(outputs))
-		if ds[0] = c.Meta(0).DType; ds[0].IsComplex() {
+		if ds[0] = c.Type(0).DType; ds[0].IsComplex() {
 			return nil, notServed(name, ds[0])
 		}
 		return ds, nil

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,36 +21,10 @@ import (
 // Inference over unknown sizes must say what inference over numbers says: at the sizes that are
 // hinted at, and at all others for which the guards hold.
 
-// productNumbers and windowNumbers list ops whose inference takes numbers on purpose, with the reason:
-// what they infer of unknown sizes holds at the hints alone.
-var productNumbers = map[string]string{
+// onNumbers lists the ops whose inference takes numbers on purpose, with the reason: what they infer of
+// unknown sizes holds at the hints alone.
+var onNumbers = map[string]string{
 	"as_strided": "the length of the storage that its operand lies in is a number",
-}
-
-var windowNumbers = keeping("it asks for numbers", `
-	_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d abs
-	adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
-	adaptive_max_pool3d affine_grid_generator all amax amin angle any argmax argmin argsort avg_pool1d
-	avg_pool2d avg_pool3d bernoulli cat channel_shuffle clamp clamp_max clamp_min clone complex concat
-	concatenate conj_physical constant_pad_nd contiguous depth_to_space dropout embedding flip full_like
-	gather gather_nd grid_sampler hardtanh hstack imag index index_add index_copy index_fill
-	index_select isfinite isinf kthvalue linalg_vector_norm log_sigmoid logsumexp lp_pool masked_fill
-	max max_pool1d max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d
-	max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d mean min multinomial nan_to_num norm
-	one_hot ones_like pad pixel_shuffle pixel_unshuffle positive pow prod rand_like randn_like real
-	relu6 repeat repeat_interleave resize roi_align roll scatter scatter_add scatter_nd scatter_reduce
-	sort space_to_depth square stack std std_mean sum take take_along_dim tile to topk tril triu type_as
-	upsample_bicubic2d upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
-	upsample_nearest3d upsample_trilinear3d var var_mean view_as_complex view_as_real vstack where
-	zeros_like`)
-
-// keeping lists names for one reason.
-func keeping(reason, names string) map[string]string {
-	out := map[string]string{}
-	for _, n := range strings.Fields(names) {
-		out[n] = reason
-	}
-	return out
 }
 
 // hiddenCall is a call whose sizes, of operands and attributes, are symbols, each with the size as its
@@ -247,7 +220,7 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 // TestUnknownSizes infers the examples of all ops with every size behind a symbol.
 func TestUnknownSizes(t *testing.T) {
 	for _, op := range All() {
-		others, reason := 0, productNumbers[op.Name]+windowNumbers[op.Name]
+		others, reason := 0, onNumbers[op.Name]
 		var failed error
 		for i, e := range op.Examples {
 			n, err := compared(op, e, rand.New(rand.NewPCG(1, uint64(i))))

@@ -6,11 +6,12 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type upsampleAttrs struct {
-	OutputSize   []int     `attr:"output_size" default:"none" doc:"sizes of the spatial dimensions of the result"`
+	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"sizes of the spatial dimensions of the result"`
 	AlignCorners bool      `attr:"align_corners" default:"false" doc:"let the first and last elements keep their places, not their edges"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of the spatial dimensions, if output_size is not given"`
 	ScalesD      *float64  `attr:"scales_d" default:"none" doc:"factor from which depths are computed, beside output_size"`
@@ -33,17 +34,22 @@ var (
 )
 
 func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
+	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
+		t := c.Type(0)
+		size, factors, err := attrs[upsampleAttrs](c).sizes(t.Shape, spatial)
+		if err == nil {
+			err = upsampleCheck(name, t, size, mode == "nearest" || mode == "exact")
+		}
+		return size, factors, err
+	}
 	of := func(c *graph.Call) (*resampling, error) {
-		a, m := attrs[upsampleAttrs](c), c.Meta(0)
-		size, factors, err := a.sizes(m.Shape, spatial)
+		size, factors, err := sizes(c)
 		if err != nil {
 			return nil, err
 		}
-		if err := upsampleCheck(name, m, size, mode == "nearest" || mode == "exact"); err != nil {
-			return nil, err
-		}
+		a, m := attrs[upsampleAttrs](c), c.Meta(0)
 		r := &resampling{taps: make([]*axisTaps, spatial+2)}
-		for i, n := range size {
+		for i, n := range numbersOf(size) {
 			r.taps[2+i] = upsampleTaps(mode, m.DType, m.Shape[2+i], n, factors[i], a.AlignCorners)
 		}
 		return r, nil
@@ -53,20 +59,20 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		layout = " The result is row-major."
 	}
 	shapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
-	sizes := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
+	results := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
 	return define[upsampleAttrs](graph.Op{
 		Name: name, Doc: doc + layout, Params: []graph.Param{input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			r, err := of(c)
+			size, _, err := sizes(c)
 			if err != nil {
 				return nil, err
 			}
-			m := c.Meta(0)
-			out, err := fresh(m.DType, r.shape(m.Shape))
+			t := c.Type(0)
+			out, err := freshType(t.DType, with(t.Shape, 2, size...))
 			if err == nil && spatial > 1 && mode != "cubic" {
-				out, err = tensor.NewFormat(m.DType, out.Shape, m.SuggestMemoryFormat(false))
+				out, err = tensor.NewTypeFormat(t.DType, out.Shape, t.SuggestMemoryFormat(false))
 			}
-			return graph.New1(out.Type()), err
+			return graph.New1(out), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := of(c)
@@ -82,13 +88,13 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			}
 			return []*tensor.Tensor{r.reference(in[0])}, nil
 		},
-		Examples: oneExample(f32(shapes[spatial]...), graph.Attrs{"output_size": sizes[spatial]}),
+		Examples: oneExample(f32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
 	})
 }
 
 // sizes returns the spatial sizes of the result and the factors that were given, 0 where
 // none was.
-func (a *upsampleAttrs) sizes(shape []int, spatial int) ([]int, []float64, error) {
+func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float64, error) {
 	if len(shape) != spatial+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
 	}
@@ -114,27 +120,40 @@ func (a *upsampleAttrs) sizes(shape []int, spatial int) ([]int, []float64, error
 	if len(a.ScaleFactors) != spatial {
 		return nil, nil, fmt.Errorf("Expected scale_factors of length %d, but got %d", spatial, len(a.ScaleFactors))
 	}
-	size := make([]int, spatial)
+	size := make([]sym.Int, spatial)
 	for i, f := range a.ScaleFactors {
-		size[i] = int(min(float64(shape[2+i])*f, tensor.MaxBytes))
+		size[i] = scaledSize(shape[2+i], f)
 	}
 	return size, a.ScaleFactors, nil
 }
 
-// upsampleCheck refuses what PyTorch does. Ops that pick elements take bytes too.
-func upsampleCheck(name string, m tensor.Meta, size []int, picks bool) error {
-	for i, n := range size {
-		if n <= 0 || m.Shape[2+i] <= 0 {
-			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s", tensor.ListString(m.Shape[2:]), tensor.ListString(size))
+// scaledSize is the whole part of n*f. What is no number stays a formula where f is a fraction of a small
+// power of two, whose products are exact; else n is taken for its number.
+func scaledSize(n sym.Int, f float64) sym.Int {
+	if _, known := n.Known(); !known && f > 0 {
+		for q := 1; q <= 1<<10; q *= 2 {
+			if p := f * float64(q); p == math.Trunc(p) && p <= 1<<20 {
+				return n.Mul(sym.Of(int(p))).Div(sym.Of(q))
+			}
 		}
 	}
-	if m.Shape[1] == 0 {
-		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", m.Rank(), tensor.ListString(m.Shape))
+	return sym.Of(int(min(float64(n.Specialize())*f, tensor.MaxBytes)))
+}
+
+// upsampleCheck refuses what PyTorch does. Ops that pick elements take bytes too.
+func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
+	for i, n := range size {
+		if !atLeastSize(n, 1) || !atLeastSize(t.Shape[2+i], 1) {
+			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s", tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
+		}
 	}
-	if !m.DType.IsFloat() && !(picks && m.DType == tensor.Uint8) {
-		return notServed(name, m.DType)
+	if is(t.Shape[1], 0) {
+		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(), tensor.Sizes(t.Shape))
 	}
-	_, err := fresh(m.DType, append(append([]int{}, m.Shape[:2]...), size...))
+	if !t.DType.IsFloat() && !(picks && t.DType == tensor.Uint8) {
+		return notServed(name, t.DType)
+	}
+	_, err := freshType(t.DType, with(t.Shape, 2, size...))
 	return err
 }
 

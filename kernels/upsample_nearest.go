@@ -7,11 +7,12 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type upsampleNearestAttrs struct {
-	OutputSize   []int     `attr:"output_size" default:"none" doc:"height and width of the result"`
+	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"height and width of the result"`
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
 	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor from which rows are computed, beside output_size"`
 	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor from which columns are computed, beside output_size"`
@@ -29,30 +30,30 @@ var UpsampleNearest2d = define[upsampleNearestAttrs](graph.Op{
 })
 
 func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
-	m := c.Meta(0)
-	size, err := upsampledSize(attrs[upsampleNearestAttrs](c), m.Shape)
+	t := c.Type(0)
+	size, err := upsampledSize(attrs[upsampleNearestAttrs](c), t.Shape)
 	if err != nil {
 		return nil, err
 	}
-	h, w := m.Shape[2], m.Shape[3]
+	h, w := t.Shape[2], t.Shape[3]
 	switch {
-	case h <= 0 || w <= 0 || size[0] <= 0 || size[1] <= 0:
-		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %d, W: %d) output (H: %d, W: %d)", h, w, size[0], size[1])
-	case m.Shape[1] == 0:
-		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.ListString(m.Shape))
-	case !m.DType.IsFloat() && m.DType != tensor.Uint8:
-		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", m.DType.TorchName())
+	case !atLeastSize(h, 1) || !atLeastSize(w, 1) || !atLeastSize(size[0], 1) || !atLeastSize(size[1], 1):
+		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output (H: %v, W: %v)", h, w, size[0], size[1])
+	case is(t.Shape[1], 0):
+		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(t.Shape))
+	case !t.DType.IsFloat() && t.DType != tensor.Uint8:
+		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
 	}
-	shape := []int{m.Shape[0], m.Shape[1], size[0], size[1]}
-	if _, err := fresh(m.DType, shape); err != nil {
+	shape := with(t.Shape, 2, size...)
+	if _, err := freshType(t.DType, shape); err != nil {
 		return nil, err
 	}
-	out, err := tensor.NewFormat(m.DType, shape, m.SuggestMemoryFormat(false))
-	return graph.New1(out.Type()), err
+	out, err := tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	return graph.New1(out), err
 }
 
 // upsampledSize is at::native::upsample::compute_output_size, and the check of ranks.
-func upsampledSize(a *upsampleNearestAttrs, shape []int) ([]int, error) {
+func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
 	spatial := len(shape) - 2
 	size := a.OutputSize
 	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
@@ -66,7 +67,7 @@ func upsampledSize(a *upsampleNearestAttrs, shape []int) ([]int, error) {
 			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, but got false.")
 		}
 		for i, f := range a.ScaleFactors {
-			size = append(size, int(min(float64(shape[2+i])*f, tensor.MaxBytes)))
+			size = append(size, scaledSize(shape[2+i], f))
 		}
 	}
 	if len(size) != 2 {
@@ -181,6 +182,7 @@ func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	rows, cols := nearestTables(c, res[0].Meta().Shape)
-	return []*tensor.Tensor{spanRef(in[0], [][]int{nil, nil, rows, cols}, res[0].Meta().Shape)}, nil
+	shape := numbersOf(res[0].Type.Shape)
+	rows, cols := nearestTables(c, shape)
+	return []*tensor.Tensor{spanRef(in[0], [][]int{nil, nil, rows, cols}, shape)}, nil
 }

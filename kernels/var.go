@@ -41,23 +41,24 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		o.Outputs = []string{name[:3], "mean"}
 	}
 	return reductionOp[varAttrs](o, func(c *graph.Call) (reduceSpec, error) {
-		a, m := attrs[varAttrs](c), c.Meta(0)
-		if !m.DType.IsFloat() && !m.DType.IsComplex() {
+		a, t := attrs[varAttrs](c), c.Type(0)
+		if !t.DType.IsFloat() && !t.DType.IsComplex() {
 			if mean {
 				return reduceSpec{}, errors.New(name + " only support floating point and complex dtypes")
 			}
 			return reduceSpec{}, errors.New("std and var only support floating point and complex dtypes")
 		}
-		mask, err := iter.ReduceMask(a.Dim, m.Rank())
+		mask, err := iter.ReduceMask(a.Dim, t.Rank())
 		if err != nil {
 			return reduceSpec{}, err
 		}
-		divisor := max(float64(reduceCount(m.Shape, mask))-a.correction(), 0)
-		s := reduceSpec{mask: mask, keepdim: a.Keepdim, cast: m.DType, outs: []tensor.DType{m.DType.ToReal()},
-			fold: func() *iter.Fold { return varFold(m.DType, divisor, root, mean) },
-			ref:  refVar(m.DType.IsComplex(), divisor, root, mean)}
+		n := reducedSizes(t.Shape, mask)
+		divisor := func() float64 { return max(float64(numberOf(n))-a.correction(), 0) }
+		s := reduceSpec{mask: mask, keepdim: a.Keepdim, cast: t.DType, outs: []tensor.DType{t.DType.ToReal()},
+			fold: func() *iter.Fold { return varFold(t.DType, divisor(), root, mean) },
+			ref:  func(x []tensor.Scalar) []tensor.Scalar { return refVar(t.DType.IsComplex(), divisor(), root, mean)(x) }}
 		if mean {
-			s.outs = append(s.outs, m.DType)
+			s.outs = append(s.outs, t.DType)
 		}
 		return s, nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,14 +16,14 @@ var (
 	ViewAsReal = define[none](graph.Op{
 		Name: "view_as_real", Doc: "Shows complex numbers as pairs of real ones along a new last dimension.", Params: []graph.Param{self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m := c.Meta(0)
-			if !m.DType.IsComplex() {
+			t := c.Type(0)
+			if !t.DType.IsComplex() {
 				return nil, errors.New("view_as_real is only supported for complex tensors")
 			}
-			return []graph.Result{{Type: asReal(m).Type(), Alias: 0}}, nil
+			return []graph.Result{{Type: asReal(t), Alias: 0}}, nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			m := asReal(in[0].Meta)
+			m := ofNumbers(asReal(in[0].Meta.Type()))
 			out := tensor.Zeros(m.DType, m.Shape...)
 			eachIndex(in[0].Shape, func(at []int) {
 				v := in[0].At(at...).Complex()
@@ -36,14 +37,15 @@ var (
 	ViewAsComplex = define[none](graph.Op{
 		Name: "view_as_complex", Doc: "Shows pairs of real numbers along the last dimension as complex ones. Refused where only a copy could.", Params: []graph.Param{self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			m, err := asComplex(c.Meta(0))
-			return []graph.Result{{Type: m.Type(), Alias: 0}}, err
+			t, err := asComplex(c.Type(0))
+			return []graph.Result{{Type: t, Alias: 0}}, err
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			m, err := asComplex(in[0].Meta)
+			t, err := asComplex(in[0].Meta.Type())
 			if err != nil {
 				return nil, err
 			}
+			m := ofNumbers(t)
 			out := tensor.Zeros(m.DType, m.Shape...)
 			eachIndex(m.Shape, func(at []int) {
 				re, im := in[0].At(append(slices.Clone(at), 0)...).Float(), in[0].At(append(slices.Clone(at), 1)...).Float()
@@ -55,36 +57,37 @@ var (
 	})
 )
 
-func asReal(m tensor.Meta) tensor.Meta {
-	out := tensor.Meta{DType: m.DType.ToReal(), Shape: append(slices.Clone(m.Shape), 2), Offset: 2 * m.Offset}
-	for _, s := range m.Strides {
-		out.Strides = append(out.Strides, 2*s)
+func asReal(t tensor.Type) tensor.Type {
+	n, two := t.Rank(), sym.Of(2)
+	out := tensor.Type{DType: t.DType.ToReal(), Shape: with(t.Shape, n, two), Strides: make([]sym.Int, n+1), Offset: two.Mul(t.Offset)}
+	for d, s := range t.Strides {
+		out.Strides[d] = two.Mul(s)
 	}
-	out.Strides = append(out.Strides, 1)
+	out.Strides[n] = sym.Of(1)
 	return out
 }
 
-func asComplex(m tensor.Meta) (tensor.Meta, error) {
-	n := m.Rank() - 1
-	if m.DType != tensor.Float32 && m.DType != tensor.Float64 {
-		return m, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: %s", m.DType.TorchName())
+func asComplex(t tensor.Type) (tensor.Type, error) {
+	n, two := t.Rank()-1, sym.Of(2)
+	if t.DType != tensor.Float32 && t.DType != tensor.Float64 {
+		return t, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: %s", t.DType.TorchName())
 	}
 	switch {
 	case n < 0:
-		return m, errors.New("Input tensor must have one or more dimensions")
-	case m.Shape[n] != 2:
-		return m, errors.New("Tensor must have a last dimension of size 2")
-	case m.Strides[n] != 1:
-		return m, errors.New("Tensor must have a last dimension with stride 1")
-	case m.Offset%2 != 0:
-		return m, errors.New("Tensor must have a storage_offset divisible by 2")
+		return t, errors.New("Input tensor must have one or more dimensions")
+	case !is(t.Shape[n], 2):
+		return t, errors.New("Tensor must have a last dimension of size 2")
+	case !is(t.Strides[n], 1):
+		return t, errors.New("Tensor must have a last dimension with stride 1")
+	case !is(t.Offset.Mod(two), 0):
+		return t, errors.New("Tensor must have a storage_offset divisible by 2")
 	}
-	out := tensor.Meta{DType: m.DType.ToComplex(), Shape: m.Shape[:n], Strides: make([]int, n), Offset: m.Offset / 2}
-	for d, s := range m.Strides[:n] {
-		if s%2 != 0 {
-			return m, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
+	out := tensor.Type{DType: t.DType.ToComplex(), Shape: t.Shape[:n], Strides: make([]sym.Int, n), Offset: t.Offset.Div(two)}
+	for d, s := range t.Strides[:n] {
+		if !is(s.Mod(two), 0) {
+			return t, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
 		}
-		out.Strides[d] = s / 2
+		out.Strides[d] = s.Div(two)
 	}
 	return out, nil
 }
@@ -94,18 +97,18 @@ var Complex = define[none](graph.Op{
 	Name: "complex", Doc: "Makes complex numbers of real and imaginary parts, which broadcast together.",
 	Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		d := c.Meta(0).DType
+		d, other := c.Type(0).DType, c.Type(1).DType
 		if !d.IsFloat() || d == tensor.BFloat16 || d == tensor.Float16 {
-			return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(), c.Meta(1).DType.TorchName())
+			return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(), other.TorchName())
 		}
-		if d != c.Meta(1).DType {
-			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(), c.Meta(1).DType.TorchName())
+		if d != other {
+			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(), other.TorchName())
 		}
-		m, err := laidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(c.In[1].Operand()))
-		return graph.New1(m.Type()), err
+		t, err := laidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(c.In[1].Operand()))
+		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		out := asReal(c.Out[0])
+		out := ofNumbers(asReal(c.Out[0].Type()))
 		if out.Numel() == 0 {
 			return &graph.Kernel{}, nil
 		}

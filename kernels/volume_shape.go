@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -82,25 +83,16 @@ func (p *volumePool) sides(a *poolArgs) ([]poolSide, error) {
 }
 
 // size is the size of the result in a dimension of n elements (pooling_output_shape).
-func (s *poolSide) size(n int, wide bool) (int, error) {
+func (s *poolSide) size(n sym.Int, wide bool) (sym.Int, error) {
 	switch pad := min(s.begin, s.end); {
 	case s.stride == 0:
-		return 0, errors.New("stride should not be zero")
+		return sym.Int{}, errors.New("stride should not be zero")
 	case pad < 0:
-		return 0, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
+		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
 	case !wide && pad > s.kernel/2:
-		return 0, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, s.kernel)
+		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, s.kernel)
 	}
-	left := n + s.begin + s.end - s.dilation*(s.kernel-1) - 1
-	if s.ceil {
-		left += s.stride - 1
-	}
-	out := floorDiv(left, s.stride) + 1
-	if s.ceil && (out-1)*s.stride >= n+s.begin {
-		// The last window must begin inside the operand or its border before it.
-		out--
-	}
-	return out, nil
+	return pooledSize(n, s.begin+s.end-s.dilation*(s.kernel-1)-1, s.begin, s.stride, s.ceil), nil
 }
 
 // windows lists the windows of out results, cut to the n elements. Sizes are what averages
@@ -138,40 +130,40 @@ func (p *volumePool) axes(a *poolArgs, in, out tensor.Meta) ([][]window, error) 
 
 // shape checks the attributes against the operand and gives the shape of the result
 // (pool3d_shape_check).
-func (p *volumePool) shape(a *poolArgs, m tensor.Meta) ([]int, error) {
+func (p *volumePool) shape(a *poolArgs, t tensor.Type) ([]sym.Int, error) {
 	sides, err := p.sides(a)
 	if err != nil {
 		return nil, err
 	}
-	lead := m.Rank() - p.dims
-	shape := append([]int{}, m.Shape[:lead]...)
+	lead := t.Rank() - p.dims
+	shape := slices.Clone(t.Shape)
 	small := false
 	for i := range sides {
-		n, err := sides[i].size(m.Shape[lead+i], a.wide(p.dims))
+		n, err := sides[i].size(t.Shape[lead+i], a.wide(p.dims))
 		if err != nil {
 			return nil, err
 		}
-		small = small || n < 1
-		shape = append(shape, n)
+		small = small || !atLeastSize(n, 1)
+		shape[lead+i] = n
 	}
 	if err := p.positive(sides); err != nil {
 		return nil, err
 	}
-	for d := m.Rank() - p.dims - 1; d < m.Rank(); d++ {
-		if d < 0 || m.Shape[d] == 0 {
-			return nil, p.empty(m, d)
+	for d := t.Rank() - p.dims - 1; d < t.Rank(); d++ {
+		if d < 0 || is(t.Shape[d], 0) {
+			return nil, p.empty(t, d)
 		}
 	}
 	if p.kind == poolAvg && p.dims == 3 {
 		for i, s := range sides {
-			if in := m.Shape[lead+i]; in+s.begin+s.end < s.kernel {
-				return nil, fmt.Errorf("input image (T: %d H: %d W: %d) smaller than kernel size (kT: %d kH: %d kW: %d)",
-					m.Shape[lead], m.Shape[lead+1], m.Shape[lead+2], sides[0].kernel, sides[1].kernel, sides[2].kernel)
+			if in := t.Shape[lead+i]; !atLeastSize(in.Add(sym.Of(s.begin+s.end)), s.kernel) {
+				return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
+					t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], sides[0].kernel, sides[1].kernel, sides[2].kernel)
 			}
 		}
 	}
 	if small {
-		return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small", byX(m.Shape[lead-1:]), byX(shape[lead-1:]))
+		return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small", byX(t.Shape[lead-1:]), byX(shape[lead-1:]))
 	}
 	return shape, nil
 }
@@ -200,59 +192,57 @@ func (p *volumePool) positive(sides []poolSide) error {
 	return nil
 }
 
-func (p *volumePool) empty(m tensor.Meta, d int) error {
+func (p *volumePool) empty(t tensor.Type, d int) error {
 	name := p.name
 	if p.kind == poolMax {
 		name = strings.TrimSuffix(name, "_with_indices") + "_with_indices_out_cpu_template"
 	}
 	return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s and non-batch dimension %d has length zero!",
-		name, tensor.ListString(m.Shape), max(0, d-(m.Rank()-p.dims-1)))
+		name, tensor.Sizes(t.Shape), max(0, d-(t.Rank()-p.dims-1)))
 }
 
 // byX writes sizes as PyTorch's messages about volumes do.
-func byX(sizes []int) string {
-	return strings.ReplaceAll(strings.Trim(tensor.ListString(sizes), "[]"), ", ", "x")
+func byX[S int | sym.Int](sizes []S) string {
+	parts := make([]string, len(sizes))
+	for i, s := range sizes {
+		parts[i] = fmt.Sprint(s)
+	}
+	return strings.Join(parts, "x")
 }
 
 // infer checks a call and lays the results out: row-major over volumes; over planes, and
 // lines as planes of one row, in the format that the operand suggests.
 func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) {
-	a, m := p.args(c), c.Meta(0)
-	if r := m.Rank(); r != p.dims+1 && r != p.dims+2 {
-		return nil, p.rank(m)
+	a, t := p.args(c), c.Type(0)
+	if r := t.Rank(); r != p.dims+1 && r != p.dims+2 {
+		return nil, p.rank(r)
 	}
-	shape, err := p.shape(a, m)
+	shape, err := p.shape(a, t)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.serves(a, m.DType); err != nil {
+	if err := p.serves(a, t.DType); err != nil {
 		return nil, err
 	}
-	out := tensor.New(m.DType, shape...)
+	out := tensor.NewType(t.DType, shape...)
 	switch p.dims {
 	case 1:
-		f, err := tensor.NewFormat(m.DType, planar(out).Shape, planar(m).SuggestMemoryFormat(false))
-		if err == nil {
-			out, err = f.Squeeze(-2)
-		}
-		if err != nil {
-			return nil, err
-		}
+		out, err = likeLine(t, out)
 	case 2:
-		if out, err = tensor.NewFormat(m.DType, shape, m.SuggestMemoryFormat(false)); err != nil {
-			return nil, err
-		}
+		out, err = tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
 	}
-	res := graph.New1(out.Type())
+	if err != nil {
+		return nil, err
+	}
 	if indices {
-		res = append(res, graph.Result{Type: out.WithDType(tensor.Int64).Type(), Alias: graph.Fresh})
+		return withIndices(out), nil
 	}
-	return res, nil
+	return graph.New1(out), nil
 }
 
-func (p *volumePool) rank(m tensor.Meta) error {
+func (p *volumePool) rank(rank int) error {
 	if p.dims == 1 {
-		return check1d(strings.TrimSuffix(p.name, "_with_indices"), m)
+		return check1d(strings.TrimSuffix(p.name, "_with_indices"), rank)
 	}
 	return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
 }
@@ -300,10 +290,11 @@ func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*t
 	if err != nil {
 		return nil, err
 	}
-	shape, err := p.shape(a, t.Meta)
+	sizes, err := p.shape(a, t.Meta.Type())
 	if err != nil {
 		return nil, err
 	}
+	shape := numbersOf(sizes)
 	out := volumeReference(t, shape, p.dims, p.kind, a, func(d, o int) (at []int, size int) {
 		s, n := sides[d], t.Shape[t.Rank()-p.dims+d]
 		for k := range s.kernel {

@@ -29,7 +29,7 @@ var Where = define[none](graph.Op{
 var selection = graph.Pointwise{Config: whereConfig, Body: chosen(selects)}
 
 func whereCheck(c *graph.Call) (tensor.DType, error) {
-	if d := c.Meta(0).DType; d != tensor.Bool && d != tensor.Uint8 {
+	if d := c.Type(0).DType; d != tensor.Bool && d != tensor.Uint8 {
 		return d, fmt.Errorf("where expected condition to be a boolean tensor, but got a tensor with dtype %s", d.TorchName())
 	}
 	return resultType(c.In[1:])
@@ -62,14 +62,14 @@ func whereConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 
 // whereLayout lays the result out by the condition and the operands as PyTorch converts
 // them beforehand.
-func whereLayout(c *graph.Call) (tensor.Meta, error) {
+func whereLayout(c *graph.Call) (tensor.Type, error) {
 	d, err := whereCheck(c)
 	if err != nil {
-		return tensor.Meta{}, err
+		return tensor.Type{}, err
 	}
-	cfg := iter.New().Output(iter.UndefinedOf(d)).Input(iter.Of(iter.CastMeta(c.Meta(0), tensor.Bool)))
+	cfg := iter.New().Output(iter.UndefinedOf(d)).Input(iter.OfType(iter.CastType(c.Type(0), tensor.Bool)))
 	for i := 1; i < 3; i++ {
-		cfg = cfg.Input(iter.Of(iter.CastMeta(c.Meta(i), d)))
+		cfg = cfg.Input(iter.OfType(iter.CastType(c.Type(i), d)))
 	}
 	return laidOut(cfg)
 }

@@ -6,17 +6,18 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type windowAttrs struct {
-	WindowLength int          `attr:"window_length" doc:"number of elements"`
+	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
 	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period, whose end is left out; else the window is symmetric"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
 type hammingAttrs struct {
-	WindowLength int          `attr:"window_length" doc:"number of elements"`
+	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
 	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period, whose end is left out; else the window is symmetric"`
 	Alpha        float64      `attr:"alpha" default:"0.54" doc:"constant part"`
 	Beta         float64      `attr:"beta" default:"0.46" doc:"factor of the cosine"`
@@ -44,23 +45,24 @@ func windowOp(name, doc string, spec windowSpec, define func(o graph.Op, spec wi
 }
 
 func windowOf[A any](o graph.Op, spec windowSpec) *graph.Op {
-	return elementOp[A](o, func(c *graph.Call) (tensor.Meta, error) {
+	return elementOp[A](o, func(c *graph.Call) (tensor.Type, error) {
 		a, _ := spec(c)
 		switch {
 		case !a.DType.IsFloat():
-			return tensor.Meta{}, fmt.Errorf("%s expects floating point dtypes, got: %s", o.Name, a.DType)
-		case a.WindowLength < 0:
-			return tensor.Meta{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%d", o.Name, a.WindowLength)
+			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", o.Name, a.DType)
+		case negative(a.WindowLength):
+			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", o.Name, a.WindowLength)
 		}
-		return fresh(a.DType, []int{a.WindowLength})
+		return freshType(a.DType, []sym.Int{a.WindowLength})
 	}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 		a, w := spec(c)
-		n := a.WindowLength
+		length := numberOf(a.WindowLength)
+		n := length
 		if !a.Periodic {
 			n--
 		}
 		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
-			if a.WindowLength == 1 {
+			if length == 1 {
 				return tensor.FloatScalar(1)
 			}
 			x := 2 * math.Pi * float64(i) / float64(n)
@@ -70,8 +72,8 @@ func windowOf[A any](o graph.Op, spec windowSpec) *graph.Op {
 }
 
 type melAttrs struct {
-	NumMelBins     int          `attr:"num_mel_bins" doc:"number of bands"`
-	DftLength      int          `attr:"dft_length" doc:"length of the transform whose frequencies are weighted"`
+	NumMelBins     sym.Int      `attr:"num_mel_bins" doc:"number of bands"`
+	DftLength      sym.Int      `attr:"dft_length" doc:"length of the transform whose frequencies are weighted"`
 	SampleRate     int          `attr:"sample_rate" doc:"samples a second"`
 	LowerEdgeHertz float64      `attr:"lower_edge_hertz" doc:"least frequency of the first band"`
 	UpperEdgeHertz float64      `attr:"upper_edge_hertz" doc:"greatest frequency of the last band"`
@@ -82,22 +84,23 @@ type melAttrs struct {
 var MelWeightMatrix = elementOp[melAttrs](graph.Op{
 	Name: "mel_weight_matrix", Doc: "Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping triangular bands of the mel scale, the columns.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192, "lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
-}, func(c *graph.Call) (tensor.Meta, error) {
+}, func(c *graph.Call) (tensor.Type, error) {
 	a := attrs[melAttrs](c)
-	if a.NumMelBins < 1 || a.DftLength < 1 || a.SampleRate < 1 || !(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
-		return tensor.Meta{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and frequencies not less than 0")
+	if !atLeastSize(a.NumMelBins, 1) || !atLeastSize(a.DftLength, 1) || a.SampleRate < 1 || !(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
+		return tensor.Type{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and frequencies not less than 0")
 	}
-	return fresh(a.DType, []int{a.DftLength/2 + 1, a.NumMelBins})
+	return freshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
 }, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 	a := attrs[melAttrs](c)
+	bins, length := numberOf(a.NumMelBins), numberOf(a.DftLength)
 	mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
-	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(a.NumMelBins+2)
+	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
 	edge := func(k int) int {
 		hertz := 700 * (math.Pow(10, (float64(k)*step+low)/2595) - 1)
-		return int(math.Floor(float64(a.DftLength+1) * hertz / float64(a.SampleRate)))
+		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
 	}
 	return func(i int, _ []*tensor.Tensor) tensor.Scalar {
-		j, band := i/a.NumMelBins, i%a.NumMelBins
+		j, band := i/bins, i%bins
 		lower, center, higher := edge(band), edge(band+1), edge(band+2)
 		v := 0.0
 		switch {

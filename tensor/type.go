@@ -114,10 +114,11 @@ func (t Type) Check() error {
 	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
 	}
-	m, known := t.in(&buf)
-	if offset, also := t.Offset.Known(); known && also {
-		m.Offset = offset
-		return m.Check()
+	if offset, known := t.Offset.Known(); known {
+		if m, all := t.in(&buf); all {
+			m.Offset = offset
+			return m.Check()
+		}
 	}
 	if _, hi := t.Offset.Bounds(); hi < 0 {
 		return fmt.Errorf("negative offset %v", t.Offset)

@@ -12,25 +12,25 @@ import (
 // fewDims is the rank up to which the numbers of a type need no allocation.
 const fewDims = 8
 
-// in returns the type in numbers, which lie in buf where they fit; false: not all are numbers. (What
-// is returned may stay on the caller's stack; a meta filled by address would not.)
-func (t Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
+// in returns the type's numbers, whose slices lie in buf where they fit; false: not all are numbers. It
+// returns the meta, since what is stored by a pointer escapes to the heap, and buf with it.
+func (t *Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
 	t.fits()
 	n := len(t.Shape)
 	all := buf[:]
 	if n > fewDims {
 		all = make([]int, 2*n)
 	}
-	m.DType, m.Shape, m.Strides = t.DType, all[:n:n], all[n:2*n]
+	shape, strides := all[:n:n], all[n:2*n]
 	for i := range t.Shape {
 		size, a := t.Shape[i].Known()
 		stride, b := t.Strides[i].Known()
 		if !a || !b {
 			return m, false
 		}
-		m.Shape[i], m.Strides[i] = size, stride
+		shape[i], strides[i] = size, stride
 	}
-	return m, true
+	return Meta{DType: t.DType, Shape: shape, Strides: strides}, true
 }
 
 // StridesOf is [MemoryFormat.Strides] for sizes that may be unknown.
@@ -59,36 +59,15 @@ func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 
 // IsContiguous is [Meta.IsContiguous].
 func (t Type) IsContiguous() bool {
-	t.fits()
-	if is, known := t.rowMajor(); known {
-		return is
+	var buf [2 * fewDims]int
+	if m, known := t.in(&buf); known {
+		return m.IsContiguous()
 	}
 	order := make([]int, len(t.Shape))
 	for i := range order {
 		order[i] = len(order) - 1 - i
 	}
 	return t.Numel().Eq(sym.Int{}).Or(t.dense(order)).Holds()
-}
-
-// rowMajor is [Meta.IsContiguous] where all sizes are numbers, without a copy of them: it is what
-// inference asks most.
-func (t Type) rowMajor() (is, known bool) {
-	is = true
-	step, none := 1, false
-	for d := len(t.Shape) - 1; d >= 0; d-- {
-		size, a := t.Shape[d].Known()
-		stride, b := t.Strides[d].Known()
-		switch {
-		case !a || !b:
-			return false, false
-		case size == 1:
-			continue
-		case stride != step:
-			is = false
-		}
-		none, step = none || size == 0, satMul(step, size)
-	}
-	return is || none, true
 }
 
 // IsChannelsLast is [Meta.IsChannelsLast].
