@@ -91,7 +91,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	var r *exec.Runner
 	err := j.do(planning, func() (err error) {
 		r, err = exec.NewRunner(w.g, planner(f.strategy, f.keepGoing, j.enter),
-			exec.Options{Threads: f.threads, Progress: j.report, InputsHeld: true, KeepGoing: f.keepGoing})
+			exec.Options{Threads: f.threads, Tracer: j, InputsHeld: true, KeepGoing: f.keepGoing})
 		return err
 	})
 	if err != nil {
