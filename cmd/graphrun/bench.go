@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,6 +23,7 @@ type benchFlags struct {
 	strategy string
 	timing   timingFlags
 	json     bool
+	trace    string
 	dims     []string
 }
 
@@ -67,9 +69,13 @@ planning and compiling are not part of it. Some runs before the measured ones wa
 buffers up. A graph whose shapes depend on data is planned piece by piece while it runs, and
 that is part of its time.
 
-Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), and
-the exit code is 130.`,
+--trace makes one more run after the measured ones, and writes what every worker did in it, steps
+and chunks, in Chrome's trace event format; chrome://tracing and ui.perfetto.dev show it.
+
+Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), no
+trace is written, and the exit code is 130.`,
 		Example: `  graphrun bench examples/models/attention.json
+  graphrun bench model.json --threads 2 --trace trace.json
   graphrun bench model.json --runs 100 --threads 1 --json
   graphrun bench model.onnx --inputs in.npz --strategy channels_last`,
 		Args:              oneFile,
@@ -79,6 +85,8 @@ the exit code is 130.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write what every worker did in one run to `OUT.json`, for Chrome's trace viewer")
+	_ = cmd.MarkFlagFilename("trace", "json")
 	f.src.add(cmd)
 	f.timing.add(cmd)
 	strategyFlag(cmd, &f.strategy)
@@ -96,6 +104,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := f.src.check(cmd); err != nil {
 		return err
 	}
+	if err := checkTrace(f.trace); err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
@@ -108,6 +119,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	}
 	r.in = t.in.values
 	err := measure(j.ctx, []*runner{r}, f.timing.runs, j.report)
+	if err == nil {
+		err = r.traceRun(j.ctx)
+	}
 	j.end()
 	tell(cmd, path, t.g)
 	t.in.say(cmd)
@@ -118,7 +132,10 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := r.show(cmd, t.g, f, cut != nil); err != nil {
 		return err
 	}
-	return cut
+	if cut != nil || r.trace == nil {
+		return cut
+	}
+	return writeWhole(cmd.Context(), f.trace, func(w io.Writer) error { return r.trace.write(w, filepath.Base(path)) })
 }
 
 // show prints what was measured.
@@ -185,6 +202,7 @@ type runner struct {
 	in    map[string]*tensor.Tensor
 	times []float64 // ns
 	keep  bool      // what the last run made
+	trace *chromeTrace
 	out   map[string]*tensor.Tensor
 }
 
@@ -196,18 +214,28 @@ func newRunner(p *planned, in map[string]*tensor.Tensor) (_ *runner, err error) 
 // benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
 // in each run.
 func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runner, error) {
+	o := f.timing.options()
+	var trace *chromeTrace
+	if f.trace != "" {
+		trace = &chromeTrace{}
+		o.Tracer = trace
+	}
 	if g.Dynamic() {
-		r, err := exec.NewRunner(g, planner(f.strategy, false, func(string) {}), f.timing.options())
+		r, err := exec.NewRunner(g, planner(f.strategy, false, func(string) {}), o)
 		if err != nil {
 			return nil, err
 		}
-		return &runner{run: r.Run}, nil
+		return &runner{run: r.Run, trace: trace}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.options(), enter)
+	p, err := prepare(g, passes.Options{Strategy: f.strategy}, o, enter)
 	if err != nil {
 		return nil, err
 	}
-	return newRunner(p, nil)
+	r, err := newRunner(p, nil)
+	if err == nil {
+		r.trace = trace
+	}
+	return r, err
 }
 
 // once runs the program, keeps what it gives if that is wanted, and notes the time if it is
