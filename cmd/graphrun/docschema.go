@@ -56,9 +56,11 @@ func schemaOf(command string) map[string]any {
 // schemaBuilder collects the structs that stand in a document.
 type schemaBuilder struct{ defs map[string]any }
 
-// object describes a struct. It may have no keys but its own.
+// object describes a struct. It may have no keys but its own. Those of an embedded struct that need
+// not be there are there together or not at all.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
+	var together []string
 	for _, f := range reflect.VisibleFields(t) {
 		m, ok := memberOf(f)
 		if !ok {
@@ -67,11 +69,23 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 		s := b.nullable(m)
 		s["description"] = f.Tag.Get("doc")
 		properties[m.key] = s
-		if !m.optional && !behindPointer(t, f.Index) {
+		switch {
+		case m.optional:
+		case behindPointer(t, f.Index):
+			together = append(together, m.key)
+		default:
 			required = append(required, m.key)
 		}
 	}
-	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	if together != nil {
+		others := map[string]any{}
+		for _, key := range together {
+			others[key] = together
+		}
+		s["dependentRequired"] = others
+	}
+	return s
 }
 
 // behindPointer reports whether a field is of an embedded struct that need not be there.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"reflect"
 	"strings"
 
@@ -86,10 +87,14 @@ var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInval
 // an item a line. Errors of w come out at its Flush; what cannot be encoded is a mistake in the
 // program.
 func writeDocument(w *bufio.Writer, doc any) {
+	var line bytes.Buffer
+	enc := jsontext.NewEncoder(&line, itemOptions)
 	put := func(v any) {
-		if err := json.MarshalWrite(w, v, itemOptions); err != nil && w.Flush() == nil {
+		line.Reset()
+		if err := json.MarshalEncode(enc, v); err != nil {
 			panic("graphrun: every document can be encoded: " + err.Error())
 		}
+		w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 	}
 	w.WriteString(`{"version": `)
 	put(documentVersion)
