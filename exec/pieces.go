@@ -18,6 +18,8 @@ type pieces struct {
 	done  map[*graph.Node]bool
 	keep  bool // go on past nodes that fail
 
+	stepOf map[*graph.Node]int // where the steps of the run are traced
+
 	failed graph.Errors
 	lost   map[*graph.Value]bool // values that are not made because something failed
 }
@@ -25,10 +27,10 @@ type pieces struct {
 // piecewise runs a graph whose shapes are not all known and returns its outputs in order.
 // Where it is to keep going, the error may be an [*Incomplete] beside outputs of which some
 // are nil.
-func (r *Runner) piecewise(ctx context.Context, g *graph.Graph, in []*tensor.Tensor,
-	keep bool) ([]*tensor.Tensor, error) {
-	p := &pieces{caller: caller{r, ctx}, g: g, known: map[*graph.Value]*tensor.Tensor{}, done: map[*graph.Node]bool{},
-		keep: keep, lost: map[*graph.Value]bool{}}
+func (r *Runner) piecewise(ctx context.Context, parent *Run, g *graph.Graph, in []*tensor.Tensor,
+	keep bool) (_ []*tensor.Tensor, err error) {
+	p := &pieces{caller: caller{r: r, ctx: ctx}, g: g, known: map[*graph.Value]*tensor.Tensor{},
+		done: map[*graph.Node]bool{}, keep: keep, lost: map[*graph.Value]bool{}}
 	for i, v := range g.Inputs {
 		p.known[v] = in[i]
 	}
@@ -36,6 +38,10 @@ func (r *Runner) piecewise(ctx context.Context, g *graph.Graph, in []*tensor.Ten
 		p.known[v] = v.Const
 	}
 	live := needed(g)
+	if r.options.Tracer != nil {
+		p.beginRun(parent, live)
+		defer func() { r.options.Tracer.EndRun(p.run, err) }()
+	}
 	for len(p.done) < len(live) {
 		before := len(p.done)
 		if err := p.segment(live); err != nil {
@@ -188,7 +194,7 @@ func (p *pieces) runSegment(nodes []*graph.Node, want []*graph.Value) error {
 	for _, v := range s.Inputs {
 		in[v.Name] = p.known[p.g.Value(v.Name)]
 	}
-	out, err := program.Run(p.ctx, in)
+	out, err := program.run(p.ctx, p.run, in)
 	var part *Incomplete
 	if errors.As(err, &part) {
 		failed = append(failed, part.Failed...)
@@ -259,7 +265,7 @@ func (p *pieces) eager(live []*graph.Node) error {
 		if p.ctx.Err() != nil {
 			return context.Cause(p.ctx)
 		}
-		err := p.call(n)
+		err := p.step(n)
 		p.done[n] = true
 		switch {
 		case err == nil:

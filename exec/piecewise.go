@@ -100,7 +100,7 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 		}
 		list[i] = tensor.Must(t.View(v.Meta))
 	}
-	out, err := r.piecewise(ctx, r.graph, list, r.options.KeepGoing)
+	out, err := r.piecewise(ctx, nil, r.graph, list, r.options.KeepGoing)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
@@ -130,6 +130,7 @@ func (r *Runner) complete(out map[string]*tensor.Tensor, err error) (map[string]
 type caller struct {
 	r   *Runner
 	ctx context.Context
+	run *Run // nil without a tracer
 }
 
 // Run runs a subgraph on inputs in its order.
@@ -152,7 +153,7 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 			return nil, err
 		}
 		if s.Dynamic() {
-			return rt.r.piecewise(rt.ctx, s, in, false)
+			return rt.r.piecewise(rt.ctx, rt.run, s, in, false)
 		}
 		if p, _, err = rt.r.compile(s, rt.r.inside()); err != nil {
 			return nil, err
@@ -160,7 +161,7 @@ func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, err
 		rt.r.keep(programKey{g, key.String()}, p)
 	}
 	out := make([]*tensor.Tensor, len(p.outputs))
-	return out, p.RunInto(rt.ctx, in, out)
+	return out, p.runInto(rt.ctx, rt.run, in, out)
 }
 
 // keptPrograms bounds the programs of subgraphs that a runner keeps.

@@ -18,9 +18,8 @@ type Options struct {
 	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. More than 4096 are
 	// as many as that.
 	Threads int
-	// Progress, if set, is called when a step is done, with the number of those done and of
-	// all. It may be called by several goroutines at once.
-	Progress func(done, total int)
+	// Tracer, if set, sees what runs do. Without one nothing is paid for it.
+	Tracer Tracer
 	// MemoryLimit bounds the bytes that a run may need, all of [Need]: a graph that needs
 	// more is refused with a [*MemoryError] before memory is taken. 0 means what the
 	// process may have when the graph is compiled: its limits, those of its control
@@ -50,7 +49,7 @@ type Program struct {
 	arena    int                  // bytes
 	worker   int                  // bytes of scratch for each worker
 	threads  int
-	progress func(done, total int)
+	tracer   Tracer
 	graph    *graph.Graph
 	need     Need
 
@@ -134,7 +133,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	if g, err = fold(g, o); err != nil {
 		return nil, err
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, progress: o.Progress, graph: g, of: map[*graph.Value]int{}}
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g, of: map[*graph.Value]int{}}
 	p.addStorages(g)
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}

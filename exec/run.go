@@ -20,16 +20,25 @@ import (
 // after the return. Where the program was compiled to keep going, outputs may be missing;
 // the error beside the others is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	return p.run(ctx, nil, in)
+}
+
+// run is Run within another run or nil: see [Run.Parent].
+func (p *Program) run(ctx context.Context, parent *Run, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, err := p.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer p.giveBack(s)
-	return s.Run(ctx, in)
+	return s.runNamed(ctx, parent, in)
 }
 
 // Run is [Program.Run] in this session's memory.
 func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	return s.runNamed(ctx, nil, in)
+}
+
+func (s *Session) runNamed(ctx context.Context, parent *Run, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	list := make([]*tensor.Tensor, len(s.p.inputs))
 	for i, v := range s.p.inputs {
 		list[i] = in[v.Name]
@@ -38,7 +47,7 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 		return nil, err
 	}
 	out := make([]*tensor.Tensor, len(s.p.outputs))
-	err := s.RunInto(ctx, list, out)
+	err := s.runInto(ctx, parent, list, out)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
@@ -72,17 +81,26 @@ var errNoContext = errors.New("the context is nil: context.Background() is one t
 // place; nil is replaced by a fresh tensor, or stays where a run that keeps going
 // ([Options.KeepGoing]) leaves the output out.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	return p.runInto(ctx, nil, in, out)
+}
+
+func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	s, err := p.acquire()
 	if err != nil {
 		return err
 	}
 	defer p.giveBack(s)
-	return s.RunInto(ctx, in, out)
+	return s.runInto(ctx, parent, in, out)
 }
 
 // RunInto is [Program.RunInto] in this session's memory. With one thread, all outputs
 // given and inputs of the declared layout, it allocates nothing.
-func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) (err error) {
+func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	return s.runInto(ctx, nil, in, out)
+}
+
+// fill is the run itself.
+func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
 	p := s.p
 	if ctx == nil {

@@ -40,52 +40,54 @@ func (s *Session) serial(ctx context.Context) error {
 	for i := range s.p.steps {
 		st := &s.p.steps[i]
 		s.prepare(w, st)
+		s.beginStep(w, i)
 		for ph := range st.kernel.Phases {
 			for c := range st.kernel.Phases[ph].Chunks {
 				if ctx.Err() != nil {
+					s.endStep(w, false)
 					return context.Cause(ctx)
 				}
-				if err := s.chunk(w, st, ph, c); err != nil {
+				if err := s.chunk(w, i, ph, c); err != nil {
+					s.endStep(w, false)
 					return s.p.graph.Fail(st.node, err)
 				}
 			}
 		}
-		if s.p.progress != nil {
-			s.p.progress(i+1, len(s.p.steps))
-		}
+		s.endStep(w, true)
 	}
 	return nil
 }
 
 // serialSome is serial past steps that fail.
 func (s *Session) serialSome(ctx context.Context) error {
+	w := &s.workers[0]
 	for i := range s.p.steps {
+		s.beginStep(w, i)
 		if !s.losses.reach(i) {
-			err := s.whole(ctx, &s.p.steps[i])
+			err := s.whole(ctx, w, i)
 			if ctx.Err() != nil {
+				s.endStep(w, false)
 				return context.Cause(ctx)
 			}
 			if err != nil {
 				s.losses.add(i, err)
 			}
 		}
-		if s.p.progress != nil {
-			s.p.progress(i+1, len(s.p.steps))
-		}
+		s.endStep(w, true)
 	}
 	return nil
 }
 
 // whole runs one step in this goroutine.
-func (s *Session) whole(ctx context.Context, st *step) error {
-	w := &s.workers[0]
+func (s *Session) whole(ctx context.Context, w *workerState, i int) error {
+	st := &s.p.steps[i]
 	s.prepare(w, st)
 	for ph := range st.kernel.Phases {
 		for c := range st.kernel.Phases[ph].Chunks {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := s.chunk(w, st, ph, c); err != nil {
+			if err := s.chunk(w, i, ph, c); err != nil {
 				return err
 			}
 		}
@@ -102,8 +104,8 @@ func (s *Session) prepare(w *workerState, st *step) {
 	}
 }
 
-// chunk runs one chunk. A panic in a kernel comes back as an error: see panicked.
-func (s *Session) chunk(w *workerState, st *step, phase, c int) (err error) {
+// call runs one chunk. A panic in a kernel comes back as an error: see panicked.
+func (s *Session) call(w *workerState, st *step, phase, c int) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = panicked(x)
@@ -148,6 +150,9 @@ func (r *schedule) work(w *workerState) {
 		step, phase := r.take()
 		for step >= 0 {
 			step, phase = r.run(w, step, phase)
+			if w.at != int(step)+1 {
+				r.s.endStep(w, false)
+			}
 		}
 		if phase < 0 {
 			return
@@ -187,7 +192,8 @@ func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
 		phase++
 	}
 	if int(phase) >= len(phases) || lost {
-		return r.finish(step), 0
+		s.beginStep(w, int(step))
+		return r.finish(w, step), 0
 	}
 	s.prepare(w, st)
 	chunks := int32(phases[phase].Chunks)
@@ -209,13 +215,14 @@ func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
 		if r.stop.Load() {
 			return -1, 0
 		}
+		s.beginStep(w, int(step))
 		if err := r.attempt(w, step, int(phase), int(c)); err != nil {
 			r.fail(int(step), s.p.graph.Fail(st.node, err))
 			return -1, 0
 		}
 		if done.Add(1) == chunks {
 			if s.losses != nil && s.losses.has(int(step)) {
-				return r.finish(step), 0
+				return r.finish(w, step), 0
 			}
 			return step, phase + 1
 		}
@@ -226,12 +233,11 @@ func (r *schedule) run(w *workerState, step, phase int32) (int32, int32) {
 // step is let be.
 func (r *schedule) attempt(w *workerState, step int32, phase, c int) error {
 	s := r.s
-	st := &s.p.steps[step]
 	if s.losses == nil {
-		return s.chunk(w, st, phase, c)
+		return s.chunk(w, int(step), phase, c)
 	}
 	if !s.losses.has(int(step)) {
-		if err := s.chunk(w, st, phase, c); err != nil {
+		if err := s.chunk(w, int(step), phase, c); err != nil {
 			s.losses.add(int(step), err)
 		}
 	}
@@ -259,8 +265,9 @@ func (r *schedule) withdraw(o openPhase) {
 }
 
 // finish readies the steps that waited for this one and returns one of them.
-func (r *schedule) finish(step int32) int32 {
+func (r *schedule) finish(w *workerState, step int32) int32 {
 	s := r.s
+	s.endStep(w, true)
 	own := int32(-1)
 	woken := 0
 	r.mu.Lock()
@@ -282,10 +289,6 @@ func (r *schedule) finish(step int32) int32 {
 	} else if woken > 0 {
 		r.cond.Broadcast()
 	}
-	done := len(s.p.steps) - r.left
 	r.mu.Unlock()
-	if s.p.progress != nil {
-		s.p.progress(done, len(s.p.steps))
-	}
 	return own
 }

@@ -28,6 +28,7 @@ type Session struct {
 	open  []openPhase
 
 	losses *losses // nil unless the run keeps going
+	run    *Run    // in a run of which the tracer wants to see the steps
 }
 
 // patch is an address that differs from run to run.
@@ -40,6 +41,8 @@ type patch struct {
 type workerState struct {
 	mem    graph.Mem
 	cursor iter.Cursor
+	index  int
+	at     int // 1 + the step that the tracer believes the worker at; 0 for none
 }
 
 // NewSession returns a session with its arena allocated. It panics with a
@@ -55,6 +58,7 @@ func (p *Program) NewSession() *Session {
 		w := &s.workers[i]
 		w.mem.Worker = tensor.NewStorage(p.worker).Bytes()
 		w.mem.Cursor = &w.cursor
+		w.index = i
 	}
 	for i := range p.steps {
 		st := &p.steps[i]

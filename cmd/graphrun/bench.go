@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,6 +23,7 @@ type benchFlags struct {
 	strategy string
 	timing   timingFlags
 	json     bool
+	trace    string
 	dims     []string
 }
 
@@ -67,9 +69,13 @@ planning and compiling are not part of it. Some runs before the measured ones wa
 buffers up. A graph whose shapes depend on data is planned piece by piece while it runs, and
 that is part of its time.
 
-Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), and
-the exit code is 130.`,
+--trace makes one more run after the measured ones, and writes what every worker did in it, steps
+and chunks, in Chrome's trace event format; chrome://tracing and ui.perfetto.dev show it.
+
+Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), no
+trace is written, and the exit code is 130.`,
 		Example: `  graphrun bench examples/models/attention.json
+  graphrun bench model.json --threads 2 --trace trace.json
   graphrun bench model.json --runs 100 --threads 1 --json
   graphrun bench model.onnx --inputs in.npz --strategy channels_last`,
 		Args:              oneFile,
@@ -79,6 +85,8 @@ the exit code is 130.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "write what every worker did in one run to `OUT.json`, for Chrome's trace viewer")
+	_ = cmd.MarkFlagFilename("trace", "json")
 	f.src.add(cmd)
 	f.timing.add(cmd)
 	strategyFlag(cmd, &f.strategy)
@@ -96,6 +104,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := f.src.check(cmd); err != nil {
 		return err
 	}
+	if err := checkTrace(f.trace); err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
@@ -108,6 +119,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	}
 	r.in = t.in.values
 	err := measure(j.ctx, []*runner{r}, f.timing.runs, j.report)
+	if err == nil {
+		err = r.traceRun(j.ctx)
+	}
 	j.end()
 	tell(cmd, path, t.g)
 	t.in.say(cmd)
@@ -118,40 +132,50 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := r.show(cmd, t.g, f, cut != nil); err != nil {
 		return err
 	}
-	return cut
+	if cut != nil || r.trace == nil {
+		return cut
+	}
+	return writeWhole(cmd.Context(), f.trace, func(w io.Writer) error { return r.trace.write(w, filepath.Base(path)) })
+}
+
+// benchReport is what bench prints.
+type benchReport struct {
+	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
+	Threads     int    `json:"threads" doc:"The workers of a run."`
+	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
+	spread
+	Piecewise bool `json:"piecewise" doc:"Whether shapes depend on data, so that the graph is planned while it runs; what a plan has is then left out."`
+	*planCosts
+	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+	notes
 }
 
 // show prints what was measured.
 func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
+	doc := &benchReport{Strategy: f.strategy, Threads: f.timing.workers(), Interrupted: cut, spread: r.spread(),
+		Piecewise: r.plan == nil, Samples: filled(r.times), notes: notesOf(g)}
+	if r.plan != nil {
+		costs := r.plan.costs()
+		doc.planCosts = &costs
+	}
 	if f.json {
-		d := newDocument(out)
-		d.field("strategy", f.strategy)
-		d.field("threads", f.timing.workers())
-		d.field("interrupted", cut)
-		r.spread().fields(d)
-		d.field("piecewise", r.plan == nil)
-		if r.plan != nil {
-			r.plan.fields(d)
-		}
-		d.field("samples_ns", filled(r.times))
-		d.told(g)
-		d.end()
+		writeDocument(out, doc)
 		return out.Flush()
 	}
-	if len(r.times) > 0 {
+	if doc.Runs > 0 {
 		t := newTable(nameCol("strategy"), wholeCol("runs"), wholeCol("threads"), wholeCol("median"), wholeCol("min"),
 			wholeCol("p10"), wholeCol("p90"), wholeCol("max"), wholeCol("peak memory"))
-		s, peak := r.spread(), "?"
-		if r.plan != nil {
-			peak = byteSize(r.plan.program.PeakBytes())
+		peak := "?"
+		if doc.planCosts != nil {
+			peak = byteSize(doc.PeakBytes)
 		}
-		t.add(f.strategy, s.Runs, f.timing.workers(), nanoseconds(s.Median), nanoseconds(s.Min), nanoseconds(s.P10),
-			nanoseconds(s.P90), nanoseconds(s.Max), peak)
+		t.add(doc.Strategy, doc.Runs, doc.Threads, nanoseconds(*doc.Median), nanoseconds(*doc.Min), nanoseconds(*doc.P10),
+			nanoseconds(*doc.P90), nanoseconds(*doc.Max), peak)
 		t.write(out, shown(cmd))
 	}
 	if cut {
-		fmt.Fprintf(out, "interrupted after %d of %s\n", len(r.times), count(f.timing.runs, "run"))
+		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, count(f.timing.runs, "run"))
 	}
 	return out.Flush()
 }
@@ -185,6 +209,7 @@ type runner struct {
 	in    map[string]*tensor.Tensor
 	times []float64 // ns
 	keep  bool      // what the last run made
+	trace *chromeTrace
 	out   map[string]*tensor.Tensor
 }
 
@@ -196,18 +221,28 @@ func newRunner(p *planned, in map[string]*tensor.Tensor) (_ *runner, err error) 
 // benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
 // in each run.
 func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runner, error) {
+	o := f.timing.options()
+	var trace *chromeTrace
+	if f.trace != "" {
+		trace = &chromeTrace{}
+		o.Tracer = trace
+	}
 	if g.Dynamic() {
-		r, err := exec.NewRunner(g, planner(f.strategy, false, func(string) {}), f.timing.options())
+		r, err := exec.NewRunner(g, planner(f.strategy, false, func(string) {}), o)
 		if err != nil {
 			return nil, err
 		}
-		return &runner{run: r.Run}, nil
+		return &runner{run: r.Run, trace: trace}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.options(), enter)
+	p, err := prepare(g, passes.Options{Strategy: f.strategy}, o, enter)
 	if err != nil {
 		return nil, err
 	}
-	return newRunner(p, nil)
+	r, err := newRunner(p, nil)
+	if err == nil {
+		r.trace = trace
+	}
+	return r, err
 }
 
 // once runs the program, keeps what it gives if that is wanted, and notes the time if it is
@@ -249,10 +284,14 @@ func measure(ctx context.Context, all []*runner, runs int, report func(done, tot
 	return nil
 }
 
-// spread sums up measured times, in nanoseconds.
+// spread sums up measured times.
 type spread struct {
-	Runs                       int
-	Median, Min, Max, P10, P90 float64
+	Runs   int      `json:"runs" doc:"How many runs were measured."`
+	Median *float64 `json:"median_ns" doc:"The median time of a run, in nanoseconds; null where none was measured."`
+	Min    *float64 `json:"min_ns" doc:"The least time, in nanoseconds; null where none was measured."`
+	P10    *float64 `json:"p10_ns" doc:"The time that a tenth of the runs stay below; null where none was measured."`
+	P90    *float64 `json:"p90_ns" doc:"The time that a tenth of the runs exceed; null where none was measured."`
+	Max    *float64 `json:"max_ns" doc:"The greatest time, in nanoseconds; null where none was measured."`
 }
 
 func (r *runner) spread() spread {
@@ -260,7 +299,8 @@ func (r *runner) spread() spread {
 	if len(t) == 0 {
 		return spread{}
 	}
-	return spread{len(t), quantile(t, 0.5), t[0], t[len(t)-1], quantile(t, 0.1), quantile(t, 0.9)}
+	at := func(q float64) *float64 { ns := quantile(t, q); return &ns }
+	return spread{len(t), at(0.5), at(0), at(0.1), at(0.9), at(1)}
 }
 
 // quantile interpolates between the sorted values that stand around the place q.
@@ -273,31 +313,19 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-func (s spread) fields(d *document) {
-	d.field("runs", s.Runs)
-	d.field("median_ns", s.known(s.Median))
-	d.field("min_ns", s.known(s.Min))
-	d.field("p10_ns", s.known(s.P10))
-	d.field("p90_ns", s.known(s.P90))
-	d.field("max_ns", s.known(s.Max))
+// planCosts are what a plan costs besides time.
+type planCosts struct {
+	Copies      int       `json:"copies" doc:"How many copies were inserted."`
+	CopiedBytes int       `json:"copied_bytes" doc:"The bytes that they copy."`
+	Elided      int       `json:"elided" doc:"How many nodes were found to be needless."`
+	Steps       int       `json:"steps" doc:"How many steps run."`
+	PeakBytes   int       `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
+	Memory      memoryDoc `json:"memory" doc:"What a run needs in all."`
+	CostNS      float64   `json:"cost_ns" doc:"What the plan is estimated to cost, in nanoseconds."`
+	PlanMS      float64   `json:"plan_ms" doc:"How long planning and compiling took, in milliseconds."`
 }
 
-// known is a time for JSON: null where nothing was measured.
-func (s spread) known(ns float64) *float64 {
-	if s.Runs == 0 {
-		return nil
-	}
-	return &ns
-}
-
-// fields prints what a plan costs besides time.
-func (p *planned) fields(d *document) {
-	d.field("copies", len(p.plan.Copies))
-	d.field("copied_bytes", p.copyBytes())
-	d.field("elided", len(p.plan.Elided))
-	d.field("steps", len(p.program.Steps()))
-	d.field("peak_bytes", p.program.PeakBytes())
-	d.field("memory", memoryOf(p.program.Need()))
-	d.field("cost_ns", p.plan.CostNS)
-	d.field("plan_ms", milliseconds(p.took))
+func (p *planned) costs() planCosts {
+	return planCosts{len(p.plan.Copies), p.copyBytes(), len(p.plan.Elided), len(p.program.Steps()),
+		p.program.PeakBytes(), memoryOf(p.program.Need()), p.plan.CostNS, milliseconds(p.took)}
 }

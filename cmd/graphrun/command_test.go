@@ -195,7 +195,9 @@ func TestExitCodes(t *testing.T) {
 		{"convert " + missing + " x.json", 2, "no such file"},
 		{"convert " + good + " /nonexistent/x.json", 2, "there is no folder /nonexistent"},
 		{"schema", 0, ""},
-		{"schema x", 2, "no arguments"},
+		{"schema infer", 0, ""},
+		{"schema plam", 2, "did you mean plan?"},
+		{"schema plan run", 2, "one command at most"},
 		{"view " + good, 2, "-o OUT.dot"},
 		{"view -o x.svg " + good, 2, "only .dot"},
 		{"ops nosuch_operation", 2, "there is no op"},
@@ -267,6 +269,7 @@ func TestCompletion(t *testing.T) {
 		"--color a":           "always",
 		"bench --inputs x":    "npz",
 		"pl":                  "plan",
+		"schema be":           "bench",
 	} {
 		out := call(t, append([]string{"__complete"}, strings.Fields(args)...)...).out
 		if !strings.Contains(out, want) {

@@ -193,7 +193,7 @@ var tolerances = map[tensor.DType]float64{
 func (c *comparison) show(cmd *cobra.Command, f compareFlags) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
-		c.writeJSON(out)
+		writeDocument(out, c.doc())
 	} else {
 		c.writeTable(out, shown(cmd))
 	}
@@ -212,22 +212,31 @@ func (c *comparison) show(cmd *cobra.Command, f compareFlags) error {
 	return nil
 }
 
-func (c *comparison) writeJSON(w *bufio.Writer) {
-	d := newDocument(w)
-	d.field("file", c.File)
-	d.field("threads", c.Threads)
-	d.field("interrupted", c.Interrupted)
-	d.field("equal", len(c.Different) == 0)
-	d.field("differences", filled(c.Different))
-	d.objects("strategies", len(c.runners), func(i int, d *document) {
-		r := c.runners[i]
-		d.field("strategy", r.plan.plan.Strategy)
-		r.spread().fields(d)
-		r.plan.fields(d)
-		d.field("samples_ns", filled(r.times))
-	})
-	d.told(c.runners[0].plan.plan.Graph)
-	d.end()
+// compareReport is what compare prints.
+type compareReport struct {
+	File        string        `json:"file" doc:"The file of the graph."`
+	Threads     int           `json:"threads" doc:"The workers of a run."`
+	Interrupted bool          `json:"interrupted" doc:"Whether the measurement was ended before its time."`
+	Equal       bool          `json:"equal" doc:"Whether no output differs between strategies."`
+	Differences []string      `json:"differences" doc:"The outputs that differ, in words."`
+	Strategies  []strategyDoc `json:"strategies" doc:"The strategies, of which the first is the base."`
+	notes
+}
+
+type strategyDoc struct {
+	Strategy string `json:"strategy" doc:"The strategy that was applied."`
+	spread
+	planCosts
+	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+}
+
+func (c *comparison) doc() *compareReport {
+	r := &compareReport{File: c.File, Threads: c.Threads, Interrupted: c.Interrupted, Equal: len(c.Different) == 0,
+		Differences: filled(c.Different), notes: notesOf(c.runners[0].plan.plan.Graph)}
+	for _, x := range c.runners {
+		r.Strategies = append(r.Strategies, strategyDoc{x.plan.plan.Strategy, x.spread(), x.plan.costs(), filled(x.times)})
+	}
+	return r
 }
 
 // row is a line of the table and of the report.
@@ -238,20 +247,22 @@ type row struct {
 	Percent                                float64 // of the slowest median
 }
 
-func (c *comparison) rows() []row {
+func (r *compareReport) rows() []row {
 	slowest := 0.0
-	for _, r := range c.runners {
-		slowest = max(slowest, r.spread().Median)
+	for _, s := range r.Strategies {
+		if s.Runs > 0 {
+			slowest = max(slowest, *s.Median)
+		}
 	}
-	base := c.runners[0].spread().Median
+	base := r.Strategies[0].Median
 	var rows []row
-	for _, r := range c.runners {
-		x := row{Strategy: r.plan.plan.Strategy, Copies: len(r.plan.plan.Copies), Copied: byteSize(r.plan.copyBytes()),
-			Peak: byteSize(r.plan.program.PeakBytes()), Median: "-", Min: "-", P10: "-", P90: "-", Ratio: "-"}
-		if s := r.spread(); s.Runs > 0 {
-			x.Median, x.Min = nanoseconds(s.Median), nanoseconds(s.Min)
-			x.P10, x.P90 = nanoseconds(s.P10), nanoseconds(s.P90)
-			x.Ratio, x.Percent = fmt.Sprintf("%.2fx", s.Median/base), 100*s.Median/slowest
+	for _, s := range r.Strategies {
+		x := row{Strategy: s.Strategy, Copies: s.Copies, Copied: byteSize(s.CopiedBytes),
+			Peak: byteSize(s.PeakBytes), Median: "-", Min: "-", P10: "-", P90: "-", Ratio: "-"}
+		if s.Runs > 0 {
+			x.Median, x.Min = nanoseconds(*s.Median), nanoseconds(*s.Min)
+			x.P10, x.P90 = nanoseconds(*s.P10), nanoseconds(*s.P90)
+			x.Ratio, x.Percent = fmt.Sprintf("%.2fx", *s.Median / *base), 100**s.Median/slowest
 		}
 		rows = append(rows, x)
 	}
@@ -270,7 +281,7 @@ func (c *comparison) runs() int {
 func (c *comparison) writeTable(w *bufio.Writer, show display) {
 	t := newTable(nameCol("strategy"), wholeCol("median"), wholeCol("p10"), wholeCol("p90"), wholeCol("time"),
 		wholeCol("copies"), wholeCol("copied"), wholeCol("peak memory"))
-	for _, r := range c.rows() {
+	for _, r := range c.doc().rows() {
 		t.add(r.Strategy, r.Median, r.P10, r.P90, r.Ratio, r.Copies, r.Copied, r.Peak)
 	}
 	t.write(w, show)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -63,10 +62,10 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	}
 	printed := j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if f.json {
-			writeInferJSON(out, g, errs)
+		if r := inferReportOf(g, errs); f.json {
+			writeDocument(out, r)
 		} else {
-			writeInferTable(out, shown(cmd), g, errs)
+			writeInferTable(out, shown(cmd), r)
 		}
 		return out.Flush()
 	})
@@ -167,49 +166,66 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	})
 }
 
-// writeInferJSON streams the contract's document, a value a line. Errors of w come out at
-// its Flush.
-func writeInferJSON(w *bufio.Writer, g *graph.Graph, errs []*graph.Error) {
-	fmt.Fprintf(w, "{\"version\": %d,\n \"values\": [", documentVersion)
-	line := make([]byte, 0, 512)
-	sep := "\n"
-	inferred(g, errs, func(v *graph.Value) {
-		w.WriteString(sep)
-		line = appendValue(line[:0], v)
-		w.Write(line)
-		sep = ",\n"
-	})
-	w.WriteString("],\n \"errors\": [")
-	sep = "\n"
-	for _, e := range errs {
-		w.WriteString(sep)
-		line = appendError(line[:0], e)
-		w.Write(line)
-		sep = ",\n"
+// inferReport is what infer prints.
+type inferReport struct {
+	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and the outputs of every node, in the order in which they are computed."`
+	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused."`
+	notes
+}
+
+// valueDoc is what infer says of a value.
+type valueDoc struct {
+	Name       string            `json:"name" doc:"The name of the value."`
+	Op         string            `json:"op" doc:"The op that makes it, input or constant."`
+	DType      textOrNull        `json:"dtype" of:"dtype" doc:"The type of its elements; null where that depends on data."`
+	Shape      listOrNull[int]   `json:"shape" doc:"Its sizes; null where they depend on data."`
+	Strides    listOrNull[int]   `json:"strides" doc:"Steps between elements, in elements; null where they depend on data."`
+	Offset     *int              `json:"offset" doc:"The place of its first element in its storage; null where that depends on data."`
+	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides."`
+	AliasOf    textOrNull        `json:"alias_of" doc:"The value whose storage it shares as a view, the nearest one; null where it has its own."`
+	Conditions map[string]string `json:"conditions,omitzero" doc:"Formulas of what holds for some sizes; left out where all sizes are numbers."`
+	Dynamic    bool              `json:"dynamic,omitzero" doc:"Whether its shape depends on data; left out where it does not."`
+}
+
+func valueOf(v *graph.Value) valueDoc {
+	if v.Dynamic {
+		return valueDoc{Name: v.Name, Op: v.Kind(), DType: textOrNull(dtypeOrUnknown(v, "")), Dynamic: true}
 	}
-	w.WriteString("]")
-	writeTold(w, g)
-	w.WriteString("}\n")
+	d := valueDoc{Name: v.Name, Op: v.Kind(), DType: textOrNull(v.Meta.DType.String()), Shape: filled(v.Meta.Shape),
+		Strides: filled(v.Meta.Strides), Offset: &v.Meta.Offset, Flags: v.Meta.Flags()}
+	if v.Alias != nil {
+		d.AliasOf = textOrNull(v.Alias.Name)
+	}
+	return d
+}
+
+func inferReportOf(g *graph.Graph, errs []*graph.Error) *inferReport {
+	values := func(yield func(*valueDoc) bool) {
+		var d valueDoc
+		more := true
+		inferred(g, errs, func(v *graph.Value) {
+			if more {
+				d = valueOf(v)
+				more = yield(&d)
+			}
+		})
+	}
+	return &inferReport{Values: values, Errors: errorsOf(errs), notes: notesOf(g)}
 }
 
 // writeInferTable prints the values as columns.
-func writeInferTable(w io.Writer, show display, g *graph.Graph, errs []*graph.Error) {
+func writeInferTable(w io.Writer, show display, r *inferReport) {
 	flags := phraseCol("flags", 10)
 	flags.cut = cutFlags
 	t := newTable(nameCol("name"), nameCol("op"), wholeCol("dtype"), listCol("shape"), listCol("strides"),
 		wholeCol("offset").unless("0"), flags, nameCol("alias of"))
-	inferred(g, errs, func(v *graph.Value) {
-		alias := ""
-		if v.Alias != nil {
-			alias = v.Alias.Name
-		}
+	for v := range r.Values {
 		if v.Dynamic {
-			t.add(v.Name, v.Kind(), dtypeOrUnknown(v, "?"), "?", "?", "?", "", "")
-			return
+			t.add(v.Name, v.Op, cmp.Or(v.DType, "?"), "?", "?", "?", "", "")
+			continue
 		}
-		t.add(v.Name, v.Kind(), v.Meta.DType, ints(v.Meta.Shape), ints(v.Meta.Strides), v.Meta.Offset,
-			strings.Join(v.Meta.Flags(), " "), alias)
-	})
+		t.add(v.Name, v.Op, v.DType, ints(v.Shape), ints(v.Strides), *v.Offset, strings.Join(v.Flags, " "), v.AliasOf)
+	}
 	t.write(w, show)
 }
 

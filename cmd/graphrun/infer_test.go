@@ -44,7 +44,7 @@ func TestInferJSON(t *testing.T) {
   {"name": "p", "op": "permute", "dtype": "float32", "shape": [2, 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
   {"name": "j", "op": "mul", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null}],
  "errors": [],
- "assumed": {"N":2}}
+ "assumed": {"N": 2}}
 `
 	got := succeed(t, "infer", "--json", write(t, "g.json", small))
 	if got != want {

@@ -90,19 +90,25 @@ func TestInterruptedBench(t *testing.T) {
 	}
 	r := measuring(t, some, "bench", file, "--runs", "100000000", "--json")
 	doc := decode[benchDoc](t, r.out)
+	valid(t, "bench", r.out)
 	if r.code != 130 || !doc.Interrupted || doc.Runs < 1 || doc.Runs != len(doc.Samples) || doc.Median <= 0 {
 		t.Errorf("exit %d, %d runs, %d samples", r.code, doc.Runs, len(doc.Samples))
 	}
 	if r.complaints() != "graphrun: interrupted\n" {
 		t.Errorf("stderr %q", r.errors)
 	}
-	r = measuring(t, some, "bench", file, "--runs", "100000000")
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	r = measuring(t, some, "bench", file, "--runs", "100000000", "--trace", trace)
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("there is a trace of a measurement that was cut short")
+	}
 	if r.code != 130 || !strings.Contains(r.out, "propagate") || !strings.Contains(r.out, "of 100000000 runs\n") {
 		t.Errorf("exit %d, stdout\n%s", r.code, r.out)
 	}
 	page := filepath.Join(t.TempDir(), "out.html")
 	r = measuring(t, some, "compare", file, "--runs", "100000000", "--json", "--report", page)
 	all := decode[compareDoc](t, r.out)
+	valid(t, "compare", r.out)
 	if r.code != 130 || !all.Interrupted || !all.Equal || len(all.Strategies) != 3 {
 		t.Fatalf("exit %d, %+v", r.code, all)
 	}
@@ -122,6 +128,7 @@ func TestInterruptedBefore(t *testing.T) {
 	t.Parallel()
 	file, soon := write(t, "g.json", endless), func(p *exec.Cmd) { worked(t, p, time.Second) }
 	r := interrupted(t, soon, "bench", file, "--json")
+	valid(t, "bench", r.out)
 	if doc := decode[benchDoc](t, r.out); r.code != 130 || !doc.Interrupted || doc.Runs != 0 || len(doc.Samples) != 0 {
 		t.Errorf("exit %d, %+v", r.code, doc)
 	}

@@ -3,146 +3,197 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
-	"strconv"
+	"reflect"
+	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/graphrun/graphrun/graph"
 )
 
-// appendText appends a string as JSON. Invalid UTF-8 becomes the replacement character.
-func appendText(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s)
-	return b
-}
+// A document is what a command prints under --json: a struct whose fields have the keys as json
+// tags and a sentence each as doc tags. [schemaOf] describes it from these, [writeDocument]
+// writes it, and what the command prints as text it takes from the same struct.
 
-func appendInts(b []byte, v []int) []byte {
-	b = append(b, '[')
-	for i, x := range v {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = strconv.AppendInt(b, int64(x), 10)
-	}
-	return append(b, ']')
-}
-
-// appendValue appends what infer says of a value.
-func appendValue(b []byte, v *graph.Value) []byte {
-	b = appendText(append(b, `  {"name": `...), v.Name)
-	b = appendText(append(b, `, "op": `...), v.Kind())
-	if v.Dynamic {
-		return appendDynamic(b, v)
-	}
-	b = appendText(append(b, `, "dtype": `...), v.Meta.DType.String())
-	b = appendInts(append(b, `, "shape": `...), v.Meta.Shape)
-	b = appendInts(append(b, `, "strides": `...), v.Meta.Strides)
-	b = strconv.AppendInt(append(b, `, "offset": `...), int64(v.Meta.Offset), 10)
-	b = append(b, `, "flags": [`...)
-	for i, f := range v.Meta.Flags() {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = appendText(b, f)
-	}
-	b = append(b, `], "alias_of": `...)
-	if v.Alias == nil {
-		return append(b, "null}"...)
-	}
-	return append(appendText(b, v.Alias.Name), '}')
-}
-
-// appendDynamic appends what is known of a value whose shape depends on data: at most its
-// dtype.
-func appendDynamic(b []byte, v *graph.Value) []byte {
-	b = append(b, `, "dtype": `...)
-	if d := dtypeOrUnknown(v, ""); d != "" {
-		b = appendText(b, d)
-	} else {
-		b = append(b, "null"...)
-	}
-	return append(b, `, "shape": null, "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true}`...)
-}
-
-// appendError appends a mistake: node and message, and where known op and place.
-func appendError(b []byte, e *graph.Error) []byte {
-	b = appendText(append(b, `  {"node": `...), e.Node)
-	if e.Op != "" {
-		b = appendText(append(b, `, "op": `...), e.Op)
-	}
-	b = appendText(append(b, `, "message": `...), plain(e.Err))
-	if e.Line > 0 {
-		b = appendText(append(b, `, "file": `...), e.File)
-		b = strconv.AppendInt(append(b, `, "line": `...), int64(e.Line), 10)
-		b = strconv.AppendInt(append(b, `, "col": `...), int64(e.Col), 10)
-	}
-	return append(b, '}')
-}
-
-// document streams a JSON object whose lists have an item a line. Errors of the writer
-// come out at its Flush; values that cannot be encoded are mistakes in the program.
-type document struct {
-	w   *bufio.Writer
-	sep string
-}
-
-// documentVersion is that of every JSON document that a command prints.
+// documentVersion is that of every document.
 const documentVersion = 1
 
-func newDocument(w *bufio.Writer) *document {
-	d := &document{w, "{"}
-	d.field("version", documentVersion)
+// stream is a list of a document of which only one item is in memory at a time. A nil one is
+// none.
+type stream[T any] func(yield func(item *T) bool)
+
+// lister is a stream of any type.
+type lister interface {
+	write(item func(v any))
+	itemType() reflect.Type
+}
+
+func (s stream[T]) write(item func(v any)) {
+	s(func(x *T) bool { item(x); return true })
+}
+
+func (stream[T]) itemType() reflect.Type { return reflect.TypeFor[T]() }
+
+// streamOf makes the items of a document from those of a list.
+func streamOf[A, T any](list []A, doc func(A) T) stream[T] {
+	return func(yield func(*T) bool) {
+		var x T
+		for _, a := range list {
+			if x = doc(a); !yield(&x) {
+				return
+			}
+		}
+	}
+}
+
+// all returns the items of a stream.
+func (s stream[T]) all() (list []T) {
+	s(func(x *T) bool { list = append(list, *x); return true })
+	return list
+}
+
+// textOrNull is a string that stands as null where it is empty.
+type textOrNull string
+
+// MarshalJSONTo writes the string, or null.
+func (s textOrNull) MarshalJSONTo(e *jsontext.Encoder) error {
+	if s == "" {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteToken(jsontext.String(string(s)))
+}
+
+func (textOrNull) mayBeNull() {}
+
+// listOrNull is a list that stands as null where it is nil.
+type listOrNull[T any] []T
+
+// MarshalJSONTo writes the list, or null.
+func (l listOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
+	if l == nil {
+		return e.WriteToken(jsontext.Null)
+	}
+	return json.MarshalEncode(e, []T(l))
+}
+
+func (listOrNull[T]) mayBeNull() {}
+
+// itemOptions write what stands on a line. Invalid UTF-8 becomes the replacement character.
+var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
+	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
+
+// writeDocument writes a document, a struct by its address: a key a line, and of lists of objects
+// an item a line. Errors of w come out at its Flush; what cannot be encoded is a mistake in the
+// program.
+func writeDocument(w *bufio.Writer, doc any) {
+	var line bytes.Buffer
+	enc := jsontext.NewEncoder(&line, itemOptions)
+	put := func(v any) {
+		line.Reset()
+		if err := json.MarshalEncode(enc, v); err != nil {
+			panic("graphrun: every document can be encoded: " + err.Error())
+		}
+		w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
+	}
+	w.WriteString(`{"version": `)
+	put(documentVersion)
+	for f, v := range membersOf(reflect.ValueOf(doc).Elem()) {
+		w.WriteString(",\n ")
+		put(f.key)
+		w.WriteString(": ")
+		switch list, ok := v.Interface().(lister); {
+		case ok:
+			writeLines(w, list.write, put)
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+			writeLines(w, func(item func(any)) {
+				for i := range v.Len() {
+					item(v.Index(i).Addr().Interface())
+				}
+			}, put)
+		default:
+			put(v.Interface())
+		}
+	}
+	w.WriteString("}\n")
+}
+
+func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
+	sep := "[\n  "
+	items(func(v any) {
+		w.WriteString(sep)
+		put(v)
+		sep = ",\n  "
+	})
+	if sep[0] == '[' {
+		w.WriteByte('[')
+	}
+	w.WriteByte(']')
+}
+
+// member is a key of a document.
+type member struct {
+	key      string
+	optional bool // it is left out where it is zero
+	field    reflect.StructField
+}
+
+// membersOf goes through the keys of a struct that are there, embedded structs' among them, with
+// their values.
+func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
+	return func(yield func(member, reflect.Value) bool) {
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			m, ok := memberOf(f)
+			if !ok {
+				continue
+			}
+			x, err := v.FieldByIndexErr(f.Index)
+			if err != nil || m.optional && x.IsZero() {
+				continue // of an embedded struct that there is not
+			}
+			if !yield(m, x) {
+				return
+			}
+		}
+	}
+}
+
+// memberOf reads a field's tag; false for a field that is no key.
+func memberOf(f reflect.StructField) (member, bool) {
+	key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
+}
+
+// errorDoc is a mistake in a graph.
+type errorDoc struct {
+	Node    string `json:"node" doc:"The node that it is a mistake of; empty for none."`
+	Op      string `json:"op,omitzero" doc:"The op of the node."`
+	Message string `json:"message" doc:"What is wrong, in PyTorch's words where it has some."`
+	File    string `json:"file,omitzero" doc:"The file that has the mistake."`
+	Line    int    `json:"line,omitzero" doc:"The line in the file, from 1."`
+	Col     int    `json:"col,omitzero" doc:"The column in the line, from 1."`
+}
+
+func errorOf(e *graph.Error) errorDoc {
+	d := errorDoc{Node: e.Node, Op: e.Op, Message: plain(e.Err)}
+	if e.Line > 0 {
+		d.File, d.Line, d.Col = e.File, e.Line, e.Col
+	}
 	return d
 }
 
-func (d *document) key(name string) {
-	d.w.WriteString(d.sep)
-	d.w.Write(appendText(nil, name))
-	d.w.WriteString(": ")
-	d.sep = ",\n "
-}
-
-func (d *document) field(name string, v any) {
-	d.key(name)
-	d.w.Write(compact(v))
-}
-
-func (d *document) list(name string, n int, item func(i int) any) {
-	d.items(name, n, func(i int) { d.w.Write(compact(item(i))) })
-}
-
-// items writes a list, one element a line.
-func (d *document) items(name string, n int, write func(i int)) {
-	d.key(name)
-	d.w.WriteByte('[')
-	for i := range n {
-		if i > 0 {
-			d.w.WriteByte(',')
-		}
-		d.w.WriteString("\n  ")
-		write(i)
+func errorsOf(errs []*graph.Error) []errorDoc {
+	list := make([]errorDoc, len(errs))
+	for i, e := range errs {
+		list[i] = errorOf(e)
 	}
-	d.w.WriteByte(']')
+	return list
 }
 
-func (d *document) end() { d.w.WriteString("}\n") }
-
-func compact(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("graphrun: every document can be encoded: " + err.Error())
+// filled makes a nil list empty.
+func filled[T any](v []T) []T {
+	if v == nil {
+		return []T{}
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// objects is a list of objects whose fields stand on one line each.
-func (d *document) objects(name string, n int, item func(i int, d *document)) {
-	d.items(name, n, func(i int) {
-		inner := document{w: d.w, sep: "{"}
-		item(i, &inner)
-		d.w.WriteByte('}')
-	})
+	return v
 }

@@ -41,20 +41,20 @@ func noteLimit(cmd *cobra.Command, p *exec.Program) {
 
 // memoryDoc is what a run needs, in bytes, by what it is for.
 type memoryDoc struct {
-	Inputs    int          `json:"inputs"`
-	Constants int          `json:"constants"`
-	Packed    int          `json:"packed"`
-	Arena     int          `json:"arena"`
-	Outputs   int          `json:"outputs"`
-	Scratch   int          `json:"scratch"`
-	Total     int          `json:"total"`
-	Largest   []holdingDoc `json:"largest"`
+	Inputs    int          `json:"inputs" doc:"For the inputs."`
+	Constants int          `json:"constants" doc:"For the constants."`
+	Packed    int          `json:"packed" doc:"For weights that kernels have packed for themselves."`
+	Arena     int          `json:"arena" doc:"For the arena, in which intermediate values take turns."`
+	Outputs   int          `json:"outputs" doc:"For the outputs."`
+	Scratch   int          `json:"scratch" doc:"For the scratch of all workers."`
+	Total     int          `json:"total" doc:"All of these."`
+	Largest   []holdingDoc `json:"largest" doc:"What takes most."`
 }
 
 type holdingDoc struct {
-	Kind  string `json:"kind"`
-	Name  string `json:"name"`
-	Bytes int    `json:"bytes"`
+	Kind  string `json:"kind" doc:"What it is for."`
+	Name  string `json:"name" doc:"The value."`
+	Bytes int    `json:"bytes" doc:"Its size."`
 }
 
 func memoryOf(n exec.Need) memoryDoc {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,12 +53,14 @@ func (o omissions) report(cmd *cobra.Command) {
 }
 
 type leftOutDoc struct {
-	Output string `json:"output"`
-	Node   string `json:"node,omitempty"`
+	Output string `json:"output" doc:"The output that is missing."`
+	Node   string `json:"node,omitzero" doc:"The failed node that makes it or that it depends on."`
 }
 
-// fields adds the failures, as infer lists them, and the outputs that are missing.
-func (o omissions) fields(d *document) {
-	d.items("errors", len(o.Failed), func(i int) { d.w.Write(bytes.TrimSpace(appendError(nil, o.Failed[i]))) })
-	d.list("left_out", len(o.LeftOut), func(i int) any { return leftOutDoc{o.LeftOut[i].Output, o.LeftOut[i].Node} })
+func (o omissions) docs() []leftOutDoc {
+	list := make([]leftOutDoc, len(o.LeftOut))
+	for i, l := range o.LeftOut {
+		list[i] = leftOutDoc{l.Output, l.Node}
+	}
+	return list
 }

@@ -176,9 +176,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	switch {
 	case asJSON:
-		d := newDocument(out)
-		d.list("ops", len(list), func(i int) any { return docOf(list[i]) })
-		d.end()
+		writeDocument(out, &opsReport{streamOf(list, docOf)})
 	case pages:
 		for i, o := range list {
 			if i > 0 {

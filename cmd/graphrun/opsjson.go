@@ -6,39 +6,42 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// opDoc is the page of an op as JSON.
+// opsReport is what ops prints.
+type opsReport struct {
+	Ops stream[opDoc] `json:"ops" doc:"The ops that were asked for."`
+}
+
+// opDoc is the page of an op.
 type opDoc struct {
-	Name       string       `json:"name"`
-	Doc        string       `json:"doc"`
-	Kind       string       `json:"kind"`
-	DTypes     []string     `json:"dtypes"` // of the operand that serves the most
-	Operands   []operandDoc `json:"operands"`
-	Attributes []attrDoc    `json:"attributes"`
-	Outputs    []string     `json:"outputs"` // the names of several results, empty for one
-	Results    *int         `json:"results"` // null where attributes and shapes decide
-	Dynamic    bool         `json:"dynamic"` // whether shapes depend on data
+	Name       string       `json:"name" doc:"Its name, PyTorch's."`
+	Doc        string       `json:"doc" doc:"What it does."`
+	Kind       string       `json:"kind" of:"kind" doc:"How it stands to layouts."`
+	DTypes     []string     `json:"dtypes" of:"dtype" doc:"What the operand may hold that serves the most types."`
+	Operands   []operandDoc `json:"operands" doc:"What it takes as inputs, in their order."`
+	Attributes []attrDoc    `json:"attributes" doc:"What it takes as attributes."`
+	Outputs    []string     `json:"outputs" doc:"The names of its results where it has several of a fixed number."`
+	Results    *int         `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
+	Dynamic    bool         `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
 }
 
 type operandDoc struct {
-	Name     string `json:"name"`
-	Optional bool   `json:"optional"`
-	Number   bool   `json:"number"`   // a plain number will do
-	Variadic bool   `json:"variadic"` // one or more, the whole of the inputs
-	// Attribute may stand for the operand where it is a number, and Overload is aten's name
-	// of the overload that it makes.
-	Attribute string   `json:"attribute,omitempty"`
-	Overload  string   `json:"overload,omitempty"`
-	Index     bool     `json:"index"`  // integers in it are places or lengths in another operand
-	DTypes    []string `json:"dtypes"` // null where no example of the op has it
+	Name      string             `json:"name" doc:"The name of the operand."`
+	Optional  bool               `json:"optional" doc:"Whether it may be null or left out."`
+	Number    bool               `json:"number" doc:"Whether a plain number will do."`
+	Variadic  bool               `json:"variadic" doc:"Whether it is one or more tensors, the whole of the inputs."`
+	Attribute string             `json:"attribute,omitzero" doc:"The attribute that may stand for it where it is a number."`
+	Overload  string             `json:"overload,omitzero" doc:"The overload that such a number makes."`
+	Index     bool               `json:"index" doc:"Whether integers in it are places or lengths in another operand."`
+	DTypes    listOrNull[string] `json:"dtypes" of:"dtype" doc:"What it may hold; null where no example of the op has it."`
 }
 
 type attrDoc struct {
-	Name     string   `json:"name"`
-	Type     string   `json:"type"`
-	Required bool     `json:"required"`
-	Default  any      `json:"default"` // as a graph file has it; null for none
-	Choices  []string `json:"choices,omitempty"`
-	Doc      string   `json:"doc,omitempty"`
+	Name     string   `json:"name" doc:"The name of the attribute."`
+	Type     string   `json:"type" doc:"What it is, in words."`
+	Required bool     `json:"required" doc:"Whether it must be given."`
+	Default  any      `json:"default" doc:"What stands for it where it is not given, as a graph file has it; null for nothing."`
+	Choices  []string `json:"choices,omitempty" doc:"The words that it may be; left out where there is no such list."`
+	Doc      string   `json:"doc,omitzero" doc:"What it does."`
 }
 
 func docOf(o *graph.Op) opDoc {

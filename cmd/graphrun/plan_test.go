@@ -23,6 +23,7 @@ type planJSON struct {
 	PeakBytes int          `json:"peak_bytes"`
 	Memory    memoryDoc    `json:"memory"`
 	PlanMS    float64      `json:"plan_ms"`
+	Bound     *float64     `json:"lower_bound_ns"`
 }
 
 type timesDoc struct {

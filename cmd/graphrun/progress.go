@@ -12,6 +12,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,6 +36,7 @@ type job struct {
 	name        string
 	phase       atomic.Value // string
 	done, total atomic.Int64
+	run         atomic.Pointer[exec.Run] // that is counted
 	finish      func()
 }
 
@@ -65,7 +67,36 @@ func (j *job) enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// report counts the steps of a run.
+// BeginRun has the steps of a run counted from now on; of runs within others it is the last that
+// counts.
+func (j *job) BeginRun(r *exec.Run) bool {
+	j.run.Store(r)
+	j.report(0, r.Steps)
+	return true
+}
+
+// EndStep counts a step that is finished.
+func (j *job) EndStep(w exec.Work, done bool) {
+	if done && j.run.Load() == w.Run {
+		j.done.Add(1)
+	}
+}
+
+// What else a tracer is told is not shown.
+
+// EndRun does nothing.
+func (j *job) EndRun(*exec.Run, error) {}
+
+// BeginStep does nothing.
+func (j *job) BeginStep(exec.Work) {}
+
+// BeginChunk does nothing.
+func (j *job) BeginChunk(exec.Work) {}
+
+// EndChunk does nothing.
+func (j *job) EndChunk(exec.Work, error) {}
+
+// report counts what a phase of work has done.
 func (j *job) report(done, total int) {
 	j.phase.Store(running)
 	j.done.Store(int64(done))

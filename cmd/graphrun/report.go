@@ -17,5 +17,5 @@ func (c *comparison) writeHTML(w io.Writer) error {
 		*comparison
 		Rows []row
 		Runs int
-	}{c, c.rows(), c.runs()})
+	}{c, c.doc().rows(), c.runs()})
 }

@@ -91,7 +91,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	var r *exec.Runner
 	err := j.do(planning, func() (err error) {
 		r, err = exec.NewRunner(w.g, planner(f.strategy, f.keepGoing, j.enter),
-			exec.Options{Threads: f.threads, Progress: j.report, InputsHeld: true, KeepGoing: f.keepGoing})
+			exec.Options{Threads: f.threads, Tracer: j, InputsHeld: true, KeepGoing: f.keepGoing})
 		return err
 	})
 	if err != nil {
@@ -174,40 +174,52 @@ func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
 func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*tensor.Tensor, f runFlags, left omissions) error {
 	buf := bufio.NewWriter(w)
-	list := entries(g, out)
+	r := runReportOf(g, out, f.keepGoing, left)
 	if f.json {
-		d := newDocument(buf)
-		d.list("outputs", len(list), func(i int) any {
-			v := list[i].Tensor
-			least, most, mean := v.Stats()
-			return outputDoc{list[i].Name, v.DType.String(), filled(v.Shape), filled(v.Strides), finite(least), finite(most), finite(mean)}
-		})
-		if f.keepGoing {
-			left.fields(d)
-		}
-		d.told(g)
-		d.end()
+		writeDocument(buf, r)
 		return buf.Flush()
 	}
 	t := newTable(nameCol(""), wholeCol(""), listCol(""), listCol(""), wholeCol(""), wholeCol(""), wholeCol(""))
-	for _, o := range list {
-		v := o.Tensor
-		least, most, mean := v.Stats()
-		t.add(o.Name, v.DType, ints(v.Shape), "strides "+ints(v.Strides),
-			"min "+number(least), "max "+number(most), "mean "+number(mean))
+	for o := range r.Outputs {
+		t.add(o.Name, o.DType, ints(o.Shape), "strides "+ints(o.Strides),
+			"min "+number(o.least), "max "+number(o.most), "mean "+number(o.mean))
 	}
 	t.write(buf, show)
 	return buf.Flush()
 }
 
+// runReport is what run prints.
+type runReport struct {
+	Outputs stream[outputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
+	Errors  []errorDoc        `json:"errors,omitzero" doc:"The nodes that failed; left out without --keep-going."`
+	LeftOut []leftOutDoc      `json:"left_out,omitzero" doc:"The outputs that are missing; left out without --keep-going."`
+	notes
+}
+
 type outputDoc struct {
-	Name    string   `json:"name"`
-	DType   string   `json:"dtype"`
-	Shape   []int    `json:"shape"`
-	Strides []int    `json:"strides"`
-	Min     *float64 `json:"min"`
-	Max     *float64 `json:"max"`
-	Mean    *float64 `json:"mean"`
+	Name    string   `json:"name" doc:"The name of the output."`
+	DType   string   `json:"dtype" of:"dtype" doc:"The type of its elements."`
+	Shape   []int    `json:"shape" doc:"Its sizes."`
+	Strides []int    `json:"strides" doc:"Steps between elements, in elements."`
+	Min     *float64 `json:"min" doc:"The least element; null where that is no finite number."`
+	Max     *float64 `json:"max" doc:"The greatest element; null where that is no finite number."`
+	Mean    *float64 `json:"mean" doc:"The mean of its elements; null where that is no finite number."`
+
+	least, most, mean float64 // not finite ones too
+}
+
+func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, left omissions) *runReport {
+	r := &runReport{notes: notesOf(g)}
+	r.Outputs = streamOf(entries(g, out), func(e npz.Entry) outputDoc {
+		v := e.Tensor
+		least, most, mean := v.Stats()
+		return outputDoc{e.Name, v.DType.String(), filled(v.Shape), filled(v.Strides),
+			finite(least), finite(most), finite(mean), least, most, mean}
+	})
+	if keepGoing {
+		r.Errors, r.LeftOut = errorsOf(left.Failed), left.docs()
+	}
+	return r
 }
 
 // finite returns nil for what JSON has no number for.

@@ -1,25 +1,45 @@
 package main
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 )
 
+// documentNames lists the commands that print documents.
+func documentNames() []string { return slices.Sorted(maps.Keys(documents)) }
+
 func schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print a JSON Schema of the graph file",
+		Use:   "schema [COMMAND]",
+		Short: "Print a JSON Schema of the graph file, or of what a command prints",
 		Long: `Prints a JSON Schema (2020-12) of the graph file, made from the same table of ops that graphs
 are checked against, so that editors complete ops and attributes, show their documentation and
 mark mistakes. What takes more than a look at the file (names of values, cycles, shapes) is left
-to graphrun infer.`,
+to graphrun infer.
+
+With the name of a command, prints a schema of what that command prints under --json:
+` + strings.Join(documentNames(), ", ") + `. Documents have no other keys than
+those; each says its version.`,
 		Example: `  graphrun schema > graph.schema.json
-  check-jsonschema --schemafile graph.schema.json model.json`,
-		Args: noArguments,
-		RunE: action(func(cmd *cobra.Command, _ []string) error {
-			text, err := graph.JSONSchema(kernels.All())
+  check-jsonschema --schemafile graph.schema.json model.json
+  graphrun schema plan | jq '."$defs".step.properties'`,
+		Args:      atMostOneDocument,
+		ValidArgs: documentNames(),
+		RunE: action(func(cmd *cobra.Command, args []string) (err error) {
+			var text []byte
+			if len(args) == 0 {
+				text, err = graph.JSONSchema(kernels.All())
+			} else {
+				text, err = json.Marshal(schemaOf(args[0]), json.Deterministic(true), jsontext.WithIndent(" "))
+			}
 			if err != nil {
 				return err
 			}
@@ -27,4 +47,15 @@ to graphrun infer.`,
 			return err
 		}),
 	}
+}
+
+// atMostOneDocument wants nothing, or the name of a command that prints a document.
+func atMostOneDocument(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return misused(cmd, "schema wants one command at most, got %d", len(args))
+	}
+	if len(args) == 1 && documents[args[0]] == nil {
+		return wrongf("schema: %s prints no document: %s", args[0], wantOneOf(args[0], documentNames()))
+	}
+	return nil
 }

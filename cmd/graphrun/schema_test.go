@@ -18,19 +18,7 @@ import (
 // graphSchema compiles what graphrun schema prints.
 func graphSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(succeed(t, "schema")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("graph.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("graph.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return printedSchema(t, "schema")
 }
 
 func validate(t *testing.T, s *jsonschema.Schema, text string) error {

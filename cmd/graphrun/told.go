@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,19 +39,21 @@ func dimExample(symbol string) string {
 	return symbol + "=SIZE"
 }
 
-// told adds to a document what tell prints: "assumed" has the assumed sizes, "warnings" are
-// objects like those of the mistakes that infer lists. Either is left out where it is empty.
-func (d *document) told(g *graph.Graph) {
-	if g == nil {
-		return
-	}
-	if assumed := g.Assumed(); len(assumed) > 0 {
-		d.field("assumed", assumed)
-	}
-	if list := g.Warnings(); len(list) > 0 {
-		d.items("warnings", len(list), func(i int) { d.w.Write(appendError(nil, list[i])[2:]) })
-	}
+// notes are what tell prints, in a document.
+type notes struct {
+	Assumed  map[string]int `json:"assumed,omitzero" doc:"Sizes that nobody gave, by symbol or input; left out where there are none."`
+	Warnings []errorDoc     `json:"warnings,omitzero" doc:"What may be wrong with the file; left out where there is nothing."`
 }
 
-// writeTold is [document.told] for a document that is open and has members.
-func writeTold(w *bufio.Writer, g *graph.Graph) { (&document{w: w, sep: ",\n "}).told(g) }
+func notesOf(g *graph.Graph) (n notes) {
+	if g == nil {
+		return n
+	}
+	if assumed := g.Assumed(); len(assumed) > 0 {
+		n.Assumed = assumed
+	}
+	if list := g.Warnings(); len(list) > 0 {
+		n.Warnings = errorsOf(list)
+	}
+	return n
+}

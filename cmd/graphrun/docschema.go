@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// documents are what commands print under --json, by the names of the commands.
+var documents = map[string]reflect.Type{
+	"infer":   reflect.TypeFor[inferReport](),
+	"plan":    reflect.TypeFor[planReport](),
+	"run":     reflect.TypeFor[runReport](),
+	"bench":   reflect.TypeFor[benchReport](),
+	"compare": reflect.TypeFor[compareReport](),
+	"ops":     reflect.TypeFor[opsReport](),
+}
+
+// wordsOf lists what a string may be whose field has the tag of:"...".
+var wordsOf = map[string]func() []string{
+	"dtype": func() []string { return texts(tensor.DTypes()) },
+	"flag": func() []string {
+		return []string{"contiguous", "channels_last", "channels_last_3d", "non_overlapping_and_dense"}
+	},
+	"fast_setup": func() []string {
+		return texts([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast, iter.FastNonOverlappingDense})
+	},
+	"kind": kindNames,
+}
+
+func texts[T fmt.Stringer](list []T) []string {
+	var out []string
+	for _, x := range list {
+		out = append(out, x.String())
+	}
+	return out
+}
+
+// schemaOf is the JSON Schema (2020-12) of the document that a command prints.
+func schemaOf(command string) map[string]any {
+	b := schemaBuilder{defs: map[string]any{}}
+	root := b.object(documents[command])
+	root["properties"].(map[string]any)["version"] = map[string]any{"const": documentVersion,
+		"description": "The version of the document: a change that breaks readers makes another."}
+	root["required"] = append([]string{"version"}, root["required"].([]string)...)
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = fmt.Sprintf("What graphrun %s --json prints, version %d", command, documentVersion)
+	root["$defs"] = b.defs
+	return root
+}
+
+// schemaBuilder collects the structs that stand in a document.
+type schemaBuilder struct{ defs map[string]any }
+
+// object describes a struct. It may have no keys but its own. Those of an embedded struct that need
+// not be there are there together or not at all.
+func (b schemaBuilder) object(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	var together []string
+	for _, f := range reflect.VisibleFields(t) {
+		m, ok := memberOf(f)
+		if !ok {
+			continue
+		}
+		s := b.nullable(m)
+		s["description"] = f.Tag.Get("doc")
+		properties[m.key] = s
+		switch {
+		case m.optional:
+		case behindPointer(t, f.Index):
+			together = append(together, m.key)
+		default:
+			required = append(required, m.key)
+		}
+	}
+	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	if together != nil {
+		others := map[string]any{}
+		for _, key := range together {
+			others[key] = together
+		}
+		s["dependentRequired"] = others
+	}
+	return s
+}
+
+// behindPointer reports whether a field is of an embedded struct that need not be there.
+func behindPointer(t reflect.Type, index []int) bool {
+	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
+		f := t.Field(i).Type
+		if f.Kind() == reflect.Pointer {
+			return true
+		}
+		t = f
+		return false
+	})
+}
+
+// nullable describes the value of a key.
+func (b schemaBuilder) nullable(m member) map[string]any {
+	t := m.field.Type
+	_, null := reflect.Zero(t).Interface().(interface{ mayBeNull() })
+	if t.Kind() == reflect.Pointer {
+		t, null = t.Elem(), !m.optional
+	}
+	s := b.value(t, m.field.Tag.Get("of"))
+	if null {
+		s = map[string]any{"anyOf": []any{s, map[string]any{"type": "null"}}}
+	}
+	return s
+}
+
+// value describes a type; of names what strings in it may be.
+func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
+	if l, ok := reflect.Zero(t).Interface().(lister); ok {
+		return map[string]any{"type": "array", "items": b.value(l.itemType(), of)}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		name := strings.TrimSuffix(t.Name(), "Doc")
+		if b.defs[name] == nil {
+			b.defs[name] = b.object(t)
+		}
+		return map[string]any{"$ref": "#/$defs/" + name}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": b.value(t.Elem(), of)}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), of)}
+	case reflect.String:
+		if of != "" {
+			return map[string]any{"enum": wordsOf[of]()}
+		}
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int:
+		return map[string]any{"type": "integer"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Interface:
+		return map[string]any{} // anything
+	}
+	panic("graphrun: a document has a " + t.String())
+}
