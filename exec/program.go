@@ -136,6 +136,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, progress: o.Progress, graph: g, of: graph.NewByValue[int32](g)}
 	p.addStorages(g)
+	p.steps = make([]step, 0, len(g.Nodes))
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}
 	}
@@ -238,7 +239,7 @@ func (p *Program) addStep(n *graph.Node) (err error) {
 	if err != nil {
 		return err
 	}
-	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases}
+	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		s.refs = append(s.refs, p.refOf(v))
 	}

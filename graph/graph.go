@@ -205,9 +205,9 @@ func (v *Value) Kind() string {
 
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
-	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
-	for _, v := range n.Out {
-		c.Out = append(c.Out, v.Meta)
+	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant, Out: make([]tensor.Meta, len(n.Out))}
+	for i, v := range n.Out {
+		c.Out[i] = v.Meta
 	}
 	return c
 }
