@@ -235,7 +235,8 @@ func (p *Program) loses(n *graph.Node) bool {
 func (p *Program) lose(n *graph.Node) {
 	for _, v := range n.Out {
 		p.lost[v] = true
-		if s, ok := p.of[v]; ok {
+		if p.of.At(v) > 0 {
+			s := p.storageOf(v)
 			p.storages[s].kind = inArena // no run allocates it
 			p.storages[s].bytes = 0
 		}

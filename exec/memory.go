@@ -33,8 +33,8 @@ func (p *Program) plan() {
 		m.step(i)
 	}
 	p.arena = m.top
-	for v, s := range p.of {
-		p.of[v] = m.find(s)
+	for s := range p.storages {
+		p.of.Set(p.storages[s].root, int32(m.find(s)+1))
 	}
 }
 
@@ -83,7 +83,7 @@ func (m *planner) step(i int) {
 		}
 		m.writer[r.storage] = int32(i)
 		// A storage written in place has its memory already.
-		if st := &p.storages[r.storage]; st.kind == inArena && r.storage == p.of[s.node.Out[k]] {
+		if st := &p.storages[r.storage]; st.kind == inArena && r.storage == p.storageOf(s.node.Out[k]) {
 			st.at = m.alloc(i, st.bytes)
 		}
 	}
@@ -129,7 +129,7 @@ func (m *planner) inPlace(i int) {
 	taken := map[int]bool{}
 	for _, pair := range s.kernel.InPlace {
 		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
-		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage || out.storage != p.of[s.node.Out[pair.Out]] {
+		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage || out.storage != p.storageOf(s.node.Out[pair.Out]) {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]

@@ -222,7 +222,7 @@ func (p *Program) measure() {
 		}
 	}
 	for _, o := range p.outputs {
-		if p.storages[p.of[o.Value.Root()]].kind == inConst {
+		if p.storages[p.storageOf(o.Value.Root())].kind == inConst {
 			n.Outputs = sum(n.Outputs, o.Value.Meta.Bytes()) // a copy is handed out
 		}
 	}

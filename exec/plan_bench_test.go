@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -14,36 +15,91 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// addGraph writes a graph file of n additions, each of the last values or of older ones.
-func addGraph(n int) []byte {
+// largeGraphs write node number i of a graph file, whose operands are earlier nodes.
+var largeGraphs = []struct {
+	name string
+	node func(rng *rand.Rand, i int) string
+}{
+	{"chain", func(_ *rand.Rand, i int) string {
+		return fmt.Sprintf(`"op": "add", "inputs": ["n%d", "n0"]`, i-1)
+	}},
+	{"wide", func(rng *rand.Rand, i int) string {
+		return fmt.Sprintf(`"op": "add", "inputs": ["n%d", "n%d"]`, rng.IntN(i), max(0, i-1-rng.IntN(1000)))
+	}},
+	{"mixed", func(rng *rand.Rand, i int) string {
+		before := max(0, i-1-rng.IntN(50))
+		switch rng.IntN(4) {
+		case 0:
+			return fmt.Sprintf(`"op": "relu", "inputs": ["n%d"]`, before)
+		case 1:
+			return fmt.Sprintf(`"op": "contiguous", "inputs": ["n%d"]`, before)
+		case 2:
+			return fmt.Sprintf(`"op": "reshape", "inputs": ["n%d"], "attrs": {"shape": [2, 3, 4, 5]}`, before)
+		}
+		return fmt.Sprintf(`"op": "mul", "inputs": ["n%d", "n%d"]`, i-1, before)
+	}},
+}
+
+// largeGraph writes a graph file of n nodes.
+func largeGraph(n int, node func(rng *rand.Rand, i int) string) []byte {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var b bytes.Buffer
-	b.WriteString(`{"version": 1, "inputs": [{"name": "n0", "dtype": "float32", "shape": [2, 3, 4, 5], "memory_format": "channels_last"}, {"name": "n1", "dtype": "float32", "shape": [3, 4, 5]}], "nodes": [`)
-	for i := 2; i < n+2; i++ {
-		if i > 2 {
+	b.WriteString(`{"version": 1, "inputs": [{"name": "n0", "dtype": "float32", "shape": [2, 3, 4, 5]}], "nodes": [`)
+	for i := 1; i <= n; i++ {
+		if i > 1 {
 			b.WriteString(",\n")
 		}
-		fmt.Fprintf(&b, `{"name": "n%d", "op": "add", "inputs": ["n%d", "n%d"]}`, i, i-1, max(0, i-1-rng.IntN(50)))
+		fmt.Fprintf(&b, `{"name": "n%d", %s}`, i, node(rng, i))
 	}
-	fmt.Fprintf(&b, `], "outputs": ["n%d"]}`, n+1)
+	fmt.Fprintf(&b, `], "outputs": ["n%d"]}`, n)
 	return b.Bytes()
 }
 
-// BenchmarkPlan loads, infers, plans and compiles graphs of additions. The time a node must
-// not grow with their number.
-func BenchmarkPlan(b *testing.B) {
+// BenchmarkPhases gives the time a node of reading, inferring, planning and compiling large graphs, which
+// must not grow with the number of nodes. A million are taken with -benchtime 1x alone.
+func BenchmarkPhases(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
-		data := addGraph(n)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for b.Loop() {
-				g, err := graph.Load(bytes.NewReader(data), "adds.json", ".", kernels.Lookup, nil)
+		if n == 1_000_000 && (testing.Short() || flag.Lookup("test.benchtime").Value.String() != "1x") {
+			continue
+		}
+		for _, large := range largeGraphs {
+			data := largeGraph(n, large.node)
+			parse := func(b *testing.B) *graph.Graph {
+				g, err := graph.Parse(bytes.NewReader(data), "large.json", ".", kernels.Lookup, nil)
 				require.NoError(b, err)
+				return g
+			}
+			phase := func(name string, prepare func(b *testing.B) func()) {
+				b.Run(fmt.Sprintf("%s/nodes=%d/%s", name, n, large.name), func(b *testing.B) {
+					run := prepare(b)
+					b.ReportAllocs()
+					for b.Loop() {
+						run()
+					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+				})
+			}
+			phase("load", func(b *testing.B) func() { return func() { parse(b) } })
+			phase("infer", func(b *testing.B) func() {
+				g := parse(b)
+				return func() { require.NoError(b, g.Infer()) }
+			})
+			plan := func(b *testing.B, g *graph.Graph) *graph.Graph {
 				p, err := passes.Run(g, passes.Options{})
 				require.NoError(b, err)
-				_, err = exec.Compile(p.Graph, exec.Options{})
-				require.NoError(b, err)
+				return p.Graph
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
-		})
+			phase("plan", func(b *testing.B) func() {
+				g := parse(b)
+				return func() { plan(b, g) }
+			})
+			phase("compile", func(b *testing.B) func() {
+				g := plan(b, parse(b))
+				return func() {
+					_, err := exec.Compile(g, exec.Options{MemoryLimit: -1})
+					require.NoError(b, err)
+				}
+			})
+		}
 	}
 }

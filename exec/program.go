@@ -43,7 +43,7 @@ type Program struct {
 	outputs  []graph.Output
 	steps    []step
 	storages []storage
-	of       map[*graph.Value]int // storage of each root value
+	of       graph.ByValue[int32] // number of the storage of each root value, plus 1: see storageOf
 	phases   int                  // over all steps
 	ptrs     int                  // operand addresses over all steps
 	arena    int                  // bytes
@@ -133,8 +133,9 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	if g, err = fold(g, o); err != nil {
 		return nil, err
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g, of: map[*graph.Value]int{}}
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g, of: graph.NewByValue[int32](g)}
 	p.addStorages(g)
+	p.steps = make([]step, 0, len(g.Nodes))
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}
 	}
@@ -194,11 +195,12 @@ func isView(n *graph.Node) bool {
 
 // addStorages gives every root value its storage.
 func (p *Program) addStorages(g *graph.Graph) {
+	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
 	add := func(v *graph.Value, s storage) {
 		s.root, s.last = v, -1
 		s.bytes = v.Meta.Extent() * v.Meta.DType.Size()
-		p.of[v] = len(p.storages)
 		p.storages = append(p.storages, s)
+		p.of.Set(v, int32(len(p.storages)))
 	}
 	for i, v := range g.Inputs {
 		add(v, storage{kind: inInput, input: i})
@@ -214,11 +216,14 @@ func (p *Program) addStorages(g *graph.Graph) {
 		}
 	}
 	for _, o := range g.Outputs {
-		if s := &p.storages[p.of[o.Value.Root()]]; s.kind == inArena {
+		if s := &p.storages[p.storageOf(o.Value.Root())]; s.kind == inArena {
 			s.kind = inFresh
 		}
 	}
 }
+
+// storageOf returns the storage of a root value.
+func (p *Program) storageOf(root *graph.Value) int { return int(max(p.of.At(root)-1, 0)) }
 
 // addStep compiles the node's kernel.
 func (p *Program) addStep(n *graph.Node) (err error) {
@@ -233,7 +238,7 @@ func (p *Program) addStep(n *graph.Node) (err error) {
 	if err != nil {
 		return err
 	}
-	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases}
+	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		s.refs = append(s.refs, p.refOf(v))
 	}
@@ -267,7 +272,7 @@ func (p *Program) refOf(v *graph.Value) ref {
 	if v.Meta.Numel() == 0 {
 		return ref{storage: -1}
 	}
-	return ref{storage: p.of[v.Root()], off: v.Meta.Offset * v.Meta.DType.Size()}
+	return ref{storage: p.storageOf(v.Root()), off: v.Meta.Offset * v.Meta.DType.Size()}
 }
 
 // Step describes one kernel call of a program.
@@ -291,7 +296,7 @@ func (p *Program) Steps() []Step {
 			bytes += v.Meta.Bytes()
 		}
 		out[i] = Step{Name: n.Name, Ops: []string{n.Name}, Node: n, Loop: s.kernel.Loop,
-			Strides: n.Out[0].Meta.Strides, Buffer: p.of[n.Out[0]], Bytes: bytes}
+			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
 	return out
 }

@@ -191,7 +191,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 		if err := s.take(in, t); err != nil {
 			return fmt.Errorf("the tensor given for output %q shares storage with %w", o.Name, err)
 		}
-		if k := p.of[o.Value.Root()]; p.storages[k].kind == inFresh && o.Value.Alias == nil &&
+		if k := p.storageOf(o.Value.Root()); p.storages[k].kind == inFresh && o.Value.Alias == nil &&
 			t.Offset == 0 && t.Storage().Len() >= p.storages[k].bytes {
 			s.fresh[k] = t.Storage()
 		}
@@ -208,7 +208,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 // a constant.
 func (s *Session) deliver(o graph.Output, in []*tensor.Tensor, out **tensor.Tensor) error {
 	root := o.Value.Root()
-	k := s.p.of[root]
+	k := s.p.storageOf(root)
 	so := &s.p.storages[k]
 	m := o.Value.Meta
 	var t *tensor.Tensor

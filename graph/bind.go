@@ -116,7 +116,7 @@ func (g *Graph) Drop(refused map[*Node]*Error) *Graph {
 	d.Nodes, d.Outputs = nil, nil
 	refused = maps.Clone(refused)
 	for _, n := range g.Nodes {
-		m := d.nodes[n.Name]
+		m := d.named().node(n.Name)
 		if err := n.dependsOn(refused); err != nil && refused[n] == nil {
 			refused[n] = g.Fail(n, err)
 		}
@@ -124,14 +124,11 @@ func (g *Graph) Drop(refused map[*Node]*Error) *Graph {
 			d.Nodes = append(d.Nodes, m)
 			continue
 		}
-		delete(d.nodes, m.Name)
-		for _, v := range m.Out {
-			delete(d.values, v.Name)
-		}
+		d.named().dropNode(m)
 	}
 	for _, o := range g.Outputs {
 		if o.Value.Node == nil || refused[o.Value.Node] == nil {
-			o.Value = d.values[o.Value.Name]
+			o.Value = d.named().values[o.Value.Name]
 			d.Outputs = append(d.Outputs, o)
 		}
 	}

@@ -136,14 +136,13 @@ func (g *Graph) nameError(name string) error {
 }
 
 func (g *Graph) addValue(v *Value) {
-	if v.Name == "" || g.values[v.Name] != nil {
+	names := g.named()
+	if v.Name == "" || names.values[v.Name] != nil {
 		g.mistake(g.nameError(v.Name))
 		v.Name = g.Fresh("value")
 	}
-	if g.values == nil { // of a Graph that New did not make
-		g.values = map[string]*Value{}
-	}
-	g.values[v.Name] = v
+	g.number(v)
+	names.values[v.Name] = v
 }
 
 // Apply adds a node for any op of the catalogue and returns its outputs. An operand is a
@@ -243,15 +242,16 @@ func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	if err := n.settle(res); err != nil {
 		return err
 	}
-	if g.nodes == nil {
-		g.nodes, g.values = map[string]*Node{}, map[string]*Value{}
+	names := g.named()
+	if len(res) > 1 {
+		names.nodes[n.Name] = n
 	}
-	g.nodes[n.Name] = n
 	for i, v := range n.Out {
 		if len(res) > 1 {
 			v.Name = g.Fresh(fmt.Sprintf("%s_%d", n.Name, i))
 		}
-		g.values[v.Name] = v
+		g.number(v)
+		names.values[v.Name] = v
 	}
 	g.Nodes = append(g.Nodes, n)
 	return nil
@@ -441,15 +441,14 @@ func (v *Value) Named(name string) *Value {
 	switch {
 	case v.refused || v.Name == name:
 		return v
-	case name == "" || g.values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 && g.nodes[name] != nil:
+	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 && g.named().node(name) != nil:
 		g.mistake(g.nameError(name))
 		return v
 	}
 	g.Rename(v, name)
 	if n := v.Node; n != nil && len(n.Out) == 1 {
-		delete(g.nodes, n.Name)
+		delete(g.named().nodes, n.Name)
 		n.Name = name
-		g.nodes[name] = n
 	}
 	return v
 }

@@ -45,7 +45,7 @@ func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err e
 		switch {
 		case d.name == "":
 			l.failAt(at, "it has no name")
-		case l.g.values[d.name] != nil:
+		case l.g.named().values[d.name] != nil:
 			l.failAt(at, "two values are named %q", d.name)
 		case !d.hasDType:
 			l.failAt(at, "\"dtype\" is missing")
@@ -191,15 +191,16 @@ func (l *loader) input(at int) error {
 	}
 	l.blame(before, "input", d.name)
 	l.g.Inputs = append(l.g.Inputs, v)
-	l.g.values[d.name] = v
+	l.g.number(v)
+	l.g.named().values[d.name] = v
 	return nil
 }
 
 // standIn makes the name of a refused input or constant known, so that its users are
 // not refused for that.
 func (l *loader) standIn(v *Value) {
-	if v.Name != "" && l.g.values[v.Name] == nil {
-		l.g.values[v.Name] = v
+	if v.Name != "" && l.g.named().values[v.Name] == nil {
+		l.g.named().values[v.Name] = v
 	}
 }
 
@@ -249,7 +250,8 @@ func (l *loader) constant(at int) error {
 	v.Const = t
 	v.SetMeta(t.Meta)
 	l.g.Constants = append(l.g.Constants, v)
-	l.g.values[d.name] = v
+	l.g.number(v)
+	l.g.named().values[d.name] = v
 	return nil
 }
 

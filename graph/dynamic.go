@@ -167,9 +167,10 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		for i, v := range n.Out {
 			w := &Value{Name: v.Name, Node: m, Index: i, graph: s, at: v.at}
 			m.Out = append(m.Out, w)
-			to[v], s.values[v.Name] = w, w
+			s.number(w)
+			to[v], s.named().values[v.Name] = w, w
 		}
-		s.nodes[m.Name] = m
+		s.named().addNode(m)
 		s.Nodes = append(s.Nodes, m)
 	}
 	for _, v := range want {

@@ -22,12 +22,13 @@ type Graph struct {
 	Symbols   map[string]Bounds
 
 	lookup Lookup
-	values map[string]*Value
-	nodes  map[string]*Node
+	names  *names
 	bound  map[string]int
 	src    *source
 	errs   []error
 	serial int
+	// numbered counts the values that have a number: see [ByValue].
+	numbered int
 
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
@@ -59,8 +60,9 @@ type Value struct {
 	graph   *Graph
 	format  tensor.MemoryFormat
 	file    constFile
-	strided bool // the layout was given by strides
-	refused bool // stands for the output of a node that was not made
+	number  int32 // in its graph: see [ByValue]
+	strided bool  // the layout was given by strides
+	refused bool  // stands for the output of a node that was not made
 	at      int
 }
 
@@ -108,7 +110,7 @@ type Output struct {
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
 func New(name string, lookup Lookup) *Graph {
-	return &Graph{Name: name, lookup: lookup, values: map[string]*Value{}, nodes: map[string]*Node{}}
+	return &Graph{Name: name, lookup: lookup, names: newNames(0)}
 }
 
 // Op returns an op of the graph's catalogue by name; nil if there is none that [Define]
@@ -122,7 +124,7 @@ func (g *Graph) Op(name string) *Op {
 }
 
 // Value returns a value by name; nil if there is none.
-func (g *Graph) Value(name string) *Value { return g.values[name] }
+func (g *Graph) Value(name string) *Value { return g.named().values[name] }
 
 // Values calls f with all values: inputs, constants, then the results of nodes in order.
 func (g *Graph) Values(f func(*Value)) {
@@ -203,9 +205,9 @@ func (v *Value) Kind() string {
 
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
-	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
-	for _, v := range n.Out {
-		c.Out = append(c.Out, v.Meta)
+	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant, Out: make([]tensor.Meta, len(n.Out))}
+	for i, v := range n.Out {
+		c.Out[i] = v.Meta
 	}
 	return c
 }
@@ -315,8 +317,8 @@ func (n *Node) settle(res []Result) error {
 
 // Fresh returns a name that no value and no node has, made from base.
 func (g *Graph) Fresh(base string) string {
-	name := base
-	for g.values[name] != nil || g.nodes[name] != nil {
+	name, names := base, g.named()
+	for names.taken(name) {
 		g.serial++
 		name = fmt.Sprintf("%s.%d", base, g.serial)
 	}
@@ -353,7 +355,8 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	if err := n.Infer(); err != nil {
 		return nil, err
 	}
-	g.nodes[n.Name], g.values[n.Name] = n, n.Out[0]
+	g.number(n.Out[0])
+	g.named().values[n.Name] = n.Out[0]
 	return n, nil
 }
 
@@ -371,7 +374,7 @@ func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 
 // mustOwn panics where v is no value of the graph.
 func (g *Graph) mustOwn(v *Value) {
-	if v == nil || g.values[v.Name] != v {
+	if v == nil || g.named().values[v.Name] != v {
 		panic("graph: the value is not one of the graph's")
 	}
 }
@@ -381,74 +384,77 @@ func (g *Graph) mustOwn(v *Value) {
 // have [Value.Named].
 func (g *Graph) Rename(v *Value, name string) {
 	g.mustOwn(v)
-	if o := g.values[name]; name == "" || o != nil && o != v {
+	names := g.named()
+	if o := names.values[name]; name == "" || o != nil && o != v {
 		panic("graph: " + g.nameError(name).Error())
 	}
-	delete(g.values, v.Name)
+	names.dropValue(v)
 	v.Name = name
-	g.values[name] = v
+	names.values[name] = v
 }
 
 // Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
-		assumed: g.assumed, warnings: g.warnings,
-		values: make(map[string]*Value, len(g.values)), nodes: make(map[string]*Node, len(g.nodes))}
-	to := make(map[*Value]*Value, len(g.values))
-	copyValue := func(v *Value) *Value {
-		w := *v
-		w.graph = c
-		to[v], c.values[w.Name] = &w, &w
-		return &w
+		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, Nodes: make([]*Node, len(g.Nodes))}
+	count, operands := len(g.Inputs)+len(g.Constants), 0
+	for _, n := range g.Nodes {
+		count, operands = count+len(n.Out), operands+len(n.In)
+	}
+	values, nodes := make([]Value, 0, count), make([]Node, len(g.Nodes))
+	args, outs := make([]Arg, operands), make([]*Value, count)
+	to := NewByValue[*Value](g)
+	copyValue := func(v *Value, maker *Node) *Value {
+		values = append(values, *v)
+		w := &values[len(values)-1]
+		w.graph, w.Node = c, maker
+		to.Set(v, w)
+		return w
 	}
 	for _, v := range g.Inputs {
-		c.Inputs = append(c.Inputs, copyValue(v))
+		c.Inputs = append(c.Inputs, copyValue(v, nil))
 	}
 	for _, v := range g.Constants {
-		c.Constants = append(c.Constants, copyValue(v))
+		c.Constants = append(c.Constants, copyValue(v, nil))
 	}
-	c.Nodes = make([]*Node, len(g.Nodes))
 	for i, n := range g.Nodes {
-		m := *n
-		m.Out = make([]*Value, len(n.Out))
+		m := &nodes[i]
+		*m = *n
+		m.Out = take(&outs, len(n.Out))
 		for k, v := range n.Out {
-			m.Out[k] = copyValue(v)
-			m.Out[k].Node = &m
+			m.Out[k] = copyValue(v, m)
 		}
-		c.Nodes[i], c.nodes[m.Name] = &m, &m
+		c.Nodes[i] = m
 	}
 	for _, n := range c.Nodes {
-		in := make([]Arg, len(n.In))
+		in := take(&args, len(n.In))
 		for k, a := range n.In {
 			in[k] = a
-			if a.Value != nil {
-				in[k].Value = to[a.Value]
-			}
+			in[k].Value = to.At(a.Value)
 		}
 		n.In = in
-		n.cloneRefs(to)
+		n.cloneRefs(&to)
 		for _, v := range n.Out {
-			if v.Alias != nil {
-				v.Alias = to[v.Alias]
-			}
+			v.Alias = to.At(v.Alias)
 		}
 	}
 	for _, o := range g.Outputs {
-		o.Value = to[o.Value]
+		o.Value = to.At(o.Value)
 		c.Outputs = append(c.Outputs, o)
 	}
+	c.names = &names{allValues: values, allNodes: nodes}
 	return c
 }
 
 // cloneRefs makes attributes that are values read from the copies.
-func (n *Node) cloneRefs(to map[*Value]*Value) {
+func (n *Node) cloneRefs(to *ByValue[*Value]) {
 	if len(n.refs) == 0 {
 		return
 	}
 	n.given = maps.Clone(n.given)
 	for _, r := range n.refs {
-		n.given[r.attr] = Ref{to[r.value]}
+		n.given[r.attr] = Ref{to.At(r.value)}
 	}
 	n.takeRefs()
 }

@@ -277,7 +277,7 @@ type loader struct {
 // reserve makes room for about n nodes at once: growing step by step copies all of it
 // again and again.
 func (l *loader) reserve(n int) {
-	l.g.nodes, l.g.values = make(map[string]*Node, n), make(map[string]*Value, n)
+	l.g.names = newNames(n)
 	l.g.Nodes, l.raw = make([]*Node, 0, n), make([]rawNode, 0, n)
 }
 

@@ -149,7 +149,7 @@ func (l *loader) operands(n *Node) error {
 func (l *loader) operand(at int) (Arg, error) {
 	if l.scan.isText() {
 		raw, err := l.scan.quoted()
-		if v := l.g.values[string(raw)]; v != nil {
+		if v := l.g.named().values[string(raw)]; v != nil {
 			return Arg{Kind: TensorArg, Value: v}, err
 		}
 		l.pending = append(l.pending, pendingArg{string(raw), len(l.scratch), at})
@@ -187,13 +187,14 @@ func spelledNumber(v any) (tensor.Scalar, bool) {
 // node.
 func (l *loader) declare(r *rawNode, outputs []string, before int) {
 	g, n := l.g, r.node
+	names := g.named()
 	switch {
 	case n.Name == "":
 		if len(l.errs) == before {
 			l.failAt(n.at, "node without a name")
 		}
 		return
-	case g.nodes[n.Name] != nil:
+	case names.node(n.Name) != nil:
 		l.failAt(n.at, "two nodes are named %q", n.Name)
 		return
 	case r.op == "":
@@ -202,7 +203,6 @@ func (l *loader) declare(r *rawNode, outputs []string, before int) {
 		}
 	}
 	r.declared = true
-	g.nodes[n.Name] = n
 	g.Nodes = append(g.Nodes, n)
 	n.Out = take(&l.slab.outs, max(len(outputs), 1))
 	vals := take(&l.slab.values, len(n.Out))
@@ -216,12 +216,14 @@ func (l *loader) declare(r *rawNode, outputs []string, before int) {
 		switch {
 		case name == "":
 			l.failAt(n.at, "a value needs a name")
-		case g.values[name] != nil:
+		case names.values[name] != nil:
 			l.failAt(n.at, "two values are named %q", name)
 		default:
-			g.values[name] = &vals[i]
+			g.number(&vals[i])
+			names.values[name] = &vals[i]
 		}
 	}
+	names.addNode(n)
 }
 
 // resolve completes the nodes and ties the outputs to values, when all of the file was
@@ -239,7 +241,7 @@ func (l *loader) resolve() {
 	}
 	names := map[string]bool{}
 	for _, r := range l.outputs {
-		v := g.values[r.value]
+		v := g.named().values[r.value]
 		switch {
 		case r.value == "":
 			l.failAt(r.out.at, "\"value\" is missing")
@@ -273,7 +275,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 		}
 	}
 	for _, p := range waiting {
-		v := g.values[p.name]
+		v := g.named().values[p.name]
 		if x, ok := special(p.name); v == nil && ok {
 			n.In[p.index] = Arg{Kind: NumberArg, Number: tensor.FloatScalar(x)}
 			continue
@@ -315,7 +317,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 
 // noValue returns the error of a name that no value has.
 func (l *loader) noValue(name string) error {
-	if near := words.Nearest(name, maps.Keys(l.g.values)); near != "" {
+	if near := words.Nearest(name, maps.Keys(l.g.named().values)); near != "" {
 		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("there is no value %q", name)
@@ -410,7 +412,7 @@ func (l *loader) bindRefs(n *Node) error {
 		if !ok {
 			continue
 		}
-		value := l.g.values[name]
+		value := l.g.named().values[name]
 		if value == nil {
 			return &attrError{attr, fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
 		}

@@ -83,20 +83,22 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 // iteration is the one that inferred it; a layout chosen otherwise leads the permutation
 // as a given output does.
 func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
-	outs := make([]iter.Operand, p.outputs())
-	it, body, err := p.iterate(c, outs)
+	it, body, err := p.iterate(c, p.undefined())
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Out) != len(outs) {
-		return nil, fmt.Errorf("makes %d values, the call has %d", len(outs), len(c.Out))
+	if len(c.Out) != p.outputs() {
+		return nil, fmt.Errorf("makes %d values, the call has %d", p.outputs(), len(c.Out))
 	}
 	same := true
 	for i, m := range c.Out {
 		same = same && it.Meta(i).SameLayout(m)
-		outs[i] = iter.Of(m)
 	}
 	if !same {
+		outs := make([]iter.Operand, len(c.Out))
+		for i, m := range c.Out {
+			outs[i] = iter.Of(m)
+		}
 		if it, body, err = p.iterate(c, outs); err != nil {
 			return nil, err
 		}

@@ -54,7 +54,7 @@ func scalarText(x tensor.Scalar) string {
 // before it is "Infinity" or the like.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)
-	if text[0] == '[' || text[0] == '"' && s.g.values[strings.Trim(text, `"`)] != nil {
+	if text[0] == '[' || text[0] == '"' && s.g.named().values[strings.Trim(text, `"`)] != nil {
 		text = "{\"number\": " + text + "}"
 	}
 	s.buf.WriteString(text)

@@ -44,7 +44,7 @@ func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
 	}
-	v := &verifier{g: g, seen: make(map[*Value]bool, len(g.values)), names: map[string]bool{}, nodes: map[string]bool{}}
+	v := &verifier{g: g, seen: make(map[*Value]bool, g.numbered), names: map[string]bool{}, nodes: map[string]bool{}}
 	v.inputs()
 	if props&Sorted == 0 {
 		for _, n := range g.Nodes {
@@ -118,7 +118,7 @@ func (v *verifier) value(n *Node, x *Value) {
 		return
 	case v.names[x.Name]:
 		v.fail(n, "two values are named %q", x.Name)
-	case v.g.values[x.Name] != x:
+	case v.g.named().values[x.Name] != x:
 		v.fail(n, "the graph does not find value %q by its name", x.Name)
 	case x.graph != v.g:
 		v.fail(n, "value %q is of another graph", x.Name)
@@ -142,7 +142,7 @@ func (v *verifier) node(n *Node, props Props) {
 		return
 	case v.nodes[n.Name]:
 		v.fail(n, "two nodes are named %q", n.Name)
-	case v.g.nodes[n.Name] != n:
+	case v.g.named().node(n.Name) != n:
 		v.fail(n, "the graph does not find the node by its name")
 	}
 	v.nodes[n.Name] = true

@@ -10,16 +10,16 @@ import (
 
 // uses counts who reads a value.
 type uses struct {
-	nodes  map[*graph.Value][]*graph.Node // once for every operand place
+	nodes  graph.ByValue[[]*graph.Node] // once for every operand place
 	output map[*graph.Value]bool
 }
 
-func usesOf(g *graph.Graph) uses {
-	u := uses{make(map[*graph.Value][]*graph.Node, len(g.Nodes)), map[*graph.Value]bool{}}
+func usesOf(g *graph.Graph) *uses {
+	u := &uses{graph.NewByValue[[]*graph.Node](g), map[*graph.Value]bool{}}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				u.nodes[a.Value] = append(u.nodes[a.Value], n)
+				u.add(a.Value, n)
 			}
 		}
 	}
@@ -29,9 +29,11 @@ func usesOf(g *graph.Graph) uses {
 	return u
 }
 
+func (u *uses) add(v *graph.Value, n *graph.Node) { u.nodes.Set(v, append(u.nodes.At(v), n)) }
+
 // redirect makes all readers of from read to instead.
-func (u uses) redirect(g *graph.Graph, from, to *graph.Value) {
-	for _, n := range u.nodes[from] {
+func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
+	for _, n := range u.nodes.At(from) {
 		for i := range n.In {
 			if n.In[i].Value == from {
 				n.In[i].Value = to
@@ -42,9 +44,9 @@ func (u uses) redirect(g *graph.Graph, from, to *graph.Value) {
 				v.Alias = to
 			}
 		}
-		u.nodes[to] = append(u.nodes[to], n)
+		u.add(to, n)
 	}
-	delete(u.nodes, from)
+	u.nodes.Set(from, nil)
 	if u.output[from] {
 		for i := range g.Outputs {
 			if g.Outputs[i].Value == from {
@@ -58,14 +60,17 @@ func (u uses) redirect(g *graph.Graph, from, to *graph.Value) {
 // elider drops copies in one walk over the nodes.
 type elider struct {
 	plan *Plan
-	uses uses
+	uses *uses // found when the first copy is: most graphs have few, many none
 	gone map[*graph.Node]bool
 }
 
 func elideCopies(p *Plan) error {
-	e := &elider{p, usesOf(p.Graph), map[*graph.Node]bool{}}
+	e := &elider{plan: p, gone: map[*graph.Node]bool{}}
 	for _, n := range p.Graph.Nodes {
 		if n.Op.Identity && n.In[0].Kind == graph.TensorArg && n.In[0].Meta().DType == n.Out[0].Meta.DType {
+			if e.uses == nil {
+				e.uses = usesOf(p.Graph)
+			}
 			e.shorten(n)
 			if why := e.needless(n); why != "" {
 				e.uses.redirect(p.Graph, n.Out[0], n.In[0].Value)
@@ -95,10 +100,10 @@ func (e *elider) shorten(n *graph.Node) {
 		if !e.reads(n, mid, src) {
 			return
 		}
-		e.uses.nodes[mid] = slices.DeleteFunc(e.uses.nodes[mid], func(u *graph.Node) bool { return u == n })
-		e.uses.nodes[src] = append(e.uses.nodes[src], n)
+		e.uses.nodes.Set(mid, slices.DeleteFunc(e.uses.nodes.At(mid), func(u *graph.Node) bool { return u == n }))
+		e.uses.add(src, n)
 		n.In[0].Value = src
-		if len(e.uses.nodes[mid]) == 0 && !e.uses.output[mid] && !e.gone[mid.Node] {
+		if len(e.uses.nodes.At(mid)) == 0 && !e.uses.output[mid] && !e.gone[mid.Node] {
 			e.drop(mid.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
 		}
 	}
@@ -112,14 +117,14 @@ func (e *elider) needless(n *graph.Node) string {
 		return fmt.Sprintf("%q already lies as asked, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
 	case e.uses.output[v]:
 		return ""
-	case len(e.uses.nodes[v]) == 0:
+	case len(e.uses.nodes.At(v)) == 0:
 		return ""
 	case n.Pin != 0:
 		return ""
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
 		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
 	}
-	for _, c := range e.uses.nodes[v] {
+	for _, c := range e.uses.nodes.At(v) {
 		if !e.reads(c, v, src) {
 			return ""
 		}
@@ -130,7 +135,7 @@ func (e *elider) needless(n *graph.Node) string {
 // viewed reports whether a consumer shares the value's storage: its offset counts from
 // where that begins.
 func (e *elider) viewed(v *graph.Value) bool {
-	return slices.ContainsFunc(e.uses.nodes[v], func(c *graph.Node) bool {
+	return slices.ContainsFunc(e.uses.nodes.At(v), func(c *graph.Node) bool {
 		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
 	})
 }
@@ -185,7 +190,7 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 // readers take the operand of the first.
 func cancelPermutes(p *Plan) error {
 	g := p.Graph
-	u := usesOf(g)
+	var u *uses // found with the first pair
 	gone := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Pin != 0 || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
@@ -198,6 +203,9 @@ func cancelPermutes(p *Plan) error {
 		src := first.In[0].Value
 		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
 			continue
+		}
+		if u == nil {
+			u = usesOf(g)
 		}
 		u.redirect(g, n.Out[0], src)
 		gone[n] = true
@@ -219,31 +227,26 @@ func identity(a, b []int) bool {
 
 // dropDead removes nodes that no output depends on.
 func dropDead(p *Plan) error {
-	live := map[*graph.Node]bool{}
-	var stack []*graph.Node
-	mark := func(v *graph.Value) {
-		if v.Node != nil && !live[v.Node] {
-			live[v.Node] = true
-			stack = append(stack, v.Node)
-		}
-	}
+	live := graph.NewByValue[bool](p.Graph)
 	for _, o := range p.Graph.Outputs {
-		mark(o.Value)
+		live.Set(o.Value, true)
 	}
-	for len(stack) > 0 {
-		n := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
+	isLive := func(n *graph.Node) bool { return slices.ContainsFunc(n.Out, live.At) }
+	for _, n := range slices.Backward(p.Graph.Nodes) { // readers stand after what they read
+		if !isLive(n) {
+			continue
+		}
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				mark(a.Value)
+				live.Set(a.Value, true)
 			}
 		}
 	}
 	for _, n := range p.Graph.Nodes {
-		if !live[n] {
+		if !isLive(n) {
 			p.Elided = append(p.Elided, Elision{n.Name, "no output depends on it"})
 		}
 	}
-	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !live[n] })
+	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
 	return nil
 }

@@ -256,13 +256,16 @@ func (l *layouter) infer(n *graph.Node) ([]graph.Result, error) {
 // settle demands a pin, or else the strategy's format, of a value that its producer has
 // given another layout: all its consumers then read a copy.
 func (l *layouter) settle(v *graph.Value, pin tensor.MemoryFormat) error {
-	want, why := pin, fmt.Sprintf("%q is pinned to %v", v.Name, pin)
+	want := pin
 	if want == tensor.NoFormat && !l.rigid[v] {
 		want = l.plan.layout(v.Meta)
-		why = fmt.Sprintf("strategy %s wants %q %v", l.plan.Strategy, v.Name, want)
 	}
 	if want == tensor.NoFormat || v.Meta.Is(want) {
 		return nil
+	}
+	why := fmt.Sprintf("%q is pinned to %v", v.Name, pin)
+	if pin == tensor.NoFormat {
+		why = fmt.Sprintf("strategy %s wants %q %v", l.plan.Strategy, v.Name, want)
 	}
 	c, err := l.copyOf(v, want, why)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -104,7 +105,16 @@ func join(v []int) string {
 }
 
 // ListString prints sizes as PyTorch's messages do: "[2, 3]".
-func ListString(v []int) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
+func ListString(v []int) string {
+	b := []byte{'['}
+	for i, n := range v {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	return string(append(b, ']'))
+}
 
 // Numel returns the product of sizes, math.MaxInt where that is more than an int can hold:
 // a wrapped product would call a huge value small, or empty.

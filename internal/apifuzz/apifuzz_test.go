@@ -48,9 +48,10 @@ func targets() []target {
 	return all
 }
 
-// methodName is (pkg.Type).Method, for pointers too.
+// methodName is (pkg.Type).Method, for pointers and instances of generic types too.
 func methodName(t reflect.Type, method string) string {
-	return "(" + strings.TrimPrefix(t.String(), "*") + ")." + method
+	name, _, _ := strings.Cut(strings.TrimPrefix(t.String(), "*"), "[")
+	return "(" + name + ")." + method
 }
 
 // arguments makes what the function takes. A receiver is never a nil pointer: that is a

@@ -1,0 +1,77 @@
+package graph
+
+import "sync"
+
+// names finds a graph's values and nodes by name. A copy of a graph, whose names few passes ask for,
+// is indexed when that is first done: to do so takes longer than to copy the rest.
+type names struct {
+	index  sync.Once
+	values map[string]*Value
+	// nodes are those that values do not lead to: most nodes make one value, of their own name.
+	nodes map[string]*Node
+
+	// What a copy holds, until it is indexed.
+	allValues []Value
+	allNodes  []Node
+}
+
+func newNames(size int) *names {
+	return &names{values: make(map[string]*Value, size), nodes: map[string]*Node{}}
+}
+
+// named returns the graph's names, ready for use.
+func (g *Graph) named() *names {
+	if g.names == nil { // of a Graph that New did not make
+		g.names = newNames(0)
+	}
+	g.names.index.Do(g.names.fill)
+	return g.names
+}
+
+func (s *names) fill() {
+	if s.values != nil {
+		return
+	}
+	s.values, s.nodes = make(map[string]*Value, len(s.allValues)), map[string]*Node{}
+	for i := range s.allValues {
+		s.values[s.allValues[i].Name] = &s.allValues[i]
+	}
+	for i := range s.allNodes {
+		s.addNode(&s.allNodes[i])
+	}
+	s.allValues, s.allNodes = nil, nil
+}
+
+// node returns the node of a name; nil if there is none.
+func (s *names) node(name string) *Node {
+	if v := s.values[name]; v != nil && v.Node != nil && v.Node.Name == name {
+		return v.Node
+	}
+	return s.nodes[name]
+}
+
+// addNode makes a node known, after its values.
+func (s *names) addNode(n *Node) {
+	if v := s.values[n.Name]; v == nil || v.Node != n {
+		s.nodes[n.Name] = n
+	}
+}
+
+// dropValue forgets a value's name. The node keeps its own.
+func (s *names) dropValue(v *Value) {
+	if n := v.Node; n != nil && n.Name == v.Name && s.values[v.Name] == v {
+		s.nodes[n.Name] = n
+	}
+	delete(s.values, v.Name)
+}
+
+// dropNode forgets a node's name, and its values.
+func (s *names) dropNode(n *Node) {
+	for _, v := range n.Out {
+		delete(s.values, v.Name)
+	}
+	delete(s.nodes, n.Name)
+}
+
+// taken reports whether a value or a node has the name.
+func (s *names) taken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
