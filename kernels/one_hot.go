@@ -117,7 +117,7 @@ func counted(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	}
 	eachIndex(index.Shape, func(at []int) { a.NumClasses = max(a.NumClasses, int(index.At(at...).Int())+1) })
 	a.NumClasses = max(1, a.NumClasses) // of negative indices alone; they are refused, or count from the end
-	return &graph.Call{In: c.In, Attrs: &a, Variant: -1}
+	return &graph.Call{In: c.In, Attrs: &a}
 }
 
 // eagerOneHot compiles and runs the call at once, when the indices are known.

@@ -65,7 +65,7 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 	if err != nil {
 		return nil, nil, err
 	}
-	in := &graph.Call{Variant: -1}
+	in := &graph.Call{}
 	if in.Attrs, err = op.Schema.Decode(at, nil); err != nil {
 		return nil, nil, err
 	}

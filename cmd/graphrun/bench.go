@@ -203,7 +203,7 @@ func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runne
 		}
 		return &runner{run: r.Run}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, f.timing.options(), enter)
+	p, err := prepare(g, passes.Options{Strategy: strategyOf(f.strategy)}, f.timing.options(), enter)
 	if err != nil {
 		return nil, err
 	}

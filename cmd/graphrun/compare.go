@@ -103,7 +103,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	for _, s := range f.strategies {
 		var p *planned
 		err := j.do(planning, func() (err error) {
-			p, err = prepare(t.g, passes.Options{Strategy: s}, f.timing.options(), j.enter)
+			p, err = prepare(t.g, passes.Options{Strategy: strategyOf(s)}, f.timing.options(), j.enter)
 			return err
 		})
 		if err != nil {

@@ -69,7 +69,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	var p *planned
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err := j.do(planning, func() (err error) {
-		o := passes.Options{Strategy: f.strategy, Check: f.check}
+		o := passes.Options{Strategy: strategyOf(f.strategy), Check: f.check}
 		if f.dump {
 			o.Dump = &dump
 		}
