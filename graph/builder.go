@@ -29,25 +29,6 @@ func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, 
 	return v
 }
 
-// InputOrder adds a dense input in an order of its dimensions.
-func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ...int) *Value {
-	p := Pin{Order: o}
-	err := p.check()
-	if err == nil {
-		_, err = p.For(len(shape))
-	}
-	m := tensor.New(d, shape...)
-	if err == nil {
-		err = m.Check()
-	}
-	if err != nil {
-		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
-	}
-	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
-	v.layout, v.strided = p, false
-	return v
-}
-
 // InputMeta adds an input of any layout.
 func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	if err := m.Check(); err != nil {
@@ -477,33 +458,6 @@ func (v *Value) Named(name string) *Value {
 		delete(g.nodes, n.Name)
 		n.Name = name
 		g.nodes[name] = n
-	}
-	return v
-}
-
-// Pinned demands a memory format of the value's node. What was built on the value is
-// inferred again.
-func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
-
-// PinnedTo demands a layout or an implementation of the value's node, or of an input or a constant the
-// layout in which all that read it want it. What was built on the value is inferred again.
-func (v *Value) PinnedTo(p Pin) *Value {
-	g := v.own()
-	if v.refused {
-		return v
-	}
-	if v.Node == nil {
-		if err := g.Pin(v.Name, p); err != nil {
-			g.mistake(err)
-		}
-		return v
-	}
-	if err := v.Node.pin(p); err != nil {
-		g.mistake(err)
-	} else if g.Nodes[len(g.Nodes)-1] != v.Node {
-		if err := g.Infer(); err != nil {
-			g.mistake(err)
-		}
 	}
 	return v
 }

@@ -67,7 +67,7 @@ func (w Walk) Inferred() bool {
 // Lay returns how result i lies, which inference gives as m. Where m is dense in the walk's order
 // already it stays: dimensions of size 1 keep their strides.
 func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
-	if i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
+	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
 		return m
 	}
 	return m.WithStrides(w.Out[i].Strides(m.Shape))
@@ -120,11 +120,12 @@ func (w Work) Plus(v Work) Work {
 // ReadWork is the work of reading an operand that lies as m by loops that write a result of layout to:
 // each byte once, strided where the two disagree about the fastest dimension.
 func ReadWork(m, to tensor.Meta) (w Work) {
-	at := Dense
+	at, extent := Dense, m.Extent()
+	to.Extent() // panics where strides are missing
 	if m.Rank() == to.Rank() && fastest(m) != fastest(to) {
 		at = Strided
 	}
-	w.Bytes[at] = float64(min(m.Bytes(), m.Extent()*m.DType.Size()))
+	w.Bytes[at] = float64(min(m.Bytes(), extent*m.DType.Size()))
 	return w
 }
 
@@ -181,9 +182,9 @@ func (g *Graph) CopyOp() (*Op, error) {
 // Selective reports whether the implementation refuses operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
-// Fits reports whether the implementation serves the call as it lies: some walk of it gives the
+// fits reports whether the implementation serves the call as it lies: some walk of it gives the
 // results in c.Out and reads all operands.
-func (m *Impl) Fits(c *Call) bool {
+func (m *Impl) fits(c *Call) bool {
 	var orders []tensor.Order
 	for _, out := range c.Out {
 		if o, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, o) {
@@ -210,8 +211,8 @@ func (w Walk) gives(c *Call) bool {
 
 // Reads reports whether the implementation reads all operands as they lie.
 func (m *Impl) Reads(c *Call, w Walk) bool {
-	if !m.selective {
-		return true
+	if c == nil || m.Read == nil || !m.selective {
+		return c != nil
 	}
 	for i, a := range c.In {
 		if a.Kind == TensorArg {
@@ -260,7 +261,7 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 		return c.Impl.Lower(c)
 	}
 	for i := range o.Impls {
-		if o.Impls[i].Fits(c) {
+		if o.Impls[i].fits(c) {
 			return o.Impls[i].Lower(c)
 		}
 	}

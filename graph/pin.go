@@ -134,6 +134,8 @@ func (g *Graph) Pin(name string, p Pin) error {
 	switch {
 	case v != nil && v.Node != nil:
 		n = v.Node
+	case v == nil && n == nil && p.Impl == "" && g.pinOutput(name, p):
+		return nil
 	case v == nil && n == nil:
 		names := slices.Sorted(maps.Keys(g.values))
 		hint := ""
@@ -157,6 +159,17 @@ func (g *Graph) Pin(name string, p Pin) error {
 	}
 	v.Pin.add(p)
 	return nil
+}
+
+// pinOutput demands a layout of the output with the name, if there is one whose value has it not.
+func (g *Graph) pinOutput(name string, p Pin) bool {
+	for i := range g.Outputs {
+		if o := &g.Outputs[i]; o.Name == name {
+			o.Pin = p
+			return p.check() == nil
+		}
+	}
+	return false
 }
 
 // add demands p beside what is demanded already.
@@ -186,4 +199,50 @@ func (n *Node) pin(p Pin) error {
 		return g.Fail(n, again) // it was refused before
 	}
 	return g.Fail(n, err)
+}
+
+// Pinned demands a memory format of the value's node. What was built on the value is
+// inferred again.
+func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
+
+// PinnedTo demands a layout or an implementation of the value's node, or of an input or a constant the
+// layout in which all that read it want it. What was built on the value is inferred again.
+func (v *Value) PinnedTo(p Pin) *Value {
+	g := v.own()
+	if v.refused {
+		return v
+	}
+	if v.Node == nil {
+		if err := g.Pin(v.Name, p); err != nil {
+			g.mistake(err)
+		}
+		return v
+	}
+	if err := v.Node.pin(p); err != nil {
+		g.mistake(err)
+	} else if g.Nodes[len(g.Nodes)-1] != v.Node {
+		if err := g.Infer(); err != nil {
+			g.mistake(err)
+		}
+	}
+	return v
+}
+
+// InputOrder adds a dense input in an order of its dimensions.
+func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ...int) *Value {
+	p := Pin{Order: o}
+	err := p.check()
+	if err == nil {
+		_, err = p.For(len(shape))
+	}
+	m := tensor.New(d, shape...)
+	if err == nil {
+		err = m.Check()
+	}
+	if err != nil {
+		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+	}
+	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
+	v.layout, v.strided = p, false
+	return v
 }

@@ -20,12 +20,12 @@ func cost(n *graph.Node, p *layout.Profile) float64 {
 	if p == nil {
 		p = layout.DefaultProfile()
 	}
-	return layout.Price(p, Work(n))
+	return layout.Price(p, workOf(n))
 }
 
-// Work returns what there is to do for a node that has implementations: what its own computes, stores
+// workOf returns what there is to do for a node that has implementations: what its own computes, stores
 // and reads, or what the first one does where none is chosen.
-func Work(n *graph.Node) graph.Work {
+func workOf(n *graph.Node) graph.Work {
 	impl, c := n.Impl, n.Call()
 	if impl == nil {
 		impl = &n.Op.Impls[0]

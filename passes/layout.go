@@ -38,8 +38,12 @@ func (l *layouter) apply(a *layout.Assignment) error {
 	nodes := l.g.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
 	for _, c := range a.Inputs {
-		if _, err := l.copy(c); err != nil {
+		v, err := l.copy(c)
+		if err != nil {
 			return err
+		}
+		if c.Pinned {
+			v.Node.Pin = c.Value.Pin
 		}
 	}
 	for i, n := range nodes {

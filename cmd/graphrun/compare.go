@@ -95,7 +95,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
-	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.src); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}

@@ -17,6 +17,15 @@ type opDoc struct {
 	Outputs    []string     `json:"outputs"` // the names of several results, empty for one
 	Results    *int         `json:"results"` // null where attributes and shapes decide
 	Dynamic    bool         `json:"dynamic"` // whether shapes depend on data
+	// Implementations are the ways to compute the op, the one that is taken first where they are as
+	// good; AnyOrder says that results are written in whatever order is asked for.
+	Implementations []implDoc `json:"implementations"`
+	AnyOrder        bool      `json:"any_order"`
+}
+
+type implDoc struct {
+	Name string `json:"name"`
+	Doc  string `json:"doc"`
 }
 
 type operandDoc struct {
@@ -48,6 +57,10 @@ func docOf(o *graph.Op) opDoc {
 	if !o.Many {
 		n := max(1, len(o.Outputs))
 		d.Results = &n
+	}
+	d.Implementations, d.AnyOrder = []implDoc{}, o.AnyOrder || o.Kind == graph.Follows
+	for _, m := range o.Impls {
+		d.Implementations = append(d.Implementations, implDoc{m.Name, m.Doc})
 	}
 	for i, p := range o.Params {
 		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,

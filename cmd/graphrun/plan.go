@@ -20,7 +20,7 @@ import (
 type planFlags struct {
 	strategy          string
 	json, dump, check bool
-	dims              []string
+	dims, pins        []string
 }
 
 func planCommand() *cobra.Command {
@@ -36,10 +36,14 @@ all is listed by what it is for: inputs, constants, weights that kernels have pa
 themselves, the arena in which intermediate values take turns, outputs, and the scratch of all
 workers.
 
+The implementation that computes a step is one of those that graphrun ops NAME lists; --pin
+NODE=impl:NAME forces another.
+
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 stand the operands' byte strides.`,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
+  graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
   graphrun plan model.json --check --dump`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -53,6 +57,7 @@ stand the operands' byte strides.`,
 	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; what went unchecked is said")
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
+	pinFlag(cmd, &f.pins)
 	return cmd
 }
 
@@ -63,7 +68,12 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadGraph(path, f.dims); return err }); err != nil {
+	if err := j.do(loading, func() (err error) {
+		if g, err = loadGraph(path, f.dims); err == nil {
+			err = applyPins(g, f.pins)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	var p *planned
@@ -128,6 +138,7 @@ type loopDoc struct {
 type stepDoc struct {
 	Name      string   `json:"name"`
 	Ops       []string `json:"ops"`
+	Impl      string   `json:"impl"`
 	Loop      *loopDoc `json:"loop,omitempty"`
 	FastSetup string   `json:"fast_setup"`
 	CostNS    float64  `json:"cost_ns"`
@@ -160,8 +171,12 @@ func stepOf(s exec.Step) stepDoc {
 	if s.Loop != nil {
 		d.FastSetup = s.Loop.FastSetup().String()
 	}
-	if s.Node != nil {
-		d.CostNS = passes.NodeCost(s.Node)
+	if s.Node == nil {
+		return d
+	}
+	d.CostNS = passes.NodeCost(s.Node)
+	if s.Node.Impl != nil {
+		d.Impl = s.Node.Impl.Name
 	}
 	return d
 }
@@ -223,11 +238,11 @@ func writePlan(w io.Writer, show display, p *planned) {
 		t.write(w, show)
 	}
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
-	t := newTable(nameCol("name"), nameCol("ops"), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
+	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, s := range steps {
 		d := stepOf(s)
-		t.add(d.Name, opNames(s), ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
+		t.add(d.Name, opNames(s), d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)
 	writeMemory(w, show, p.program.Need())

@@ -264,7 +264,7 @@ func (d *Draft) settle(v *graph.Value, pin graph.Pin, wish Wish) (*Copy, error) 
 			return nil, err
 		}
 		c := d.Copy(v, o, fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order}))
-		c.Pinned = v.Node != nil
+		c.Pinned = true
 		d.instead[v] = c
 		return c, nil
 	}

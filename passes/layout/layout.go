@@ -184,7 +184,8 @@ type Copy struct {
 	// Strides are the very strides that the copy has, where dimensions of size 1 matter: those of the
 	// graph as written. Nil: those of the order.
 	Strides []int
-	// Pinned says that the copy is what a node was pinned to: it takes the value's name over.
+	// Pinned says that the copy is what the pin demands, and stays whoever could do without it. Of a
+	// node's value it takes the name over.
 	Pinned bool
 	Why    string
 }
