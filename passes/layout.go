@@ -28,10 +28,11 @@ func chooseLayouts(p *Plan) error {
 // layouter applies an assignment: it inserts the copies, infers what follows from them, and lays
 // results out as was decided.
 type layouter struct {
-	g     *graph.Graph
-	nodes []*graph.Node
-	made  map[*layout.Copy]*graph.Value
-	moved map[*graph.Value]bool // values that lie otherwise than in the graph as written
+	g       *graph.Graph
+	nodes   []*graph.Node
+	made    map[*layout.Copy]*graph.Value
+	written []layoutOf            // of a node's results; the memory serves all nodes
+	moved   map[*graph.Value]bool // values that lie otherwise than in the graph as written
 }
 
 func (l *layouter) apply(a *layout.Assignment) error {
@@ -74,10 +75,11 @@ func (l *layouter) apply(a *layout.Assignment) error {
 
 // node lays one node out.
 func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
-	written := make([]layoutOf, 0, 4)
+	written := l.written[:0]
 	for _, v := range n.Out {
 		written = append(written, layoutOf{v.Type, v.Meta, v.Alias})
 	}
+	l.written = written
 	stale := n.Pin.Lays()
 	for i := range n.In {
 		a := &n.In[i]

@@ -165,7 +165,7 @@ func filled[T any](v []T) []T {
 	return v
 }
 
-func stepOf(s exec.Step) stepDoc {
+func stepOf(p *passes.Plan, s exec.Step) stepDoc {
 	d := stepDoc{Name: s.Name, Ops: filled(s.Ops), Loop: loopOf(s.Loop), FastSetup: iter.FastNone.String(),
 		Strides: filled(s.Strides), Buffer: s.Buffer}
 	if s.Loop != nil {
@@ -174,7 +174,7 @@ func stepOf(s exec.Step) stepDoc {
 	if s.Node == nil {
 		return d
 	}
-	d.CostNS = passes.NodeCost(s.Node)
+	d.CostNS = p.Cost(s.Node)
 	if s.Node.Impl != nil {
 		d.Impl = s.Node.Impl.Name
 	}
@@ -203,7 +203,7 @@ func writePlanJSON(w *bufio.Writer, p *planned, f planFlags) {
 		})
 	}
 	steps := p.program.Steps()
-	d.list("steps", len(steps), func(i int) any { return stepOf(steps[i]) })
+	d.list("steps", len(steps), func(i int) any { return stepOf(p.plan, steps[i]) })
 	d.field("peak_bytes", p.program.PeakBytes())
 	d.field("memory", memoryOf(p.program.Need()))
 	d.field("plan_ms", milliseconds(p.took))
@@ -241,7 +241,7 @@ func writePlan(w io.Writer, show display, p *planned) {
 	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, s := range steps {
-		d := stepOf(s)
+		d := stepOf(p.plan, s)
 		t.add(d.Name, opNames(s), d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)

@@ -18,6 +18,11 @@ type Draft struct {
 	moved   map[*graph.Value]lying // values that lie otherwise than in the graph as written
 	instead map[*graph.Value]*Copy // copies for all readers
 	copies  map[copyKey]*Copy
+
+	// What is asked of a node that lies as written is built in the same memory for all of them.
+	call graph.Call
+	res  []graph.Result
+	outs []tensor.Meta
 }
 
 // lying is how a value lies.
@@ -180,7 +185,8 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 // was possible in the layout as written may be impossible now; then its operand is copied into
 // row-major order first.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
-	call := &graph.Call{In: n.In, Attrs: n.Attrs}
+	call := &d.call
+	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	stale := false
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
@@ -195,15 +201,16 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 		}
 	}
 	if !stale && !n.Pin.Lays() {
-		res := make([]graph.Result, len(n.Out))
-		for k, v := range n.Out {
-			res[k] = graph.Result{Type: v.Type, Alias: graph.Fresh}
+		d.res, d.outs = d.res[:0], d.outs[:0]
+		for _, v := range n.Out {
+			r := graph.Result{Type: v.Type, Alias: graph.Fresh}
 			if v.Alias != nil {
-				res[k].Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
+				r.Alias = slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Value == v.Alias })
 			}
-			call.Out = append(call.Out, v.Meta)
+			d.res, d.outs = append(d.res, r), append(d.outs, v.Meta)
 		}
-		return call, res, nil
+		call.Out = d.outs
+		return call, d.res, nil
 	}
 	res, err := n.Op.Infer(call)
 	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
