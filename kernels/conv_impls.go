@@ -22,8 +22,8 @@ const (
 // orders, and they are the faster ones for it. Weights are packed, so any layout of them will do.
 func (v convolution) impls() []graph.Impl {
 	list := []struct{ name, doc string }{
-		depthwiseByPixels: {"depthwise_nhwc", "Slides the windows over vectors of channels; one input channel for each output channel, channels last."},
-		depthwiseByPlanes: {"depthwise_planes", "Slides the windows over planes, row by row; one input channel for each output channel."},
+		depthwiseByPixels: {"depthwise_nhwc", "Slides the windows over vectors of channels, which come last; one input channel an output channel."},
+		depthwiseByPlanes: {"depthwise_planes", "Slides the windows over planes, row by row; one input channel an output channel."},
 		convByPixels:      {"nhwc", "Multiplies windows of pixels by the packed weight, several images at once; channels last."},
 		convByPlanes:      {"nchw", "Multiplies the packed weight by windows of planes, image by image."},
 	}

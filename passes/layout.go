@@ -176,7 +176,8 @@ func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 		return nil, err
 	}
 	v := c.Value
-	n, err := l.g.Insert(v.Name+"."+c.Order.String(), op.Name, []graph.Arg{{Kind: graph.TensorArg, Value: v}}, nil, c.Why)
+	arg := graph.Arg{Kind: graph.TensorArg, Value: v}
+	n, err := l.g.Insert(v.Name+"."+c.Order.String(), op.Name, []graph.Arg{arg}, nil, c.Why)
 	if err != nil {
 		return nil, fmt.Errorf("copy of %q: %w", v.Name, err)
 	}

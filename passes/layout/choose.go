@@ -102,13 +102,14 @@ func (d *Draft) best(n *graph.Node, choice *Choice, call *graph.Call, want tenso
 	case best != nil:
 		return best, nil
 	case n.Pin.Impl != "" && !served:
-		return nil, fmt.Errorf("it is pinned to implementation %q, which does not serve these operands: %s", n.Pin.Impl, served1(n, call))
+		return nil, fmt.Errorf("it is pinned to implementation %q, which does not serve these operands: %s",
+			n.Pin.Impl, servedBy(n, call))
 	}
 	return nil, errors.New("no kernel serves these operands")
 }
 
-// served1 lists the implementations that serve a call.
-func served1(n *graph.Node, call *graph.Call) string {
+// servedBy lists the implementations that serve a call.
+func servedBy(n *graph.Node, call *graph.Call) string {
 	text := "none does"
 	for i := range n.Op.Impls {
 		if m := &n.Op.Impls[i]; len(m.Walks(call, nil)) > 0 {

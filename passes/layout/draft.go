@@ -40,7 +40,8 @@ type copyKey struct {
 
 // NewDraft begins an assignment.
 func NewDraft(p *Problem) *Draft {
-	return &Draft{Problem: p, moved: map[*graph.Value]lying{}, instead: map[*graph.Value]*Copy{}, copies: map[copyKey]*Copy{},
+	return &Draft{Problem: p, moved: map[*graph.Value]lying{}, instead: map[*graph.Value]*Copy{},
+		copies: map[copyKey]*Copy{},
 		a: &Assignment{Nodes: make([]Choice, len(p.Graph.Nodes)), Outputs: make([]*Copy, len(p.Graph.Outputs)),
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }

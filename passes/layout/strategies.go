@@ -11,8 +11,10 @@ import (
 // The strategies that are always there. Propagate keeps eager PyTorch's layouts. Contiguous makes
 // everything row-major. ChannelsLast gives images their channels last: see [Problem.Image].
 var (
-	Propagate    Strategy = wishing{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
-	Contiguous   Strategy = wishing{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order { return tensor.RowMajorOrder(v.Meta.Rank()) }}
+	Propagate  Strategy = wishing{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
+	Contiguous Strategy = wishing{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order {
+		return tensor.RowMajorOrder(v.Meta.Rank())
+	}}
 	ChannelsLast Strategy = wishing{"channels_last", func(p *Problem, v *graph.Value) tensor.Order {
 		if !p.Image(v) {
 			return ""
