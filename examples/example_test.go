@@ -31,7 +31,7 @@ func Example() {
 	b := g.Input("b", tensor.Float32, 3, 1, 1)
 	g.Output("y", g.Relu(g.Add(x, b)))
 	check(g.Err()) // every mistake made so far
-	plan, err := passes.Run(g, passes.Options{Strategy: "propagate"})
+	plan, err := passes.Run(g, passes.Options{})
 	check(err)
 	program, err := exec.Compile(plan.Graph, exec.Options{})
 	check(err)

@@ -69,8 +69,8 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 		if t == nil {
 			continue // it is lost
 		}
-		if o.Pin != tensor.NoFormat && !t.Is(o.Pin) {
-			st, err := o.Pin.Strides(t.Shape)
+		if !o.Pin.Holds(t.Meta) {
+			m, err := o.Pin.Lay(t.Meta)
 			if err != nil && p.keep {
 				p.failed = append(p.failed, p.g.FailOutput(o, err))
 				continue
@@ -78,7 +78,7 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("output %q: %w", o.Name, err)
 			}
-			t = t.CopyTo(t.Meta.WithStrides(st))
+			t = t.CopyTo(m)
 		} else if o.Value.Const != nil {
 			t = t.CopyTo(t.Meta) // the graph's own data is not handed out
 		}

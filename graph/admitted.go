@@ -151,7 +151,7 @@ func single(t *tensor.Tensor) *tensor.Tensor {
 
 // apply computes a node for the candidates alone, by its reference.
 func (w *admission) apply(n *Node, from *fate, in []*tensor.Tensor) {
-	c := &Call{Attrs: n.Attrs, Variant: -1}
+	c := &Call{Attrs: n.Attrs}
 	for i, a := range n.In {
 		if a.Kind == TensorArg {
 			a.Value = &Value{Name: a.Value.Name, Meta: in[i].Meta}

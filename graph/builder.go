@@ -25,7 +25,7 @@ func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, 
 		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m)
-	v.format, v.strided = f, false
+	v.layout, v.strided = Pin{Format: f}, false
 	return v
 }
 
@@ -48,7 +48,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 // they have the least size over 1 within their bounds, and are among [Graph.Assumed].
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
 	dims = slices.Clone(dims)
-	v := &Value{Name: name, Meta: tensor.Meta{DType: d}, Dims: dims, format: f, graph: g, at: -1}
+	v := &Value{Name: name, Meta: tensor.Meta{DType: d}, Dims: dims, layout: Pin{Format: f}, graph: g, at: -1}
 	for _, dim := range dims {
 		if dim.Symbol == "" {
 			continue
@@ -97,6 +97,11 @@ func (g *Graph) Output(name string, v *Value) *Graph { return g.OutputFormat(nam
 
 // OutputFormat names a value as a result that must be handed over in a memory format.
 func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Graph {
+	return g.OutputPinned(name, v, Pin{Format: f})
+}
+
+// OutputPinned names a value as a result that must be handed over in a layout.
+func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	switch {
 	case v == nil:
 		g.mistake(fmt.Errorf("output %q has no value", name))
@@ -106,8 +111,11 @@ func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Grap
 	case v.graph != g:
 		g.mistake(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
 		return g
-	case f == tensor.Preserve || !f.Valid():
-		g.mistake(fmt.Errorf("output %q: memory format %v cannot be demanded", name, f))
+	case p.check() != nil:
+		g.mistake(fmt.Errorf("output %q: %w", name, p.check()))
+		return g
+	case p.Impl != "":
+		g.mistake(fmt.Errorf("output %q: an output has no implementation", name))
 		return g
 	case name == "":
 		g.mistake(fmt.Errorf("the output of value %q needs a name", v.Name))
@@ -119,7 +127,7 @@ func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Grap
 			return g
 		}
 	}
-	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: f, at: -1})
+	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: p, at: -1})
 	return g
 }
 
@@ -159,7 +167,7 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 // ApplyN is [Graph.Apply] for an op that makes count values when that cannot be told before
 // the graph runs; 0 means that it can.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
-	n := &Node{Name: g.Fresh(op), given: attrs.clone(), Variant: -1, at: -1}
+	n := &Node{Name: g.Fresh(op), given: attrs.clone(), at: -1}
 	var err error
 	if n.Op, err = g.find(op); err == nil {
 		err = g.apply(n, op, operands, count)
@@ -282,7 +290,7 @@ func (n *Node) results(g *Graph, count int) ([]Result, error) {
 	if n.waits() {
 		return slices.Repeat([]Result{{Alias: Fresh, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
 	}
-	return n.Op.Infer(&Call{In: n.In, Attrs: a, Variant: -1})
+	return n.Op.Infer(&Call{In: n.In, Attrs: a})
 }
 
 // checkBodies checks attributes that are graphs: one that holds the graph of the node
@@ -449,36 +457,6 @@ func (v *Value) Named(name string) *Value {
 	if n := v.Node; n != nil && len(n.Out) == 1 {
 		delete(g.named().nodes, n.Name)
 		n.Name = name
-	}
-	return v
-}
-
-// Pinned demands a memory format of the value's node. What was built on the value is
-// inferred again.
-func (v *Value) Pinned(f tensor.MemoryFormat) *Value {
-	g := v.own()
-	switch {
-	case v.refused:
-		return v
-	case v.Node == nil:
-		g.mistake(fmt.Errorf("value %q is no node's output: only those can be pinned", v.Name))
-		return v
-	case f == tensor.Preserve || !f.Valid():
-		g.mistake(g.Fail(v.Node, fmt.Errorf("memory format %v cannot be demanded", f)))
-		return v
-	}
-	was := v.Node.Pin
-	v.Node.Pin = f
-	err := v.Node.Infer()
-	if err != nil {
-		g.mistake(g.Fail(v.Node, err))
-		v.Node.Pin = was
-		err = v.Node.Infer()
-	}
-	if err == nil && g.Nodes[len(g.Nodes)-1] != v.Node {
-		if err := g.Infer(); err != nil {
-			g.mistake(err)
-		}
 	}
 	return v
 }

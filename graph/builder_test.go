@@ -71,7 +71,7 @@ func TestBuilderCollectsMistakes(t *testing.T) {
 		`input "y": required rank 4 tensor to use channels_last format`:             func(g *graph.Graph, x *graph.Value) { g.InputFormat("y", tensor.Float32, tensor.ChannelsLast, 1) },
 		`two values are named "x"`:                                                  func(g *graph.Graph, x *graph.Value) { g.Input("x", tensor.Float32) },
 		`a value needs a name`:                                                      func(g *graph.Graph, x *graph.Value) { g.Add(x, x).Named("") },
-		`value "x" is no node's output: only those can be pinned`:                   func(g *graph.Graph, x *graph.Value) { x.Pinned(tensor.Contiguous) },
+		`"x": required rank 4 tensor to use channels_last format`:                   func(g *graph.Graph, x *graph.Value) { x.Pinned(tensor.ChannelsLast) },
 		`node "add" (add): memory format preserve cannot be demanded`:               func(g *graph.Graph, x *graph.Value) { g.Add(x, 1).Pinned(tensor.Preserve) },
 		`node "add" (add): required rank 4 tensor to use channels_last format`:      func(g *graph.Graph, x *graph.Value) { g.Add(x, 1).Pinned(tensor.ChannelsLast) },
 		`output "y" has no value`:                                                   func(g *graph.Graph, x *graph.Value) { g.Output("y", nil) },

@@ -100,7 +100,7 @@ func init() {
 		{Name: "expand", Kind: graph.View, Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[sizeAttrs](), Infer: inferExpand},
 		{Name: "chunk", Kind: graph.View, Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[chunkAttrs](), Infer: inferChunk, Many: true},
 		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](), Infer: inferCat},
-		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Variants: convVariants,
+		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Impls: convImpls(),
 			Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}}},
 		{Name: "var_mean", Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[noAttrs](), Outputs: []string{"var", "mean"}, Infer: inferVarMean},
 		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
@@ -109,7 +109,7 @@ func init() {
 		}](), Infer: inferCat},
 	} {
 		o.NoRef = "nothing is evaluated here"
-		if o.Compile == nil && o.Pointwise == nil {
+		if o.Compile == nil && o.Pointwise == nil && o.Impls == nil {
 			o.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
 		}
 		catalogue[o.Name] = defined(*o)
@@ -160,12 +160,18 @@ func inferConv(c *graph.Call) ([]graph.Result, error) {
 	return graph.New1(m.Type()), err
 }
 
-func convVariants(*graph.Call) []graph.Variant {
-	cl, nchw := tensor.ChannelsLast, tensor.Contiguous
-	return []graph.Variant{
-		{Name: "nchw", In: []tensor.MemoryFormat{nchw, nchw, 0}, Out: []tensor.MemoryFormat{nchw}},
-		{Name: "nhwc", In: []tensor.MemoryFormat{cl, 0, 0}, Out: []tensor.MemoryFormat{cl}},
+// convImpls are two ways to convolve images, each of which wants them in one order.
+func convImpls() []graph.Impl {
+	one := func(name string, f tensor.MemoryFormat) graph.Impl {
+		o, _ := f.Order(4)
+		return graph.Impl{Name: name,
+			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
+			Read: func(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+				return graph.Work{}, i > 0 || o.Holds(m)
+			},
+			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
 	}
+	return []graph.Impl{one("nchw", tensor.Contiguous), one("nhwc", tensor.ChannelsLast)}
 }
 
 func inferVarMean(c *graph.Call) ([]graph.Result, error) {

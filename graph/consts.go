@@ -21,14 +21,14 @@ type declared struct {
 	hasDType, hasShape, strided bool
 	strides                     []int
 	offset                      int
-	format                      tensor.MemoryFormat
+	layout                      Pin
 	data                        []byte
 	at, dtypeAt, dataAt         int
 }
 
 const (
-	inputKeys    = "name, dtype, shape, strides, offset, memory_format"
-	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format"
+	inputKeys    = "name, dtype, shape, strides, offset, memory_format, order"
+	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
 )
 
 // declaration reads the object of an input or a constant. ok tells that nothing is wrong
@@ -51,8 +51,10 @@ func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err e
 			l.failAt(at, "\"dtype\" is missing")
 		case !d.hasShape:
 			l.failAt(at, "\"shape\" is missing")
-		case d.strided && d.format != tensor.NoFormat:
-			l.failAt(at, "\"strides\" and \"memory_format\" cannot both be given")
+		case d.strided && d.layout.Lays():
+			l.failAt(at, "\"strides\" and %s cannot both be given", d.layout.key())
+		case d.layout.both():
+			l.failAt(at, "%v", errBoth)
 		}
 	}
 	l.blame(before, what, d.name)
@@ -87,7 +89,9 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 	case key == "offset":
 		return l.scan.integer(&d.offset)
 	case key == "memory_format":
-		return l.scan.format(&d.format)
+		return l.scan.format(&d.layout.Format)
+	case key == "order":
+		return l.scan.order(&d.layout.Order)
 	case key == "data" && constant:
 		d.dataAt = l.scan.at()
 		raw, err := l.scan.raw()
@@ -166,7 +170,7 @@ func sizes(dims []Dim, bound map[string]int) []int {
 func (l *loader) input(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, false)
-	v := &Value{Name: d.name, format: d.format, strided: d.strided, graph: l.g, at: at}
+	v := &Value{Name: d.name, layout: d.layout, strided: d.strided, graph: l.g, at: at}
 	if !ok {
 		l.standIn(v)
 		return err
@@ -208,19 +212,19 @@ func (l *loader) standIn(v *Value) {
 func (v *Value) setShape(shape []int) error {
 	v.Meta.Shape = shape
 	if !v.strided {
-		f := v.format
-		if f == tensor.NoFormat {
-			f = tensor.Contiguous
+		p := v.layout
+		if !p.Lays() {
+			p.Format = tensor.Contiguous
 		}
 		v.Meta.Strides = make([]int, len(shape))
 		if err := v.Meta.Check(); err != nil {
 			return err
 		}
-		st, err := f.Strides(shape)
+		o, err := p.For(len(shape))
 		if err != nil {
 			return err
 		}
-		v.Meta.Strides = st
+		v.Meta.Strides = o.Strides(shape)
 	}
 	if err := v.Meta.Check(); err != nil {
 		return err
@@ -232,7 +236,7 @@ func (v *Value) setShape(shape []int) error {
 func (l *loader) constant(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, true)
-	v := &Value{Name: d.name, graph: l.g, at: at, format: d.format, strided: d.strided, file: constFile{d.file, d.key}}
+	v := &Value{Name: d.name, graph: l.g, at: at, layout: d.layout, strided: d.strided, file: constFile{d.file, d.key}}
 	if !ok {
 		l.standIn(v)
 		return err

@@ -22,6 +22,7 @@ func Define(o Op) (*Op, error) {
 	if len(d.errs) > 0 {
 		return nil, errors.Join(d.errs...)
 	}
+	o.completeImpls()
 	o.defined = &o
 	return &o, nil
 }
@@ -45,18 +46,16 @@ func (d *definer) complete() {
 	if o.Schema == nil {
 		o.Schema = SchemaOf[struct{}]()
 	}
-	p := o.Pointwise
-	if p == nil {
-		return
-	}
-	if o.Kind == Own {
-		o.Kind = Follows
-	}
-	if o.Infer == nil {
-		o.Infer = p.Infer
-	}
-	if o.Compile == nil {
-		o.Compile = p.Compile
+	if p := o.Pointwise; p != nil {
+		if o.Kind == Own {
+			o.Kind = Follows
+		}
+		if o.Infer == nil {
+			o.Infer = p.Infer
+		}
+		if o.Compile == nil && len(o.Impls) == 0 {
+			o.Compile = p.Compile
+		}
 	}
 }
 
@@ -139,10 +138,12 @@ func (d *definer) functions() {
 	switch {
 	case o.Kind > Requires:
 		d.fail("Kind", "%d is none", o.Kind)
-	case o.Kind == Requires && o.Variants == nil:
-		d.fail("Variants", "an op of kind %v lists the layouts that its kernels need", o.Kind)
-	case o.Kind != Requires && o.Variants != nil:
-		d.fail("Variants", "an op of kind %v has none: any layout will do", o.Kind)
+	case o.Kind == Requires && len(o.Impls) == 0:
+		d.fail("Impls", "an op of kind %v lists implementations that say which layouts they read", o.Kind)
+	}
+	d.impls()
+	if o.Copies && (!o.Identity || !o.AnyOrder || o.Kind != Own) {
+		d.fail("Copies", "passes copy with an op of kind %v that is an Identity and writes any order", Own)
 	}
 	if o.Permutes != nil && o.Kind != View {
 		d.fail("Permutes", "only a view permutes, and the kind is %v", o.Kind)
@@ -150,7 +151,7 @@ func (d *definer) functions() {
 	if o.Infer == nil {
 		d.fail("Infer", "it is missing, and there is no Pointwise part that it follows from")
 	}
-	if o.Compile == nil && o.Eager == nil && o.Kind != View {
+	if o.Compile == nil && len(o.Impls) == 0 && o.Eager == nil && o.Kind != View {
 		d.fail("Compile", "it is missing: only a view, or an op with Eager, can do without")
 	}
 	switch {
@@ -158,6 +159,25 @@ func (d *definer) functions() {
 		d.fail("Ref", "it is missing: an op without a definition says why in NoRef")
 	case o.Ref != nil && o.NoRef != "":
 		d.fail("NoRef", "it says why there is no Ref, and there is one")
+	}
+}
+
+// impls checks that implementations can be told apart and do something.
+func (d *definer) impls() {
+	seen := map[string]bool{}
+	for i, m := range d.op.Impls {
+		switch {
+		case m.Name == "":
+			d.fail("Impls", "implementation %d has no name", i)
+		case seen[m.Name]:
+			d.fail("Impls", "two implementations are named %q", m.Name)
+		case m.Lower == nil:
+			d.fail("Impls", "implementation %q lacks Lower", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	if len(d.op.Impls) > 0 && d.op.Compile != nil {
+		d.fail("Compile", "the implementations are what computes: it must be nil")
 	}
 }
 

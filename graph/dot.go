@@ -59,7 +59,7 @@ func (g *Graph) DOT() ([]byte, error) {
 	}
 	for _, o := range g.Outputs {
 		label := []string{o.Name, "output"}
-		if o.Pin != 0 {
+		if o.Pin.Lays() {
 			label = append(label, o.Pin.String())
 		}
 		if err := link(o.Value, add(&box{label: label, style: outputStyle}), ""); err != nil {
@@ -103,7 +103,7 @@ func (n *Node) box() *box {
 		}
 		b.label = append(b.label, text)
 	}
-	if n.Pin != 0 {
+	if n.Pin != (Pin{}) {
 		b.label = append(b.label, "pinned to "+n.Pin.String())
 	}
 	if n.Why != "" {

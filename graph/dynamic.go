@@ -191,7 +191,7 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 // what inference tells.
 func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int,
 	enter func(*Value) (*Value, error)) (*Node, error) {
-	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, Variant: -1, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
 		In: slices.Clone(n.In)}
 	for i := range m.In {
 		if v := m.In[i].Value; v != nil {

@@ -54,11 +54,13 @@ type Value struct {
 	Alias *Value
 	// Const holds the data of a constant.
 	Const *tensor.Tensor
+	// Pin is the layout in which all that read an input or a constant want it. A node has its own.
+	Pin Pin
 	// Dims is the shape as written, for inputs that have symbolic dimensions.
 	Dims []Dim
 
 	graph   *Graph
-	format  tensor.MemoryFormat
+	layout  Pin // as declared
 	file    constFile
 	number  int32 // in its graph: see [ByValue]
 	strided bool  // the layout was given by strides
@@ -79,10 +81,11 @@ type Node struct {
 	In    []Arg
 	Attrs any
 	Out   []*Value
-	// Pin is the memory format that the output must have; NoFormat if none.
-	Pin tensor.MemoryFormat
-	// Variant indexes the layout variant that the passes chose; -1 before.
-	Variant int
+	// Pin is what the user demands: how the outputs must lie, and how they are computed.
+	Pin Pin
+	// Impl is the implementation that the passes chose, and Walk its way through the call; nil before.
+	Impl *Impl
+	Walk Walk
 	// Why tells the reason for a node that a pass inserted; empty for the user's own.
 	Why string
 
@@ -99,12 +102,12 @@ type Node struct {
 	mark    mark
 }
 
-// Output names a value as a result of the graph. Pin is the memory format in which it
-// must be handed over; NoFormat if any will do.
+// Output names a value as a result of the graph. Pin is the layout in which it must be handed
+// over; without one it is that of inference.
 type Output struct {
 	Name  string
 	Value *Value
-	Pin   tensor.MemoryFormat
+	Pin   Pin
 	at    int
 }
 
@@ -205,7 +208,7 @@ func (v *Value) Kind() string {
 
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
-	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant, Out: make([]tensor.Meta, len(n.Out))}
+	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, Out: make([]tensor.Meta, len(n.Out))}
 	for i, v := range n.Out {
 		c.Out[i] = v.Meta
 	}
@@ -238,7 +241,7 @@ func (n *Node) infer(c *Call) error {
 		}
 		n.Attrs = a
 	}
-	*c = Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
+	*c = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
 	if err != nil {
 		return err
@@ -285,6 +288,11 @@ func (n *Node) bad() error {
 
 // settle gives the outputs what was inferred, and the layout of the node's pin.
 func (n *Node) settle(res []Result) error {
+	if n.Pin.Impl != "" {
+		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
+			return err
+		}
+	}
 	for i, r := range res {
 		if r.Alias >= len(n.In) {
 			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
@@ -300,12 +308,12 @@ func (n *Node) settle(res []Result) error {
 		if r.Alias >= 0 {
 			v.Alias = n.In[r.Alias].Value
 		}
-		if n.Pin != tensor.NoFormat && !v.Meta.Is(n.Pin) {
-			st, err := n.Pin.Strides(v.Meta.Shape)
+		if n.Pin.Lays() && !n.Pin.Holds(v.Meta) {
+			m, err := n.Pin.Lay(v.Meta)
 			if err != nil {
 				return err
 			}
-			v.SetMeta(v.Meta.WithStrides(st))
+			v.SetMeta(m)
 			v.Alias = nil
 		}
 		if err := v.Meta.Check(); err != nil {
@@ -342,7 +350,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Variant: -1, Why: why, at: -1}
+	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Why: why, at: -1}
 	for i, x := range in {
 		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
 			return nil, fmt.Errorf("operand %d is no value of the graph", i)

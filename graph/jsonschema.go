@@ -26,15 +26,17 @@ func JSONSchema(ops []*Op) ([]byte, error) {
 		"name":          object{"type": "string", "minLength": 1},
 		"dtype":         object{"enum": dtypeNames()},
 		"memory_format": object{"enum": []string{"contiguous", "channels_last", "channels_last_3d"}},
-		"dim":           anyOf(object{"type": "integer", "minimum": 0}, object{"$ref": "#/$defs/name", "description": "a symbol"}),
-		"number":        numberSchema,
-		"scalar":        anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, pythonSchema),
-		"data":          anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
-		"value":         closed(object{"value": described(ref("name"), "the value that the attribute is read from")}, "value"),
-		"input":         inputSchema(),
-		"constant":      constantSchema(),
-		"node":          nodeSchema(ops),
-		"output":        outputSchema(),
+		"order": object{"type": "array", "items": object{"type": "integer", "minimum": 0}, "uniqueItems": true,
+			"description": "the dimensions from the slowest to the fastest"},
+		"dim":      anyOf(object{"type": "integer", "minimum": 0}, object{"$ref": "#/$defs/name", "description": "a symbol"}),
+		"number":   numberSchema,
+		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, pythonSchema),
+		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
+		"value":    closed(object{"value": described(ref("name"), "the value that the attribute is read from")}, "value"),
+		"input":    inputSchema(),
+		"constant": constantSchema(),
+		"node":     nodeSchema(ops),
+		"output":   outputSchema(),
 	}
 	for _, o := range ops {
 		defs["op."+o.Name] = o.jsonSchema()
@@ -107,17 +109,21 @@ func layoutMembers() object {
 		"strides":       described(arrayOf(object{"type": "integer"}), "in elements; without them the value is row-major, or what memory_format says"),
 		"offset":        object{"type": "integer", "minimum": 0, "description": "in elements"},
 		"memory_format": ref("memory_format"),
+		"order":         ref("order"),
 	}
 }
 
-// eitherLayout refuses strides beside a memory format.
-var eitherLayout = object{"required": []string{"strides", "memory_format"}}
+// twoLayouts holds of what is laid out in two ways.
+var twoLayouts = anyOf(object{"required": []string{"strides", "memory_format"}}, object{"required": []string{"strides", "order"}},
+	formatAndOrder)
+
+var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 
 func inputSchema() object {
 	m := layoutMembers()
 	m["shape"] = arrayOf(ref("dim"))
 	s := closed(m, "name", "dtype", "shape")
-	s["not"] = eitherLayout
+	s["not"] = twoLayouts
 	return s
 }
 
@@ -129,14 +135,17 @@ func constantSchema() object {
 		"description": "a file in the folder of the graph file"}
 	m["key"] = object{"type": "string", "description": "name of the array in the file"}
 	s := closed(m, "name", "dtype", "shape")
-	s["not"] = eitherLayout
+	s["not"] = twoLayouts
 	s["oneOf"] = []object{{"required": []string{"data"}}, {"required": []string{"file"}}}
 	s["dependentRequired"] = object{"key": []string{"file"}}
 	return s
 }
 
 func outputSchema() object {
-	return anyOf(ref("name"), closed(object{"value": ref("name"), "name": object{"type": "string"}, "memory_format": ref("memory_format")}, "value"))
+	full := closed(object{"value": ref("name"), "name": object{"type": "string"}, "memory_format": ref("memory_format"),
+		"order": ref("order")}, "value")
+	full["not"] = formatAndOrder
+	return anyOf(ref("name"), full)
 }
 
 // nodeSchema tells ops apart by name. The base already has every member, so that editors
@@ -156,7 +165,10 @@ func nodeSchema(ops []*Op) object {
 		"attrs":         object{"type": []string{"object", "null"}},
 		"outputs":       object{"type": "array", "items": ref("name"), "minItems": 1},
 		"memory_format": described(ref("memory_format"), "the layout that the output must have"),
+		"order":         described(ref("order"), "the layout that the output must have"),
+		"impl":          described(object{"type": "string", "minLength": 1}, "the implementation that must compute it"),
 	}, "name", "op")
+	s["not"] = formatAndOrder
 	if len(cases) > 0 {
 		s["allOf"] = cases
 	}
@@ -185,7 +197,11 @@ func (o *Op) jsonSchema() object {
 		}
 	}
 	inputs, least := o.inputsSchema()
-	node := object{"description": o.Doc, "properties": object{"inputs": inputs, "attrs": a}}
+	members := object{"inputs": inputs, "attrs": a}
+	if len(o.Impls) > 0 {
+		members["impl"] = object{"enum": o.implNames()}
+	}
+	node := object{"description": o.Doc, "properties": members}
 	var needs []string
 	if least > 0 {
 		needs = append(needs, "inputs")

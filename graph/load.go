@@ -416,12 +416,17 @@ func (l *loader) output(at int) error {
 		case "name":
 			return l.scan.text(&r.out.Name)
 		case "memory_format":
-			return l.scan.format(&r.out.Pin)
+			return l.scan.format(&r.out.Pin.Format)
+		case "order":
+			return l.scan.order(&r.out.Pin.Order)
 		}
-		return l.unknown(key, at, "value, name, memory_format")
+		return l.unknown(key, at, "value, name, memory_format, order")
 	})
 	if r.out.Name == "" {
 		r.out.Name = r.value
+	}
+	if r.out.Pin.both() {
+		l.failAt(at, "%v", errBoth)
 	}
 	if len(l.errs) == before {
 		l.outputs = append(l.outputs, r)

@@ -68,7 +68,7 @@ func take[T any](block *[]T, n int) []T {
 // node reads one node.
 func (l *loader) node(at int) error {
 	n := &take(&l.slab.nodes, 1)[0]
-	*n = Node{Variant: -1, at: at}
+	*n = Node{at: at}
 	r := rawNode{node: n}
 	var outputs []string
 	hasOutputs := false
@@ -100,13 +100,20 @@ func (l *loader) node(at int) error {
 				return err
 			})
 		case "memory_format":
-			return l.scan.format(&n.Pin)
+			return l.scan.format(&n.Pin.Format)
+		case "order":
+			return l.scan.order(&n.Pin.Order)
+		case "impl":
+			return l.scan.text(&n.Pin.Impl)
 		}
-		return l.unknown(key, at, "name, op, inputs, attrs, outputs, memory_format")
+		return l.unknown(key, at, "name, op, inputs, attrs, outputs, memory_format, order, impl")
 	})
 	r.pending = len(l.pending)
 	if hasOutputs && len(outputs) == 0 && len(l.errs) == before {
 		l.failAt(at, "\"outputs\" is empty")
+	}
+	if n.Pin.both() {
+		l.failAt(at, "%v", errBoth)
 	}
 	l.declare(&r, outputs, before)
 	r.wrong = len(l.errs) > before

@@ -44,7 +44,7 @@ var messages = []struct{ text, want string }{
 	{node(`{"name": "y", "op": "reshape", "inputs": ["x"], "attrs": {"shape": {"value": "xx"}}}`),
 		`4:69: node "y" (reshape): attribute "shape": there is no value "xx"; did you mean "x"?`},
 	{node(`{"name": "y", "op": "relu", "input": ["x"]}`),
-		`4:39: node "y" (relu): unknown key "input": want one of name, op, inputs, attrs, outputs, memory_format; did you mean inputs?`},
+		`4:39: node "y" (relu): unknown key "input": want one of name, op, inputs, attrs, outputs, memory_format, order, impl; did you mean inputs?`},
 	{node(`{"name": "y", "op": "relu", "inputs": ["3.5"]}`), `4:50: node "y" (relu): there is no value "3.5"; a number stands without quotes: 3.5`},
 
 	// Attributes, which have places of their own.

@@ -28,13 +28,16 @@ type Op struct {
 	// words.
 	Infer func(c *Call) ([]Result, error)
 
-	// Variants lists the combinations of operand and output layouts that Compile serves,
-	// where not every layout will do. Nil: Compile takes operands of any layout and
-	// writes the layout that Infer gives (and, for Follows, any dense one).
-	Variants func(c *Call) []Variant
+	// Impls are the ways to compute the op where there are several, or where one does not take
+	// operands of any layout; the first that is as good as any other is chosen. [Define] makes one of
+	// Compile where none are listed.
+	Impls []Impl
+	// AnyOrder says that kernels made by Compile write any dense layout that is asked for, as those of
+	// kind Follows do, and not only the one that Infer gives.
+	AnyOrder bool
 
 	// Compile prepares the kernel for the call's final metas. It is not asked for a
-	// result that shares storage.
+	// result that shares storage. Of an op with Impls it is the chosen one's Lower.
 	Compile func(c *Call) (*Kernel, error)
 
 	// Identity says that the result holds operand 0's elements unchanged where the dtypes
@@ -43,6 +46,11 @@ type Op struct {
 	// Permutes returns, for a view that only reorders dimensions, the operand's dimension
 	// that stands at each place of the result; nil: the view does more.
 	Permutes func(c *Call) []int
+	// Copies says that the op is the one of its catalogue that passes copy values with: it is an
+	// Identity, needs no attributes, and its kernel writes any dense layout.
+	Copies bool
+	// Images tells what the op has to do with images: strategies that prefer channels last ask it.
+	Images Images
 	// Storage says that the result depends on how the operand lies in memory, not on its
 	// elements alone (as_strided): its layout must not be chosen otherwise.
 	Storage bool
@@ -79,8 +87,8 @@ type Kind uint8
 
 // Follows: pointwise, the permutation rule lays the result out, and any other dense layout
 // can be asked for. View: maps strides without touching data (some, such as reshape, copy
-// where no view is possible). Requires: the kernels serve the layouts listed by Variants
-// only. Own: takes any layout, and the result has a layout of its own.
+// where no view is possible). Requires: the implementations read some layouts only. Own: takes
+// any layout, and the result has a layout of its own.
 const (
 	Own Kind = iota
 	Follows
@@ -96,6 +104,17 @@ func (k Kind) String() string {
 	}
 	return names[k]
 }
+
+// Images tells what an op has to do with images and volumes, [n, c, h, w] or [n, c, d, h, w].
+type Images uint8
+
+// ImageOp: operand 0 and the results are images. ImagePasser: the results are images where operands of
+// the same rank are; so are those of ops of kind Follows.
+const (
+	NoImages Images = iota
+	ImageOp
+	ImagePasser
+)
 
 // Param is a tensor operand of an op.
 type Param struct {
@@ -121,8 +140,10 @@ type Call struct {
 	In    []Arg
 	Attrs any // the decoded attributes, of the op's own type
 	Out   []tensor.Meta
-	// Variant indexes Variants, where the op has them; -1 if none was chosen.
-	Variant int
+	// Impl is the implementation that was chosen, one of the op's, and Walk the way through the call
+	// that it takes; nil before.
+	Impl *Impl
+	Walk Walk
 }
 
 // ArgKind tells what stands at an operand's place.
@@ -235,13 +256,6 @@ const Fresh = -1
 
 // New1 returns the result of an op that makes one value of fresh storage.
 func New1(t tensor.Type) []Result { return []Result{{Type: t, Alias: Fresh}} }
-
-// Variant is one combination of layouts that a kernel serves. In and Out hold a memory
-// format for each operand and output; NoFormat means any layout.
-type Variant struct {
-	Name    string
-	In, Out []tensor.MemoryFormat
-}
 
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by
 // several runs at once.

@@ -328,7 +328,7 @@ func copyOf(sizes [][]int) [][]int {
 // ask infers the op for given sizes, with every stand-in for attributes. It returns nil if
 // none is taken.
 func (p *prober) ask(d tensor.DType, sizes [][]int) []Outline {
-	c := &Call{In: make([]Arg, len(p.in)), Variant: -1}
+	c := &Call{In: make([]Arg, len(p.in))}
 	for i, x := range p.in {
 		if c.In[i] = x.Arg; !x.open() {
 			continue

@@ -204,13 +204,13 @@ func (s *saver) head(v *Value) {
 // layout writes the strides, offset or memory format of an input or a constant.
 func (s *saver) layout(v *Value) {
 	formatted := false
-	if v.format != tensor.NoFormat && !v.strided {
-		st, err := v.format.Strides(v.Meta.Shape)
-		formatted = err == nil && slices.Equal(st, v.Meta.Strides)
+	if v.layout.Lays() && !v.strided {
+		o, err := v.layout.For(v.Meta.Rank())
+		formatted = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
 	switch {
 	case formatted:
-		s.format(v.format)
+		s.pin(v.layout)
 	case v.Dims == nil && (v.strided || !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape))):
 		s.buf.WriteString(", \"strides\": ")
 		s.ints(v.Meta.Strides)
@@ -220,9 +220,16 @@ func (s *saver) layout(v *Value) {
 	}
 }
 
-func (s *saver) format(f tensor.MemoryFormat) {
-	if f != tensor.NoFormat {
-		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", f)
+func (s *saver) pin(p Pin) {
+	if p.Format != tensor.NoFormat {
+		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", p.Format)
+	}
+	if p.Order != "" {
+		s.buf.WriteString(", \"order\": ")
+		s.ints(p.Order.Dims())
+	}
+	if p.Impl != "" {
+		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(p.Impl))
 	}
 }
 
@@ -319,13 +326,13 @@ func (s *saver) node(n *Node) error {
 		}
 		s.buf.WriteByte(']')
 	}
-	s.format(n.Pin)
+	s.pin(n.Pin)
 	s.buf.WriteByte('}')
 	return nil
 }
 
 func (s *saver) output(o Output) error {
-	if o.Name == o.Value.Name && o.Pin == tensor.NoFormat {
+	if o.Name == o.Value.Name && o.Pin == (Pin{}) {
 		s.buf.WriteString(quote(o.Name))
 		return nil
 	}
@@ -333,7 +340,7 @@ func (s *saver) output(o Output) error {
 	if o.Name != o.Value.Name {
 		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(o.Name))
 	}
-	s.format(o.Pin)
+	s.pin(o.Pin)
 	s.buf.WriteByte('}')
 	return nil
 }

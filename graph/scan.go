@@ -184,13 +184,35 @@ func (s *scanner) format(p *tensor.MemoryFormat) error {
 	}
 	f, err := tensor.ParseMemoryFormat(name)
 	if err == nil && f == tensor.Preserve {
-		err = fmt.Errorf("memory format preserve cannot be demanded")
+		err = errPreserve
 	}
 	if err != nil {
 		s.report(at, err)
 		return nil
 	}
 	*p = f
+	return nil
+}
+
+// order reads a list of dimensions, the slowest first.
+func (s *scanner) order(p *tensor.Order) error {
+	at := s.at()
+	dims := []int{}
+	err := s.array(func(int) error {
+		var d int
+		err := s.integer(&d)
+		dims = append(dims, d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	o, err := tensor.NewOrder(dims...)
+	if err != nil {
+		s.report(at, err)
+		return nil
+	}
+	*p = o
 	return nil
 }
 

@@ -3,8 +3,6 @@ package graph
 import (
 	"fmt"
 	"slices"
-
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // Props is a set of properties of a graph, beside the structure that all graphs have.
@@ -207,7 +205,7 @@ func (v *Value) checkAlias() error {
 
 // typed compares the outputs with what the op infers.
 func (v *verifier) typed(n *Node) {
-	c := &Call{In: n.In, Attrs: n.Attrs, Variant: n.Variant}
+	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
 	switch {
 	case err != nil:
@@ -234,7 +232,7 @@ func (n *Node) compare(x *Value, r Result) error {
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
-	free := n.Op.Kind == Follows || n.Op.Identity || n.Pin != tensor.NoFormat || n.Op.Variants != nil
+	free := n.Op.Kind == Follows || n.Op.Identity || n.Pin.Lays() || !n.Walk.Inferred()
 	switch {
 	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
@@ -255,33 +253,32 @@ func aliasText(x *Value) string {
 	return fmt.Sprintf(" of %q", x.Name)
 }
 
-// laidOut checks the variant and the pin of a node.
+// laidOut checks the implementation and the pin of a node.
 func (v *verifier) laidOut(n *Node) {
 	for _, x := range n.Out {
-		if !x.Meta.Is(n.Pin) {
+		if !n.Pin.Holds(x.Meta) {
 			v.fail(n, "value %q, %v, is pinned to %v", x.Name, x.Meta, n.Pin)
 		}
 	}
-	if n.Op.Variants == nil {
+	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {
 		return
 	}
-	variants := n.Op.Variants(n.Call())
-	if len(variants) == 0 {
+	if !slices.ContainsFunc(n.Op.Impls, func(m Impl) bool { return n.Impl != nil && m.Name == n.Impl.Name }) {
+		v.fail(n, "no implementation is chosen")
 		return
 	}
-	if n.Variant < 0 || n.Variant >= len(variants) {
-		v.fail(n, "variant %d of %d is chosen", n.Variant, len(variants))
-		return
-	}
-	w := variants[n.Variant]
-	for i, f := range w.In {
-		if i < len(n.In) && n.In[i].Kind == TensorArg && !n.In[i].Value.Meta.Is(f) {
-			v.fail(n, "variant %q wants operand %d in %v: %q is %v", w.Name, i, f, n.In[i].Value.Name, n.In[i].Value.Meta)
+	c := n.Call()
+	for i, a := range n.In {
+		if a.Kind != TensorArg {
+			continue
+		}
+		if _, ok := n.Impl.Read(c, n.Walk, i, a.Meta()); !ok {
+			v.fail(n, "implementation %s does not read operand %d as it is: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
 		}
 	}
-	for i, f := range w.Out {
-		if i < len(n.Out) && !n.Out[i].Meta.Is(f) {
-			v.fail(n, "variant %q gives output %d in %v: %q is %v", w.Name, i, f, n.Out[i].Name, n.Out[i].Meta)
+	for i, o := range n.Walk.Out {
+		if i < len(n.Out) && o != "" && !o.Holds(n.Out[i].Meta) {
+			v.fail(n, "implementation %s gives output %d in order %v: %q is %v", n.Impl.Name, i, o, n.Out[i].Name, n.Out[i].Meta)
 		}
 	}
 }
@@ -297,7 +294,7 @@ func (v *verifier) outputs(props Props) {
 			v.fail(nil, "output %q: value %q is not of the graph", o.Name, o.Value.Name)
 		case names[o.Name]:
 			v.fail(nil, "two outputs are named %q", o.Name)
-		case props&LaidOut != 0 && !o.Value.Meta.Is(o.Pin):
+		case props&LaidOut != 0 && !o.Pin.Holds(o.Value.Meta):
 			v.fail(nil, "output %q: %v is pinned to %v", o.Name, o.Value.Meta, o.Pin)
 		}
 		names[o.Name] = true

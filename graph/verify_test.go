@@ -16,8 +16,9 @@ func sound(t testing.TB) *graph.Graph {
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	w := g.Constant("w", tensor.Zeros(tensor.Float32, 4, 4, 1, 1))
 	y := g.Apply("conv2d", nil, x, w)[0].Named("y")
-	y.Node.Variant = 0
+	y.Node.Impl, y.Node.Walk = &y.Node.Op.Impls[0], y.Node.Call().InOrder(tensor.RowMajorOrder(4))
 	s := g.Add(y, 1).Named("s").Pinned(tensor.ChannelsLast)
+	s.Node.Impl = &s.Node.Op.Impls[0]
 	p := g.Apply("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, s)[0].Named("p")
 	g.OutputFormat("out", p, tensor.Contiguous)
 	must(t, g.Err())
@@ -43,9 +44,10 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		`value "p": it is float32[2,5,5,4]@(100,4,20,1) of "s", inferred is`:   func(g *graph.Graph) { strides(g.Value("p"), 100, 4, 20, 1) },
 		`value "s": its layout was chosen, and`:                                func(g *graph.Graph) { strides(g.Value("s"), 0, 1, 20, 4) },
 		`value "s", float32[2,4,5,5]@(100,25,5,1), is pinned to channels_last`: func(g *graph.Graph) { strides(g.Value("s"), 100, 25, 5, 1) },
-		`variant -1 of 2 is chosen`:                                            func(g *graph.Graph) { g.Nodes[0].Variant = -1 },
-		`variant "nhwc" wants operand 0 in channels_last`:                      func(g *graph.Graph) { g.Nodes[0].Variant = 1 },
-		`output "out": float32[2,5,5,4]@(100,20,4,1) is pinned to channels`:    func(g *graph.Graph) { g.Outputs[0].Pin = tensor.ChannelsLast },
+		`no implementation is chosen`:                                          func(g *graph.Graph) { g.Nodes[0].Impl = nil },
+		`implementation nhwc does not read operand 0 as it is: "x" is`:         func(g *graph.Graph) { g.Nodes[0].Impl = &g.Nodes[0].Op.Impls[1] },
+		`implementation nchw gives output 0 in order channels_last: "y" is`:    func(g *graph.Graph) { o, _ := tensor.ChannelsLast.Order(4); g.Nodes[0].Walk.Out[0] = o },
+		`output "out": float32[2,5,5,4]@(100,20,4,1) is pinned to channels`:    func(g *graph.Graph) { g.Outputs[0].Pin = graph.Pin{Format: tensor.ChannelsLast} },
 		`output "out": value "p" is not of the graph`:                          func(g *graph.Graph) { g.Nodes = g.Nodes[:2] },
 		`two outputs are named "out"`:                                          func(g *graph.Graph) { g.Outputs = append(g.Outputs, g.Outputs[0]) },
 		`output "out" has no value`:                                            func(g *graph.Graph) { g.Outputs[0].Value = nil },
@@ -64,7 +66,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 func TestVerifyAsksOnlyForTheProperties(t *testing.T) {
 	g := sound(t)
 	g.Nodes[0], g.Nodes[1] = g.Nodes[1], g.Nodes[0]
-	g.Nodes[1].Variant = -1
+	g.Nodes[1].Impl = nil
 	g.Value("s").Meta.DType = tensor.Int32
 	must(t, graph.Verify(g, 0))
 	for _, p := range []graph.Props{graph.Sorted, graph.Typed, graph.LaidOut} {
@@ -80,7 +82,7 @@ func TestVerifyAsksOnlyForTheProperties(t *testing.T) {
 func TestVerifyLetsLayoutsBeChosen(t *testing.T) {
 	g := sound(t)
 	s := g.Value("s")
-	s.Node.Pin = tensor.NoFormat
+	s.Node.Pin = graph.Pin{}
 	s.Meta = s.Meta.WithStrides([]int{1, 2, 8, 40})
 	must(t, g.Nodes[2].Infer())
 	must(t, graph.Verify(g, graph.Sorted|graph.Typed))

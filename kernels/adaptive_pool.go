@@ -16,12 +16,12 @@ type adaptivePoolAttrs struct {
 
 // AdaptiveAvgPool2d averages windows that share the operand out among the results.
 var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
+	Images: graph.ImageOp,
 	Name:   "adaptive_avg_pool2d",
 	Doc:    "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size.",
 	Params: []graph.Param{self}, Kind: graph.Requires,
-	Infer:    inferAdaptiveAvg,
-	Variants: poolVariants(1),
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Infer: inferAdaptiveAvg,
+	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m, size := c.Meta(0), outputNumbers(c)
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil
@@ -30,8 +30,8 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 			return adaptiveMean(m).compile(c)
 		}
 		rows, cols := adaptiveWindows(m, size)
-		return newPool(c, rows, cols, avgPoolOp(m.DType, 0)), nil
-	},
+		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0)), nil
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputNumbers(c)
 		if size == [2]int{1, 1} && (t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0) {
@@ -47,6 +47,7 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 
 // AdaptiveMaxPool2d takes the greatest element of such windows, and its index.
 var AdaptiveMaxPool2d = define[adaptivePoolAttrs](graph.Op{
+	Images: graph.ImageOp,
 	Name:   "adaptive_max_pool2d",
 	Doc:    "Takes the greatest element, and its index in the plane, of windows that share the operand out among results of output_size.",
 	Params: []graph.Param{self}, Kind: graph.Requires, Outputs: []string{"out", "indices"},
@@ -71,12 +72,11 @@ var AdaptiveMaxPool2d = define[adaptivePoolAttrs](graph.Op{
 		}
 		return poolResults(t, adaptiveShape(t, size), t.DType, true)
 	},
-	Variants: poolVariants(2),
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		rows, cols := adaptiveWindows(m, outputNumbers(c))
-		return newPool(c, rows, cols, maxPoolOp(m.DType, true)), nil
-	},
+		return newPool(c, by, rows, cols, maxPoolOp(m.DType, true)), nil
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		rows, cols := adaptiveWindows(in[0].Meta, outputNumbers(c))
 		return maxPoolReference(in[0], numbersOf(adaptiveShape(in[0].Meta.Type(), outputSize(c))), rows, cols), nil

@@ -16,13 +16,14 @@ type addmmAttrs struct {
 
 // Addmm is beta*self + alpha*(mat1 @ mat2).
 var Addmm = define[addmmAttrs](graph.Op{
-	Name:    "addmm",
-	Doc:     "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
-	Params:  []graph.Param{self, {Name: "mat1"}, {Name: "mat2"}},
-	Infer:   inferSum(addmmType),
-	Compile: compileSum,
-	Flops:   sumFlops,
-	Ref:     sumRef,
+	AnyOrder: true,
+	Name:     "addmm",
+	Doc:      "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
+	Params:   []graph.Param{self, {Name: "mat1"}, {Name: "mat2"}},
+	Infer:    inferSum(addmmType),
+	Compile:  compileSum,
+	Flops:    sumFlops,
+	Ref:      sumRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4)},
@@ -32,13 +33,14 @@ var Addmm = define[addmmAttrs](graph.Op{
 
 // Baddbmm is beta*self + alpha*(batch1 @ batch2).
 var Baddbmm = define[addmmAttrs](graph.Op{
-	Name:    "baddbmm",
-	Doc:     "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
-	Params:  []graph.Param{self, {Name: "batch1"}, {Name: "batch2"}},
-	Infer:   inferSum(baddbmmType),
-	Compile: compileSum,
-	Flops:   sumFlops,
-	Ref:     sumRef,
+	AnyOrder: true,
+	Name:     "baddbmm",
+	Doc:      "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
+	Params:   []graph.Param{self, {Name: "batch1"}, {Name: "batch2"}},
+	Infer:    inferSum(baddbmmType),
+	Compile:  compileSum,
+	Flops:    sumFlops,
+	Ref:      sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 })

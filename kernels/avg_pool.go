@@ -20,6 +20,7 @@ type avgPoolAttrs struct {
 
 // AvgPool2d averages each window; sums are float64, of int64 they are int64.
 var AvgPool2d = define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
+	Images: graph.ImageOp,
 	Name:   "avg_pool2d",
 	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is served.",
 	Params: []graph.Param{self}, Kind: graph.Requires,
@@ -42,15 +43,14 @@ var AvgPool2d = define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		}
 		return poolResults(t, shape, t.DType, false)
 	},
-	Variants: poolVariants(1),
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := avgGeometry(c)
 		if err != nil {
 			return nil, err
 		}
 		rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
-		return newPool(c, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
-	},
+		return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgGeometry(c)
 		if err != nil {

@@ -19,6 +19,7 @@ type joinOp func(c *graph.Call) ([]tensor.Type, int, error)
 
 func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return define[A](graph.Op{
+		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{tensors},
 		Infer: j.infer, Compile: j.compile, Ref: j.ref, Examples: examples,
 	})

@@ -46,6 +46,8 @@ var Clone = define[cloneAttrs](graph.Op{
 	Doc:      "Copies self, always. Preserve keeps the strides of a dense operand.",
 	Params:   []graph.Param{self},
 	Identity: true,
+	AnyOrder: true,
+	Copies:   true,
 	Infer:    inferClone,
 	Compile:  copyCall,
 	Ref:      copyRef(inferClone),

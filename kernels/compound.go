@@ -174,7 +174,7 @@ func (x *compound) call(op *graph.Op, a graph.Attrs, outs []spot, ins ...spot) {
 	if x.err != nil {
 		return
 	}
-	c := &graph.Call{Variant: -1}
+	c := &graph.Call{}
 	if c.Attrs, x.err = op.Schema.Decode(a, nil); x.err != nil {
 		return
 	}
@@ -188,15 +188,9 @@ func (x *compound) call(op *graph.Op, a graph.Attrs, outs []spot, ins ...spot) {
 		}
 		c.In = append(c.In, arg)
 	}
-	if op.Variants != nil {
-		if c.Variant = variantFor(op, c); c.Variant < 0 {
-			x.err = fmt.Errorf("kernels: %s does not serve the layouts of a part", op.Name)
-			return
-		}
-	}
 	k, err := op.Compile(c)
 	if err != nil {
-		x.err = err
+		x.err = fmt.Errorf("%s: %w", op.Name, err)
 		return
 	}
 	spots := append(append([]spot(nil), outs...), ins...)
@@ -206,24 +200,6 @@ func (x *compound) call(op *graph.Op, a graph.Attrs, outs []spot, ins ...spot) {
 		}
 	}
 	x.run(k.Scratch, k.Worker, spots, k.Phases...)
-}
-
-// variantFor is the first variant that serves the call's layouts as they are; -1 if none
-// does.
-func variantFor(op *graph.Op, c *graph.Call) int {
-	for i, v := range op.Variants(c) {
-		fits := true
-		for k, f := range v.In {
-			fits = fits && (!c.Has(k) || c.Meta(k).Is(f))
-		}
-		for k, f := range v.Out {
-			fits = fits && c.Out[k].Is(f)
-		}
-		if fits {
-			return i
-		}
-	}
-	return -1
 }
 
 // kernel returns the whole.

@@ -21,16 +21,16 @@ type conv1dAttrs struct {
 
 // Conv2d is the cross-correlation of images with a window.
 var Conv2d = define[conv2dAttrs](graph.Op{
-	Name: "conv2d",
+	Images: graph.ImageOp,
+	Name:   "conv2d",
 	Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
 		"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped.",
-	Params:   []graph.Param{input, weight, optBias},
-	Kind:     graph.Requires,
-	Infer:    conv2d.infer,
-	Variants: conv2dVariants,
-	Compile:  conv2d.compile,
-	Flops:    conv2d.flops,
-	Ref:      conv2d.ref,
+	Params: []graph.Param{input, weight, optBias},
+	Kind:   graph.Requires,
+	Infer:  conv2d.infer,
+	Impls:  conv2d.impls(),
+	Flops:  conv2d.flops,
+	Ref:    conv2d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3), tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1}}},
@@ -45,30 +45,16 @@ var Conv1d = define[conv1dAttrs](graph.Op{
 	Name: "conv1d",
 	Doc: "Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with " +
 		"ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
-	Params:  []graph.Param{input, weight, optBias},
-	Infer:   conv1d.infer,
-	Compile: conv1d.compile,
-	Flops:   conv1d.flops,
-	Ref:     conv1d.ref,
+	Params: []graph.Param{input, weight, optBias},
+	Infer:  conv1d.infer,
+	Impls:  conv1d.impls(),
+	Flops:  conv1d.flops,
+	Ref:    conv1d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3), tensor.New(tensor.Float32, 4)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 9), tensor.New(tensor.Float64, 3, 1, 2)}, Attrs: graph.Attrs{"groups": 3, "stride": 2}},
 	},
 })
-
-// conv2dVariants: images go in and come out in one of two formats; weights are packed, so
-// any layout will do. Without a batch there is no name for channels-last.
-func conv2dVariants(c *graph.Call) []graph.Variant {
-	v := []graph.Variant{{Name: "nchw",
-		In:  []tensor.MemoryFormat{tensor.Contiguous, tensor.NoFormat, tensor.NoFormat},
-		Out: []tensor.MemoryFormat{tensor.Contiguous}}}
-	if c.Meta(0).Rank() == 4 {
-		v = append(v, graph.Variant{Name: "nhwc",
-			In:  []tensor.MemoryFormat{tensor.ChannelsLast, tensor.NoFormat, tensor.NoFormat},
-			Out: []tensor.MemoryFormat{tensor.ChannelsLast}})
-	}
-	return v[:len(v):len(v)]
-}
 
 // convParams are the attributes of a convolution.
 type convParams struct {

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -73,11 +72,7 @@ func (s *convShape) pointwise() bool {
 
 func (s *convShape) depthwise() bool { return s.cg == 1 && s.groups > 1 }
 
-// inNHWC and outNHWC report whether the values are dense with channels fastest.
-func (s *convShape) inNHWC() bool { return denseNHWC([4]int{s.n, s.c, s.h, s.w}, s.xs) }
-
-func (s *convShape) outNHWC() bool { return denseNHWC([4]int{s.n, s.o, s.oh, s.ow}, s.os) }
-
+// denseNHWC reports whether a value is dense with channels fastest.
 func denseNHWC(shape, strides [4]int) bool {
 	return tensor.Meta{Shape: shape[:], Strides: strides[:]}.IsChannelsLast()
 }
@@ -100,50 +95,6 @@ func (v convolution) flops(c *graph.Call) float64 {
 		return 0
 	}
 	return 2 * float64(m.Numel()) * float64(w.Numel()/w.Shape[0])
-}
-
-func (v convolution) compile(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		s := v.shape(c)
-		switch d := c.Out[0].DType; d {
-		case tensor.Uint8:
-			return compileConv[uint8](s)
-		case tensor.Int8:
-			return compileConv[int8](s)
-		case tensor.Int16:
-			return compileConv[int16](s)
-		case tensor.Int32:
-			return compileConv[int32](s)
-		case tensor.Int64:
-			return compileConv[int64](s)
-		case tensor.Float32:
-			return compileConv[float32](s)
-		case tensor.Float64:
-			return compileConv[float64](s)
-		case tensor.Complex64:
-			return compileConv[complex64](s)
-		case tensor.Complex128:
-			return compileConv[complex128](s)
-		default:
-			return nil, fmt.Errorf("no convolution of %v", d)
-		}
-	})
-}
-
-func compileConv[T gemm.Number](s *convShape) (*graph.Kernel, error) {
-	nhwc := s.inNHWC() && s.outNHWC()
-	switch {
-	case s.depthwise() && nhwc:
-		return depthwiseNHWC[T](s), nil
-	case s.depthwise():
-		return depthwisePlanes[T](s), nil
-	case nhwc:
-		return convNHWC[T](s)
-	}
-	return convNCHW[T](s)
 }
 
 // packedWeight brings the weight of each group into gemm's panels: at once if it is

@@ -65,24 +65,31 @@ func TestConvRandom(t *testing.T) {
 		if dims == 1 || in[0].Rank() != 4 || in[0].Shape[0] == 0 {
 			continue
 		}
-		// Every variant, as the passes would ask for it.
-		for _, v := range p.op.Variants(p.call) {
-			f := v.In[0]
-			st, err := f.Strides(in[0].Shape)
+		checkConvImpls(t, p, name, at, in, k, someConstants(r, in)...)
+	}
+}
+
+// checkConvImpls runs every implementation that serves the call, as the passes would ask for it.
+func checkConvImpls(t *testing.T, p *productCall, name string, at graph.Attrs, in []*tensor.Tensor, k int, consts ...int) {
+	ran := 0
+	for i := range p.op.Impls {
+		m := &p.op.Impls[i]
+		for _, w := range m.Walks(p.call, nil) {
+			x := in[0].CopyTo(in[0].Meta.WithStrides(w.Order.Strides(in[0].Shape)))
+			q, err := newProductCall(name, at, append([]*tensor.Tensor{x}, in[1:]...), consts...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := in[0].CopyTo(in[0].Meta.WithStrides(st))
-			q, err := newProductCall(name, at, append([]*tensor.Tensor{x}, in[1:]...), someConstants(r, in)...)
-			if err != nil {
-				t.Fatal(err)
+			q.call.Impl, q.call.Walk, q.call.Out[0] = m, w, w.Lay(0, q.call.Out[0])
+			if !m.Reads(q.call, w) {
+				t.Errorf("%s does not read %v", m.Name, x.Meta)
 			}
-			if st, err = v.Out[0].Strides(q.call.Out[0].Shape); err != nil {
-				t.Fatal(err)
-			}
-			q.call.Out[0] = q.call.Out[0].WithStrides(st)
 			q.check(t, k)
+			ran++
 		}
+	}
+	if ran < 2 {
+		t.Errorf("%v: %d implementations serve the call", at, ran)
 	}
 }
 

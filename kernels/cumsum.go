@@ -66,7 +66,8 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 		return sumDType(c.Meta(0).DType, attrs[cumAttrs](c).DType)
 	}
 	return define[cumAttrs](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{self},
+		AnyOrder: true,
+		Name:     name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)
 			if _, err := tensor.WrapDim(attrs[cumAttrs](c).Dim, m.Rank()); err != nil {

@@ -229,7 +229,7 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	arg := func(t *einsumTerm) graph.Arg {
 		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.at.meta}}
 	}
-	k, err := x.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{to.at.meta}, Variant: -1})
+	k, err := x.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{to.at.meta}})
 	if err != nil {
 		return err
 	}

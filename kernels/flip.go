@@ -14,6 +14,7 @@ type flipAttrs struct {
 
 // Flip is torch.flip.
 var Flip = define[flipAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "flip",
 	Doc:    "Reverses the order of the elements along dimensions. The result keeps self's layout.",
 	Params: []graph.Param{self},

@@ -28,9 +28,10 @@ func i64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Gather is torch.gather.
 var Gather = define[gatherGradAttrs](graph.Op{
-	Name:   "gather",
-	Doc:    "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
-	Params: []graph.Param{self, indexParam},
+	AnyOrder: true,
+	Name:     "gather",
+	Doc:      "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
+	Params:   []graph.Param{self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		dim, err := tensor.WrapDim(attrs[gatherGradAttrs](c).Dim, t.Rank())
@@ -120,9 +121,10 @@ type takeAlongAttrs struct {
 
 // TakeAlongDim is torch.take_along_dim.
 var TakeAlongDim = define[takeAlongAttrs](graph.Op{
-	Name:   "take_along_dim",
-	Doc:    "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
-	Params: []graph.Param{self, {Name: "indices", Below: placesOfSelf}},
+	AnyOrder: true,
+	Name:     "take_along_dim",
+	Doc:      "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
+	Params:   []graph.Param{self, {Name: "indices", Below: placesOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix, _, err := takeAlong(c)
 		if err != nil {

@@ -18,10 +18,11 @@ type groupNormAttrs struct {
 
 // GroupNorm normalises groups of channels of each sample.
 var GroupNorm = define[groupNormAttrs](graph.Op{
-	Name:   "group_norm",
-	Doc:    "Normalises each group of channels of each sample, then scales each channel by weight and adds bias.",
-	Params: []graph.Param{input, optWeight, optBias},
-	Infer:  inferGroupNorm,
+	AnyOrder: true,
+	Name:     "group_norm",
+	Doc:      "Normalises each group of channels of each sample, then scales each channel by weight and adds bias.",
+	Params:   []graph.Param{input, optWeight, optBias},
+	Infer:    inferGroupNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[groupNormAttrs](c)
 		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
@@ -92,10 +93,11 @@ type instanceNormAttrs struct {
 
 // InstanceNorm normalises each channel of each sample; the result is row-major.
 var InstanceNorm = define[instanceNormAttrs](graph.Op{
-	Name:   "instance_norm",
-	Doc:    "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
-	Params: []graph.Param{input, optWeight, optBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},
-	Infer:  inferInstanceNorm,
+	AnyOrder: true,
+	Name:     "instance_norm",
+	Doc:      "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
+	Params:   []graph.Param{input, optWeight, optBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},
+	Infer:    inferInstanceNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := attrs[instanceNormAttrs](c)
 		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)

@@ -55,7 +55,7 @@ func indexByMasks(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 			add(t)
 		}
 	}
-	return indexEager(&graph.Call{In: args, Attrs: c.Attrs, Variant: -1}, full)
+	return indexEager(&graph.Call{In: args, Attrs: c.Attrs}, full)
 }
 
 // indexEager runs the kernel of index at once.

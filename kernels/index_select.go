@@ -13,9 +13,10 @@ import (
 
 // IndexSelect is torch.index_select.
 var IndexSelect = define[gatherAttrs](graph.Op{
-	Name:   "index_select",
-	Doc:    "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index counts from the end.",
-	Params: []graph.Param{self, indexParam},
+	AnyOrder: true,
+	Name:     "index_select",
+	Doc:      "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index counts from the end.",
+	Params:   []graph.Param{self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		dim, err := tensor.WrapDim(attrs[gatherAttrs](c).Dim, t.Rank())
@@ -115,9 +116,10 @@ type embeddingAttrs struct {
 
 // Embedding is aten::embedding.
 var Embedding = define[embeddingAttrs](graph.Op{
-	Name:   "embedding",
-	Doc:    "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
-	Params: []graph.Param{weight, {Name: "indices", Below: rowsOfSelf}},
+	AnyOrder: true,
+	Name:     "embedding",
+	Doc:      "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
+	Params:   []graph.Param{weight, {Name: "indices", Below: rowsOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		w, ix := c.Type(0), c.Type(1)
 		if w.Rank() != 2 {

@@ -10,13 +10,14 @@ import (
 
 // Linear is input @ weight.T + bias.
 var Linear = define[none](graph.Op{
-	Name:    "linear",
-	Doc:     "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
-	Params:  []graph.Param{input, weight, optBias},
-	Infer:   inferLinear,
-	Compile: compileLinear,
-	Flops:   linearFlops,
-	Ref:     linearRef,
+	AnyOrder: true,
+	Name:     "linear",
+	Doc:      "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
+	Params:   []graph.Param{input, weight, optBias},
+	Infer:    inferLinear,
+	Compile:  compileLinear,
+	Flops:    linearFlops,
+	Ref:      linearRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3), tensor.New(tensor.Float32, 4)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3), tensor.New(tensor.Float32, 4, 3), tensor.New(tensor.Float32, 4)}},

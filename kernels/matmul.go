@@ -7,7 +7,8 @@ import (
 
 // Matmul is the product of vectors, matrices and batches of matrices.
 var Matmul = define[none](graph.Op{
-	Name: "matmul",
+	AnyOrder: true,
+	Name:     "matmul",
 	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
 		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
 	Params:  []graph.Param{self, other},
@@ -25,13 +26,14 @@ var Matmul = define[none](graph.Op{
 
 // Mm is the product of two matrices.
 var Mm = define[none](graph.Op{
-	Name:    "mm",
-	Doc:     "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
-	Params:  []graph.Param{self, {Name: "mat2"}},
-	Infer:   inferBy(mmType),
-	Compile: compileProduct,
-	Flops:   productFlops,
-	Ref:     productRef,
+	AnyOrder: true,
+	Name:     "mm",
+	Doc:      "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
+	Params:   []graph.Param{self, {Name: "mat2"}},
+	Infer:    inferBy(mmType),
+	Compile:  compileProduct,
+	Flops:    productFlops,
+	Ref:      productRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}},
 		{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
@@ -40,13 +42,14 @@ var Mm = define[none](graph.Op{
 
 // Bmm is the product of two batches of matrices.
 var Bmm = define[none](graph.Op{
-	Name:    "bmm",
-	Doc:     "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
-	Params:  []graph.Param{self, {Name: "mat2"}},
-	Infer:   inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
-	Compile: compileProduct,
-	Flops:   productFlops,
-	Ref:     productRef,
+	AnyOrder: true,
+	Name:     "bmm",
+	Doc:      "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
+	Params:   []graph.Param{self, {Name: "mat2"}},
+	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
+	Compile:  compileProduct,
+	Flops:    productFlops,
+	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{
 		tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 })

@@ -26,7 +26,8 @@ var (
 func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 	wide := &volumePool{name: "max_pool2d", dims: 2, kind: poolMax, args: func(c *graph.Call) *poolArgs { return attrs[maxPoolAttrs](c).args() }}
 	return define[maxPoolAttrs](wide.widened(graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{self}, Kind: graph.Requires, Outputs: outputs,
+		Images: graph.ImageOp,
+		Name:   name, Doc: doc, Params: []graph.Param{self}, Kind: graph.Requires, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {
@@ -48,15 +49,14 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			}
 			return poolResults(t, shape, t.DType, outputs != nil)
 		},
-		Variants: poolVariants(max(1, len(outputs))),
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err
 			}
 			rows, cols := g.windows(c.Meta(0), c.Out[0])
-			return newPool(c, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil)), nil
-		},
+			return newPool(c, by, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil)), nil
+		}),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {

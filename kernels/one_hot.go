@@ -121,7 +121,7 @@ func counted(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	n := 1 // of negative indices alone; they are refused, or count from the end
 	eachIndex(index.Shape, func(at []int) { n = max(n, int(index.At(at...).Int())+1) })
 	a.NumClasses = sym.Of(n)
-	return &graph.Call{In: c.In, Attrs: &a, Variant: -1}
+	return &graph.Call{In: c.In, Attrs: &a}
 }
 
 // eagerOneHot compiles and runs the call at once, when the indices are known.

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/cmplx"
@@ -22,7 +23,7 @@ func callOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (*graph.Call, err
 	if err != nil {
 		return nil, err
 	}
-	c := &graph.Call{Attrs: a, Variant: -1}
+	c := &graph.Call{Attrs: a}
 	for i, m := range in {
 		if m.DType == tensor.Invalid {
 			c.In = append(c.In, graph.Arg{})
@@ -75,11 +76,6 @@ func runCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	if !fresh {
 		return outs, nil
 	}
-	if op.Variants != nil && c.Variant < 0 {
-		if c.Variant, err = fittingVariant(op, c); err != nil {
-			return nil, err
-		}
-	}
 	k, err := op.Compile(c)
 	if err != nil {
 		return nil, err
@@ -87,25 +83,20 @@ func runCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	return outs, runKernel(k, c, in, outs)
 }
 
-// fittingVariant finds the first variant that serves the call's layouts as they are.
-func fittingVariant(op *graph.Op, c *graph.Call) (int, error) {
-	fits := func(formats []tensor.MemoryFormat, meta func(i int) tensor.Meta) bool {
-		for i, f := range formats {
-			if m := meta(i); m.DType != tensor.Invalid && !m.Is(f) {
-				return false
-			}
-		}
-		return true
+// compileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
+// them for. What needs copies is the last resort's.
+func compileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
+	k, err := op.Compile(c)
+	if !errors.Is(err, graph.ErrNoImpl) {
+		return k, err
 	}
-	for i, v := range op.Variants(c) {
-		if fits(v.In, c.Meta) && fits(v.Out, func(i int) tensor.Meta { return c.Out[i] }) {
-			return i, nil
+	for i := range op.Impls {
+		if m := &op.Impls[i]; len(m.Walks(c, nil)) > 0 {
+			k, err = m.Lower(c)
 		}
 	}
-	return 0, errNoVariant
+	return k, err
 }
-
-var errNoVariant = fmt.Errorf("no variant serves these layouts")
 
 // memOf makes the memory of a run.
 func memOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {

@@ -18,6 +18,7 @@ type padAttrs struct {
 
 // Pad is aten::pad.
 var Pad = define[padAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
 	Name: "pad",
 	Doc: "Adds elements around self.\n" +
 		"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
@@ -38,6 +39,7 @@ type constantPadAttrs struct {
 
 // ConstantPadNd is aten::constant_pad_nd.
 var ConstantPadNd = define[constantPadAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "constant_pad_nd",
 	Doc:    "Adds a number around self, as pad does with mode constant.",
 	Params: []graph.Param{self},

@@ -28,7 +28,7 @@ func refusal(t *testing.T, o *graph.Op, ex graph.Example, i int, n int64) error 
 
 func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 	t.Helper()
-	c := &graph.Call{Variant: -1}
+	c := &graph.Call{}
 	for _, m := range ex.In {
 		a := graph.Arg{}
 		if m.DType != tensor.Invalid {

@@ -162,7 +162,7 @@ func floatBodies2(f func(x, y float64) float64) (t bodies) {
 // compileGiven compiles a pointwise op of which operands may be left out: the iteration
 // has those that are given only, and the kernel picks their addresses out.
 func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
-	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Variant: c.Variant}
+	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
 	var at []int
 	for i, a := range c.In {
 		if a.Kind != graph.Null {

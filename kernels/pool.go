@@ -60,8 +60,8 @@ func poolSteps(m tensor.Meta, spatial int) (st [4]int) {
 	return st
 }
 
-// newPool prepares op for an operand with one or two spatial dimensions.
-func newPool(c *graph.Call, rows, cols []window, op poolOp) *graph.Kernel {
+// newPool prepares op, by one of its walks, for an operand with one or two spatial dimensions.
+func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) *graph.Kernel {
 	m := c.Meta(0)
 	spatial := 2
 	if rows == nil {
@@ -88,7 +88,8 @@ func newPool(c *graph.Call, rows, cols []window, op poolOp) *graph.Kernel {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	if p.c > 1 && p.in[1] == m.DType.Size() && (p.in[3] != m.DType.Size() || p.w == 1) {
+	suits := p.c > 1 && p.in[1] == m.DType.Size() && (p.in[3] != m.DType.Size() || p.w == 1)
+	if by == poolPixels || by == poolAsLies && suits {
 		return p.byPixels()
 	}
 	return p.byPlanes()

@@ -65,7 +65,7 @@ var MaxPool1d = define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 			return nil, err
 		}
 		_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
-		return newPool(c, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
+		return newPool(c, poolAsLies, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := maxPool1dGeometry(c)
@@ -204,7 +204,7 @@ var AvgPool1d = define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 			return nil, err
 		}
 		cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
-		return newPool(c, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
+		return newPool(c, poolAsLies, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgPool1dGeometry(c)
@@ -282,7 +282,7 @@ var AdaptiveAvgPool1d = define[adaptivePool1dAttrs](graph.Op{
 			return lineMean(m).compile(c)
 		}
 		_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
-		return newPool(c, nil, cols, avgPoolOp(m.DType, 0)), nil
+		return newPool(c, poolAsLies, nil, cols, avgPoolOp(m.DType, 0)), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := numberOf(attrs[adaptivePool1dAttrs](c).OutputSize[0])

@@ -123,20 +123,3 @@ func poolResults(t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) (
 	}
 	return graph.New1(out), err
 }
-
-// poolVariants: the loops are made for row-major and for channels-last operands.
-func poolVariants(outputs int) func(c *graph.Call) []graph.Variant {
-	variant := func(f tensor.MemoryFormat) graph.Variant {
-		v := graph.Variant{Name: f.String(), In: []tensor.MemoryFormat{f}}
-		for range outputs {
-			v.Out = append(v.Out, f)
-		}
-		return v
-	}
-	return func(c *graph.Call) []graph.Variant {
-		if c.Meta(0).Rank() != 4 {
-			return []graph.Variant{variant(tensor.Contiguous)}
-		}
-		return []graph.Variant{variant(tensor.Contiguous), variant(tensor.ChannelsLast)}
-	}
-}

@@ -15,6 +15,7 @@ type gluAttrs struct {
 
 // Prelu scales what is below 0 by a weight, one for all or one for each channel.
 var Prelu = define[none](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "prelu",
 	Doc:    "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The result is row-major.",
 	Params: []graph.Param{self, weight},

@@ -31,7 +31,7 @@ func newProductCall(name string, at graph.Attrs, in []*tensor.Tensor, constants 
 	if err != nil {
 		return nil, err
 	}
-	p.call = &graph.Call{Attrs: a, Variant: -1}
+	p.call = &graph.Call{Attrs: a}
 	for i, t := range in {
 		if t == nil {
 			p.call.In = append(p.call.In, graph.Arg{})
@@ -59,7 +59,7 @@ type productRun struct {
 }
 
 func (p *productCall) compile(t testing.TB) *productRun {
-	k, err := p.op.Compile(p.call)
+	k, err := compileAny(p.op, p.call)
 	if err != nil {
 		t.Fatalf("%s %v: %v", p.op.Name, p.call.Out, err)
 	}

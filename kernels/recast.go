@@ -17,7 +17,7 @@ import (
 // It serves kernels that use every element many times, for which the copies are cheap.
 func converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	r := &recast{nout: len(c.Out), bound: map[int]unsafe.Pointer{}}
-	in := graph.Call{Attrs: c.Attrs, Variant: c.Variant}
+	in := graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk}
 	for i, m := range c.Out {
 		at, err := r.copyOf(i, m, d)
 		if err != nil {

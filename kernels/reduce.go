@@ -24,6 +24,7 @@ type reduceSpec struct {
 // reductionOp defines an op of one operand by its spec.
 func reductionOp[A any](o graph.Op, spec func(c *graph.Call) (reduceSpec, error)) *graph.Op {
 	o.Params = []graph.Param{self}
+	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		s, err := spec(c)
 		if err != nil {

@@ -20,7 +20,7 @@ func newReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &graph.Call{Attrs: dec, Variant: -1}
+	c := &graph.Call{Attrs: dec}
 	for _, t := range in {
 		arg := graph.Arg{}
 		if t != nil {
@@ -38,7 +38,7 @@ func newReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 // runReduce compiles and runs a call. Chunks run in the given order of preference, memory
 // starts dirty.
 func runReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
-	k, err := op.Compile(c)
+	k, err := compileAny(op, c)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func checkReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor)
 
 // checkReduceInPlace runs a kernel that allows it with an operand's memory as output.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
-	k, err := op.Compile(c)
+	k, err := compileAny(op, c)
 	if err != nil {
 		t.Fatal(err)
 	}

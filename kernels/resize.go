@@ -28,6 +28,7 @@ type resizeAttrs struct {
 
 // Resize is ONNX's Resize, of which the upsample ops of aten are cases.
 var Resize = define[resizeAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImageOp,
 	Name:   "resize",
 	Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
 	Params: []graph.Param{input},

@@ -25,9 +25,10 @@ type localResponseAttrs struct {
 
 // RmsNorm divides by the root of the mean of squares.
 var RmsNorm = define[rmsNormAttrs](graph.Op{
-	Name:   "rms_norm",
-	Doc:    "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
-	Params: []graph.Param{input, optWeight},
+	AnyOrder: true,
+	Name:     "rms_norm",
+	Doc:      "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
+	Params:   []graph.Param{input, optWeight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		shape, m := attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
 		if len(shape) == 0 {

@@ -17,6 +17,7 @@ type rollAttrs struct {
 
 // Roll is torch.roll.
 var Roll = define[rollAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
 	Name:     "roll",
 	Doc:      "Shifts the elements along dimensions; what leaves at one end enters at the other.",
 	Params:   []graph.Param{self},

@@ -70,6 +70,7 @@ var (
 
 func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(c *graph.Call) (shuffle, error)) *graph.Op {
 	return define[A](graph.Op{
+		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			s, err := spec(c)

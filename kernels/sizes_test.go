@@ -93,7 +93,7 @@ func TestFormulas(t *testing.T) {
 		op := Lookup(c.op)
 		attrs, err := op.Schema.Decode(c.attrs, nil)
 		require.NoError(t, err)
-		call := &graph.Call{Attrs: attrs, Variant: -1}
+		call := &graph.Call{Attrs: attrs}
 		for _, typ := range in {
 			call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: typ}})
 		}

@@ -15,6 +15,7 @@ type sliceAttrs struct {
 
 // Slice is aten::slice.
 var Slice = viewOp[sliceAttrs](graph.Op{
+	Images:   graph.ImagePasser,
 	Name:     "slice",
 	Doc:      "Takes the indices from start up to end, every step-th, of one dimension. Bounds are clamped.",
 	Examples: oneExample(f32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
@@ -46,6 +47,7 @@ type narrowAttrs struct {
 
 // Narrow is Tensor.narrow.
 var Narrow = viewOp[narrowAttrs](graph.Op{
+	Images:   graph.ImagePasser,
 	Name:     "narrow",
 	Doc:      "Takes length indices of a dimension from start on. Unlike slice it clamps nothing.",
 	Examples: oneExample(f32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),

@@ -27,7 +27,8 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		return c.Meta(0).DType
 	}
 	return define[softmaxAttrs](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{self},
+		AnyOrder: true,
+		Name:     name, Doc: doc, Params: []graph.Param{self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)
 			dim, err := tensor.WrapDim(attrs[softmaxAttrs](c).Dim, m.Rank())

@@ -45,8 +45,9 @@ type splitAttrs struct {
 
 // Split is Tensor.split with one size, or with a list (split.sizes).
 var Split = partsOp[splitAttrs](graph.Op{
-	Name: "split",
-	Doc:  "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the sizes listed.",
+	Images: graph.ImagePasser,
+	Name:   "split",
+	Doc:    "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the sizes listed.",
 	Examples: []graph.Example{{In: []tensor.Meta{f32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
 		{In: []tensor.Meta{f32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
@@ -79,6 +80,7 @@ type chunkAttrs struct {
 
 // Chunk is Tensor.chunk.
 var Chunk = partsOp[chunkAttrs](graph.Op{
+	Images:   graph.ImagePasser,
 	Name:     "chunk",
 	Doc:      "Cuts a dimension into at most chunks parts of equal size; the last may be smaller.",
 	Examples: oneExample(f32(5, 2), graph.Attrs{"chunks": 3}),

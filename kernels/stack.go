@@ -15,6 +15,7 @@ type stackAttrs struct {
 
 // Stack is torch.stack.
 var Stack = define[stackAttrs](graph.Op{
+	AnyOrder: true,
 	Name:     "stack",
 	Doc:      "Joins tensors of one shape along a new dimension. dtypes are promoted.",
 	Params:   []graph.Param{tensors},

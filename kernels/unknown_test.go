@@ -108,7 +108,7 @@ func mapSizes(attrs any, f func(sym.Int) sym.Int) any {
 // numbers returns the call in numbers.
 func (h *hiddenCall) numbers(at sym.Binding) (*graph.Call, error) {
 	var all error
-	c := &graph.Call{Variant: -1, In: slices.Clone(h.In), Attrs: mapSizes(h.Attrs, func(s sym.Int) sym.Int {
+	c := &graph.Call{In: slices.Clone(h.In), Attrs: mapSizes(h.Attrs, func(s sym.Int) sym.Int {
 		n, err := s.At(at)
 		all = errors.Join(all, err)
 		return sym.Of(n)

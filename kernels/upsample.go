@@ -61,6 +61,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 	shapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
 	results := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
 	return define[upsampleAttrs](graph.Op{
+		AnyOrder: true, Images: graph.ImageOp,
 		Name: name, Doc: doc + layout, Params: []graph.Param{input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			size, _, err := sizes(c)

@@ -20,6 +20,7 @@ type upsampleNearestAttrs struct {
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its form vec.
 var UpsampleNearest2d = define[upsampleNearestAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImageOp,
 	Name:     "upsample_nearest2d",
 	Doc:      "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input suggests.",
 	Params:   []graph.Param{input},

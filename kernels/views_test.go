@@ -63,10 +63,7 @@ func runViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Ten
 		return out
 	}
 	c := n.Call()
-	if c.Variant < 0 && n.Op.Variants != nil {
-		c.Variant = 0
-	}
-	k, err := n.Op.Compile(c)
+	k, err := compileAny(n.Op, c)
 	if err != nil {
 		t.Fatalf("%s: %v", n.Op.Name, err)
 	}
@@ -194,7 +191,7 @@ func againstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ..
 		c.Out[i] = strewn(rng, c.Out[i].DType, c.Out[i].Shape, false)
 		out[i] = tensor.Empty(c.Out[i])
 	}
-	k, err := n.Op.Compile(c)
+	k, err := compileAny(n.Op, c)
 	if err != nil {
 		t.Fatalf("%s %v %v to %v: %v", op, metas, a, c.Out, err)
 	}

@@ -328,11 +328,24 @@ func (p *volumePool) widened(o graph.Op) graph.Op {
 		}
 		return inner.Infer(c)
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		if beyond(c) {
-			return p.compile(c)
+	if o.Compile != nil {
+		o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+			if beyond(c) {
+				return p.compile(c)
+			}
+			return inner.Compile(c)
 		}
-		return inner.Compile(c)
+	}
+	o.Impls = nil
+	for _, m := range inner.Impls {
+		lower := m.Lower
+		m.Lower = func(c *graph.Call) (*graph.Kernel, error) {
+			if beyond(c) {
+				return p.compile(c)
+			}
+			return lower(c)
+		}
+		o.Impls = append(o.Impls, m)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if beyond(c) {

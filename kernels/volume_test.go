@@ -19,7 +19,7 @@ func compoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 	if err != nil {
 		return op, nil, err
 	}
-	c := &graph.Call{Attrs: at, Variant: -1}
+	c := &graph.Call{Attrs: at}
 	for i, t := range in {
 		if t == nil {
 			c.In = append(c.In, graph.Arg{})
@@ -37,10 +37,7 @@ func compoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 
 // compoundRun runs the call with memory full of a byte, its chunks forward or backward.
 func compoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
-	if op.Variants != nil {
-		c.Variant = variantFor(op, c)
-	}
-	k, err := op.Compile(c)
+	k, err := compileAny(op, c)
 	if err != nil {
 		return nil, err
 	}

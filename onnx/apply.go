@@ -110,7 +110,7 @@ func (n *node) fold(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 }
 
 func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
-	c := &graph.Call{Variant: -1}
+	c := &graph.Call{}
 	var in []*tensor.Tensor
 	size := 0
 	for _, op := range operands {

@@ -119,7 +119,7 @@ func runGraph(t testing.TB, g *graph.Graph, in map[string]*tensor.Tensor) map[st
 
 func execute(g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
-		p, err := passes.Run(g, passes.Options{Strategy: "propagate"})
+		p, err := passes.Run(g, passes.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -92,7 +92,7 @@ func (e *elider) drop(n *graph.Node, why string) {
 func (e *elider) shorten(n *graph.Node) {
 	for {
 		mid := n.In[0].Value
-		if mid.Node == nil || !mid.Node.Op.Identity || mid.Alias != nil || mid.Node.Pin != 0 ||
+		if mid.Node == nil || !mid.Node.Op.Identity || mid.Alias != nil || mid.Node.Pin.Lays() ||
 			mid.Node.In[0].Kind != graph.TensorArg || mid.Node.In[0].Meta().DType != mid.Meta.DType || n.Out[0].Alias != nil {
 			return
 		}
@@ -119,7 +119,7 @@ func (e *elider) needless(n *graph.Node) string {
 		return ""
 	case len(e.uses.nodes.At(v)) == 0:
 		return ""
-	case n.Pin != 0:
+	case n.Pin.Lays():
 		return ""
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
 		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
@@ -159,19 +159,10 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 			call.In[i].Value = to
 		}
 	}
-	if c.Variant >= 0 {
-		v := c.Op.Variants(call)
-		if c.Variant >= len(v) {
-			return false
-		}
-		for i, f := range v[c.Variant].In {
-			if i < len(call.In) && call.In[i].Kind == graph.TensorArg && !call.In[i].Meta().Is(f) {
-				return false
-			}
-		}
-		return true
+	if c.Impl != nil && !c.Impl.Reads(call, c.Walk) {
+		return false
 	}
-	if c.Op.Kind == graph.Follows || c.Op.Identity {
+	if c.Op.Kind == graph.Follows || c.Op.Identity || !c.Walk.Inferred() {
 		return true
 	}
 	res, err := c.Op.Infer(call)
@@ -193,11 +184,11 @@ func cancelPermutes(p *Plan) error {
 	var u *uses // found with the first pair
 	gone := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
-		if n.Pin != 0 || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
+		if n.Pin.Lays() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
 			continue
 		}
 		first := n.In[0].Value.Node
-		if first == nil || first.Op.Permutes == nil || first.Pin != 0 {
+		if first == nil || first.Op.Permutes == nil || first.Pin.Lays() {
 			continue
 		}
 		src := first.In[0].Value

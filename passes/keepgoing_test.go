@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,14 +19,14 @@ var unplannable = map[string]*graph.Op{}
 
 func init() {
 	same := func(c *graph.Call) ([]graph.Result, error) { return graph.New1(c.Type(0)), nil }
-	for name, variants := range map[string]func(*graph.Call) []graph.Variant{
-		"novariant": func(*graph.Call) []graph.Variant { return nil },
-		"panics":    func(*graph.Call) []graph.Variant { panic("a mistake in the rule") },
+	for name, walks := range map[string]func(*graph.Call, []tensor.Order) []graph.Walk{
+		"novariant": func(*graph.Call, []tensor.Order) []graph.Walk { return nil },
+		"panics":    func(*graph.Call, []tensor.Order) []graph.Walk { panic("a mistake in the rule") },
 	} {
 		op, err := graph.Define(graph.Op{Name: name, Params: []graph.Param{{Name: "self"}}, Schema: graph.SchemaOf[nothing](),
-			Kind: graph.Requires, Infer: same, Variants: variants,
-			Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil },
-			Ref:     func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
+			Kind: graph.Requires, Infer: same, Impls: []graph.Impl{{Name: "only", Walks: walks,
+				Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}},
+			Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil }})
 		if err != nil {
 			panic(err)
 		}
@@ -53,27 +54,27 @@ func TestKeepGoing(t *testing.T) {
 	if _, err := passes.Run(g, passes.Options{}); err == nil || !strings.Contains(err.Error(), "novariant") {
 		t.Errorf("without keeping going: %v", err)
 	}
-	for _, s := range passes.Strategies() {
+	for _, s := range layout.All() {
 		p, err := passes.Run(g, passes.Options{Strategy: s, KeepGoing: true, Check: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(p.Failed) != 2 || p.Failed[0].Node != "novariant" || p.Failed[1].Node != "panics" {
-			t.Errorf("%s: failed are %v", s, p.Failed)
+			t.Errorf("%s: failed are %v", s.Name(), p.Failed)
 		}
 		var outputs []string
 		for _, o := range p.Graph.Outputs {
 			outputs = append(outputs, o.Name)
 		}
 		if strings.Join(outputs, " ") != "fine last" {
-			t.Errorf("%s: outputs %v", s, outputs)
+			t.Errorf("%s: outputs %v", s.Name(), outputs)
 		}
 		if err := graph.Verify(p.Graph, graph.Sorted|graph.Typed|graph.LaidOut); err != nil {
-			t.Errorf("%s: %v", s, err)
+			t.Errorf("%s: %v", s.Name(), err)
 		}
 		var one *graph.Error
 		if !errors.As(p.Failed[1], &one) || !strings.Contains(one.Error(), "a mistake in the rule") {
-			t.Errorf("%s: %v", s, p.Failed[1])
+			t.Errorf("%s: %v", s.Name(), p.Failed[1])
 		}
 	}
 }

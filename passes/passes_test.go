@@ -13,12 +13,15 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 func run(t testing.TB, g *graph.Graph, strategy string) *passes.Plan {
 	require.NoError(t, g.Err())
-	p, err := passes.Run(g, passes.Options{Strategy: strategy, Check: true})
+	s, err := layout.Named(strategy)
+	require.NoError(t, err)
+	p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 	require.NoError(t, err)
 	return p
 }
@@ -140,28 +143,52 @@ func TestPins(t *testing.T) {
 	assert.Equal(t, "c", p.Graph.Outputs[2].Value.Name, "the copy takes the pinned name over")
 }
 
+// Images are what convolutions and the like read and make, and what follows them; nothing else of
+// four dimensions is laid out channels-last.
 func TestStrategies(t *testing.T) {
 	build := func() *graph.Graph {
 		g := graph.New("g", kernels.Lookup)
-		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
-		b := g.Input("b", f32, 3, 4, 5)
-		s := g.Add(x, b)
-		g.Output("s", s).Output("t", g.Permute(s, graph.Attrs{"dims": []int{0, 2, 3, 1}})).
-			Output("v", g.Flatten(s)).Output("m", g.Softmax(s, graph.Attrs{"dim": 1}))
+		x := g.Input("x", f32, 2, 3, 4, 5)
+		c := g.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv")
+		r := g.Relu(g.Add(c, g.Input("b", f32, 6, 1, 1)).Named("sum")).Named("image")
+		h := g.Permute(r, graph.Attrs{"dims": []int{0, 2, 3, 1}})
+		a := g.Mul(g.Softmax(h, graph.Attrs{"dim": -1}).Named("attention"), 2).Named("scaled")
+		g.Output("mean", g.Mean(g.Relu(r), graph.Attrs{"dim": []int{2, 3}})).Output("a", a).Output("r", r)
 		return g
 	}
-	p := run(t, build(), "contiguous")
-	for _, o := range p.Graph.Outputs {
-		assert.True(t, o.Value.Meta.IsContiguous(), "%s is %v", o.Name, o.Value.Meta)
+	p := run(t, build(), "channels_last")
+	value := func(name string) tensor.Meta { return p.Graph.Value(name).Meta }
+	for _, name := range []string{"conv", "sum", "image"} {
+		assert.True(t, value(name).IsChannelsLast(), "%s is %v", name, value(name))
 	}
-	p = run(t, build(), "channels_last")
-	for _, o := range p.Graph.Outputs {
-		if o.Value.Meta.Rank() == 4 {
-			assert.True(t, o.Value.Meta.IsChannelsLast(), "%s is %v", o.Name, o.Value.Meta)
+	assert.Equal(t, []int{120, 30, 6, 1}, value("attention").Strides, "as it comes")
+	require.Len(t, p.Copies, 2)
+	assert.Equal(t, "x", p.Copies[0].Value, "once, for all that read it")
+	assert.Equal(t, `output "r" is handed over as it was written`, p.Copies[1].Why)
+	p = run(t, build(), "contiguous")
+	for _, n := range p.Graph.Nodes {
+		for _, v := range n.Out {
+			assert.True(t, v.Meta.IsContiguous() || v.Alias != nil || v.Name == "scaled", "%s is %v", v.Name, v.Meta)
 		}
 	}
-	_, err := passes.Run(build(), passes.Options{Strategy: "quickest"})
+	_, err := layout.Named("quickest")
 	assert.EqualError(t, err, `unknown strategy "quickest": want one of propagate, contiguous, channels_last`)
+}
+
+// Whatever a strategy does inside, outputs are handed over with the strides of the graph as written.
+func TestOutputsLieAsWritten(t *testing.T) {
+	for seed := range uint64(60) {
+		g := randomGraph(rand.New(rand.NewPCG(seed, 1)))
+		for _, s := range layout.All() {
+			p, err := passes.Run(g, passes.Options{Strategy: s})
+			require.NoError(t, err)
+			for i, o := range p.Graph.Outputs {
+				if !o.Pin.Lays() {
+					assert.Equal(t, g.Outputs[i].Value.Meta.Strides, o.Value.Meta.Strides, "seed %d, %s: %s", seed, s.Name(), o.Name)
+				}
+			}
+		}
+	}
 }
 
 // as_strided reads storage: what lies under it keeps its layout, or its values would
@@ -182,13 +209,13 @@ func TestRandomGraphsKeepTheirMeaning(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		g := randomGraph(rng)
-		for _, s := range passes.Strategies() {
+		for _, s := range layout.All() {
 			_, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 			var dump bytes.Buffer
 			if err != nil {
 				_, _ = passes.Run(g, passes.Options{Strategy: s, Dump: &dump})
 			}
-			require.NoError(t, err, "seed %d, %s:\n%s", seed, s, &dump)
+			require.NoError(t, err, "seed %d, %s:\n%s", seed, s.Name(), &dump)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 // Pass is one rewrite of the graph. Needs and Makes are the properties that must hold
@@ -32,8 +32,11 @@ func Passes() []Pass { return slices.Clone(pipeline) }
 
 // Options choose what Run does.
 type Options struct {
-	// Strategy names the layout strategy; empty means propagate.
-	Strategy string
+	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds
+	// those that are always there.
+	Strategy layout.Strategy
+	// Profile prices work; nil means [layout.DefaultProfile].
+	Profile *layout.Profile
 	// Check verifies the graph after every pass, and evaluates small graphs by reference
 	// before and after it, on data that is made up. An error names the pass; what could not
 	// be evaluated, and why, is in [Plan.Unchecked].
@@ -51,7 +54,7 @@ type Plan struct {
 	Strategy string
 	Copies   []Copy    // inserted copies that are left
 	Elided   []Elision // nodes that were dropped
-	CostNS   float64   // sum of NodeCost over all nodes
+	CostNS   float64   // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.
 	Failed graph.Errors
@@ -59,12 +62,13 @@ type Plan struct {
 	// or was not asked.
 	Unchecked []Unchecked
 
-	layout    strategy
+	strategy  layout.Strategy
+	profile   *layout.Profile
 	keepGoing bool
 }
 
 // Copy is a copy that a pass inserted: of which value, between which strides (in
-// elements), the bytes of the value, what it costs by the model of [NodeCost], and why.
+// elements), the bytes of the value, what it costs by [Plan.Cost], and why.
 type Copy struct {
 	Node     *graph.Node
 	Value    string
@@ -78,19 +82,24 @@ type Copy struct {
 type Elision struct{ Node, Why string }
 
 // Strategies returns the names of the layout strategies, the default first.
-func Strategies() []string { return []string{"propagate", "contiguous", "channels_last"} }
+func Strategies() []string {
+	var names []string
+	for _, s := range layout.All() {
+		names = append(names, s.Name())
+	}
+	return names
+}
 
 // Run plans a graph, which must be sorted and is not changed.
 func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if g == nil {
 		return nil, errors.New("there is no graph to plan: it is nil")
 	}
-	if o.Strategy == "" {
-		o.Strategy = "propagate"
+	if o.Strategy == nil {
+		o.Strategy = layout.Propagate
 	}
-	layout, ok := strategies[o.Strategy]
-	if !ok {
-		return nil, fmt.Errorf("unknown strategy %q: want one of %s", o.Strategy, strings.Join(Strategies(), ", "))
+	if o.Profile == nil {
+		o.Profile = layout.DefaultProfile()
 	}
 	if err := g.Err(); err != nil {
 		return nil, err
@@ -98,7 +107,7 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
-	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy, layout: layout, keepGoing: o.KeepGoing}
+	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile, keepGoing: o.KeepGoing}
 	props := graph.Sorted
 	var check *checker
 	if o.Check {
@@ -145,7 +154,7 @@ func inferTypes(p *Plan) error {
 // summarise lists the inserted copies that are left and adds the costs up.
 func (p *Plan) summarise() {
 	for _, n := range p.Graph.Nodes {
-		cost := NodeCost(n)
+		cost := p.Cost(n)
 		p.CostNS += cost
 		if n.Why == "" {
 			continue

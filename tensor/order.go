@@ -227,3 +227,25 @@ func (o Order) Permute(dims []int) Order {
 	}
 	return Order(b)
 }
+
+// Holds reports whether a value is dense in the order; dimensions of size 1 may stand anywhere. It agrees
+// with [Meta.Is] about the orders that formats name.
+func (o Order) Holds(m Meta) bool {
+	m.fits()
+	if len(o) != len(m.Shape) {
+		return false
+	}
+	if o.IsRowMajor() {
+		return m.IsContiguous()
+	}
+	step := 1
+	for i := len(o) - 1; i >= 0; i-- {
+		if s := m.Shape[o[i]]; s != 1 {
+			if m.Strides[o[i]] != step {
+				return false
+			}
+			step *= s
+		}
+	}
+	return true
+}

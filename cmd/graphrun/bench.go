@@ -29,10 +29,12 @@ type benchFlags struct {
 
 // timingFlags are those of the commands that measure.
 type timingFlags struct {
+	pins          []string
 	runs, threads int
 }
 
 func (f *timingFlags) add(cmd *cobra.Command) {
+	pinFlag(cmd, &f.pins)
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
 }
@@ -110,7 +112,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
-	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.src); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
 	var r *runner
@@ -186,13 +188,16 @@ type timed struct {
 	in *inputs
 }
 
-func loadTimed(path string, dims []string, src sources) (t timed, err error) {
+func loadTimed(path string, dims, pins []string, src sources) (t timed, err error) {
 	collectEarly()
 	g, given, err := loadFor(src, path, dims)
 	if err != nil {
 		return t, err
 	}
 	if err := inferStrictly(g); err != nil {
+		return t, err
+	}
+	if err := applyPins(g, pins); err != nil {
 		return t, err
 	}
 	in, err := src.values(g, given)
@@ -234,7 +239,7 @@ func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runne
 		}
 		return &runner{run: r.Run, trace: trace}, nil
 	}
-	p, err := prepare(g, passes.Options{Strategy: f.strategy}, o, enter)
+	p, err := prepare(g, passes.Options{Strategy: strategyOf(f.strategy)}, o, enter)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
-	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.src); return err }); err != nil {
+	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
@@ -103,7 +103,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	for _, s := range f.strategies {
 		var p *planned
 		err := j.do(planning, func() (err error) {
-			p, err = prepare(t.g, passes.Options{Strategy: s}, f.timing.options(), j.enter)
+			p, err = prepare(t.g, passes.Options{Strategy: strategyOf(s)}, f.timing.options(), j.enter)
 			return err
 		})
 		if err != nil {

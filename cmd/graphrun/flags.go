@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/words"
 )
 
@@ -29,6 +31,36 @@ func completeGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 
 func dimFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable)")
+}
+
+func pinFlag(cmd *cobra.Command, pins *[]string) {
+	cmd.Flags().StringArrayVar(pins, "pin", nil,
+		"demand a layout of a value, `NAME=FORMAT` or NAME=order:0,2,3,1, or how a node is computed, NODE=impl:NAME (repeatable)")
+}
+
+// applyPins demands what --pin says, and infers again.
+func applyPins(g *graph.Graph, pins []string) error {
+	for _, text := range pins {
+		// The name of a value may have = in it, a pin has none.
+		at := strings.LastIndexByte(text, '=')
+		if at <= 0 {
+			return wrongf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
+		}
+		p, err := graph.ParsePin(text[at+1:])
+		if err == nil {
+			err = g.Pin(text[:at], p)
+		}
+		if err != nil {
+			return wrongf("--pin %s: %w", text, err)
+		}
+	}
+	if len(pins) == 0 {
+		return nil
+	}
+	if err := g.Infer(); err != nil {
+		return wrong(err)
+	}
+	return checkPins(g)
 }
 
 // noArguments is the argument check of the commands that take none.

@@ -237,13 +237,13 @@ func dtypeOrUnknown(v *graph.Value, unknown string) string {
 	return v.Meta.DType.String()
 }
 
-// checkPins refuses outputs of a rank that their memory format does not serve.
+// checkPins refuses outputs of a rank that their layout is not one of.
 func checkPins(g *graph.Graph) error {
 	for _, o := range g.Outputs {
-		if o.Pin == tensor.NoFormat || o.Value.Dynamic {
+		if !o.Pin.Lays() || o.Value.Dynamic {
 			continue
 		}
-		if _, err := o.Pin.Strides(o.Value.Meta.Shape); err != nil {
+		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
 			return wrong(g.FailOutput(o, err))
 		}
 	}

@@ -13,15 +13,23 @@ type opsReport struct {
 
 // opDoc is the page of an op.
 type opDoc struct {
-	Name       string       `json:"name" doc:"Its name, PyTorch's."`
-	Doc        string       `json:"doc" doc:"What it does."`
-	Kind       string       `json:"kind" of:"kind" doc:"How it stands to layouts."`
-	DTypes     []string     `json:"dtypes" of:"dtype" doc:"What the operand may hold that serves the most types."`
-	Operands   []operandDoc `json:"operands" doc:"What it takes as inputs, in their order."`
-	Attributes []attrDoc    `json:"attributes" doc:"What it takes as attributes."`
-	Outputs    []string     `json:"outputs" doc:"The names of its results where it has several of a fixed number."`
-	Results    *int         `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
-	Dynamic    bool         `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
+	Name            string       `json:"name" doc:"Its name, PyTorch's."`
+	Doc             string       `json:"doc" doc:"What it does."`
+	Kind            string       `json:"kind" of:"kind" doc:"How it stands to layouts."`
+	DTypes          []string     `json:"dtypes" of:"dtype" doc:"What the operand may hold that serves the most types."`
+	Operands        []operandDoc `json:"operands" doc:"What it takes as inputs, in their order."`
+	Attributes      []attrDoc    `json:"attributes" doc:"What it takes as attributes."`
+	Outputs         []string     `json:"outputs" doc:"The names of its results where it has several of a fixed number."`
+	Results         *int         `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
+	Dynamic         bool         `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
+	Implementations []implDoc    `json:"implementations" doc:"The ways to compute it, the one that is taken first where they are as good."`
+	AnyOrder        bool         `json:"any_order" doc:"Whether results are written in whatever order of dimensions is asked for."`
+}
+
+// implDoc is a way to compute an op.
+type implDoc struct {
+	Name string `json:"name" doc:"Its name, by which a pin asks for it."`
+	Doc  string `json:"doc" doc:"What it is, and which calls it takes."`
 }
 
 type operandDoc struct {
@@ -51,6 +59,10 @@ func docOf(o *graph.Op) opDoc {
 	if !o.Many {
 		n := max(1, len(o.Outputs))
 		d.Results = &n
+	}
+	d.Implementations, d.AnyOrder = []implDoc{}, o.AnyOrder || o.Kind == graph.Follows
+	for _, m := range o.Impls {
+		d.Implementations = append(d.Implementations, implDoc{m.Name, m.Doc})
 	}
 	for i, p := range o.Params {
 		doc := operandDoc{Name: p.Name, Optional: p.Optional, Number: p.Number, Variadic: p.Variadic,

@@ -44,7 +44,7 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 		width = min(width, show.width)
 	}
 	fmt.Fprintf(w, "%s\n\n%s\n", wrapped(show.paint(strong, o.Name)+signature(o), width), wrapped(o.Doc, width))
-	fmt.Fprintf(w, "\n%s\n", wrapped("Layout: "+layoutText(o.Kind), width))
+	fmt.Fprintf(w, "\n%s\n", wrapped("Layout: "+layoutText(o), width))
 	if len(o.Params) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inputs"))
 		t := newTable(wholeCol(""), phraseCol("", 24), proseCol(""))
@@ -61,6 +61,14 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 		}
 		t.write(w, show)
 	}
+	if len(o.Impls) > 1 {
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Implementations"))
+		t := newTable(wholeCol(""), proseCol(""))
+		for _, m := range o.Impls {
+			t.add("  "+m.Name, m.Doc)
+		}
+		t.write(w, show)
+	}
 	switch {
 	case o.Many:
 		fmt.Fprintln(w, "\nOutputs: as many as attributes and shapes make; name them under \"outputs\".")
@@ -69,14 +77,17 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 	}
 }
 
-func layoutText(k graph.Kind) string {
-	switch k {
+func layoutText(o *graph.Op) string {
+	switch o.Kind {
 	case graph.Follows:
 		return "follows: the result is laid out by PyTorch's permutation rule"
 	case graph.View:
 		return "view: strides are mapped and storage is shared where possible"
 	case graph.Requires:
 		return "requires: serves some layouts, others are copied first"
+	}
+	if o.AnyOrder {
+		return "own: takes any layout, the result has one of its own, and any order that is asked for"
 	}
 	return "own: takes any layout, the result has one of its own"
 }

@@ -16,7 +16,7 @@ import (
 type planFlags struct {
 	strategy          string
 	json, dump, check bool
-	dims              []string
+	dims, pins        []string
 }
 
 func planCommand() *cobra.Command {
@@ -32,10 +32,14 @@ all is listed by what it is for: inputs, constants, weights that kernels have pa
 themselves, the arena in which intermediate values take turns, outputs, and the scratch of all
 workers.
 
+The implementation that computes a step is one of those that graphrun ops NAME lists; --pin
+NODE=impl:NAME forces another.
+
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 stand the operands' byte strides.`,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
+  graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
   graphrun plan model.json --check --dump`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -49,6 +53,7 @@ stand the operands' byte strides.`,
 	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; what went unchecked is said")
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
+	pinFlag(cmd, &f.pins)
 	return cmd
 }
 
@@ -59,13 +64,18 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) { g, err = loadGraph(path, f.dims); return err }); err != nil {
+	if err := j.do(loading, func() (err error) {
+		if g, err = loadGraph(path, f.dims); err == nil {
+			err = applyPins(g, f.pins)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	var p *planned
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err := j.do(planning, func() (err error) {
-		o := passes.Options{Strategy: f.strategy, Check: f.check}
+		o := passes.Options{Strategy: strategyOf(f.strategy), Check: f.check}
 		if f.dump {
 			o.Dump = &dump
 		}

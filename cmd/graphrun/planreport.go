@@ -58,6 +58,7 @@ type stepDoc struct {
 	Name      string   `json:"name" doc:"The name of the step."`
 	Ops       []string `json:"ops" doc:"The nodes that it computes."`
 	Op        string   `json:"op,omitzero" doc:"The op of the node where it computes one."`
+	Impl      string   `json:"impl,omitzero" doc:"The implementation of the op that computes it."`
 	Loop      *loopDoc `json:"loop,omitzero" doc:"The loop over elements; left out for what is none."`
 	FastSetup string   `json:"fast_setup" of:"fast_setup" doc:"By which of TensorIterator's short cuts the loop was laid out."`
 	CostNS    float64  `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
@@ -77,18 +78,21 @@ func planReportOf(p *planned, f planFlags) *planReport {
 			return uncheckedDoc{u.Node, u.Op, u.Why, filled(u.Outputs)}
 		})
 	}
-	r.Steps = streamOf(p.program.Steps(), stepOf)
+	r.Steps = streamOf(p.program.Steps(), func(s exec.Step) stepDoc { return stepOf(p.plan, s) })
 	return r
 }
 
-func stepOf(s exec.Step) stepDoc {
+func stepOf(p *passes.Plan, s exec.Step) stepDoc {
 	d := stepDoc{Name: s.Name, Ops: filled(s.Ops), Loop: loopOf(s.Loop), FastSetup: iter.FastNone.String(),
 		Strides: filled(s.Strides), Buffer: s.Buffer}
 	if s.Loop != nil {
 		d.FastSetup = s.Loop.FastSetup().String()
 	}
 	if s.Node != nil {
-		d.CostNS = passes.NodeCost(s.Node)
+		d.CostNS = p.Cost(s.Node)
+		if s.Node.Impl != nil {
+			d.Impl = s.Node.Impl.Name
+		}
 	}
 	if len(s.Ops) == 1 && s.Node != nil {
 		d.Op = s.Node.Op.Name
@@ -143,14 +147,14 @@ func writePlan(w io.Writer, show display, r *planReport) {
 
 func writeSteps(w io.Writer, show display, steps []stepDoc) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
-	t := newTable(nameCol("name"), nameCol("ops"), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
+	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, d := range steps {
 		ops := d.Op
 		if ops == "" {
 			ops = strings.Join(d.Ops, "+")
 		}
-		t.add(d.Name, ops, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
+		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)
 }

@@ -20,6 +20,7 @@ type runFlags struct {
 	src       sources
 	outputs   string
 	dims      []string
+	pins      []string
 	strategy  string
 	threads   int
 	keepGoing bool
@@ -63,6 +64,7 @@ In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	dimFlag(cmd, &f.dims)
+	pinFlag(cmd, &f.pins)
 	strategyFlag(cmd, &f.strategy)
 	threadsFlag(cmd, &f.threads)
 	cmd.MarkFlagFilename("outputs", "npz")
@@ -140,6 +142,9 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 		w.left.Failed = append(given.missing, g.RootErrors(refused)...)
 		g = g.Drop(refused)
 	} else if err := inferStrictly(g); err != nil {
+		return w, err
+	}
+	if err := applyPins(g, f.pins); err != nil {
 		return w, err
 	}
 	w.g = g

@@ -162,7 +162,7 @@ func accepts(o *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 }
 
 func exampleCall(o *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.Call, error) {
-	c := &graph.Call{Variant: -1}
+	c := &graph.Call{}
 	for i, m := range ex.In {
 		switch m.DType {
 		case tensor.Invalid:

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 const defaultStrategy = "propagate"
@@ -26,6 +27,15 @@ func strategyFlag(cmd *cobra.Command, p *string) {
 
 func threadsFlag(cmd *cobra.Command, p *int) {
 	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
+}
+
+// strategyOf returns a strategy that [checkStrategy] let pass.
+func strategyOf(name string) layout.Strategy {
+	s, err := layout.Named(name)
+	if err != nil {
+		return layout.Propagate
+	}
+	return s
 }
 
 // checkStrategy reports a strategy that does not exist.
@@ -56,7 +66,7 @@ func prepare(g *graph.Graph, o passes.Options, run exec.Options, enter func(phas
 	enter(planning)
 	plan, err := passes.Run(g, o)
 	if err != nil {
-		return nil, under(o.Strategy, err)
+		return nil, under(o.Strategy.Name(), err)
 	}
 	enter(compiling)
 	program, err := exec.Compile(plan.Graph, run)
@@ -72,7 +82,7 @@ func planner(strategy string, keepGoing bool, enter func(phase string)) exec.Pla
 	return func(g *graph.Graph) (*graph.Graph, error) {
 		enter(planning)
 		defer enter(compiling)
-		p, err := passes.Run(g, passes.Options{Strategy: strategy, KeepGoing: keepGoing})
+		p, err := passes.Run(g, passes.Options{Strategy: strategyOf(strategy), KeepGoing: keepGoing})
 		if err != nil {
 			return nil, under(strategy, err)
 		}

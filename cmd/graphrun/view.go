@@ -79,7 +79,7 @@ func drawn(g *graph.Graph, strategy string) ([]byte, error) {
 	if strategy == "" {
 		return g.DOT()
 	}
-	p, err := passes.Run(g, passes.Options{Strategy: strategy})
+	p, err := passes.Run(g, passes.Options{Strategy: strategyOf(strategy)})
 	if err != nil {
 		return nil, err
 	}

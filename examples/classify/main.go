@@ -25,7 +25,7 @@ func main() {
 	g.Output("probability", top[0])
 	g.Output("class", top[1])
 	check(g.Err())
-	plan, err := passes.Run(g, passes.Options{Strategy: "propagate"})
+	plan, err := passes.Run(g, passes.Options{})
 	check(err)
 	program, err := exec.Compile(plan.Graph, exec.Options{})
 	check(err)

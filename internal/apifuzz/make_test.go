@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -53,6 +54,23 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
 	reflect.TypeFor[*graph.Call]():   func(w *world) any { return w.call() },
 	reflect.TypeFor[graph.Attrs]():   func(w *world) any { return w.attrs() },
+	reflect.TypeFor[*graph.Impl](): func(w *world) any {
+		return pick(w, []*graph.Impl{new(graph.Impl), &kernels.Lookup("conv2d").Impls[0], &kernels.Lookup("add").Impls[0]})
+	},
+	reflect.TypeFor[graph.Walk](): func(w *world) any {
+		return graph.Walk{Order: pick(w, orders), Out: []tensor.Order{pick(w, orders)}}
+	},
+	reflect.TypeFor[graph.Work](): func(w *world) any { return graph.Work{Steps: 1} },
+	reflect.TypeFor[graph.Pin](): func(w *world) any {
+		return graph.Pin{Format: tensor.MemoryFormat(w.rng.IntN(8)), Order: pick(w, orders), Impl: pick(w, words)}
+	},
+	reflect.TypeFor[*passes.Plan](): func(w *world) any {
+		p, err := passes.Run(small(), passes.Options{})
+		if err != nil {
+			panic(err)
+		}
+		return p
+	},
 	reflect.TypeFor[graph.Lookup](): func(w *world) any {
 		return pick(w, []graph.Lookup{kernels.Lookup, kernels.Lookup, nil, noOps, looseOps})
 	},

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -159,7 +160,7 @@ func agree(t *testing.T, seed uint64) {
 	require.NoError(t, g.Err(), "seed %d", seed)
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err, "seed %d", seed)
-	for _, s := range passes.Strategies() {
+	for _, s := range layout.All() {
 		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 		require.NoError(t, err, "seed %d, %s", seed, s)
 		var first map[string]*tensor.Tensor

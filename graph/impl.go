@@ -1,0 +1,302 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ErrNoImpl says that an op has no implementation for a call as it lies.
+var ErrNoImpl = errors.New("no implementation serves these layouts")
+
+// Impl is one way to compute an op: an algorithm that can be listed, priced and forced. [Define]
+// fills in what is nil, and makes one Impl of Compile for an op that lists none.
+type Impl struct {
+	Name string // unique within the op: "nhwc"
+	Doc  string // how it computes, in one sentence
+
+	// Walks returns the ways through the call that the implementation has, the one that it would
+	// rather take first; none where it does not serve the call. It is asked with the results as
+	// inference gives them in c.Out. candidates are orders that somebody may want of the first
+	// result. Nil: as inference gives it, and any candidate for an op that writes any order.
+	Walks func(c *Call, candidates []tensor.Order) []Walk
+	// Read tells what it costs to read operand i where it lies as m; false: it cannot be read so
+	// and must be copied. It is asked for the layout rather than an order because operands need not
+	// be dense: slices and broadcasts are read as they lie. Nil: whatever layout it has.
+	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
+	// Work is what computing and storing the results take; reading is not in it. Nil: the op's
+	// Flops, and every byte of the results once.
+	Work func(c *Call, w Walk) Work
+	// Lower prepares the kernel; c.Out holds the results as they will lie.
+	Lower func(c *Call) (*Kernel, error)
+
+	selective bool // Read was given: not every layout will do
+}
+
+// Walk is a way through a call: the order that the loops follow, and how the results lie. The zero
+// Walk follows and gives what inference does.
+type Walk struct {
+	// Order is that of the dimensions of the first result, as the loops go through them; empty: by
+	// the layouts of the operands.
+	Order tensor.Order
+	// Out holds the order of each result; an empty one, or a list too short, stands for the layout
+	// that inference gives.
+	Out []tensor.Order
+}
+
+// InOrder returns the walk in an order that gives it to all results of the same rank.
+func (c *Call) InOrder(o tensor.Order) Walk {
+	w := Walk{Order: o, Out: make([]tensor.Order, len(c.Out))}
+	for i, m := range c.Out {
+		if m.Rank() == o.Rank() {
+			w.Out[i] = o
+		}
+	}
+	return w
+}
+
+// Inferred reports whether all results lie as inference gives them.
+func (w Walk) Inferred() bool {
+	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
+}
+
+// Lay returns how result i lies, which inference gives as m. Where m is dense in the walk's order
+// already it stays: dimensions of size 1 keep their strides.
+func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
+	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
+		return m
+	}
+	return m.WithStrides(w.Out[i].Strides(m.Shape))
+}
+
+// Access is a way to touch bytes of memory.
+type Access uint8
+
+// Dense: one after another. Strided: with steps between, a part of every line of the cache. Gathered:
+// anywhere.
+const (
+	Dense Access = iota
+	Strided
+	Gathered
+	accesses
+)
+
+// Arithmetic is a kind of operation, by what it costs.
+type Arithmetic uint8
+
+// Simple: additions, comparisons and the like in loops over memory. Product: multiplications and
+// additions of matrix products, whose operands stay in registers. Function: exp, tanh and the like.
+const (
+	Simple Arithmetic = iota
+	Product
+	Function
+	arithmetics
+)
+
+// Work is what there is to do, in terms that a profile of a machine prices: operations, bytes, and steps
+// that have to be begun.
+type Work struct {
+	Ops   [arithmetics]float64
+	Bytes [accesses]float64
+	Steps float64
+}
+
+// Plus returns both works, one after the other.
+func (w Work) Plus(v Work) Work {
+	for i := range w.Ops {
+		w.Ops[i] += v.Ops[i]
+	}
+	for i := range w.Bytes {
+		w.Bytes[i] += v.Bytes[i]
+	}
+	w.Steps += v.Steps
+	return w
+}
+
+// ReadWork is the work of reading an operand that lies as m by loops that write a result of layout to:
+// each byte once, strided where the two disagree about the fastest dimension.
+func ReadWork(m, to tensor.Meta) (w Work) {
+	at, extent := Dense, m.Extent()
+	to.Extent() // panics where strides are missing
+	if m.Rank() == to.Rank() && fastest(m) != fastest(to) {
+		at = Strided
+	}
+	w.Bytes[at] = float64(min(m.Bytes(), extent*m.DType.Size()))
+	return w
+}
+
+// fastest returns the dimension over 1 with the least stride other than 0; -1 if none.
+func fastest(m tensor.Meta) int {
+	best := -1
+	for d, s := range m.Shape {
+		if s > 1 && m.Strides[d] > 0 && (best < 0 || m.Strides[d] < m.Strides[best]) {
+			best = d
+		}
+	}
+	return best
+}
+
+// Impl returns an implementation by name. The error lists those that there are.
+func (o *Op) Impl(name string) (*Impl, error) {
+	for i := range o.Impls {
+		if o.Impls[i].Name == name {
+			return &o.Impls[i], nil
+		}
+	}
+	names := o.implNames()
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s has no implementations to choose from", o.Name)
+	}
+	hint := ""
+	if near := words.Nearest(name, slices.Values(names)); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return nil, fmt.Errorf("%s has no implementation %q: want one of %s%s", o.Name, name, strings.Join(names, ", "), hint)
+}
+
+func (o *Op) implNames() []string {
+	names := make([]string, len(o.Impls))
+	for i := range o.Impls {
+		names[i] = o.Impls[i].Name
+	}
+	return names
+}
+
+// copyNames are the names by which a catalogue is asked for the op that copies values.
+var copyNames = []string{"clone", "contiguous"}
+
+// CopyOp returns the op that passes copy values with, the one that [Op.Copies] marks.
+func (g *Graph) CopyOp() (*Op, error) {
+	for _, name := range copyNames {
+		if o := g.Op(name); o != nil && o.Copies {
+			return o, nil
+		}
+	}
+	return nil, errors.New("the catalogue has no op that copies values")
+}
+
+// Selective reports whether the implementation refuses operands of some layouts.
+func (m *Impl) Selective() bool { return m.selective }
+
+// fits reports whether the implementation serves the call as it lies: some walk of it gives the
+// results in c.Out and reads all operands.
+func (m *Impl) fits(c *Call) bool {
+	var orders []tensor.Order
+	for _, out := range c.Out {
+		if o, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, o) {
+			orders = append(orders, o)
+		}
+	}
+	for _, w := range m.Walks(c, orders) {
+		if w.gives(c) && m.Reads(c, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// gives reports whether the results in c.Out lie as the walk has them.
+func (w Walk) gives(c *Call) bool {
+	for i, o := range w.Out {
+		if i < len(c.Out) && o != "" && !o.Holds(c.Out[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Reads reports whether the implementation reads all operands as they lie.
+func (m *Impl) Reads(c *Call, w Walk) bool {
+	if c == nil || m.Read == nil || !m.selective {
+		return c != nil
+	}
+	for i, a := range c.In {
+		if a.Kind == TensorArg {
+			if _, ok := m.Read(c, w, i, a.Meta()); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// completeImpls fills the implementations in, and Compile where they are what computes.
+func (o *Op) completeImpls() {
+	if len(o.Impls) == 0 {
+		if o.Compile == nil {
+			return
+		}
+		one := Impl{Name: "plain", Doc: "The only one.", Lower: o.Compile}
+		if o.Pointwise != nil {
+			one = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile}
+		}
+		o.Impls = []Impl{one}
+	} else {
+		o.Impls = slices.Clone(o.Impls)
+		o.Compile = o.compile
+	}
+	for i := range o.Impls {
+		m := &o.Impls[i]
+		m.selective = m.Read != nil
+		if m.Walks == nil {
+			m.Walks = o.walks
+		}
+		if m.Read == nil {
+			m.Read = readAny
+		}
+		if m.Work == nil {
+			m.Work = o.work
+		}
+	}
+}
+
+// compile is Compile of an op that lists implementations: the one chosen, else the first that
+// serves the call as it lies.
+func (o *Op) compile(c *Call) (*Kernel, error) {
+	if c.Impl != nil {
+		return c.Impl.Lower(c)
+	}
+	for i := range o.Impls {
+		if o.Impls[i].fits(c) {
+			return o.Impls[i].Lower(c)
+		}
+	}
+	return nil, ErrNoImpl
+}
+
+// walks is what an implementation that says nothing of its walks can do.
+func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
+	list := []Walk{{}}
+	if o.Kind != Follows && !o.AnyOrder || len(c.Out) == 0 {
+		return list
+	}
+	for _, order := range candidates {
+		if order.Rank() == c.Out[0].Rank() && order != "" {
+			list = append(list, c.InOrder(order))
+		}
+	}
+	return list
+}
+
+func readAny(c *Call, w Walk, _ int, m tensor.Meta) (Work, bool) {
+	if len(c.Out) == 0 {
+		return Work{}, true
+	}
+	return ReadWork(m, w.Lay(0, c.Out[0])), true
+}
+
+func (o *Op) work(c *Call, _ Walk) (w Work) {
+	w.Steps = 1
+	for _, m := range c.Out {
+		w.Ops[Simple] += float64(m.Numel())
+		w.Bytes[Dense] += float64(m.Bytes())
+	}
+	if o.Flops != nil {
+		w.Ops[Simple], w.Ops[Product] = 0, o.Flops(c)
+	}
+	return w
+}

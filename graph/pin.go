@@ -1,0 +1,249 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pin is what a user demands of a value or a node: a layout, as a memory format or an order, and of a
+// node the implementation. The zero Pin demands nothing.
+type Pin struct {
+	Format tensor.MemoryFormat
+	Order  tensor.Order
+	Impl   string
+}
+
+// ParsePin reads a pin as the command line has it: a memory format, "order:0,2,3,1", or "impl:nhwc".
+func ParsePin(text string) (Pin, error) {
+	if list, ok := strings.CutPrefix(text, "order:"); ok {
+		o, err := tensor.ParseOrder(list)
+		if err == nil && o == "" {
+			err = errors.New("order: want dimensions from the slowest to the fastest, such as order:0,2,3,1")
+		}
+		return Pin{Order: o}, err
+	}
+	if name, ok := strings.CutPrefix(text, "impl:"); ok {
+		if name == "" {
+			return Pin{}, errors.New("impl: want the name of an implementation, such as impl:nhwc")
+		}
+		return Pin{Impl: name}, nil
+	}
+	f, err := tensor.ParseMemoryFormat(text)
+	if err == nil && f == tensor.Preserve {
+		err = errPreserve
+	}
+	if err != nil {
+		return Pin{}, fmt.Errorf("%w, or order:0,2,3,1, or impl:NAME", err)
+	}
+	return Pin{Format: f}, nil
+}
+
+var errPreserve = errors.New("memory format preserve cannot be demanded")
+
+// Lays reports whether the pin demands a layout.
+func (p Pin) Lays() bool { return p.Format != tensor.NoFormat || p.Order != "" }
+
+// For returns the order that the pin demands of a value with so many dimensions.
+func (p Pin) For(rank int) (tensor.Order, error) {
+	switch {
+	case p.Order == "":
+		return p.Format.Order(rank)
+	case p.Order.Rank() != rank:
+		return "", fmt.Errorf("order %s is one of %d dimensions, and there are %d", dimsText(p.Order), p.Order.Rank(), rank)
+	}
+	return p.Order, nil
+}
+
+// Holds reports whether a value lies as the pin demands.
+func (p Pin) Holds(m tensor.Meta) bool {
+	if !p.Lays() {
+		return true
+	}
+	o, err := p.For(m.Rank())
+	return err == nil && o.Holds(m)
+}
+
+// Lay returns a value laid out as the pin demands: as it is where it lies so.
+func (p Pin) Lay(m tensor.Meta) (tensor.Meta, error) {
+	if p.Holds(m) {
+		return m, nil
+	}
+	o, err := p.For(m.Rank())
+	if err != nil {
+		return m, err
+	}
+	return m.WithStrides(o.Strides(m.Shape)), nil
+}
+
+// String returns the pin's layout as [ParsePin] reads it, and the name of the implementation.
+func (p Pin) String() string {
+	var parts []string
+	switch {
+	case p.Format != tensor.NoFormat:
+		parts = append(parts, p.Format.String())
+	case p.Order != "":
+		parts = append(parts, "order:"+dimsText(p.Order))
+	}
+	if p.Impl != "" {
+		parts = append(parts, "impl:"+p.Impl)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// both reports whether two layouts are demanded at once, which errBoth says of files.
+func (p Pin) both() bool { return p.Format != tensor.NoFormat && p.Order != "" }
+
+var errBoth = errors.New("\"memory_format\" and \"order\" cannot both be given")
+
+// key is the key under which the layout stands in a file.
+func (p Pin) key() string {
+	if p.Order != "" {
+		return `"order"`
+	}
+	return `"memory_format"`
+}
+
+// check refuses what can never be demanded.
+func (p Pin) check() error {
+	if p.Format == tensor.Preserve || !p.Format.Valid() {
+		return fmt.Errorf("memory format %v cannot be demanded", p.Format)
+	}
+	if p.both() {
+		return errors.New("a memory format and an order cannot both be demanded")
+	}
+	_, err := tensor.NewOrder(p.Order.Dims()...)
+	return err
+}
+
+// dimsText writes an order as "0,2,3,1", also where a format names it.
+func dimsText(o tensor.Order) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(o.Dims()), "[]"), " ", ",")
+}
+
+// Pin demands something of a value or a node by its name: a layout of an input or a constant, which
+// all that read it then find, or a layout or an implementation of a node. It adds to what was demanded
+// before. What follows is inferred again by [Graph.Infer].
+func (g *Graph) Pin(name string, p Pin) error {
+	known := g.named()
+	v, n := known.values[name], known.node(name)
+	switch {
+	case v != nil && v.Node != nil:
+		n = v.Node
+	case v == nil && n == nil && p.Impl == "" && g.pinOutput(name, p):
+		return nil
+	case v == nil && n == nil:
+		names := slices.Sorted(maps.Keys(known.values))
+		hint := ""
+		if near := words.Nearest(name, slices.Values(names)); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		return fmt.Errorf("there is no value or node %q%s", name, hint)
+	}
+	if n != nil {
+		return n.pin(p)
+	}
+	err := p.check()
+	if err == nil && p.Impl != "" {
+		err = fmt.Errorf("it is no node: only nodes have implementations")
+	}
+	if err == nil && p.Lays() {
+		_, err = p.For(v.Meta.Rank())
+	}
+	if err != nil {
+		return fmt.Errorf("%q: %w", name, err)
+	}
+	v.Pin.add(p)
+	return nil
+}
+
+// pinOutput demands a layout of the output with the name, if there is one whose value has it not.
+func (g *Graph) pinOutput(name string, p Pin) bool {
+	for i := range g.Outputs {
+		if o := &g.Outputs[i]; o.Name == name {
+			o.Pin = p
+			return p.check() == nil
+		}
+	}
+	return false
+}
+
+// add demands p beside what is demanded already.
+func (p *Pin) add(more Pin) {
+	if more.Lays() {
+		p.Format, p.Order = more.Format, more.Order
+	}
+	if more.Impl != "" {
+		p.Impl = more.Impl
+	}
+}
+
+// pin demands p of the node, and takes it back where the op's inference refuses it.
+func (n *Node) pin(p Pin) error {
+	g := n.Out[0].graph
+	if err := p.check(); err != nil {
+		return g.Fail(n, err)
+	}
+	was := n.Pin
+	n.Pin.add(p)
+	err := n.Infer()
+	if err == nil {
+		return nil
+	}
+	n.Pin = was
+	if again := n.Infer(); again != nil {
+		return g.Fail(n, again) // it was refused before
+	}
+	return g.Fail(n, err)
+}
+
+// Pinned demands a memory format of the value's node. What was built on the value is
+// inferred again.
+func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
+
+// PinnedTo demands a layout or an implementation of the value's node, or of an input or a constant the
+// layout in which all that read it want it. What was built on the value is inferred again.
+func (v *Value) PinnedTo(p Pin) *Value {
+	g := v.own()
+	if v.refused {
+		return v
+	}
+	if v.Node == nil {
+		if err := g.Pin(v.Name, p); err != nil {
+			g.mistake(err)
+		}
+		return v
+	}
+	if err := v.Node.pin(p); err != nil {
+		g.mistake(err)
+	} else if g.Nodes[len(g.Nodes)-1] != v.Node {
+		if err := g.Infer(); err != nil {
+			g.mistake(err)
+		}
+	}
+	return v
+}
+
+// InputOrder adds a dense input in an order of its dimensions.
+func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ...int) *Value {
+	p := Pin{Order: o}
+	err := p.check()
+	if err == nil {
+		_, err = p.For(len(shape))
+	}
+	m := tensor.New(d, shape...)
+	if err == nil {
+		err = m.Check()
+	}
+	if err != nil {
+		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
+	}
+	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
+	v.layout, v.strided = p, false
+	return v
+}

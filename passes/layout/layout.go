@@ -1,0 +1,231 @@
+// Package layout chooses how values lie and by which implementations nodes are computed: the problem,
+// the assignments that solve it, and the strategies that find one.
+//
+// A strategy sees the whole [Problem] and returns an [Assignment]. The layout pass of package passes
+// applies it, and decides nothing. [Draft] helps to make one: it walks the nodes in order and knows how
+// everything lies under the choices so far.
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Strategy finds an assignment.
+type Strategy interface {
+	// Name is what users call the strategy.
+	Name() string
+	// Choose solves the problem, which it must not change.
+	Choose(*Problem) (*Assignment, error)
+}
+
+// Profile is what a machine was measured to do; it prices work.
+type Profile = machine.Profile
+
+// DefaultProfile returns the prices that are used where nobody measured.
+func DefaultProfile() *Profile { return machine.DefaultProfile() }
+
+// Price is what work takes in nanoseconds.
+func Price(p *Profile, w graph.Work) float64 { return p.NS(w.Bytes, w.Ops, w.Steps) }
+
+// Problem is a graph whose values lie as inference gives them, and what must hold of every other way
+// to lay them out: pins, which are the graph's own; values that are fixed; and outputs, which are
+// handed over as they are in the graph as written unless they are pinned.
+type Problem struct {
+	// Graph is sorted and typed. It must not be changed.
+	Graph *graph.Graph
+	// Profile prices the work of implementations.
+	Profile *Profile
+	// KeepGoing asks for an assignment of what can be had: see [Assignment.Failed].
+	KeepGoing bool
+
+	fixed   map[*graph.Value]bool
+	images  map[*graph.Value]bool
+	outputs map[*graph.Value]bool
+	readers map[*graph.Value]int
+}
+
+// NewProblem states the problem of a graph. A nil profile stands for [DefaultProfile].
+func NewProblem(g *graph.Graph, p *Profile) *Problem {
+	if p == nil {
+		p = DefaultProfile()
+	}
+	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, outputs: map[*graph.Value]bool{},
+		readers: map[*graph.Value]int{}}
+	fix := func(v *graph.Value) {
+		for ; v != nil; v = v.Alias {
+			pr.fixed[v] = true
+		}
+	}
+	for _, o := range g.Outputs {
+		if o.Pin.Lays() {
+			continue
+		}
+		pr.outputs[o.Value] = true
+		if o.Value.Alias != nil { // a view lies as its root does
+			fix(o.Value)
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			if a.Kind != graph.TensorArg {
+				continue
+			}
+			if n.Op.Storage {
+				fix(a.Value)
+			}
+			if pr.outputs[a.Value] {
+				pr.readers[a.Value]++
+			}
+		}
+	}
+	return pr
+}
+
+// Fixed reports whether a value must lie as in the graph as written: an op reads its storage rather
+// than its elements, or an output shows it through a view.
+func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
+
+// Output reports whether a value is handed over as it lies in the graph as written.
+func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
+
+// Orders returns the orders that a value may be given: that in which it lies, row-major, what its pin
+// demands, and for images channels-last.
+func (p *Problem) Orders(v *graph.Value) []tensor.Order {
+	var list []tensor.Order
+	add := func(o tensor.Order) {
+		if o != "" && !slices.Contains(list, o) {
+			list = append(list, o)
+		}
+	}
+	pin := v.Pin
+	if v.Node != nil {
+		pin = v.Node.Pin
+	}
+	if pin.Lays() {
+		o, err := pin.For(v.Meta.Rank())
+		if err == nil {
+			add(o)
+		}
+		return list
+	}
+	if o, dense := tensor.OrderOf(v.Meta); dense {
+		add(o)
+	}
+	if p.fixed[v] {
+		return list
+	}
+	add(tensor.RowMajorOrder(v.Meta.Rank()))
+	if p.Image(v) {
+		add(lastOrder(v.Meta.Rank()))
+	}
+	return list
+}
+
+// lastOrder is channels-last for a rank; empty where there is none.
+func lastOrder(rank int) tensor.Order {
+	for _, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast3d} {
+		if o, err := f.Order(rank); err == nil {
+			return o
+		}
+	}
+	return ""
+}
+
+// Image reports whether a value is an image or a volume, with its channels in dimension 1: what
+// convolutions, pools, batch norms and the like read or make, and what follows them element by
+// element, by concatenation and by padding.
+func (p *Problem) Image(v *graph.Value) bool {
+	if p.images == nil {
+		p.findImages()
+	}
+	return p.images[v]
+}
+
+func (p *Problem) findImages() {
+	p.images = map[*graph.Value]bool{}
+	mark := func(v *graph.Value) {
+		if r := v.Meta.Rank(); r == 4 || r == 5 {
+			p.images[v] = true
+		}
+	}
+	for _, n := range p.Graph.Nodes {
+		if len(n.Out) == 0 || len(n.In) == 0 {
+			continue
+		}
+		is := n.Op.Images == graph.ImageOp
+		if n.Op.Images == graph.ImagePasser || n.Op.Kind == graph.Follows {
+			is = slices.ContainsFunc(n.In, func(a graph.Arg) bool {
+				return a.Kind == graph.TensorArg && p.images[a.Value] && a.Value.Meta.Rank() == n.Out[0].Meta.Rank()
+			})
+		}
+		if !is {
+			continue
+		}
+		if a := n.In[0]; n.Op.Images == graph.ImageOp && a.Kind == graph.TensorArg {
+			mark(a.Value)
+		}
+		for _, v := range n.Out {
+			if v.Meta.Rank() == n.Out[0].Meta.Rank() {
+				mark(v)
+			}
+		}
+	}
+}
+
+// Copy is a copy of a value in another layout, one for all who read it.
+type Copy struct {
+	Value *graph.Value
+	Order tensor.Order
+	// Strides are the very strides that the copy has, where dimensions of size 1 matter: those of the
+	// graph as written. Nil: those of the order.
+	Strides []int
+	// Pinned says that the copy is what the pin demands, and stays whoever could do without it. Of a
+	// node's value it takes the name over.
+	Pinned bool
+	Why    string
+}
+
+// Lay returns how the copy of a value that lies as m lies.
+func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
+	m.Offset = 0
+	if c.Strides != nil {
+		return m.WithStrides(c.Strides)
+	}
+	return m.WithStrides(c.Order.Strides(m.Shape))
+}
+
+// Choice is what was decided of a node.
+type Choice struct {
+	Impl *graph.Impl // nil for a view
+	Walk graph.Walk
+	// In holds the copy that stands for each operand; nil for one that is read as it lies. A list too
+	// short stands for more of these.
+	In []*Copy
+	// Written says that results that lie in the order of the graph as written get its very strides.
+	Written bool
+	// After are copies of the results for all that read them.
+	After []*Copy
+}
+
+// Assignment is a solution: a choice for each node, by its place in the graph.
+type Assignment struct {
+	Nodes []Choice
+	// Inputs are copies of inputs and constants for all that read them.
+	Inputs []*Copy
+	// Outputs holds, by the graph's outputs, the copy that is handed over; nil for the value itself.
+	Outputs []*Copy
+	// Failed are nodes and outputs for which nothing was found, each for a reason of its own, and
+	// Lost the values that there will not be.
+	Failed graph.Errors
+	Lost   map[*graph.Value]bool
+	// LostOutputs holds, by the graph's outputs, those that there will not be.
+	LostOutputs []bool
+}
+
+// String names the value and its layout.
+func (c *Copy) String() string { return fmt.Sprintf("%q in order %v", c.Value.Name, c.Order) }
