@@ -24,7 +24,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 }
 
 // run is Run within another run or nil: see [Run.Parent].
-func (p *Program) run(ctx context.Context, parent *Run, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+func (p *Program) run(ctx context.Context, parent *Run,
+	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, err := p.acquire()
 	if err != nil {
 		return nil, err
@@ -38,7 +39,8 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return s.runNamed(ctx, nil, in)
 }
 
-func (s *Session) runNamed(ctx context.Context, parent *Run, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+func (s *Session) runNamed(ctx context.Context, parent *Run,
+	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	list := make([]*tensor.Tensor, len(s.p.inputs))
 	for i, v := range s.p.inputs {
 		list[i] = in[v.Name]

@@ -129,8 +129,11 @@ func (r *traced) add(e event) {
 		r.stepOf[e.Node] = e.Step
 		r.joined[e.Step]++
 		for _, a := range e.Node.In {
-			if a.Kind == graph.TensorArg && a.Value.Root().Node != nil && slices.Contains(r.run.Graph.Nodes, a.Value.Root().Node) {
-				k, seen := r.stepOf[a.Value.Root().Node]
+			if a.Kind != graph.TensorArg {
+				continue
+			}
+			if from := a.Value.Root().Node; from != nil && slices.Contains(r.run.Graph.Nodes, from) {
+				k, seen := r.stepOf[from]
 				r.must(seen && r.done[k] == 1 || !seen && r.run.Graph.Dynamic(), "it reads what is not finished")
 			}
 		}

@@ -87,7 +87,8 @@ trace is written, and the exit code is 130.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().StringVar(&f.trace, "trace", "", "write what every worker did in one run to `OUT.json`, for Chrome's trace viewer")
+	cmd.Flags().StringVar(&f.trace, "trace", "",
+		"write what every worker did in one run to `OUT.json`, for Chrome's trace viewer")
 	_ = cmd.MarkFlagFilename("trace", "json")
 	f.src.add(cmd)
 	f.timing.add(cmd)
@@ -146,7 +147,7 @@ type benchReport struct {
 	Threads     int    `json:"threads" doc:"The workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
 	spread
-	Piecewise bool `json:"piecewise" doc:"Whether shapes depend on data, so that the graph is planned while it runs; what a plan has is then left out."`
+	Piecewise bool `json:"piecewise" doc:"Whether it is planned in the run, as shapes depend on data."`
 	*planCosts
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 	notes

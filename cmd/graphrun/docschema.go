@@ -27,7 +27,8 @@ var wordsOf = map[string]func() []string{
 		return []string{"contiguous", "channels_last", "channels_last_3d", "non_overlapping_and_dense"}
 	},
 	"fast_setup": func() []string {
-		return texts([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast, iter.FastNonOverlappingDense})
+		return texts([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast,
+			iter.FastNonOverlappingDense})
 	},
 	"kind": kindNames,
 }

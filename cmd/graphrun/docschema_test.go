@@ -84,7 +84,9 @@ func TestDocumentsAreValid(t *testing.T) {
 // documents that lack a key, and values of another type.
 func TestSchemasAreClosed(t *testing.T) {
 	path := write(t, "g.json", small)
-	for command, args := range map[string]string{"infer": "", "plan": "", "run": "", "bench": "--runs 1", "compare": "--runs 1"} {
+	for command, args := range map[string]string{
+		"infer": "", "plan": "", "run": "", "bench": "--runs 1", "compare": "--runs 1",
+	} {
 		s := printedSchema(t, "schema", command)
 		text := succeed(t, append([]string{command, path, "--json"}, strings.Fields(args)...)...)
 		var doc map[string]any
@@ -139,7 +141,8 @@ func eachObject(v any, f func(map[string]any)) {
 // The documents as the contract has them.
 const (
 	contractInfer = `{"version": 1, "values": [{"name": "y", "op": "add", "dtype": "float32", "shape": [2, 3, 4, 5],
-  "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last"], "alias_of": null, "conditions": {"contiguous": "Eq(N, 1)"}}],
+  "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last"], "alias_of": null,
+  "conditions": {"contiguous": "Eq(N, 1)"}}],
  "errors": [{"node": "z", "message": "..."}]}`
 	contractPlan = `{"version": 1, "strategy": "optimal", "optimal": true, "cost_ns": 812345.0, "lower_bound_ns": 812345.0,
  "copies": [{"value": "conv1", "from": [1], "to": [1], "bytes": 802816, "cost_ns": 41000.0, "why": "..."}],

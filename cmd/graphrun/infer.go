@@ -168,7 +168,7 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 
 // inferReport is what infer prints.
 type inferReport struct {
-	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and the outputs of every node, in the order in which they are computed."`
+	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
 	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused."`
 	notes
 }
@@ -177,14 +177,14 @@ type inferReport struct {
 type valueDoc struct {
 	Name       string            `json:"name" doc:"The name of the value."`
 	Op         string            `json:"op" doc:"The op that makes it, input or constant."`
-	DType      textOrNull        `json:"dtype" of:"dtype" doc:"The type of its elements; null where that depends on data."`
-	Shape      listOrNull[int]   `json:"shape" doc:"Its sizes; null where they depend on data."`
-	Strides    listOrNull[int]   `json:"strides" doc:"Steps between elements, in elements; null where they depend on data."`
-	Offset     *int              `json:"offset" doc:"The place of its first element in its storage; null where that depends on data."`
+	DType      textOrNull        `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
+	Shape      listOrNull[int]   `json:"shape" doc:"Its sizes; null if unknown."`
+	Strides    listOrNull[int]   `json:"strides" doc:"Steps in elements; null if unknown."`
+	Offset     *int              `json:"offset" doc:"Where it begins; null if unknown."`
 	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides."`
-	AliasOf    textOrNull        `json:"alias_of" doc:"The value whose storage it shares as a view, the nearest one; null where it has its own."`
-	Conditions map[string]string `json:"conditions,omitzero" doc:"Formulas of what holds for some sizes; left out where all sizes are numbers."`
-	Dynamic    bool              `json:"dynamic,omitzero" doc:"Whether its shape depends on data; left out where it does not."`
+	AliasOf    textOrNull        `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
+	Conditions map[string]string `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
+	Dynamic    bool              `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
 }
 
 func valueOf(v *graph.Value) valueDoc {

@@ -16,10 +16,10 @@ type opDoc struct {
 	Name            string       `json:"name" doc:"Its name, PyTorch's."`
 	Doc             string       `json:"doc" doc:"What it does."`
 	Kind            string       `json:"kind" of:"kind" doc:"How it stands to layouts."`
-	DTypes          []string     `json:"dtypes" of:"dtype" doc:"What the operand may hold that serves the most types."`
+	DTypes          []string     `json:"dtypes" of:"dtype" doc:"What the most general operand may hold."`
 	Operands        []operandDoc `json:"operands" doc:"What it takes as inputs, in their order."`
 	Attributes      []attrDoc    `json:"attributes" doc:"What it takes as attributes."`
-	Outputs         []string     `json:"outputs" doc:"The names of its results where it has several of a fixed number."`
+	Outputs         []string     `json:"outputs" doc:"The names of its results if several."`
 	Results         *int         `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
 	Dynamic         bool         `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
 	Implementations []implDoc    `json:"implementations" doc:"The ways to compute it, the one that is taken first where they are as good."`
@@ -37,7 +37,7 @@ type operandDoc struct {
 	Optional  bool               `json:"optional" doc:"Whether it may be null or left out."`
 	Number    bool               `json:"number" doc:"Whether a plain number will do."`
 	Variadic  bool               `json:"variadic" doc:"Whether it is one or more tensors, the whole of the inputs."`
-	Attribute string             `json:"attribute,omitzero" doc:"The attribute that may stand for it where it is a number."`
+	Attribute string             `json:"attribute,omitzero" doc:"The attribute that may stand for it as a number."`
 	Overload  string             `json:"overload,omitzero" doc:"The overload that such a number makes."`
 	Index     bool               `json:"index" doc:"Whether integers in it are places or lengths in another operand."`
 	DTypes    listOrNull[string] `json:"dtypes" of:"dtype" doc:"What it may hold; null where no example of the op has it."`
@@ -47,7 +47,7 @@ type attrDoc struct {
 	Name     string   `json:"name" doc:"The name of the attribute."`
 	Type     string   `json:"type" doc:"What it is, in words."`
 	Required bool     `json:"required" doc:"Whether it must be given."`
-	Default  any      `json:"default" doc:"What stands for it where it is not given, as a graph file has it; null for nothing."`
+	Default  any      `json:"default" doc:"Its value where it is not given, as in graph files; null for none."`
 	Choices  []string `json:"choices,omitempty" doc:"The words that it may be; left out where there is no such list."`
 	Doc      string   `json:"doc,omitzero" doc:"What it does."`
 }

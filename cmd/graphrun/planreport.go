@@ -15,15 +15,15 @@ import (
 type planReport struct {
 	Strategy     string               `json:"strategy" doc:"The strategy that was applied."`
 	Optimal      bool                 `json:"optimal" doc:"Whether it is proved that no plan costs less."`
-	CostNS       float64              `json:"cost_ns" doc:"What the plan is estimated to cost, in nanoseconds."`
-	LowerBoundNS *float64             `json:"lower_bound_ns" doc:"What any plan costs at least, in nanoseconds; null where the strategy proves nothing of it."`
+	CostNS       float64              `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+	LowerBoundNS *float64             `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
 	Copies       stream[copyDoc]      `json:"copies" doc:"The copies that were inserted."`
 	Elided       stream[elisionDoc]   `json:"elided" doc:"The nodes that were found to be needless."`
-	Unchecked    stream[uncheckedDoc] `json:"unchecked,omitzero" doc:"What --check could not compare; left out without --check."`
+	Unchecked    stream[uncheckedDoc] `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        stream[stepDoc]      `json:"steps" doc:"What runs, in a valid order."`
-	PeakBytes    int                  `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
+	PeakBytes    int                  `json:"peak_bytes" doc:"Memory beside inputs and constants."`
 	Memory       memoryDoc            `json:"memory" doc:"What a run needs in all."`
-	PlanMS       float64              `json:"plan_ms" doc:"How long planning and compiling took, in milliseconds."`
+	PlanMS       float64              `json:"plan_ms" doc:"The time of planning and compiling."`
 	notes
 	need exec.Need
 }
@@ -60,15 +60,16 @@ type stepDoc struct {
 	Op        string   `json:"op,omitzero" doc:"The op of the node where it computes one."`
 	Impl      string   `json:"impl,omitzero" doc:"The implementation of the op that computes it."`
 	Loop      *loopDoc `json:"loop,omitzero" doc:"The loop over elements; left out for what is none."`
-	FastSetup string   `json:"fast_setup" of:"fast_setup" doc:"By which of TensorIterator's short cuts the loop was laid out."`
+	FastSetup string   `json:"fast_setup" of:"fast_setup" doc:"TensorIterator's short cut that laid it out."`
 	CostNS    float64  `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
 	Strides   []int    `json:"strides" doc:"Strides of its first output, in elements."`
-	Buffer    int      `json:"buffer" doc:"The buffer of its first output: the same number, the same memory."`
+	Buffer    int      `json:"buffer" doc:"The memory of its first output, by number."`
 }
 
 func planReportOf(p *planned, f planFlags) *planReport {
 	r := &planReport{Strategy: p.plan.Strategy, CostNS: p.plan.CostNS, PeakBytes: p.program.PeakBytes(),
-		Memory: memoryOf(p.program.Need()), PlanMS: milliseconds(p.took), notes: notesOf(p.plan.Graph), need: p.program.Need()}
+		Memory: memoryOf(p.program.Need()), PlanMS: milliseconds(p.took), notes: notesOf(p.plan.Graph),
+		need: p.program.Need()}
 	r.Copies = streamOf(p.plan.Copies, func(c passes.Copy) copyDoc {
 		return copyDoc{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
 	})
@@ -122,8 +123,9 @@ func writePlan(w io.Writer, show display, r *planReport) {
 	}
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", r.Strategy, count(len(steps), "step"),
 		countIrregular(len(copies), "copy", "copies"), byteSize(copied), count(len(elided), "node"))
+	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
-		nanoseconds(r.CostNS), byteSize(r.PeakBytes), time.Duration(r.PlanMS*float64(time.Millisecond)).Round(time.Microsecond))
+		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
 	if len(copies) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
 		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"),

@@ -196,8 +196,8 @@ func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*ten
 // runReport is what run prints.
 type runReport struct {
 	Outputs stream[outputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
-	Errors  []errorDoc        `json:"errors,omitzero" doc:"The nodes that failed; left out without --keep-going."`
-	LeftOut []leftOutDoc      `json:"left_out,omitzero" doc:"The outputs that are missing; left out without --keep-going."`
+	Errors  []errorDoc        `json:"errors,omitzero" doc:"The nodes that failed, with --keep-going."`
+	LeftOut []leftOutDoc      `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
 	notes
 }
 

@@ -41,8 +41,8 @@ func dimExample(symbol string) string {
 
 // notes are what tell prints, in a document.
 type notes struct {
-	Assumed  map[string]int `json:"assumed,omitzero" doc:"Sizes that nobody gave, by symbol or input; left out where there are none."`
-	Warnings []errorDoc     `json:"warnings,omitzero" doc:"What may be wrong with the file; left out where there is nothing."`
+	Assumed  map[string]int `json:"assumed,omitzero" doc:"Sizes that nobody gave, by symbol."`
+	Warnings []errorDoc     `json:"warnings,omitzero" doc:"What may be wrong with the file."`
 }
 
 func notesOf(g *graph.Graph) (n notes) {

@@ -25,6 +25,7 @@ func TestAssumedSizesAreTold(t *testing.T) {
 		if r.code != exitDone || !strings.HasPrefix(r.errors, want) {
 			t.Errorf("%s: exit %d, stderr\n%s", command, r.code, r.errors)
 		}
+		valid(t, command, r.out)
 		if doc := decodeTold(t, r.out); !maps.Equal(doc.Assumed, map[string]int{"M.0": 2, "N": 3}) {
 			t.Errorf("%s: assumed %v", command, doc.Assumed)
 		}
@@ -56,6 +57,7 @@ func TestAGraphWithoutOutputsIsWarnedOf(t *testing.T) {
 		if r.code != exitDone || !strings.HasPrefix(r.errors, path+":3:1: warning: the graph has no outputs: a run of it gives nothing\n") {
 			t.Errorf("%s: exit %d, stderr %s", command, r.code, r.errors)
 		}
+		valid(t, command, r.out)
 		doc := decodeTold(t, r.out)
 		if len(doc.Warnings) != 1 || doc.Warnings[0]["message"] != "the graph has no outputs: a run of it gives nothing" || doc.Warnings[0]["line"] != 3.0 {
 			t.Errorf("%s: warnings %v", command, doc.Warnings)

@@ -12,7 +12,7 @@ type chromeDoc struct {
 	DisplayTimeUnit string `json:"displayTimeUnit"`
 	TraceEvents     []struct {
 		Name, Cat, Ph string
-		Ts, Dur       float64
+		TS, Dur       float64
 		Pid, Tid      int
 		Args          map[string]any
 	} `json:"traceEvents"`
@@ -56,13 +56,13 @@ func TestTrace(t *testing.T) {
 					continue
 				}
 				s := open[e.Tid]
-				for len(s) > 0 && s[len(s)-2] >= e.Ts {
+				for len(s) > 0 && s[len(s)-2] >= e.TS {
 					s = s[:len(s)-2]
 				}
-				if len(s) > 0 && s[len(s)-1] > e.Ts+1e-6 {
-					t.Fatalf("%s: on track %d, %s at %v overlaps what ends at %v", file, e.Tid, e.Name, e.Ts, s[len(s)-1])
+				if len(s) > 0 && s[len(s)-1] > e.TS+1e-6 {
+					t.Fatalf("%s: on track %d, %s at %v overlaps what ends at %v", file, e.Tid, e.Name, e.TS, s[len(s)-1])
 				}
-				open[e.Tid] = append(s, e.Ts, e.Ts+e.Dur)
+				open[e.Tid] = append(s, e.TS, e.TS+e.Dur)
 			}
 		}
 	}
