@@ -33,7 +33,7 @@ func ordersOf(rank int) (list []tensor.Order) {
 
 // anyOrder runs an op's examples with results in every order, and returns what went wrong, and how many
 // results were compared.
-func anyOrder(op *graph.Op) (err error, compared int) {
+func anyOrder(op *graph.Op) (compared int, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("panic: %v", x)
@@ -46,7 +46,7 @@ func anyOrder(op *graph.Op) (err error, compared int) {
 		}
 		c, err := callOf(op, ex.Attrs, ex.In)
 		if err != nil {
-			return err, compared
+			return compared, err
 		}
 		in := make([]*tensor.Tensor, len(ex.In))
 		for k, m := range ex.In {
@@ -56,14 +56,14 @@ func anyOrder(op *graph.Op) (err error, compared int) {
 		}
 		res, err := infer(op, c)
 		if err != nil {
-			return err, compared
+			return compared, err
 		}
 		if len(res) == 0 || res[0].Alias >= 0 || res[0].Dynamic || slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias >= 0 }) {
 			continue
 		}
 		for _, o := range ordersOf(c.Out[0].Rank()) {
 			if _, err := infer(op, c); err != nil {
-				return err, compared
+				return compared, err
 			}
 			c.Walk = c.InOrder(o)
 			layouts := make([]tensor.Meta, len(c.Out))
@@ -71,14 +71,14 @@ func anyOrder(op *graph.Op) (err error, compared int) {
 				layouts[k] = c.Walk.Lay(k, m)
 			}
 			if err := checkCall(op, c, in, layouts...); err != nil {
-				return fmt.Errorf("example %d in order %v: %w", i, o, err), compared
+				return compared, fmt.Errorf("example %d in order %v: %w", i, o, err)
 			}
 			if o.Rank() > 1 && !o.IsRowMajor() {
 				compared++
 			}
 		}
 	}
-	return nil, compared
+	return compared, nil
 }
 
 // asInferred are ops whose kernels ignore how the results lie, or cannot heed it, and why.
@@ -137,7 +137,7 @@ func TestAnyOrder(t *testing.T) {
 		}
 		given := *op
 		given.Examples = append(append([]graph.Example(nil), op.Examples...), moreExamples(op.Name)...)
-		err, compared := anyOrder(&given)
+		compared, err := anyOrder(&given)
 		switch {
 		case op.AnyOrder || op.Kind == graph.Follows:
 			if err != nil {

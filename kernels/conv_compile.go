@@ -70,8 +70,6 @@ func (s *convShape) pointwise() bool {
 	return s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.ph == 0 && s.pw == 0 && s.oh == s.h && s.ow == s.w
 }
 
-func (s *convShape) depthwise() bool { return s.cg == 1 && s.groups > 1 }
-
 // denseNHWC reports whether a value is dense with channels fastest.
 func denseNHWC(shape, strides [4]int) bool {
 	return tensor.Meta{Shape: shape[:], Strides: strides[:]}.IsChannelsLast()
