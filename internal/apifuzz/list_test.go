@@ -9,13 +9,14 @@ import (
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "exec", "npz", "safetensors", "onnx"}
+var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx"}
 
 // functions lists every exported function by package and name. A generic one stands there
 // for each instance that is called, with what tells it from the others after a slash.
@@ -106,6 +107,14 @@ var functions = joined(iterFunctions, map[string]any{
 	"passes.Run":        passes.Run,
 	"passes.Strategies": passes.Strategies,
 
+	"layout.All":            layout.All,
+	"layout.DefaultProfile": layout.DefaultProfile,
+	"layout.Named":          layout.Named,
+	"layout.NewDraft":       layout.NewDraft,
+	"layout.NewProblem":     layout.NewProblem,
+	"layout.Price":          layout.Price,
+	"layout.Solve":          layout.Solve,
+
 	"exec.Compile":   exec.Compile,
 	"exec.NewRunner": exec.NewRunner,
 	"exec.Together":  exec.Together,
@@ -152,6 +161,10 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[*tensor.Storage](),
 	reflect.TypeFor[*tensor.Tensor](),
 	reflect.TypeFor[tensor.Type](),
+
+	reflect.TypeFor[*layout.Copy](),
+	reflect.TypeFor[*layout.Draft](),
+	reflect.TypeFor[*layout.Problem](),
 
 	reflect.TypeFor[graph.Arg](),
 	reflect.TypeFor[*graph.ByValue[int]](),

@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -77,6 +78,10 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Pointwise](): func(w *world) any {
 		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
 	},
+	reflect.TypeFor[*layout.Problem]():   func(w *world) any { return w.problem() },
+	reflect.TypeFor[*layout.Draft]():     func(w *world) any { return layout.NewDraft(w.problem()) },
+	reflect.TypeFor[*layout.Copy]():      func(w *world) any { return w.layoutCopy() },
+	reflect.TypeFor[*layout.Profile]():   func(w *world) any { return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}}) },
 	reflect.TypeFor[*exec.Program]():     func(w *world) any { return w.program() },
 	reflect.TypeFor[*exec.Session]():     func(w *world) any { return w.program().NewSession() },
 	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
@@ -135,6 +140,23 @@ type failing struct{}
 func (failing) Read([]byte) (int, error)          { return 0, errTest }
 func (failing) Write([]byte) (int, error)         { return 0, errTest }
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, errTest }
+
+// problem gives the layout problem of some graph.
+func (w *world) problem() *layout.Problem {
+	g := w.graph()
+	if g == nil || g.Err() != nil {
+		g = graph.New("empty", kernels.Lookup)
+	}
+	return layout.NewProblem(g, nil)
+}
+
+func (w *world) layoutCopy() *layout.Copy {
+	c := &layout.Copy{Value: w.value(), Order: pick(w, orders)}
+	if c.Value == nil {
+		c.Value = &graph.Value{}
+	}
+	return c
+}
 
 // size gives a number, at times one that nobody knows.
 func (w *world) size() sym.Int {

@@ -48,6 +48,9 @@ func NewDraft(p *Problem) *Draft {
 
 // Meta returns how the value itself lies under the choices so far.
 func (d *Draft) Meta(v *graph.Value) tensor.Meta {
+	if v == nil {
+		return tensor.Meta{}
+	}
 	if l, ok := d.moved[v]; ok {
 		return l.meta
 	}
@@ -90,8 +93,15 @@ type Wish func(v *graph.Value) (o tensor.Order, why string)
 
 // Solve makes an assignment that grants a wish wherever nothing forbids it: every node takes the
 // implementation that gives what is wished, else what inference gives, with the fewest bytes copied; values
-// that come otherwise than wished are copied for all that read them.
+// that come otherwise than wished are copied for all that read them. Nobody wishes anything where wish
+// is nil.
 func Solve(p *Problem, wish Wish) (*Assignment, error) {
+	if p == nil || p.Graph == nil {
+		return nil, errors.New("there is no problem to solve")
+	}
+	if wish == nil {
+		wish = func(*graph.Value) (tensor.Order, string) { return "", "" }
+	}
 	d := NewDraft(p)
 	for _, list := range [][]*graph.Value{p.Graph.Inputs, p.Graph.Constants} {
 		for _, v := range list {

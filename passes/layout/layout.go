@@ -29,8 +29,13 @@ type Profile = machine.Profile
 // DefaultProfile returns the prices that are used where nobody measured.
 func DefaultProfile() *Profile { return machine.DefaultProfile() }
 
-// Price is what work takes in nanoseconds.
-func Price(p *Profile, w graph.Work) float64 { return p.NS(w.Bytes, w.Ops, w.Steps) }
+// Price is what work takes in nanoseconds. A nil profile stands for [DefaultProfile].
+func Price(p *Profile, w graph.Work) float64 {
+	if p == nil {
+		p = DefaultProfile()
+	}
+	return p.NS(w.Bytes, w.Ops, w.Steps)
+}
 
 // Problem is a graph whose values lie as inference gives them, and what must hold of every other way
 // to lay them out: pins, which are the graph's own; values that are fixed; and outputs, which are
@@ -49,10 +54,14 @@ type Problem struct {
 	readers map[*graph.Value]int
 }
 
-// NewProblem states the problem of a graph. A nil profile stands for [DefaultProfile].
+// NewProblem states the problem of a graph; nil counts as empty. A nil profile stands for
+// [DefaultProfile].
 func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if p == nil {
 		p = DefaultProfile()
+	}
+	if g == nil {
+		g = graph.New("", nil)
 	}
 	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, outputs: map[*graph.Value]bool{},
 		readers: map[*graph.Value]int{}}
@@ -101,6 +110,9 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 		if o != "" && !slices.Contains(list, o) {
 			list = append(list, o)
 		}
+	}
+	if v == nil {
+		return nil
 	}
 	pin := v.Pin
 	if v.Node != nil {
