@@ -35,16 +35,17 @@ func ParsePin(text string) (Pin, error) {
 		return Pin{Impl: name}, nil
 	}
 	f, err := tensor.ParseMemoryFormat(text)
-	if err == nil && f == tensor.Preserve {
-		err = errPreserve
-	}
-	if err != nil {
-		return Pin{}, fmt.Errorf("%w, or order:0,2,3,1, or impl:NAME", err)
+	if err != nil || f == tensor.Preserve {
+		return Pin{}, fmt.Errorf("%q is no layout to be demanded: want contiguous, channels_last, channels_last_3d, "+
+			"order:0,2,3,1 or impl:NAME%s", text, words.DidYouMean(words.Nearest(text, slices.Values(layoutNames))))
 	}
 	return Pin{Format: f}, nil
 }
 
 var errPreserve = errors.New("memory format preserve cannot be demanded")
+
+// layoutNames are the formats that can be demanded.
+var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
 // Lays reports whether the pin demands a layout.
 func (p Pin) Lays() bool { return p.Format != tensor.NoFormat || p.Order != "" }
