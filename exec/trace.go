@@ -125,30 +125,28 @@ func (s *Session) chunk(w *workerState, step, phase, c int) error {
 	return err
 }
 
-// beginRun tells the tracer of a run in pieces, within another or nil.
-func (p *pieces) beginRun(parent *Run, live []*graph.Node) {
-	steps := map[*graph.Node]int{}
-	for _, n := range live {
-		if n.Op.Eager != nil {
-			steps[n] = len(steps)
-		}
-	}
-	p.run = &Run{Graph: p.g, Parent: parent, Steps: len(steps), Workers: 1}
-	if p.r.options.Tracer.BeginRun(p.run) {
-		p.stepOf = steps
-	}
+// beginRun tells the tracer of a run in segments, within another or nil.
+func (p *pieces) beginRun(parent *Run) {
+	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.steps, Workers: 1}
+	p.traced = p.r.options.Tracer.BeginRun(p.run)
 }
 
-// step runs an op that decides shapes, and tells the tracer.
-func (p *pieces) step(n *graph.Node) error {
-	if p.stepOf == nil {
-		return p.call(n)
+// step runs an op that decides shapes, and tells the tracer. The error names its node.
+func (p *pieces) step(s *graph.Segment, number int, kept bool) error {
+	n := s.Nodes[0]
+	var err error
+	if p.traced {
+		t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: number}
+		t.BeginStep(at)
+		t.BeginChunk(at)
+		err = p.call(s, kept)
+		t.EndChunk(at, err)
+		t.EndStep(at, err == nil || p.keep && p.ctx.Err() == nil)
+	} else {
+		err = p.call(s, kept)
 	}
-	t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: p.stepOf[n]}
-	t.BeginStep(at)
-	t.BeginChunk(at)
-	err := p.call(n)
-	t.EndChunk(at, err)
-	t.EndStep(at, err == nil || p.keep && p.ctx.Err() == nil)
-	return err
+	if err != nil {
+		return p.graph.Fail(n, cause(n, err))
+	}
+	return nil
 }
