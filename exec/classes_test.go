@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -141,7 +142,8 @@ func TestClassesOfOffsets(t *testing.T) {
 		var c counting
 		r, err := exec.NewRunner(g, c.plan, exec.Options{})
 		require.NoError(t, err)
-		out, err := r.Run(t.Context(), map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2))})
+		x := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
+		out, err := r.Run(t.Context(), map[string]*tensor.Tensor{"x": x})
 		require.NoError(t, err)
 		assert.Equal(t, []float32{2.5, 3}, bits(t, out["y"]))
 		assert.EqualValues(t, map[bool]int{false: 1, true: 3}[sees], c.plans.Load())
@@ -198,4 +200,45 @@ func TestSegmentsAreCutAgain(t *testing.T) {
 		assert.Same(t, runs[1].run, runs[2].run.Parent)
 		assert.EqualValues(t, 3, c.plans.Load(), "one for two elements, two for three")
 	}
+}
+
+// What is computed from constants when a segment is compiled is computed once for all classes, and kept
+// as long as one of their programs is.
+func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
+	var folded atomic.Int64
+	half := lookup("half")
+	counted := defined(graph.Op{Name: "counted", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			folded.Add(1)
+			return half.Compile(c)
+		}})
+	g := graph.New("g", func(name string) *graph.Op {
+		if name == "counted" {
+			return counted
+		}
+		return lookupDynamic(name)
+	})
+	w := g.Constant("w", tensor.Must(tensor.FromSlice([]float32{8}, 1)))
+	p := g.Apply("positive", nil, g.Input("x", tensor.Float32, 6))[0]
+	twice := g.Apply("counted", nil, g.Apply("counted", nil, w)[0])[0]
+	g.Output("y", g.Apply("add", nil, g.Apply("half", nil, p)[0], twice)[0])
+	run := func(r *exec.Runner, want []float32, v ...float32) {
+		out, err := r.Run(t.Context(), six(v...))
+		require.NoError(t, err)
+		assert.Equal(t, want, bits(t, out["y"]))
+	}
+	var c counting
+	r, err := exec.NewRunner(g, c.plan, exec.Options{})
+	require.NoError(t, err)
+	run(r, []float32{3, 4}, 2, 4, -1, -1, -1, -1)
+	assert.EqualValues(t, 2, folded.Load())
+	runtime.GC()
+	run(r, []float32{3}, 2, -4, -1, -1, -1, -1)
+	run(r, []float32{3, 4, 5}, 2, 4, 6, -1, -1, -1)
+	assert.EqualValues(t, 3, c.plans.Load())
+	assert.LessOrEqual(t, folded.Load(), int64(4), "the second is found; the first, which nobody keeps, may be made again")
+	runtime.KeepAlive(r)
 }

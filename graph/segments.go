@@ -30,13 +30,15 @@ type Segment struct {
 // Segments cuts the graph, which must be sorted and inferred, into segments in an order in which
 // they can run. Nodes that no output depends on are in none. The cut follows from the graph alone: a
 // node comes as early as its operands allow, behind the nodes that decide its shapes, and all nodes
-// that become ready together are one segment. It takes time linear in the number of nodes.
+// that become ready together are one segment. What depends on constants alone is in each segment that
+// reads it, where it can be folded. The cut takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.needed()
 	c := cutter{graph: g, made: NewByValue[place](g)}
 	for _, n := range nodes {
 		c.place(n)
 	}
+	c.findRounds(nodes)
 	return c.cut(nodes)
 }
 
@@ -45,12 +47,15 @@ func (g *Graph) Segments() []Segment {
 type place struct {
 	round int
 	eager bool // made at the end of the round
+	fixed bool // depends on constants alone
 }
 
 type cutter struct {
 	graph *Graph
 	made  ByValue[place]
 	last  int // round
+	// rounds are those in which nodes that depend on constants alone are wanted.
+	rounds map[*Node][]int
 }
 
 // decides reports whether the node must have run before what reads it can be prepared. A node that is
@@ -69,13 +74,15 @@ func (n *Node) decides() bool {
 // place notes when a node's results are there.
 func (c *cutter) place(n *Node) {
 	p := place{eager: n.decides()}
+	p.fixed = !p.eager
 	for i := range n.deps() {
 		v := n.dep(i)
-		if v == nil || v.Node == nil {
+		if v == nil || v.Const != nil {
 			continue
 		}
 		from := c.made.At(v)
-		if !p.eager && (from.eager || i >= len(n.In)) {
+		p.fixed = p.fixed && from.fixed && i < len(n.In)
+		if v.Node != nil && !p.eager && (from.eager || i >= len(n.In)) {
 			from.round++ // attributes are read before the segment is prepared
 		}
 		p.round = max(p.round, from.round)
@@ -86,19 +93,60 @@ func (c *cutter) place(n *Node) {
 	}
 }
 
+// findRounds finds where nodes that depend on constants alone are wanted: with the nodes that read them,
+// and in the first round for all that wants their results as they are.
+func (c *cutter) findRounds(nodes []*Node) {
+	c.rounds = map[*Node][]int{}
+	want := func(v *Value, rounds ...int) {
+		if v == nil || v.Node == nil || !c.made.At(v).fixed {
+			return
+		}
+		c.rounds[v.Node] = append(c.rounds[v.Node], rounds...)
+	}
+	for _, o := range c.graph.Outputs {
+		want(o.Value, 0)
+	}
+	for _, n := range slices.Backward(nodes) {
+		p := c.placeOf(n)
+		if p.fixed {
+			slices.Sort(c.rounds[n]) // all that read it have been seen
+			c.rounds[n] = slices.Compact(c.rounds[n])
+		}
+		for i := range n.deps() {
+			switch {
+			case p.fixed:
+				want(n.dep(i), c.rounds[n]...)
+			case p.eager || i >= len(n.In):
+				want(n.dep(i), 0)
+			default:
+				want(n.dep(i), p.round)
+			}
+		}
+	}
+}
+
+func (c *cutter) placeOf(n *Node) place {
+	if len(n.Out) == 0 {
+		return place{}
+	}
+	return c.made.At(n.Out[0])
+}
+
 // cut makes the segments of nodes that have their places.
 func (c *cutter) cut(nodes []*Node) []Segment {
 	together, single := make([][]*Node, c.last+1), make([][]*Node, c.last+1)
 	for _, n := range nodes {
-		if len(n.Out) == 0 {
-			continue
+		p := c.placeOf(n)
+		switch {
+		case p.eager:
+			single[p.round] = append(single[p.round], n)
+		case p.fixed:
+			for _, r := range c.rounds[n] {
+				together[r] = append(together[r], n)
+			}
+		default:
+			together[p.round] = append(together[p.round], n)
 		}
-		to := together
-		p := c.made.At(n.Out[0])
-		if p.eager {
-			to = single
-		}
-		to[p.round] = append(to[p.round], n)
 	}
 	var all []Segment
 	for round := range together {
@@ -113,56 +161,51 @@ func (c *cutter) cut(nodes []*Node) []Segment {
 	return all
 }
 
-// connect finds what the segments of a graph read and what is read of them.
+// connect finds what the segments of a graph read and what is read of them. Of several that make a value
+// the last one before hands it over.
 func connect(g *Graph, all []Segment) {
-	maker, read := NewByValue[int](g), NewByValue[bool](g) // of a maker its place, plus 1
-	for i := range all {
-		for _, n := range all[i].Nodes {
-			for _, v := range n.Out {
-				maker.Set(v, i+1)
-			}
+	maker, handed := NewByValue[int](g), NewByValue[int](g) // segments, plus 1
+	hand := func(v *Value) (from int) {
+		from = maker.At(v) - 1
+		if from >= 0 && handed.At(v) != from+1 {
+			handed.Set(v, from+1)
+			all[from].Out = append(all[from].Out, v)
 		}
+		return from
 	}
 	after := make([]int, len(all)) // of a segment the last, plus 1, that was noted to come after it
 	for i := range all {
 		s := &all[i]
 		s.offsets = s.Eager // nobody says that the op does not look
-		in, awaits := map[*Value]bool{}, map[*Value]bool{}
+		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
 			s.offsets = s.offsets || n.Op.Storage
 			for k := range n.deps() {
-				v := n.dep(k)
-				if v == nil || v.Const != nil || maker.At(v) == i+1 {
+				v, list, role := n.dep(k), &s.In, 0
+				if k >= len(n.In) {
+					list, role = &s.Awaits, 1
+				}
+				if v == nil || v.Const != nil || own[v] || seen[role][v] {
 					continue
 				}
-				list, seen := &s.In, in
-				if k >= len(n.In) {
-					list, seen = &s.Awaits, awaits
-				}
-				if !seen[v] {
-					seen[v] = true
-					*list = append(*list, v)
-				}
-				read.Set(v, true)
-				if from := maker.At(v) - 1; from >= 0 && after[from] != i+1 {
+				seen[role][v] = true
+				*list = append(*list, v)
+				if from := hand(v); from >= 0 && after[from] != i+1 {
 					after[from] = i + 1
 					s.After = append(s.After, from)
 				}
 			}
+			for _, v := range n.Out {
+				own[v] = true
+			}
+		}
+		for v := range own {
+			maker.Set(v, i+1)
 		}
 		slices.Sort(s.After)
 	}
 	for _, o := range g.Outputs {
-		read.Set(o.Value, true)
-	}
-	for i := range all {
-		for _, n := range all[i].Nodes {
-			for _, v := range n.Out {
-				if read.At(v) {
-					all[i].Out = append(all[i].Out, v)
-				}
-			}
-		}
+		hand(o.Value)
 	}
 }
 
@@ -321,7 +364,7 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]int {
 func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known map[*Value]*tensor.Tensor,
 	bound map[string]int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.src, s.bound, s.assumed, s.warnings = g.src, bound, g.assumed, g.warnings
+	s.src, s.bound, s.assumed, s.warnings, s.folded = g.src, bound, g.assumed, g.warnings, g.folded
 	to := map[*Value]*Value{}
 	enter := func(v *Value) (*Value, error) {
 		if w := to[v]; w != nil {
