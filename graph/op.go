@@ -235,8 +235,10 @@ func (c *Call) Const(i int) *tensor.Tensor {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic says that only the dtype is known before the op has run.
+	// Dynamic says that the shape is known only when the op has run. Of it, Sizes holds what does not
+	// depend on data, as an [Outline] does.
 	Dynamic bool
+	Sizes   []int
 }
 
 // Meta returns the result in numbers.

@@ -165,7 +165,7 @@ var Index = define[none](graph.Op{
 	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if hasMask(c) {
-			return []graph.Result{{Type: tensor.Type{DType: c.Type(0).DType}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{maskedOutline(c).Result()}, nil
 		}
 		p, err := newIndexing(c)
 		if err != nil {

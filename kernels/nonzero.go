@@ -6,16 +6,19 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// eagerOp defines an op whose result depends on data; f is also its definition.
-func eagerOp[A any](o graph.Op, dtypes func(c *graph.Call) ([]tensor.DType, error), f func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+// eagerOp defines an op whose result depends on data: outlines tells what is known of it ahead. f is
+// also its definition.
+func eagerOp[A any](o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
+	f func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		ds, err := dtypes(c)
-		res := make([]graph.Result, len(ds))
-		for i, d := range ds {
-			res[i] = graph.Result{Type: tensor.Type{DType: d}, Alias: graph.Fresh, Dynamic: true}
+		known, err := outlines(c)
+		res := make([]graph.Result, len(known))
+		for i, o := range known {
+			res[i] = o.Result()
 		}
 		return res, err
 	}
@@ -24,8 +27,22 @@ func eagerOp[A any](o graph.Op, dtypes func(c *graph.Call) ([]tensor.DType, erro
 	return define[A](o)
 }
 
-// oneDType says that an eager op has one result.
-func oneDType(d tensor.DType) ([]tensor.DType, error) { return []tensor.DType{d}, nil }
+// oneOutline is that of an eager op with one result, of the given sizes, -1 for those that data decide.
+func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
+	return []graph.Outline{{DType: d, Sizes: sizes}}, nil
+}
+
+// openAt returns sizes of which that of a dimension depends on data.
+func openAt(sizes []sym.Int, dim int) []int {
+	open := make([]int, len(sizes))
+	for i, s := range sizes {
+		n, known := s.Known()
+		if open[i] = n; !known || i == dim {
+			open[i] = -1
+		}
+	}
+	return open
+}
 
 // nonzeroBytes gives the truth of every element in row-major order.
 func nonzeroBytes(t *tensor.Tensor) []bool {
@@ -41,7 +58,7 @@ func nonzeroBytes(t *tensor.Tensor) []bool {
 var Nonzero = eagerOp[none](graph.Op{
 	Name: "nonzero", Doc: "Gives the indices of the elements that are not 0, in row-major order: [n, rank].",
 	Params: []graph.Param{self}, Examples: oneExample(f32(2, 3).WithStrides([]int{1, 2}), nil),
-}, func(*graph.Call) ([]tensor.DType, error) { return oneDType(tensor.Int64) },
+}, func(c *graph.Call) ([]graph.Outline, error) { return oneOutline(tensor.Int64, -1, c.Type(0).Rank()) },
 	func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return []*tensor.Tensor{nonzeroIndices(in[0])}, nil
 	})
@@ -75,11 +92,11 @@ var MaskedSelect = eagerOp[none](graph.Op{
 	Name: "masked_select", Doc: "Takes the elements of self where mask holds, in row-major order, after both are broadcast together.",
 	Params:   []graph.Param{self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{f32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
-}, func(c *graph.Call) ([]tensor.DType, error) {
+}, func(c *graph.Call) ([]graph.Outline, error) {
 	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
-	return oneDType(c.Type(0).DType)
+	return oneOutline(c.Type(0).DType, -1)
 }, func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 	if err != nil {
@@ -156,11 +173,11 @@ var Compress = eagerOp[compressAttrs](graph.Op{
 	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition holds. A short condition is false for the rest.",
 	Params:   []graph.Param{self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{nhwc(2, 3, 4, 5), tensor.New(tensor.Bool, 2)}, Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{f32(2, 3), tensor.New(tensor.Bool, 5)}}},
-}, func(c *graph.Call) ([]tensor.DType, error) {
+}, func(c *graph.Call) ([]graph.Outline, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
-	return oneDType(c.Type(0).DType)
+	return oneOutline(c.Type(0).DType, slicesOf(c.Type(0), attrs[compressAttrs](c).Dim)...)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, dim := in[0], 0
 	var err error

@@ -30,7 +30,7 @@ var RepeatInterleave = define[repeatInterleaveAttrs](graph.Op{
 			return nil, err
 		}
 		if !r.known {
-			return []graph.Result{{Type: tensor.Type{DType: r.dtype}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{graph.Outline{DType: r.dtype, Sizes: openAt(r.t.Shape, r.dim)}.Result()}, nil
 		}
 		out, err := freshType(r.dtype, with(r.t.Shape, r.dim, r.size))
 		return graph.New1(out), err
