@@ -26,14 +26,14 @@ import (
 // A run without an error has one BeginStep and EndStep (done) at least of each step, and each
 // chunk of each phase once. A run that fails or is cancelled has none of either twice. One that
 // keeps going has steps that are done without some of their chunks, or without any: those that
-// fail, and those that depend on them. In pieces it may tell of none that depend on them.
+// fail, and those that depend on them. In segments it may tell of none that depend on them.
 //
 // A graph whose shapes depend on data is a run of its own, whose steps are the ops that decide
 // shapes ([graph.Op.Eager]), each of one chunk. In it, between those steps, there is a run of each
-// segment that is compiled on the way; and within a step that runs a graph, such as a loop, there
-// is a run of that graph for each call. These have the first as their [Run.Parent]; their
-// worker 0 is the goroutine that is worker 0 of the parent. What is computed when a graph is
-// compiled is no run.
+// segment that is compiled (itself such a run, where shapes within depend on data); and within a
+// step that runs a graph, such as a loop, there is a run of that graph for each call. These have the
+// first as their [Run.Parent]; their worker 0 is the goroutine that is worker 0 of the parent. What is
+// computed when a graph is compiled is no run.
 type Tracer interface {
 	// BeginRun tells of a run. Where it returns false, no steps and chunks are told of it, which
 	// then costs what a run without a tracer does; EndRun is called in any case.

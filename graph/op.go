@@ -73,7 +73,7 @@ type Op struct {
 	NoRef string
 
 	// Eager computes the results of an op whose shapes depend on data; Infer then gives
-	// Results that are Dynamic. The graph runs piecewise around it.
+	// Results that are Dynamic. The graph runs in segments around it.
 	Eager func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Examples are calls that tests and the documentation run.
