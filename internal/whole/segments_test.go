@@ -114,3 +114,33 @@ func BenchmarkDetector(b *testing.B) {
 		require.NoError(b, err)
 	}
 }
+// BenchmarkLoop gives the time of an iteration of a loop whose body has three nodes, and of one whose body
+// decides a shape.
+func BenchmarkLoop(b *testing.B) {
+	for _, decides := range []bool{false, true} {
+		b.Run(map[bool]string{false: "static", true: "decides"}[decides], func(b *testing.B) {
+			body := graph.New("body", kernels.Lookup)
+			body.Input("i", tensor.Int64)
+			body.Input("going", tensor.Bool)
+			x := body.Input("x", f32, 2)
+			y := body.Mul(x, 0.5)
+			if decides {
+				y = body.MaskedSelect(y, body.Ge(y, 0))
+			}
+			body.Output("on", body.Lt(body.Sum(y), 1e9)).Output("x", y)
+			g := graph.New("g", kernels.Lookup)
+			trips := 1000
+			out := g.ApplyN("loop", 1, graph.Attrs{"body": body, "carried": 1}, trips, true, g.Input("x", f32, 2))
+			g.Output("y", out[0])
+			require.NoError(b, g.Err())
+			r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+			require.NoError(b, err)
+			in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{3, 10}, 2))}
+			for b.Loop() {
+				_, err := r.Run(context.Background(), in)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*trips), "ns/iteration")
+		})
+	}
+}
