@@ -114,6 +114,7 @@ func BenchmarkDetector(b *testing.B) {
 		require.NoError(b, err)
 	}
 }
+
 // BenchmarkLoop gives the time of an iteration of a loop whose body has three nodes, and of one whose body
 // decides a shape.
 func BenchmarkLoop(b *testing.B) {
