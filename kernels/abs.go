@@ -67,5 +67,3 @@ func absFloat64(dst, a []float64) {
 		dst[i] = math.Abs(a[i])
 	}
 }
-
-func copySlice[T number](dst, a []T) { copy(dst, a) }

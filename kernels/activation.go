@@ -5,30 +5,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 )
-
-// activation defines a unary op on floats from its loops and the function that defines it.
-func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float32), f64 func(*A) func(dst, a []float64),
-	ref func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
-	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-			t := floats1(f32(attrs[A](c)), f64(attrs[A](c)))
-			return t.pickLabel(label, it)
-		}},
-		func(c *graph.Call) scalarFunc { return floatRef(ref(attrs[A](c)))(c) }, examples...)
-}
-
-// curve defines a unary op on floats by one function, for those that call for an
-// exponential anyway.
-func curve[A any](name, label, doc string, f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
-	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: heavyGrain, Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-			t := floatBodies(f(attrs[A](c)))
-			return t.pickLabel(label, it)
-		}},
-		func(c *graph.Call) scalarFunc { return floatRef(f(attrs[A](c)))(c) }, examples...)
-}
 
 // plain makes the argument of curve for an op without attributes.
 func plain(f func(float64) float64) func(*none) func(float64) float64 {
@@ -46,8 +23,6 @@ func plain64(f func(dst, a []float64)) func(*none) func(dst, a []float64) {
 // Sigmoid is 1 / (1 + e^-self).
 var Sigmoid = transcendental("sigmoid", "sigmoid_cpu", "Takes 1 divided by 1 plus e to the power of minus each element.", sigmoid,
 	func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) })
-
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // Silu is self times its sigmoid.
 var Silu = elementwise[none]("silu", "Multiplies each element by its sigmoid. Serves floats and complex numbers.", unary1,
@@ -90,13 +65,6 @@ type softplusAttrs struct {
 
 type geluAttrs struct {
 	Approximate string `attr:"approximate" default:"none" oneof:"none|tanh" doc:"how the distribution function is computed"`
-}
-
-func softplus(x, beta, threshold float64) float64 {
-	if x*beta > threshold {
-		return x
-	}
-	return math.Log1p(math.Exp(x*beta)) / beta
 }
 
 func gelu(x float64) float64 { return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2)) }

@@ -70,9 +70,9 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 	t := c.Type(0)
 	if !t.DType.IsFloat() {
 		if dims == 1 {
-			return nil, notServed("adaptive_max_pool2d", t.DType)
+			return nil, notImplementedBy("adaptive_max_pool2d", t.DType)
 		}
-		return nil, notServed(name+"_cpu", t.DType)
+		return nil, notImplementedBy(name+"_cpu", t.DType)
 	}
 	out, err := freshType(t.DType, shape)
 	if err != nil {
@@ -85,15 +85,6 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 		return withIndices(out), err
 	}
 	return graph.New1(out), err
-}
-
-// likeLine lays out, in the format that t suggests, lines as planes of one row.
-func likeLine(t, out tensor.Type) (tensor.Type, error) {
-	p, err := tensor.NewTypeFormat(t.DType, lineOf(out).Shape, lineOf(t).SuggestMemoryFormat(false))
-	if err != nil {
-		return p, err
-	}
-	return p.Squeeze(-2)
 }
 
 // adaptiveVolumeShape checks a call and gives the shape of the result.

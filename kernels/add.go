@@ -153,15 +153,6 @@ func scaledAdd(d tensor.DType, alpha tensor.Scalar, sign int64) iter.Kernel {
 	return iter.Slice2(axpySlice(z))
 }
 
-// number is what can be added and multiplied.
-type number interface {
-	integer | float32 | float64 | complex64 | complex128
-}
-
-type integer interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
-}
-
 func addSlice[T number](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

@@ -65,7 +65,7 @@ func scaledTernary(label string, product bool) func(*graph.Call, *iter.Rule) (it
 		case d.IsIntegral(false) && product:
 			return scaledInts(d, v.Int()), nil
 		}
-		return iter.Kernel{}, unserved(label, it.CommonDType())
+		return iter.Kernel{}, notImplementedBy(label, it.CommonDType())
 	}
 }
 

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -44,27 +43,6 @@ var Baddbmm = define[addmmAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 })
-
-func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
-	switch {
-	case s.DType != b.DType:
-		return tensor.Type{}, errors.New("self and mat2 must have the same dtype")
-	case a.DType != b.DType:
-		return tensor.Type{}, errors.New("mat1 and mat2 must have the same dtype")
-	case a.Rank() != 2:
-		return tensor.Type{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
-	case b.Rank() != 2:
-		return tensor.Type{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
-	}
-	if err := multipliable(a, b); err != nil {
-		return tensor.Type{}, err
-	}
-	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if _, err := s.Expand([]sym.Int{m, n}); err != nil {
-		return tensor.Type{}, err
-	}
-	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
-}
 
 // baddbmmType broadcasts self before it looks at the other operands.
 func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
@@ -159,33 +137,23 @@ func sumFlops(c *graph.Call) float64 {
 	return x.flops() + 2*float64(x.entries()*x.m*x.n)
 }
 
-// cppName is the C++ type of an element, which some messages of PyTorch print.
-func cppName(d tensor.DType) string {
-	switch d {
-	case tensor.Bool:
-		return "bool"
-	case tensor.Uint8:
-		return "unsigned char"
-	case tensor.Int8:
-		return "signed char"
-	case tensor.Int16:
-		return "short int"
-	case tensor.Int32:
-		return "int"
-	case tensor.Int64:
-		return "long int"
-	case tensor.Float16:
-		return "c10::Half"
-	case tensor.BFloat16:
-		return "c10::BFloat16"
-	case tensor.Float32:
-		return "float"
-	case tensor.Float64:
-		return "double"
-	case tensor.Complex64:
-		return "c10::complex<float>"
-	case tensor.Complex128:
-		return "c10::complex<double>"
-	}
-	return d.String()
+// sumRef defines addmm and baddbmm.
+func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	at := attrs[addmmAttrs](c)
+	lead := in[1].Rank() - 1
+	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
+	d := in[1].DType
+	out := tensor.Zeros(d, shape...)
+	// Factors are converted to the dtype of computation first.
+	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
+	eachIndex(shape, func(index []int) {
+		p, s := sumKind{d: d}, sumKind{d: d}
+		productTerms(in[1], in[2], index, &p)
+		s.mul(alpha, p.value())
+		if beta.Complex() != 0 {
+			s.mul(beta, broadcastAt(in[0], index))
+		}
+		out.Set(s.value(), index...)
+	})
+	return []*tensor.Tensor{out}, nil
 }

@@ -1,11 +1,14 @@
 package kernels
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -202,14 +205,6 @@ func normDTypes(c *graph.Call, params ...int) error {
 	return nil
 }
 
-// operand returns i if the operand is given, else -1.
-func operand(c *graph.Call, i int) int {
-	if c.Has(i) {
-		return i
-	}
-	return -1
-}
-
 // normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias; group tells the
 // statistics that an index belongs to, param the element of weight and bias. Without
 // given statistics they are those of x.
@@ -238,12 +233,74 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 	return out
 }
 
-// unravel returns the index of element i in row-major order.
-func unravel(i int, shape []int) []int {
-	index := make([]int, len(shape))
-	for d := len(shape) - 1; d >= 0; d-- {
-		index[d] = i % shape[d]
-		i /= shape[d]
+// checkFeatures is _batch_norm_impl_index's check of the parameters.
+func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
+	for _, p := range []struct {
+		operand int
+		name    string
+	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
+		switch {
+		case c.Has(p.operand):
+			t := c.Type(p.operand)
+			if n := t.Numel(); n.Ne(features).Holds() {
+				return fmt.Errorf("%s should contain %v elements not %v", p.name, features, n)
+			}
+			if t.Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, t.Rank())
+			}
+		case p.operand >= 3 && !training:
+			return errors.New(p.name + " must be defined in evaluation mode")
+		}
 	}
-	return index
+	return nil
+}
+
+// batchNormDTypes is check_mixed_data_type and the kernels' own check.
+func batchNormDTypes(c *graph.Call) error {
+	d := c.Type(0).DType
+	first := tensor.Invalid
+	for i := 4; i > 0; i-- {
+		if c.Has(i) {
+			first = c.Type(i).DType
+		}
+	}
+	if first == tensor.Invalid || first == d {
+		return normDTypes(c, 1, 2, 3, 4)
+	}
+	for i := 1; i < 5; i++ {
+		if c.Has(i) && c.Type(i).DType != tensor.Float32 {
+			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
+		}
+	}
+	if !d.IsReducedFloat() {
+		return errors.New("mixed dtype (CPU): expect input to have scalar type of BFloat16")
+	}
+	return nil
+}
+
+// emptyBatchNorm: of no elements PyTorch gives a clone, times and plus the first element
+// of weight and bias, whatever the other operands are.
+func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
+	m.Offset = sym.Int{}
+	if !m.IsNonOverlappingAndDense() {
+		m.Strides = tensor.DenseStridesOf(m.Shape, m.Strides)
+	}
+	for i := 1; i < 3; i++ {
+		if !c.Has(i) {
+			continue
+		}
+		p := c.Type(i)
+		if p.Rank() == 0 {
+			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
+		}
+		if is(p.Shape[0], 0) {
+			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) + " at dimension 0")
+		}
+		r, err := iter.Binary(iter.Undefined(), iter.OfType(m), iter.OfType(tensor.NewType(p.DType))).Rule()
+		if err != nil {
+			return m, err
+		}
+		m = r.Type(0)
+	}
+	return m, nil
 }

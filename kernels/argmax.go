@@ -3,7 +3,6 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -24,11 +23,9 @@ var (
 // Max and Min give one value of all elements, or, with a dim, values and their indices.
 var (
 	Max = orOfTwo(bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices; "+
-		"with other, the greater of self and other at each place, as maximum does.", true), maxBodies,
-		func(a, b int64) int64 { return max(a, b) }, math.Max)
+		"with other, the greater of self and other at each place, as maximum does.", true), Maximum)
 	Min = orOfTwo(bestOp("min", "Gives the least element of all; with dim, the least elements and their indices; "+
-		"with other, the lesser of self and other at each place, as minimum does.", false), minBodies,
-		func(a, b int64) int64 { return min(a, b) }, math.Min)
+		"with other, the lesser of self and other at each place, as minimum does.", false), Minimum)
 )
 
 func argOp(name, doc string, greatest bool) *graph.Op {
@@ -109,10 +106,8 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// orOfTwo gives a reduction its overload of two tensors, which is the pointwise op.
-func orOfTwo(o *graph.Op, t bodies, i func(a, b int64) int64, f func(a, b float64) float64) *graph.Op {
-	p := extremumPart(o.Name+"imum", t)
-	ref := pointwiseRef(p, extremumRef(i, f))
+// orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
+func orOfTwo(o, two *graph.Op) *graph.Op {
 	infer, compile, reference := o.Infer, o.Compile, o.Ref
 	o.Params = []graph.Param{self, {Name: "other", Optional: true, Overload: "other"}}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -122,17 +117,17 @@ func orOfTwo(o *graph.Op, t bodies, i func(a, b int64) int64, f func(a, b float6
 		if a := attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
 			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
 		}
-		return p.Infer(c)
+		return two.Infer(c)
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Has(1) {
-			return p.Compile(c)
+			return two.Compile(c)
 		}
 		return compile(c)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if c.Has(1) {
-			return ref(c, in)
+			return two.Ref(c, in)
 		}
 		return reference(c, in)
 	}

@@ -91,14 +91,14 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	at, q, k, v := attrs[attentionAttrs](c), c.Type(0), c.Type(1), c.Type(2)
 	for i := 1; i < 3; i++ {
 		if m := c.Type(i); m.DType != q.DType {
-			return nil, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", cName(q.DType), cName(k.DType), cName(v.DType))
+			return nil, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", cppName(q.DType), cppName(k.DType), cppName(v.DType))
 		}
 	}
 	switch {
 	case q.Rank() < 2 || k.Rank() < 2 || v.Rank() < 2:
 		return nil, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, key.dim(): %d and value.dim(): %d instead.", q.Rank(), k.Rank(), v.Rank())
 	case !q.DType.IsFloat():
-		return nil, notServed("softmax_lastdim_kernel_impl", q.DType)
+		return nil, notImplementedBy("softmax_lastdim_kernel_impl", q.DType)
 	case at.Dropout != 0:
 		return nil, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not served")
 	case at.IsCausal && c.Has(3):
@@ -128,7 +128,7 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	}
 	m := c.Type(3)
 	if m.DType != tensor.Bool && m.DType != q.DType {
-		return nil, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cName(m.DType), cName(q.DType))
+		return nil, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cppName(m.DType), cppName(q.DType))
 	}
 	_, err = m.Expand(append(slices.Clone(a.batch), a.l, a.s))
 	return a, err

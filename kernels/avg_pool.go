@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"errors"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -108,75 +107,4 @@ func avgWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) (rows, cols
 		}
 	}
 	return rows, cols, divisor
-}
-
-func avgPoolOp(d tensor.DType, divisor int) poolOp {
-	switch wide(d) {
-	case tensor.Int64:
-		return avgPool[int64, int64]{divisor}
-	case tensor.Float32:
-		return avgPool[float32, float64]{divisor}
-	}
-	return avgPool[float64, float64]{divisor}
-}
-
-// avgPool adds up in A; a divisor of 0 stands for the window's area.
-type avgPool[T, A int64 | float32 | float64] struct{ divisor int }
-
-func (a avgPool[T, A]) by(area int) A {
-	if a.divisor != 0 {
-		return A(a.divisor)
-	}
-	return A(area)
-}
-
-func (a avgPool[T, A]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
-	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
-	for o, ws := range p.cols {
-		if hs.start >= hs.end || ws.start >= ws.end {
-			y[o] = 0
-			continue
-		}
-		var sum A
-		for h := hs.start; h < hs.end; h++ {
-			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
-			for _, v := range line[ws.start:ws.end] {
-				sum += A(v)
-			}
-		}
-		y[o] = T(sum / a.by(hs.size*ws.size))
-	}
-}
-
-func (avgPool[T, A]) size() int { return 8 }
-
-func (avgPool[T, A]) begin(acc unsafe.Pointer, n int) { clear(unsafe.Slice((*A)(acc), n)) }
-
-func (avgPool[T, A]) take(acc, x unsafe.Pointer, n, _ int) {
-	sumColumns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), 0)
-}
-
-func (a avgPool[T, A]) end(dst, _, acc unsafe.Pointer, n, area int) {
-	y, d := unsafe.Slice((*T)(dst), n), a.by(max(area, 1))
-	for i, s := range unsafe.Slice((*A)(acc), n) {
-		y[i] = T(s / d)
-	}
-}
-
-func avgPoolReference(t *tensor.Tensor, shape []int, rows, cols []window, divisor int) *tensor.Tensor {
-	out := tensor.Zeros(t.DType, shape...)
-	eachWindow(t, shape, rows, cols, func(index []int, x []float64, _ []int, area int) {
-		if divisor != 0 {
-			area = divisor
-		}
-		sum := 0.0
-		for _, v := range x {
-			sum += v
-		}
-		if len(x) > 0 {
-			sum /= float64(area)
-		}
-		out.Set(tensor.FloatScalar(sum), index...)
-	})
-	return out
 }

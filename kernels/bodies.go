@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -103,12 +102,6 @@ func chosen(t *iter.Table) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.For(it) }
 }
 
-func notImplemented(name string, d tensor.DType) error { return unserved(name+"_cpu", d) }
-
-func unserved(label string, d tensor.DType) error {
-	return fmt.Errorf("\"%s\" not implemented for '%s'", label, d.TorchName())
-}
-
 // fixed makes the Body function of an op whose loops depend on no attribute.
 func fixed(name string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 	return labelled(name+"_cpu", t)
@@ -193,3 +186,22 @@ func realOnly(f config, message string) config {
 		return nil
 	})
 }
+
+func copySlice[T number](dst, a []T) { copy(dst, a) }
+
+// number is what can be added and multiplied.
+type number interface {
+	integer | float32 | float64 | complex64 | complex128
+}
+
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+// float is a real floating-point number as loops see it.
+type float interface{ float32 | float64 }
+
+// ordered is what can be compared.
+type ordered interface{ integer | float }
+
+var intCopies = join(signed1(copySlice, copySlice, copySlice, copySlice), unsigned1(copySlice, copySlice, copySlice, copySlice))

@@ -4,37 +4,8 @@ import (
 	"errors"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// like returns the type of fresh memory for t in a format, as empty_like does; preserve
-// keeps strides where t is non-overlapping and dense, and the order of dimensions where
-// not.
-func like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
-	if f == tensor.Preserve {
-		return iter.PreserveType(t), nil
-	}
-	return tensor.NewTypeFormat(t.DType, t.Shape, f)
-}
-
-// copyCall compiles a copy of the first operand.
-func copyCall(c *graph.Call) (*graph.Kernel, error) {
-	return copyKernel(copyJob{dst: outSide(c, 0), src: inSide(c, 0)})
-}
-
-// copyRef copies element by element, to the dtype that the call infers.
-func copyRef(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		res, err := infer(c)
-		if err != nil {
-			return nil, err
-		}
-		out := tensor.Zeros(res[0].Type.DType, in[0].Shape...)
-		eachIndex(in[0].Shape, func(index []int) { out.Set(in[0].At(index...), index...) })
-		return []*tensor.Tensor{out}, nil
-	}
-}
 
 type cloneAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the copy"`

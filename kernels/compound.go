@@ -210,14 +210,6 @@ func (x *compound) kernel() (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.own, Worker: x.worker}, x.err
 }
 
-// elementsOf is the n elements of a row-major value at p.
-func elementsOf[T any](p unsafe.Pointer, n int) []T {
-	if p == nil {
-		return nil
-	}
-	return unsafe.Slice((*T)(p), n)
-}
-
 // cutUnits parts units of work, each worth some elements, into chunks.
 func cutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
 	per := max(1, compoundGrain/max(1, elements))

@@ -207,7 +207,7 @@ func (v transposedConv) serves(c *graph.Call) error {
 		}
 	}
 	if !d.IsFloat() && !d.IsComplex() && d != tensor.Int64 {
-		return notServed(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(v.dims, 2)), d)
+		return notImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(v.dims, 2)), d)
 	}
 	return nil
 }
@@ -256,9 +256,6 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	}
 	return s, nil
 }
-
-// spreadBytes bounds the products that wait to be added up.
-const spreadBytes = 32 << 20
 
 // compileTransposed multiplies, for some images at a time, the transposed weight by the
 // input: a product for each input element and element of its window. Then the windows are

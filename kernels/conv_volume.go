@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
@@ -104,8 +103,6 @@ func compileConv3d(c *graph.Call) (*graph.Kernel, error) {
 	})
 }
 
-func product3(v [3]int) int { return v[0] * v[1] * v[2] }
-
 // convVolumes multiplies channels by the windows under the elements of the output, as
 // convNCHW does. The input may have any strides; the output is row-major.
 func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
@@ -198,9 +195,4 @@ func (p *volumePacker[T]) plan(j *productJob[T], l, lanes int) {
 		j.tapPad[tap] = lanes - covered
 	}
 	j.tapStart[product3(v.k)] = len(j.moves)
-}
-
-// planeOf returns the n elements of plane i of a row-major value.
-func planeOf[T any](p unsafe.Pointer, i, n int) []T {
-	return unsafe.Slice((*T)(elem[T](p, i*n)), n)
 }

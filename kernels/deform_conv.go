@@ -159,7 +159,7 @@ func (a *deformConvAttrs) serves(c *graph.Call) (tensor.DType, error) {
 		return d, nil
 	}
 	if !d.IsFloat() || d == tensor.BFloat16 {
-		return d, notServed("deformable_im2col", d)
+		return d, notImplementedBy("deformable_im2col", d)
 	}
 	for i := 2; i <= deformMask; i++ {
 		if o := c.Type(i).DType; c.Has(i) && o != d {
@@ -170,7 +170,7 @@ func (a *deformConvAttrs) serves(c *graph.Call) (tensor.DType, error) {
 	case w.DType != d:
 		return d, errors.New("mat1 and mat2 must have the same dtype")
 	case d == tensor.Float16:
-		return d, notServed("addmm_impl_cpu_", d)
+		return d, notImplementedBy("addmm_impl_cpu_", d)
 	case !c.Has(deformBias):
 		return d, nil
 	}

@@ -66,30 +66,6 @@ var (
 		only(tensor.Float32, iter.Map2(floorDiv32)), only(tensor.Float64, iter.Map2(floorDiv64)))
 )
 
-// nonZero puts a look for a divisor of 0 before an integer loop.
-func nonZero[T integer](f func(dst, a, b []T)) iter.Kernel {
-	return iter.Refusing(iter.Slice2(f), 1, func(b []T) error {
-		for _, v := range b {
-			if v == 0 {
-				return errZeroDivision
-			}
-		}
-		return nil
-	})
-}
-
-func dividing(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32), i64 func(dst, a, b []int64)) (t bodies) {
-	t[tensor.Int8], t[tensor.Int16] = nonZero(i8), nonZero(i16)
-	t[tensor.Int32], t[tensor.Int64] = nonZero(i32), nonZero(i64)
-	return t
-}
-
-func dividingUnsigned(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32), u64 func(dst, a, b []uint64)) (t bodies) {
-	t[tensor.Uint8], t[tensor.Uint16] = nonZero(u8), nonZero(u16)
-	t[tensor.Uint32], t[tensor.Uint64] = nonZero(u32), nonZero(u64)
-	return t
-}
-
 func divSlice[T number](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -164,26 +140,6 @@ func floorRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			}
 			return math.NaN() // the remainder of an infinity is
 		}, nil)(d, x)
-}
-
-// floorQuotient is a/b rounded down.
-func floorQuotient(a, b int64) int64 {
-	q := a / b
-	if r := a - q*b; r != 0 && (r < 0) != (b < 0) {
-		q--
-	}
-	return q
-}
-
-// byDivisor makes a reference of a division of integers, which fails as loops do for a
-// divisor of 0.
-func byDivisor(f func(a, b int64) int64) func(x []int64) int64 {
-	return func(x []int64) int64 {
-		if x[1] == 0 {
-			panic(errZeroDivision) // pointwiseRef returns it
-		}
-		return f(x[0], x[1])
-	}
 }
 
 func divRef(c *graph.Call) scalarFunc {

@@ -163,7 +163,7 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	case a.DType != b.DType && some():
 		return a, fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
 	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && some():
-		return a, unserved("bmm", a.DType)
+		return a, notImplementedBy("bmm", a.DType)
 	}
 	var both, left, right []int
 	for d := range a.Shape {
@@ -201,7 +201,11 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 
 // summedType is what sum makes of an operand; it widens integers.
 func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
-	return inferredType(Sum, &sumAttrs{Dim: dims, Keepdim: keepdim}, m)
+	attrs, err := Sum.Schema.Decode(graph.Attrs{"dim": dims, "keepdim": keepdim}, nil)
+	if err != nil {
+		return m, err
+	}
+	return inferredType(Sum, attrs, m)
 }
 
 // inferredType is the type of an op's result.

@@ -162,7 +162,7 @@ const maxFourier = 1 << 26
 func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	a, m := attrs[dftAttrs](c), c.Type(0)
 	if !m.DType.IsFloat() {
-		return nil, m, notServed("dft", m.DType)
+		return nil, m, notImplementedBy("dft", m.DType)
 	}
 	last := m.Rank() - 1
 	if last < 1 || !is(m.Shape[last], 1) && !is(m.Shape[last], 2) {

@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"fmt"
-
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,9 +17,4 @@ func wide(d tensor.DType) tensor.DType {
 		return tensor.Int64
 	}
 	return d.OpMath()
-}
-
-// notServed is notImplemented for kernels whose name does not end in _cpu.
-func notServed(name string, d tensor.DType) error {
-	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
 }

@@ -10,21 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type gatherAttrs struct {
-	Dim int `attr:"dim" doc:"dimension to index"`
-}
-
 type gatherGradAttrs struct {
 	Dim        int  `attr:"dim" doc:"dimension to index"`
 	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"concerns gradients; means nothing here"`
 }
-
-// indexParam holds places in self along the attribute dim; in all of self, in row-major
-// order, for an op without it.
-var indexParam = graph.Param{Name: "index", Below: placesOfSelf}
-
-// i64 returns a row-major int64 meta for examples.
-func i64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Gather is torch.gather.
 var Gather = define[gatherGradAttrs](graph.Op{
@@ -244,4 +233,15 @@ func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: make([]int, out.Rank())}, sideOf(2, ix)},
 		looks: []lookup{{side: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	return x.kernel(readOps(out.DType))
+}
+
+func (a *gatherAttrs) indexed() (int, bool) { return a.Dim, true }
+
+func (a *gatherGradAttrs) indexed() (int, bool) { return a.Dim, true }
+
+func (a *takeAlongAttrs) indexed() (int, bool) {
+	if a.Dim == nil {
+		return 0, false
+	}
+	return *a.Dim, true
 }

@@ -10,10 +10,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type gatherNDAttrs struct {
-	BatchDims int `attr:"batch_dims" default:"0" doc:"leading dimensions that self and indices have in common"`
-}
-
 type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"how updates join self's elements: none replaces them"`
 }
@@ -138,7 +134,7 @@ var ScatterND = define[scatterNDAttrs](graph.Op{
 			return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 		}
 		if how := combinings[attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() && (how == combineMax || how == combineMin) {
-			return nil, notServed("scatter_nd", t.DType)
+			return nil, notImplementedBy("scatter_nd", t.DType)
 		}
 		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
 	},

@@ -60,7 +60,7 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	case a.InterpolationMode < 0 || a.InterpolationMode > 2 || a.PaddingMode < 0 || a.PaddingMode > 2:
 		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
 	case !t.DType.IsFloat():
-		return notServed("grid_sampler_2d_cpu", t.DType)
+		return notImplementedBy("grid_sampler_2d_cpu", t.DType)
 	}
 	for d := 2; d < n; d++ {
 		if !atLeastSize(t.Shape[d], 1) {
@@ -270,7 +270,7 @@ var AffineGridGenerator = define[affineGridAttrs](graph.Op{
 			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
 		}
 		if !t.DType.IsFloat() {
-			return nil, notServed("affine_grid_generator", t.DType)
+			return nil, notImplementedBy("affine_grid_generator", t.DType)
 		}
 		out, err := freshType(t.DType, affineShape(a.Size))
 		return graph.New1(out), err

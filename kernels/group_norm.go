@@ -65,7 +65,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	if !m.DType.IsFloat() {
-		return nil, notServed("GroupNormKernelImpl", m.DType)
+		return nil, notImplementedBy("GroupNormKernelImpl", m.DType)
 	}
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 		if !m.DType.IsFloat() {
-			return nil, notServed("batch_norm", m.DType)
+			return nil, notImplementedBy("batch_norm", m.DType)
 		}
 		if err := batchNormDTypes(c); err != nil {
 			return nil, err

@@ -195,3 +195,5 @@ func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Sca
 	}
 	return []*tensor.Tensor{out}, nil
 }
+
+func (a *indexAddAttrs) indexed() (int, bool) { return a.Dim, true }

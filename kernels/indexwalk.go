@@ -312,14 +312,6 @@ func sizeAt(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// stepAt is the step in bytes of a dimension, 0 for a 0-dim value.
-func stepAt(m tensor.Meta, dim int) int {
-	if m.Rank() == 0 {
-		return 0
-	}
-	return m.Strides[dim] * m.DType.Size()
-}
-
 // lookAlong is the lookup of a dimension of m whose index side 2 holds.
 func lookAlong(m, index tensor.Meta, dim int) lookup {
 	return lookup{side: 2, wide: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim), step: stepAt(m, dim)}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -114,17 +113,4 @@ func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
 		return abs, err
 	}
 	return laidOut(iter.Comparison(iter.Undefined(), iter.OfType(abs), iter.Number(tensor.FloatScalar(math.Inf(1)))))
-}
-
-// realPart returns the view of the real parts of a complex value, and a real one as it is.
-func realPart(t tensor.Type) tensor.Type {
-	if !t.DType.IsComplex() {
-		return t
-	}
-	two := sym.Of(2)
-	st := make([]sym.Int, len(t.Strides))
-	for i, s := range t.Strides {
-		st[i] = two.Mul(s)
-	}
-	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
 }

@@ -65,7 +65,7 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list, list[1:], tensor.Sizes(m.Shape))
 	}
 	if !m.DType.IsFloat() {
-		return nil, notServed("LayerNormKernelImpl", m.DType)
+		return nil, notImplementedBy("LayerNormKernelImpl", m.DType)
 	}
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err

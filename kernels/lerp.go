@@ -40,7 +40,7 @@ func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	d := c.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
 		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Type(i+1).DType != d {
-			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", cName(d), name, cName(c.Type(i+1).DType))
+			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", cppName(d), name, cppName(c.Type(i+1).DType))
 		}
 	}
 	if c.Has(2) == attrs[lerpAttrs](c).Weight.IsSet() {
@@ -51,41 +51,12 @@ func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 		if c.Has(2) && c.In[2].Kind == graph.TensorArg {
 			label = "lerp_kernel_tensor"
 		}
-		return iter.Config{}, unserved(label, d)
+		return iter.Config{}, notImplementedBy(label, d)
 	}
 	if c.Has(2) {
 		return ternary(c, outs)
 	}
 	return binary(c, outs)
-}
-
-// cName is the name of a dtype in C++, which PyTorch's type errors use.
-func cName(d tensor.DType) string {
-	switch d {
-	case tensor.Float32:
-		return "float"
-	case tensor.Float64:
-		return "double"
-	case tensor.Float16:
-		return "c10::Half"
-	case tensor.BFloat16:
-		return "c10::BFloat16"
-	case tensor.Complex64:
-		return "c10::complex<float>"
-	case tensor.Complex128:
-		return "c10::complex<double>"
-	case tensor.Int8:
-		return "signed char"
-	case tensor.Uint8:
-		return "unsigned char"
-	case tensor.Int64:
-		return "long int"
-	case tensor.Int32:
-		return "int"
-	case tensor.Int16:
-		return "short int"
-	}
-	return d.String()
 }
 
 func lerpBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
@@ -105,7 +76,7 @@ func lerpBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	case tensor.Complex128:
 		return lerpSlices(w, w.Complex(), lerpComplex[complex128]), nil
 	default:
-		return iter.Kernel{}, unserved("lerp_kernel_tensor", d)
+		return iter.Kernel{}, notImplementedBy("lerp_kernel_tensor", d)
 	}
 }
 

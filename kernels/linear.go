@@ -65,8 +65,6 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	return graph.New1(out), nil
 }
 
-func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
-
 // addsInPlace checks out.add_(bias).
 func addsInPlace(out, bias tensor.Type) error {
 	shape, err := tensor.BroadcastSizes(out.Shape, bias.Shape)
@@ -146,4 +144,34 @@ func linearFlops(c *graph.Call) float64 {
 		return 0
 	}
 	return x.flops()
+}
+
+// linearRef defines linear.
+func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, w := in[0], in[1]
+	lead := x.Shape[:x.Rank()-1]
+	shape := append([]int{}, lead...)
+	if w.Rank() == 2 {
+		shape = append(shape, w.Shape[0])
+	}
+	out := tensor.Zeros(x.DType, shape...)
+	flat := flattens(x.Meta.Type())
+	eachIndex(shape, func(index []int) {
+		s := sumKind{d: x.DType}
+		ix := append(append([]int{}, index[:len(lead)]...), 0)
+		iw := append(append([]int{}, index[len(lead):]...), 0)
+		for k := range x.Shape[len(lead)] {
+			ix[len(ix)-1], iw[len(iw)-1] = k, k
+			s.mul(x.At(ix...), w.At(iw...))
+		}
+		if len(in) > 2 && in[2] != nil {
+			at := index
+			if flat && in[2].Rank() == 2 {
+				at = []int{index[0]*shape[1] + index[1], index[2]}
+			}
+			s.add(broadcastAt(in[2], at))
+		}
+		out.Set(s.value(), index...)
+	})
+	return []*tensor.Tensor{out}, nil
 }

@@ -39,18 +39,6 @@ var LogicalNot = elementwise[none]("logical_not", "Tells where self is 0.", unar
 		func(x []complex128) bool { return x[0] == 0 })),
 	exUnary, example(nil, exBools))
 
-// testReals makes the table of a predicate of real dtypes; bools are taken as the bytes
-// that they are.
-func testReals(u8 func([]bool, []uint8), i8 func([]bool, []int8), i16 func([]bool, []int16), i32 func([]bool, []int32),
-	i64 func([]bool, []int64), u16 func([]bool, []uint16), u32 func([]bool, []uint32), u64 func([]bool, []uint64),
-	f32 func([]bool, []float32), f64 func([]bool, []float64)) (t bodies) {
-	t[tensor.Uint8], t[tensor.Int8] = iter.Slice1(u8), iter.Slice1(i8)
-	t[tensor.Int16], t[tensor.Int32], t[tensor.Int64] = iter.Slice1(i16), iter.Slice1(i32), iter.Slice1(i64)
-	t[tensor.Uint16], t[tensor.Uint32], t[tensor.Uint64] = iter.Slice1(u16), iter.Slice1(u32), iter.Slice1(u64)
-	t[tensor.Float32], t[tensor.Float64] = iter.Slice1(f32), iter.Slice1(f64)
-	return boolAsByte(t)
-}
-
 func testComplex(c64 func([]bool, []complex64), c128 func([]bool, []complex128)) (t bodies) {
 	t[tensor.Complex64], t[tensor.Complex128] = iter.Slice1(c64), iter.Slice1(c128)
 	return t

@@ -133,14 +133,6 @@ func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
 	}).Bits()
 }
 
-// convertedItem converts the element of dtype v at p to d.
-func convertedItem(d, v tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
-	item := tensor.Zeros(v)
-	mover(v, v)(item.Pointer(), p, 0, 0, 1)
-	number := item.At()
-	return number.Tensor(d), numberFits(number, d)
-}
-
 func fillWhere[T uint8 | uint16 | uint32 | uint64 | complex128](dst, a []T, mask []uint8, v []T) {
 	a, mask, v = a[:len(dst)], mask[:len(dst)], v[:len(dst)]
 	for i := range dst {

@@ -88,45 +88,6 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 	}
 }
 
-// productOf reads a call of matmul or one of its special cases as a contraction.
-func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
-	a, b := c.Meta(0), c.Meta(1)
-	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
-	na, nb, no := a.Rank(), b.Rank(), out.Rank()
-	x.k = a.Shape[na-1]
-	x.a.col, x.b.row = a.Strides[na-1], b.Strides[max(nb-2, 0)]
-	if nb > 1 {
-		no--
-		x.n, x.b.col, x.c.col = b.Shape[nb-1], b.Strides[nb-1], out.Strides[no]
-	}
-	if na > 1 {
-		no--
-		x.m, x.a.row, x.c.row = a.Shape[na-2], a.Strides[na-2], out.Strides[no]
-	}
-	x.batch, x.c.batch = out.Shape[:no], out.Strides[:no]
-	var err error
-	if x.a.batch, err = expandedStrides(a, max(na-2, 0), x.batch); err != nil {
-		return nil, err
-	}
-	x.b.batch, err = expandedStrides(b, max(nb-2, 0), x.batch)
-	return x, err
-}
-
-// expandedStrides returns the strides of a value's leading dimensions broadcast to a shape.
-func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
-	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
-	for d, s := range e.Shape {
-		if s == 1 {
-			e.Strides[d] = 0
-		}
-	}
-	// Expand numbers added dimensions as if they moved; they repeat.
-	for d := range len(shape) - dims {
-		e.Strides[d] = 0
-	}
-	return e.Strides, err
-}
-
 func compileProduct(c *graph.Call) (*graph.Kernel, error) {
 	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
 		x, err := productOf(c, c.Out[0])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -198,4 +199,66 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 // viewOf is _unsafe_view of a fresh value.
 func viewOf(m tensor.Type, shape []sym.Int) (tensor.Type, error) {
 	return m.WithStrides(m.Strides).View(shape)
+}
+
+func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
+	switch {
+	case s.DType != b.DType:
+		return tensor.Type{}, errors.New("self and mat2 must have the same dtype")
+	case a.DType != b.DType:
+		return tensor.Type{}, errors.New("mat1 and mat2 must have the same dtype")
+	case a.Rank() != 2:
+		return tensor.Type{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
+	case b.Rank() != 2:
+		return tensor.Type{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
+	}
+	if err := multipliable(a, b); err != nil {
+		return tensor.Type{}, err
+	}
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	if _, err := s.Expand([]sym.Int{m, n}); err != nil {
+		return tensor.Type{}, err
+	}
+	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+}
+
+func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
+
+// productOf reads a call of matmul or one of its special cases as a contraction.
+func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
+	a, b := c.Meta(0), c.Meta(1)
+	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
+	na, nb, no := a.Rank(), b.Rank(), out.Rank()
+	x.k = a.Shape[na-1]
+	x.a.col, x.b.row = a.Strides[na-1], b.Strides[max(nb-2, 0)]
+	if nb > 1 {
+		no--
+		x.n, x.b.col, x.c.col = b.Shape[nb-1], b.Strides[nb-1], out.Strides[no]
+	}
+	if na > 1 {
+		no--
+		x.m, x.a.row, x.c.row = a.Shape[na-2], a.Strides[na-2], out.Strides[no]
+	}
+	x.batch, x.c.batch = out.Shape[:no], out.Strides[:no]
+	var err error
+	if x.a.batch, err = expandedStrides(a, max(na-2, 0), x.batch); err != nil {
+		return nil, err
+	}
+	x.b.batch, err = expandedStrides(b, max(nb-2, 0), x.batch)
+	return x, err
+}
+
+// expandedStrides returns the strides of a value's leading dimensions broadcast to a shape.
+func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
+	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
+	for d, s := range e.Shape {
+		if s == 1 {
+			e.Strides[d] = 0
+		}
+	}
+	// Expand numbers added dimensions as if they moved; they repeat.
+	for d := range len(shape) - dims {
+		e.Strides[d] = 0
+	}
+	return e.Strides, err
 }

@@ -89,7 +89,7 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 		}
 	}
 	if !t.DType.IsFloat() {
-		return t, notServed(fmt.Sprintf("max_unpool%dd", max(dims, 2)), t.DType)
+		return t, notImplementedBy(fmt.Sprintf("max_unpool%dd", max(dims, 2)), t.DType)
 	}
 	f := tensor.Contiguous
 	if dims == 2 {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // multiplier runs one gemm plan on many triples of matrices, its entries, as the phases of
@@ -158,25 +157,3 @@ func entryAt[T gemm.Number](base unsafe.Pointer, offsets []int, e int) unsafe.Po
 	}
 	return elem[T](base, offsets[e])
 }
-
-// elem returns the address of element i.
-func elem[T any](p unsafe.Pointer, i int) unsafe.Pointer {
-	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
-}
-
-// sliceOf returns n elements of scratch memory from byte at on.
-func sliceOf[T any](b []byte, at, n int) []T {
-	if n == 0 {
-		return nil
-	}
-	size := int(unsafe.Sizeof(*(*T)(nil)))
-	b = b[at : at+n*size]
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
-}
-
-// alignedSlice allocates n elements at a cache line, for panels packed at compile time.
-func alignedSlice[T any](n int) []T {
-	return sliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(*(*T)(nil)))).Bytes(), 0, n)
-}
-
-func divUp(a, b int) int { return (a + b - 1) / b }

@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"errors"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -31,15 +29,6 @@ var Positive = define[none](graph.Op{
 	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
 	Examples: []graph.Example{exUnary},
 })
-
-func noBool(message string) func(c *graph.Call) error {
-	return func(c *graph.Call) error {
-		if c.Type(0).DType == tensor.Bool {
-			return errors.New(message)
-		}
-		return nil
-	}
-}
 
 func negSlice[T number](dst, a []T) {
 	a = a[:len(dst)]

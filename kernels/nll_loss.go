@@ -142,7 +142,7 @@ func (l *nllLoss) check(c *graph.Call) error {
 	case c.Has(2) && (w.Rank() != 1 || w.Shape[0].Ne(classes).Holds()):
 		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor of shape: %s", classes, tensor.Sizes(w.Shape))
 	case !m.DType.IsFloat():
-		return notServed("nll_loss_out_frame", m.DType)
+		return notImplementedBy("nll_loss_out_frame", m.DType)
 	case !l.soft && t.DType != tensor.Int64:
 		return fmt.Errorf("expected scalar type Long but found %s", t.DType.TorchName())
 	case c.Has(2) && (!l.soft && w.DType != m.DType || !w.DType.IsFloat()):

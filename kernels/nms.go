@@ -23,7 +23,7 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{f32(2, 5, 4), f32(2, 3, 5)}, Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
 }, func(c *graph.Call) ([]tensor.DType, error) {
 	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
-		return nil, notServed("non_max_suppression", c.Type(0).DType)
+		return nil, notImplementedBy("non_max_suppression", c.Type(0).DType)
 	}
 	return oneDType(tensor.Int64)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -245,21 +245,3 @@ func realNormRow[T float32 | float64](p float64) func(a *float64, x []T, _ int) 
 	}
 	return nil
 }
-
-// squares adds the squares of the distances from mean.
-func squares[T float32 | float64](x []T, mean float64) float64 {
-	var q0, q1, q2, q3 float64
-	for len(x) >= 4 {
-		d0, d1, d2, d3 := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
-		q0 += d0 * d0
-		q1 += d1 * d1
-		q2 += d2 * d2
-		q3 += d3 * d3
-		x = x[4:]
-	}
-	for _, v := range x {
-		d := float64(v) - mean
-		q0 += d * d
-	}
-	return (q0 + q1) + (q2 + q3)
-}

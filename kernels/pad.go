@@ -10,12 +10,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type padAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
-	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
-	Value tensor.Scalar `attr:"value" default:"none" doc:"number to fill with, for mode constant; none: 0"`
-}
-
 // Pad is aten::pad.
 var Pad = define[padAttrs](graph.Op{
 	AnyOrder: true, Images: graph.ImagePasser,
@@ -58,14 +52,6 @@ var ConstantPadNd = define[constantPadAttrs](graph.Op{
 	Examples: oneExample(f32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
 })
 
-// value returns the number to fill with.
-func (a *padAttrs) value() tensor.Scalar {
-	if a.Value.IsSet() {
-		return a.Value
-	}
-	return tensor.IntScalar(0)
-}
-
 // inferPad is at::pad, which chooses the op for mode, dimensions and rank.
 func inferPad(c *graph.Call) ([]graph.Result, error) {
 	a, t := attrs[padAttrs](c), c.Type(0)
@@ -90,14 +76,6 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 	}
 	out, err := freshType(t.DType, shape)
 	return graph.New1(out), err
-}
-
-// padded returns the numbers for dimension d of a value of the given rank.
-func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
-	if at := 2 * (rank - 1 - d); at < len(pad) {
-		return pad[at], pad[at+1]
-	}
-	return before, after
 }
 
 // inferConstantPad follows at::constant_pad_nd: without anything to add the result is a

@@ -163,3 +163,25 @@ func borderTable(mode string, n, before, after int) []int {
 	}
 	return t
 }
+
+type padAttrs struct {
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
+	Value tensor.Scalar `attr:"value" default:"none" doc:"number to fill with, for mode constant; none: 0"`
+}
+
+// value returns the number to fill with.
+func (a *padAttrs) value() tensor.Scalar {
+	if a.Value.IsSet() {
+		return a.Value
+	}
+	return tensor.IntScalar(0)
+}
+
+// padded returns the numbers for dimension d of a value of the given rank.
+func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
+	if at := 2 * (rank - 1 - d); at < len(pad) {
+		return pad[at], pad[at+1]
+	}
+	return before, after
+}

@@ -13,19 +13,6 @@ type dimensioned interface {
 	indexed() (dim int, ok bool)
 }
 
-func (a *gatherAttrs) indexed() (int, bool)        { return a.Dim, true }
-func (a *gatherGradAttrs) indexed() (int, bool)    { return a.Dim, true }
-func (a *scatterAttrs) indexed() (int, bool)       { return a.Dim, true }
-func (a *scatterReduceAttrs) indexed() (int, bool) { return a.Dim, true }
-func (a *indexAddAttrs) indexed() (int, bool)      { return a.Dim, true }
-
-func (a *takeAlongAttrs) indexed() (int, bool) {
-	if a.Dim == nil {
-		return 0, false
-	}
-	return *a.Dim, true
-}
-
 // placesOfSelf bounds indices into operand 0: see [graph.Param.Below].
 func placesOfSelf(c *graph.Call) int {
 	m := c.Meta(0)
@@ -82,3 +69,15 @@ func classesOfSelf(c *graph.Call) int { return sizeOf(c.Meta(0), min(1, c.Meta(0
 
 // lengthsOf bounds the lengths of sequences that operand 0 holds along its first dimension.
 func lengthsOf(c *graph.Call) int { return sizeOf(c.Meta(0), 0) + 1 }
+
+type gatherAttrs struct {
+	Dim int `attr:"dim" doc:"dimension to index"`
+}
+
+// indexParam holds places in self along the attribute dim; in all of self, in row-major
+// order, for an op without it.
+var indexParam = graph.Param{Name: "index", Below: placesOfSelf}
+
+type gatherNDAttrs struct {
+	BatchDims int `attr:"batch_dims" default:"0" doc:"leading dimensions that self and indices have in common"`
+}

@@ -6,14 +6,9 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// float is a real floating-point number as loops see it.
-type float interface{ float32 | float64 }
-
-// ordered is what can be compared.
-type ordered interface{ integer | float }
 
 // elementwise defines a pointwise op: its parts and the function of one element that
 // defines it.
@@ -28,21 +23,6 @@ var (
 	binary2  = []graph.Param{self, other}
 	numbers2 = []graph.Param{selfNum, otherNum}
 )
-
-// Operands that examples use.
-var (
-	exMatrix   = tensor.New(tensor.Float32, 2, 3)
-	exRow      = tensor.New(tensor.Float32, 3)
-	exTurned   = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
-	exInts     = tensor.New(tensor.Int32, 2, 3)
-	exBools    = tensor.New(tensor.Bool, 2, 3)
-	exComplex  = tensor.New(tensor.Complex64, 2, 3)
-	exUnary    = example(nil, exTurned)
-	exBinary   = example(nil, exTurned, exRow)
-	exIntegers = example(nil, exInts, tensor.New(tensor.Int32, 3))
-)
-
-func example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
 
 // errZeroDivision is what integer loops raise when they meet a divisor of 0.
 var errZeroDivision = errors.New("ZeroDivisionError")
@@ -210,4 +190,26 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	return &out, nil
+}
+
+// realPart returns the view of the real parts of a complex value, and a real one as it is.
+func realPart(t tensor.Type) tensor.Type {
+	if !t.DType.IsComplex() {
+		return t
+	}
+	two := sym.Of(2)
+	st := make([]sym.Int, len(t.Strides))
+	for i, s := range t.Strides {
+		st[i] = two.Mul(s)
+	}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
+}
+
+func noBool(message string) func(c *graph.Call) error {
+	return func(c *graph.Call) error {
+		if c.Type(0).DType == tensor.Bool {
+			return errors.New(message)
+		}
+		return nil
+	}
 }

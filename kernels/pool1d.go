@@ -55,7 +55,7 @@ var MaxPool1d = define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 			return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
 		}
 		if !t.DType.IsFloat() {
-			return nil, notServed("max_pool1d_impl", t.DType)
+			return nil, notImplementedBy("max_pool1d_impl", t.DType)
 		}
 		return graph.New1(tensor.NewType(t.DType, with(t.Shape, t.Rank()-1, n)...)), nil
 	},
@@ -154,15 +154,6 @@ func planar(m tensor.Meta) tensor.Meta {
 	return p
 }
 
-// lineOf is [planar] for sizes that may be unknown.
-func lineOf(t tensor.Type) tensor.Type {
-	p, err := t.Unsqueeze(-2)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
 func lineShape(m tensor.Meta, n int) []int {
 	return append(append([]int{}, m.Shape[:m.Rank()-1]...), n)
 }
@@ -243,13 +234,6 @@ func avgPool1dWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) []win
 		}
 	}
 	return cols
-}
-
-func check1d(name string, rank int) error {
-	if rank != 2 && rank != 3 {
-		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", rank, name)
-	}
-	return nil
 }
 
 // squeezed takes the height of 1 away again.

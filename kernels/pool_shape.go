@@ -111,7 +111,7 @@ func poolNotServed(name string, t tensor.Type) error {
 	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		name += "_channels_last"
 	}
-	return notServed(name, t.DType)
+	return notImplementedBy(name, t.DType)
 }
 
 // poolResults lays results out in the format that the operand suggests; d is the first
@@ -122,4 +122,92 @@ func poolResults(t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) (
 		return withIndices(out), err
 	}
 	return graph.New1(out), err
+}
+
+// noneEmpty refuses sizes of 0 from dimension first on.
+func noneEmpty(name string, t tensor.Type, first int) error {
+	for d := first; d < t.Rank(); d++ {
+		if is(t.Shape[d], 0) {
+			return fmt.Errorf("%sExpected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+				name, tensor.Sizes(t.Shape), d)
+		}
+	}
+	return nil
+}
+
+func adaptiveShape(t tensor.Type, size [2]sym.Int) []sym.Int {
+	return with(t.Shape, t.Rank()-2, size[:]...)
+}
+
+func inferAdaptiveTo(t tensor.Type, size [2]sym.Int) ([]graph.Result, error) {
+	if negative(size[0]) || negative(size[1]) {
+		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {%v, %v}", size[0], size[1])
+	}
+	if is(size[0], 1) && is(size[1], 1) {
+		return inferGlobalAvg(t)
+	}
+	const name = "adaptive_avg_pool2d(): "
+	if t.Rank() != 3 && t.Rank() != 4 {
+		return nil, errors.New(name + "Expected 3D or 4D tensor, but got " + tensor.Sizes(t.Shape))
+	}
+	if err := noneEmpty(name, t, t.Rank()-2); err != nil {
+		return nil, err
+	}
+	if !t.DType.IsFloat() && !empty(t) {
+		return nil, poolNotServed("adaptive_avg_pool2d", t)
+	}
+	return poolResults(t, adaptiveShape(t, size), t.DType, false)
+}
+
+// inferGlobalAvg: to size 1 by 1 PyTorch takes the mean over the last two dimensions, of
+// any rank and of complex values too, and gives it channels-last strides.
+func inferGlobalAvg(t tensor.Type) ([]graph.Result, error) {
+	for _, d := range []int{-1, -2} {
+		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {
+			return nil, err
+		}
+	}
+	if !t.DType.IsFloat() && !t.DType.IsComplex() {
+		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s", t.DType.TorchName())
+	}
+	if t.Rank() < 2 {
+		return nil, errors.New("dim 0 appears multiple times in the list of dims")
+	}
+	one := sym.Of(1)
+	out := tensor.NewType(t.DType, adaptiveShape(t, [2]sym.Int{one, one})...)
+	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		out.Strides = []sym.Int{t.Shape[1], one, t.Shape[1], t.Shape[1]}
+	}
+	return graph.New1(out), nil
+}
+
+// adaptiveWindows: result o takes the elements from floor(o*in/out) to
+// ceil((o+1)*in/out).
+func adaptiveWindows(m tensor.Meta, size [2]int) (rows, cols []window) {
+	side := func(in, out int) []window {
+		w := make([]window, out)
+		for o := range w {
+			start, end := o*in/out, ((o+1)*in+out-1)/out
+			w[o] = window{start, end, 1, end - start}
+		}
+		return w
+	}
+	lead := m.Rank() - 2
+	return side(m.Shape[lead], size[0]), side(m.Shape[lead+1], size[1])
+}
+
+// lineOf is [planar] for sizes that may be unknown.
+func lineOf(t tensor.Type) tensor.Type {
+	p, err := t.Unsqueeze(-2)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func check1d(name string, rank int) error {
+	if rank != 2 && rank != 3 {
+		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", rank, name)
+	}
+	return nil
 }

@@ -73,31 +73,10 @@ func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	*a *= (p0 * p1) * (p2 * p3)
 }
 
-func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] *= A(x[i])
-	}
-}
-
-func mulTo[A int64 | float64 | complex128](a, from []A) {
-	from = from[:len(a)]
-	for i := range a {
-		a[i] *= from[i]
-	}
-}
-
 func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
 	p := *a
 	for _, v := range x {
 		p *= complex128(v)
 	}
 	*a = p
-}
-
-func prodColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
-	x = x[:len(a)]
-	for i := range a {
-		a[i] *= complex128(x[i])
-	}
 }

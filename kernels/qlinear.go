@@ -9,18 +9,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Products and convolutions of quantised values are computed by the kernels of floats:
-// sums of products of whole numbers are exact in float32 below 2^24, in float64 below
-// 2^53.
-
-// exactDType is the dtype in which n products of quantised values add up exactly.
-func exactDType(n int, a, b tensor.DType) tensor.DType {
-	if n<<(8*(a.Size()+b.Size())) <= 1<<24 {
-		return tensor.Float32
-	}
-	return tensor.Float64
-}
-
 // zeroed adds the parts that subtract zero points from a quantised operand and convert it
 // to the float dtype d. The zero points may be left out.
 func (x *compound) zeroed(v, zero spot, d tensor.DType, q quantIndex) spot {
@@ -126,35 +114,6 @@ func (x *compound) requantized(sums, a, b, y, zero, bias spot, qa, qb quantIndex
 	}))
 }
 
-// byteDType checks that operands are bytes.
-func byteDType(name string, c *graph.Call, operands ...int) error {
-	for _, i := range operands {
-		if d := c.Type(i).DType; c.Has(i) && d != tensor.Int8 && d != tensor.Uint8 {
-			return notImplemented(name, d)
-		}
-	}
-	return nil
-}
-
-// perIndex checks scales or zero points, which may be left out: there is one for all, or one for
-// each of n indices.
-func perIndex(name, what string, t tensor.Type, n sym.Int) error {
-	count := t.Numel()
-	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
-		return nil
-	}
-	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, what, n, tensor.Sizes(t.Shape))
-}
-
-// quantIndexOf says how scales or zero points that fit stand to a value: one for all, or one for
-// each index of the axis of n whose indices are followed by inner elements.
-func quantIndexOf(m tensor.Meta, inner, n int) quantIndex {
-	if m.DType == tensor.Invalid || m.Numel() == 1 {
-		return quantIndex{inner: 1 << 62, n: 1}
-	}
-	return quantIndex{inner: max(inner, 1), n: n}
-}
-
 // quantMatmul holds the places of the operands of a quantised product; -1: there is none.
 type quantMatmul struct {
 	name           string
@@ -170,18 +129,6 @@ var (
 	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantised matrices and quantises the product: scales and zero points of a have one element or one for each row, those of b one for each column, those of y one.",
 		quantMatmul{"qlinear_matmul", 0, 3, 2, 5, 1, 4}, "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
 )
-
-// quantParams makes operands of names; optional ones begin with a question mark.
-func quantParams(names []string) (p []graph.Param) {
-	for _, n := range names {
-		optional := n[0] == '?'
-		if optional {
-			n = n[1:]
-		}
-		p = append(p, graph.Param{Name: n, Optional: optional})
-	}
-	return p
-}
 
 func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
@@ -247,9 +194,6 @@ func (q *quantMatmul) check(c *graph.Call) error {
 	}
 	return nil
 }
-
-// quantPlaces are the places of zero points and scales: in a and b, and in the product.
-type quantPlaces struct{ a, b, rows, cols quantIndex }
 
 func (q *quantMatmul) places(c *graph.Call) quantPlaces {
 	a, b := c.Meta(q.a), c.Meta(q.b)
@@ -317,13 +261,4 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
-}
-
-// oneOf is the only element of t, or that of the index in dimension dim.
-func oneOf(t *tensor.Tensor, index []int, dim int) float64 {
-	i := 0
-	if t.Numel() > 1 {
-		i = index[dim]
-	}
-	return t.At(unravel(i, t.Shape)...).Float()
 }

@@ -152,24 +152,6 @@ func quantServed(d tensor.DType) bool {
 	return false
 }
 
-// quantFloat: as in ONNX there are no quantised doubles.
-func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
-
-// quantIndex tells which of the scales an element has, by its place in row-major order:
-// inner elements in a row share an index of the axis of n, block indices a scale. With
-// blocks, scales differ in the other dimensions too.
-type quantIndex struct{ inner, n, block int }
-
-// run returns the scale of the element at begin, and the end of the run that shares it.
-func (q *quantIndex) run(begin, end int) (to, at int) {
-	row := begin / q.inner
-	if q.block > 0 {
-		a := row % q.n
-		return begin + 1, (row/q.n*divUp(q.n, q.block)+a/q.block)*q.inner + begin%q.inner
-	}
-	return min(end, (row+1)*q.inner), row % q.n
-}
-
 // checkScales checks the shapes of scale and zero point.
 func checkScales(c *graph.Call, axis, block int) error {
 	t, s := c.Type(0), c.Type(1)
@@ -213,11 +195,6 @@ func quantPlace(c *graph.Call, axis, block int) (*quantIndex, error) {
 	return &quantIndex{inner: tensor.Numel(m.Shape[d+1:]), n: m.Shape[d], block: block}, nil
 }
 
-// quantInt is an element of a quantised value.
-type quantInt interface {
-	int8 | uint8 | int16 | uint16 | int32
-}
-
 // quantizePhase quantises n float32 elements at operand 1 by the scales at 2 and the zero
 // points at 3.
 func quantizePhase(d tensor.DType, q *quantIndex, n, scales int) graph.Phase {
@@ -251,26 +228,6 @@ func quantizeInto[T quantInt](q *quantIndex, n, scales int, least, most float64)
 		}
 		return nil
 	})
-}
-
-// clipTo saturates; NaN becomes 0.
-func clipTo[T quantInt](x, least, most float64) T {
-	if x != x {
-		return 0
-	}
-	return T(int64(min(max(x, least), most)))
-}
-
-func saturated(d tensor.DType, x float64) int64 {
-	bits := 8 * d.Size()
-	least, most := 0.0, math.Ldexp(1, bits)-1
-	if d.IsSigned() {
-		least, most = -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1)-1
-	}
-	if x != x {
-		return 0
-	}
-	return int64(min(max(x, least), most))
 }
 
 // quantReference applies f to each element with its scale and zero point.

@@ -130,41 +130,9 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 
 func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	if !d.IsFloat() {
-		return tensor.Type{}, notServed("check_uniform_bounds", d)
+		return tensor.Type{}, notImplementedBy("check_uniform_bounds", d)
 	}
 	return freshType(d, size)
-}
-
-// elementOp defines an op without tensor data, whose elements depend on their place in
-// row-major order alone.
-func elementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
-	const grain = 2048
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := kind(c)
-		return graph.New1(t), err
-	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		at, m := value(c), c.Out[0]
-		n, size := m.Numel(), m.DType.Size()
-		return &graph.Kernel{Phases: []graph.Phase{{Chunks: divUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
-			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-				at(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*size))
-			}
-			return nil
-		}}}}, nil
-	}
-	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := kind(c)
-		if err != nil {
-			return nil, err
-		}
-		at, out := value(c), tensor.Zeros(t.DType, numbersOf(t.Shape)...)
-		for i := range out.Numel() {
-			out.SetFlat(i, at(i, in))
-		}
-		return []*tensor.Tensor{out}, nil
-	}
-	return define[A](o)
 }
 
 // Bernoulli draws ones and zeros.
@@ -174,7 +142,7 @@ var Bernoulli = define[seedAttrs](graph.Op{
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t := c.Type(0)
 		if !t.DType.IsFloat() {
-			return nil, notServed("bernoulli_tensor_cpu_p_", t.DType)
+			return nil, notImplementedBy("bernoulli_tensor_cpu_p_", t.DType)
 		}
 		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
 	},

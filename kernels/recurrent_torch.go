@@ -130,7 +130,7 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(), c.Type(1).Rank())
 	}
 	if !x.DType.IsFloat() {
-		return nil, notServed("addmm_impl_cpu_", x.DType)
+		return nil, notImplementedBy("addmm_impl_cpu_", x.DType)
 	}
 	if a.Train && a.Dropout != 0 {
 		return nil, fmt.Errorf("%s: dropout is not served in training", o.name)

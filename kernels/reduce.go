@@ -167,5 +167,3 @@ func (r *region) take(n int) unsafe.Pointer {
 }
 
 func (r *region) ints(n int) []int { return unsafe.Slice((*int)(r.take(n*8)), n) }
-
-func alignUp(n int) int { return (n + 63) &^ 63 }

@@ -121,3 +121,13 @@ func byKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []com
 		return tensor.IntScalar(i(v))
 	}
 }
+
+// unravel returns the index of element i in row-major order.
+func unravel(i int, shape []int) []int {
+	index := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		index[d] = i % shape[d]
+		i /= shape[d]
+	}
+	return index
+}

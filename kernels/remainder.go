@@ -65,19 +65,3 @@ func modulus64(a, b float64) float64 {
 	}
 	return m
 }
-
-// mod32 is math.Mod, exact as that is, some times faster where the quotient is below
-// 2^29: its product with the 24 bits of b then fits the 53 bits of a float64.
-func mod32(a, b float32) float32 {
-	x, y := float64(a), float64(b)
-	q := math.Trunc(x / y)
-	if !(math.Abs(q) < 1<<29) || math.IsInf(y, 0) {
-		return float32(math.Mod(x, y))
-	}
-	r := x - q*y
-	// The quotient may have been rounded up to the next integer.
-	if r != 0 && (r < 0) != (x < 0) {
-		r += math.Copysign(y, x)
-	}
-	return float32(math.Copysign(r, x))
-}

@@ -74,13 +74,6 @@ func inferRepeat(t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
 	return graph.New1(out), err
 }
 
-// tooOften reports numbers whose product no value may hold.
-func tooOften(size, repeats sym.Int) bool {
-	s, known := size.Known()
-	r, also := repeats.Known()
-	return known && also && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
-}
-
 // compileRepeat sees every dimension of the output as repetitions times size, and the
 // operand as expanded along the repetitions.
 func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {

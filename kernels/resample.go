@@ -1,10 +1,12 @@
 package kernels
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -273,4 +275,48 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 		out.Set(tensor.FloatScalar(sum(0)), index...)
 	})
 	return out
+}
+
+// scaledSize is the whole part of n*f. What is no number stays a formula where f is a fraction of a small
+// power of two, whose products are exact; else n is taken for its number.
+func scaledSize(n sym.Int, f float64) sym.Int {
+	if _, known := n.Known(); !known && f > 0 {
+		for q := 1; q <= 1<<10; q *= 2 {
+			if p := f * float64(q); p == math.Trunc(p) && p <= 1<<20 {
+				return n.Mul(sym.Of(int(p))).Div(sym.Of(q))
+			}
+		}
+	}
+	return sym.Of(int(min(float64(n.Specialize())*f, tensor.MaxBytes)))
+}
+
+// cubicWeights are the weights of the four elements around a place between the second and
+// the third.
+func cubicWeights(t, a float64) [4]float64 {
+	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
+	far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
+	return [4]float64{far(t + 1), near(t), near(1 - t), far(2 - t)}
+}
+
+// nearestIndices gives for every index of the output the index of the input. The
+// arithmetic is float32, as in PyTorch, but float64 for float64 images. PyTorch's kernel
+// for channels-last images halves the index where the output is twice the input, whatever
+// the factor says; here the result does not depend on the layout.
+func nearestIndices(d tensor.DType, in, out int, factor float64) []int {
+	scale := float64(in) / float64(out)
+	if factor > 0 {
+		scale = 1 / factor
+	}
+	if d != tensor.Float64 && factor <= 0 {
+		scale = float64(float32(in) / float32(out))
+	}
+	at := make([]int, out)
+	for i := range at {
+		x := float32(float64(i) * scale)
+		if d != tensor.Float64 {
+			x = float32(i) * float32(scale)
+		}
+		at[i] = min(int(math.Floor(float64(x))), in-1)
+	}
+	return at
 }

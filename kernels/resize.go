@@ -61,7 +61,7 @@ var Resize = define[resizeAttrs](graph.Op{
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
 	a, t := attrs[resizeAttrs](c), c.Type(0)
 	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
-		return nil, nil, nil, out, notServed("resize", t.DType)
+		return nil, nil, nil, out, notImplementedBy("resize", t.DType)
 	}
 	if axes, err = resizeAxes(a, t.Rank()); err != nil {
 		return nil, nil, nil, out, err

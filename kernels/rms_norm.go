@@ -147,7 +147,7 @@ var LocalResponseNorm = define[localResponseAttrs](graph.Op{
 			return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
 		}
 		if !m.DType.IsFloat() {
-			return nil, notServed("avg_pool2d", m.DType)
+			return nil, notImplementedBy("avg_pool2d", m.DType)
 		}
 		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	},

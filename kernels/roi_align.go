@@ -33,7 +33,7 @@ var RoiAlign = define[roiAlignAttrs](graph.Op{
 		case t.DType != r.DType:
 			return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
 		case !t.DType.IsFloat():
-			return nil, notServed("ROIAlign_forward", t.DType)
+			return nil, notImplementedBy("ROIAlign_forward", t.DType)
 		case !atLeastSize(a.PooledHeight, 1) || !atLeastSize(a.PooledWidth, 1):
 			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
 		}

@@ -22,8 +22,6 @@ func rounding(name, doc string, t bodies, f func(float64) float64) *graph.Op {
 		exUnary, example(nil, exInts))
 }
 
-var intCopies = join(signed1(copySlice, copySlice, copySlice, copySlice), unsigned1(copySlice, copySlice, copySlice, copySlice))
-
 type roundAttrs struct {
 	Decimals int `attr:"decimals" default:"0" doc:"decimal places to keep; negative ones round to tens, hundreds and so on"`
 }

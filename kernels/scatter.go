@@ -96,10 +96,10 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
 	if how := s.how(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
-		return notServed(name, t.DType)
+		return notImplementedBy(name, t.DType)
 	}
 	if s.reduce == "mean" && t.DType == tensor.Bool {
-		return notServed(name, t.DType)
+		return notImplementedBy(name, t.DType)
 	}
 	if empty(ix) {
 		return nil
@@ -133,15 +133,6 @@ func (s *scattering) walk(c *graph.Call, at int, far tensor.Meta, near walkSide)
 	}
 	return &indexed{shape: ix.Shape, sides: []walkSide{near, {at: at, steps: steps}, sideOf(2, ix)},
 		looks: []lookup{lookAlong(far, ix, s.dim)}, writes: true}
-}
-
-// copySelf is the phase that copies operand 0 to the output, from which these ops start.
-func copySelf(c *graph.Call) (*graph.Kernel, error) {
-	k, err := copyKernel(copyJob{dst: outSide(c, 0), src: inSide(c, 0)})
-	if err == nil {
-		k.Worker = max(k.Worker, placeBlock*8)
-	}
-	return k, err
 }
 
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
@@ -297,3 +288,7 @@ func floorDiv(a, b int) int {
 	}
 	return q
 }
+
+func (a *scatterAttrs) indexed() (int, bool) { return a.Dim, true }
+
+func (a *scatterReduceAttrs) indexed() (int, bool) { return a.Dim, true }

@@ -21,9 +21,6 @@ var signBodies = boolAsByte(join(
 	signed1(signSlice, signSlice, signSlice, signSlice), unsigned1(signUnsigned, signUnsigned, signUnsigned, signUnsigned),
 	floats1(signSlice, signSlice)))
 
-// mathComplex is the complex half of mathBodies.
-func mathComplex(z func(complex128) complex128) bodies { return mathBodies(nil, z) }
-
 func direction(z complex128) complex128 {
 	if z == 0 {
 		return 0

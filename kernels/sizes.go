@@ -56,3 +56,10 @@ func with(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
 	copy(out[at:], others)
 	return out
 }
+
+// tooOften reports numbers whose product no value may hold.
+func tooOften(size, repeats sym.Int) bool {
+	s, known := size.Known()
+	r, also := repeats.Known()
+	return known && also && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
+}

@@ -40,7 +40,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 				if dim >= m.Rank()-1 {
 					kernel = name + "_lastdim_kernel_impl"
 				}
-				return nil, notServed(kernel, d)
+				return nil, notImplementedBy(kernel, d)
 			}
 			return graph.New1(tensor.NewType(d, m.Shape...)), nil
 		},
@@ -65,36 +65,6 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	})
-}
-
-func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, logs bool) *tensor.Tensor {
-	t = t.CopyTo(tensor.New(d, t.Shape...))
-	out := tensor.Zeros(d, t.Shape...)
-	eachIndex(t.Shape, func(index []int) {
-		at := append([]int(nil), index...)
-		n := 1
-		if len(at) > 0 {
-			n = t.Shape[dim]
-		}
-		x := make([]float64, n)
-		most, sum := math.Inf(-1), 0.0
-		for k := range n {
-			if len(at) > 0 {
-				at[dim] = k
-			}
-			x[k] = t.At(at...).Float()
-			most = max(most, x[k])
-		}
-		for _, v := range x {
-			sum += math.Exp(v - most)
-		}
-		y := t.At(index...).Float() - most
-		if y = math.Exp(y) / sum; logs {
-			y = t.At(index...).Float() - most - math.Log(sum)
-		}
-		out.Set(tensor.FloatScalar(y), index...)
-	})
-	return out
 }
 
 // expShift writes e^(x-m) for each x into y, which may be x, and returns the sum.

@@ -74,11 +74,6 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	return define[sortAttrs](o)
 }
 
-// withIndices returns results of one layout, values and their indices.
-func withIndices(t tensor.Type) []graph.Result {
-	return []graph.Result{{Type: t, Alias: graph.Fresh}, {Type: t.WithDType(tensor.Int64), Alias: graph.Fresh}}
-}
-
 // ranking is a sort of lines of which the first k stay.
 type ranking struct {
 	dim, k     int
@@ -112,57 +107,6 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 		shape = with(shape, dim, a.K)
 	}
 	return withIndices(tensor.NewType(t.DType, shape...)), nil
-}
-
-// lineSet counts the lines of a value along a dimension, and finds their places in values
-// beside it.
-type lineSet struct {
-	shape []int
-	sides [][]int // steps in bytes
-	count int
-}
-
-func newLineSet(shape []int, dim int, metas ...tensor.Meta) *lineSet {
-	l := &lineSet{count: 1}
-	for d, n := range shape {
-		if d != dim {
-			l.shape = append(l.shape, n)
-			l.count *= n
-		}
-	}
-	for _, m := range metas {
-		steps := byteStrides(m)
-		if len(steps) > 0 {
-			steps = slices.Delete(steps, dim, dim+1)
-		}
-		l.sides = append(l.sides, steps)
-	}
-	return l
-}
-
-// at returns the offsets in bytes of line i in the values beside it.
-func (l *lineSet) at(i int) (off [4]int) {
-	for d := len(l.shape) - 1; d >= 0; d-- {
-		k := i % l.shape[d]
-		i /= l.shape[d]
-		for s := range l.sides {
-			off[s] += k * l.sides[s][d]
-		}
-	}
-	return off
-}
-
-// phase runs f on all lines, each of which costs as much as cost elements of a copy.
-func (l *lineSet) phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
-	per := max(1, indexGrain/max(1, cost))
-	return graph.Phase{Chunks: divUp(l.count, per), Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * per; i < min(l.count, (chunk+1)*per); i++ {
-			if err := f(m, l.at(i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
 }
 
 // ranked is an element and its index.
@@ -245,21 +189,6 @@ func rankKernel[T sortable](r *ranking, c *graph.Call, d tensor.DType) *graph.Ke
 		}
 		return nil
 	})}}
-}
-
-func copyElement(dst, src unsafe.Pointer, size int) {
-	switch size {
-	case 1:
-		*(*uint8)(dst) = *(*uint8)(src)
-	case 2:
-		*(*uint16)(dst) = *(*uint16)(src)
-	case 4:
-		*(*uint32)(dst) = *(*uint32)(src)
-	case 8:
-		*(*uint64)(dst) = *(*uint64)(src)
-	default:
-		*(*[2]uint64)(dst) = *(*[2]uint64)(src)
-	}
 }
 
 // flipSigns makes signed comparison order unsigned numbers.

@@ -65,13 +65,11 @@ func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, f 
 	}, func(c *graph.Call) ([]tensor.DType, error) {
 		ds := slices.Repeat([]tensor.DType{tensor.Int64}, len(outputs))
 		if ds[0] = c.Type(0).DType; ds[0].IsComplex() {
-			return nil, notServed(name, ds[0])
+			return nil, notImplementedBy(name, ds[0])
 		}
 		return ds, nil
 	}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in[0]) })
 }
-
-func vectorOf(v []int64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(v, len(v))) }
 
 // uniques are the distinct slices of a value and how they lie in it.
 type uniques struct {

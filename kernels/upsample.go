@@ -128,19 +128,6 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// scaledSize is the whole part of n*f. What is no number stays a formula where f is a fraction of a small
-// power of two, whose products are exact; else n is taken for its number.
-func scaledSize(n sym.Int, f float64) sym.Int {
-	if _, known := n.Known(); !known && f > 0 {
-		for q := 1; q <= 1<<10; q *= 2 {
-			if p := f * float64(q); p == math.Trunc(p) && p <= 1<<20 {
-				return n.Mul(sym.Of(int(p))).Div(sym.Of(q))
-			}
-		}
-	}
-	return sym.Of(int(min(float64(n.Specialize())*f, tensor.MaxBytes)))
-}
-
 // upsampleCheck refuses what PyTorch does. Ops that pick elements take bytes too.
 func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
 	for i, n := range size {
@@ -152,7 +139,7 @@ func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error
 		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(), tensor.Sizes(t.Shape))
 	}
 	if !t.DType.IsFloat() && !(picks && t.DType == tensor.Uint8) {
-		return notServed(name, t.DType)
+		return notImplementedBy(name, t.DType)
 	}
 	_, err := freshType(t.DType, with(t.Shape, 2, size...))
 	return err
@@ -204,12 +191,4 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 			add(min(max(int(at)-1+k, 0), in-1), w)
 		}
 	})
-}
-
-// cubicWeights are the weights of the four elements around a place between the second and
-// the third.
-func cubicWeights(t, a float64) [4]float64 {
-	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
-	far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
-	return [4]float64{far(t + 1), near(t), near(1 - t), far(2 - t)}
 }

@@ -3,7 +3,6 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -77,29 +76,6 @@ func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) 
 	return size, nil
 }
 
-// nearestIndices gives for every index of the output the index of the input. The
-// arithmetic is float32, as in PyTorch, but float64 for float64 images. PyTorch's kernel
-// for channels-last images halves the index where the output is twice the input, whatever
-// the factor says; here the result does not depend on the layout.
-func nearestIndices(d tensor.DType, in, out int, factor float64) []int {
-	scale := float64(in) / float64(out)
-	if factor > 0 {
-		scale = 1 / factor
-	}
-	if d != tensor.Float64 && factor <= 0 {
-		scale = float64(float32(in) / float32(out))
-	}
-	at := make([]int, out)
-	for i := range at {
-		x := float32(float64(i) * scale)
-		if d != tensor.Float64 {
-			x = float32(i) * float32(scale)
-		}
-		at[i] = min(int(math.Floor(float64(x))), in-1)
-	}
-	return at
-}
-
 // nearestTables returns the tables of rows and columns of a call.
 func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
 	m, f := c.Meta(0), []float64{0, 0}
@@ -158,14 +134,6 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	}}}}, nil
-}
-
-func byteStrides(m tensor.Meta) []int {
-	out := make([]int, len(m.Strides))
-	for d, s := range m.Strides {
-		out[d] = s * m.DType.Size()
-	}
-	return out
 }
 
 // gathers, by the size of an element, write elements step bytes apart from places given

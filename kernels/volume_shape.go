@@ -256,7 +256,7 @@ func (p *volumePool) serves(a *poolArgs, d tensor.DType) error {
 	case p.kind == poolMax && d.IsIntegral(false) && !d.IsBareUnsigned() && a.wide(p.dims):
 		return nil
 	}
-	return notServed(p.label(), d)
+	return notImplementedBy(p.label(), d)
 }
 
 // label is what PyTorch calls the kernel.
@@ -354,4 +354,13 @@ func (p *volumePool) widened(o graph.Op) graph.Op {
 		return inner.Ref(c, in)
 	}
 	return o
+}
+
+// likeLine lays out, in the format that t suggests, lines as planes of one row.
+func likeLine(t, out tensor.Type) (tensor.Type, error) {
+	p, err := tensor.NewTypeFormat(t.DType, lineOf(out).Shape, lineOf(t).SuggestMemoryFormat(false))
+	if err != nil {
+		return p, err
+	}
+	return p.Squeeze(-2)
 }

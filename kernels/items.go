@@ -1,0 +1,15 @@
+package kernels
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// convertedItem converts the element of dtype v at p to d.
+func convertedItem(d, v tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
+	item := tensor.Zeros(v)
+	mover(v, v)(item.Pointer(), p, 0, 0, 1)
+	number := item.At()
+	return number.Tensor(d), numberFits(number, d)
+}
