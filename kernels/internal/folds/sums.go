@@ -48,7 +48,7 @@ func ProdColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
 	}
 }
 
-// sumDType: bools and integers are summed as int64 unless a dtype is given.
+// SumDType is the dtype of a sum: bools and integers are summed as int64 unless a dtype is given.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
 	case given != tensor.Invalid:
