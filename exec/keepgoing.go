@@ -18,7 +18,7 @@ import (
 // Incomplete says what a run that keeps going has left out. All other outputs are there.
 type Incomplete struct {
 	Failed  graph.Errors // the nodes that failed, each for a reason of its own
-	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph
+	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph, those that it lacks last
 }
 
 // LeftOut is an output that was not made, and the failed node that makes it or that it
@@ -81,9 +81,16 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 		}
 	}
 	e := &Incomplete{Failed: failed}
+	has := map[string]bool{}
 	for _, o := range g.Outputs {
+		has[o.Name] = true
 		if made == nil || !made(o.Name) {
 			e.LeftOut = append(e.LeftOut, LeftOut{o.Name, cause[o.Value]})
+		}
+	}
+	for _, f := range failed {
+		if f.Output != "" && !has[f.Output] {
+			e.LeftOut = append(e.LeftOut, LeftOut{Output: f.Output})
 		}
 	}
 	return e
