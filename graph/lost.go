@@ -15,6 +15,9 @@ func (g *Graph) FailValue(v *Value, err error) *Error {
 	return g.failAt(v.at, "%s %q: %w", v.Kind(), v.Name, err)
 }
 
+// errNoCause stands for a reason that the caller did not give.
+var errNoCause = errors.New("no cause was given")
+
 // absent is the error of what reads an input or a constant that cannot be had.
 func absent(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
@@ -32,7 +35,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 		for _, v := range list {
 			if err, ok := lost[v]; ok {
 				gone[v] = true
-				errs = append(errs, g.FailValue(v, err))
+				errs = append(errs, g.FailValue(v, cmp.Or(err, errNoCause)))
 			}
 		}
 	}
@@ -88,10 +91,7 @@ func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
 // where it comes from. Its results, of the names given or else one of the node's own, are known
 // by name only: they may be read by other such nodes and be outputs.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
-	if err == nil {
-		err = errors.New("no cause was given")
-	}
-	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op), badArgs: err, at: -1}
+	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op), badArgs: cmp.Or(err, errNoCause), at: -1}
 	for i, v := range operands {
 		if v == nil || v.graph != g {
 			g.mistake(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is no value of the graph", i)})

@@ -65,7 +65,8 @@ func (s sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	return place(t, v.Meta)
 }
 
-// fit refuses more inputs than there is memory for, the largest first.
+// fit refuses more inputs than there is memory for: first those that nothing reads, then the
+// largest.
 func fit(g *graph.Graph, given *given) error {
 	var sizes exec.Need
 	for _, v := range g.Inputs {
@@ -81,14 +82,32 @@ func fit(g *graph.Graph, given *given) error {
 		n.AddInput(v)
 		return n.Inputs
 	}
+	reads := readers(g)
 	order := slices.SortedStableFunc(slices.Values(g.Inputs), func(a, b *graph.Value) int {
-		return cmp.Compare(bytes(b), bytes(a))
+		return cmp.Or(min(reads[a], 1)-min(reads[b], 1), cmp.Compare(bytes(b), bytes(a)))
 	})
 	for over := short.Need.Total() - short.Left; over > 0 && len(order) > 0; order = order[1:] {
 		over -= bytes(order[0])
 		given.lost[order[0].Name] = err
 	}
 	return nil
+}
+
+// readers counts the nodes and outputs that read each value.
+func readers(g *graph.Graph) map[*graph.Value]int {
+	reads := map[*graph.Value]int{}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			reads[a.Value]++
+		}
+		for _, v := range n.Refs() {
+			reads[v]++
+		}
+	}
+	for _, o := range g.Outputs {
+		reads[o.Value]++
+	}
+	return reads
 }
 
 // place lays values, given in logical order, out as m says.
