@@ -208,9 +208,26 @@ func (l *loader) parse() {
 		l.resolve()
 	}
 	if len(l.errs) == 0 {
-		if err := l.g.Sort(); err != nil {
+		err := l.g.Sort()
+		for range maxErrors {
+			if err == nil || l.absent == nil {
+				break
+			}
+			l.cut(asErrors(err))
+			err = l.g.Sort()
+		}
+		if err != nil {
 			l.errs = asErrors(err)
 		}
+	}
+}
+
+// cut leaves the first node of every cycle to inference, which refuses it: all others of the cycle
+// depend on it.
+func (l *loader) cut(cycles Errors) {
+	for _, e := range cycles {
+		n := l.g.named().node(e.Node)
+		n.In, n.refs, n.badArgs = nil, nil, e.Err
 	}
 }
 

@@ -255,7 +255,7 @@ func (l *loader) resolve() {
 		r := &l.raw[i]
 		waiting := l.pending[at:r.pending]
 		at = r.pending
-		if r.declared && r.op != "" {
+		if r.declared && r.op != "" && r.node.badArgs == nil {
 			l.complete(r, waiting)
 		}
 	}
@@ -283,9 +283,6 @@ func (l *loader) resolve() {
 // complete finds the node's op and the operands that stand later in the file.
 func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	g, n := l.g, r.node
-	if n.badArgs != nil {
-		return // it was read past
-	}
 	op, undefined := g.find(r.op)
 	n.Op = op
 	fail := func(at int, err error) {

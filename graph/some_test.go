@@ -179,3 +179,26 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("got %v, then %v", err, g.Err())
 	}
 }
+
+// Cycles cost the nodes on them, and what depends on these.
+func TestParseSomePastCycles(t *testing.T) {
+	const text = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
+ "nodes": [{"name": "a", "op": "add", "inputs": ["x", "b"]}, {"name": "b", "op": "add", "inputs": ["c", "a"]},
+  {"name": "c", "op": "add", "inputs": ["b", "d"]}, {"name": "d", "op": "relu", "inputs": ["c"]}, {"name": "self", "op": "add", "inputs": ["self", 1]},
+  {"name": "after", "op": "relu", "inputs": ["d"]}, {"name": "fine", "op": "relu", "inputs": ["x"]}], "outputs": ["after", "fine", "self"]}`
+	g, missing, err := graph.ParseSome(strings.NewReader(text), "g.json", "", lookup, nil)
+	if err != nil || len(missing) != 0 {
+		t.Fatal(missing, err)
+	}
+	refused := g.InferAll()
+	told := g.RootErrors(refused).Error()
+	for _, want := range []string{`g.json:2:12: node "a" (add): the graph has a cycle: a -> b -> a`, `node "self" (add): the graph has a cycle: self -> self`,
+		`the graph has a cycle: b -> c -> b`} {
+		if !strings.Contains(told, want) {
+			t.Errorf("no %s in\n%s", want, told)
+		}
+	}
+	if rest := g.Drop(refused); len(rest.Nodes) != 1 || len(rest.Outputs) != 1 || rest.Outputs[0].Name != "fine" {
+		t.Errorf("outputs %v", rest.Outputs)
+	}
+}
