@@ -797,7 +797,7 @@ func (g *Graph) BitwiseAnd(self, other any, attrs ...Attrs) *Value {
 
 // BitwiseLeftShift is the op bitwise_left_shift.
 //
-// Shifts the bits of self left by other. A shift below 0 or past the width gives 0.
+// Shifts the bits of self left by other, of which the lowest 5 bits count, 6 of int64.
 func (g *Graph) BitwiseLeftShift(self, other any, attrs ...Attrs) *Value {
 	return g.one("bitwise_left_shift", attrs, self, other)
 }
@@ -816,8 +816,8 @@ func (g *Graph) BitwiseOr(self, other any, attrs ...Attrs) *Value {
 
 // BitwiseRightShift is the op bitwise_right_shift.
 //
-// Shifts the bits of self right by other and keeps the sign. A shift below 0 or past the width
-// leaves the sign only.
+// Shifts the bits of self right by other, of which the lowest 5 bits count, 6 of int64, and
+// keeps the sign.
 func (g *Graph) BitwiseRightShift(self, other any, attrs ...Attrs) *Value {
 	return g.one("bitwise_right_shift", attrs, self, other)
 }

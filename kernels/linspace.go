@@ -69,10 +69,13 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 // element.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := attrs[linspaceAttrs](c)
-	n := numberOf(a.Steps)
+	return spaced(a.Start, a.End, numberOf(a.Steps), a.dtype())
+}
+
+// spaced returns the numbers of linspace in dtype d.
+func spaced(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
-	d := a.dtype()
-	first, last := a.Start.Tensor(d).At(), a.End.Tensor(d).At()
+	first, last := from.Tensor(d).At(), to.Tensor(d).At()
 	switch {
 	case d.IsComplex():
 		start, end := first.Complex(), last.Complex()
