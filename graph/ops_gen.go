@@ -547,7 +547,8 @@ func (g *Graph) Addcmul(self, tensor1, tensor2 any, attrs ...Attrs) *Value {
 // Attributes:
 //
 //   - beta number = 1: factor of self; 0 leaves self unread
-//   - alpha number = 1: factor of the product
+//   - alpha number = 1: factor of the product; 0 leaves float32, float64 and complex matrices
+//     unread, in batches from m*k*n = 400 on
 func (g *Graph) Addmm(self, mat1, mat2 any, attrs ...Attrs) *Value {
 	return g.one("addmm", attrs, self, mat1, mat2)
 }
@@ -756,7 +757,8 @@ func (g *Graph) AvgPool3d(self any, attrs ...Attrs) *Value { return g.one("avg_p
 // Attributes:
 //
 //   - beta number = 1: factor of self; 0 leaves self unread
-//   - alpha number = 1: factor of the product
+//   - alpha number = 1: factor of the product; 0 leaves float32, float64 and complex matrices
+//     unread, in batches from m*k*n = 400 on
 func (g *Graph) Baddbmm(self, batch1, batch2 any, attrs ...Attrs) *Value {
 	return g.one("baddbmm", attrs, self, batch1, batch2)
 }

@@ -123,9 +123,12 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(d, shape...)
 	// Factors are converted to the dtype of computation first.
 	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
+	without := leavesOut(c)
 	eachIndex(shape, func(index []int) {
 		p, s := sumKind{d: d}, sumKind{d: d}
-		productTerms(in[1], in[2], index, &p)
+		if !without {
+			productTerms(in[1], in[2], index, &p)
+		}
 		s.mul(alpha, p.value())
 		if beta.Complex() != 0 {
 			s.mul(beta, broadcastAt(in[0], index))

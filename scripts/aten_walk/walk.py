@@ -56,7 +56,7 @@ def examine(a, op):
     c = calls.drawn(op, CALLS[op], a.count, a.seed)
     with tempfile.TemporaryDirectory() as folder:
         bad = compare.check(a.tool, folder, c) if c.nodes else []
-    c.data, c.results = {}, {}
+    c.data, c.results, c.again = {}, {}, {}
     return c, bad
 
 

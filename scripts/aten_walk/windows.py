@@ -205,6 +205,8 @@ def _addmm(r):
 @call("baddbmm")
 def _baddbmm(r):
     b, m, k, n = r.size(), r.size(), r.size(), r.size()
+    if r.flip(0.1):
+        m = k = n = 8                                # PyTorch multiplies otherwise from 400 products on
     return [T(r.of([b, m, n], [n], [1, m, n], [])), T([b, m, k]), T([b, k, n])], r.some(beta=(0, 2), alpha=(0, 3))
 
 
