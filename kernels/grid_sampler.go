@@ -106,7 +106,7 @@ func (s *gridSampling) place(x float64, size int) float64 {
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.a.PaddingMode {
 	case 1:
-		return clipPlace(x, size)
+		return s.clip(x, size)
 	case 2:
 		low, span := -0.5, float64(size)
 		if s.a.AlignCorners {
@@ -122,17 +122,31 @@ func (s *gridSampling) padded(x float64, size int) float64 {
 		} else {
 			x = span - extra + low
 		}
-		return clipPlace(x, size)
+		return s.clip(x, size)
 	}
 	return x
 }
 
-// clipPlace keeps a place on the axis; a NaN becomes 0.
-func clipPlace(x float64, size int) float64 {
-	if !(x > 0) {
-		return 0
+// clip keeps a place on the axis. A NaN becomes the first place of images and the last of
+// volumes: PyTorch compares vectors otherwise than numbers.
+func (s *gridSampling) clip(x float64, size int) float64 {
+	switch last := float64(size - 1); {
+	case x > last, x != x && len(s.axes) == 3:
+		return last
+	case x > 0:
+		return x
 	}
-	return min(x, float64(size-1))
+	return 0
+}
+
+// undefined reports whether the weights at a place of an image are NaN. Those of volumes, and
+// of what is clipped first, are not computed from places that are not finite.
+func (s *gridSampling) undefined(get func(k int) float64) bool {
+	if len(s.axes) == 3 || s.a.InterpolationMode == 1 || s.a.InterpolationMode == 0 && s.a.PaddingMode != 0 {
+		return false
+	}
+	x, y := get(0), get(1)
+	return x-x != 0 || y-y != 0
 }
 
 // along puts the taps of one axis into room and returns their number.
@@ -166,6 +180,10 @@ func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 // the last dimension first.
 func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	room[0] = gridTap{0, 1}
+	if s.undefined(get) {
+		room[0].w = math.NaN()
+		return 1
+	}
 	n := 1
 	for d, ax := range s.axes {
 		var one [4]gridTap
