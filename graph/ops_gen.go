@@ -2768,7 +2768,7 @@ func (g *Graph) Pow(self, exponent any, attrs ...Attrs) *Value {
 // Prelu is the op prelu.
 //
 // Multiplies elements that are not above 0 by weight: one for all, or one for each channel
-// (dimension 1). The result is row-major.
+// (dimension 1). The result has the memory format that self suggests.
 func (g *Graph) Prelu(self, weight any, attrs ...Attrs) *Value {
 	return g.one("prelu", attrs, self, weight)
 }

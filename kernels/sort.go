@@ -93,7 +93,11 @@ func sortRank(c *graph.Call) *ranking {
 
 func topkRank(c *graph.Call) *ranking {
 	a, m := attrs[topkAttrs](c), c.Meta(0)
-	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), numberOf(a.K), a.Largest}
+	k := numberOf(a.K)
+	if m.Rank() == 0 {
+		k = 1 // PyTorch copies a number whatever k is
+	}
+	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), k, a.Largest}
 }
 
 func inferTopk(c *graph.Call) ([]graph.Result, error) {

@@ -50,7 +50,8 @@ class Calls:
     def __init__(self, op):
         self.op, self.inputs, self.nodes, self.outputs = op, [], [], []
         self.data, self.values, self.errors, self.results, self.again = {}, {}, {}, {}, {}
-        self.unbound = 0
+        self.got = {}
+        self.unbound = self.drawn = 0
 
     def graph(self):
         return {"version": 1, "name": self.op, "inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
@@ -129,11 +130,12 @@ class Calls:
             self.outputs.append(n)
 
 
-def drawn(op, make, count, seed, coarse=False):
-    """count calls of an op, every dtype in turn; coarse ones have few different elements."""
+def drawn(op, make, which, seed, coarse=False):
+    """Calls of an op by their numbers, every dtype in turn; coarse ones have few different elements."""
     c = Calls(op)
+    c.drawn = len(which)
     kinds = list(DTYPES.values())
-    for i in range(count):
+    for i in which:
         rng = random.Random("%s/%s/%d" % (op, seed, i))
         r = Draw(rng, kinds[i % len(kinds)], coarse)
         torch.manual_seed(i)

@@ -149,6 +149,7 @@ def check(tool, folder, c, late=None):
             bad.append(("served", n, c.errors[n["name"]]))
         del c.outputs[-len(names):]
     got, failed = run(tool, folder, c, good)
+    c.got = got
     for n in good:
         if n["name"] in failed:
             bad.append(("fails", n, failed[n["name"]]))
