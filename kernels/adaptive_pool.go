@@ -27,7 +27,7 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 			return &graph.Kernel{}, nil
 		}
 		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
-			return adaptiveMean(m).compile(c)
+			return adaptiveMean(m, 2).compile(c)
 		}
 		rows, cols := adaptiveWindows(m, size)
 		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0)), nil
@@ -35,7 +35,7 @@ var AdaptiveAvgPool2d = define[adaptivePoolAttrs](graph.Op{
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputNumbers(c)
 		if size == [2]int{1, 1} && (t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0) {
-			s := adaptiveMean(t.Meta)
+			s := adaptiveMean(t.Meta, 2)
 			return s.reference(t), nil
 		}
 		rows, cols := adaptiveWindows(t.Meta, size)
@@ -160,10 +160,12 @@ func inferGlobalAvg(t tensor.Type) ([]graph.Result, error) {
 	return graph.New1(out), nil
 }
 
-// adaptiveMean is the mean over the last two dimensions.
-func adaptiveMean(m tensor.Meta) *reduceSpec {
+// adaptiveMean is the mean over the last dims dimensions.
+func adaptiveMean(m tensor.Meta, dims int) *reduceSpec {
 	mask := make([]bool, m.Rank())
-	mask[m.Rank()-1], mask[m.Rank()-2] = true, true
+	for d := range dims {
+		mask[m.Rank()-1-d] = true
+	}
 	n := float64(reduceCount(m.Shape, mask))
 	return &reduceSpec{mask: mask, keepdim: true, cast: m.DType, outs: []tensor.DType{m.DType},
 		fold: func() *iter.Fold { return sumFold(m.DType, n) }, ref: refSum(m.DType, n)}
