@@ -395,3 +395,36 @@ func describeNode(n *graph.Node) string {
 	}
 	return fmt.Sprintf("%s %+v", s, n.Attrs)
 }
+
+// TestRoundedSteps pins 16-bit floats that PyTorch rounds before it cuts off or counts: what
+// lies just below 3, and between 16 and 17 tenths.
+func TestRoundedSteps(t *testing.T) {
+	for _, c := range []struct {
+		op    string
+		attrs graph.Attrs
+		in    []float64
+		want  float64
+	}{
+		{"div", graph.Attrs{"rounding_mode": "trunc"}, []float64{5.96875, 1.9921875}, 3},
+		{"div", graph.Attrs{"rounding_mode": "floor"}, []float64{5.96875, 1.9921875}, 2},
+		{"round", graph.Attrs{"decimals": 1}, []float64{-1.65625}, -1.6015625},
+	} {
+		m := tensor.New(tensor.BFloat16, 1)
+		var in []*tensor.Tensor
+		for _, v := range c.in {
+			in = append(in, filled(m, func(tensor.DType) tensor.Scalar { return tensor.FloatScalar(v) }))
+		}
+		op := Lookup(c.op)
+		call, err := callOf(op, c.attrs, []tensor.Meta{m, m}[:len(in)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := runCall(op, call, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := got[0].At(0).Float(); x != c.want {
+			t.Errorf("%s %v of %v: got %v, want %v", c.op, c.attrs, c.in, x, c.want)
+		}
+	}
+}
