@@ -48,13 +48,15 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	}
 	for _, v := range g.Inputs {
 		if v.Dims != nil {
-			if err := v.setShape(sizes(v.Dims, g.bound)); err != nil {
-				return g.failAt(v.at, "input %q: %v", v.Name, err)
+			m, err := Decl{DType: v.Meta.DType, Dims: v.Dims, Layout: v.Layout(), Offset: v.Meta.Offset}.Meta(g.bound)
+			if err != nil {
+				return g.failInput(v, err)
 			}
+			v.SetMeta(m)
 		}
 	}
 	for _, n := range g.Nodes {
-		n.Attrs, n.badAttrs = n.decode(g.bound)
+		n.Attrs, _ = n.decode(g.bound) // inference tells why there are none
 	}
 	return nil
 }
@@ -92,6 +94,17 @@ func (g *Graph) InferAll() map[*Node]*Error {
 		}
 	}
 	return refused
+}
+
+// Refuse makes inference refuse a node, with the reason. The first one stays.
+func (g *Graph) Refuse(n *Node, err error) {
+	if n == nil || err == nil || len(n.Out) == 0 || n.Out[0].graph != g || g.refused[n.number] != nil {
+		return
+	}
+	if g.refused == nil {
+		g.refused = map[int32]error{}
+	}
+	g.refused[n.number] = err
 }
 
 func (n *Node) dependsOn(refused map[*Node]*Error) error {

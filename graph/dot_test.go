@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestDOT(t *testing.T) {
-	g := graph.New("two copies", lookup)
+	g := graph.New("two copies", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	k := g.Constant("say \"k\"", tensor.Zeros(tensor.Float32, 5))
 	twice := g.Add(x, x).Named("twice")

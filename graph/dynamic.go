@@ -9,104 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attrRef is an attribute of a node that is a value of the graph.
-type attrRef struct {
-	attr  string
-	value *Value
-}
-
-// takeRefs notes the attributes that are values, sorted by name.
-func (n *Node) takeRefs() {
-	n.refs = nil
-	for _, name := range slices.Sorted(maps.Keys(n.given)) {
-		if r, ok := n.given[name].(Ref); ok {
-			n.refs = append(n.refs, attrRef{name, r.Value})
-		}
-	}
-}
-
 // deps and dep list what a node waits for: its operands, nil for those that are no
 // values, then the values of its attributes.
-func (n *Node) deps() int { return len(n.In) + len(n.refs) }
+func (n *Node) deps() int { return len(n.In) + len(n.refs()) }
 
 func (n *Node) dep(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value
 	}
-	return n.refs[i-len(n.In)].value
-}
-
-// Refs returns the values that attributes of the node are read from.
-func (n *Node) Refs() []*Value {
-	var vs []*Value
-	for _, r := range n.refs {
-		vs = append(vs, r.value)
-	}
-	return vs
-}
-
-// decode decodes the attributes. If some are values that are not constant, there are none
-// yet.
-func (n *Node) decode(symbols map[string]int) (any, error) {
-	given, ok, err := n.resolved(func(v *Value) *tensor.Tensor { return v.Const })
-	if err != nil || !ok {
-		return nil, err
-	}
-	return n.Op.Schema.Decode(given, symbols)
-}
-
-// resolved returns the attributes with every Ref replaced by its data; ok is false if the
-// data of one is not known.
-func (n *Node) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
-	if len(n.refs) == 0 {
-		return n.given, true, nil
-	}
-	given = maps.Clone(n.given)
-	for _, r := range n.refs {
-		t := data(r.value)
-		if t == nil {
-			return nil, false, nil
-		}
-		if given[r.attr], err = attrOf(t); err != nil {
-			return nil, false, fmt.Errorf("attribute %q: %w", r.attr, err)
-		}
-	}
-	return given, true, nil
-}
-
-// maxAttr bounds the numbers in an attribute that is a value: more is no shape.
-const maxAttr = 1 << 16
-
-// elements is a list read from a value: one of length 1 also serves where a single number
-// is wanted.
-type elements []any
-
-// attrOf returns the elements of a tensor as an attribute has them.
-func attrOf(t *tensor.Tensor) (any, error) {
-	if t.Numel() > maxAttr {
-		return nil, fmt.Errorf("a value of %d elements cannot be an attribute", t.Numel())
-	}
-	flat := t.CopyTo(tensor.New(t.DType, t.Shape...))
-	list := make(elements, t.Numel())
-	for i := range list {
-		at := flat.Meta
-		at.Shape, at.Strides, at.Offset = nil, nil, i
-		x := tensor.Must(flat.View(at)).At()
-		switch {
-		case t.DType == tensor.Bool:
-			list[i] = x.Int() != 0
-		case t.DType.IsIntegral(false):
-			list[i] = x.Int()
-		case t.DType.IsComplex():
-			list[i] = x.Complex()
-		default:
-			list[i] = x.Float()
-		}
-	}
-	if len(t.Shape) == 0 {
-		return list[0], nil
-	}
-	return list, nil
+	return n.attrs.refs[i-len(n.In)].value
 }
 
 // waits reports whether the node cannot be inferred before the graph has run in part.
@@ -136,7 +47,12 @@ func (g *Graph) Dynamic() bool {
 // is refused, it comes back with the error, for [Graph.InferAll] to go on.
 func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*Value) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.src, s.bound, s.assumed, s.warnings = g.src, g.bound, g.assumed, g.warnings
+	s.bound, s.assumed, s.warnings = g.bound, g.assumed, g.warnings
+	// Nodes keep their numbers, so that those that passes add have others.
+	s.nodes, s.refused = g.nodes, map[int32]error{}
+	if g.places != nil {
+		s.places = nodePlaces{g.places}
+	}
 	to := map[*Value]*Value{}
 	enter := func(v *Value) (*Value, error) {
 		if w := to[v]; w != nil {
@@ -160,12 +76,12 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 		if n == nil || n.Op == nil {
 			return nil, errors.New("a node is nil, or has no op")
 		}
-		m, err := n.known(known, g.bound, enter)
+		m, err := s.known(n, known, enter)
 		if err != nil {
 			return nil, g.Fail(n, err)
 		}
 		for i, v := range n.Out {
-			w := &Value{Name: v.Name, Node: m, Index: i, graph: s, at: v.at}
+			w := &Value{Name: v.Name, Node: m, Index: i, graph: s}
 			m.Out = append(m.Out, w)
 			s.number(w)
 			to[v], s.named().values[v.Name] = w, w
@@ -186,13 +102,11 @@ func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*
 	return s, s.Infer()
 }
 
-// known returns a copy of the node for a segment, without outputs: its operands are those
+// known returns a copy of a node for a segment, without outputs: its operands are those
 // that enter gives, and its attributes are read from what is known. That they will not do is
 // what inference tells.
-func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int,
-	enter func(*Value) (*Value, error)) (*Node, error) {
-	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
-		In: slices.Clone(n.In)}
+func (s *Graph) known(n *Node, known map[*Value]*tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range m.In {
 		if v := m.In[i].Value; v != nil {
 			w, err := enter(v)
@@ -202,10 +116,13 @@ func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int,
 			m.In[i].Value = w
 		}
 	}
-	m.given, _, m.badAttrs = n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
-	if m.badAttrs == nil {
-		m.Attrs, m.badAttrs = n.Op.Schema.Decode(m.given, symbols)
+	given, _, err := n.attrs.resolved(func(v *Value) *tensor.Tensor { return known[v] })
+	if err != nil {
+		s.refused[m.number] = err
+		return m, nil
 	}
+	m.attrs = attributesOf(given)
+	m.Attrs, _ = n.Op.Schema.Decode(given, s.bound)
 	return m, nil
 }
 
@@ -226,7 +143,7 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	if !maps.Equal(c.bound, g.bound) {
 		for _, n := range c.Nodes {
-			n.Attrs, n.badAttrs = n.decode(c.bound)
+			n.Attrs, _ = n.decode(c.bound) // inference tells why there are none
 		}
 	}
 	return c, c.Infer()

@@ -10,9 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Graph is a DAG of ops over values. Build one with [New] and the op methods, or load one
-// with [Load]. A Graph is not safe for concurrent changes; compiled programs are
-// independent of it.
+// Graph is a DAG of ops over values. Build one with [New] and the op methods, or load one with package
+// graphfile. A Graph is not safe for concurrent changes; compiled programs are independent of it.
 type Graph struct {
 	Name      string
 	Inputs    []*Value
@@ -24,11 +23,13 @@ type Graph struct {
 	lookup Lookup
 	names  *names
 	bound  map[string]int
-	src    *source
 	errs   []error
 	serial int
-	// numbered counts the values that have a number: see [ByValue].
-	numbered int
+	// numbered counts the values that have a number, see [ByValue], and nodes the nodes.
+	numbered, nodes int
+
+	places  Places          // nil for a graph that is not from a file
+	refused map[int32]error // by the numbers of nodes; see Draft.Refuse
 
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
@@ -59,13 +60,9 @@ type Value struct {
 	// Dims is the shape as written, for inputs that have symbolic dimensions.
 	Dims []Dim
 
-	graph   *Graph
-	layout  Pin // as declared
-	file    constFile
-	number  int32 // in its graph: see [ByValue]
-	strided bool  // the layout was given by strides
-	refused bool  // stands for the output of a node that was not made
-	at      int
+	graph  *Graph
+	layout *Pin  // of an input or a constant, as declared; see Layout
+	number int32 // in its graph, see [ByValue]; negative for what stands for a value that was refused
 }
 
 // Dim is a size, or the symbol that stands for one.
@@ -89,17 +86,8 @@ type Node struct {
 	// Why tells the reason for a node that a pass inserted; empty for the user's own.
 	Why string
 
-	given Attrs
-	refs  []attrRef
-	// badArgs and badAttrs tell why the operands or attributes of a file will not do.
-	// Inference returns them, so that it can go on past the node.
-	badArgs, badAttrs error
-	at                int
-	// attrAt are the places of attributes in the file, counted from attrsAt. Nodes with the
-	// same attributes share the map.
-	attrAt  map[string]int
-	attrsAt int
-	mark    mark
+	attrs  *attributes // what Attrs is decoded from; nil if there are none
+	number int32       // in its graph, whose Places know it by this
 }
 
 // Output names a value as a result of the graph. Pin is the layout in which it must be handed
@@ -108,7 +96,6 @@ type Output struct {
 	Name  string
 	Value *Value
 	Pin   Pin
-	at    int
 }
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
@@ -221,25 +208,26 @@ func (n *Node) Infer() error { return n.infer(&Call{}) }
 
 // infer is Infer with a Call to be overwritten: inferring a graph takes one for all nodes.
 func (n *Node) infer(c *Call) error {
-	if err := n.bad(); err != nil {
-		return err
-	}
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return errors.New("the node was not made by a graph")
+	}
+	g := n.Out[0].graph
+	if len(g.refused) > 0 && g.refused[n.number] != nil {
+		return g.refused[n.number]
+	}
+	if n.Attrs == nil {
+		// Symbols may have been bound, or attributes that are values have become known, since.
+		a, err := n.decode(g.bound)
+		if err != nil {
+			return err
+		}
+		n.Attrs = a
 	}
 	if n.waits() {
 		for _, v := range n.Out {
 			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 		}
 		return nil
-	}
-	if n.Attrs == nil {
-		// Attributes that are values have become known since.
-		a, err := n.decode(n.Out[0].graph.bound)
-		if err != nil {
-			return err
-		}
-		n.Attrs = a
 	}
 	*c = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
@@ -277,13 +265,6 @@ func (n *Node) outputsError(makes int) error {
 		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
 	}
 	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
-}
-
-func (n *Node) bad() error {
-	if n.badArgs != nil {
-		return n.badArgs
-	}
-	return n.badAttrs
 }
 
 // settle gives the outputs what was inferred, and the layout of the node's pin.
@@ -350,7 +331,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Why: why, at: -1}
+	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, attrs: attributesOf(attrs), Why: why}
 	for i, x := range in {
 		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
 			return nil, fmt.Errorf("operand %d is no value of the graph", i)
@@ -359,7 +340,8 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	if err := n.checkArity(); err != nil {
 		return nil, err
 	}
-	n.Out = []*Value{{Name: n.Name, Node: n, graph: g, at: -1}}
+	n.Out = []*Value{{Name: n.Name, Node: n, graph: g}}
+	g.numberNode(n)
 	if err := n.Infer(); err != nil {
 		return nil, err
 	}
@@ -404,8 +386,9 @@ func (g *Graph) Rename(v *Value, name string) {
 // Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
-	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
-		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, Nodes: make([]*Node, len(g.Nodes))}
+	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, serial: g.serial,
+		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
+		refused: maps.Clone(g.refused), Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
 		count, operands = count+len(n.Out), operands+len(n.In)
@@ -442,7 +425,7 @@ func (g *Graph) Clone() *Graph {
 			in[k].Value = to.At(a.Value)
 		}
 		n.In = in
-		n.cloneRefs(&to)
+		n.attrs = n.attrs.clone(&to)
 		for _, v := range n.Out {
 			v.Alias = to.At(v.Alias)
 		}
@@ -453,18 +436,6 @@ func (g *Graph) Clone() *Graph {
 	}
 	c.names = &names{allValues: values, allNodes: nodes}
 	return c
-}
-
-// cloneRefs makes attributes that are values read from the copies.
-func (n *Node) cloneRefs(to *ByValue[*Value]) {
-	if len(n.refs) == 0 {
-		return
-	}
-	n.given = maps.Clone(n.given)
-	for _, r := range n.refs {
-		n.given[r.attr] = Ref{to.At(r.value)}
-	}
-	n.takeRefs()
 }
 
 // Bound returns the sizes that symbols are bound to.

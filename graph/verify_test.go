@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -12,7 +13,7 @@ const all = graph.Sorted | graph.Typed | graph.LaidOut
 
 // sound builds a graph for which all properties hold.
 func sound(t testing.TB) *graph.Graph {
-	g := graph.New("sound", lookup)
+	g := graph.New("sound", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	w := g.Constant("w", tensor.Zeros(tensor.Float32, 4, 4, 1, 1))
 	y := g.Apply("conv2d", nil, x, w)[0].Named("y")

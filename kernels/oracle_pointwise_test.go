@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -22,7 +23,7 @@ func TestPointwiseOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := graph.Parse(bytes.NewReader(data), dir, dir, Lookup, nil)
+			g, err := graphfile.Parse(bytes.NewReader(data), Lookup, graphfile.Options{Name: dir, Dir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}

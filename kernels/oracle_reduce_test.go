@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -65,7 +66,7 @@ func checkReduceOracle(t *testing.T, dir string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := graph.Parse(bytes.NewReader(onlyReductions(t, data)), "graph.json", dir, Lookup, nil)
+	g, err := graphfile.Parse(bytes.NewReader(onlyReductions(t, data)), Lookup, graphfile.Options{Name: "graph.json", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

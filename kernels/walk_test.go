@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -42,7 +43,7 @@ func readWalk(t *testing.T) *walkVectors {
 	}
 	var err error
 	text := bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz")))
-	if w.graph, err = graph.Parse(text, "graph.json", dir, Lookup, nil); err != nil {
+	if w.graph, err = graphfile.Parse(text, Lookup, graphfile.Options{Name: "graph.json", Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	flat, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))

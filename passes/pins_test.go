@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -32,11 +33,11 @@ func order(t *testing.T, text string) tensor.Order {
 
 // Pins of a file hold under every strategy, and survive saving.
 func TestPinsOfFiles(t *testing.T) {
-	g, err := graph.Load(strings.NewReader(pinnedFile), "g.json", ".", kernels.Lookup, nil)
+	g, err := graphfile.Read(strings.NewReader(pinnedFile), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	assert.True(t, order(t, "0,3,1,2").Holds(g.Value("x").Meta))
 	var saved strings.Builder
-	require.NoError(t, g.Save(&saved))
+	require.NoError(t, graphfile.Save(&saved, g))
 	for _, text := range []string{`"order": [0, 3, 1, 2]`, `"impl": "depthwise_planes"`, `"order": [3, 1, 0, 2]`, `"order": [2, 3, 1, 0]`} {
 		assert.Contains(t, saved.String(), text)
 	}

@@ -69,12 +69,15 @@ func TestWalls(t *testing.T) {
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
 		"sym": {}, "tensor": {"sym", "internal/machine", "internal/words"},
 		"internal/machine": {}, "internal/words": {}, "internal/files": {},
-		"internal/tiles": {"tensor", "sym", "internal/machine", "internal/words"},
-		"iter":           {"tensor", "sym", "internal/tiles", "internal/machine", "internal/words"},
-		"graph":          {"iter", "tensor", "sym", "internal/tiles", "internal/machine", "internal/words", "internal/files"},
-		// Formats from outside know graphs and tensors, and nothing that runs them.
-		"npz":         {"graph", "iter", "tensor", "sym", "internal"},
-		"safetensors": {"graph", "iter", "tensor", "sym", "internal"},
+		"internal/tiles":    {"tensor", "sym", "internal/machine", "internal/words"},
+		"iter":              {"tensor", "sym", "internal/tiles", "internal/machine", "internal/words"},
+		"internal/numerals": {"tensor", "sym", "internal/machine", "internal/words"},
+		// A graph knows no file.
+		"graph": {"iter", "tensor", "sym", "internal/tiles", "internal/machine", "internal/words", "internal/numerals"},
+		// Formats know graphs and tensors, and nothing that runs them.
+		"npz":         {"tensor", "sym", "internal"},
+		"safetensors": {"tensor", "sym", "internal"},
+		"graphfile":   {"graph", "npz", "safetensors", "iter", "tensor", "sym", "internal"},
 		// onnx.Load takes nothing but a file name, so it brings the ops that it maps to.
 		"onnx": {"graph", "iter", "tensor", "sym", "internal", "kernels"},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -30,8 +31,8 @@ func pieces(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map
 	t.Helper()
 	require.NoError(t, g.Err())
 	var file strings.Builder
-	require.NoError(t, g.Save(&file))
-	again, err := graph.Load(strings.NewReader(file.String()), "g.json", ".", kernels.Lookup, nil)
+	require.NoError(t, graphfile.Save(&file, g))
+	again, err := graphfile.Read(strings.NewReader(file.String()), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	for _, g := range []*graph.Graph{g, again} {
 		ref, err := graph.Evaluate(g, in)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 func loadText(t *testing.T, text string) (*graph.Graph, error) {
 	t.Helper()
-	return graph.Load(strings.NewReader(text), "g.json", ".", kernels.Lookup, nil)
+	return graphfile.Read(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 }
 
 // manyForms calls ops in the forms that aten's overloads have.
@@ -44,7 +45,7 @@ func TestOverloadsInFiles(t *testing.T) {
 	g, err := loadText(t, manyForms)
 	require.NoError(t, err)
 	var saved strings.Builder
-	require.NoError(t, g.Save(&saved))
+	require.NoError(t, graphfile.Save(&saved, g))
 	again, err := loadText(t, saved.String())
 	require.NoError(t, err, saved.String())
 	in := map[string]*tensor.Tensor{

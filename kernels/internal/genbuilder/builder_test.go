@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -25,7 +26,7 @@ func TestMethodsBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := g.Save(&text); err != nil {
+	if err := graphfile.Save(&text, g); err != nil {
 		t.Fatal(err)
 	}
 	if want := `{"name": "add", "op": "add", "inputs": ["sum", 2], "attrs": {"alpha": 0.5}}`; !strings.Contains(text.String(), want) {

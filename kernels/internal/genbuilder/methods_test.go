@@ -59,7 +59,7 @@ func TestMethodsOfGraphAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"Input", "Output", "Values", "Clone", "Save", "Nodes", "Name"} {
+	for _, name := range []string{"Input", "Output", "Values", "Clone", "Sort", "Nodes", "Name"} {
 		if !taken[name] {
 			t.Errorf("%s is not found", name)
 		}

@@ -1,4 +1,4 @@
-package graph
+package graphfile
 
 import (
 	"fmt"

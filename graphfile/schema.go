@@ -1,22 +1,22 @@
-package graph
+package graphfile
 
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// JSONSchema returns a JSON Schema (2020-12) of the graph file, version 1, for graphs of
+// Schema returns a JSON Schema (2020-12) of the graph file, version 1, for graphs of
 // the given ops, so that editors complete ops and attributes and show their documentation.
 // Names of values, cycles, and what inference finds are beyond it.
 //
 // A node is described by what its op is: the operands by aten's names and in their number,
-// the attributes with types, defaults and permitted values. Any attribute may be a [Ref].
-func JSONSchema(ops []*Op) ([]byte, error) {
+// the attributes with types, defaults and permitted values. Any attribute may be a [graph.Ref].
+func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, o := range ops {
 		if o == nil || o.Schema == nil {
 			return nil, errors.New("an op is nil, or not made by Define")
@@ -39,7 +39,7 @@ func JSONSchema(ops []*Op) ([]byte, error) {
 		"output":   outputSchema(),
 	}
 	for _, o := range ops {
-		defs["op."+o.Name] = o.jsonSchema()
+		defs["op."+o.Name] = opSchema(o)
 	}
 	root := closed(object{
 		"version": object{"const": 1},
@@ -150,7 +150,7 @@ func outputSchema() object {
 
 // nodeSchema tells ops apart by name. The base already has every member, so that editors
 // complete them before the op is known.
-func nodeSchema(ops []*Op) object {
+func nodeSchema(ops []*graph.Op) object {
 	var names, docs []string
 	var cases []object
 	for _, o := range ops {
@@ -180,26 +180,30 @@ func firstLine(s string) string {
 	return line
 }
 
-// jsonSchema describes the nodes of an op.
-func (o *Op) jsonSchema() object {
+// opSchema describes the nodes of an op.
+func opSchema(o *graph.Op) object {
 	attrs := object{}
 	var required []string
 	for _, f := range o.Schema.Fields {
-		attrs[f.Name] = f.jsonSchema()
+		attrs[f.Name] = attrSchema(f)
 		if f.Required {
 			required = append(required, f.Name)
 		}
 	}
 	a := closed(attrs, required...)
-	for i, p := range o.Params {
-		if name := p.attrName(); o.numberAt(name) == i {
+	for _, p := range o.Params {
+		if name := o.NumberAttr(p); name != "" {
 			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", where it is a number")
 		}
 	}
-	inputs, least := o.inputsSchema()
+	inputs, least := inputsSchema(o)
 	members := object{"inputs": inputs, "attrs": a}
 	if len(o.Impls) > 0 {
-		members["impl"] = object{"enum": o.implNames()}
+		var names []string
+		for _, m := range o.Impls {
+			names = append(names, m.Name)
+		}
+		members["impl"] = object{"enum": names}
 	}
 	node := object{"description": o.Doc, "properties": members}
 	var needs []string
@@ -214,7 +218,7 @@ func (o *Op) jsonSchema() object {
 	if needs != nil {
 		node["required"] = needs
 	}
-	if ways := o.numberWays(least); ways != nil {
+	if ways := numberWays(o, least); ways != nil {
 		node["anyOf"] = ways
 	}
 	return node
@@ -222,14 +226,15 @@ func (o *Op) jsonSchema() object {
 
 // numberWays lists the ways to give the operands that may be numbers: each among the inputs
 // or as an attribute. least is the number of the others.
-func (o *Op) numberWays(least int) []object {
+func numberWays(o *graph.Op, least int) []object {
 	ways := []object{{"inputs": least, "attrs": []string{}}}
-	for i, p := range o.Params {
-		if p.Optional || o.numberAt(p.attrName()) != i {
+	for _, p := range o.Params {
+		name := o.NumberAttr(p)
+		if p.Optional || name == "" {
 			continue
 		}
 		for _, w := range ways {
-			names := append(slices.Clone(w["attrs"].([]string)), p.attrName())
+			names := append(slices.Clone(w["attrs"].([]string)), name)
 			ways = append(ways, object{"inputs": w["inputs"], "attrs": names})
 			w["inputs"] = w["inputs"].(int) + 1
 		}
@@ -259,17 +264,17 @@ func (o *Op) numberWays(least int) []object {
 // inputsSchema describes the operands, and tells how many there must be. A null at the end
 // stands for nothing: the list may be longer than the operands by these. One that may be a
 // number may stand among the attributes instead.
-func (o *Op) inputsSchema() (object, int) {
+func inputsSchema(o *graph.Op) (object, int) {
 	least := 0
 	var places []object
 	var rest any = object{"type": "null"}
-	for i, p := range o.Params {
+	for _, p := range o.Params {
 		if p.Variadic {
-			rest = p.jsonSchema()
+			rest = operandSchema(p)
 		} else {
-			places = append(places, p.jsonSchema())
+			places = append(places, operandSchema(p))
 		}
-		if !p.Optional && o.numberAt(p.attrName()) != i {
+		if !p.Optional && o.NumberAttr(p) == "" {
 			least++
 		}
 	}
@@ -283,8 +288,8 @@ func (o *Op) inputsSchema() (object, int) {
 	return s, least
 }
 
-// jsonSchema describes an operand: a value's name, and what else may stand there.
-func (p Param) jsonSchema() object {
+// operandSchema describes an operand: a value's name, and what else may stand there.
+func operandSchema(p graph.Param) object {
 	types := []string{"string"}
 	if p.Optional {
 		types = append(types, "null")
@@ -298,8 +303,8 @@ func (p Param) jsonSchema() object {
 	return described(anyOf(object{"type": types}, spelled), doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value is named so")
 }
 
-// jsonSchema describes an attribute.
-func (f Field) jsonSchema() object {
+// attrSchema describes an attribute.
+func attrSchema(f graph.Field) object {
 	if f.Type == "graph" {
 		return object{"$ref": "#", "description": f.Doc}
 	}
@@ -309,7 +314,7 @@ func (f Field) jsonSchema() object {
 	}
 	var alternatives []object
 	for _, name := range names {
-		s := f.typeSchema(name)
+		s := typeSchema(f, name)
 		if all, ok := s["anyOf"].([]object); ok {
 			alternatives = append(alternatives, all...)
 		} else {
@@ -324,30 +329,22 @@ func (f Field) jsonSchema() object {
 		alternatives = append(alternatives, object{"type": "null"})
 	}
 	s := described(anyOf(alternatives...), f.Doc)
-	if !f.Required && f.Default != "none" {
-		s["default"] = jsonValue(f.defaultValue())
+	if v, ok := f.DefaultValue(); ok {
+		s["default"] = v
 	}
 	return s
-}
-
-// jsonValue spells a number that JSON has no literal for.
-func jsonValue(v any) any {
-	if x, ok := v.(float64); ok && (math.IsNaN(x) || math.IsInf(x, 0)) {
-		return strings.Trim(floatText(x, 64), `"`)
-	}
-	return v
 }
 
 // symbolic is an integer, or the symbol that stands for one.
 var symbolic = anyOf(object{"type": "integer"}, ref("name"))
 
-// typeSchema describes the values of a type by its name in [Field.Type].
-func (f Field) typeSchema(name string) object {
+// typeSchema describes the values of a type by its name in [graph.Field.Type].
+func typeSchema(f graph.Field, name string) object {
 	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		one := f.typeSchema(item)
+		one := typeSchema(f, item)
 		list := arrayOf(one)
-		if f.length > 0 {
-			lengths := []object{{"minItems": f.length, "maxItems": f.length}, {"minItems": 1, "maxItems": 1}}
+		if f.Len > 0 {
+			lengths := []object{{"minItems": f.Len, "maxItems": f.Len}, {"minItems": 1, "maxItems": 1}}
 			if f.Default == "none" {
 				lengths = append(lengths, object{"maxItems": 0})
 			}

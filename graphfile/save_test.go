@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"math"
@@ -9,13 +9,14 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 func save(t testing.TB, g *graph.Graph) string {
 	t.Helper()
 	var b strings.Builder
-	must(t, g.Save(&b))
+	must(t, graphfile.Save(&b, g))
 	return b.String()
 }
 
@@ -49,13 +50,13 @@ const contractSaved = `{
 
 func TestSaveTheContractsExample(t *testing.T) {
 	dir, open := weights(t)
-	g, err := graph.Load(strings.NewReader(contract), "g.json", dir, lookup, open)
+	g, err := graphfile.Read(strings.NewReader(contract), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	must(t, err)
 	must(t, g.Bind(map[string]int{"N": 7})) // what symbols are bound to is not part of the graph
 	if got := save(t, g); got != contractSaved {
 		t.Errorf("got\n%s", got)
 	}
-	again, err := graph.Load(strings.NewReader(contractSaved), "g.json", dir, lookup, open)
+	again, err := graphfile.Read(strings.NewReader(contractSaved), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	must(t, err)
 	if got := save(t, again); got != contractSaved {
 		t.Errorf("read again, got\n%s", got)
@@ -215,18 +216,18 @@ func TestSaveFile(t *testing.T) {
 	dir, open := weights(t)
 	from := filepath.Join(dir, "g.json")
 	must(t, os.WriteFile(from, []byte(contract), 0o644))
-	g, err := graph.LoadFile(from, lookup, open)
+	g, err := readFile(t, from, open)
 	must(t, err)
 
 	same := filepath.Join(dir, "same.json")
-	must(t, g.SaveFile(same))
+	must(t, graphfile.SaveFile(same, g))
 	if text, _ := os.ReadFile(same); string(text) != contractSaved {
 		t.Errorf("got\n%s", text)
 	}
 	// Elsewhere the weights are not there: their data is written.
 	other := filepath.Join(t.TempDir(), "g.json")
-	must(t, g.SaveFile(other))
-	if h, err := graph.LoadFile(other, lookup, nil); err != nil || h.Value("w").Const == nil {
+	must(t, graphfile.SaveFile(other, g))
+	if h, err := graphfile.Load(other, lookup); err != nil || h.Value("w").Const == nil {
 		t.Error(err)
 	}
 	// Or put into a file beside the graph.
@@ -238,18 +239,20 @@ func TestSaveFile(t *testing.T) {
 		return os.WriteFile(path, nil, 0o644)
 	}
 	large := func(v *graph.Value) bool { return v.Meta.Numel() >= 100 }
-	must(t, g.SaveFile(other, graph.SideFile("w.npz", large, write)))
-	h, err := graph.LoadFile(other, lookup, func(path, key string) (tensor.Meta, graph.ReadConst, error) { return graph.Held(side[path+":"+key]) })
+	must(t, graphfile.SaveFile(other, g, graphfile.SideFile("w.npz", large, write)))
+	h, err := readFile(t, other, func(path, key string) (tensor.Meta, graphfile.ReadConst, error) {
+		return graphfile.Held(side[path+":"+key])
+	})
 	must(t, err)
 	if len(side) != 1 || bits(h.Value("w").Const) != bits(g.Value("w").Const) {
 		t.Errorf("the side file holds %v", side)
 	}
-	if err := g.SaveFile(other, graph.SideFile("../w.npz", large, write)); err == nil {
+	if err := graphfile.SaveFile(other, g, graphfile.SideFile("../w.npz", large, write)); err == nil {
 		t.Error("a side file outside the folder was written")
 	}
 	// What the graph was read from stays as it is.
 	all := func(*graph.Value) bool { return true }
-	if err := g.SaveFile(same, graph.SideFile("weights.safetensors", all, write)); err == nil || !strings.Contains(err.Error(), "overwrite") {
+	if err := graphfile.SaveFile(same, g, graphfile.SideFile("weights.safetensors", all, write)); err == nil || !strings.Contains(err.Error(), "overwrite") {
 		t.Errorf("got %v", err)
 	}
 	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(other), "*")); len(files) != 2 {

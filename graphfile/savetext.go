@@ -1,15 +1,17 @@
-package graph
+package graphfile
 
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"reflect"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,13 +25,8 @@ func quote(s string) string {
 // floatText writes a floating-point number so that it is read as one: with a point or an
 // exponent, or as the string that stands for a number without a literal.
 func floatText(x float64, bits int) string {
-	switch {
-	case math.IsNaN(x):
-		return `"NaN"`
-	case math.IsInf(x, 1):
-		return `"Infinity"`
-	case math.IsInf(x, -1):
-		return `"-Infinity"`
+	if name := numerals.SpecialText(x); name != "" {
+		return `"` + name + `"`
 	}
 	t := strconv.FormatFloat(x, 'g', -1, bits)
 	if !strings.ContainsAny(t, ".e") {
@@ -54,7 +51,7 @@ func scalarText(x tensor.Scalar) string {
 // before it is "Infinity" or the like.
 func (s *saver) operandNumber(x tensor.Scalar) {
 	text := scalarText(x)
-	if text[0] == '[' || text[0] == '"' && s.g.named().values[strings.Trim(text, `"`)] != nil {
+	if text[0] == '[' || text[0] == '"' && s.g.Value(strings.Trim(text, `"`)) != nil {
 		text = "{\"number\": " + text + "}"
 	}
 	s.buf.WriteString(text)
@@ -62,22 +59,18 @@ func (s *saver) operandNumber(x tensor.Scalar) {
 
 // attrs writes the attributes as they were given, in the order of the op's schema, and
 // leaves out those that say what holds anyway.
-func (s *saver) attrs(n *Node) error {
+func (s *saver) attrs(n *graph.Node) error {
 	sep := ", \"attrs\": {"
-	for _, f := range n.Op.Schema.Fields {
-		v, ok := n.given[f.Name]
-		if !ok || n.Op.Schema.isDefault(f, v, s.g.bound) {
-			continue
-		}
-		s.buf.WriteString(sep + quote(f.Name) + ": ")
+	for name, v := range n.Written() {
+		s.buf.WriteString(sep + quote(name) + ": ")
 		var err error
-		if g, ok := v.(*Graph); ok {
-			err = s.subgraph(g, n.Name+"."+f.Name+".")
+		if g, ok := v.(*graph.Graph); ok {
+			err = s.subgraph(g, n.Name+"."+name+".")
 		} else {
 			err = s.attr(v)
 		}
 		if err != nil {
-			return fmt.Errorf("attribute %q: %w", f.Name, err)
+			return fmt.Errorf("attribute %q: %w", name, err)
 		}
 		sep = ", "
 	}
@@ -87,44 +80,13 @@ func (s *saver) attrs(n *Node) error {
 	return nil
 }
 
-// isDefault reports whether a given attribute decodes to what it is when left out. One
-// that names a symbol never does: the symbol may be bound to another size.
-func (s *Schema) isDefault(f Field, v any, symbols map[string]int) bool {
-	if _, ok := v.(Ref); ok || f.Required || namesSymbol(v, symbols) {
-		return false
-	}
-	got, left := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
-	if f.set(got, v, symbols) != nil {
-		return false
-	}
-	if f.Default != "none" && f.set(left, f.defaultValue(), nil) != nil {
-		return false
-	}
-	return reflect.DeepEqual(got.Interface(), left.Interface())
-}
-
-func namesSymbol(v any, symbols map[string]int) bool {
-	switch x := v.(type) {
-	case string:
-		_, ok := symbols[x]
-		return ok
-	case []any:
-		for _, e := range x {
-			if namesSymbol(e, symbols) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // attr writes an attribute's value as JSON or Go gave it.
 func (s *saver) attr(v any) error {
 	switch x := v.(type) {
 	case nil:
 		s.buf.WriteString("null")
 		return nil
-	case Ref:
+	case graph.Ref:
 		s.buf.WriteString("{\"value\": " + quote(x.Value.Name) + "}")
 		return nil
 	case string:

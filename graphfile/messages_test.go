@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -157,17 +158,17 @@ var syntaxMessages = []struct{ text, want string }{
 }
 
 func TestMessages(t *testing.T) {
-	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+	open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 		return tensor.Meta{}, nil, errors.New("not opened")
 	}
 	for _, m := range messages {
-		_, err := graph.Load(strings.NewReader(m.text), "g.json", t.TempDir(), kernels.Lookup, open)
+		_, err := graphfile.Read(strings.NewReader(m.text), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: t.TempDir(), Open: open})
 		if want := "g.json:" + m.want; err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s\n%s", err, want, m.text)
 		}
 	}
 	for _, m := range syntaxMessages {
-		_, err := graph.Load(strings.NewReader(m.text), "g.json", "", kernels.Lookup, open)
+		_, err := graphfile.Read(strings.NewReader(m.text), kernels.Lookup, graphfile.Options{Name: "g.json", Open: open})
 		if err == nil {
 			t.Errorf("%s: loaded", m.text)
 			continue
@@ -181,11 +182,11 @@ func TestMessages(t *testing.T) {
 }
 
 func TestInfinitiesAreNumbers(t *testing.T) {
-	g, err := graph.Load(strings.NewReader(file(x+`, {"name": "Infinity", "dtype": "float32", "shape": [3]}`,
+	g, err := graphfile.Read(strings.NewReader(file(x+`, {"name": "Infinity", "dtype": "float32", "shape": [3]}`,
 		`{"name": "k", "dtype": "float32", "shape": [4], "data": ["Infinity", "-Infinity", "NaN", "-inf"]}`,
 		`{"name": "a", "op": "add", "inputs": ["x", "-Infinity"]}, {"name": "b", "op": "add", "inputs": ["x", "NaN"]},
 		{"name": "c", "op": "add", "inputs": ["x", "Infinity"]},
-		{"name": "d", "op": "clamp", "inputs": ["x"], "attrs": {"min": "-Infinity", "max": "Infinity"}}`, `"a"`)), "g.json", "", kernels.Lookup, nil)
+		{"name": "d", "op": "clamp", "inputs": ["x"], "attrs": {"min": "-Infinity", "max": "Infinity"}}`, `"a"`)), kernels.Lookup, graphfile.Options{Name: "g.json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestInfinitiesAreNumbers(t *testing.T) {
 	g.Nodes[2].In[1] = g.Nodes[0].In[1]
 	g.Nodes[2].In[1].Number = tensor.FloatScalar(math.Inf(1))
 	var saved strings.Builder
-	if err := g.Save(&saved); err != nil {
+	if err := graphfile.Save(&saved, g); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`["x", "-Infinity"]`, `["x", "NaN"]`, `["x", {"number": "Infinity"}]`} {
@@ -208,7 +209,7 @@ func TestInfinitiesAreNumbers(t *testing.T) {
 			t.Errorf("want %s in\n%s", want, &saved)
 		}
 	}
-	if _, err := graph.Load(strings.NewReader(saved.String()), "g.json", "", kernels.Lookup, nil); err != nil {
+	if _, err := graphfile.Read(strings.NewReader(saved.String()), kernels.Lookup, graphfile.Options{Name: "g.json"}); err != nil {
 		t.Error(err)
 	}
 }

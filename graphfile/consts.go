@@ -1,4 +1,4 @@
-package graph
+package graphfile
 
 import (
 	"errors"
@@ -6,24 +6,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"weak"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// constFile is where the data of a constant is kept; empty for data in the graph file.
-type constFile struct{ path, key string }
-
 // declared is what the file says of an input or a constant.
 type declared struct {
-	name, dtype, file, key      string
-	dims                        []Dim
-	hasDType, hasShape, strided bool
-	strides                     []int
-	offset                      int
-	layout                      Pin
-	data                        []byte
-	at, dtypeAt, dataAt         int
+	name, dtype, file, key string
+	hasDType, hasShape     bool
+	decl                   graph.Decl
+	data                   []byte
+	at, dtypeAt, dataAt    int
 }
 
 const (
@@ -45,16 +42,20 @@ func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err e
 		switch {
 		case d.name == "":
 			l.failAt(at, "it has no name")
-		case l.g.named().values[d.name] != nil:
+		case l.g.Value(d.name) != nil:
 			l.failAt(at, "two values are named %q", d.name)
 		case !d.hasDType:
 			l.failAt(at, "\"dtype\" is missing")
 		case !d.hasShape:
 			l.failAt(at, "\"shape\" is missing")
-		case d.strided && d.layout.Lays():
-			l.failAt(at, "\"strides\" and %s cannot both be given", d.layout.key())
-		case d.layout.both():
-			l.failAt(at, "%v", errBoth)
+		case d.decl.Strides != nil && d.decl.Layout.Lays():
+			key := "memory_format"
+			if d.decl.Layout.Order != "" {
+				key = "order"
+			}
+			l.failAt(at, "\"strides\" and %q cannot both be given", key)
+		default:
+			l.checkLayout(d.decl.Layout, at)
 		}
 	}
 	l.blame(before, what, d.name)
@@ -79,19 +80,19 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 		d.hasShape = true
 		return l.scan.array(func(at int) error { return l.dim(d, at, constant) })
 	case key == "strides":
-		d.strided = true
+		d.decl.Strides = []int{}
 		return l.scan.array(func(int) error {
 			var i int
 			err := l.scan.integer(&i)
-			d.strides = append(d.strides, i)
+			d.decl.Strides = append(d.decl.Strides, i)
 			return err
 		})
 	case key == "offset":
-		return l.scan.integer(&d.offset)
+		return l.scan.integer(&d.decl.Offset)
 	case key == "memory_format":
-		return l.scan.format(&d.layout.Format)
+		return l.scan.format(&d.decl.Layout.Format)
 	case key == "order":
-		return l.scan.order(&d.layout.Order)
+		return l.scan.order(&d.decl.Layout.Order)
 	case key == "data" && constant:
 		d.dataAt = l.scan.at()
 		raw, err := l.scan.raw()
@@ -108,7 +109,7 @@ func (l *loader) declare1(d *declared, key string, at int, constant bool) error 
 }
 
 func (l *loader) dim(d *declared, at int, constant bool) error {
-	var dim Dim
+	var dim graph.Dim
 	var err error
 	if l.scan.isText() {
 		err = l.scan.text(&dim.Symbol)
@@ -121,7 +122,7 @@ func (l *loader) dim(d *declared, at int, constant bool) error {
 	} else if err = l.scan.integer(&dim.Size); dim.Size < 0 {
 		l.failAt(at, "negative size %d", dim.Size)
 	}
-	d.dims = append(d.dims, dim)
+	d.decl.Dims = append(d.decl.Dims, dim)
 	return err
 }
 
@@ -133,7 +134,7 @@ func (l *loader) symbolic(d *declared, text string, at int) {
 		l.failAt(at, "a symbol needs a name")
 	case err == nil:
 		l.failAt(at, "want an integer or the name of a symbol, got %q; did you mean %s?", text, text)
-	case isExpression(text):
+	case numerals.IsExpression(text):
 		l.expressions = append(l.expressions, expression{d, text, at})
 	}
 }
@@ -150,126 +151,92 @@ type expression struct {
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		if !l.declaredSymbols[e.text] {
-			l.failAt(e.at, "input %q: want an integer or the name of a symbol, got %q: expressions over symbols are not supported yet", e.of.name, e.text)
+			l.failAt(e.at, "input %q: want an integer or the name of a symbol, got %q: "+
+				"expressions over symbols are not supported yet", e.of.name, e.text)
 		}
 	}
-}
-
-// sizes returns the shape, with symbols replaced.
-func sizes(dims []Dim, bound map[string]int) []int {
-	shape := make([]int, len(dims))
-	for i, d := range dims {
-		shape[i] = d.Size
-		if d.Symbol != "" {
-			shape[i] = bound[d.Symbol]
-		}
-	}
-	return shape
 }
 
 func (l *loader) input(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, false)
-	v := &Value{Name: d.name, layout: d.layout, strided: d.strided, graph: l.g, at: at}
 	if !ok {
-		l.standIn(v)
+		l.standIn(d.name)
 		return err
 	}
-	if v.Meta.DType, err = tensor.ParseDType(d.dtype); err != nil {
+	if d.decl.DType, err = tensor.ParseDType(d.dtype); err != nil {
 		l.failAt(d.dtypeAt, "%w", err)
 	}
-	v.Meta.Offset, v.Meta.Strides = d.offset, d.strides
-	for _, dim := range d.dims {
-		if dim.Symbol != "" {
-			l.symbol(dim.Symbol)
-			v.Dims = d.dims
+	for _, dim := range d.decl.Dims {
+		if dim.Symbol == "" {
+			continue
 		}
-	}
-	if v.Dims != nil && d.strided {
-		l.failAt(at, "\"strides\" cannot stand with symbolic sizes")
+		l.symbol(dim.Symbol)
+		if d.decl.Strides != nil && len(l.errs) == before {
+			l.failAt(at, "\"strides\" cannot stand with symbolic sizes")
+		}
 	}
 	if len(l.errs) == before {
-		if err := v.setShape(sizes(d.dims, nil)); err != nil {
+		v, err := l.draft.Input(d.name, d.decl)
+		if err != nil {
 			l.failAt(at, "%w", err)
+		} else {
+			l.places.setValue(v, at)
 		}
 	}
+	if len(l.errs) > before {
+		l.standIn(d.name)
+	}
 	l.blame(before, "input", d.name)
-	l.g.Inputs = append(l.g.Inputs, v)
-	l.g.number(v)
-	l.g.named().values[d.name] = v
 	return nil
 }
 
 // standIn makes the name of a refused input or constant known, so that its users are
-// not refused for that.
-func (l *loader) standIn(v *Value) {
-	if v.Name != "" && l.g.named().values[v.Name] == nil {
-		l.g.named().values[v.Name] = v
+// not refused for that: the graph will not be.
+func (l *loader) standIn(name string) {
+	if name != "" && l.g.Value(name) == nil {
+		_, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
 	}
-}
-
-// setShape completes an input's meta for a shape.
-func (v *Value) setShape(shape []int) error {
-	v.Meta.Shape = shape
-	if !v.strided {
-		p := v.layout
-		if !p.Lays() {
-			p.Format = tensor.Contiguous
-		}
-		v.Meta.Strides = make([]int, len(shape))
-		if err := v.Meta.Check(); err != nil {
-			return err
-		}
-		o, err := p.For(len(shape))
-		if err != nil {
-			return err
-		}
-		v.Meta.Strides = o.Strides(shape)
-	}
-	if err := v.Meta.Check(); err != nil {
-		return err
-	}
-	v.Type = v.Meta.Type()
-	return nil
 }
 
 func (l *loader) constant(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, true)
-	v := &Value{Name: d.name, graph: l.g, at: at, layout: d.layout, strided: d.strided, file: constFile{d.file, d.key}}
 	if !ok {
-		l.standIn(v)
+		l.standIn(d.name)
 		return err
 	}
-	t, at, err := l.constData(v, d)
-	if err != nil {
-		l.failAt(at, "%w", err)
+	t, wrongAt, missing := l.constData(d)
+	if missing != nil {
+		l.failAt(wrongAt, "%w", missing)
 		t = tensor.Zeros(tensor.Float32)
+	} else if d.file != "" {
+		l.src.files[weak.Make(t)] = constFile{d.file, d.key}
 	}
 	l.blame(before, "constant", d.name)
-	if err != nil && l.absent != nil {
+	v, err := l.draft.Constant(d.name, d.decl.Layout, t)
+	if err != nil {
+		return err
+	}
+	l.places.setValue(v, at)
+	if missing != nil && l.absent != nil {
 		l.absent[v] = true
 		l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
 	}
-	v.Const = t
-	v.SetMeta(t.Meta)
-	l.g.Constants = append(l.g.Constants, v)
-	l.g.number(v)
-	l.g.named().values[d.name] = v
 	return nil
 }
 
 // constData returns the data and, with an error, its place.
-func (l *loader) constData(v *Value, d *declared) (*tensor.Tensor, int, error) {
+func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
 	dt, err := tensor.ParseDType(d.dtype)
 	if err != nil {
 		return nil, d.dtypeAt, err
 	}
-	v.Meta = tensor.Meta{DType: dt, Offset: d.offset, Strides: d.strides}
-	if err := v.setShape(sizes(d.dims, nil)); err != nil {
+	d.decl.DType = dt
+	m, err := d.decl.Meta(nil)
+	if err != nil {
 		return nil, d.at, err
 	}
-	m := v.Meta
 	if err := checkSpread(m); err != nil {
 		return nil, d.at, err
 	}
@@ -320,7 +287,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	if l.open == nil {
 		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
 	}
-	path, err := inside(l.dir, d.file)
+	path, err := inside(l.src.dir, d.file)
 	if err != nil {
 		return nil, files.OfFile(d.file, err)
 	}

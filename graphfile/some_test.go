@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,14 +17,14 @@ func TestParseSome(t *testing.T) {
   {"name": "d", "op": "nosuch", "inputs": ["x"]}, {"name": "e", "op": "add", "inputs": ["c", "x"]}, {"name": "f", "op": "relu", "inputs": ["x"]},
   {"name": "g", "op": "permute", "inputs": ["x"], "attrs": {"dims": {"value": "nowhere"}}}],
  "outputs": ["after", "b", "d", "e", "f", "g", "k"]}`
-	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+	open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 		return tensor.Meta{}, nil, errors.New("damaged")
 	}
 	dir := t.TempDir()
-	if _, err := graph.Parse(strings.NewReader(text), "g.json", dir, lookup, open); err == nil {
+	if _, err := graphfile.Parse(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open}); err == nil {
 		t.Error("Parse takes it")
 	}
-	g, missing, err := graph.ParseSome(strings.NewReader(text), "g.json", dir, lookup, open)
+	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	if err != nil || len(missing) != 3 {
 		t.Fatalf("%v, %v", missing, err)
 	}
@@ -50,7 +51,7 @@ func TestParseSome(t *testing.T) {
 	if err := graph.Verify(rest, graph.Sorted|graph.Typed); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := graph.ParseSome(strings.NewReader(text[:len(text)-5]), "g.json", dir, lookup, open); err == nil {
+	if _, _, err := graphfile.ParseSome(strings.NewReader(text[:len(text)-5]), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open}); err == nil {
 		t.Error("ParseSome takes a torn file")
 	}
 }

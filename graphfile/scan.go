@@ -1,13 +1,14 @@
-package graph
+package graphfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -184,7 +185,7 @@ func (s *scanner) format(p *tensor.MemoryFormat) error {
 	}
 	f, err := tensor.ParseMemoryFormat(name)
 	if err == nil && f == tensor.Preserve {
-		err = errPreserve
+		err = errors.New("memory format preserve cannot be demanded")
 	}
 	if err != nil {
 		s.report(at, err)
@@ -290,30 +291,4 @@ func number(text string) (any, error) {
 		return x, fmt.Errorf("%s is too large for a 64-bit float", text)
 	}
 	return x, nil
-}
-
-// special returns the floating-point number that a string names: JSON has no literal for
-// NaN, Infinity and -Infinity.
-func special(text string) (float64, bool) {
-	switch text {
-	case "NaN":
-		return math.NaN(), true
-	case "Infinity":
-		return math.Inf(1), true
-	case "-Infinity":
-		return math.Inf(-1), true
-	}
-	return 0, false
-}
-
-func isSpecial(text string) bool {
-	_, ok := special(text)
-	return ok
-}
-
-// anySpecial is special in any spelling that Go reads, "-inf" and "nan" for two: attributes
-// and the data of constants may have them.
-func anySpecial(text string) (float64, bool) {
-	x, err := strconv.ParseFloat(text, 64)
-	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }

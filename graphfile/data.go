@@ -1,4 +1,4 @@
-package graph
+package graphfile
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -104,7 +106,7 @@ func (r *dataReader) float(tok jsontext.Token) (float64, error) {
 	case 'f':
 		return 0, nil
 	case '"':
-		if x, ok := anySpecial(tok.String()); ok {
+		if x, ok := numerals.AnySpecial(tok.String()); ok {
 			return x, nil
 		}
 	case '0':
@@ -137,7 +139,7 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 		return 0, nil
 	case '0':
 	case '"':
-		if _, ok := anySpecial(tok.String()); ok {
+		if _, ok := numerals.AnySpecial(tok.String()); ok {
 			return 0, fmt.Errorf("data: %q does not fit %v", tok.String(), r.meta.DType)
 		}
 		return 0, wantNumber(tok)

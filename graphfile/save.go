@@ -1,4 +1,4 @@
-package graph
+package graphfile
 
 import (
 	"bufio"
@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"weak"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SaveOption changes how [Graph.SaveFile] writes.
+// SaveOption changes how [SaveFile] writes.
 type SaveOption func(*saver)
 
 // SideFile puts the data of the constants that takes chooses into a file beside the graph
@@ -23,11 +25,11 @@ type SaveOption func(*saver)
 // the format is that of the name's ending (.npz, .safetensors), as it is for
 // loading. A file that the graph's constants were read from is not overwritten: that is an
 // error.
-func SideFile(name string, takes func(*Value) bool, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
+func SideFile(name string, takes func(*graph.Value) bool, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
 }
 
-// Save writes the graph as a file, version 1, one node a line. What [Load] reads from it
+// Save writes the graph as a file, version 1, one node a line. What [Parse] reads from it
 // is the same graph: names, order, attributes (those of the default value are left out),
 // operands, layouts of inputs and constants, symbols, pins and outputs. The same graph
 // always gives the same bytes.
@@ -35,15 +37,15 @@ func SideFile(name string, takes func(*Value) bool, write func(path string, name
 // A constant that came from a file keeps it; the data of others is written exactly, except
 // for the payloads of NaNs. What passes decided is not part of the format: a graph that
 // they changed is written with its nodes, to be inferred anew.
-func (g *Graph) Save(w io.Writer) error {
+func Save(w io.Writer, g *graph.Graph) error {
 	s := &saver{g: g}
 	return s.save(w)
 }
 
-// SaveFile is Save to a file on disk, which it replaces as a whole or not at all.
+// SaveFile is [Save] to a file on disk, which it replaces as a whole or not at all.
 // Constants that came from a file keep it if it lies at the same place seen from the new
 // graph file; else their data is written anew.
-func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
+func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	s := &saver{g: g, dir: filepath.Dir(path), moved: true}
 	for _, o := range opts {
 		if o != nil {
@@ -86,7 +88,7 @@ func (g *Graph) SaveFile(path string, opts ...SaveOption) error {
 
 // saver writes one graph. Lines are put together in buf.
 type saver struct {
-	g   *Graph
+	g   *graph.Graph
 	buf bytes.Buffer
 	// indent stands before the lines of a graph that is an attribute, and prefix before the
 	// keys of its constants.
@@ -96,7 +98,7 @@ type saver struct {
 	moved bool   // dir may differ from the folder that constants' files lie in
 
 	side   string
-	takes  func(*Value) bool
+	takes  func(*graph.Value) bool
 	write  func(path string, names []string, data []*tensor.Tensor) error
 	names  []string
 	data   []*tensor.Tensor
@@ -106,6 +108,9 @@ type saver struct {
 func (s *saver) save(w io.Writer) error {
 	if w == nil {
 		return errors.New("there is nowhere to write the graph: the writer is nil")
+	}
+	if s.g == nil {
+		return errors.New("there is nothing to write: the graph is nil")
 	}
 	if err := s.g.Err(); err != nil {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
@@ -168,7 +173,7 @@ func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func
 	return out.WriteByte(']')
 }
 
-func boundsText(b Bounds) string {
+func boundsText(b graph.Bounds) string {
 	switch {
 	case b.Max > 0 && b.Min > 0:
 		return fmt.Sprintf("{\"min\": %d, \"max\": %d}", b.Min, b.Max)
@@ -181,7 +186,7 @@ func boundsText(b Bounds) string {
 }
 
 // head writes what inputs and constants share: name, dtype and shape.
-func (s *saver) head(v *Value) {
+func (s *saver) head(v *graph.Value) {
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
 	if v.Dims == nil {
 		s.ints(v.Meta.Shape)
@@ -202,16 +207,17 @@ func (s *saver) head(v *Value) {
 }
 
 // layout writes the strides, offset or memory format of an input or a constant.
-func (s *saver) layout(v *Value) {
+func (s *saver) layout(v *graph.Value) {
 	formatted := false
-	if v.layout.Lays() && !v.strided {
-		o, err := v.layout.For(v.Meta.Rank())
+	layout := v.Layout()
+	if layout.Lays() {
+		o, err := layout.For(v.Meta.Rank())
 		formatted = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
 	switch {
 	case formatted:
-		s.pin(v.layout)
-	case v.Dims == nil && (v.strided || !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape))):
+		s.pin(layout)
+	case v.Dims == nil && !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
 		s.buf.WriteString(", \"strides\": ")
 		s.ints(v.Meta.Strides)
 	}
@@ -220,7 +226,7 @@ func (s *saver) layout(v *Value) {
 	}
 }
 
-func (s *saver) pin(p Pin) {
+func (s *saver) pin(p graph.Pin) {
 	if p.Format != tensor.NoFormat {
 		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", p.Format)
 	}
@@ -244,22 +250,23 @@ func (s *saver) ints(list []int) {
 	s.buf.WriteByte(']')
 }
 
-func (s *saver) input(v *Value) error {
+func (s *saver) input(v *graph.Value) error {
 	s.head(v)
 	s.layout(v)
 	s.buf.WriteByte('}')
 	return nil
 }
 
-func (s *saver) constant(v *Value) error {
+func (s *saver) constant(v *graph.Value) error {
 	if err := checkSpread(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
 	}
 	s.head(v)
 	s.layout(v)
-	file, key := v.file.path, v.file.key
+	from := fileOf(s.g, v)
+	file, key := from.path, from.key
 	switch {
-	case s.keepsFile(v):
+	case s.keepsFile(from.path):
 	case s.side != "" && s.takes(v):
 		file, key = s.side, s.prefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
@@ -279,13 +286,21 @@ func (s *saver) constant(v *Value) error {
 	return nil
 }
 
-// keepsFile reports whether the constant's file lies at the same place seen from where
-// the graph is written.
-func (s *saver) keepsFile(v *Value) bool {
-	if v.file.path == "" || !s.moved {
-		return v.file.path != ""
+// fileOf returns the file that a constant of a graph came from; the zero constFile if from none.
+func fileOf(g *graph.Graph, v *graph.Value) constFile {
+	if src := sourceOf(g); src != nil && v.Const != nil {
+		return src.files[weak.Make(v.Const)]
 	}
-	was, err := os.Stat(filepath.Join(s.g.src.dir, filepath.FromSlash(v.file.path)))
+	return constFile{}
+}
+
+// keepsFile reports whether a constant's file lies at the same place seen from where
+// the graph is written.
+func (s *saver) keepsFile(path string) bool {
+	if path == "" || !s.moved {
+		return path != ""
+	}
+	was, err := os.Stat(filepath.Join(sourceOf(s.g).dir, filepath.FromSlash(path)))
 	if err != nil {
 		return false
 	}
@@ -294,19 +309,19 @@ func (s *saver) keepsFile(v *Value) bool {
 		return err == nil && os.SameFile(was, is)
 	}
 	s.source = s.source || s.side != "" && at(s.side)
-	return at(v.file.path)
+	return at(path)
 }
 
-func (s *saver) node(n *Node) error {
+func (s *saver) node(n *graph.Node) error {
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"op\": %s, \"inputs\": [", quote(n.Name), quote(n.Op.Name))
 	for i, a := range n.In {
 		if i > 0 {
 			s.buf.WriteString(", ")
 		}
 		switch a.Kind {
-		case TensorArg:
+		case graph.TensorArg:
 			s.buf.WriteString(quote(a.Value.Name))
-		case NumberArg:
+		case graph.NumberArg:
 			s.operandNumber(a.Number)
 		default:
 			s.buf.WriteString("null")
@@ -331,8 +346,8 @@ func (s *saver) node(n *Node) error {
 	return nil
 }
 
-func (s *saver) output(o Output) error {
-	if o.Name == o.Value.Name && o.Pin == (Pin{}) {
+func (s *saver) output(o graph.Output) error {
+	if o.Name == o.Value.Name && o.Pin == (graph.Pin{}) {
 		s.buf.WriteString(quote(o.Name))
 		return nil
 	}

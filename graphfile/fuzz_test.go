@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,20 +22,20 @@ func FuzzLoad(f *testing.F) {
 	}
 	var b strings.Builder
 	g := everything()
-	if err := g.Save(&b); err != nil {
+	if err := graphfile.Save(&b, g); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.String())
 	f.Add(constant(`{"name": "k", "dtype": "complex64", "shape": [2], "strides": [3], "data": [[1, "NaN"], [3e2, -0.0]]}`))
 	dir, _ := weights(f)
-	open := func(path, key string) (tensor.Meta, graph.ReadConst, error) {
+	open := func(path, key string) (tensor.Meta, graphfile.ReadConst, error) {
 		if key == "" {
 			return tensor.Meta{}, nil, errors.New("no key")
 		}
-		return graph.Held(tensor.Zeros(tensor.Float32, len(key)%3, 3))
+		return graphfile.Held(tensor.Zeros(tensor.Float32, len(key)%3, 3))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		g, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)
+		g, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 		if err != nil {
 			checkPlaces(t, err)
 			return
@@ -43,7 +44,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		first := save(t, g)
-		h, err := graph.Load(strings.NewReader(first), "g.json", dir, lookup, open)
+		h, err := graphfile.Read(strings.NewReader(first), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 		if err != nil {
 			t.Fatalf("%v\n%s\nwas\n%s", err, first, text)
 		}

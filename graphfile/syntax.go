@@ -1,4 +1,4 @@
-package graph
+package graphfile
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/numerals"
 )
 
 // mistake is what stands where JSON wants something else.
@@ -246,7 +247,7 @@ func (s *syntax) word() {
 		}
 		s.fail(s.at, "%q stands where a value must", r)
 	}
-	if meant := wrongNumber(name); meant != "" || isSpecial(name) {
+	if meant := numerals.Meant(name); meant != "" || numerals.IsSpecial(name) {
 		s.special(s.at, name)
 	}
 	s.fail(s.at, "%s stands where a value must: a string stands in double quotes", name)
@@ -254,7 +255,7 @@ func (s *syntax) word() {
 
 // special refuses an infinity or NaN that stands without quotes.
 func (s *syntax) special(at int, name string) {
-	meant := wrongNumber(name)
+	meant := numerals.Meant(name)
 	if meant == "" {
 		meant = name
 	}

@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -75,7 +76,7 @@ func TestSubgraphConstants(t *testing.T) {
 		return os.WriteFile(path, nil, 0o644)
 	}
 	path := filepath.Join(t.TempDir(), "g.json")
-	must(t, mustLoad(t, nested).SaveFile(path, graph.SideFile("w.npz", func(*graph.Value) bool { return true }, write)))
+	must(t, graphfile.SaveFile(path, mustLoad(t, nested), graphfile.SideFile("w.npz", func(*graph.Value) bool { return true }, write)))
 	if fmt.Sprint(keys) != "[outer.body.k outer.body.outer.body.k]" {
 		t.Errorf("got %v", keys)
 	}
@@ -106,7 +107,7 @@ func TestSubgraphMistakes(t *testing.T) {
 		{nested, deep, "more than 64 deep"},
 	} {
 		text := strings.Replace(nested, c.from, c.to, 1)
-		_, err := graph.Load(strings.NewReader(text), "g.json", ".", lookup, nil)
+		_, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: "."})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want %q, got %v", c.want, err)
 		}

@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -16,7 +17,7 @@ const symbolic = `{"version": 1, "symbols": {"N": {"min": 3}, "unused": {}, "K":
 "outputs": ["y"]}`
 
 func TestAssumedSizes(t *testing.T) {
-	g, err := graph.Load(strings.NewReader(symbolic), "g.json", "", kernels.Lookup, nil)
+	g, err := graphfile.Read(strings.NewReader(symbolic), kernels.Lookup, graphfile.Options{Name: "g.json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestAssumedSizesOfABuiltGraph(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	g, err := graph.Load(strings.NewReader("{\"version\": 1, \"inputs\": [], \"nodes\": [],\n \"outputs\": []}"), "g.json", "", kernels.Lookup, nil)
+	g, err := graphfile.Read(strings.NewReader("{\"version\": 1, \"inputs\": [], \"nodes\": [],\n \"outputs\": []}"), kernels.Lookup, graphfile.Options{Name: "g.json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestWarnings(t *testing.T) {
 	if len(got) != 2 || got[0].Error() != want[0] || got[1].Error() != want[1] {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if g, err = graph.Load(strings.NewReader(symbolic), "g.json", "", kernels.Lookup, nil); err != nil || len(g.Warnings()) != 0 {
+	if g, err = graphfile.Read(strings.NewReader(symbolic), kernels.Lookup, graphfile.Options{Name: "g.json"}); err != nil || len(g.Warnings()) != 0 {
 		t.Errorf("got %v, %v", g.Warnings(), err)
 	}
 }

@@ -1,18 +1,15 @@
-package graph_test
+// Package graphtest is a catalogue of a few ops, one of each kind, for the tests of package graph and of what
+// reads and writes graphs: they must not need the real one, which is built on package graph. Nothing of it
+// can be run.
+package graphtest
 
 import (
 	"errors"
-	"fmt"
-	"strings"
-	"testing"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// A catalogue of a few ops, one of each kind: package graph must not need the real one,
-// which is built on it.
 
 type alphaAttrs struct {
 	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of other"`
@@ -24,7 +21,8 @@ type permuteAttrs struct {
 	Dims []int `attr:"dims"`
 }
 
-type sizeAttrs struct {
+// SizeAttrs are those of the op expand.
+type SizeAttrs struct {
 	Size []int `attr:"size"`
 }
 
@@ -41,7 +39,8 @@ type windowAttrs struct {
 	Mode    string  `attr:"mode" default:"zeros" oneof:"zeros|reflect"`
 }
 
-type everyAttrs struct {
+// EveryAttrs are those of the op every: one of each type.
+type EveryAttrs struct {
 	Flag   bool                `attr:"flag" default:"false"`
 	Int    int                 `attr:"int" default:"3"`
 	Float  float64             `attr:"float" default:"0.5"`
@@ -71,48 +70,52 @@ func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
 }
 
-func unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+// Unary is the iteration of an op of one operand.
+func Unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return iter.Unary(outs[0], c.In[0].Operand()), nil
 }
 
-func noBody(*graph.Call, *iter.Rule) (iter.Kernel, error) { return iter.Kernel{}, nil }
+// NoBody is a kernel that does nothing.
+func NoBody(*graph.Call, *iter.Rule) (iter.Kernel, error) { return iter.Kernel{}, nil }
 
 func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
-	p.Body = noBody
+	p.Body = NoBody
 	return &graph.Op{Name: name, Doc: name, Params: params, Schema: s, Pointwise: p}
 }
 
 var (
-	selfParam = graph.Param{Name: "self"}
-	selfNum   = graph.Param{Name: "self", Number: true}
-	otherNum  = graph.Param{Name: "other", Number: true}
+	// Self is the one operand of most ops.
+	Self     = graph.Param{Name: "self"}
+	selfNum  = graph.Param{Name: "self", Number: true}
+	otherNum = graph.Param{Name: "other", Number: true}
 
-	catalogue = map[string]*graph.Op{}
+	// Catalogue holds the ops by name.
+	Catalogue = map[string]*graph.Op{}
 )
 
 func init() {
 	for _, o := range []*graph.Op{
 		pointwise("add", graph.SchemaOf[alphaAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
 		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
-		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: unary}, selfParam),
-		pointwise("every", graph.SchemaOf[everyAttrs](), &graph.Pointwise{Config: unary}, selfParam),
-		{Name: "permute", Kind: graph.View, Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[permuteAttrs](), Infer: inferPermute},
-		{Name: "expand", Kind: graph.View, Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[sizeAttrs](), Infer: inferExpand},
-		{Name: "chunk", Kind: graph.View, Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[chunkAttrs](), Infer: inferChunk, Many: true},
-		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](), Infer: inferCat},
-		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Impls: convImpls(),
+		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: Unary}, Self),
+		pointwise("every", graph.SchemaOf[EveryAttrs](), &graph.Pointwise{Config: Unary}, Self),
+		{Name: "permute", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[permuteAttrs](), Infer: inferPermute},
+		{Name: "expand", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[SizeAttrs](), Infer: inferExpand},
+		{Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](), Infer: inferChunk, Many: true},
+		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](), Infer: InferCat},
+		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Impls: ConvImpls(),
 			Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}}},
-		{Name: "var_mean", Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[noAttrs](), Outputs: []string{"var", "mean"}, Infer: inferVarMean},
+		{Name: "var_mean", Params: []graph.Param{Self}, Schema: graph.SchemaOf[noAttrs](), Outputs: []string{"var", "mean"}, Infer: inferVarMean},
 		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
-		{Name: "clone", Params: []graph.Param{selfParam}, Schema: graph.SchemaOf[struct {
+		{Name: "clone", Params: []graph.Param{Self}, Schema: graph.SchemaOf[struct {
 			Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
-		}](), Infer: inferCat},
+		}](), Infer: InferCat},
 	} {
 		o.NoRef = "nothing is evaluated here"
 		if o.Compile == nil && o.Pointwise == nil && o.Impls == nil {
 			o.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
 		}
-		catalogue[o.Name] = defined(*o)
+		Catalogue[o.Name] = defined(*o)
 	}
 }
 
@@ -124,7 +127,8 @@ func defined(o graph.Op) *graph.Op {
 	return d
 }
 
-func lookup(name string) *graph.Op { return catalogue[name] }
+// Lookup finds an op of the catalogue.
+func Lookup(name string) *graph.Op { return Catalogue[name] }
 
 func inferPermute(c *graph.Call) ([]graph.Result, error) {
 	m, err := c.Meta(0).Permute(c.Attrs.(*permuteAttrs).Dims)
@@ -132,7 +136,7 @@ func inferPermute(c *graph.Call) ([]graph.Result, error) {
 }
 
 func inferExpand(c *graph.Call) ([]graph.Result, error) {
-	m, err := c.Meta(0).Expand(c.Attrs.(*sizeAttrs).Size)
+	m, err := c.Meta(0).Expand(c.Attrs.(*SizeAttrs).Size)
 	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
 }
 
@@ -146,7 +150,8 @@ func inferChunk(c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-func inferCat(c *graph.Call) ([]graph.Result, error) {
+// InferCat gives a row-major result like the first operand.
+func InferCat(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
 	return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
 }
@@ -160,8 +165,8 @@ func inferConv(c *graph.Call) ([]graph.Result, error) {
 	return graph.New1(m.Type()), err
 }
 
-// convImpls are two ways to convolve images, each of which wants them in one order.
-func convImpls() []graph.Impl {
+// ConvImpls are two ways to convolve images, each of which wants them in one order.
+func ConvImpls() []graph.Impl {
 	one := func(name string, f tensor.MemoryFormat) graph.Impl {
 		o, _ := f.Order(4)
 		return graph.Impl{Name: name,
@@ -177,40 +182,4 @@ func convImpls() []graph.Impl {
 func inferVarMean(c *graph.Call) ([]graph.Result, error) {
 	m := tensor.New(c.Meta(0).DType)
 	return []graph.Result{{Type: m.Type(), Alias: graph.Fresh}, {Type: m.Type(), Alias: graph.Fresh}}, nil
-}
-
-// load reads a graph from text; files are not served.
-func load(text string) (*graph.Graph, error) {
-	return graph.Load(strings.NewReader(text), "g.json", ".", lookup, nil)
-}
-
-func mustLoad(t testing.TB, text string) *graph.Graph {
-	t.Helper()
-	g, err := load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-// chain is a graph file of n adds in a row; reversed puts the last node first.
-func chain(n int, reversed bool) string {
-	var b strings.Builder
-	b.WriteString(`{"version": 1, "name": "chain", "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 4, 5]}], "nodes": [` + "\n")
-	for k := range n {
-		i := k
-		if reversed {
-			i = n - 1 - k
-		}
-		from := "x"
-		if i > 0 {
-			from = fmt.Sprintf("n%d", i-1)
-		}
-		if k > 0 {
-			b.WriteString(",\n")
-		}
-		fmt.Fprintf(&b, `{"name": "n%d", "op": "add", "inputs": [%q, "x"], "attrs": {"alpha": 2}}`, i, from)
-	}
-	fmt.Fprintf(&b, `], "outputs": ["n%d"]}`, n-1)
-	return b.String()
 }

@@ -1,4 +1,4 @@
-package graph_test
+package graphfile_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,22 +32,22 @@ const contract = `{
 
 // weights writes an empty weights file and returns its folder, and an OpenConst that
 // makes the data up.
-func weights(t testing.TB) (dir string, open graph.OpenConst) {
+func weights(t testing.TB) (dir string, open graphfile.OpenConst) {
 	dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "weights.safetensors"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return dir, func(path, key string) (tensor.Meta, graph.ReadConst, error) {
+	return dir, func(path, key string) (tensor.Meta, graphfile.ReadConst, error) {
 		if filepath.Base(path) != "weights.safetensors" || key != "conv1.weight" {
 			return tensor.Meta{}, nil, fmt.Errorf("no %q in %s", key, path)
 		}
-		return graph.Held(tensor.Zeros(tensor.Float32, 64, 64, 3, 3))
+		return graphfile.Held(tensor.Zeros(tensor.Float32, 64, 64, 3, 3))
 	}
 }
 
 func TestLoadTheContractsExample(t *testing.T) {
 	dir, open := weights(t)
-	g, err := graph.Load(strings.NewReader(contract), "g.json", dir, lookup, open)
+	g, err := graphfile.Read(strings.NewReader(contract), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,10 +192,10 @@ var mistakes = []struct{ name, text, want string }{
 func TestMistakesHavePlaces(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
-			open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+			open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 				return tensor.Meta{}, nil, errors.New("not opened")
 			}
-			_, err := graph.Load(strings.NewReader(m.text), "g.json", t.TempDir(), lookup, open)
+			_, err := graphfile.Read(strings.NewReader(m.text), lookup, graphfile.Options{Name: "g.json", Dir: t.TempDir(), Open: open})
 			if err == nil {
 				t.Fatal("loaded")
 			}
@@ -267,24 +268,24 @@ func TestFilesStayInTheFolder(t *testing.T) {
 	must(t, os.Symlink(filepath.Join(outer, "secret.npy"), filepath.Join(dir, "link.npy")))
 	must(t, os.Symlink("..", filepath.Join(dir, "up")))
 	must(t, os.Symlink(filepath.Join("sub", "k.npy"), filepath.Join(dir, "fine.npy")))
-	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
-		return graph.Held(tensor.Zeros(tensor.Int8, 2))
+	open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
+		return graphfile.Held(tensor.Zeros(tensor.Int8, 2))
 	}
 	for name, ok := range map[string]bool{"sub/k.npy": true, "fine.npy": true, "sub/../sub/k.npy": true, "link.npy": false,
 		"up/secret.npy": false, "sub/../../secret.npy": false, "../graph/sub/k.npy": false} {
 		text := constant(fmt.Sprintf(`{"name": "k", "dtype": "int8", "shape": [2], "file": %q}`, name))
-		_, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)
+		_, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), "outside the folder") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	t.Chdir(dir)
 	text := constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "link.npy"}`)
-	if _, err := graph.Load(strings.NewReader(text), "g.json", ".", lookup, open); err == nil {
+	if _, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: ".", Open: open}); err == nil {
 		t.Error("a link leads out of the working directory")
 	}
 	text = constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "fine.npy"}`)
-	if _, err := graph.Load(strings.NewReader(text), "g.json", ".", lookup, open); err != nil {
+	if _, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: ".", Open: open}); err != nil {
 		t.Error(err)
 	}
 }
@@ -309,12 +310,12 @@ func TestConstantsFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	reads := 0
-	open := func(string, string) (tensor.Meta, graph.ReadConst, error) {
+	open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 		return m, func() (*tensor.Tensor, error) { reads++; return base.View(m) }, nil
 	}
 	for dtype, want := range map[string]string{"uint16": "", "bfloat16": "", "float16": "the file holds uint16[2, 4], the graph says float16[2, 4]"} {
 		text := constant(fmt.Sprintf(`{"name": "k", "dtype": %q, "shape": [2, 4], "file": "k.npy"}`, dtype))
-		g, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)
+		g, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", dtype, err)
