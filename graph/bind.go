@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/words"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
@@ -60,67 +59,6 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	}
 	return nil
 }
-
-// Infer sets the metas of all values from those of the inputs, in order. The error names
-// the first node that is refused.
-func (g *Graph) Infer() error {
-	var c Call
-	for _, n := range g.Nodes {
-		if err := n.infer(&c); err != nil {
-			return g.Fail(n, err)
-		}
-	}
-	return nil
-}
-
-// InferAll is Infer that goes on past nodes that are refused. It returns their errors; a
-// node that depends on a refused one is refused too, with the reason that it does. The
-// values of refused nodes have no meta.
-func (g *Graph) InferAll() map[*Node]*Error {
-	refused := map[*Node]*Error{}
-	var c Call
-	for _, n := range g.Nodes {
-		err := n.dependsOn(refused)
-		if err == nil {
-			err = n.infer(&c)
-		}
-		if err == nil {
-			continue
-		}
-		refused[n] = g.Fail(n, err)
-		for _, v := range n.Out {
-			// What an earlier inference left does not hold any more.
-			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
-		}
-	}
-	return refused
-}
-
-// Refuse makes inference refuse a node, with the reason. The first one stays.
-func (g *Graph) Refuse(n *Node, err error) {
-	if n == nil || err == nil || len(n.Out) == 0 || n.Out[0].graph != g || g.refused[n.number] != nil {
-		return
-	}
-	if g.refused == nil {
-		g.refused = map[int32]error{}
-	}
-	g.refused[n.number] = err
-}
-
-func (n *Node) dependsOn(refused map[*Node]*Error) error {
-	for i := range n.deps() {
-		if v := n.dep(i); v != nil && v.Node != nil && refused[v.Node] != nil {
-			return &dependent{v.Name}
-		}
-	}
-	return nil
-}
-
-// dependent is the reason of a node that was never asked.
-type dependent struct{ on string }
-
-// Error names the operand that there is not.
-func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }
 
 // Drop returns a copy of the graph without the given nodes, what depends on them, and the
 // outputs that they made.

@@ -160,7 +160,8 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	if name == "" {
 		return nil, []error{errors.New("node without a name")}
 	}
-	if names.node(name) != nil {
+	before := names.values[name]
+	if before != nil && names.node(name) != nil || names.nodes[name] != nil {
 		return nil, []error{fmt.Errorf("two nodes are named %q", name)}
 	}
 	n := &take(&d.slab.nodes, 1)[0]
@@ -177,14 +178,19 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 			v.Name = outputs[i]
 		}
 		n.Out[i] = v
-		if v.Name == "" || names.values[v.Name] != nil {
+		if len(outputs) > 0 {
+			before = names.values[v.Name]
+		}
+		if v.Name == "" || before != nil {
 			errs = append(errs, g.nameError(v.Name))
 			continue
 		}
 		g.number(v)
 		names.values[v.Name] = v
 	}
-	names.addNode(n)
+	if len(outputs) > 0 || errs != nil {
+		names.addNode(n)
+	}
 	return n, errs
 }
 

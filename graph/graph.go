@@ -1,12 +1,9 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -137,31 +134,6 @@ func (g *Graph) Values(f func(*Value)) {
 // SetMeta lays the value out as m, in Meta and in Type.
 func (v *Value) SetMeta(m tensor.Meta) { v.Meta, v.Type = m, m.Type() }
 
-// setType is SetMeta for what inference gives: sizes that are numbers. Where the type shares its slices
-// with that of an operand, the numbers are shared too: long chains of values of one shape then
-// take no memory of their own.
-func (v *Value) setType(t tensor.Type, in []Arg) error {
-	for i := range in {
-		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
-			if offset, known := t.Offset.Known(); known {
-				v.Type, v.Meta = t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
-				return nil
-			}
-		}
-	}
-	m, known := t.Meta()
-	if !known {
-		return fmt.Errorf("%v depends on sizes that are not known", t)
-	}
-	v.Type, v.Meta = t, m
-	return nil
-}
-
-// shares reports whether two lists of sizes are the same memory.
-func shares(a, b []sym.Int) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
 // Root returns the value that owns the storage: v itself unless it is a view.
 func (v *Value) Root() *Value {
 	for v.Alias != nil {
@@ -200,108 +172,6 @@ func (n *Node) Call() *Call {
 		c.Out[i] = v.Meta
 	}
 	return c
-}
-
-// Infer sets the metas and aliases of the node's outputs from those of its operands: what
-// eager PyTorch gives, and then the node's own pin. The error is the op's.
-func (n *Node) Infer() error { return n.infer(&Call{}) }
-
-// infer is Infer with a Call to be overwritten: inferring a graph takes one for all nodes.
-func (n *Node) infer(c *Call) error {
-	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
-		return errors.New("the node was not made by a graph")
-	}
-	g := n.Out[0].graph
-	if len(g.refused) > 0 && g.refused[n.number] != nil {
-		return g.refused[n.number]
-	}
-	if n.Attrs == nil {
-		// Symbols may have been bound, or attributes that are values have become known, since.
-		a, err := n.decode(g.bound)
-		if err != nil {
-			return err
-		}
-		n.Attrs = a
-	}
-	if n.waits() {
-		for _, v := range n.Out {
-			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
-		}
-		return nil
-	}
-	*c = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
-	res, err := n.Op.Infer(c)
-	if err != nil {
-		return err
-	}
-	if len(res) != len(n.Out) {
-		return n.outputsError(len(res))
-	}
-	return n.settle(res)
-}
-
-// checkCall checks the operands, and the number of the node's outputs where the op alone
-// tells it.
-func (n *Node) checkCall() error {
-	if err := n.checkArity(); err != nil {
-		return err
-	}
-	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
-		return n.outputsError(want)
-	}
-	return nil
-}
-
-// outputsError is the error of a node that makes more or fewer values than are named.
-func (n *Node) outputsError(makes int) error {
-	what := fmt.Sprintf("%d values", makes)
-	if makes == 1 {
-		what = "one value"
-	}
-	switch {
-	case len(n.Op.Outputs) == makes && makes > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\": %s", what, strings.Join(n.Op.Outputs, ", "))
-	case len(n.Out) == 1 && makes > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
-	}
-	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
-}
-
-// settle gives the outputs what was inferred, and the layout of the node's pin.
-func (n *Node) settle(res []Result) error {
-	if n.Pin.Impl != "" {
-		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
-			return err
-		}
-	}
-	for i, r := range res {
-		if r.Alias >= len(n.In) {
-			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
-		}
-		v := n.Out[i]
-		v.Alias, v.Dynamic = nil, r.Dynamic
-		if err := v.setType(r.Type, n.In); err != nil {
-			return err
-		}
-		if r.Dynamic {
-			continue
-		}
-		if r.Alias >= 0 {
-			v.Alias = n.In[r.Alias].Value
-		}
-		if n.Pin.Lays() && !n.Pin.Holds(v.Meta) {
-			m, err := n.Pin.Lay(v.Meta)
-			if err != nil {
-				return err
-			}
-			v.SetMeta(m)
-			v.Alias = nil
-		}
-		if err := v.Meta.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Fresh returns a name that no value and no node has, made from base.
