@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -23,7 +25,7 @@ func TestPointwiseOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := graphfile.Parse(bytes.NewReader(data), Lookup, graphfile.Options{Name: dir, Dir: dir})
+			g, err := graphfile.Parse(bytes.NewReader(data), kernels.Lookup, graphfile.Options{Name: dir, Dir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,9 +95,9 @@ func checkPointwiseValue(t *testing.T, n *graph.Node, inputs, outputs map[string
 			tensor.CopyElements(in[i], bits16(inputs[a.Value.Name], a.Value.Meta.DType))
 		}
 	}
-	out, err := runCall(n.Op, n.Call(), in)
+	out, err := kerneltest.RunCall(n.Op, n.Call(), in)
 	if err == nil {
-		err = compareTensors(out[0], bits16(outputs[n.Name], n.Out[0].Meta.DType))
+		err = kerneltest.CompareTensors(out[0], bits16(outputs[n.Name], n.Out[0].Meta.DType))
 	}
 	if err != nil {
 		t.Errorf("%s: %v", describeNode(n), err)
