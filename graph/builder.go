@@ -1,7 +1,5 @@
 package graph
 
-//go:generate go run ../kernels/internal/genbuilder -o ops_gen.go
-
 import (
 	"errors"
 	"fmt"
@@ -161,8 +159,8 @@ func (g *Graph) addValue(v *Value) {
 }
 
 // Apply adds a node for any op of the catalogue and returns its outputs. An operand is a
-// *Value, a Go number or bool, or nil for one that is left out. The methods named after
-// ops (Add, Conv2d, ...) are short for it.
+// *Value, a Go number or bool, or nil for one that is left out. The functions of package op
+// are Apply for the ops of kernels, with types; Apply itself is for others and for importers.
 //
 // After a mistake the outputs, as many as the op names, have the meta of a 0-dim float32,
 // so that building can go on. What is built on them is left out without a word: the first
@@ -174,19 +172,30 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 // ApplyN is [Graph.Apply] for an op that makes count values when that cannot be told before
 // the graph runs; 0 means that it can.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
+	return g.applyCount(op, count, false, attrs, operands)
+}
+
+// ApplyExactly is [Graph.Apply] for who relies on an op to make count values: another number is a mistake.
+func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
+	return g.applyCount(op, count, true, attrs, operands)
+}
+
+func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operands []any) []*Value {
 	n := &Node{Name: g.Fresh(op)}
 	var err error
 	if n.Op, err = g.find(op); err == nil {
-		err = g.apply(n, op, attrs, operands, count)
+		err = g.apply(n, op, attrs, operands, count, exact)
 	}
 	if err == nil {
 		return n.Out
 	}
 	if err != errRefused {
-		g.mistake(&Error{Node: n.Name, Op: op, Err: err})
+		e := &Error{Node: n.Name, Op: op, Err: err}
+		e.File, e.Line = callSite()
+		g.mistake(e)
 	}
 	count = min(max(count, 1), maxOutputs)
-	if n.Op != nil {
+	if n.Op != nil && !exact {
 		count = max(len(n.Op.Outputs), count)
 	}
 	out := make([]*Value, count)
@@ -215,7 +224,7 @@ func (a Attrs) clone() Attrs {
 // errRefused is the mistake of a node that uses the output of a refused one.
 var errRefused = errors.New("depends on a node that was refused")
 
-func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int) error {
+func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
 	switch {
 	case n.Op == nil:
 		return NoOp(op, g.lookup)
@@ -229,8 +238,11 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	if err != nil {
 		return err
 	}
-	if len(res) == 0 {
+	switch {
+	case len(res) == 0:
 		return errors.New("makes no values")
+	case exact && len(res) != count:
+		return fmt.Errorf("makes %d values, and %d are wanted", len(res), count)
 	}
 	vals := make([]Value, len(res))
 	for i := range res {
@@ -341,49 +353,6 @@ func (g *Graph) holds(other *Graph, seen map[*Graph]bool) bool {
 		}
 	}
 	return false
-}
-
-// one and several are Apply as the methods named after ops call it: later attributes
-// override earlier ones.
-func (g *Graph) one(op string, attrs []Attrs, operands ...any) *Value {
-	return g.several(op, attrs, operands...)[0]
-}
-
-func (g *Graph) several(op string, attrs []Attrs, operands ...any) []*Value {
-	var all Attrs
-	if len(attrs) == 1 {
-		all = attrs[0]
-	}
-	if len(attrs) > 1 {
-		all = Attrs{}
-		for _, a := range attrs {
-			maps.Copy(all, a)
-		}
-	}
-	return g.Apply(op, all, operands...)
-}
-
-// exactly is several for a method that returns count values: as many come back even where
-// the graph's catalogue has no such op, or another one by its name.
-func (g *Graph) exactly(count int, op string, attrs []Attrs, operands ...any) []*Value {
-	out := g.several(op, attrs, operands...)
-	if len(out) != count && !out[0].refused() {
-		g.mistake(fmt.Errorf("op %q makes %d values here, and the method named after it returns %d", op, len(out), count))
-	}
-	for i := len(out); i < count; i++ {
-		v := g.standIn(out[0].Name)
-		v.Index = i
-		out = append(out, &v)
-	}
-	return out
-}
-
-// operandList joins single operands and a list that ends them.
-func operandList(list []*Value, single ...any) []any {
-	for _, v := range list {
-		single = append(single, v)
-	}
-	return single
 }
 
 func argOf(o any) (Arg, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,7 +15,7 @@ func TestBuild(t *testing.T) {
 	g := graph.New("small", graphtest.Lookup)
 	a := g.InputFormat("a", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	b := g.Input("b", tensor.Float32, 4, 5)
-	y := g.Add(a, b, graph.Attrs{"alpha": 2}).Named("sum").Pinned(tensor.Contiguous)
+	y := op.Add(a, b, op.AddAttrs{Alpha: op.Scalar(2)}).Named("sum").Pinned(tensor.Contiguous)
 	z := g.Apply("relu", nil, y)[0]
 	parts := g.Apply("chunk", graph.Attrs{"chunks": 3, "dim": 1}, z)
 	g.Output("y", y).OutputFormat("part", parts[2], tensor.Contiguous)
@@ -31,8 +32,8 @@ func TestBuild(t *testing.T) {
 func TestLatePinReachesUsers(t *testing.T) {
 	g := graph.New("late", graphtest.Lookup)
 	a := g.Input("a", tensor.Float32, 2, 3, 4, 5)
-	y := g.Add(a, a)
-	z := g.Add(y, 1)
+	y := op.Add(a, a)
+	z := op.Add(y, 1)
 	y.Pinned(tensor.ChannelsLast)
 	must(t, g.Err())
 	if !z.Meta.IsChannelsLast() {
@@ -62,22 +63,22 @@ func TestSymbolicInputs(t *testing.T) {
 func TestBuilderCollectsMistakes(t *testing.T) {
 	for want, build := range map[string]func(g *graph.Graph, x *graph.Value){
 		`node "nope" (nope): there is no op "nope"`:                         func(g *graph.Graph, x *graph.Value) { g.Apply("nope", nil, x) },
-		`node "add" (add): operand "other" is missing`:                      func(g *graph.Graph, x *graph.Value) { g.Add(x, nil) },
-		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) { g.Add(x, "x") },
+		`node "add" (add): operand "other" is missing`:                      func(g *graph.Graph, x *graph.Value) { g.Apply("add", nil, x, nil) },
+		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) { g.Apply("add", nil, x, "x") },
 		`node "add" (add): operand 1: value "x" is of another graph`: func(g *graph.Graph, x *graph.Value) {
-			g.Add(x, graph.New("", graphtest.Lookup).Input("x", tensor.Bool))
+			g.Apply("add", nil, x, graph.New("", graphtest.Lookup).Input("x", tensor.Bool))
 		},
-		`node "add" (add): unknown attribute "beta": the op has alpha`: func(g *graph.Graph, x *graph.Value) { g.Add(x, x, graph.Attrs{"beta": 1}) },
+		`node "add" (add): unknown attribute "beta": the op has alpha`: func(g *graph.Graph, x *graph.Value) { g.Apply("add", graph.Attrs{"beta": 1}, x, x) },
 		`node "add" (add): The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1`: func(g *graph.Graph, x *graph.Value) {
-			g.Add(x, g.Input("y", tensor.Float32, 4))
+			g.Apply("add", nil, x, g.Input("y", tensor.Float32, 4))
 		},
 		`input "y": negative size -1 of dimension 0`:                                func(g *graph.Graph, x *graph.Value) { g.Input("y", tensor.Float32, -1) },
 		`input "y": required rank 4 tensor to use channels_last format`:             func(g *graph.Graph, x *graph.Value) { g.InputFormat("y", tensor.Float32, tensor.ChannelsLast, 1) },
 		`two values are named "x"`:                                                  func(g *graph.Graph, x *graph.Value) { g.Input("x", tensor.Float32) },
-		`a value needs a name`:                                                      func(g *graph.Graph, x *graph.Value) { g.Add(x, x).Named("") },
+		`a value needs a name`:                                                      func(g *graph.Graph, x *graph.Value) { op.Add(x, x).Named("") },
 		`"x": required rank 4 tensor to use channels_last format`:                   func(g *graph.Graph, x *graph.Value) { x.Pinned(tensor.ChannelsLast) },
-		`node "add" (add): memory format preserve cannot be demanded`:               func(g *graph.Graph, x *graph.Value) { g.Add(x, 1).Pinned(tensor.Preserve) },
-		`node "add" (add): required rank 4 tensor to use channels_last format`:      func(g *graph.Graph, x *graph.Value) { g.Add(x, 1).Pinned(tensor.ChannelsLast) },
+		`node "add" (add): memory format preserve cannot be demanded`:               func(g *graph.Graph, x *graph.Value) { op.Add(x, 1).Pinned(tensor.Preserve) },
+		`node "add" (add): required rank 4 tensor to use channels_last format`:      func(g *graph.Graph, x *graph.Value) { op.Add(x, 1).Pinned(tensor.ChannelsLast) },
 		`output "y" has no value`:                                                   func(g *graph.Graph, x *graph.Value) { g.Output("y", nil) },
 		`two outputs are named "y"`:                                                 func(g *graph.Graph, x *graph.Value) { g.Output("y", x).Output("y", x) },
 		`node "cat" (cat): expected a non-empty list of tensors`:                    func(g *graph.Graph, x *graph.Value) { g.Apply("cat", nil) },
@@ -95,7 +96,7 @@ func TestOneMistakeIsToldOnce(t *testing.T) {
 	g := graph.New("", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 3)
 	bad := g.Apply("relu", nil, 3)[0]
-	y := g.Add(g.Add(bad, x).Named("more").Pinned(tensor.Contiguous), 1)
+	y := op.Add(op.Add(bad, x).Named("more").Pinned(tensor.Contiguous), 1)
 	g.Output("y", y)
 	if err := g.Err(); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), `"relu" (relu)`) {
 		t.Errorf("got %v", err)

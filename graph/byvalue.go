@@ -47,6 +47,9 @@ func (g *Graph) numberNode(n *Node) {
 	g.nodes++
 }
 
+// Graph returns the graph that the value was made in; it panics for a value that no graph made.
+func (v *Value) Graph() *Graph { return v.own() }
+
 // Number returns the value's number in its graph, and in copies of it: values are counted from 0 as they
 // are made. It is negative for what stands for a value that was refused.
 func (v *Value) Number() int { return int(v.number) }

@@ -3,12 +3,13 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 )
 
-// Error is a mistake in a graph, with its place. Line and Col count from 1 and are 0
-// where the graph was built in Go.
+// Error is a mistake in a graph, with its place. Line and Col count from 1. Of a graph that was built in Go
+// File and Line are those of the call of package op that was wrong, and Col is 0; without a place File is empty.
 type Error struct {
 	File      string
 	Line, Col int
@@ -19,8 +20,11 @@ type Error struct {
 // Error prints FILE:LINE:COL: node "sum" (add): what is wrong.
 func (e *Error) Error() string {
 	var b strings.Builder
-	if e.File != "" {
+	switch {
+	case e.File != "" && e.Col > 0:
 		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Col)
+	case e.File != "":
+		fmt.Fprintf(&b, "%s:%d: ", e.File, e.Line)
 	}
 	if e.Node != "" {
 		fmt.Fprintf(&b, "node %q", e.Node)
@@ -91,4 +95,32 @@ func (g *Graph) RootErrors(refused map[*Node]*Error) Errors {
 	}
 	list.Sort()
 	return list
+}
+
+// Packages whose functions stand between a mistake and the call that made it.
+const (
+	thisPackage = "github.com/graphrun/graphrun/graph."
+	opPackage   = "github.com/graphrun/graphrun/op."
+)
+
+// callSite returns where a function of package op was called that led here; nothing for a node that was added by
+// Apply: whoever calls that, such as an importer, adds nodes for others.
+func callSite() (file string, line int) {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	typed := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasPrefix(f.Function, opPackage):
+			typed = true
+		case typed:
+			return f.File, f.Line
+		case !strings.HasPrefix(f.Function, thisPackage):
+			return "", 0
+		}
+		if !more {
+			return "", 0
+		}
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Graph is a DAG of ops over values. Build one with [New] and the op methods, or load one with package
-// graphfile. A Graph is not safe for concurrent changes; compiled programs are independent of it.
+// Graph is a DAG of ops over values. Build one with [New] and the functions of package op, or load one with
+// package graphfile. A Graph is not safe for concurrent changes; compiled programs are independent of it.
 type Graph struct {
 	Name      string
 	Inputs    []*Value

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,7 +19,7 @@ func sound(t testing.TB) *graph.Graph {
 	w := g.Constant("w", tensor.Zeros(tensor.Float32, 4, 4, 1, 1))
 	y := g.Apply("conv2d", nil, x, w)[0].Named("y")
 	y.Node.Impl, y.Node.Walk = &y.Node.Op.Impls[0], y.Node.Call().InOrder(tensor.RowMajorOrder(4))
-	s := g.Add(y, 1).Named("s").Pinned(tensor.ChannelsLast)
+	s := op.Add(y, 1).Named("s").Pinned(tensor.ChannelsLast)
 	s.Node.Impl = &s.Node.Op.Impls[0]
 	p := g.Apply("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, s)[0].Named("p")
 	g.OutputFormat("out", p, tensor.Contiguous)

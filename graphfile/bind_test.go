@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -20,7 +21,7 @@ func TestClone(t *testing.T) {
 	}
 	before := save(t, g)
 	c.Value("scaled").Named("other").Pinned(tensor.Contiguous)
-	c.Add(c.Value("lo"), 1)
+	op.Add(c.Value("lo"), 1)
 	c.Outputs = nil
 	must(t, c.Err())
 	must(t, graph.Verify(g, graph.Sorted|graph.Typed))

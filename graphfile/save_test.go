@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -71,13 +72,13 @@ func everything() *graph.Graph {
 	g.InputFormat("explicit", tensor.Float32, tensor.Contiguous, 2, 3)
 	g.InputDims("sym", tensor.Int8, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3})
 	g.Input("none", tensor.Bool, 0, 3)
-	y := g.Add(x, 2).Named("int")
-	y = g.Add(y, 2.0)
-	y = g.Add(y, true)
-	y = g.Add(3, y, graph.Attrs{"alpha": 1.0})
-	y = g.Add(y, math.Inf(-1), graph.Attrs{"alpha": 1})
-	y = g.Add(y, math.NaN(), graph.Attrs{"alpha": math.Inf(1)})
-	g.Output("z", g.Add(y, 1+2.5i))
+	y := op.Add(x, 2).Named("int")
+	y = op.Add(y, 2.0)
+	y = op.Add(y, true)
+	y = op.Add(3, y, op.AddAttrs{Alpha: op.Scalar(1.0)})
+	y = op.Add(y, math.Inf(-1), op.AddAttrs{Alpha: op.Scalar(1)})
+	y = op.Add(y, math.NaN(), op.AddAttrs{Alpha: op.Scalar(math.Inf(1))})
+	g.Output("z", op.Add(y, 1+2.5i))
 	e := g.Apply("every", graph.Attrs{"flag": true, "int": 3, "float": 1e100, "text": "b", "ints": []int{7}, "floats": []float64{1, 0.5, math.Inf(1)},
 		"bools": []bool{true, false}, "maybe_int": ptr(0), "maybe_float": 2, "maybe_bool": false, "number": 2i, "dtype": tensor.BFloat16,
 		"memory_format": tensor.ChannelsLast, "pair": 0}, x)[0]

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -58,7 +59,7 @@ func TestPinsOfFiles(t *testing.T) {
 func TestPinnedInput(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4, 5)
-	require.NoError(t, g.Output("y", g.Exp(g.Relu(x))).Pin("x", graph.Pin{Format: tensor.ChannelsLast}))
+	require.NoError(t, g.Output("y", op.Exp(op.Relu(x))).Pin("x", graph.Pin{Format: tensor.ChannelsLast}))
 	p := run(t, g, "")
 	require.Len(t, p.Copies, 1, "the last op writes the output's layout itself")
 	assert.Equal(t, `"x" is pinned to channels_last`, p.Copies[0].Why)
@@ -70,7 +71,7 @@ func TestPinMistakes(t *testing.T) {
 	build := func() *graph.Graph {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 2, 3, 4, 5)
-		return g.Output("y", g.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv"))
+		return g.Output("y", op.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv"))
 	}
 	for want, pin := range map[string]func(g *graph.Graph) error{
 		`there is no value or node "con"; did you mean "conv"?`: func(g *graph.Graph) error { return g.Pin("con", graph.Pin{Impl: "nhwc"}) },
