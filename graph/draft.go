@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -203,7 +204,7 @@ func (d *Draft) Op(name string) (*Op, error) {
 		if err == nil {
 			err = NoOp(name, g.lookup)
 		}
-		op = &Op{Name: name, Schema: SchemaOf[struct{}]()}
+		op = unknownOp(name)
 	}
 	return op, err
 }
@@ -248,8 +249,61 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 		err = n.checkCall()
 	}
 	if err != nil {
-		d.g.Refuse(n, err)
+		d.Refuse(n, err)
 	}
+}
+
+// Refuse makes inference refuse a node, with the reason. The first one stays.
+func (d *Draft) Refuse(n *Node, err error) {
+	if g := d.graph(); n != nil && err != nil && len(n.Out) > 0 && n.Out[0].graph == g {
+		g.refuseNode(n, err)
+	}
+}
+
+// Without refuses the nodes that read inputs and constants which cannot be had, and drops those and the
+// outputs that are such. It returns the errors of the outputs.
+func (d *Draft) Without(lost map[*Value]bool) Errors {
+	g := d.graph()
+	if len(lost) == 0 {
+		return nil
+	}
+	for _, n := range g.Nodes {
+		for i := range n.deps() {
+			if v := n.dep(i); lost[v] {
+				d.Refuse(n, absent(v))
+			}
+		}
+	}
+	var errs Errors
+	g.Outputs = slices.DeleteFunc(g.Outputs, func(o Output) bool {
+		if lost[o.Value] {
+			errs = append(errs, g.FailOutput(o, absent(o.Value)))
+		}
+		return lost[o.Value]
+	})
+	gone := func(v *Value) bool { return lost[v] }
+	g.Inputs, g.Constants = slices.DeleteFunc(g.Inputs, gone), slices.DeleteFunc(g.Constants, gone)
+	return errs
+}
+
+// Sort puts the nodes into order; see [Graph.Sort]. With cut it goes on past cycles: the first node of each
+// is left to inference, which refuses it, and all others of the cycle depend on it.
+func (d *Draft) Sort(cut bool) error {
+	g := d.graph()
+	err := g.Sort()
+	for range maxErrors {
+		cycles, ok := err.(Errors)
+		if !ok || !cut {
+			break
+		}
+		for _, e := range cycles {
+			n := g.named().node(e.Node)
+			d.Refuse(n, e.Err)
+			n.In, n.attrs = nil, nil
+		}
+		err = g.Sort()
+	}
+	return err
 }
 
 // Refused returns why inference will refuse a completed node, as far as that can be told before; else nil.

@@ -14,6 +14,7 @@ type Error struct {
 	File      string
 	Line, Col int
 	Node, Op  string
+	Output    string // of an output: its name, which Err tells too
 	Err       error
 }
 

@@ -25,11 +25,13 @@ type Graph struct {
 	// numbered counts the values that have a number, see [ByValue], and nodes the nodes.
 	numbered, nodes int
 
+	folded  *folded
 	places  Places          // nil for a graph that is not from a file
 	refused map[int32]error // by the numbers of nodes; see Draft.Refuse
 
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
+	warned   map[string]bool // their texts; nil until the graph itself is warned about
 }
 
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
@@ -97,7 +99,7 @@ type Output struct {
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
 func New(name string, lookup Lookup) *Graph {
-	return &Graph{Name: name, lookup: lookup, names: newNames(0)}
+	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &folded{}}
 }
 
 // Op returns an op of the graph's catalogue by name; nil if there is none that [Define]
@@ -258,7 +260,8 @@ func (g *Graph) Rename(v *Value, name string) {
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, serial: g.serial,
 		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
-		refused: maps.Clone(g.refused), Nodes: make([]*Node, len(g.Nodes))}
+		refused: maps.Clone(g.refused), folded: g.folded,
+		Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
 		count, operands = count+len(n.Out), operands+len(n.In)

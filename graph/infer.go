@@ -215,17 +215,6 @@ func (g *Graph) InferAll() map[*Node]*Error {
 	return refused
 }
 
-// Refuse makes inference refuse a node, with the reason. The first one stays.
-func (g *Graph) Refuse(n *Node, err error) {
-	if n == nil || err == nil || len(n.Out) == 0 || n.Out[0].graph != g || g.refused[n.number] != nil {
-		return
-	}
-	if g.refused == nil {
-		g.refused = map[int32]error{}
-	}
-	g.refused[n.number] = err
-}
-
 func (n *Node) dependsOn(refused map[*Node]*Error) error {
 	for i := range n.deps() {
 		if v := n.dep(i); v != nil && v.Node != nil && refused[v.Node] != nil {

@@ -115,7 +115,7 @@ func (n *Node) attrOfDim(dim int) string {
 
 // FailOutput returns an error of an output with its place.
 func (g *Graph) FailOutput(o Output, err error) *Error {
-	e := &Error{Err: fmt.Errorf("output %q: %w", o.Name, err)}
+	e := &Error{Output: o.Name, Err: fmt.Errorf("output %q: %w", o.Name, err)}
 	if g.places != nil {
 		p, _ := g.places.Output(o.Name)
 		e.in(p)
@@ -123,9 +123,12 @@ func (g *Graph) FailOutput(o Output, err error) *Error {
 	return e
 }
 
-// failInput returns an error of an input with its place.
-func (g *Graph) failInput(v *Value, err error) *Error {
-	e := &Error{Err: fmt.Errorf("input %q: %w", v.Name, err)}
+// FailValue returns an error of an input or a constant with its place.
+func (g *Graph) FailValue(v *Value, err error) *Error {
+	if v == nil {
+		return &Error{Err: err}
+	}
+	e := &Error{Err: fmt.Errorf("%s %q: %w", v.Kind(), v.Name, err)}
 	if g.places != nil {
 		p, _ := g.places.Value(int(v.number))
 		e.in(p)

@@ -161,7 +161,7 @@ func (l *loader) input(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, false)
 	if !ok {
-		l.standIn(d.name)
+		l.pass(l.standIn(d.name, false), before, err)
 		return err
 	}
 	if d.decl.DType, err = tensor.ParseDType(d.dtype); err != nil {
@@ -178,51 +178,60 @@ func (l *loader) input(at int) error {
 	}
 	if len(l.errs) == before {
 		v, err := l.draft.Input(d.name, d.decl)
-		if err != nil {
-			l.failAt(at, "%w", err)
-		} else {
+		if err == nil {
 			l.places.setValue(v, at)
+			return nil
 		}
-	}
-	if len(l.errs) > before {
-		l.standIn(d.name)
+		l.failAt(at, "%w", err)
 	}
 	l.blame(before, "input", d.name)
+	l.pass(l.standIn(d.name, false), before, nil)
 	return nil
 }
 
-// standIn makes the name of a refused input or constant known, so that its users are
-// not refused for that: the graph will not be.
-func (l *loader) standIn(name string) {
-	if name != "" && l.g.Value(name) == nil {
-		_, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
+// pass reads past the mistakes since before, which are of an input or a constant that then cannot be had, if
+// the loader does so and has not lost its place. v is nil where the name is another's, or there is none.
+func (l *loader) pass(v *graph.Value, before int, lost error) {
+	if v == nil || l.absent == nil || lost != nil || len(l.errs) == before {
+		return
 	}
+	l.absent[v] = true
+	l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
+}
+
+// standIn makes the name of a refused input or constant known, so that its users are
+// not refused for that. It returns nil where there is no name, or it is another's.
+func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
+	if constant {
+		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
+	} else {
+		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
+	}
+	return v
 }
 
 func (l *loader) constant(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.declaration(at, true)
 	if !ok {
-		l.standIn(d.name)
+		l.pass(l.standIn(d.name, true), before, err)
 		return err
 	}
-	t, wrongAt, missing := l.constData(d)
-	if missing != nil {
-		l.failAt(wrongAt, "%w", missing)
-		t = tensor.Zeros(tensor.Float32)
-	} else if d.file != "" {
+	t, wrongAt, err := l.constData(d)
+	if err != nil {
+		l.failAt(wrongAt, "%w", err)
+		l.blame(before, "constant", d.name)
+		l.pass(l.standIn(d.name, true), before, nil)
+		return nil
+	}
+	if d.file != "" {
 		l.src.files[weak.Make(t)] = constFile{d.file, d.key}
 	}
-	l.blame(before, "constant", d.name)
 	v, err := l.draft.Constant(d.name, d.decl.Layout, t)
 	if err != nil {
 		return err
 	}
 	l.places.setValue(v, at)
-	if missing != nil && l.absent != nil {
-		l.absent[v] = true
-		l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
-	}
 	return nil
 }
 

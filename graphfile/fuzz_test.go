@@ -36,6 +36,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
+		checkSome(t, text, dir, open, err == nil)
 		if err != nil {
 			checkPlaces(t, err)
 			return
@@ -55,4 +56,28 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// checkSome demands that what is left of a file without what is wrong in it is sound, and all of it
+// if nothing is.
+func checkSome(t *testing.T, text, dir string, open graphfile.OpenConst, right bool) {
+	t.Helper()
+	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
+	if err == nil {
+		err = g.BindOnly(nil)
+	}
+	if err != nil {
+		if right {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return
+	}
+	refused := g.InferAll()
+	rest := g.Drop(refused)
+	if err := graph.Verify(rest, graph.Sorted|graph.Typed); err != nil && !rest.Dynamic() {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if right != (len(missing)+len(refused) == 0) {
+		t.Fatalf("the file is right: %v, but there are %v and %v\n%s", right, missing, refused, text)
+	}
 }

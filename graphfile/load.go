@@ -8,7 +8,6 @@ package graphfile
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -68,10 +67,10 @@ func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// ParseSome is [Parse] that goes on past more: a node whose operand there is not, or whose
-// attributes cannot be read, is refused by inference too, and so is one that reads a
-// constant whose data cannot be had. The mistakes of those constants are returned beside
-// the graph.
+// ParseSome is [Parse] that goes on past more: a node that has keys of its own making, whose
+// operand there is not, or whose attributes cannot be read, is refused by inference too, and
+// so is one that reads an input or a constant that is wrongly declared, or whose data cannot
+// be had. The mistakes of those, and of outputs that there are not, are returned beside the graph.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }
@@ -101,37 +100,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]
 	if len(l.g.Outputs) == 0 {
 		l.draft.Warn(l.src.fail(l.outputsAt, "the graph has no outputs: a run of it gives nothing"))
 	}
-	l.refuseAbsent()
-	return l.g, l.missing, nil
-}
-
-// refuseAbsent refuses the nodes that read constants that there are not, and drops outputs
-// that are such.
-func (l *loader) refuseAbsent() {
-	if len(l.absent) == 0 {
-		return
-	}
-	refuse := func(n *graph.Node, v *graph.Value) {
-		if l.absent[v] {
-			l.g.Refuse(n, fmt.Errorf("depends on constant %q, which cannot be read", v.Name))
-		}
-	}
-	for _, n := range l.g.Nodes {
-		for _, a := range n.In {
-			refuse(n, a.Value)
-		}
-		for _, v := range n.Refs() {
-			refuse(n, v)
-		}
-	}
-	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o graph.Output) bool {
-		if l.absent[o.Value] {
-			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read",
-				o.Value.Name)))
-		}
-		return l.absent[o.Value]
-	})
-	l.g.Constants = slices.DeleteFunc(l.g.Constants, func(v *graph.Value) bool { return l.absent[v] })
+	return l.g, append(l.missing, l.draft.Without(l.absent)...), nil
 }
 
 // maxErrors bounds the mistakes that are collected from one file.

@@ -27,7 +27,7 @@ type loader struct {
 	open   OpenConst
 
 	// What is read past has absent; nil otherwise.
-	absent  map[*graph.Value]bool // constants whose data cannot be had
+	absent  map[*graph.Value]bool // inputs and constants that cannot be had
 	missing graph.Errors          // why
 	scan    *scanner
 	errs    graph.Errors
@@ -74,7 +74,7 @@ func (l *loader) parse() {
 		l.resolve()
 	}
 	if len(l.errs) == 0 {
-		if err := l.g.Sort(); err != nil {
+		if err := l.draft.Sort(l.absent != nil); err != nil {
 			l.errs = asErrors(err)
 		}
 	}

@@ -20,6 +20,7 @@ type rawNode struct {
 	attrsAt int    // where they stand in it
 	pending int    // end of its pending operands, which start where the last node's end
 	wrong   bool   // a mistake has been told: what follows from it need not be
+	taken   bool   // a value of it has another's name
 }
 
 // pendingArg is an operand whose value was not known yet when it was read.
@@ -61,13 +62,26 @@ func (l *loader) node(at int) error {
 		l.failAt(at, "\"outputs\" is empty")
 	}
 	l.checkLayout(d.pin, at)
-	r.node = l.declare(&d, at, before)
+	r.node, r.taken = l.declare(&d, at, before)
 	r.wrong = len(l.errs) > before
 	l.raw = append(l.raw, r)
 	for _, e := range l.errs[before:] {
 		e.Node, e.Op = d.name, d.op
 	}
+	l.passNode(&r, before, err != nil)
 	return err
+}
+
+// passNode goes on past the mistakes since before, which are a node's, if the loader does so, has not lost its
+// place, and the node takes no other's name: the first mistake is left to inference.
+func (l *loader) passNode(r *rawNode, before int, lost bool) {
+	if l.absent == nil || lost || r.node == nil || r.taken || len(l.errs) == before {
+		return
+	}
+	l.draft.Refuse(r.node, l.errs[before].Err)
+	op, _ := l.draft.Op(r.op)
+	l.draft.Complete(r.node, op, r.in, nil)
+	l.errs = l.errs[:before]
 }
 
 // nodeKey reads what stands under a key of a node.
@@ -181,10 +195,10 @@ func spelledNumber(v any) (tensor.Scalar, bool) {
 }
 
 // declare makes the node and its outputs known by name. Mistakes since before are of this
-// node.
-func (l *loader) declare(d *declaredNode, at, before int) *graph.Node {
+// node. taken tells that the name of a value is another's.
+func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken bool) {
 	if d.name == "" && len(l.errs) > before {
-		return nil
+		return nil, false
 	}
 	n, errs := l.draft.Node(d.name, d.outputs)
 	if n != nil {
@@ -197,7 +211,7 @@ func (l *loader) declare(d *declaredNode, at, before int) *graph.Node {
 	for _, err := range errs {
 		l.failAt(at, "%w", err)
 	}
-	return n
+	return n, errs != nil
 }
 
 // resolve completes the nodes and ties the outputs to values, when all of the file was
@@ -208,14 +222,20 @@ func (l *loader) resolve() {
 		r := &l.raw[i]
 		waiting := l.pending[at:r.pending]
 		at = r.pending
-		if r.node != nil && r.op != "" {
+		if r.node != nil && r.op != "" && !(r.wrong && l.absent != nil) {
 			l.complete(r, waiting)
 		}
 	}
 	for _, r := range l.outputs {
 		v := l.g.Value(r.value)
 		_, twice := l.places.outputs[r.out.Name]
+		if !twice {
+			l.places.outputs[r.out.Name] = r.at
+		}
 		switch {
+		case v == nil && r.value != "" && l.absent != nil && !twice:
+			l.missing = append(l.missing, l.g.FailOutput(r.out, l.noValue(r.value)))
+			continue
 		case r.value == "":
 			l.failAt(r.at, "\"value\" is missing")
 		case v == nil:
@@ -223,7 +243,6 @@ func (l *loader) resolve() {
 		case twice:
 			l.failAt(r.at, "two outputs are named %q", r.out.Name)
 		}
-		l.places.outputs[r.out.Name] = r.at
 		r.out.Value = v
 		l.g.Outputs = append(l.g.Outputs, r.out)
 	}
@@ -232,7 +251,7 @@ func (l *loader) resolve() {
 // complete finds the node's op and the operands that stand later in the file.
 func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	op, err := l.draft.Op(r.op)
-	l.g.Refuse(r.node, err)
+	l.draft.Refuse(r.node, err)
 	for _, p := range waiting {
 		v := l.g.Value(p.name)
 		if x, ok := numerals.Special(p.name); v == nil && ok {
@@ -262,7 +281,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 // refused.
 func (l *loader) refuse(r *rawNode, at int, err error) {
 	if l.absent != nil {
-		l.g.Refuse(r.node, err)
+		l.draft.Refuse(r.node, err)
 		return
 	}
 	p := l.src.place(at)

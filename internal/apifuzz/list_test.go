@@ -161,9 +161,10 @@ var functions = joined(iterFunctions, map[string]any{
 	"safetensors.Write":     safetensors.Write,
 	"safetensors.WriteFile": safetensors.WriteFile,
 
-	"onnx.Load":  onnx.Load,
-	"onnx.Open":  onnx.Open,
-	"onnx.Parse": onnx.Parse,
+	"onnx.Load":     onnx.Load,
+	"onnx.LoadSome": onnx.LoadSome,
+	"onnx.Open":     onnx.Open,
+	"onnx.Parse":    onnx.Parse,
 })
 
 // receivers are the exported types whose methods are called. What is an interface, or has
@@ -213,6 +214,7 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[graph.Result](),
 	reflect.TypeFor[graph.Reference](),
 	reflect.TypeFor[*graph.Schema](),
+	reflect.TypeFor[*graph.Segment](),
 	reflect.TypeFor[*graph.Value](),
 	reflect.TypeFor[graph.Walk](),
 	reflect.TypeFor[graph.Work](),

@@ -150,6 +150,11 @@ func dynamic() *graph.Graph {
 	return g.Output("out", op.Neg(op.Nonzero(op.Relu(x).Named("r"))))
 }
 
+func (w *world) segment() *graph.Segment {
+	all := append(dynamic().Segments(), graph.Segment{}, graph.Segment{Nodes: []*graph.Node{nil, {}}, In: []*graph.Value{nil}})
+	return &all[w.rng.IntN(len(all))]
+}
+
 func mistaken() *graph.Graph {
 	g := graph.New("mistaken", kernels.Lookup)
 	return g.Output("out", op.Add(g.Input("x", tensor.Float32, -2), 1))
