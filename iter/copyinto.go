@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,11 +35,11 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	if same || it.numel == 0 {
 		return nil
 	}
-	axes := make([]tiles.Axis, len(it.walkShape))
+	axes := make([]strided.Axis, len(it.walkShape))
 	for d, n := range it.walkShape {
-		axes[d] = tiles.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
+		axes[d] = strided.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
 	}
-	p := tiles.New(dst.DType, src.DType, axes)
+	p := strided.New(elemOf(dst.DType, src.DType), axes)
 	to, from := dst.Pointer(), src.Pointer()
 	each := max(1, copyGrain/p.Len())
 	return forTasks(ctx, (p.Tiles()-1)/each+1, workers, func(c *Cursor, task int) error {

@@ -3,6 +3,7 @@ package iter
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -147,26 +148,17 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	if i < it.noutputs && !it.flags.reduction {
 		return
 	}
-	size := o.target.Size()
-	cv := o.loader()
+	e := o.loader()
 	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
 		// A scalar stays in its block from piece to piece.
 		if s.c.filled[i] != src {
-			cv(blk, src, size, 0, s.len)
+			e.Row(blk, src, e.Dst, 0, s.len)
 			s.c.filled[i] = src
 		}
 		return
 	}
 	s.c.filled[i] = nil
-	if q.k1 > q.k0 {
-		for x := range q.k0 {
-			cv(unsafe.Add(blk, x*size), unsafe.Add(src, x*st0), q.k0*size, st1, q.k1)
-		}
-		return
-	}
-	for r := range q.k1 {
-		cv(unsafe.Add(blk, r*q.k0*size), unsafe.Add(src, r*st1), size, st0, q.k0)
-	}
+	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
 }
 
 // leave writes an output's block back.
@@ -181,10 +173,8 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	if o.cast != tensor.Invalid {
 		o.round(s.block(i), q.k0*q.k1)
 	}
-	cv := tensor.Converter(o.meta.DType, o.target)
-	for r := range q.k1 {
-		cv(unsafe.Add(dst, r*st1), unsafe.Add(s.block(i), r*q.k0*size), st0, size, q.k0)
-	}
+	e := elemOf(o.meta.DType, o.target)
+	e.Block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
 }
 
 // round rounds n results in a block to what the dtype of PyTorch's temporary can hold, from
@@ -199,11 +189,20 @@ func (o *operand) asItIs() bool { return o.target == o.held && o.cast == tensor.
 
 // loader converts an input to what loops see: by way of the dtype that PyTorch promotes it
 // to, whose rounding counts even where loops compute in a wider one.
-func (o *operand) loader() tensor.ConvertFunc {
+func (o *operand) loader() strided.Elem {
 	if o.cast == tensor.Invalid {
-		return tensor.Converter(o.target, o.meta.DType)
+		return elemOf(o.target, o.meta.DType)
 	}
-	return rounded[[2]tensor.DType{o.cast, o.meta.DType}]
+	return strided.Convert(o.target.Size(), o.meta.DType.Size(), rounded[[2]tensor.DType{o.cast, o.meta.DType}])
+}
+
+// elemOf returns how elements go from one dtype to another. Those of one dtype are moved as
+// they are: the converter from bool to bool would look at every byte.
+func elemOf(dst, src tensor.DType) strided.Elem {
+	if dst == src {
+		return strided.Move(dst.Size())
+	}
+	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
 // rounded holds the conversions to float32 by way of the 16-bit floats. Both halves of one

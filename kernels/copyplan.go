@@ -4,8 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/tiles"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -32,15 +31,24 @@ type copyJob struct {
 
 // copyPlan is a copyJob made ready.
 type copyPlan struct {
-	*tiles.Copy
+	*strided.Copy
 	dst, src side
 	fill     unsafe.Pointer
 }
 
 const copyGrain = 32768 // elements worth a chunk
 
+// elemOf returns how elements go from one dtype to another. Those of one dtype are moved as
+// they are: the converter from bool to bool would look at every byte.
+func elemOf(dst, src tensor.DType) strided.Elem {
+	if dst == src {
+		return strided.Move(dst.Size())
+	}
+	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
+}
+
 // mover returns the loop over a row of a copy.
-var mover = tiles.Mover
+func mover(dst, src tensor.DType) strided.Row { return elemOf(dst, src).Row }
 
 // plan chooses the walk. It returns nil where there is nothing to copy.
 func (j copyJob) plan() (*copyPlan, error) {
@@ -52,35 +60,16 @@ func (j copyJob) plan() (*copyPlan, error) {
 		p.fill = j.fill.Pointer()
 		p.src.meta = tensor.Meta{DType: j.fill.DType, Shape: j.dst.meta.Shape, Strides: make([]int, j.dst.meta.Rank())}
 	}
-	axes, err := walkAxes(p.dst.meta, p.src.meta, j.back)
-	if err != nil {
-		return nil, err
+	e := elemOf(p.dst.meta.DType, p.src.meta.DType)
+	axes := make([]strided.Axis, p.dst.meta.Rank())
+	for d, n := range p.dst.meta.Shape {
+		axes[d] = strided.Axis{N: n, Dst: p.dst.meta.Strides[d] * e.Dst, Src: p.src.meta.Strides[d] * e.Src}
 	}
-	p.Copy = tiles.New(p.dst.meta.DType, p.src.meta.DType, axes)
+	for _, d := range j.back {
+		axes[d].Src = -axes[d].Src
+	}
+	p.Copy = strided.New(e, axes)
 	return p, nil
-}
-
-// walkAxes coalesces the dimensions by an iteration over both sides; reversed dimensions,
-// which an iterator has not, stand by themselves.
-func walkAxes(dst, src tensor.Meta, back []int) ([]tiles.Axis, error) {
-	var axes []tiles.Axis
-	if len(back) > 0 {
-		shape := append([]int(nil), dst.Shape...)
-		for _, d := range back {
-			axes = append(axes, tiles.Axis{N: shape[d], Dst: dst.Strides[d] * dst.DType.Size(), Src: -src.Strides[d] * src.DType.Size()})
-			shape[d] = 1
-		}
-		dst.Shape, src.Shape = shape, shape
-	}
-	it, err := iter.Copy(iter.Of(dst), iter.Of(src)).Build()
-	if err != nil {
-		return nil, err
-	}
-	ds, ss := it.WalkStrides(0), it.WalkStrides(1)
-	for d, n := range it.WalkShape() {
-		axes = append(axes, tiles.Axis{N: n, Dst: ds[d], Src: ss[d]})
-	}
-	return axes, nil
 }
 
 // run copies tiles [from, to).
