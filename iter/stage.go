@@ -72,6 +72,7 @@ type stager struct {
 	it     *Iterator
 	c      *Cursor
 	len    int  // elements in a block
+	lines  int  // rows that a piece has at least where an operand is turned; else 1
 	blocks bool // all operands must be contiguous, not just of the right dtype
 }
 
@@ -85,20 +86,45 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	}
 	c.filled = sized(c.filled, len(it.ops))
 	clear(c.filled)
-	return stager{it, c, blockBytes / size, blocks}
+	lines := 1
+	if blocks && !it.flags.reduction {
+		lines = it.turnedLines()
+	}
+	return stager{it, c, blockBytes / size, lines, blocks}
+}
+
+// lineBytes is the size of a cache line.
+const lineBytes = 64
+
+// turnedLines returns the number of rows that use whole cache lines of operands which are read
+// faster across rows than along them; 1 if there are none.
+func (it *Iterator) turnedLines() int {
+	lines := 1
+	if len(it.walkShape) < 2 {
+		return lines
+	}
+	for i := range it.ops {
+		st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+		if st0, st1 = max(st0, -st0), max(st1, -st1); 0 < st1 && st1 < lineBytes && st1 < st0 {
+			lines = max(lines, lineBytes/st1)
+		}
+	}
+	return lines
 }
 
 // pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit a
-// block, and calls f with the addresses in c.ptrs.
+// block, and calls f with the addresses in c.ptrs. Pieces are whole rows if they can; where
+// an operand is turned they are of as many rows as its cache lines have elements, or each
+// line would be read again for every row.
 func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
-	rows := 1
-	if n0 <= s.len/2 {
-		rows = s.len / n0
+	rows, long := max(1, s.len/n0), s.len
+	if lines := min(s.lines, n1); rows < lines {
+		rows, long = lines, s.len/lines
 	}
 	for j := 0; j < n1; j += rows {
 		k1 := min(rows, n1-j)
-		for at := 0; at < n0; at += s.len {
-			k0 := min(s.len, n0-at)
+		for at := 0; at < n0; at += long {
+			k0 := min(long, n0-at)
 			for i := range p {
 				s.enter(i, p[i], piece{at, j, k0, k1, n0})
 			}
