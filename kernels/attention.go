@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -168,7 +167,7 @@ type attention[T float32 | float64] struct {
 	work, shared   int
 	hasMask, bits  bool
 	exp            func(y, x []T, m T) float64
-	jobs           sync.Pool
+	args           graph.PerWorker[gemm.Args[T]]
 }
 
 func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T) float64) (*graph.Kernel, error) {
@@ -257,9 +256,6 @@ func (a *attention[T]) plan() error {
 	return nil
 }
 
-// attentionJob is what a chunk needs while it runs; the products take its address.
-type attentionJob[T float32 | float64] struct{ args gemm.Args[T] }
-
 // block computes the results of the queries from row on.
 func (a *attention[T]) block(m *graph.Mem, entry, row int) {
 	n, which := min(a.rows, a.l-row), 0
@@ -269,29 +265,25 @@ func (a *attention[T]) block(m *graph.Mem, entry, row int) {
 	size := int(unsafe.Sizeof(T(0)))
 	at := alignUp(a.rows * a.s * size)
 	scores, work := sliceOf[T](m.Worker, 0, n*a.s), sliceOf[T](m.Worker, at, a.work)
-	j, _ := a.jobs.Get().(*attentionJob[T])
-	if j == nil {
-		j = new(attentionJob[T])
-	}
+	args := a.args.Of(m)
 	place := func(i int) unsafe.Pointer {
 		if m.Ptrs[i] == nil {
 			return nil
 		}
 		return elem[T](m.Ptrs[i], a.at[i][entry])
 	}
-	j.args = gemm.Args[T]{Shared: sliceOf[T](m.Worker, at+alignUp(a.work*size), a.shared),
+	*args = gemm.Args[T]{Shared: sliceOf[T](m.Worker, at+alignUp(a.work*size), a.shared),
 		B: place(2), C: unsafe.Pointer(unsafe.SliceData(scores))}
 	if q := place(1); q != nil {
-		j.args.A = elem[T](q, row*a.step[1][0])
+		args.A = elem[T](q, row*a.step[1][0])
 	}
-	a.scores[which].RunAll(&j.args, work)
+	a.scores[which].RunAll(args, work)
 	for i := range n {
 		a.softmax(m, entry, row+i, scores[i*a.s:][:a.s])
 	}
-	j.args.A, j.args.B, j.args.C = j.args.C, place(3), elem[T](place(0), row*a.step[0][0])
-	a.values[which].RunAll(&j.args, work)
-	j.args = gemm.Args[T]{}
-	a.jobs.Put(j)
+	args.A, args.B, args.C = args.C, place(3), elem[T](place(0), row*a.step[0][0])
+	a.values[which].RunAll(args, work)
+	*args = gemm.Args[T]{}
 }
 
 // softmax turns the scores of a query into weights.

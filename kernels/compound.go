@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"fmt"
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -20,7 +19,7 @@ type compound struct {
 	phases   []graph.Phase
 	delivery []copyJob
 	err      error
-	mems     sync.Pool
+	mems     graph.PerWorker[graph.Mem]
 }
 
 // spot is a value inside a compound.
@@ -150,19 +149,13 @@ func (x *compound) run(scratch, worker int, spots []spot, phases ...graph.Phase)
 	for _, ph := range phases {
 		run := ph.Run
 		ph.Run = func(m *graph.Mem, chunk int) error {
-			in, _ := x.mems.Get().(*graph.Mem)
-			if in == nil {
-				in = new(graph.Mem)
-			}
-			in.Ptrs = in.Ptrs[:0]
+			in := x.mems.Of(m)
+			m.Within(in, x.bytes)
 			for i := range spots {
 				in.Ptrs = append(in.Ptrs, spots[i].address(m))
 			}
-			in.Scratch, in.Worker, in.Cursor = m.Scratch[x.bytes:], m.Worker, m.Cursor
 			err := run(in, chunk)
-			clear(in.Ptrs)
-			in.Scratch, in.Worker, in.Cursor = nil, nil, nil
-			x.mems.Put(in)
+			in.Release()
 			return err
 		}
 		x.phases = append(x.phases, ph)

@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -249,16 +248,13 @@ type subKernel struct {
 	sides   [3]side
 	one     *tensor.Tensor
 	scratch int // where the inner kernel's scratch memory begins
-	mems    sync.Pool
+	mems    graph.PerWorker[graph.Mem]
 }
 
 func (s *subKernel) phase(ph graph.Phase) graph.Phase {
 	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		in, _ := s.mems.Get().(*graph.Mem)
-		if in == nil {
-			in = new(graph.Mem)
-		}
-		in.Ptrs = in.Ptrs[:0]
+		in := s.mems.Of(m)
+		m.Within(in, s.scratch)
 		for _, x := range s.sides {
 			if x.at == onesMem {
 				in.Ptrs = append(in.Ptrs, s.one.Pointer())
@@ -266,12 +262,8 @@ func (s *subKernel) phase(ph graph.Phase) graph.Phase {
 				in.Ptrs = append(in.Ptrs, x.base(m))
 			}
 		}
-		in.Scratch = m.Scratch[s.scratch:]
-		in.Worker, in.Cursor = m.Worker, m.Cursor
 		err := ph.Run(in, chunk)
-		clear(in.Ptrs)
-		in.Scratch, in.Worker, in.Cursor = nil, nil, nil
-		s.mems.Put(in)
+		in.Release()
 		return err
 	}}
 }

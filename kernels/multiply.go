@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -24,12 +23,13 @@ type multiplier[T gemm.Number] struct {
 	// prepare sets the callbacks of a new job; nil for none.
 	prepare func(j *productJob[T])
 
-	jobs sync.Pool
+	jobs graph.PerWorker[productJob[T]]
 }
 
-// productJob is what one chunk needs while it runs. Jobs are kept from run to run, since the
-// callbacks in args are closures over them.
+// productJob is what one chunk needs while it runs. Workers keep theirs from run to run, since
+// the callbacks in args are closures over them.
 type productJob[T gemm.Number] struct {
+	prepared         bool
 	args             gemm.Args[T]
 	a, b, c          unsafe.Pointer // addresses of entry 0
 	bias, add        unsafe.Pointer
@@ -104,7 +104,7 @@ func (x *multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
 			x.enter(j, e0+e)
 			j.args.Shared = sliceOf[T](m.Scratch, at+e*shared, x.plan.ScratchLen())
 			x.plan.Run(p, chunk%tiles, &j.args, sliceOf[T](m.Worker, 0, x.plan.WorkerScratchLen()))
-			x.put(j)
+			j.release()
 			return nil
 		},
 	}
@@ -120,28 +120,25 @@ func (x *multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
 		x.enter(j, e)
 		x.plan.RunAll(&j.args, worker)
 	}
-	x.put(j)
+	j.release()
 }
 
 func (x *multiplier[T]) get(m *graph.Mem) *productJob[T] {
-	j, _ := x.jobs.Get().(*productJob[T])
-	if j == nil {
-		j = new(productJob[T])
-		if x.prepare != nil {
-			x.prepare(j)
-		}
+	j := x.jobs.Of(m)
+	if x.prepare != nil && !j.prepared {
+		x.prepare(j)
 	}
+	j.prepared = true
 	x.bind(m, j)
 	return j
 }
 
-// put returns a job without the addresses of the run, which would keep its memory alive.
-func (x *multiplier[T]) put(j *productJob[T]) {
+// release clears the addresses of the run, which would keep its memory alive.
+func (j *productJob[T]) release() {
 	a := &j.args
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
 	j.a, j.b, j.c, j.bias, j.add, j.entryAdd = nil, nil, nil, nil, nil, nil
 	clear(j.lanes)
-	x.jobs.Put(j)
 }
 
 func (x *multiplier[T]) enter(j *productJob[T], e int) {

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -65,7 +64,7 @@ type recast struct {
 	bound  map[int]unsafe.Pointer // addresses of converted constants, by place in Ptrs
 	bytes  int
 	inner  *graph.Kernel
-	mems   sync.Pool
+	mems   graph.PerWorker[innerMem]
 }
 
 // converting is an operand or output that passes through scratch memory.
@@ -114,7 +113,7 @@ func (r *recast) wrap(k *graph.Kernel) *graph.Kernel {
 		out.Phases = append(out.Phases, graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
 			in := r.mem(m)
 			err := ph.Run(&in.Mem, chunk)
-			r.release(in)
+			in.release()
 			return err
 		}})
 	}
@@ -150,23 +149,21 @@ func (r *recast) convert(first, end int) []graph.Phase {
 		}
 		in.pair = append(in.pair[:0], p[:]...)
 		err := c.it.ForRange(m.Cursor, in.pair, c.it.Chunk(chunk, iter.GrainSize), c.loop)
-		r.release(in)
+		in.release()
 		return err
 	}}}
 }
 
-// innerMem is the memory of the inner kernel in one chunk. It is kept from run to run.
+// innerMem is the memory of the inner kernel in one chunk. Workers keep it from run to run.
 type innerMem struct {
 	graph.Mem
 	pair []unsafe.Pointer
 }
 
 func (r *recast) mem(m *graph.Mem) *innerMem {
-	in, _ := r.mems.Get().(*innerMem)
-	if in == nil {
-		in = new(innerMem)
-	}
-	in.Ptrs = append(in.Ptrs[:0], m.Ptrs...)
+	in := r.mems.Of(m)
+	m.Within(&in.Mem, r.bytes)
+	in.Ptrs = append(in.Ptrs, m.Ptrs...)
 	for i := range r.copies {
 		c := &r.copies[i]
 		if in.Ptrs[c.place] != nil {
@@ -176,16 +173,13 @@ func (r *recast) mem(m *graph.Mem) *innerMem {
 	for place, p := range r.bound {
 		in.Ptrs[place] = p
 	}
-	in.Scratch, in.Worker, in.Cursor = m.Scratch[r.bytes:], m.Worker, m.Cursor
 	return in
 }
 
-// release returns the memory without the addresses of the run.
-func (r *recast) release(in *innerMem) {
-	clear(in.Ptrs)
+// release clears the addresses of the run.
+func (in *innerMem) release() {
+	in.Release()
 	clear(in.pair)
-	in.Scratch, in.Worker, in.Cursor = nil, nil, nil
-	r.mems.Put(in)
 }
 
 // directConverter converts between 16-bit floats and float32 without a stage between, and

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -63,7 +62,7 @@ type stepper[T float32 | float64] struct {
 	buffers  int // elements of a worker's state and gates
 	gemmWork int
 	shared   int
-	runs     sync.Pool
+	runs     graph.PerWorker[cellRun[T]]
 }
 
 // addRecurrent adds the parts of a layer: biases, the product of all inputs, and the steps.
