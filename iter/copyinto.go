@@ -8,9 +8,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// copyGrain is the number of elements worth a task of a copy.
-const copyGrain = GrainSize
-
 // CopyInto writes the values of src into dst, which keeps its layout (Tensor.copy_): src is
 // broadcast to the shape of dst and converted to its dtype, by c10::convert's rules. The
 // work is cut into tiles, so that a transposed copy does not run from cache line to cache
@@ -41,7 +38,7 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	}
 	p := strided.New(elemOf(dst.DType, src.DType), axes)
 	to, from := dst.Pointer(), src.Pointer()
-	each := max(1, copyGrain/p.Len())
+	each := max(1, GrainSize/p.Len())
 	return forTasks(ctx, (p.Tiles()-1)/each+1, workers, func(c *Cursor, task int) error {
 		if len(c.stage) < p.Room() {
 			c.stage = tensor.NewStorage(p.Room()).Bytes()

@@ -3,13 +3,14 @@ package iter
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // blockBytes is the size of the block in which an operand is gathered or converted: a
 // few of them fit the L1 cache together.
-const blockBytes = 4096
+const blockBytes = machine.BlockBytes
 
 // forBlocks walks a checked range with a body that knows contiguous blocks only; rows tells
 // rowsContiguous.
@@ -93,9 +94,6 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	return stager{it, c, blockBytes / size, lines, blocks}
 }
 
-// lineBytes is the size of a cache line.
-const lineBytes = 64
-
 // turnedLines returns the number of rows that use whole cache lines of operands which are read
 // faster across rows than along them; 1 if there are none.
 func (it *Iterator) turnedLines() int {
@@ -105,8 +103,8 @@ func (it *Iterator) turnedLines() int {
 	}
 	for i := range it.ops {
 		st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-		if st0, st1 = max(st0, -st0), max(st1, -st1); 0 < st1 && st1 < lineBytes && st1 < st0 {
-			lines = max(lines, lineBytes/st1)
+		if st0, st1 = max(st0, -st0), max(st1, -st1); 0 < st1 && st1 < machine.LineBytes && st1 < st0 {
+			lines = max(lines, machine.LineBytes/st1)
 		}
 	}
 	return lines

@@ -146,7 +146,7 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		aBase, aStride := x.panels(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
 		bBase, bStride := x.panels(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
 		t := tileState[T]{exec: x, i0: i0, j0: j0, kc: k1 - k0, first: k0 == 0}
-		block := max(1, blockElems/(p.a.w*t.kc)) * p.a.w
+		block := max(1, blockBytes/(p.a.w*t.kc*p.a.size)) * p.a.w
 		for ib := i0; ib < i1; ib += block {
 			ie := min(ib+block, i1)
 			for j := j0; j < j1; j += p.b.w {

@@ -1,6 +1,10 @@
 package strided
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
 
 // Copy is a copy made ready: tiles over the two dimensions that matter, a along which dst
 // is written fastest and b along which src is read fastest, times all others. It is
@@ -25,9 +29,14 @@ func (x *axis) cut(tile int) {
 }
 
 const (
-	tileSide = 128     // of a tile where dst and src disagree about the fastest dimension
-	rowTile  = 16384   // elements of a tile where they agree
-	nearSpan = 8 << 10 // bytes of dst that stay in L1 beside what is read, whatever their steps
+	// tileSide is the side of a tile where dst and src disagree about the fastest dimension: a
+	// line of the cache for each row of both sides is half of L1.
+	tileSide = 128
+	// rowTile is the elements of a tile where they agree: half of what is worth a chunk, so that
+	// chunks of whole tiles are about even.
+	rowTile = machine.MoveGrain / 2
+	// nearSpan is the bytes of dst that stay in L1 beside what is read, whatever their steps.
+	nearSpan = 8 << 10
 )
 
 // New makes a copy ready. Axes may stand in any order; those that are one run on both sides are
