@@ -7,22 +7,23 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/graphrun/graphrun/"
 
-// pkg is what go list tells of a package. Deps are all packages that it is built from.
+// pkg is what go list tells of a package. Deps are all packages that it is built from, Imports those that it names.
 type pkg struct {
-	ImportPath string
-	Deps       []string
+	ImportPath    string
+	Deps, Imports []string
 }
 
-// list returns our packages without the module's path, and those of ours in their Deps.
-func list(t *testing.T) map[string][]string {
+// list returns our packages without the module's path, and those of ours among what of picks.
+func list(t *testing.T, of func(pkg) []string) map[string][]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Deps", "./...")
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Deps,Imports", "./...")
 	cmd.Dir = "../.."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -43,7 +44,7 @@ func list(t *testing.T) map[string][]string {
 			continue
 		}
 		deps[name] = nil
-		for _, d := range p.Deps {
+		for _, d := range of(p) {
 			if d, ours := strings.CutPrefix(d, module); ours {
 				deps[name] = append(deps[name], d)
 			}
@@ -85,7 +86,7 @@ func TestWalls(t *testing.T) {
 		"exec":     {"kernels", "passes", "cmd"},
 		"internal": {"kernels", "passes", "exec", "cmd"},
 	}
-	for name, deps := range list(t) {
+	for name, deps := range list(t, func(p pkg) []string { return p.Deps }) {
 		tree, _, _ := strings.Cut(name, "/")
 		for _, d := range deps {
 			of := tree
@@ -98,6 +99,50 @@ func TestWalls(t *testing.T) {
 			if within(d, never[tree]...) {
 				t.Errorf("%s is built from %s, which stands behind a wall", name, d)
 			}
+		}
+	}
+}
+
+// families says which other packages under kernels one names. Families meet in ops: where one is made of another's
+// ops, it is listed.
+var families = map[string][]string{
+	"kernels/conv":              {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
+	"kernels/index":             {"internal/copies", "internal/kit"},
+	"kernels/internal/copies":   {"internal/kit"},
+	"kernels/internal/folds":    {"internal/kit"},
+	"kernels/internal/kit":      {},
+	"kernels/internal/multiply": {"internal/kit"},
+	"kernels/pointwise":         {"internal/copies", "internal/kit"},
+	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce"},
+	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "product"},
+	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
+	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply"},
+	"kernels/view":              {"internal/copies", "internal/kit"},
+	"kernels/window":            {"internal/copies", "internal/folds", "internal/kit"},
+}
+
+// TestFamilies holds the imports among the packages under kernels to the list: no more, and no fewer.
+func TestFamilies(t *testing.T) {
+	imports := list(t, func(p pkg) []string { return p.Imports })
+	for name, allowed := range families {
+		if _, ok := imports[name]; !ok {
+			t.Errorf("there is no package %s", name)
+		}
+		var have []string
+		for _, d := range imports[name] {
+			if within(d, "kernels") {
+				have = append(have, strings.TrimPrefix(d, "kernels/"))
+			}
+		}
+		slices.Sort(have)
+		slices.Sort(allowed)
+		if !slices.Equal(have, allowed) {
+			t.Errorf("%s names %v; what it may name is %v", name, have, allowed)
+		}
+	}
+	for name := range imports {
+		if _, ok := families[name]; !ok && within(name, "kernels") && name != "kernels" && !within(name, "kernels/internal") {
+			t.Errorf("%s is not in the list of families", name)
 		}
 	}
 }
