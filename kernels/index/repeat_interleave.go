@@ -189,7 +189,7 @@ func repeatedPlaces(t *tensor.Tensor, n, size int) ([]int, error) {
 
 // equally sees the repetitions as a dimension of stride 0 behind the repeated one.
 func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
-	dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1
 	if r.flat {
 		d = src.Meta.Rank()
@@ -217,15 +217,15 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 		copy(unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.Scratch))), size), places)
 		return nil
 	}}
-	index := tensor.New(tensor.Int64, size)
+	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
 	k := &graph.Kernel{Phases: []graph.Phase{list}, Scratch: 8 * size}
 	var x *indexed
 	switch {
 	case out.Numel() == 0:
 		return k, nil
 	case r.at == 0:
-		to := copies.Side{At: 0, Meta: out}
-		deal, err := copies.Kernel(copies.Job{Dst: to, Src: copies.Side{At: copies.ScratchMem, Meta: index}})
+		to := kit.PtrBuffer(0, out)
+		deal, err := copies.Kernel(copies.Job{Dst: to, Src: index})
 		if err != nil {
 			return nil, err
 		}
@@ -233,10 +233,10 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 		return k, nil
 	case r.flat:
 		m := c.Meta(0)
-		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: []int{0}}, sideOf(copies.ScratchMem, index)},
+		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.InBuffer(c, 0), []int{0}}, {index, kit.ByteStrides(index.Meta)}},
 			looks: []lookup{{side: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	default:
-		inner := selectKernel(c, m, index, 1, copies.ScratchMem, r.dim)
+		inner := selectKernel(c, index, r.dim)
 		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
 		return k, nil
 	}

@@ -180,16 +180,16 @@ func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T
 	d := tensor.DTypeOf[T]()
 	x := copies.NewCompound(c)
 	a := &attention[T]{attentionShape: s, rows: min(attentionRows, s.l), exp: exp, hasMask: c.Has(3)}
-	spots := []copies.Spot{x.Result(0, d)}
+	buffers := []kit.Buffer{x.Result(0, d)}
 	for i := range 4 {
 		v := x.In(i)
 		if v.Meta.DType != d && v.Meta.DType != tensor.Bool {
 			v = x.Dense(v, d)
 		}
-		spots = append(spots, v)
+		buffers = append(buffers, v)
 	}
-	a.bits = spots[4].Meta.DType == tensor.Bool
-	for i, v := range spots {
+	a.bits = buffers[4].Meta.DType == tensor.Bool
+	for i, v := range buffers {
 		if !v.Given() {
 			continue
 		}
@@ -211,7 +211,7 @@ func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T
 	}
 	size := int(unsafe.Sizeof(T(0)))
 	blocks := kit.DivUp(s.l, a.rows)
-	x.Run(0, kit.AlignUp(a.rows*s.s*size)+kit.AlignUp(a.work*size)+kit.AlignUp(a.shared*size), spots, graph.Phase{
+	x.Run(0, kit.AlignUp(a.rows*s.s*size)+kit.AlignUp(a.work*size)+kit.AlignUp(a.shared*size), buffers, graph.Phase{
 		Chunks: len(a.at[0]) * blocks,
 		Run: func(m *graph.Mem, chunk int) error {
 			a.block(m, chunk/blocks, chunk%blocks*a.rows)

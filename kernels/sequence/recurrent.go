@@ -38,8 +38,8 @@ type recurrent struct {
 	couple                         bool   // LSTM: the forget gate is 1 minus the input gate
 	clip                           float64
 	acts                           [2][3]cellAct // functions of each direction: f, g, h
-	x, h0, c0, lens, y, hn, cn     copies.Spot
-	w, r, inBias, stateBias, peeps [2]copies.Spot
+	x, h0, c0, lens, y, hn, cn     kit.Buffer
+	w, r, inBias, stateBias, peeps [2]kit.Buffer
 }
 
 // cellAct is an activation with its parameters.
@@ -74,7 +74,7 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 	rows := l.kind.gates() * l.hidden
 	bias := x.Temp(d, l.dirs, rows)
 	for dir := range l.dirs {
-		x.Run(0, 0, []copies.Spot{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}), l.inBias[dir], l.stateBias[dir]},
+		x.Run(0, 0, []kit.Buffer{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}), l.inBias[dir], l.stateBias[dir]},
 			graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 				joinBiases(l, kit.ElementsOf[T](m.Ptrs[0], rows), kit.ElementsOf[T](m.Ptrs[1], rows), kit.ElementsOf[T](m.Ptrs[2], rows))
 				return nil
@@ -106,7 +106,7 @@ func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
 }
 
 // project adds to = from @ wᵀ + bias.
-func project[T float32 | float64](x *copies.Compound, to, from, w, bias copies.Spot, m, n, k int) error {
+func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
 	var packed []T
@@ -127,13 +127,13 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias copies.S
 		}
 	}
 	ph, scratch, worker := p.Phases(0)
-	x.Run(scratch, worker, []copies.Spot{to, from, w, bias}, ph...)
+	x.Run(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
 	return nil
 }
 
 // addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
 // direction.
-func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected copies.Spot) error {
+func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected kit.Buffer) error {
 	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.batch}
 	if l.batch > cellBlock/2 {
 		s.block = min(cellBlock, kit.DivUp(l.batch, 2))
@@ -149,12 +149,12 @@ func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected c
 		return err
 	}
 	packs := x.Temp(tensor.DTypeOf[T](), s.packAll(x))
-	spots := []copies.Spot{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
-	spots = append(spots, l.r[:]...)
-	spots = append(spots, l.stateBias[:]...)
-	spots = append(spots, l.peeps[:]...)
+	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
+	buffers = append(buffers, l.r[:]...)
+	buffers = append(buffers, l.stateBias[:]...)
+	buffers = append(buffers, l.peeps[:]...)
 	if s.prepack && packs.Meta.Numel() > 0 {
-		x.Run(0, 0, spots, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
+		x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
 			s.pack(dir, kit.ElementsOf[T](m.Ptrs[0], packs.Meta.Numel()), m.Ptrs[stepR+dir])
 			return nil
 		}})
@@ -162,7 +162,7 @@ func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected c
 	size := int(unsafe.Sizeof(T(0)))
 	blocks := kit.DivUp(l.batch, s.block)
 	worker := kit.AlignUp(s.buffers*size) + kit.AlignUp(s.gemmWork*size) + kit.AlignUp(s.shared*size)
-	x.Run(0, worker, spots, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
+	x.Run(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
 		s.run(m, chunk/blocks, chunk%blocks*s.block)
 		return nil
 	}})

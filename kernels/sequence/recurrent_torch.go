@@ -207,13 +207,13 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	y, from := x.Result(0, d), ins[0]
-	var last [2]copies.Spot
+	var last [2]kit.Buffer
 	for i := range o.states() - 1 {
 		last[i] = x.Result(1+i, d)
 	}
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
-		part := func(s copies.Spot) copies.Spot {
+		part := func(s kit.Buffer) kit.Buffer {
 			if !s.Given() {
 				return s
 			}

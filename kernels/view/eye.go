@@ -47,7 +47,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 
 // compileEye fills everything with zeros, then the diagonal with ones.
 func compileEye(c *graph.Call) (*graph.Kernel, error) {
-	out := copies.OutSide(c, 0)
+	out := kit.OutBuffer(c, 0)
 	zeros, w, err := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
 	if err != nil {
 		return nil, err

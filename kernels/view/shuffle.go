@@ -91,7 +91,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 			if err != nil || c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, err
 			}
-			dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+			dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 			cut, err := src.Meta.View(kit.NumbersOf(s.split))
 			if err != nil {
 				return nil, err

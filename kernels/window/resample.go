@@ -126,7 +126,7 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 // resamplePass resamples one dimension: a row-major array [outer, in, inner] becomes
 // [outer, n, inner].
 type resamplePass[T float32 | float64] struct {
-	from, to         copies.Side
+	from, to         kit.Buffer
 	outer, in, inner int
 	taps             *axisTaps
 	w                []T
@@ -137,13 +137,13 @@ type resamplePass[T float32 | float64] struct {
 // dimension from the last on, and converts the result.
 func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
 	d := tensor.DTypeOf[T]()
-	src, k := copies.InSide(c, 0), &graph.Kernel{}
-	room := func(shape []int) copies.Side {
-		s := copies.Side{At: copies.ScratchMem, Off: k.Scratch, Meta: tensor.New(d, shape...)}
+	src, k := kit.InBuffer(c, 0), &graph.Kernel{}
+	room := func(shape []int) kit.Buffer {
+		s := kit.ScratchBuffer(k.Scratch, tensor.New(d, shape...))
 		k.Scratch += kit.AlignUp(s.Meta.Bytes())
 		return s
 	}
-	move := func(dst, src copies.Side) error {
+	move := func(dst, src kit.Buffer) error {
 		ph, worker, err := copies.Phase(copies.Job{Dst: dst, Src: src})
 		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
 		return err
@@ -177,7 +177,7 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		shape := slices.Clone(s)
 		shape[dim] = t.size()
 		if left == 0 && direct {
-			p.to = copies.OutSide(c, 0)
+			p.to = kit.OutBuffer(c, 0)
 		} else {
 			p.to = room(shape)
 		}
@@ -186,7 +186,7 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		cur.Meta = tensor.New(d, shape...)
 	}
 	if !direct {
-		return k, move(copies.OutSide(c, 0), cur)
+		return k, move(kit.OutBuffer(c, 0), cur)
 	}
 	return k, nil
 }
@@ -197,7 +197,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	each := max(1, p.inner*max(1, len(p.w)/max(1, n)))
 	grain := max(1, kit.IndexGrain/each)
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		from, to := p.from.Base(m), p.to.Base(m)
+		from, to := p.from.Address(m), p.to.Address(m)
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
 			o, i := u/n, u%n
 			src := unsafe.Slice((*T)(kit.Elem[T](from, o*p.in*p.inner)), p.in*p.inner)

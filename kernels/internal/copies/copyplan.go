@@ -4,29 +4,19 @@ package copies
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Side is one end of a copy: what lies where.
-type Side struct {
-	At   int         // index in Mem.Ptrs, or ScratchMem
-	Off  int         // bytes from there to the first element
-	Meta tensor.Meta // its offset does not count
-}
-
-// ScratchMem stands for Mem.Scratch in Side.At.
-const ScratchMem = -1
-
 // Job copies Src into Dst, which has the same shape, and converts where the dtypes
 // differ. Dst and Src must not overlap.
 type Job struct {
-	Dst, Src Side
-	// back lists dimensions in which Src is read from its end: Src.Off tells the last
+	Dst, Src kit.Buffer
+	// back lists dimensions in which Src is read from its end: it begins at the last
 	// element, and the stride counts downward.
 	back []int
 	// Fill is a 0-dim tensor that is written everywhere, in place of Src.
@@ -36,12 +26,11 @@ type Job struct {
 // copyPlan is a Job made ready.
 type copyPlan struct {
 	*strided.Copy
-	dst, src Side
-	fill     unsafe.Pointer
+	dst, src kit.Buffer
 }
 
 // Grain is the number of elements worth a chunk of a copy.
-const Grain = 32768
+const Grain = machine.MoveGrain
 
 // plan chooses the walk. It returns nil where there is nothing to copy.
 func (j Job) plan() (*copyPlan, error) {
@@ -50,7 +39,7 @@ func (j Job) plan() (*copyPlan, error) {
 	}
 	p := &copyPlan{dst: j.Dst, src: j.Src}
 	if j.Fill != nil {
-		p.fill = j.Fill.Pointer()
+		p.src = kit.DataBuffer(j.Fill)
 		p.src.Meta = tensor.Meta{DType: j.Fill.DType, Shape: j.Dst.Meta.Shape, Strides: make([]int, j.Dst.Meta.Rank())}
 	}
 	e := kit.ElemOf(p.dst.Meta.DType, p.src.Meta.DType)
@@ -67,19 +56,7 @@ func (j Job) plan() (*copyPlan, error) {
 
 // run copies tiles [from, to).
 func (p *copyPlan) run(m *graph.Mem, from, to int) {
-	src := p.fill
-	if src == nil {
-		src = p.src.Base(m)
-	}
-	p.Run(p.dst.Base(m), src, m.Worker, from, to)
-}
-
-// Base is the address of the side's memory in a run.
-func (s Side) Base(m *graph.Mem) unsafe.Pointer {
-	if s.At == ScratchMem {
-		return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), s.Off)
-	}
-	return unsafe.Add(m.Ptrs[s.At], s.Off)
+	p.Run(p.dst.Address(m), p.src.Address(m), m.Worker, from, to)
 }
 
 // Phase returns the jobs as one phase; their destinations must not overlap. Chunks
@@ -151,30 +128,16 @@ func Kernel(jobs ...Job) (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker}, err
 }
 
-// OutSide is result i of a call as the side of a copy.
-func OutSide(c *graph.Call, i int) Side { return Side{At: i, Meta: c.Out[i]} }
-
-// InSide is operand i of a call as the side of a copy.
-func InSide(c *graph.Call, i int) Side { return Side{At: len(c.Out) + i, Meta: c.Meta(i)} }
-
-// Show returns the side under another meta of the same memory, a view, whose offset
-// counts from the same start as the side's own.
-func (s Side) Show(m tensor.Meta) Side {
-	s.Off += (m.Offset - s.Meta.Offset) * m.DType.Size()
-	s.Meta = m
-	return s
-}
-
 // Ordered copies src to dst by logical order: where the shapes differ, by a view of
 // either side in the other's shape, else through scratch memory.
-func Ordered(dst, src Side) (*graph.Kernel, error) {
+func Ordered(dst, src kit.Buffer) (*graph.Kernel, error) {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.Show(m)})
 	}
 	if m, err := dst.Meta.View(src.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst.Show(m), Src: src})
 	}
-	mid := Side{At: ScratchMem, Meta: tensor.New(src.Meta.DType, src.Meta.Shape...)}
+	mid := kit.ScratchBuffer(0, tensor.New(src.Meta.DType, src.Meta.Shape...))
 	in, w0, err := Phase(Job{Dst: mid, Src: src})
 	if err != nil {
 		return nil, err
@@ -190,7 +153,7 @@ func (j Job) Reversed(dims ...int) Job {
 	j.back = slices.Clone(j.back)
 	for _, d := range dims {
 		if n := j.Src.Meta.Shape[d]; n > 1 {
-			j.Src.Off += (n - 1) * j.Src.Meta.Strides[d] * j.Src.Meta.DType.Size()
+			j.Src = j.Src.Shifted((n-1)*j.Src.Meta.Strides[d]*j.Src.Meta.DType.Size(), j.Src.Meta)
 			j.back = append(j.back, d)
 		}
 	}
