@@ -121,10 +121,11 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 
 func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
-	k, err := copySelf(c)
-	if err != nil || ix.Numel() == 0 || out.Numel() == 0 {
-		return k, err
+	k := copySelf(c)
+	if ix.Numel() == 0 || out.Numel() == 0 {
+		return k, nil
 	}
+	var err error
 	if dim, err = tensor.WrapDim(dim, out.Rank()); err != nil {
 		return nil, err
 	}

@@ -200,7 +200,7 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)})
+	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)}), nil
 }
 
 // byPlaces lists the places in scratch memory first, and then takes what stands there.
@@ -225,10 +225,7 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 		return k, nil
 	case r.at == 0:
 		to := kit.PtrBuffer(0, out)
-		deal, err := copies.Kernel(copies.Job{Dst: to, Src: index})
-		if err != nil {
-			return nil, err
-		}
+		deal := copies.Kernel(copies.Job{Dst: to, Src: index})
 		k.Phases, k.Worker = append(k.Phases, deal.Phases...), deal.Worker
 		return k, nil
 	case r.flat:

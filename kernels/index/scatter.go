@@ -134,9 +134,9 @@ func (s *scattering) walk(c *graph.Call, far kit.Buffer, near walkSide) *indexed
 }
 
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
-	k, err := copySelf(c)
-	if err != nil || c.Meta(1).Numel() == 0 || c.Out[0].Numel() == 0 && c.Meta(1).Numel() == 0 {
-		return k, err
+	k := copySelf(c)
+	if c.Meta(1).Numel() == 0 {
+		return k, nil
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {

@@ -31,7 +31,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 		t.at.Meta = t.meta(e, p.d)
 	}
 	if tensor.Numel(e.shape(p.allLabels())) == 0 {
-		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: tensor.Zeros(p.d)})
+		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: tensor.Zeros(p.d)}), nil
 	}
 	cur := e.terms[0]
 	for i := 1; i < len(e.terms); i++ {
@@ -51,9 +51,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	for i, l := range e.out {
 		src.Meta.Strides[i] = cur.step(l)
 	}
-	if err := p.copy(out, src); err != nil {
-		return nil, err
-	}
+	p.copy(out, src)
 	return p.done(), nil
 }
 
@@ -81,10 +79,9 @@ func (p *einsumPlan) kept(i int) []int {
 	return all
 }
 
-func (p *einsumPlan) copy(dst, src kit.Buffer) error {
-	ph, worker, err := copies.Phase(copies.Job{Dst: dst, Src: src})
+func (p *einsumPlan) copy(dst, src kit.Buffer) {
+	ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
-	return err
 }
 
 // room is scratch memory for a row-major term.
@@ -138,11 +135,11 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 
 // arranged returns the term, or a copy of it in which the groups of labels lie as single
 // dimensions. All of the labels are the term's.
-func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) (einsumTerm, error) {
+func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
 	_, okCols := p.joinStep(&t, cols)
 	if okRows && okCols {
-		return t, nil
+		return t
 	}
 	out := p.room(slices.Concat(batch, rows, cols))
 	src := t.at
@@ -150,7 +147,8 @@ func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) (einsumTerm
 	for i, l := range out.labels {
 		src.Meta.Strides[i] = t.step(l)
 	}
-	return out, p.copy(out.at, src)
+	p.copy(out.at, src)
+	return out
 }
 
 // contract multiplies two terms and sums over the labels that both have and that are not
@@ -176,14 +174,9 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 			inner = append(inner, l)
 		}
 	}
-	a, err := p.arranged(a, batch, rows, inner)
-	if err != nil {
-		return a, err
-	}
+	a = p.arranged(a, batch, rows, inner)
 	if !b.at.IsData() {
-		if b, err = p.arranged(b, batch, inner, cols); err != nil {
-			return b, err
-		}
+		b = p.arranged(b, batch, inner, cols)
 	}
 	before := p.k.Scratch
 	to := p.room(slices.Concat(batch, rows, cols))

@@ -60,7 +60,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 		at += p.Shape[dim]
 		jobs = append(jobs, copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i).Show(p)})
 	}
-	return copies.Kernel(jobs...)
+	return copies.Kernel(jobs...), nil
 }
 
 // ref walks the parts index by index.

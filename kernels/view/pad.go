@@ -190,7 +190,7 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 			return nil, err
 		}
 	}
-	return copies.Kernel(append(jobs, copies.Job{Dst: dst.Show(rest), Src: src.Show(inner)})...)
+	return copies.Kernel(append(jobs, copies.Job{Dst: dst.Show(rest), Src: src.Show(inner)})...), nil
 }
 
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -97,5 +97,5 @@ func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	in.Shape = out.Shape
 	in.DType, out.DType = src.Meta.DType, dst.Meta.DType
 	dst.Meta, src.Meta = out, in
-	return copies.Kernel(copies.Job{Dst: dst, Src: src})
+	return copies.Kernel(copies.Job{Dst: dst, Src: src}), nil
 }

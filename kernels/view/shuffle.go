@@ -103,7 +103,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 			if err != nil {
 				return nil, err
 			}
-			return copies.Kernel(copies.Job{Dst: dst.Show(place), Src: src.Show(cut)})
+			return copies.Kernel(copies.Job{Dst: dst.Show(place), Src: src.Show(cut)}), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			s, err := spec(c)

@@ -70,7 +70,7 @@ func compileStack(c *graph.Call) (*graph.Kernel, error) {
 		}
 		jobs[i] = copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i)}
 	}
-	return copies.Kernel(jobs...)
+	return copies.Kernel(jobs...), nil
 }
 
 func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -127,7 +127,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 			}
 			jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.Show(e)})
 		}
-		return copies.Kernel(jobs...)
+		return copies.Kernel(jobs...), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)

@@ -87,9 +87,9 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 		return r.pickKernel(c), nil
 	}
 	if resampleDType(c.Out[0].DType) == tensor.Float32 {
-		return resampleKernel[float32](r, c)
+		return resampleKernel[float32](r, c), nil
 	}
-	return resampleKernel[float64](r, c)
+	return resampleKernel[float64](r, c), nil
 }
 
 // pickKernel moves elements, row by row of the output.
@@ -135,7 +135,7 @@ type resamplePass[T float32 | float64] struct {
 
 // resampleKernel converts the operand to a row-major array, resamples dimension by
 // dimension from the last on, and converts the result.
-func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
+func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) *graph.Kernel {
 	d := tensor.DTypeOf[T]()
 	src, k := kit.InBuffer(c, 0), &graph.Kernel{}
 	room := func(shape []int) kit.Buffer {
@@ -143,17 +143,14 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		k.Scratch += kit.AlignUp(s.Meta.Bytes())
 		return s
 	}
-	move := func(dst, src kit.Buffer) error {
-		ph, worker, err := copies.Phase(copies.Job{Dst: dst, Src: src})
+	move := func(dst, src kit.Buffer) {
+		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
-		return err
 	}
 	cur := src
 	if src.Meta.DType != d || !src.Meta.IsContiguous() {
 		cur = room(src.Meta.Shape)
-		if err := move(cur, src); err != nil {
-			return nil, err
-		}
+		move(cur, src)
 	}
 	cur.Meta = tensor.New(d, src.Meta.Shape...)
 	direct := c.Out[0].DType == d && c.Out[0].IsContiguous()
@@ -186,9 +183,9 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		cur.Meta = tensor.New(d, shape...)
 	}
 	if !direct {
-		return k, move(kit.OutBuffer(c, 0), cur)
+		move(kit.OutBuffer(c, 0), cur)
 	}
-	return k, nil
+	return k
 }
 
 func (p *resamplePass[T]) phase() graph.Phase {

@@ -78,10 +78,7 @@ func (x *Compound) Operands(d tensor.DType) []kit.Buffer {
 
 // Copies adds a phase of copies.
 func (x *Compound) Copies(jobs ...Job) {
-	ph, worker, err := Phase(jobs...)
-	if err != nil && x.err == nil {
-		x.err = err
-	}
+	ph, worker := Phase(jobs...)
 	x.phases = append(x.phases, ph)
 	x.worker = max(x.worker, worker)
 }

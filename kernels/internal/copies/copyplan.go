@@ -33,9 +33,9 @@ type copyPlan struct {
 const Grain = machine.MoveGrain
 
 // plan chooses the walk. It returns nil where there is nothing to copy.
-func (j Job) plan() (*copyPlan, error) {
+func (j Job) plan() *copyPlan {
 	if j.Dst.Meta.Numel() == 0 {
-		return nil, nil
+		return nil
 	}
 	p := &copyPlan{dst: j.Dst, src: j.Src}
 	if j.Fill != nil {
@@ -51,7 +51,7 @@ func (j Job) plan() (*copyPlan, error) {
 		axes[d].Src = -axes[d].Src
 	}
 	p.Copy = strided.New(e, axes)
-	return p, nil
+	return p
 }
 
 // run copies tiles [from, to).
@@ -62,14 +62,11 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 // Phase returns the jobs as one phase; their destinations must not overlap. Chunks
 // take tiles worth Grain elements, of several jobs where those are small. worker is
 // the room that a worker needs.
-func Phase(jobs ...Job) (phase graph.Phase, worker int, err error) {
+func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
 	total := 0
 	for _, j := range jobs {
-		p, err := j.plan()
-		if err != nil {
-			return phase, 0, err
-		}
+		p := j.plan()
 		if p == nil {
 			continue
 		}
@@ -92,7 +89,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int, err error) {
 		}
 		return nil
 	}}
-	return phase, worker, nil
+	return phase, worker
 }
 
 // place is a tile of a plan.
@@ -123,14 +120,14 @@ func cutCopies(plans []*copyPlan, grain int) []place {
 }
 
 // Kernel returns a kernel of jobs whose destinations do not overlap.
-func Kernel(jobs ...Job) (*graph.Kernel, error) {
-	phase, worker, err := Phase(jobs...)
-	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker}, err
+func Kernel(jobs ...Job) *graph.Kernel {
+	phase, worker := Phase(jobs...)
+	return &graph.Kernel{Phases: []graph.Phase{phase}, Worker: worker}
 }
 
 // Ordered copies src to dst by logical order: where the shapes differ, by a view of
 // either side in the other's shape, else through scratch memory.
-func Ordered(dst, src kit.Buffer) (*graph.Kernel, error) {
+func Ordered(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.Show(m)})
 	}
@@ -138,13 +135,10 @@ func Ordered(dst, src kit.Buffer) (*graph.Kernel, error) {
 		return Kernel(Job{Dst: dst.Show(m), Src: src})
 	}
 	mid := kit.ScratchBuffer(0, tensor.New(src.Meta.DType, src.Meta.Shape...))
-	in, w0, err := Phase(Job{Dst: mid, Src: src})
-	if err != nil {
-		return nil, err
-	}
+	in, w0 := Phase(Job{Dst: mid, Src: src})
 	mid.Meta = tensor.New(src.Meta.DType, dst.Meta.Shape...)
-	out, w1, err := Phase(Job{Dst: dst, Src: mid})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: mid.Meta.Bytes()}, err
+	out, w1 := Phase(Job{Dst: dst, Src: mid})
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: mid.Meta.Bytes()}
 }
 
 // Reversed returns the job with src read from the end in the given dimensions, which are

@@ -57,7 +57,7 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 		}
 		jobs = next
 	}
-	return Kernel(jobs...)
+	return Kernel(jobs...), nil
 }
 
 // IdentitySpans covers every dimension by itself.
