@@ -3,6 +3,7 @@ package gemm
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
@@ -13,9 +14,9 @@ const (
 	// too rarely to repay packing it.
 	directRows = 4
 	// directMACs is the least work of a tile of the direct paths.
-	directMACs = 32 << 10
+	directMACs = machine.MoveGrain
 	// emptyElems is the size of a tile that only stores zeros or biases.
-	emptyElems = 16 << 10
+	emptyElems = machine.MoveGrain / 2
 )
 
 // planSimple schedules strided loops: one tile, or row slices of a C that has

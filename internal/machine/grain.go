@@ -10,14 +10,20 @@ const (
 	MoveGrain = 1 << 15
 	// GatherGrain is for elements read or written each at a place of its own.
 	GatherGrain = 1 << 14
-	// FunctionGrain is for elements that take a function each: exponentials, divisions by
-	// blocks, losses.
+	// FunctionGrain is for elements that take a function each: exponentials, losses, which are
+	// summed chunk by chunk, so that it decides bits.
 	FunctionGrain = 1 << 12
+	// CallGrain is for elements that are made one at a time through a call and a Scalar.
+	CallGrain = 1 << 11
 	// ReduceGrain is for elements that are accumulated. Partial sums follow the cut, so that it
 	// decides bits.
 	ReduceGrain = 1 << 16
-	// MACGrain is the multiply-adds of matrix products, small ones taken together.
-	MACGrain = 1 << 20
+	// MACGrain is the multiply-adds of matrix products, small ones taken together, and
+	// PortableMACGrain that of products without assembly; DirectMACGrain is for windows that
+	// slide over what was not packed.
+	MACGrain         = 1 << 20
+	PortableMACGrain = 1 << 16
+	DirectMACGrain   = 1 << 17
 )
 
 // LineBytes is the size of a cache line.

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -145,14 +146,14 @@ func (x *indexed) arrange() {
 	n := x.shape[x.inner]
 	x.piece = max(1, n)
 	if !x.serial(x.inner) {
-		x.piece = max(1, min(n, max(64, kit.IndexGrain/max(1, x.mids))))
+		x.piece = max(1, min(n, max(64, machine.GatherGrain/max(1, x.mids))))
 	}
 	x.pieces = kit.DivUp(n, x.piece)
 	x.units *= x.pieces
 	if x.mids == 0 {
 		x.units = 0
 	}
-	x.perChunk = max(1, kit.IndexGrain/max(1, x.mids*x.piece))
+	x.perChunk = max(1, machine.GatherGrain/max(1, x.mids*x.piece))
 	for _, l := range x.looks {
 		x.moves = x.moves || x.sides[l.side].steps[x.inner] != 0
 	}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -186,9 +187,9 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	count := kit.ScratchBuffer(0, tensor.New(tensor.Int64, out.Shape...))
 	k.Scratch = 8 * n
 	sweep := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
-		return graph.Phase{Chunks: kit.DivUp(n, kit.IndexGrain), Run: func(m *graph.Mem, chunk int) error {
-			at := chunk * kit.IndexGrain
-			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+kit.IndexGrain)], at)
+		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
+			at := chunk * machine.GatherGrain
+			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+machine.GatherGrain)], at)
 			return nil
 		}}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -312,13 +313,13 @@ func compileDynamicQuantize(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	n := c.Meta(0).Numel()
 	from := x.Dense(x.In(0), tensor.Float32)
-	chunks := kit.DivUp(n, copies.UnitGrain)
+	chunks := kit.DivUp(n, machine.MoveGrain)
 	ranges, zero := x.Temp(tensor.Float32, chunks, 2), x.Temp(tensor.Int32, 1)
 	scale, point := x.Result(1, tensor.Float32), x.Result(2, tensor.Uint8)
 	x.Run(0, 0, []kit.Buffer{ranges, from}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := kit.ElementsOf[[2]float32](m.Ptrs[0], chunks)
 		least, most := float32(0), float32(0)
-		for _, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[chunk*copies.UnitGrain : min(n, (chunk+1)*copies.UnitGrain)] {
+		for _, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[chunk*machine.MoveGrain : min(n, (chunk+1)*machine.MoveGrain)] {
 			least, most = min(least, v), max(most, v)
 		}
 		r[chunk] = [2]float32{least, most}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -226,7 +227,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 		logs = x.Temp(d, ins[0].Meta.Shape...)
 		x.Call(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
 	}
-	chunks := kit.DivUp(n, nllGrain)
+	chunks := kit.DivUp(n, machine.FunctionGrain)
 	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
 	x.Run(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes), w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
@@ -236,7 +237,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
 		}
 		loss, total := 0.0, 0.0
-		for i := chunk * nllGrain; i < min(n, (chunk+1)*nllGrain); i++ {
+		for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
 			one, by, err := data.one(i)
 			if err != nil {
 				return err
@@ -264,9 +265,6 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	}
 	return x.Kernel()
 }
-
-// nllGrain is the number of targets of a chunk.
-const nllGrain = 4096
 
 func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, t := in[0], in[1]

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -285,7 +286,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 		}
 		align, size := kit.Attrs[affineGridAttrs](c).AlignCorners, th.DType.Size()
 		read, write := tensor.Converter(tensor.Float64, th.DType), tensor.Converter(th.DType, tensor.Float64)
-		per := kit.IndexGrain / 16
+		per := machine.GatherGrain / 16
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
 			for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
 				var x [3]float64

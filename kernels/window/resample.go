@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -108,7 +109,7 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 		}
 	}
 	cols := dst.Shape[last]
-	rows, grain := dst.Numel()/cols, max(1, copies.Grain/cols)
+	rows, grain := dst.Numel()/cols, max(1, machine.MoveGrain/cols)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(rows, grain), Run: func(m *graph.Mem, chunk int) error {
 		for i := chunk * grain; i < min(rows, (chunk+1)*grain); i++ {
 			to, from, rest := 0, 0, i
@@ -192,7 +193,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	n := p.taps.size()
 	units := p.outer * n
 	each := max(1, p.inner*max(1, len(p.w)/max(1, n)))
-	grain := max(1, kit.IndexGrain/each)
+	grain := max(1, machine.GatherGrain/each)
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
 		from, to := p.from.Address(m), p.to.Address(m)
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {

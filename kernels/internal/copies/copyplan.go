@@ -29,9 +29,6 @@ type copyPlan struct {
 	dst, src kit.Buffer
 }
 
-// Grain is the number of elements worth a chunk of a copy.
-const Grain = machine.MoveGrain
-
 // plan chooses the walk. It returns nil where there is nothing to copy.
 func (j Job) plan() *copyPlan {
 	if j.Dst.Meta.Numel() == 0 {
@@ -60,7 +57,7 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 }
 
 // Phase returns the jobs as one phase; their destinations must not overlap. Chunks
-// take tiles worth Grain elements, of several jobs where those are small. worker is
+// take tiles worth machine.MoveGrain elements, of several jobs where those are small. worker is
 // the room that a worker needs.
 func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
@@ -74,7 +71,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		total += p.Tiles() * p.Len()
 		plans = append(plans, p)
 	}
-	cuts := cutCopies(plans, max(Grain, total/maxCopyCuts))
+	cuts := cutCopies(plans, max(machine.MoveGrain, total/maxCopyCuts))
 	phase = graph.Phase{Chunks: len(cuts) - 1, Run: func(m *graph.Mem, chunk int) error {
 		from, to := cuts[chunk], cuts[chunk+1]
 		for i := from.plan; i <= to.plan; i++ {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -49,7 +50,7 @@ const (
 	// their panels stay in its cache, and no barrier parts packing from computing.
 	wholeMACs = 32 << 20
 	// smallMACs is the entry that is no work for two workers.
-	smallMACs = 1 << 20
+	smallMACs = machine.MACGrain
 	// wholeEntries is the number of entries that keeps all workers busy.
 	wholeEntries = 16
 	// panelBytes bounds the packed panels that entries of one wave hold together.
@@ -92,9 +93,9 @@ func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 func (x *Multiplier[T]) chunkMACs() int {
 	switch any(*new(T)).(type) {
 	case float32, float64:
-		return 1 << 20
+		return machine.MACGrain
 	}
-	return 1 << 16
+	return machine.PortableMACGrain
 }
 
 // wave is phase p of n entries from e0 on, each with panels of its own.
