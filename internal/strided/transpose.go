@@ -110,20 +110,26 @@ var interleavers = [17]func(dst unsafe.Pointer, step int, runs []unsafe.Pointer,
 
 func interleave[T bits](dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	for l := 0; l < len(runs); l++ {
-		d := unsafe.Add(dst, l*size)
-		if q := runs[l:]; len(q) >= 4 && q[0] != nil && q[1] != nil && q[2] != nil && q[3] != nil {
-			interleave4[T](d, step, q[0], q[1], q[2], q[3], size, n)
-			l += 3
+	for l := 0; l < len(runs); l += 4 {
+		d, group := unsafe.Add(dst, l*size), runs[l:min(l+4, len(runs))]
+		if len(group) == 4 && group[0] != nil && group[1] != nil && group[2] != nil && group[3] != nil {
+			interleave4[T](d, step, group[0], group[1], group[2], group[3], size, n)
 			continue
 		}
-		if r := runs[l]; r != nil {
-			move[T](d, r, step, size, n)
-			continue
+		for q, r := range group {
+			interleaveOne[T](unsafe.Add(d, q*size), step, r, n)
 		}
-		var zero T
-		for k := range n {
-			*(*T)(unsafe.Add(d, k*step)) = zero
-		}
+	}
+}
+
+// interleaveOne stores dst[k*step] = r[k] for k < n, or zeros if r is nil.
+func interleaveOne[T bits](dst unsafe.Pointer, step int, r unsafe.Pointer, n int) {
+	if r != nil {
+		move[T](dst, r, step, int(unsafe.Sizeof(*(*T)(nil))), n)
+		return
+	}
+	var zero T
+	for k := range n {
+		*(*T)(unsafe.Add(dst, k*step)) = zero
 	}
 }
