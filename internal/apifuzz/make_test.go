@@ -63,7 +63,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[graph.Walk](): func(w *world) any {
 		return graph.Walk{Order: pick(w, orders), Out: []tensor.Order{pick(w, orders)}}
 	},
-	reflect.TypeFor[graph.Work](): func(w *world) any { return graph.Work{Steps: 1} },
+	reflect.TypeFor[*graph.Segment](): func(w *world) any { return w.segment() },
+	reflect.TypeFor[graph.Work]():     func(w *world) any { return graph.Work{Steps: 1} },
 	reflect.TypeFor[graph.Pin](): func(w *world) any {
 		return graph.Pin{Format: tensor.MemoryFormat(w.rng.IntN(8)), Order: pick(w, orders), Impl: pick(w, words)}
 	},

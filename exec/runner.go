@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
@@ -17,26 +16,24 @@ import (
 // refuses together with a [graph.Errors] that lists those.
 type Planner func(*graph.Graph) (*graph.Graph, error)
 
-// Runner runs any graph. One whose shapes are all known is compiled once. One with shapes
-// that depend on data runs piecewise: what can be inferred is compiled and run, then the
-// ops whose results decide shapes, then what has become known by them, until all is done.
+// Runner runs any graph. One whose shapes are all known is compiled once. One with shapes that
+// depend on data is cut once ([graph.Graph.Segments]); a run goes from segment to segment, and each
+// is planned and compiled when it is first run with values of its class ([graph.Segment.Class]).
+// So are the bodies of loops and branches.
 //
-// A Runner is safe for concurrent use. It keeps the programs of static graphs, such as
-// the bodies of loops, by the layouts of their inputs.
+// A Runner is safe for concurrent use. The programs that it keeps, those used last, take as much memory
+// as [Options.MemoryLimit] says, else half of what the process may have.
 type Runner struct {
 	graph   *graph.Graph
 	plan    Planner
 	options Options
 	static  *Program
 	failed  graph.Errors // nodes of the static graph that planning refused
+	cut     *cut         // of a graph that is not static
 
-	mu       sync.Mutex
-	programs map[programKey]*Program
-}
-
-type programKey struct {
-	graph *graph.Graph
-	metas string
+	classes classes
+	mu      sync.Mutex
+	bodies  map[*graph.Graph]*cut
 }
 
 // NewRunner prepares a graph, which must be sorted and inferred.
@@ -47,8 +44,10 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	r := &Runner{graph: g, plan: plan, options: o, programs: map[programKey]*Program{}}
+	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*cut{}}
+	r.classes.limit = max(o.MemoryLimit, 0)
 	if g.Dynamic() {
+		r.cut = newCut(g)
 		return r, nil
 	}
 	p, failed, err := r.compile(g, o)
@@ -56,7 +55,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	return r, err
 }
 
-// Program returns the compiled program, nil for a graph that runs piecewise.
+// Program returns the compiled program, nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.static }
 
 // compile plans and compiles. Where o says to keep going, failed lists what planning
@@ -70,12 +69,36 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 	return p, failed, err
 }
 
-// inside are the options of what runs within a run: its inputs are there, and where a part
-// of it fails, all of it does.
-func (r *Runner) inside() Options {
+// prepare makes a segment ready for the values at hand.
+func (r *Runner) prepare(s *graph.Segment, known map[*graph.Value]*tensor.Tensor, keep bool) (_ *prepared, err error) {
+	defer recovered(&err)
+	g, err := s.At(known)
+	p := &prepared{}
+	if err != nil && keep && g != nil && !s.Eager {
+		g, p.failed = inferSome(g)
+	} else if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Eager:
+		p.call = g.Nodes[0].Call()
+		return p, nil
+	case g.Dynamic():
+		p.inner = newCut(g)
+		return p, nil
+	}
 	o := r.options
-	o.InputsHeld, o.KeepGoing = true, false
-	return o
+	o.InputsHeld, o.KeepGoing = true, keep // its inputs are there
+	program, refused, err := r.compile(g, o)
+	p.program, p.failed = program, append(p.failed, refused...)
+	return p, err
+}
+
+// inferSome returns a segment without the nodes that inference refuses, and those that are
+// refused for a reason of their own.
+func inferSome(s *graph.Graph) (*graph.Graph, graph.Errors) {
+	refused := s.InferAll()
+	return s.Drop(refused), s.RootErrors(refused)
 }
 
 // Run runs the graph on inputs by name, as [Program.Run] does.
@@ -100,7 +123,7 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 		}
 		list[i] = tensor.Must(t.View(v.Meta))
 	}
-	out, err := r.piecewise(ctx, nil, r.graph, list, r.options.KeepGoing)
+	out, err := r.piecewise(ctx, nil, r.cut, list, r.options.KeepGoing)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
@@ -133,45 +156,47 @@ type caller struct {
 	run *Run // nil without a tracer
 }
 
-// Run runs a subgraph on inputs in its order.
+// Run runs a subgraph on inputs in its order. Where a part of it fails, all of it does.
 func (rt caller) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rt.ctx.Err() != nil {
 		return nil, context.Cause(rt.ctx)
 	}
-	metas := make([]tensor.Meta, len(in))
-	var key strings.Builder
+	c, err := rt.r.body(g)
+	if err != nil {
+		return nil, err
+	}
+	if len(in) != len(g.Inputs) {
+		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(in))
+	}
 	for i, t := range in {
-		metas[i] = t.Meta
-		fmt.Fprint(&key, t.Meta, ";")
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", g.Inputs[i].Name, err)
+		}
 	}
-	rt.r.mu.Lock()
-	p := rt.r.programs[programKey{g, key.String()}]
-	rt.r.mu.Unlock()
-	if p == nil {
-		s, err := g.WithInputs(metas)
-		if err != nil {
-			return nil, err
-		}
-		if s.Dynamic() {
-			return rt.r.piecewise(rt.ctx, rt.run, s, in, false)
-		}
-		if p, _, err = rt.r.compile(s, rt.r.inside()); err != nil {
-			return nil, err
-		}
-		rt.r.keep(programKey{g, key.String()}, p)
-	}
-	out := make([]*tensor.Tensor, len(p.outputs))
-	return out, p.runInto(rt.ctx, rt.run, in, out)
+	return rt.r.piecewise(rt.ctx, rt.run, c, in, false)
 }
 
-// keptPrograms bounds the programs of subgraphs that a runner keeps.
-const keptPrograms = 64
+// maxBodies bounds the graphs whose cuts are kept. More are those of an op that makes graphs as it
+// runs.
+const maxBodies = 1024
 
-func (r *Runner) keep(k programKey, p *Program) {
+// body returns the cut of a subgraph.
+func (r *Runner) body(g *graph.Graph) (*cut, error) {
+	if g == nil {
+		return nil, errors.New("the graph to run is nil")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.programs) >= keptPrograms {
-		clear(r.programs)
+	if c := r.bodies[g]; c != nil {
+		return c, nil
 	}
-	r.programs[k] = p
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	if len(r.bodies) >= maxBodies {
+		clear(r.bodies)
+	}
+	c := newCut(g)
+	r.bodies[g] = c
+	return c, nil
 }
