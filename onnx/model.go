@@ -23,7 +23,6 @@ type Model struct {
 	proto     *pb.ModelProto
 	name      string
 	dir       string // where external data lies; empty: nowhere
-	lookup    graph.Lookup
 	functions map[functionKey]*pb.FunctionProto
 	files     map[string][]byte // external data by path
 	weights   map[*pb.TensorProto]*tensor.Tensor
@@ -43,18 +42,27 @@ type Options struct {
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 
-	decisions *[]decision // what was decided, see guess.go
+	// Lookup finds the ops that operators become; nil finds those of package kernels.
+	Lookup graph.Lookup
+	// Operators are operators of one's own: those that nobody knows yet. They stand before functions
+	// of the model that have the same name. One that is known already is refused.
+	Operators Operators
+	// Replaced are converters that stand in place of those for operators that are known. One that is
+	// not known is refused.
+	Replaced Operators
+
+	table     map[operator]converter // all of them: see [Options.complete]
+	decisions *[]decision            // what was decided, see guess.go
 }
 
-// Load reads a model and converts it to a graph. Its symbols stay symbols. The ops are
-// those of package kernels, so that a file name is all it takes; nothing else here knows
-// that package.
-func Load(path string) (*graph.Graph, error) {
+// Load reads a model and converts it to a graph. With the zero Options its symbols stay symbols, and
+// the ops are those of package kernels.
+func Load(path string, o Options) (*graph.Graph, error) {
 	m, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return m.Graph(Options{})
+	return m.Graph(o)
 }
 
 // Open reads a model. External data is looked for in the model's folder only.
@@ -83,7 +91,7 @@ func Parse(data []byte, dir string) (*Model, error) {
 	if p.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
-	m := &Model{proto: p, name: p.Graph.Name, dir: dir, lookup: kernels.Lookup, functions: map[functionKey]*pb.FunctionProto{},
+	m := &Model{proto: p, name: p.Graph.Name, dir: dir, functions: map[functionKey]*pb.FunctionProto{},
 		files: map[string][]byte{}, weights: map[*pb.TensorProto]*tensor.Tensor{}}
 	for _, f := range p.Functions {
 		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
@@ -115,7 +123,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 // Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
 // rank are left out.
 func (m *Model) Signature() (*graph.Graph, error) {
-	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
+	im := &importer{model: m, g: graph.New(m.name, kernels.Lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
 	weights := map[string]bool{}
 	for _, t := range m.proto.Graph.Initializer {
 		weights[t.Name] = true
@@ -157,6 +165,9 @@ func (m *Model) read(o Options) (r *reading, err error) {
 	defer tensor.CatchMemory(&err)
 	r = &reading{}
 	o.decisions = &r.decisions
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
 	sets, err := opsetsOf(m.proto.OpsetImport)
 	if err != nil {
 		return nil, err
@@ -164,12 +175,12 @@ func (m *Model) read(o Options) (r *reading, err error) {
 	if _, ok := sets[""]; !ok {
 		sets[""] = 1 // models older than operator sets
 	}
-	if err := m.checkServed(sets); err != nil {
+	if err := m.checkServed(sets, o); err != nil {
 		return nil, err
 	}
 	var first error
 	for _, sizes := range standIns {
-		im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
+		im := &importer{model: m, opts: o, g: graph.New(m.name, o.Lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
 		if err := im.bindStandIns(sizes); err != nil {
 			return nil, err
 		}

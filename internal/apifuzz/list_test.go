@@ -3,6 +3,7 @@ package apifuzz
 import (
 	"reflect"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
@@ -16,7 +17,7 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx"}
+var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx"}
 
 // functions lists every exported function by package and name. A generic one stands there
 // for each instance that is called, with what tells it from the others after a slash.
@@ -136,9 +137,22 @@ var functions = joined(iterFunctions, map[string]any{
 	"safetensors.Write":     safetensors.Write,
 	"safetensors.WriteFile": safetensors.WriteFile,
 
+	"onnx.As":    onnx.As,
 	"onnx.Load":  onnx.Load,
 	"onnx.Open":  onnx.Open,
 	"onnx.Parse": onnx.Parse,
+
+	"graphrun.Compile":       graphrun.Compile,
+	"graphrun.Infer":         graphrun.Infer,
+	"graphrun.Load":          graphrun.Load,
+	"graphrun.Lookup":        graphrun.Lookup,
+	"graphrun.MistakeOf":     graphrun.MistakeOf,
+	"graphrun.New":           graphrun.New,
+	"graphrun.NotesOf":       graphrun.NotesOf,
+	"graphrun.Run":           graphrun.Run,
+	"graphrun.Strategies":    graphrun.Strategies,
+	"graphrun.StrategyNamed": graphrun.StrategyNamed,
+	"graphrun.Together":      graphrun.Together,
 })
 
 // receivers are the exported types whose methods are called. What is an interface, or has
@@ -204,6 +218,13 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[*npz.Archive](),
 	reflect.TypeFor[*safetensors.File](),
 	reflect.TypeFor[*onnx.Model](),
+	reflect.TypeFor[onnx.Node](),
+	reflect.TypeFor[onnx.Value](),
+
+	reflect.TypeFor[*graphrun.File](),
+	reflect.TypeFor[graphrun.Loader](),
+	reflect.TypeFor[*graphrun.PinError](),
+	reflect.TypeFor[*graphrun.Program](),
 )
 
 func joined(maps ...map[string]any) map[string]any {

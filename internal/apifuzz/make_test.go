@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -87,6 +88,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
 	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
 	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
+	reflect.TypeFor[*graphrun.Program](): func(w *world) any { return w.compiled() },
+	reflect.TypeFor[*graphrun.File]():    func(w *world) any { return w.opened() },
 	reflect.TypeFor[*onnx.Model]():       func(w *world) any { return model() },
 	reflect.TypeFor[iter.Operand]():      func(w *world) any { return w.operand() },
 	reflect.TypeFor[iter.Config]():       func(w *world) any { return w.config() },
