@@ -53,14 +53,14 @@ type Options struct {
 	// measured.
 	Costs *layout.Profile
 	// Tracer, if set, sees what runs do.
-	Tracer exec.Tracer
+	Tracer Tracer
 	// MemoryLimit bounds the bytes that a run may need; 0: what the process may have when the graph is
 	// compiled; negative: nobody asks.
 	MemoryLimit int
 	// InputsHeld says that the inputs of a run are in memory already when the graph is compiled.
 	InputsHeld bool
 	// KeepGoing delivers whatever can be made: nodes that fail at any stage are left out with what
-	// depends on them, and the error of a run is an [*exec.Incomplete] beside its other outputs.
+	// depends on them, and the error of a run is an [*Incomplete] beside its other outputs.
 	KeepGoing bool
 	// Check verifies the graph after each pass, and the values of small graphs: see
 	// [Report.Unchecked] for what could not be compared.
@@ -71,6 +71,18 @@ type Options struct {
 	// depend on data call it too, from any goroutine.
 	Progress func(stage string)
 }
+
+// These are what users of this package meet of package exec.
+type (
+	// Tracer sees what runs do.
+	Tracer = exec.Tracer
+	// Need is the memory that a run takes, by what it is for.
+	Need = exec.Need
+	// MemoryError says that a run needs more memory than it may have.
+	MemoryError = exec.MemoryError
+	// Incomplete says what a run that keeps going has left out.
+	Incomplete = exec.Incomplete
+)
 
 // PinError is a demand of [Options.Pins] that cannot be met.
 type PinError struct {
@@ -100,7 +112,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // ([graph.Graph.Assumed]), and a run that brings others is planned for them then.
 //
 // The error names the node that no implementation serves, with its place in the file, or is a
-// [*PinError] or an [*exec.MemoryError].
+// [*PinError] or an [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	p, err := newProgram(g, o)
 	if err != nil {
@@ -194,15 +206,6 @@ func (p *Program) pin() error {
 		}
 	}
 	return nil
-}
-
-// under says under what strategy something failed: after the error if that starts with a place in a
-// file, as errors with a place do, before it if not.
-func under(strategy string, err error) error {
-	if one := (*graph.Error)(nil); errors.As(err, &one) && one.File != "" {
-		return fmt.Errorf("%w (strategy %s)", err, strategy)
-	}
-	return fmt.Errorf("strategy %s: %w", strategy, err)
 }
 
 // sizesText lists sizes of symbols: "H=224, N=8".

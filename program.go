@@ -97,7 +97,7 @@ func (c *compiled) compile(p *Program) (err error) {
 		made, err := passes.Run(g, passes.Options{Strategy: o.Strategy, Profile: o.Costs, Check: o.Check, Dump: o.Dump,
 			KeepGoing: o.KeepGoing})
 		if err != nil {
-			return nil, under(o.Strategy.Name(), err)
+			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
 		}
 		if g == whole { // not a part of it, planned in a run
 			c.plan = made
@@ -121,9 +121,7 @@ func (c *compiled) infer(p *Program) (*graph.Graph, error) {
 		return c.graph, nil
 	}
 	c.graph = p.graph.Clone()
-	sizes := maps.Clone(p.fixed)
-	maps.Copy(sizes, c.open)
-	if err := c.graph.BindOnly(sizes); err != nil {
+	if err := p.bind(c.graph, c.open); err != nil {
 		return nil, err
 	}
 	if !p.options.KeepGoing {
@@ -135,6 +133,28 @@ func (c *compiled) infer(p *Program) (*graph.Graph, error) {
 	}
 	c.failed = c.graph.RootErrors(refused)
 	return c.graph.Drop(refused), nil
+}
+
+// bind gives the symbols of a copy of the program's graph their sizes: those of the open ones, those that
+// are fixed, and for others what the graph assumes, which stays assumed.
+func (p *Program) bind(g *graph.Graph, open map[string]int) error {
+	sizes := g.Bound()
+	if sizes == nil {
+		return nil
+	}
+	assumed := g.Assumed()
+	maps.Copy(sizes, p.fixed)
+	maps.Copy(sizes, open)
+	if err := g.BindOnly(sizes); err != nil {
+		return err
+	}
+	for name, n := range assumed {
+		_, fixed := p.fixed[name]
+		if _, told := open[name]; !told && !fixed {
+			g.Assume(name, n)
+		}
+	}
+	return nil
 }
 
 // Run runs the program on inputs by name and returns the outputs by name.
@@ -252,16 +272,16 @@ func (p *Program) Graph() *graph.Graph {
 
 // Need returns the memory that a run takes, for the sizes that Compile saw; nothing where shapes depend
 // on data.
-func (p *Program) Need() exec.Need {
+func (p *Program) Need() Need {
 	if p == nil || p.first == nil || p.first.runner.Program() == nil {
-		return exec.Need{}
+		return Need{}
 	}
 	return p.first.runner.Program().Need()
 }
 
 // Together is what runs of several programs of the same graph need at the same time: they share inputs
 // and constants.
-func Together(programs ...*Program) exec.Need {
+func Together(programs ...*Program) Need {
 	var list []*exec.Program
 	for _, p := range programs {
 		if p != nil && p.first != nil && p.first.runner.Program() != nil {

@@ -1,6 +1,8 @@
 package graphrun
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -46,6 +48,11 @@ type UncheckedReport struct {
 	Op      string   `json:"op,omitzero" doc:"The op of the node."`
 	Why     string   `json:"why" doc:"Why it could not be compared."`
 	Outputs []string `json:"outputs" doc:"The outputs that went unchecked."`
+}
+
+// String says what went unchecked, and why.
+func (u UncheckedReport) String() string {
+	return passes.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: u.Outputs}.String()
 }
 
 // LoopReport is how a pointwise step walks over its operands.
@@ -120,16 +127,23 @@ func (p *Program) Report() *Report {
 			return UncheckedReport{u.Node, u.Op, u.Why, filled(u.Outputs)}
 		})
 	}
-	r.Steps = mapped(program.Steps(), func(s exec.Step) StepReport { return stepOf(plan, s) })
+	var loop *LoopReport
+	r.Steps = mapped(program.Steps(), func(s exec.Step) StepReport {
+		d := stepOf(plan, s)
+		if s.Loop != nil {
+			if !isLoop(loop, s.Loop) { // of a million steps in a row that walk alike, one is kept
+				loop = loopOf(s.Loop)
+			}
+			d.Loop, d.FastSetup = loop, s.Loop.FastSetup().String()
+		}
+		return d
+	})
 	return r
 }
 
+// stepOf describes a step but for its loop.
 func stepOf(p *passes.Plan, s exec.Step) StepReport {
-	d := StepReport{Name: s.Name, Ops: filled(s.Ops), Loop: loopOf(s.Loop), FastSetup: iter.FastNone.String(),
-		Strides: filled(s.Strides), Buffer: s.Buffer}
-	if s.Loop != nil {
-		d.FastSetup = s.Loop.FastSetup().String()
-	}
+	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides), Buffer: s.Buffer}
 	if s.Node != nil {
 		d.CostNS = p.Cost(s.Node)
 		if s.Node.Impl != nil {
@@ -143,14 +157,24 @@ func stepOf(p *passes.Plan, s exec.Step) StepReport {
 }
 
 func loopOf(it *iter.Iterator) *LoopReport {
-	if it == nil {
-		return nil
-	}
 	d := &LoopReport{Shape: filled(it.WalkShape())}
 	for i := range it.Len() {
 		d.Strides = append(d.Strides, filled(it.WalkStrides(i)))
 	}
 	return d
+}
+
+// isLoop reports whether a description is that of an iterator. A nil one is of none.
+func isLoop(d *LoopReport, it *iter.Iterator) bool {
+	if d == nil || it.Len() != len(d.Strides) || !slices.Equal(d.Shape, it.WalkShape()) {
+		return false
+	}
+	for i, st := range d.Strides {
+		if !slices.Equal(st, it.WalkStrides(i)) {
+			return false
+		}
+	}
+	return true
 }
 
 func memoryOf(n exec.Need) MemoryReport {

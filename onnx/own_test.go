@@ -82,7 +82,7 @@ func TestOwnOperatorFails(t *testing.T) {
 		`its converter makes 2 values, and it has 1 outputs`:                func(n Node) ([]Value, error) { return n.Inputs()[:2], nil },
 		`the op "rleu" that it takes is not served`:                         func(n Node) ([]Value, error) { return n.Apply("rleu", nil, n.Inputs()[0]) },
 		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) { return n.Apply("relu", nil, "x") },
-		`takes at most 1 operands, got 2`:                         As("relu"),
+		`takes at most 1 operands, got 2`:                                   As("relu"),
 		`operand 1 of add: `:                                                func(n Node) ([]Value, error) { return n.Apply("add", nil, n.Inputs()[0], new(tensor.Tensor)) },
 	} {
 		_, err := own(t, mineModel("Own"), func(n Node) ([]Value, error) { kept = n; return c(n) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -162,7 +163,7 @@ func TestContractIsInTheSchemas(t *testing.T) {
 	if err := json.Unmarshal([]byte(contractPlan), &doc); err != nil {
 		t.Fatal(err)
 	}
-	doc["memory"] = memoryDoc{Largest: []holdingDoc{}} // is ours
+	doc["memory"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}} // is ours
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {
 		t.Error(err)

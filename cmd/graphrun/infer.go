@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -168,9 +169,9 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 
 // inferReport is what infer prints.
 type inferReport struct {
-	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
-	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused."`
-	notes
+	Values stream[valueDoc]   `json:"values" doc:"Inputs, constants, and what nodes make."`
+	Errors []graphrun.Mistake `json:"errors" doc:"The nodes that are refused."`
+	graphrun.Notes
 }
 
 // valueDoc is what infer says of a value.
@@ -210,7 +211,7 @@ func inferReportOf(g *graph.Graph, errs []*graph.Error) *inferReport {
 			}
 		})
 	}
-	return &inferReport{Values: values, Errors: errorsOf(errs), notes: notesOf(g)}
+	return &inferReport{Values: values, Errors: errorsOf(errs), Notes: graphrun.NotesOf(g)}
 }
 
 // writeInferTable prints the values as columns.

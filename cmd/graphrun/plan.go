@@ -3,14 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes"
 )
 
 type planFlags struct {
@@ -72,14 +72,15 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}); err != nil {
 		return err
 	}
-	var p *planned
+	var p *graphrun.Program
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err := j.do(planning, func() (err error) {
-		o := passes.Options{Strategy: strategyOf(f.strategy), Check: f.check}
+		o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter,
+			MemoryLimit: -1} // it may be for another machine
 		if f.dump {
 			o.Dump = &dump
 		}
-		p, err = prepare(g, o, exec.Options{MemoryLimit: -1}, j.enter) // it may be for another machine
+		p, err = compileWhole(g, o)
 		return err
 	})
 	j.end()
@@ -91,16 +92,26 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
-	for _, u := range p.plan.Unchecked {
+	r := p.Report()
+	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if r := planReportOf(p, f); f.json {
+		if f.json {
 			writeDocument(out, r)
 		} else {
-			writePlan(out, shown(cmd), r)
+			writePlan(out, shown(cmd), r, p.Need())
 		}
 		return out.Flush()
 	})
+}
+
+// compileWhole compiles a graph that can be planned before it runs.
+func compileWhole(g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
+	p, err := graphrun.Compile(g, o)
+	if err == nil && p.Report() == nil {
+		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
+	}
+	return p, err
 }

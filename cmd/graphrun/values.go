@@ -6,7 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -79,7 +79,7 @@ func (s sources) values(g *graph.Graph, given *given) (*inputs, error) {
 // checkInputs refuses arrays of another dtype or shape than the graph's, inputs that nobody
 // gives, and more of them than there is memory for.
 func (s sources) checkInputs(g *graph.Graph, given *given) error {
-	var sizes exec.Need
+	var sizes graphrun.Need
 	for _, v := range g.Inputs {
 		sizes.AddInput(v)
 		a, ok := given.of(v.Name)

@@ -225,6 +225,7 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[graphrun.Loader](),
 	reflect.TypeFor[*graphrun.PinError](),
 	reflect.TypeFor[*graphrun.Program](),
+	reflect.TypeFor[graphrun.UncheckedReport](),
 )
 
 func joined(maps ...map[string]any) map[string]any {
