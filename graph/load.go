@@ -182,14 +182,13 @@ func (l *loader) refuseAbsent() {
 	for _, n := range l.g.Nodes {
 		for i := range n.deps() {
 			if v := n.dep(i); l.absent[v] && n.badArgs == nil {
-				n.badArgs = fmt.Errorf("depends on constant %q, which cannot be read", v.Name)
+				n.badArgs = absent(v)
 			}
 		}
 	}
 	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o Output) bool {
 		if l.absent[o.Value] {
-			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read",
-				o.Value.Name)))
+			l.missing = append(l.missing, l.g.FailOutput(o, absent(o.Value)))
 		}
 		return l.absent[o.Value]
 	})

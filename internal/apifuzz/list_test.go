@@ -137,10 +137,11 @@ var functions = joined(iterFunctions, map[string]any{
 	"safetensors.Write":     safetensors.Write,
 	"safetensors.WriteFile": safetensors.WriteFile,
 
-	"onnx.As":    onnx.As,
-	"onnx.Load":  onnx.Load,
-	"onnx.Open":  onnx.Open,
-	"onnx.Parse": onnx.Parse,
+	"onnx.As":       onnx.As,
+	"onnx.Load":     onnx.Load,
+	"onnx.LoadSome": onnx.LoadSome,
+	"onnx.Open":     onnx.Open,
+	"onnx.Parse":    onnx.Parse,
 
 	"graphrun.Compile":       graphrun.Compile,
 	"graphrun.Infer":         graphrun.Infer,
