@@ -36,6 +36,13 @@ type Loader struct {
 	// Operators are operators of ONNX models beside those that package onnx knows, and Replaced stand
 	// in place of some that it knows.
 	Operators, Replaced onnx.Operators
+	// KeepGoing goes on past nodes that are wrong and constants that cannot be read. Inference refuses
+	// those nodes and what depends on them, so that [Options.KeepGoing] leaves them out. Where there are
+	// mistakes of anything but nodes, the error is a [graph.Errors] of these beside the graph.
+	KeepGoing bool
+	// Lost are inputs that cannot be had, by name, and why. With KeepGoing a model is read without them
+	// and what depends on them. [graph.Graph.DropValues] takes them out of any graph.
+	Lost map[string]error
 }
 
 // Load reads a graph file or an ONNX model, and infers it. Which of them a file is, is told by its
@@ -48,8 +55,12 @@ func (l Loader) Load(path string) (*graph.Graph, error) {
 		return nil, err
 	}
 	g, err := f.Graph()
-	if err != nil {
+	switch {
+	case g == nil:
 		return nil, err
+	case l.KeepGoing:
+		g.InferAll() // whoever runs the graph is told what is refused
+		return g, err
 	}
 	if err := Infer(g); err != nil {
 		return nil, err
@@ -66,6 +77,7 @@ type File struct {
 	path      string
 	signature *graph.Graph // at least the inputs
 	model     *onnx.Model  // nil for a graph file
+	missing   graph.Errors // what was read past
 }
 
 // Open reads a graph file or an ONNX model.
@@ -80,7 +92,7 @@ func (l Loader) Open(path string) (*File, error) {
 	case model:
 		err = f.openModel()
 	default:
-		f.signature, err = l.parse(path)
+		err = f.parse()
 	}
 	if err != nil {
 		return nil, err
@@ -123,16 +135,25 @@ func (f *File) openModel() (err error) {
 }
 
 // parse reads a graph file without inferring it.
-func (l Loader) parse(path string) (*graph.Graph, error) {
-	r, _, err := files.Open(path)
+func (f *File) parse() error {
+	r, _, err := files.Open(f.path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer r.Close()
 	c := newConstFiles()
 	defer c.close()
-	return graph.Parse(r, path, filepath.Dir(path), l.Lookup, c.open)
+	dir := filepath.Dir(f.path)
+	if f.Loader.KeepGoing {
+		f.signature, f.missing, err = graph.ParseSome(r, f.path, dir, f.Loader.Lookup, c.open)
+	} else {
+		f.signature, err = graph.Parse(r, f.path, dir, f.Loader.Lookup, c.open)
+	}
+	return err
 }
+
+// IsModel reports whether the file is an ONNX model rather than a graph file.
+func (f *File) IsModel() bool { return f != nil && f.model != nil }
 
 // Inputs returns the inputs, with symbols where sizes are open ([graph.Value.Dims]). Those of a model
 // that have no rank are left out.
@@ -152,7 +173,8 @@ func (f *File) Symbols() map[string]graph.Bounds {
 }
 
 // Graph returns the graph, with sizes as the Loader's fields tell them now. It is yet to be inferred:
-// by [Infer], or by [graph.Graph.InferAll], which goes on past mistakes. It is to be called once.
+// by [Infer], or by [graph.Graph.InferAll], which goes on past mistakes. It is to be called once. With
+// [Loader.KeepGoing] an error may come beside the graph.
 func (f *File) Graph() (*graph.Graph, error) {
 	if f == nil || f.signature == nil {
 		return nil, errors.New("no file was opened: Loader.Open opens one")
@@ -161,18 +183,31 @@ func (f *File) Graph() (*graph.Graph, error) {
 	if err != nil {
 		return nil, inFile(f.path, err)
 	}
+	g := f.signature
 	if f.model != nil {
-		g, err := f.model.Graph(onnx.Options{Dims: sizes, Default: f.Loader.Default, Shapes: f.Loader.Shapes, Lookup: f.Loader.Lookup,
-			Operators: f.Loader.Operators, Replaced: f.Loader.Replaced})
-		if err != nil {
-			return nil, inFile(f.path, err)
-		}
-		return g, nil
+		g, err = f.convert(sizes)
+	} else {
+		err = g.BindOnly(sizes)
 	}
-	if err := f.signature.BindOnly(sizes); err != nil {
+	switch {
+	case err != nil:
 		return nil, inFile(f.path, err)
+	case len(f.missing) > 0:
+		return g, f.missing
 	}
-	return f.signature, nil
+	return g, nil
+}
+
+// convert converts a model.
+func (f *File) convert(sizes map[string]int) (g *graph.Graph, err error) {
+	l := f.Loader
+	o := onnx.Options{Dims: sizes, Default: l.Default, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
+		Replaced: l.Replaced, Lost: l.Lost}
+	if l.KeepGoing {
+		g, f.missing, err = f.model.GraphSome(o)
+		return g, err
+	}
+	return f.model.Graph(o)
 }
 
 // sizes are those of symbols that are given, by name or by the shapes of inputs.

@@ -106,24 +106,10 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 // inferStrictly infers a graph. The error holds every node that is refused for a reason of
 // its own.
 func inferStrictly(g *graph.Graph) error {
-	refused := g.InferAll()
-	if len(refused) == 0 {
-		return checkPins(g)
+	if err := graphrun.Infer(g); err != nil {
+		return wrong(err)
 	}
-	own := make(map[*graph.Node]*graph.Error)
-	for n, e := range refused {
-		if !dependsOn(n, refused) {
-			own[n] = e
-		}
-	}
-	return wrong(graph.Errors(inOrder(own)))
-}
-
-// dependsOn reports whether an operand, or a value that an attribute is read from, is of a
-// refused node.
-func dependsOn(n *graph.Node, refused map[*graph.Node]*graph.Error) bool {
-	bad := func(v *graph.Value) bool { return v != nil && v.Node != nil && refused[v.Node] != nil }
-	return slices.ContainsFunc(n.In, func(a graph.Arg) bool { return bad(a.Value) }) || slices.ContainsFunc(n.Refs(), bad)
+	return nil
 }
 
 // inOrder sorts refused nodes by their places.
@@ -236,17 +222,4 @@ func dtypeOrUnknown(v *graph.Value, unknown string) string {
 		return unknown
 	}
 	return v.Meta.DType.String()
-}
-
-// checkPins refuses outputs of a rank that their layout is not one of.
-func checkPins(g *graph.Graph) error {
-	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value.Dynamic {
-			continue
-		}
-		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
-			return wrong(g.FailOutput(o, err))
-		}
-	}
-	return nil
 }

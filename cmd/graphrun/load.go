@@ -3,131 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/npz"
-	"github.com/graphrun/graphrun/safetensors"
-	"github.com/graphrun/graphrun/tensor"
 )
-
-// parseGraph reads a graph file without inferring it. All errors are the file's.
-func parseGraph(path string) (*graph.Graph, error) {
-	return parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error) {
-		return graph.Parse(r, path, dir, kernels.Lookup, open)
-	})
-}
-
-// parseSome is parseGraph that goes on past constants that cannot be read, which it
-// returns, and nodes that are wrong.
-func parseSome(path string) (g *graph.Graph, missing graph.Errors, err error) {
-	g, err = parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (g *graph.Graph, err error) {
-		g, missing, err = graph.ParseSome(r, path, dir, kernels.Lookup, open)
-		return g, err
-	})
-	return g, missing, err
-}
-
-// parserOf returns parseSome, or parseGraph in its form.
-func parserOf(some bool) func(path string) (*graph.Graph, graph.Errors, error) {
-	if some {
-		return parseSome
-	}
-	return func(path string) (*graph.Graph, graph.Errors, error) {
-		g, err := parseGraph(path)
-		return g, nil, err
-	}
-}
-
-type parser func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error)
-
-func parseFile(path string, parse parser) (*graph.Graph, error) {
-	f, _, err := files.Open(path)
-	if err != nil {
-		return nil, wrong(err)
-	}
-	defer f.Close()
-	c := constFiles{archives: map[string]*npz.Archive{}, mapped: map[string]*safetensors.File{}}
-	defer c.close()
-	g, err := parse(f, filepath.Dir(path), c.open)
-	if err != nil {
-		return nil, wrong(err)
-	}
-	return g, nil
-}
-
-// constFiles keeps files open while a graph loads: its constants are often many keys of
-// one file.
-type constFiles struct {
-	archives map[string]*npz.Archive
-	mapped   map[string]*safetensors.File
-}
-
-// open finds one constant: see [graph.OpenConst].
-func (c constFiles) open(path, key string) (tensor.Meta, graph.ReadConst, error) {
-	ext := strings.ToLower(filepath.Ext(path))
-	var err error
-	switch {
-	case ext != ".npy" && ext != ".npz" && ext != ".safetensors":
-		err = fmt.Errorf("%s: want a .npy, .npz or .safetensors file", path)
-	case ext == ".npy" && key != "":
-		err = fmt.Errorf("%s holds one array: \"key\" has no meaning", path)
-	case ext == ".npy":
-		m, err := npz.NPYFileMeta(path)
-		return m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }, err
-	case key == "":
-		err = fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
-	case ext == ".npz":
-		return c.inArchive(path, key)
-	default:
-		return c.inMapped(path, key)
-	}
-	return tensor.Meta{}, nil, err
-}
-
-func (c constFiles) inArchive(path, key string) (tensor.Meta, graph.ReadConst, error) {
-	a := c.archives[path]
-	if a == nil {
-		var err error
-		if a, err = npz.Open(path); err != nil {
-			return tensor.Meta{}, nil, err
-		}
-		c.archives[path] = a
-	}
-	m, err := a.Meta(key)
-	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
-}
-
-func (c constFiles) inMapped(path, key string) (tensor.Meta, graph.ReadConst, error) {
-	f := c.mapped[path]
-	if f == nil {
-		// The mapping stays: tensors lie in it.
-		var err error
-		if f, err = safetensors.Open(path); err != nil {
-			return tensor.Meta{}, nil, err
-		}
-		c.mapped[path] = f
-	}
-	m, ok := f.Meta(key)
-	if !ok {
-		_, err := f.Tensor(key)
-		return m, nil, err
-	}
-	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
-}
-
-func (c constFiles) close() {
-	for _, a := range c.archives {
-		a.Close()
-	}
-}
 
 // parseDims reads values of --dim: N=8. A symbol has one size.
 func parseDims(list []string) (map[string]int, error) {
@@ -165,27 +48,40 @@ func checkDims[T any](path string, dims map[string]int, symbols map[string]T) er
 	return nil
 }
 
-// openGraph reads a graph file or a model, with all sizes bound. It is yet to be inferred. With
-// some it goes on past what is wrong: see [parseSome].
-func openGraph(path string, dims []string, some bool) (_ *graph.Graph, missing graph.Errors, err error) {
+// unboundSize is the size of a model's symbols that nobody binds, when it is run or planned.
+const unboundSize = 2
+
+// openFile reads a graph file or a model, with sizes still open but for those of --dim. With some it
+// goes on past what is wrong.
+func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
 	bound, err := parseDims(dims)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if isONNX(path) {
-		return loadModel(path, bound, some)
+	f, err := graphrun.Loader{Sizes: bound, Default: unboundSize, KeepGoing: some}.Open(path)
+	if err != nil {
+		return nil, wrong(err)
 	}
-	g, missing, err := parserOf(some)(path)
+	return f, checkDims(path, bound, f.Symbols())
+}
+
+// graphOf returns the graph of a file, with all sizes bound, and what was read past. It is yet to be
+// inferred.
+func graphOf(f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
+	g, err = f.Graph()
+	if err != nil && (g == nil || !errors.As(err, &missing)) {
+		return nil, nil, wrong(err)
+	}
+	return g, missing, nil
+}
+
+// openGraph is openFile and graphOf.
+func openGraph(path string, dims []string, some bool) (*graph.Graph, graph.Errors, error) {
+	f, err := openFile(path, dims, some)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkDims(path, bound, g.Symbols); err != nil {
-		return nil, nil, err
-	}
-	if err := g.BindOnly(bound); err != nil {
-		return nil, nil, wrong(named(path, err))
-	}
-	return g, missing, nil
+	return graphOf(f)
 }
 
 // loadGraph reads, binds and infers a graph file or a model.
@@ -194,46 +90,21 @@ func loadGraph(path string, dims []string) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := inferStrictly(g); err != nil {
-		return nil, err
-	}
-	return g, nil
+	return g, inferStrictly(g)
 }
 
 // loadFor reads a graph file or a model and the values that files give for its inputs, whose
 // shapes bind its symbols together with those of --dim. It is yet to be inferred.
-func loadFor(src sources, path string, list []string) (*graph.Graph, *given, error) {
-	dims, err := parseDims(list)
+func loadFor(src sources, path string, dims []string) (*graph.Graph, *given, error) {
+	f, err := openFile(path, dims, src.keepGoing)
 	if err != nil {
 		return nil, nil, err
 	}
-	if isONNX(path) {
-		return loadModelFor(src, path, dims)
-	}
-	return loadGraphFor(src, path, dims)
-}
-
-// loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
-// symbols together with dims.
-func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
-	g, missing, err := parserOf(src.keepGoing)(path)
+	given, err := src.read(f.Inputs())
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkDims(path, dims, g.Symbols); err != nil {
-		return nil, nil, err
-	}
-	given, err := src.read(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	given.missing = missing
-	err = bindGiven(g, given, dims)
-	if err == nil {
-		if err = g.BindOnly(dims); err != nil {
-			err = wrong(named(path, err))
-		}
-	}
+	g, err := bindGiven(f, given)
 	if err != nil {
 		given.close()
 		return nil, nil, err
