@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"fmt"
@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,21 +43,21 @@ func anyOrder(op *graph.Op) (compared int, err error) {
 		}
 	}()
 	for i, ex := range op.Examples {
-		draw := indexValues(rand.New(rand.NewPCG(1, uint64(i))))
+		draw := kerneltest.IndexValues(rand.New(rand.NewPCG(1, uint64(i))))
 		if op.Kind == graph.Follows {
-			draw = mixedValues(rand.New(rand.NewPCG(1, uint64(i))))
+			draw = kerneltest.MixedValues(rand.New(rand.NewPCG(1, uint64(i))))
 		}
-		c, err := callOf(op, ex.Attrs, ex.In)
+		c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
 		if err != nil {
 			return compared, err
 		}
 		in := make([]*tensor.Tensor, len(ex.In))
 		for k, m := range ex.In {
 			if m.DType != tensor.Invalid {
-				in[k] = filled(m, draw)
+				in[k] = kerneltest.Filled(m, draw)
 			}
 		}
-		res, err := infer(op, c)
+		res, err := kerneltest.Infer(op, c)
 		if err != nil {
 			return compared, err
 		}
@@ -62,7 +65,7 @@ func anyOrder(op *graph.Op) (compared int, err error) {
 			continue
 		}
 		for _, o := range ordersOf(c.Out[0].Rank()) {
-			if _, err := infer(op, c); err != nil {
+			if _, err := kerneltest.Infer(op, c); err != nil {
 				return compared, err
 			}
 			c.Walk = c.InOrder(o)
@@ -70,7 +73,7 @@ func anyOrder(op *graph.Op) (compared int, err error) {
 			for k, m := range c.Out {
 				layouts[k] = c.Walk.Lay(k, m)
 			}
-			if err := checkCall(op, c, in, layouts...); err != nil {
+			if err := kerneltest.CheckCall(op, c, in, layouts...); err != nil {
 				return compared, fmt.Errorf("example %d in order %v: %w", i, o, err)
 			}
 			if o.Rank() > 1 && !o.IsRowMajor() {
@@ -97,16 +100,16 @@ var asInferred = map[string]string{
 
 // moreExamples are calls of larger rank and size than an op's own examples.
 func moreExamples(name string) []graph.Example {
-	cube, a := f32(3, 4, 5, 6), graph.Attrs{}
+	cube, a := kit.F32(3, 4, 5, 6), graph.Attrs{}
 	switch name {
 	case "matmul":
-		return []graph.Example{{In: []tensor.Meta{f32(2, 3, 33, 17), f32(17, 41)}}, {In: []tensor.Meta{f32(2, 3, 5, 7), f32(2, 1, 7, 9)}}}
+		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 33, 17), kit.F32(17, 41)}}, {In: []tensor.Meta{kit.F32(2, 3, 5, 7), kit.F32(2, 1, 7, 9)}}}
 	case "mm":
-		return []graph.Example{{In: []tensor.Meta{f32(70, 300), f32(300, 50)}}}
+		return []graph.Example{{In: []tensor.Meta{kit.F32(70, 300), kit.F32(300, 50)}}}
 	case "bmm":
-		return []graph.Example{{In: []tensor.Meta{f32(3, 20, 40), f32(3, 40, 33)}}}
+		return []graph.Example{{In: []tensor.Meta{kit.F32(3, 20, 40), kit.F32(3, 40, 33)}}}
 	case "linear":
-		return []graph.Example{{In: []tensor.Meta{f32(2, 3, 11, 20), f32(30, 20), f32(30)}}}
+		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 11, 20), kit.F32(30, 20), kit.F32(30)}}}
 	case "sum", "mean", "amax", "amin", "std", "var", "var_mean", "std_mean", "logsumexp", "norm", "linalg_vector_norm", "all", "any":
 		list := []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": []int{1}}},
 			{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": []int{0, 3}, "keepdim": true}}}
@@ -118,11 +121,11 @@ func moreExamples(name string) []graph.Example {
 		return []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 2, "keepdim": true}}}
 	case "softmax", "log_softmax", "cumsum":
-		return []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 2}}, {In: []tensor.Meta{nhwc(2, 6, 5, 4)}, Attrs: graph.Attrs{"dim": 1}}}
+		return []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 2}}, {In: []tensor.Meta{kit.NHWC(2, 6, 5, 4)}, Attrs: graph.Attrs{"dim": 1}}}
 	case "cat":
-		return []graph.Example{{In: []tensor.Meta{cube, f32(3, 2, 5, 6), nhwc(3, 3, 5, 6)}, Attrs: graph.Attrs{"dim": 1}}}
+		return []graph.Example{{In: []tensor.Meta{cube, kit.F32(3, 2, 5, 6), kit.NHWC(3, 3, 5, 6)}, Attrs: graph.Attrs{"dim": 1}}}
 	case "batch_norm":
-		return []graph.Example{{In: []tensor.Meta{cube, f32(4), f32(4), f32(4), f32(4)}, Attrs: a}}
+		return []graph.Example{{In: []tensor.Meta{cube, kit.F32(4), kit.F32(4), kit.F32(4), kit.F32(4)}, Attrs: a}}
 	}
 	return nil
 }
@@ -131,7 +134,7 @@ func moreExamples(name string) []graph.Example {
 // not say so must have a reason, or none of its results has two dimensions.
 func TestAnyOrder(t *testing.T) {
 	marked := 0
-	for _, op := range All() {
+	for _, op := range kernels.All() {
 		if op.Compile == nil || op.Eager != nil || len(op.Impls) > 1 {
 			continue
 		}

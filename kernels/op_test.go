@@ -1,246 +1,41 @@
-package kernels
+package kernels_test
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"math/cmplx"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// callOf makes a call from metas; the zero Meta stands for an operand left out.
-func callOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (*graph.Call, error) {
-	a, err := op.Schema.Decode(given, nil)
-	if err != nil {
-		return nil, err
-	}
-	c := &graph.Call{Attrs: a}
-	for i, m := range in {
-		if m.DType == tensor.Invalid {
-			c.In = append(c.In, graph.Arg{})
-			continue
-		}
-		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: fmt.Sprint("x", i), Meta: m}})
-	}
-	return c, nil
-}
-
-// infer sets the call's outputs.
-func infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
-	res, err := op.Infer(c)
-	c.Out = nil
-	for _, r := range res {
-		c.Out = append(c.Out, r.Meta())
-	}
-	return res, err
-}
-
-// runCall infers and runs one call in this goroutine, its chunks last to first. A number
-// among the operands has a nil tensor. Outputs of other layouts than inferred can be asked
-// for by layouts.
-func runCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
-	res, err := infer(op, c)
-	if err != nil {
-		return nil, err
-	}
-	if len(res) > 0 && res[0].Dynamic {
-		return op.Eager(nil, c, in)
-	}
-	outs := make([]*tensor.Tensor, len(res))
-	fresh := false
-	for i, r := range res {
-		if r.Alias >= 0 {
-			if outs[i], err = in[r.Alias].View(r.Meta()); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		fresh = true
-		if i < len(layouts) {
-			c.Out[i] = layouts[i]
-		}
-		outs[i] = tensor.Empty(c.Out[i])
-		for k := range outs[i].Storage().Bytes() { // memory of a run is not cleared
-			outs[i].Storage().Bytes()[k] = 0x55
-		}
-	}
-	if !fresh {
-		return outs, nil
-	}
-	k, err := op.Compile(c)
-	if err != nil {
-		return nil, err
-	}
-	return outs, runKernel(k, c, in, outs)
-}
-
-// compileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
-// them for. What needs copies is the last resort's.
-func compileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
-	k, err := op.Compile(c)
-	if !errors.Is(err, graph.ErrNoImpl) {
-		return k, err
-	}
-	for i := range op.Impls {
-		if m := &op.Impls[i]; len(m.Walks(c, nil)) > 0 {
-			k, err = m.Lower(c)
-		}
-	}
-	return k, err
-}
-
-// memOf makes the memory of a run.
-func memOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
-	m := &graph.Mem{Cursor: new(iter.Cursor), Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
-	for _, t := range outs {
-		m.Ptrs = append(m.Ptrs, t.Pointer())
-	}
-	for i := range c.In {
-		var p unsafe.Pointer
-		switch {
-		case k.Bound != nil && k.Bound[i] != nil:
-			p = k.Bound[i].Pointer()
-		case in[i] != nil:
-			p = in[i].Pointer()
-		}
-		m.Ptrs = append(m.Ptrs, p)
-	}
-	return m
-}
-
-func runKernel(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) error {
-	m := memOf(k, c, in, outs)
-	for _, ph := range k.Phases {
-		for chunk := ph.Chunks - 1; chunk >= 0; chunk-- {
-			if err := ph.Run(m, chunk); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// filled makes a tensor of a layout with values from draw.
-func filled(m tensor.Meta, draw func(d tensor.DType) tensor.Scalar) *tensor.Tensor {
-	t := tensor.Empty(m)
-	eachIndex(m.Shape, func(i []int) { t.Set(draw(m.DType), i...) })
-	return t
-}
-
-// mixedValues draws numbers of both signs, never 0: a divisor of 0 fails.
-func mixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
-	sign := func() float64 { return float64(1 - 2*r.IntN(2)) }
-	return func(d tensor.DType) tensor.Scalar {
-		switch {
-		case d == tensor.Bool:
-			return tensor.BoolScalar(r.IntN(2) == 0)
-		case d.IsComplex():
-			return tensor.ComplexScalar(complex(sign()*(0.25+1.75*r.Float64()), sign()*(0.25+1.75*r.Float64())))
-		case d.IsFloat():
-			return tensor.FloatScalar(sign() * (0.25 + 1.75*r.Float64()))
-		case d.IsSigned():
-			return tensor.IntScalar(int64(sign()) * (1 + r.Int64N(8)))
-		}
-		return tensor.IntScalar(1 + r.Int64N(8))
-	}
-}
-
-// indexValues draws what serves as an index too: integers are 0 or 1.
-func indexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
-	mixed := mixedValues(r)
-	return func(d tensor.DType) tensor.Scalar {
-		if d.IsIntegral(false) {
-			return tensor.IntScalar(r.Int64N(2))
-		}
-		return mixed(d)
-	}
-}
-
-var tolerance = map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
-	tensor.Float64: 1e-11, tensor.Complex64: 5e-5, tensor.Complex128: 1e-10}
-
-// compareTensors reports the first element by which got differs from want.
-func compareTensors(got, want *tensor.Tensor) error {
-	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
-		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)
-	}
-	var err error
-	eachIndex(got.Shape, func(i []int) {
-		if g, w := got.At(i...), want.At(i...); err == nil && !closeTo(got.DType, g, w) {
-			err = fmt.Errorf("at %v: got %v, want %v", i, g, w)
-		}
-	})
-	return err
-}
-
-func closeTo(d tensor.DType, g, w tensor.Scalar) bool {
-	switch {
-	case d.IsComplex():
-		a, b := g.Complex(), w.Complex()
-		if cmplx.IsNaN(b) || cmplx.IsInf(b) {
-			return cmplx.IsNaN(a) || cmplx.IsInf(a)
-		}
-		return cmplx.Abs(a-b) <= tolerance[d]*(1+cmplx.Abs(b))
-	case d.IsFloat():
-		a, b := g.Float(), w.Float()
-		return a == b || a != a && b != b || math.Abs(a-b) <= tolerance[d]*(1+math.Abs(b))
-	}
-	return g.Int() == w.Int()
-}
-
-// checkCall compares the compiled kernel with the reference.
-func checkCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
-	got, err := runCall(op, c, in, layouts...)
-	if err != nil {
-		return err
-	}
-	want, err := op.Ref(c, in)
-	if err != nil {
-		return fmt.Errorf("reference: %w", err)
-	}
-	if len(want) != len(got) {
-		return fmt.Errorf("%d results, the reference gives %d", len(got), len(want))
-	}
-	for i := range got {
-		if err := compareTensors(got[i], want[i]); err != nil {
-			return fmt.Errorf("result %d: %w", i, err)
-		}
-	}
-	return nil
-}
 
 // TestCatalogue holds every op to its contract and runs its examples against its
 // reference.
 func TestCatalogue(t *testing.T) {
-	for _, op := range All() {
+	for _, op := range kernels.All() {
 		t.Run(op.Name, func(t *testing.T) {
 			checkContract(t, op)
 			for i, ex := range op.Examples {
 				r := rand.New(rand.NewPCG(1, uint64(i)))
-				draw := indexValues(r)
+				draw := kerneltest.IndexValues(r)
 				if op.Kind == graph.Follows {
-					draw = mixedValues(r)
+					draw = kerneltest.MixedValues(r)
 				}
-				c, err := callOf(op, ex.Attrs, ex.In)
+				c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
 				if err != nil {
 					t.Fatalf("example %d: %v", i, err)
 				}
 				in := make([]*tensor.Tensor, len(ex.In))
 				for k, m := range ex.In {
 					if m.DType != tensor.Invalid {
-						in[k] = filled(m, draw)
+						in[k] = kerneltest.Filled(m, draw)
 					}
 				}
-				if err := checkCall(op, c, in); err != nil {
+				if err := kerneltest.CheckCall(op, c, in); err != nil {
 					t.Errorf("example %d: %v", i, err)
 				}
 			}
@@ -256,12 +51,12 @@ func checkContract(t *testing.T, op *graph.Op) {
 	case !unicode.IsUpper(doc[0]) || doc[len(doc)-1] != '.':
 		t.Errorf("the doc must begin with a capital and end with a period: %q", op.Doc)
 	}
-	if Lookup(op.Name) != op {
+	if kernels.Lookup(op.Name) != op {
 		t.Error("is not found by its name")
 	}
 	// A call with a graph for an attribute cannot be written while the catalogue is made.
 	runsGraphs := op.Schema != nil && slices.ContainsFunc(op.Schema.Fields, func(f graph.Field) bool { return strings.Contains(f.Type, "graph") })
-	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op != Raise { // which gives nothing
+	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op.Name != "raise" { // which gives nothing
 		t.Fatal("lacks a schema, Infer, Ref or examples")
 	}
 	if op.Compile == nil && op.Eager == nil && op.Kind != graph.View {

@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -22,7 +24,7 @@ func TestPointwiseOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := graph.Parse(bytes.NewReader(data), dir, dir, Lookup, nil)
+			g, err := graph.Parse(bytes.NewReader(data), dir, dir, kernels.Lookup, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,9 +94,9 @@ func checkPointwiseValue(t *testing.T, n *graph.Node, inputs, outputs map[string
 			tensor.CopyElements(in[i], bits16(inputs[a.Value.Name], a.Value.Meta.DType))
 		}
 	}
-	out, err := runCall(n.Op, n.Call(), in)
+	out, err := kerneltest.RunCall(n.Op, n.Call(), in)
 	if err == nil {
-		err = compareTensors(out[0], bits16(outputs[n.Name], n.Out[0].Meta.DType))
+		err = kerneltest.CompareTensors(out[0], bits16(outputs[n.Name], n.Out[0].Meta.DType))
 	}
 	if err != nil {
 		t.Errorf("%s: %v", describeNode(n), err)

@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -80,14 +82,14 @@ func productOracle(t *testing.T, dir string) (compared int) {
 		for _, name := range n.Inputs {
 			ops = append(ops, in[name.(string)])
 		}
-		p, err := newProductCall(n.Op, n.Attrs, ops)
+		p, err := kerneltest.NewProductCall(n.Op, n.Attrs, ops)
 		if err != nil {
 			t.Errorf("%s: %v", n.Name, err)
 			continue
 		}
 		compared++
 		w := want.Values[n.Name]
-		if m := p.call.Out[0]; !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) || m.DType.String() != w.DType {
+		if m := p.Call.Out[0]; !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) || m.DType.String() != w.DType {
 			t.Errorf("%s/%s (%s): got %v, want %v", dir, n.Name, n.Op, m, w)
 		} else if values {
 			sameValues(t, n.Name, p, outputs[n.Name])
@@ -96,13 +98,13 @@ func productOracle(t *testing.T, dir string) (compared int) {
 	return compared
 }
 
-func sameValues(t *testing.T, name string, p *productCall, want *tensor.Tensor) {
-	r := p.compile(t)
-	r.run(t, false)
-	eachIndex(want.Shape, func(i []int) {
-		a, b := r.out.At(i...).Complex(), want.At(i...).Complex()
+func sameValues(t *testing.T, name string, p *kerneltest.ProductCall, want *tensor.Tensor) {
+	r := p.Compile(t)
+	r.Run(t, false)
+	kit.EachIndex(want.Shape, func(i []int) {
+		a, b := r.Out.At(i...).Complex(), want.At(i...).Complex()
 		if cmplx.Abs(a-b) > 2e-5*(1+cmplx.Abs(b)) {
-			t.Fatalf("%s (%s) at %v: got %v, want %v", name, p.op.Name, i, a, b)
+			t.Fatalf("%s (%s) at %v: got %v, want %v", name, p.Op.Name, i, a, b)
 		}
 	})
 }

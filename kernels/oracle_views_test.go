@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -106,7 +108,7 @@ func parseOracle(t *testing.T, dir string, data []byte) (*graph.Graph, map[*grap
 	}
 	nodes := []any{}
 	for _, n := range file["nodes"].([]any) {
-		if op := n.(map[string]any)["op"].(string); slices.Contains(ownOps, op) && Lookup(op) != nil {
+		if op := n.(map[string]any)["op"].(string); slices.Contains(ownOps, op) && kernels.Lookup(op) != nil {
 			nodes = append(nodes, n)
 		}
 	}
@@ -115,7 +117,7 @@ func parseOracle(t *testing.T, dir string, data []byte) (*graph.Graph, map[*grap
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := graph.Parse(bytes.NewReader(data), "graph.json", dir, Lookup, nil)
+	g, err := graph.Parse(bytes.NewReader(data), "graph.json", dir, kernels.Lookup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if v := g.Value(name); v != nil {
-			in[name] = relaid(brainBits(in[name], v.Meta.DType), v.Meta)
+			in[name] = kerneltest.Relaid(brainBits(in[name], v.Meta.DType), v.Meta)
 		}
 	}
 	bad := 0
@@ -170,13 +172,13 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 				ops[i] = in[a.Value.Name]
 			}
 		}
-		out := runViewNode(t, n, ops)
+		out := kerneltest.RunViewNode(t, n, ops)
 		for i, v := range n.Out {
 			w := want[v.Name]
 			if w == nil {
 				continue
 			}
-			if diff := valuesDiffer(out[i], brainBits(w, v.Meta.DType), 2e-6); diff != "" {
+			if diff := kerneltest.ValuesDiffer(out[i], brainBits(w, v.Meta.DType), 2e-6); diff != "" {
 				if bad++; bad <= 10 {
 					t.Errorf("%s (%s) %v: %s", v.Name, n.Op.Name, v.Meta, diff)
 				}

@@ -1,9 +1,11 @@
-package kernels
+package kernels_test
 
 import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -19,7 +21,7 @@ func refusal(t *testing.T, o *graph.Op, ex graph.Example, i int, n int64) error 
 		}
 		in[k] = tensor.Empty(m)
 		if k == i {
-			eachIndex(m.Shape, func(at []int) { in[k].Set(tensor.IntScalar(n), at...) })
+			kit.EachIndex(m.Shape, func(at []int) { in[k].Set(tensor.IntScalar(n), at...) })
 		}
 	}
 	_, err := o.Ref(c, in)
@@ -56,7 +58,7 @@ func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 func TestBelow(t *testing.T) {
 	const great = 1000
 	said, refused := 0, 0
-	for _, o := range All() {
+	for _, o := range kernels.All() {
 		for x, ex := range o.Examples {
 			for i, m := range ex.In {
 				// Pointwise ops calculate with integers.

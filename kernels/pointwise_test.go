@@ -1,10 +1,9 @@
-package kernels
+package kernels_test
 
 import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -90,7 +91,7 @@ func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
 // they serve, alone and mixed, and asks for dense layouts other than the inferred one.
 func TestPointwise(t *testing.T) {
 	allowed := readRefused(t)
-	for _, op := range All() {
+	for _, op := range kernels.All() {
 		if op.Kind != graph.Follows {
 			continue
 		}
@@ -133,23 +134,23 @@ func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, er
 		}
 		metas[k] = layoutsOf(r, dk, shapes[k])
 	}
-	c, err := callOf(op, ex.Attrs, metas)
+	c, err := kerneltest.CallOf(op, ex.Attrs, metas)
 	if err != nil {
 		return false, err
 	}
-	if _, err := infer(op, c); err != nil {
+	if _, err := kerneltest.Infer(op, c); err != nil {
 		return false, nil // TestPointwise counts it
 	}
 	in := make([]*tensor.Tensor, len(metas))
-	draw := mixedValues(r)
+	draw := kerneltest.MixedValues(r)
 	for k, m := range metas {
 		if m.DType != tensor.Invalid {
-			in[k] = filled(m, draw)
+			in[k] = kerneltest.Filled(m, draw)
 		}
 	}
 	if op.Name == "pow" || op.Name == "bitwise_left_shift" || op.Name == "bitwise_right_shift" {
 		// Small exponents and counts: what overflows depends on the width.
-		in[1] = filled(metas[1], func(d tensor.DType) tensor.Scalar {
+		in[1] = kerneltest.Filled(metas[1], func(d tensor.DType) tensor.Scalar {
 			if d.IsIntegral(false) {
 				return tensor.IntScalar(r.Int64N(3))
 			}
@@ -158,16 +159,16 @@ func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, er
 	}
 	if op.Name == "masked_fill" {
 		// What the dtype of self cannot hold is refused: this every one can.
-		in[2] = filled(metas[2], func(tensor.DType) tensor.Scalar { return tensor.IntScalar(1 + r.Int64N(3)) })
+		in[2] = kerneltest.Filled(metas[2], func(tensor.DType) tensor.Scalar { return tensor.IntScalar(1 + r.Int64N(3)) })
 	}
-	if err := checkCall(op, c, in); err != nil {
+	if err := kerneltest.CheckCall(op, c, in); err != nil {
 		return true, fmt.Errorf("%v: %w", metas, err)
 	}
 	if err := checkInPlace(op, c, in); err != nil {
 		return true, fmt.Errorf("%v in place: %w", metas, err)
 	}
 	want := randomDense(r, c.Out[0])
-	if err := checkCall(op, c, in, want); err != nil {
+	if err := kerneltest.CheckCall(op, c, in, want); err != nil {
 		return true, fmt.Errorf("%v to %v: %w", metas, want, err)
 	}
 	return true, nil
@@ -179,7 +180,7 @@ func checkInPlace(op *graph.Op, c *graph.Call, in []*tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	if _, err := infer(op, c); err != nil {
+	if _, err := kerneltest.Infer(op, c); err != nil {
 		return err
 	}
 	k, err := op.Compile(c)
@@ -196,92 +197,14 @@ func checkInPlace(op *graph.Op, c *graph.Call, in []*tensor.Tensor) error {
 			continue
 		}
 		out := tensor.Must(own[p.In].View(m))
-		if err := runKernel(k, c, own, []*tensor.Tensor{out}); err != nil {
+		if err := kerneltest.RunKernel(k, c, own, []*tensor.Tensor{out}); err != nil {
 			return err
 		}
-		if err := compareTensors(out, want[0]); err != nil {
+		if err := kerneltest.CompareTensors(out, want[0]); err != nil {
 			return fmt.Errorf("operand %d: %w", p.In, err)
 		}
 	}
 	return nil
-}
-
-// TestZeroDivision checks that integer division by 0 fails when run, not before.
-func TestZeroDivision(t *testing.T) {
-	for _, name := range []string{"floor_divide", "remainder", "fmod", "div"} {
-		attrs := graph.Attrs{}
-		if name == "div" {
-			attrs["rounding_mode"] = "trunc"
-		}
-		op, m := Lookup(name), tensor.New(tensor.Int32, 3)
-		c, err := callOf(op, attrs, []tensor.Meta{m, m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		one, zero := tensor.Empty(m), tensor.Empty(m)
-		one.SetFlat(1, tensor.IntScalar(1))
-		if _, err := runCall(op, c, []*tensor.Tensor{one, zero}); !errors.Is(err, errZeroDivision) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-}
-
-// TestShiftWidth pins shifts that PyTorch 1.13 left to the processor.
-func TestShiftWidth(t *testing.T) {
-	a := tensor.Must(tensor.FromSlice([]int32{1, 1, 1, -5}, 4))
-	b := tensor.Must(tensor.FromSlice([]int32{40, -1, 31, 32}, 4))
-	for name, want := range map[string][]int32{"bitwise_left_shift": {0, 0, -1 << 31, 0}, "bitwise_right_shift": {0, 0, 0, -1}} {
-		op := Lookup(name)
-		c, _ := callOf(op, nil, []tensor.Meta{a.Meta, b.Meta})
-		out, err := runCall(op, c, []*tensor.Tensor{a, b})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := tensor.ToSlice[int32](out[0]); !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", name, got, want)
-		}
-	}
-}
-
-// TestRunAllocates checks that a run with an operand left out in the middle, and one with
-// strided operands, do not allocate once their blocks are there.
-func TestRunAllocates(t *testing.T) {
-	x := tensor.Meta{DType: tensor.Float64, Shape: []int{20, 30}, Strides: []int{1, 20}}
-	for _, call := range []struct {
-		op string
-		in []tensor.Meta
-	}{{"clamp", []tensor.Meta{x, {}, tensor.New(tensor.Float32, 30)}}, {"mul", []tensor.Meta{x, tensor.New(tensor.Float32, 30)}}, {"rsub", []tensor.Meta{x, x}}} {
-		op := Lookup(call.op)
-		c, err := callOf(op, nil, call.in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in := make([]*tensor.Tensor, len(call.in))
-		for i, m := range call.in {
-			if m.DType != tensor.Invalid {
-				in[i] = tensor.Empty(m)
-			}
-		}
-		if n, err := allocations(op, c, in); err != nil || n != 0 {
-			t.Errorf("%s: %v allocations, error %v", call.op, n, err)
-		}
-	}
-}
-
-func allocations(op *graph.Op, c *graph.Call, in []*tensor.Tensor) (float64, error) {
-	if _, err := infer(op, c); err != nil {
-		return 0, err
-	}
-	k, err := op.Compile(c)
-	if err != nil {
-		return 0, err
-	}
-	m := memOf(k, c, in, []*tensor.Tensor{tensor.Empty(c.Out[0])})
-	return testing.AllocsPerRun(10, func() {
-		if e := k.Phases[0].Run(m, 0); e != nil {
-			err = e
-		}
-	}), err
 }
 
 // pointwiseVectors are PyTorch's answers, written by testdata/pointwise/gen.py.
@@ -310,7 +233,7 @@ func readGzip(t *testing.T, path string) []byte {
 // TestPointwiseVectors compares dtypes, layouts, refusals and values with PyTorch's.
 func TestPointwiseVectors(t *testing.T) {
 	dir := filepath.Join("testdata", "pointwise")
-	g, err := graph.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), "graph.json", dir, Lookup, nil)
+	g, err := graph.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), "graph.json", dir, kernels.Lookup, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,9 +288,9 @@ func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*t
 			in[i] = values[a.Value]
 		}
 	}
-	out, err := runCall(n.Op, n.Call(), in)
+	out, err := kerneltest.RunCall(n.Op, n.Call(), in)
 	if err == nil {
-		err = compareTensors(out[0], want)
+		err = kerneltest.CompareTensors(out[0], want)
 	}
 	if err != nil {
 		t.Errorf("%s: %v", describeNode(n), err)

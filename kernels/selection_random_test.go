@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,7 +17,7 @@ import (
 type selectionDraw struct{ *rand.Rand }
 
 func (r selectionDraw) value(d tensor.DType, shape ...int) *tensor.Tensor {
-	return filled(r.meta(d, shape), mixedValues(r.Rand))
+	return kerneltest.Filled(r.meta(d, shape), kerneltest.MixedValues(r.Rand))
 }
 
 func (r selectionDraw) meta(d tensor.DType, shape []int) tensor.Meta {
@@ -37,7 +40,7 @@ func (r selectionDraw) index(n int, shape ...int) *tensor.Tensor {
 	if r.IntN(3) == 0 {
 		d = tensor.Int32
 	}
-	return filled(r.meta(d, shape), func(tensor.DType) tensor.Scalar { return tensor.IntScalar(int64(r.IntN(2*n) - n)) })
+	return kerneltest.Filled(r.meta(d, shape), func(tensor.DType) tensor.Scalar { return tensor.IntScalar(int64(r.IntN(2*n) - n)) })
 }
 
 func (r selectionDraw) dtype() tensor.DType { return tensor.DTypes()[r.IntN(15)] }
@@ -56,7 +59,7 @@ func (r selectionDraw) shape(rank, most int) []int {
 
 func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor) {
 	t.Helper()
-	op := Lookup(name)
+	op := kernels.Lookup(name)
 	var metas []tensor.Meta
 	for _, x := range in {
 		if x == nil {
@@ -65,9 +68,9 @@ func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*te
 			metas = append(metas, x.Meta)
 		}
 	}
-	c, err := callOf(op, a, metas)
+	c, err := kerneltest.CallOf(op, a, metas)
 	if err == nil {
-		err = checkCall(op, c, in)
+		err = kerneltest.CheckCall(op, c, in)
 	}
 	// Some ops do not serve all dtypes that are drawn.
 	if err != nil && !strings.Contains(err.Error(), "not implemented for") && !strings.Contains(err.Error(), "does not support complex") {
@@ -219,12 +222,12 @@ func TestSelectionRefusals(t *testing.T) {
 	r := selectionDraw{rand.New(rand.NewPCG(6, 4))}
 	far := tensor.Must(tensor.FromSlice([]int64{0, 5, 1}, 3))
 	for _, name := range []string{"gather", "index_select"} {
-		op := Lookup(name)
-		c, err := callOf(op, graph.Attrs{"dim": 0}, []tensor.Meta{f32(3), far.Meta})
+		op := kernels.Lookup(name)
+		c, err := kerneltest.CallOf(op, graph.Attrs{"dim": 0}, []tensor.Meta{kit.F32(3), far.Meta})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = runCall(op, c, []*tensor.Tensor{r.value(tensor.Float32, 3).CopyTo(f32(3)), far})
+		_, err = kerneltest.RunCall(op, c, []*tensor.Tensor{r.value(tensor.Float32, 3).CopyTo(kit.F32(3)), far})
 		if err == nil || err.Error() != "index 5 is out of bounds for dimension 0 with size 3" {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -232,16 +235,13 @@ func TestSelectionRefusals(t *testing.T) {
 }
 
 func TestSelectionRandom(t *testing.T) {
-	if got := philox(0, 0); got != [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8} {
-		t.Errorf("philox of zeros is %x", got)
-	}
 	for _, name := range []string{"rand", "randn"} {
-		op := Lookup(name)
-		c, err := callOf(op, graph.Attrs{"size": []int{100, 200}, "seed": 3}, nil)
+		op := kernels.Lookup(name)
+		c, err := kerneltest.CallOf(op, graph.Attrs{"size": []int{100, 200}, "seed": 3}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := runCall(op, c, nil)
+		out, err := kerneltest.RunCall(op, c, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,12 +251,12 @@ func TestSelectionRandom(t *testing.T) {
 		}
 	}
 	w := tensor.Must(tensor.FromSlice([]float32{0, 1, 3, 0}, 4))
-	op := Lookup("multinomial")
-	c, err := callOf(op, graph.Attrs{"num_samples": 4000, "replacement": true, "seed": 1}, []tensor.Meta{w.Meta})
+	op := kernels.Lookup("multinomial")
+	c, err := kerneltest.CallOf(op, graph.Attrs{"num_samples": 4000, "replacement": true, "seed": 1}, []tensor.Meta{w.Meta})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := runCall(op, c, []*tensor.Tensor{w})
+	out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{w})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,7 +39,7 @@ func (v *selectionValue) tensor() (*tensor.Tensor, error) {
 		}
 		return tensor.FloatScalar(x.(float64))
 	}
-	eachIndex(v.Shape, func(at []int) {
+	kit.EachIndex(v.Shape, func(at []int) {
 		s := next()
 		if d.IsComplex() {
 			s = tensor.ComplexScalar(complex(s.Float(), next().Float()))
@@ -64,7 +67,7 @@ func TestSelectionTorch(t *testing.T) {
 	}
 	for i, c := range cases {
 		t.Run(fmt.Sprint(c.Op, "/", i), func(t *testing.T) {
-			op := Lookup(c.Op)
+			op := kernels.Lookup(c.Op)
 			var in []*tensor.Tensor
 			var metas []tensor.Meta
 			for _, v := range c.In {
@@ -78,7 +81,7 @@ func TestSelectionTorch(t *testing.T) {
 				}
 				in, metas = append(in, x), append(metas, x.Meta)
 			}
-			call, err := callOf(op, c.Attrs, metas)
+			call, err := kerneltest.CallOf(op, c.Attrs, metas)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +89,7 @@ func TestSelectionTorch(t *testing.T) {
 				call.In = append(call.In, graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(1.5)})
 				in = append(in, nil)
 			}
-			got, err := runCall(op, call, in)
+			got, err := kerneltest.RunCall(op, call, in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +98,7 @@ func TestSelectionTorch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := compareTensors(got[k], want); err != nil {
+				if err := kerneltest.CompareTensors(got[k], want); err != nil {
 					t.Errorf("%v %v: result %d: %v", c.Attrs, metas, k, err)
 				}
 				if c.Layout && !slices.Equal(got[k].Strides, want.Strides) {

@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"fmt"
@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestFormulas infers calls with named sizes: what comes out is a formula, and what the op had to decide on
@@ -90,7 +90,7 @@ func TestFormulas(t *testing.T) {
 		for _, text := range c.in {
 			in = append(in, namedSizes(t, env, text))
 		}
-		op := Lookup(c.op)
+		op := kernels.Lookup(c.op)
 		attrs, err := op.Schema.Decode(c.attrs, nil)
 		require.NoError(t, err)
 		call := &graph.Call{Attrs: attrs}

@@ -1,28 +1,29 @@
-package kernels
+package kernels_test
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // Whatever dtypes a pointwise op infers a result for, its kernel is of the types that its
 // iteration has: a kernel of others is refused by the iterator when it is compiled.
 func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 	compiled, refused := 0, 0
-	for _, op := range All() {
+	for _, op := range kernels.All() {
 		if op.Pointwise == nil || op.Compile == nil {
 			continue
 		}
 		served := 0
 		for _, ex := range op.Examples {
 			for _, metas := range dtypeMixes(ex.In) {
-				c, err := callOf(op, ex.Attrs, metas)
+				c, err := kerneltest.CallOf(op, ex.Attrs, metas)
 				require.NoError(t, err, op.Name)
 				res, err := op.Infer(c)
 				if err != nil || slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias >= 0 }) {

@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"errors"
@@ -10,12 +10,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Inference over unknown sizes must say what inference over numbers says: at the sizes that are
@@ -36,7 +38,7 @@ type hiddenCall struct {
 }
 
 func hideSizes(op *graph.Op, e graph.Example) (*hiddenCall, error) {
-	c, err := callOf(op, e.Attrs, e.In)
+	c, err := kerneltest.CallOf(op, e.Attrs, e.In)
 	h := &hiddenCall{c, sym.NewEnv(), sym.Binding{}}
 	hide := func(name string, i int, from []int) []sym.Int {
 		out := make([]sym.Int, len(from))
@@ -219,7 +221,7 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 
 // TestUnknownSizes infers the examples of all ops with every size behind a symbol.
 func TestUnknownSizes(t *testing.T) {
-	for _, op := range All() {
+	for _, op := range kernels.All() {
 		others, reason := 0, onNumbers[op.Name]
 		var failed error
 		for i, e := range op.Examples {
@@ -240,13 +242,13 @@ func TestUnknownSizes(t *testing.T) {
 
 // TestUnknownSizesFindsNumbers makes sure that an op that takes a hint for the truth is found.
 func TestUnknownSizesFindsNumbers(t *testing.T) {
-	op, err := graph.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{self},
-		Schema: graph.SchemaOf[none](), NoRef: "it is never run",
+	op, err := graph.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
+		Schema: graph.SchemaOf[kit.None](), NoRef: "it is never run",
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
 		},
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }})
 	require.NoError(t, err)
-	_, err = compared(op, graph.Example{In: []tensor.Meta{f32(2, 3)}}, rand.New(rand.NewPCG(1, 1)))
+	_, err = compared(op, graph.Example{In: []tensor.Meta{kit.F32(2, 3)}}, rand.New(rand.NewPCG(1, 1)))
 	assert.ErrorContains(t, err, "want")
 }

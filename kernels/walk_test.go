@@ -1,4 +1,4 @@
-package kernels
+package kernels_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -42,7 +44,7 @@ func readWalk(t *testing.T) *walkVectors {
 	}
 	var err error
 	text := bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz")))
-	if w.graph, err = graph.Parse(text, "graph.json", dir, Lookup, nil); err != nil {
+	if w.graph, err = graph.Parse(text, "graph.json", dir, kernels.Lookup, nil); err != nil {
 		t.Fatal(err)
 	}
 	flat, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
@@ -156,15 +158,15 @@ func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
 			full[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	got, err := runCall(n.Op, n.Call(), in)
+	got, err := kerneltest.RunCall(n.Op, n.Call(), in)
 	if errors.Is(err, graph.ErrNoImpl) { // passes insert copies before such a kernel
-		got, err = runCall(n.Op, inRows(n.Call(), in), in)
+		got, err = kerneltest.RunCall(n.Op, inRows(n.Call(), in), in)
 	}
 	if want == nil || err != nil {
 		return err
 	}
 	for k := range want {
-		err = errors.Join(err, compareTensors(got[k], want[k]))
+		err = errors.Join(err, kerneltest.CompareTensors(got[k], want[k]))
 	}
 	if n.Op.Ref == nil || n.Out[0].Dynamic {
 		return err
@@ -174,7 +176,7 @@ func (w *walkVectors) run(n *graph.Node, want []*tensor.Tensor) error {
 		return errors.Join(err, rerr)
 	}
 	for k := range want {
-		if rerr := compareTensors(ref[k], want[k]); rerr != nil {
+		if rerr := kerneltest.CompareTensors(ref[k], want[k]); rerr != nil {
 			err = errors.Join(err, errors.New("reference: "+rerr.Error()))
 		}
 	}

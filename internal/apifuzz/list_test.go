@@ -7,6 +7,15 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/conv"
+	"github.com/graphrun/graphrun/kernels/index"
+	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/kernels/product"
+	"github.com/graphrun/graphrun/kernels/quantised"
+	"github.com/graphrun/graphrun/kernels/reduce"
+	"github.com/graphrun/graphrun/kernels/sequence"
+	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/kernels/window"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
@@ -17,7 +26,9 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx"}
+var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx",
+	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
+	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
 // functions lists every exported function by package and name. A generic one stands there
 // for each instance that is called, with what tells it from the others after a slash.
@@ -101,6 +112,15 @@ var functions = joined(iterFunctions, map[string]any{
 	"graph.Verify":     graph.Verify,
 
 	"kernels.All":    kernels.All,
+	"conv.Ops":       conv.Ops,
+	"index.Ops":      index.Ops,
+	"pointwise.Ops":  pointwise.Ops,
+	"product.Ops":    product.Ops,
+	"quantised.Ops":  quantised.Ops,
+	"reduce.Ops":     reduce.Ops,
+	"sequence.Ops":   sequence.Ops,
+	"view.Ops":       view.Ops,
+	"window.Ops":     window.Ops,
 	"kernels.Lookup": kernels.Lookup,
 
 	"passes.NodeCost":   passes.NodeCost,

@@ -7,22 +7,26 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/graphrun/graphrun/"
 
-// pkg is what go list tells of a package. Deps are all packages that it is built from.
+// root is the package at the module's root, as [list] calls it.
+const root = "graphrun"
+
+// pkg is what go list tells of a package. Deps are all packages that it is built from, Imports those that it names.
 type pkg struct {
-	ImportPath string
-	Deps       []string
+	ImportPath    string
+	Deps, Imports []string
 }
 
-// list returns our packages without the module's path, and those of ours in their Deps.
-func list(t *testing.T) map[string][]string {
+// list returns our packages without the module's path, and those of ours among what of picks.
+func list(t *testing.T, of func(pkg) []string) map[string][]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Deps", "./...")
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Deps,Imports", "./...")
 	cmd.Dir = "../.."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -38,17 +42,25 @@ func list(t *testing.T) map[string][]string {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		name, ours := strings.CutPrefix(p.ImportPath, module)
+		name, ours := own(p.ImportPath)
 		if !ours {
 			continue
 		}
 		deps[name] = nil
-		for _, d := range p.Deps {
-			if d, ours := strings.CutPrefix(d, module); ours {
+		for _, d := range of(p) {
+			if d, ours := own(d); ours {
 				deps[name] = append(deps[name], d)
 			}
 		}
 	}
+}
+
+// own returns a package of ours without the module's path.
+func own(path string) (name string, ours bool) {
+	if path+"/" == module {
+		return root, true
+	}
+	return strings.CutPrefix(path, module)
 }
 
 // within reports whether a package is one of the named ones or lies below one.
@@ -75,7 +87,7 @@ func TestWalls(t *testing.T) {
 		// Formats from outside know graphs and tensors, and nothing that runs them.
 		"npz":         {"graph", "iter", "tensor", "sym", "internal"},
 		"safetensors": {"graph", "iter", "tensor", "sym", "internal"},
-		// onnx.Load takes nothing but a file name, so it brings the ops that it maps to.
+		// Its converters have their ops, unless a user brings others.
 		"onnx": {"graph", "iter", "tensor", "sym", "internal", "kernels"},
 	}
 	never := map[string][]string{
@@ -84,7 +96,7 @@ func TestWalls(t *testing.T) {
 		"exec":     {"kernels", "passes", "cmd"},
 		"internal": {"kernels", "passes", "exec", "cmd"},
 	}
-	for name, deps := range list(t) {
+	for name, deps := range list(t, func(p pkg) []string { return p.Deps }) {
 		tree, _, _ := strings.Cut(name, "/")
 		for _, d := range deps {
 			of := tree
@@ -97,6 +109,70 @@ func TestWalls(t *testing.T) {
 			if within(d, never[tree]...) {
 				t.Errorf("%s is built from %s, which stands behind a wall", name, d)
 			}
+		}
+	}
+}
+
+// behind is what nobody but the front door joins.
+var behind = []string{"passes", "onnx"}
+
+// TestFrontDoor keeps the command and the examples outside: they load, compile and run by the root package. What
+// they may name of package exec are the types that a tracer is told of, which no import can tell. A strategy of one's
+// own is written against passes/layout. Nothing that the root package is built from knows it.
+func TestFrontDoor(t *testing.T) {
+	for name, imports := range list(t, func(p pkg) []string { return p.Imports }) {
+		outside := within(name, "cmd", "examples")
+		for _, d := range imports {
+			if outside && within(d, behind...) && d != "passes/layout" {
+				t.Errorf("%s names %s: the front door is package %s", name, d, root)
+			}
+			if d == root && !outside {
+				t.Errorf("%s names the package at the root", name)
+			}
+		}
+	}
+}
+
+// families says which other packages under kernels one names. Families meet in ops: where one is made of another's
+// ops, it is listed.
+var families = map[string][]string{
+	"kernels/conv":              {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
+	"kernels/index":             {"internal/copies", "internal/kit"},
+	"kernels/internal/copies":   {"internal/kit"},
+	"kernels/internal/folds":    {"internal/kit"},
+	"kernels/internal/kit":      {},
+	"kernels/internal/multiply": {"internal/kit"},
+	"kernels/pointwise":         {"internal/copies", "internal/kit"},
+	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce"},
+	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "product"},
+	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
+	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply"},
+	"kernels/view":              {"internal/copies", "internal/kit"},
+	"kernels/window":            {"internal/copies", "internal/folds", "internal/kit"},
+}
+
+// TestFamilies holds the imports among the packages under kernels to the list: no more, and no fewer.
+func TestFamilies(t *testing.T) {
+	imports := list(t, func(p pkg) []string { return p.Imports })
+	for name, allowed := range families {
+		if _, ok := imports[name]; !ok {
+			t.Errorf("there is no package %s", name)
+		}
+		var have []string
+		for _, d := range imports[name] {
+			if within(d, "kernels") {
+				have = append(have, strings.TrimPrefix(d, "kernels/"))
+			}
+		}
+		slices.Sort(have)
+		slices.Sort(allowed)
+		if !slices.Equal(have, allowed) {
+			t.Errorf("%s names %v; what it may name is %v", name, have, allowed)
+		}
+	}
+	for name := range imports {
+		if _, ok := families[name]; !ok && within(name, "kernels") && name != "kernels" && !within(name, "kernels/internal") {
+			t.Errorf("%s is not in the list of families", name)
 		}
 	}
 }

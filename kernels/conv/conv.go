@@ -1,0 +1,69 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type conv2dAttrs struct {
+	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [height, width]"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the image: [height, width], or [top, left, bottom, right]; valid: none, same: as many as give the result the size of the input"`
+	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [height, width]"`
+	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+type conv1dAttrs struct {
+	Stride   []int            `attr:"stride" default:"1" doc:"step of the window"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros at both ends, or at the begin and at the end; valid: none, same: as many as give the result the size of the input"`
+	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+// Conv2d is the cross-correlation of images with a window.
+var Conv2d = kit.Define[conv2dAttrs](graph.Op{
+	Images: graph.ImageOp,
+	Name:   "conv2d",
+	Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
+		"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped.",
+	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Kind:   graph.Requires,
+	Infer:  conv2d.infer,
+	Impls:  conv2d.impls(),
+	Flops:  conv2d.flops,
+	Ref:    conv2d.ref,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3), tensor.New(tensor.Float32, 4)},
+			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1}}},
+		{In: []tensor.Meta{kit.NHWC(2, 4, 5, 5), tensor.New(tensor.Float32, 6, 2, 3, 3)}, Attrs: graph.Attrs{"groups": 2}},
+		{In: []tensor.Meta{kit.NHWC(1, 4, 5, 5), tensor.New(tensor.Float32, 4, 1, 3, 3)}, Attrs: graph.Attrs{"groups": 4, "dilation": 2}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 1, 2, 5, 6), tensor.New(tensor.Float32, 3, 2, 2, 3)}, Attrs: graph.Attrs{"padding": "same"}},
+	},
+})
+
+// Conv1d is the cross-correlation of sequences with a window.
+var Conv1d = kit.Define[conv1dAttrs](graph.Op{
+	Name: "conv1d",
+	Doc: "Convolves sequences: input [n, c, l] or [c, l], weight [o, c/groups, k] and bias [o] give [n, o, ol] with " +
+		"ol = (l + 2*padding - dilation*(k-1) - 1)/stride + 1.",
+	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:  conv1d.infer,
+	Impls:  conv1d.impls(),
+	Flops:  conv1d.flops,
+	Ref:    conv1d.ref,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3), tensor.New(tensor.Float32, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 9), tensor.New(tensor.Float64, 3, 1, 2)}, Attrs: graph.Attrs{"groups": 3, "stride": 2}},
+	},
+})
+
+var (
+	conv2d = convolution{"conv2d", 2, func(c *graph.Call) convParams {
+		a := kit.Attrs[conv2dAttrs](c)
+		return newConvParams(c, 2, a.Stride, a.Padding, a.Dilation, a.Groups)
+	}}
+	conv1d = convolution{"conv1d", 1, func(c *graph.Call) convParams {
+		a := kit.Attrs[conv1dAttrs](c)
+		return newConvParams(c, 1, a.Stride, a.Padding, a.Dilation, a.Groups)
+	}}
+)

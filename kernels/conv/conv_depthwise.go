@@ -1,0 +1,195 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// Depthwise convolution has one input channel for each output channel: nothing to gain
+// from packing, so windows slide over the planes (NCHW) or over vectors of channels
+// (NHWC) directly.
+
+// directMACs is the work of a chunk of output rows.
+const directMACs = 1 << 17
+
+// depthwiseRows cuts rows, of macs multiplications each, into chunks.
+func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
+	group := max(1, directMACs/max(1, macs))
+	return graph.Phase{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
+		for r := chunk * group; r < min(rows, (chunk+1)*group); r++ {
+			run(m, r)
+		}
+		return nil
+	}}
+}
+
+// depthwisePlanes convolves plane by plane, at any strides.
+func depthwisePlanes[T gemm.Number](s *convShape) *graph.Kernel {
+	return &graph.Kernel{Phases: []graph.Phase{
+		depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw, func(m *graph.Mem, row int) {
+			oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
+			out := kit.Elem[T](m.Ptrs[0], n*s.os[0]+o*s.os[1]+oh*s.os[2])
+			plane := kit.Elem[T](m.Ptrs[1], n*s.xs[0]+o/s.og()*s.xs[1])
+			w := kit.Elem[T](m.Ptrs[2], o*s.ws[0])
+			var bias T
+			if s.hasBias {
+				bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.bias))
+			}
+			for i := range s.ow {
+				*(*T)(kit.Elem[T](out, i*s.os[3])) = bias
+			}
+			for kh := range s.kh {
+				if ih := oh*s.sh - s.ph + kh*s.dh; uint(ih) < uint(s.h) {
+					slideRow[T](s, out, kit.Elem[T](plane, ih*s.xs[2]), kit.Elem[T](w, kh*s.ws[2]))
+				}
+			}
+		}),
+	}}
+}
+
+// slideRow adds one row of the window to an output row.
+func slideRow[T gemm.Number](s *convShape, out, in, w unsafe.Pointer) {
+	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.ws[3])) }
+	if s.kw == 3 && s.dw == 1 && s.os[3] == 1 && s.xs[3] == 1 {
+		// Where all three pixels exist, they are added at once.
+		first, _ := validRange(-s.pw, s.sw, s.w, s.ow)
+		_, end := validRange(2-s.pw, s.sw, s.w, s.ow)
+		if first < end {
+			slideTap[T](s, out, in, at(0), 0, 0, first)
+			slideTap[T](s, out, in, at(1), 1, 0, first)
+			slideTap[T](s, out, in, at(2), 2, 0, first)
+			slideThree(unsafe.Slice((*T)(kit.Elem[T](out, first)), end-first),
+				kit.Elem[T](in, first*s.sw-s.pw), s.sw, at(0), at(1), at(2))
+			slideTap[T](s, out, in, at(0), 0, end, s.ow)
+			slideTap[T](s, out, in, at(1), 1, end, s.ow)
+			slideTap[T](s, out, in, at(2), 2, end, s.ow)
+			return
+		}
+	}
+	for kw := range s.kw {
+		slideTap[T](s, out, in, at(kw), kw, 0, s.ow)
+	}
+}
+
+// slideThree adds three neighbouring pixels to each output.
+func slideThree[T gemm.Number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) {
+	x := unsafe.Slice((*T)(in), (len(out)-1)*step+3)
+	if step == 1 {
+		x0, x1, x2 := x[:len(out)], x[1:][:len(out)], x[2:][:len(out)]
+		for i := range out {
+			out[i] += w0*x0[i] + w1*x1[i] + w2*x2[i]
+		}
+		return
+	}
+	for i := range out {
+		y := x[i*step:][:3]
+		out[i] += w0*y[0] + w1*y[1] + w2*y[2]
+	}
+}
+
+// slideTap adds pixel kw of the window to outputs [o0, o1), where the pixel exists.
+func slideTap[T gemm.Number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
+	iw := o0*s.sw - s.pw + kw*s.dw
+	first, end := validRange(iw, s.sw, s.w, o1-o0)
+	for i := first; i < end; i++ {
+		*(*T)(kit.Elem[T](out, (o0+i)*s.os[3])) += w * *(*T)(kit.Elem[T](in, (iw+i*s.sw)*s.xs[3]))
+	}
+}
+
+// depthwiseNHWC convolves pixel by pixel, all channels at a time. The weight is brought
+// into the order (kh, kw, channel).
+func depthwiseNHWC[T gemm.Number](s *convShape) *graph.Kernel {
+	taps := s.kh * s.kw
+	reorder := func(dst []T, w unsafe.Pointer) {
+		for t := range taps {
+			from := kit.Elem[T](w, t/s.kw*s.ws[2]+t%s.kw*s.ws[3])
+			for o := range s.o {
+				dst[t*s.o+o] = *(*T)(kit.Elem[T](from, o*s.ws[0]))
+			}
+		}
+	}
+	k := &graph.Kernel{}
+	var ordered []T
+	if s.constant != nil {
+		ordered = kit.AlignedSlice[T](taps * s.o)
+		reorder(ordered, s.constant)
+	} else {
+		k.Scratch = taps * s.o * int(unsafe.Sizeof(*(*T)(nil)))
+		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			reorder(kit.SliceOf[T](m.Scratch, 0, taps*s.o), m.Ptrs[2])
+			return nil
+		}})
+	}
+	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {
+		w := ordered
+		if w == nil {
+			w = kit.SliceOf[T](m.Scratch, 0, taps*s.o)
+		}
+		for ow := range s.ow {
+			out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.ow+ow)*s.o)), s.o)
+			fillBias(out, s.biasAt(m), s.bias)
+			depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.oh*s.h*s.w*s.c), w, row%s.oh, ow)
+		}
+	}))
+	return k
+}
+
+func fillBias[T gemm.Number](out []T, bias unsafe.Pointer, stride int) {
+	if bias == nil {
+		clear(out)
+		return
+	}
+	for i := range out {
+		out[i] = *(*T)(kit.Elem[T](bias, i*stride))
+	}
+}
+
+// depthwisePixel adds the window under one output pixel.
+func depthwisePixel[T gemm.Number](s *convShape, out []T, img unsafe.Pointer, w []T, oh, ow int) {
+	iw := ow*s.sw - s.pw
+	first, end := validRange(iw, s.dw, s.w, s.kw)
+	for kh := range s.kh {
+		ih := oh*s.sh - s.ph + kh*s.dh
+		if uint(ih) >= uint(s.h) || first >= end {
+			continue
+		}
+		kw := first
+		for ; s.o == s.c && kw+3 <= end; kw += 3 {
+			p := kit.Elem[T](img, (ih*s.w+iw+kw*s.dw)*s.c)
+			at := (kh*s.kw + kw) * s.o
+			addThree(out, unsafe.Slice((*T)(p), 2*s.dw*s.c+s.c), s.dw*s.c, w[at:at+3*s.o])
+		}
+		for ; kw < end; kw++ {
+			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w+iw+kw*s.dw)*s.c)), s.c)
+			addOne(out, x, w[(kh*s.kw+kw)*s.o:][:s.o], s.og())
+		}
+	}
+}
+
+// addThree adds three pixels, step apart, times their weights.
+func addThree[T gemm.Number](out, x []T, step int, w []T) {
+	n := len(out)
+	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
+	w0, w1, w2 := w[:n], w[n:][:n], w[2*n:][:n]
+	for i := range out {
+		out[i] += x0[i]*w0[i] + x1[i]*w1[i] + x2[i]*w2[i]
+	}
+}
+
+// addOne adds a pixel times its weights; og outputs share a channel.
+func addOne[T gemm.Number](out, x, w []T, og int) {
+	w = w[:len(out)]
+	if og == 1 {
+		x = x[:len(out)]
+		for i := range out {
+			out[i] += x[i] * w[i]
+		}
+		return
+	}
+	for i := range out {
+		out[i] += x[i/og] * w[i]
+	}
+}

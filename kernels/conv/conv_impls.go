@@ -1,0 +1,145 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// convAlgorithm is an algorithm for convolutions over one or two dimensions.
+type convAlgorithm uint8
+
+const (
+	depthwiseByPixels convAlgorithm = iota
+	depthwiseByPlanes
+	convByPixels
+	convByPlanes
+)
+
+func (a convAlgorithm) byPixels() bool { return a == depthwiseByPixels || a == convByPixels }
+
+func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
+	switch a {
+	case depthwiseByPixels:
+		return depthwiseNHWC[T](s), nil
+	case depthwiseByPlanes:
+		return depthwisePlanes[T](s), nil
+	case convByPixels:
+		return convNHWC[T](s)
+	}
+	return convNCHW[T](s)
+}
+
+// impls lists the algorithms, those that go by pixels first: an image of one pixel lies in both
+// orders, and they are the faster ones for it. Weights are packed, so any layout of them will do.
+func (v convolution) impls() []graph.Impl {
+	list := []struct{ name, doc string }{
+		depthwiseByPixels: {"depthwise_nhwc", "Slides the windows over vectors of channels, which come last; one input channel an output channel."},
+		depthwiseByPlanes: {"depthwise_planes", "Slides the windows over planes, row by row; one input channel an output channel."},
+		convByPixels:      {"nhwc", "Multiplies windows of pixels by the packed weight, several images at once; channels last."},
+		convByPlanes:      {"nchw", "Multiplies the packed weight by windows of planes, image by image."},
+	}
+	out := make([]graph.Impl, len(list))
+	for i, l := range list {
+		a := convAlgorithm(i)
+		out[i] = graph.Impl{Name: l.name, Doc: l.doc,
+			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return v.walks(c, a) },
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) }}
+		out[i].Read = func(c *graph.Call, w graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
+			return v.read(c, a, w, k, m)
+		}
+	}
+	return out
+}
+
+// order is that of images for an algorithm. Without a batch there is no format for channels-last,
+// and inference never gives such a result: the algorithms that want it do not serve it.
+func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, served bool) {
+	switch {
+	case !a.byPixels():
+		return tensor.RowMajorOrder(rank), true
+	case rank != v.dims+2:
+		return tensor.RowMajorOrder(rank), false
+	case v.dims == 1:
+		o, err := tensor.NewOrder(0, 2, 1)
+		return o, err == nil
+	}
+	o, err := tensor.ChannelsLast.Order(rank)
+	return o, err == nil
+}
+
+// walks: results lie in the algorithm's order. Sequences go by planes whatever their layouts.
+func (v convolution) walks(c *graph.Call, a convAlgorithm) []graph.Walk {
+	w := c.Meta(1)
+	depthwise := w.Shape[1] == 1 && v.params(c).groups > 1
+	if depthwise != (a <= depthwiseByPlanes) {
+		return nil
+	}
+	rank := c.Meta(0).Rank()
+	o, served := v.order(a, rank)
+	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.pixelOrder(c.Out[0]) && v.pixelOrder(c.Meta(0))
+	switch {
+	case served && v.dims == 2 || served && a.byPixels():
+		return []graph.Walk{c.InOrder(o)}
+	case !a.byPixels():
+		return []graph.Walk{{}}
+	case single: // one pixel, or one channel
+		return []graph.Walk{{Order: tensor.RowMajorOrder(rank)}}
+	}
+	return nil
+}
+
+// pixelOrder reports whether an image is dense with channels fastest, also where it has no batch.
+func (v convolution) pixelOrder(m tensor.Meta) bool {
+	shape, strides := spatial(m, v.dims)
+	return denseNHWC(shape, strides)
+}
+
+// read takes images in the algorithm's order, and planes of sequences as they lie.
+func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+	out := w.Lay(0, c.Out[0])
+	work := graph.ReadWork(m, out)
+	switch {
+	case i > 0:
+		return work, true
+	case a.byPixels():
+		return work, v.pixelOrder(m)
+	case v.dims == 2:
+		return work, m.IsContiguous()
+	}
+	return work, true
+}
+
+func (v convolution) lower(c *graph.Call, a convAlgorithm) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
+		s := v.shape(c)
+		switch d := c.Out[0].DType; d {
+		case tensor.Uint8:
+			return lowerConv[uint8](s, a)
+		case tensor.Int8:
+			return lowerConv[int8](s, a)
+		case tensor.Int16:
+			return lowerConv[int16](s, a)
+		case tensor.Int32:
+			return lowerConv[int32](s, a)
+		case tensor.Int64:
+			return lowerConv[int64](s, a)
+		case tensor.Float32:
+			return lowerConv[float32](s, a)
+		case tensor.Float64:
+			return lowerConv[float64](s, a)
+		case tensor.Complex64:
+			return lowerConv[complex64](s, a)
+		case tensor.Complex128:
+			return lowerConv[complex128](s, a)
+		default:
+			return nil, fmt.Errorf("no convolution of %v", d)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+)
+
+const (
+	// imageRows is the number of pixels that are multiplied as one matrix; more images
+	// than that make further entries, so that packed panels stay small.
+	imageRows = 8192
+	// rowChannels is the number of channels below which a row of the window is copied at
+	// once rather than pixel by pixel.
+	rowChannels = 16
+)
+
+// convNHWC multiplies pixels by channels: rows of A are the windows under output pixels,
+// gathered while packing, rows of B the weight by (kh, kw, channel). Images follow one
+// another, so several make one matrix.
+func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
+	images := imagesPerEntry(s)
+	pixels := images * s.oh * s.ow
+	spec := gemm.Spec{M: pixels, N: s.og(), K: s.depth(),
+		A:          gemm.Operand{Source: gemm.Custom},
+		B:          gemm.Operand{Source: gemm.Prepacked},
+		CRowStride: s.o, CColStride: 1}
+	if s.pointwise() {
+		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
+	}
+	if s.hasBias {
+		spec.Bias, spec.BiasStride = gemm.BiasCols, s.bias
+	}
+	plan, err := gemm.NewPlan[T](spec)
+	if err != nil {
+		return nil, err
+	}
+	terms := make([]int, 0, s.depth())
+	for kh := range s.kh {
+		for kw := range s.kw {
+			for c := range s.cg {
+				terms = append(terms, kh*s.ws[2]+kw*s.ws[3]+c*s.ws[1])
+			}
+		}
+	}
+	weight := newPackedWeight[T](s, gemm.PanelCols[T](), terms)
+	entries := s.n / images
+	x := &multiply.Multiplier[T]{Plan: plan, Entries: entries * s.groups, MACs: pixels * s.og() * s.depth()}
+	if x.Entries > 1 {
+		x.A = eachEntry(entries, images*s.h*s.w*s.c, s.groups, s.cg)
+		x.B = eachEntry(entries, 0, s.groups, weight.perG)
+		x.C = eachEntry(entries, pixels*s.o, s.groups, s.og())
+		x.Bias = eachEntry(entries, 0, s.groups, s.og()*s.bias)
+	}
+	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.at(m), s.biasAt(m)
+	}
+	if !s.pointwise() {
+		p := newPixelPacker(s, plan)
+		x.Prepare = func(j *multiply.Job[T]) {
+			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
+			j.Args.PackA = func(dst []T, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
+		}
+	}
+	return weight.kernel(x), nil
+}
+
+// imagesPerEntry is the largest divisor of the batch that makes matrices of at most
+// imageRows rows.
+func imagesPerEntry(s *convShape) int {
+	most := max(1, imageRows/(s.oh*s.ow))
+	for i := min(most, s.n); i > 1; i-- {
+		if s.n%i == 0 {
+			return i
+		}
+	}
+	return 1
+}
+
+// pixelPacker fills panels of windows from images in NHWC order. K falls into runs that
+// are contiguous in the image: the channels of a pixel, or, where there are few channels,
+// a whole row of the window.
+type pixelPacker[T gemm.Number] struct {
+	s     *convShape
+	plan  *gemm.Plan[T]
+	width int
+	run   int  // elements of a run
+	rows  bool // a run is a row of the window
+}
+
+func newPixelPacker[T gemm.Number](s *convShape, plan *gemm.Plan[T]) *pixelPacker[T] {
+	p := &pixelPacker[T]{s: s, plan: plan, width: plan.PackRows(), run: s.cg}
+	if s.groups == 1 && s.dw == 1 && s.c < rowChannels {
+		p.rows, p.run = true, s.kw*s.c
+	}
+	return p
+}
+
+// pack is the PackFunc of the windows.
+func (p *pixelPacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) {
+	depth := k1 - k0
+	for l := l0; l < l1; l += p.width {
+		lanes := min(p.width, l1-l)
+		panel := dst[:p.width*depth]
+		dst = dst[p.width*depth:]
+		p.locate(j, l, lanes)
+		for k := k0; k < k1; {
+			u, a := k/p.run, k%p.run
+			b := min(p.run, a+k1-k)
+			to := panel[(k-k0)*p.width:]
+			if p.rows {
+				p.packRow(j, to, u, a, b, lanes)
+			} else {
+				p.packPixel(j, to, u/p.s.kw, u%p.s.kw, a, b, lanes)
+			}
+			k += b - a
+		}
+	}
+}
+
+// locate finds the windows of lanes from output pixel l on.
+func (p *pixelPacker[T]) locate(j *multiply.Job[T], l, lanes int) {
+	s := p.s
+	img, rest := l/(s.oh*s.ow), l%(s.oh*s.ow)
+	oh, ow := rest/s.ow, rest%s.ow
+	for q := range lanes {
+		j.Windows[q] = multiply.PixelWindow{Base: kit.Elem[T](j.Args.A, img*s.h*s.w*s.c), IH: oh*s.sh - s.ph, IW: ow*s.sw - s.pw}
+		if ow++; ow == s.ow {
+			ow = 0
+			if oh++; oh == s.oh {
+				oh = 0
+				img++
+			}
+		}
+	}
+}
+
+// packPixel packs channels [a, b) of the window's pixel (kh, kw).
+func (p *pixelPacker[T]) packPixel(j *multiply.Job[T], to []T, kh, kw, a, b, lanes int) {
+	s := p.s
+	for q := range lanes {
+		w := &j.Windows[q]
+		ih, iw := w.IH+kh*s.dh, w.IW+kw*s.dw
+		j.Lanes[q] = nil
+		if uint(ih) < uint(s.h) && uint(iw) < uint(s.w) {
+			j.Lanes[q] = kit.Elem[T](w.Base, (ih*s.w+iw)*s.c+a)
+		}
+	}
+	p.plan.Interleave(to, p.width, j.Lanes[:lanes], b-a)
+}
+
+// packRow packs elements [a, b) of the window's row kh. Rows that reach into the padding
+// are filled with zeros first and then with the pixels that exist.
+func (p *pixelPacker[T]) packRow(j *multiply.Job[T], to []T, kh, a, b, lanes int) {
+	s := p.s
+	for q := range lanes {
+		w := &j.Windows[q]
+		j.Lanes[q] = nil
+		if ih := w.IH + kh*s.dh; uint(ih) < uint(s.h) && w.IW >= 0 && w.IW+s.kw <= s.w {
+			j.Lanes[q] = kit.Elem[T](w.Base, (ih*s.w+w.IW)*s.c+a)
+		}
+	}
+	p.plan.Interleave(to, p.width, j.Lanes[:lanes], b-a)
+	for q := range lanes {
+		w := &j.Windows[q]
+		ih := w.IH + kh*s.dh
+		if j.Lanes[q] != nil || uint(ih) >= uint(s.h) {
+			continue
+		}
+		first, end := max(a, -w.IW*s.c), min(b, (s.w-w.IW)*s.c)
+		row := ih*s.w*s.c + w.IW*s.c
+		for t := first; t < end; t++ {
+			to[(t-a)*p.width+q] = *(*T)(kit.Elem[T](w.Base, row+t))
+		}
+	}
+}
+
+// kernel joins the packing of the weight and the products.
+func (p *packedWeight[T]) kernel(x *multiply.Multiplier[T]) *graph.Kernel {
+	k := &graph.Kernel{Phases: p.phases()}
+	ph, scratch, worker := x.Phases(p.Scratch)
+	k.Phases = append(k.Phases, ph...)
+	k.Scratch, k.Worker = p.Scratch+scratch, worker
+	return k
+}

@@ -1,0 +1,145 @@
+package conv_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// randomConv makes a convolution over dims dimensions whose window fits.
+func randomConv(r *rand.Rand, d tensor.DType, dims, channels int) (graph.Attrs, []*tensor.Tensor, int) {
+	g, cg, og := 1, 1+r.IntN(channels), 1+r.IntN(channels)
+	switch r.IntN(4) {
+	case 0:
+		g = 1 + r.IntN(4)
+	case 1:
+		g, cg, og = 2+r.IntN(2*channels), 1, 1+r.IntN(5)/3
+	}
+	x, w := []int{r.IntN(4), g * cg}, []int{g * og, cg}
+	if r.IntN(8) > 0 {
+		x[0] = 1 + r.IntN(3)
+	}
+	var stride, padding, dilation []int
+	for range dims {
+		k, p, dl := 1+r.IntN(4), r.IntN(3), 1+r.IntN(3)/2
+		if r.IntN(3) == 0 {
+			k, p, dl = 1, 0, 1
+		}
+		if d.IsIntegral(true) {
+			dl = 1
+		}
+		size := max(1, dl*(k-1)+1-2*p) + r.IntN(12)
+		x, w = append(x, size), append(w, k)
+		stride, padding, dilation = append(stride, 1+r.IntN(5)/3), append(padding, p), append(dilation, dl)
+	}
+	if r.IntN(8) == 0 {
+		x = x[1:]
+	}
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, w...), nil}
+	if r.IntN(2) == 0 {
+		in[2] = kerneltest.RandomOperand(r, d, g*og)
+	}
+	return graph.Attrs{"stride": stride, "padding": padding, "dilation": dilation, "groups": g}, in, tensor.Numel(w[1:])
+}
+
+func TestConvRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for i := range 350 {
+		d := kerneltest.ProductDTypes[r.IntN(len(kerneltest.ProductDTypes))]
+		dims, channels := 2, 5
+		if i%4 == 0 {
+			dims = 1
+		}
+		if i%16 == 0 {
+			channels = 40
+		}
+		at, in, k := randomConv(r, d, dims, channels)
+		name := []string{"conv1d", "conv2d"}[dims-1]
+		p, err := kerneltest.NewProductCall(name, at, in, kerneltest.SomeConstants(r, in)...)
+		if err != nil {
+			t.Fatalf("%v: %v", at, err)
+		}
+		p.Check(t, k)
+		if dims == 1 || in[0].Rank() != 4 || in[0].Shape[0] == 0 {
+			continue
+		}
+		checkConvImpls(t, p, name, at, in, k, kerneltest.SomeConstants(r, in)...)
+	}
+}
+
+// checkConvImpls runs every implementation that serves the call, as the passes would ask for it.
+func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph.Attrs, in []*tensor.Tensor, k int, consts ...int) {
+	ran := 0
+	for i := range p.Op.Impls {
+		m := &p.Op.Impls[i]
+		for _, w := range m.Walks(p.Call, nil) {
+			x := in[0].CopyTo(in[0].Meta.WithStrides(w.Order.Strides(in[0].Shape)))
+			q, err := kerneltest.NewProductCall(name, at, append([]*tensor.Tensor{x}, in[1:]...), consts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
+			if !m.Reads(q.Call, w) {
+				t.Errorf("%s does not read %v", m.Name, x.Meta)
+			}
+			q.Check(t, k)
+			ran++
+		}
+	}
+	if ran < 2 {
+		t.Errorf("%v: %d implementations serve the call", at, ran)
+	}
+}
+
+// TestConvLarge takes several tiles, images and packing phases.
+func TestConvLarge(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, s := range []struct{ n, c, h, w, o, k, stride, pad, groups int }{
+		{2, 3, 40, 44, 20, 7, 2, 3, 1},
+		{3, 32, 28, 28, 40, 3, 1, 1, 1},
+		{2, 64, 9, 7, 96, 3, 1, 1, 2},
+		{4, 96, 12, 12, 80, 1, 1, 0, 1},
+		{2, 48, 33, 31, 48, 3, 2, 1, 48},
+		{2, 48, 15, 19, 96, 5, 1, 2, 48},
+		{20, 16, 8, 8, 16, 3, 1, 1, 1},
+	} {
+		for _, f := range []tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast} {
+			m, err := tensor.NewFormat(tensor.Float32, []int{s.n, s.c, s.h, s.w}, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := tensor.Empty(m)
+			kerneltest.FillProduct(r, x)
+			in := []*tensor.Tensor{x, kerneltest.RandomOperand(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k), kerneltest.RandomOperand(r, tensor.Float32, s.o)}
+			at := graph.Attrs{"stride": s.stride, "padding": s.pad, "groups": s.groups}
+			naive := func(v [][]float64) []float64 {
+				return naiveConv(v, s.n, s.c, s.h, s.w, s.o, s.k, s.stride, s.pad, s.groups)
+			}
+			kerneltest.CheckLarge(t, r, "conv2d", at, s.k*s.k*s.c/s.groups, naive, in...)
+		}
+	}
+}
+
+func naiveConv(v [][]float64, n, c, h, w, o, k, stride, pad, groups int) []float64 {
+	x, wt, bias := v[0], v[1], v[2]
+	var out []float64
+	for e := range n * o {
+		img, ch := e/o, e%o
+		for y := -pad; y+k <= h+pad; y += stride {
+			for z := -pad; z+k <= w+pad; z += stride {
+				sum := bias[ch]
+				for q := range c / groups * k * k {
+					ci, i, j := ch/(o/groups)*(c/groups)+q/k/k, y+q/k%k, z+q%k
+					if i >= 0 && i < h && j >= 0 && j < w {
+						sum += x[((img*c+ci)*h+i)*w+j] * wt[ch*(c/groups)*k*k+q]
+					}
+				}
+				out = append(out, sum)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,380 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type convTransposeAttrs struct {
+	Stride        []int `attr:"stride" default:"1" doc:"distance of the windows in the result"`
+	Padding       []int `attr:"padding" default:"0" doc:"what is cut off at both ends of each dimension"`
+	OutputPadding []int `attr:"output_padding" default:"0" doc:"what is added at the end of each dimension"`
+	Groups        int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+	Dilation      []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+}
+
+// Transposed convolutions: gradients of convolutions with respect to their input.
+var (
+	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]", "ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
+	ConvTranspose2d = convTransposeOp("conv_transpose2d", 2, "[n, c, h, w] or [c, h, w]", "[c, o/groups, kh, kw]", "[n, o, oh, ow]", "oh = (h-1)*stride - 2*padding + dilation*(kh-1) + output_padding + 1")
+	ConvTranspose3d = convTransposeOp("conv_transpose3d", 3, "[n, c, d, h, w] or [c, d, h, w]", "[c, o/groups, kd, kh, kw]", "[n, o, od, oh, ow]", "od = (d-1)*stride - 2*padding + dilation*(kd-1) + output_padding + 1")
+)
+
+func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
+	v := transposedConv{name, dims}
+	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
+	return kit.Define[convTransposeAttrs](graph.Op{
+		Name: name,
+		Doc: "Spreads each element of the input over a window of the result: input " + in + ", weight " + weightShape + " and bias [o] give " + out +
+			" with " + size + ". The result is row-major.",
+		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := v.result(c)
+			return graph.New1(t), err
+		},
+		Compile: v.compile,
+		Flops: func(c *graph.Call) float64 {
+			w := c.Meta(1)
+			if w.Numel() == 0 {
+				return 0
+			}
+			return 2 * float64(c.Meta(0).Numel()) * float64(w.Numel()/w.Shape[0])
+		},
+		Ref: v.ref,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...), tensor.New(tensor.Float32, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...), tensor.New(tensor.Float64, 6)},
+				Attrs: graph.Attrs{"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}},
+		},
+	})
+}
+
+// transposedConv is a transposed convolution over dims dimensions.
+type transposedConv struct {
+	name string
+	dims int
+}
+
+// transposedParams are its attributes, spread over the dimensions.
+type transposedParams struct {
+	stride, padding, output, dilation []int
+	groups                            int
+}
+
+func (v transposedConv) params(c *graph.Call, dims int) (p transposedParams, err error) {
+	a := kit.Attrs[convTransposeAttrs](c)
+	p.groups = a.Groups
+	for _, l := range []struct {
+		name string
+		list []int
+		to   *[]int
+	}{{"stride", a.Stride, &p.stride}, {"padding", a.Padding, &p.padding}, {"dilation", a.Dilation, &p.dilation}, {"output_padding", a.OutputPadding, &p.output}} {
+		if len(l.list) != dims && len(l.list) != 1 {
+			return p, fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
+		}
+		*l.to = perDim(l.list, dims)
+	}
+	return p, nil
+}
+
+// result checks a call and gives its row-major result.
+func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
+	x, w := c.Type(0), c.Type(1)
+	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
+		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1, v.dims+2, v.name, tensor.Sizes(x.Shape))
+	}
+	unbatched := x.Rank() == v.dims+1
+	shape := x.Shape
+	if unbatched {
+		shape = append(sym.Ints(1), shape...)
+	}
+	if w.Rank() < 3 {
+		return x, errors.New("weight should have at least three dimensions")
+	}
+	p, err := v.params(c, w.Rank()-2)
+	if err == nil {
+		err = v.check(c, &p, shape)
+	}
+	if err != nil {
+		return x, err
+	}
+	out := make([]sym.Int, 2, 2+v.dims)
+	out[0], out[1] = shape[0], w.Shape[1].Mul(sym.Of(p.groups))
+	for d := range v.dims {
+		steps := shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(p.stride[d]))
+		window := w.Shape[2+d].Sub(sym.Of(1)).Mul(sym.Of(p.dilation[d]))
+		out = append(out, steps.Add(window).Add(sym.Of(p.output[d]+1-2*p.padding[d])))
+	}
+	if err := v.checkSizes(&p, shape, out); err != nil {
+		return x, err
+	}
+	if err := v.serves(c); err != nil {
+		return x, err
+	}
+	if unbatched {
+		out = out[1:]
+	}
+	t := tensor.NewType(x.DType, out...)
+	if !unbatched && kit.Is(out[0], 0) && tensor.SameSizes(out, x.Shape) {
+		t = emptyBatch(x)
+	}
+	return t, t.Check()
+}
+
+// check is check_shape_forward.
+func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.Int) error {
+	w := c.Type(1)
+	for d := range p.stride {
+		switch {
+		case p.padding[d] < 0:
+			return errors.New("negative padding is not supported")
+		case p.output[d] < 0:
+			return errors.New("negative output_padding is not supported")
+		case p.stride[d] <= 0:
+			return errors.New("non-positive stride is not supported")
+		}
+	}
+	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
+	switch {
+	case p.groups <= 0:
+		return errors.New("non-positive groups is not supported")
+	case len(shape) != w.Rank():
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
+	case w.Shape[0].Lt(g).Holds():
+		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case !kit.Is(w.Shape[0].Mod(g), 0):
+		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size [%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+	case shape[1].Ne(w.Shape[0]).Holds():
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
+	}
+	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
+	}
+	for d := range p.stride {
+		switch {
+		case p.dilation[d] <= 0:
+			return errors.New("dilation should be greater than zero, but got" + v.named("dilation", p.dilation, 1))
+		case kit.Is(w.Shape[2+d], 0) || kit.Is(w.Shape[1], 0):
+			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
+		case kit.Is(shape[2+d], 0):
+			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1, max(v.dims, 2)+2, tensor.Sizes(shape))
+		}
+	}
+	return nil
+}
+
+// checkSizes refuses results without elements, and an output padding that another input
+// size would give.
+func (v transposedConv) checkSizes(p *transposedParams, in, out []sym.Int) error {
+	for d := range v.dims {
+		if p.output[d] >= p.stride[d] && p.output[d] >= p.dilation[d] {
+			return errors.New("output padding must be smaller than either stride or dilation, but got" +
+				v.named("output_padding", p.output, 0) + v.named("stride", p.stride, 1) + v.named("dilation", p.dilation, 1))
+		}
+	}
+	for d := range v.dims {
+		if out[2+d].Lt(sym.Of(1)).Holds() {
+			byX := func(s []sym.Int) string { return strings.ReplaceAll(strings.Trim(tensor.Sizes(s), "[]"), ", ", " x ") }
+			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size is too small", byX(in[2:]), byX(out[2:]))
+		}
+	}
+	return nil
+}
+
+// named lists a parameter by dimension. PyTorch takes lines as planes of height 1.
+func (v transposedConv) named(name string, list []int, one int) string {
+	if v.dims == 1 {
+		list = []int{one, list[0]}
+	}
+	text := ""
+	for i, side := range []string{"depth", "height", "width"}[3-len(list):] {
+		text += fmt.Sprintf(" %s_%s: %d", name, side, list[i])
+	}
+	return text
+}
+
+func (v transposedConv) serves(c *graph.Call) error {
+	d := c.Type(0).DType
+	for i := 1; i < 3; i++ {
+		if o := c.Type(i).DType; c.Has(i) && o != d {
+			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), o.TorchName())
+		}
+	}
+	if !d.IsFloat() && !d.IsComplex() && d != tensor.Int64 {
+		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(v.dims, 2)), d)
+	}
+	return nil
+}
+
+func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	switch c.Out[0].DType.OpMath() {
+	case tensor.Int64:
+		return compileTransposed[int64](v, c)
+	case tensor.Float32:
+		return compileTransposed[float32](v, c)
+	case tensor.Complex64:
+		return compileTransposed[complex64](v, c)
+	case tensor.Complex128:
+		return compileTransposed[complex128](v, c)
+	}
+	return compileTransposed[float64](v, c)
+}
+
+// windowSpread is a transposed convolution over three dimensions; missing ones have size 1.
+type windowSpread struct {
+	n, c, o, groups    int
+	in, out, k         [3]int
+	step, pad, dilated [3]int
+	bias               bool
+}
+
+func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
+	p, err := v.params(c, v.dims)
+	if err != nil {
+		return nil, err
+	}
+	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
+	one := [3]int{1, 1, 1}
+	s := &windowSpread{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, in: one, out: one, k: one, step: one, dilated: one, bias: c.Has(2)}
+	lead := x.Rank() - v.dims
+	if lead == 2 {
+		s.n = x.Shape[0]
+	}
+	for d := range v.dims {
+		i := 3 - v.dims + d
+		s.in[i], s.out[i], s.k[i] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
+		s.step[i], s.pad[i], s.dilated[i] = p.stride[d], p.padding[d], p.dilation[d]
+	}
+	return s, nil
+}
+
+// compileTransposed multiplies, for some images at a time, the transposed weight by the
+// input: a product for each input element and element of its window. Then the windows are
+// added up where they lie in the result.
+func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v transposedConv, c *graph.Call) (*graph.Kernel, error) {
+	s, err := v.spread(c)
+	if err != nil {
+		return nil, err
+	}
+	d := tensor.DTypeOf[T]()
+	x := copies.NewCompound(c)
+	ins := x.Operands(d)
+	out := x.Result(0, d)
+	points, cg, rows := product3(s.in), s.c/s.groups, s.o/s.groups*product3(s.k)
+	plan, err := gemm.NewPlan[T](gemm.Spec{M: rows, N: points, K: cg,
+		A: gemm.Operand{RowStride: 1, ColStride: rows}, B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1})
+	if err != nil {
+		return nil, err
+	}
+	images := min(s.n, max(1, spreadBytes/(s.groups*rows*points*d.Size())))
+	cols := x.Temp(d, images*s.groups*rows*points)
+	for n0 := 0; n0 < s.n; n0 += images {
+		n := min(images, s.n-n0)
+		w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.groups, MACs: rows * points * cg,
+			A: eachEntry(n, 0, s.groups, cg*rows), B: eachEntry(n, s.c*points, s.groups, cg*points), C: eachEntry(n, s.groups*rows*points, s.groups, rows*points)}
+		w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
+			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], kit.Elem[T](m.Ptrs[1], n0*s.c*points)
+		}
+		ph, scratch, worker := w.Phases(0)
+		x.Run(scratch, worker, []copies.Spot{cols, ins[0], ins[1]}, ph...)
+		spots := []copies.Spot{out, cols}
+		if s.bias {
+			spots = append(spots, ins[2])
+		}
+		x.Run(0, 0, spots, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out), func(m *graph.Mem, begin, end int) error {
+			for u := begin; u < end; u++ {
+				var bias T
+				if s.bias {
+					bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
+				}
+				addWindows(s, kit.PlaneOf[T](m.Ptrs[0], n0*s.o+u, product3(s.out)), kit.PlaneOf[T](m.Ptrs[1], u, points*product3(s.k)), bias)
+			}
+			return nil
+		}))
+	}
+	return x.Kernel()
+}
+
+// addWindows adds the windows of one channel, element by element of the window.
+func addWindows[T int64 | float32 | float64 | complex64 | complex128](s *windowSpread, y, cols []T, bias T) {
+	for i := range y {
+		y[i] = bias
+	}
+	for tap := range product3(s.k) {
+		kd, kh, kw := tap/s.k[2]/s.k[1], tap/s.k[2]%s.k[1], tap%s.k[2]
+		at := kw*s.dilated[2] - s.pad[2]
+		first, end := validRange(at, s.step[2], s.out[2], s.in[2])
+		for row := range s.in[0] * s.in[1] {
+			x := cols[:s.in[2]]
+			cols = cols[s.in[2]:]
+			d := row/s.in[1]*s.step[0] - s.pad[0] + kd*s.dilated[0]
+			h := row%s.in[1]*s.step[1] - s.pad[1] + kh*s.dilated[1]
+			if uint(d) >= uint(s.out[0]) || uint(h) >= uint(s.out[1]) || first >= end {
+				continue
+			}
+			line := y[(d*s.out[1]+h)*s.out[2]:][:s.out[2]]
+			if s.step[2] == 1 {
+				line = line[at+first : at+end]
+				for i, e := range x[first:end] {
+					line[i] += e
+				}
+				continue
+			}
+			for i := first; i < end; i++ {
+				line[at+i*s.step[2]] += x[i]
+			}
+		}
+	}
+}
+
+// ref defines the transposed convolution: each element of the result gathers the products
+// of the input and the weight that meet there.
+func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := v.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m := kit.OfNumbers(t)
+	p, err := v.params(c, v.dims)
+	if err != nil {
+		return nil, err
+	}
+	x, w := in[0], in[1]
+	out := tensor.Zeros(m.DType, m.Shape...)
+	lead := x.Rank() - v.dims - 1
+	per, cg := w.Shape[1], w.Shape[0]/p.groups
+	kit.EachIndex(m.Shape, func(index []int) {
+		s := kit.Accumulator{D: m.DType}
+		o := index[lead]
+		ix, iw := append([]int{}, index...), make([]int, w.Rank())
+		kit.EachIndex(append([]int{cg}, w.Shape[2:]...), func(k []int) {
+			ix[lead] = o/per*cg + k[0]
+			iw[0], iw[1] = ix[lead], o%per
+			for d := range v.dims {
+				at := index[lead+1+d] + p.padding[d] - k[1+d]*p.dilation[d]
+				if at < 0 || at%p.stride[d] != 0 || at/p.stride[d] >= x.Shape[lead+1+d] {
+					return
+				}
+				ix[lead+1+d], iw[2+d] = at/p.stride[d], k[1+d]
+			}
+			s.Mul(x.At(ix...), w.At(iw...))
+		})
+		if len(in) > 2 && in[2] != nil {
+			s.Add(in[2].At(o))
+		}
+		out.Set(s.Value(), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

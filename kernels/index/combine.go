@@ -1,0 +1,171 @@
+package index
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// combining is how an indexed walk brings an element of the near side to its place.
+type combining uint8
+
+const (
+	combineSet combining = iota
+	combineAdd
+	combineMul
+	combineMax
+	combineMin
+)
+
+// combinings are the names of scatter's reductions.
+var combinings = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd, "mean": combineAdd,
+	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax, "amin": combineMin, "min": combineMin}
+
+type realElement interface {
+	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
+}
+
+// writeOps combine the near side into the far one, alpha times for combineAdd.
+func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
+	if how == combineSet {
+		move := tiles.Mover(d, d)
+		return kit.RowOps{
+			Block: func(near, far unsafe.Pointer, ns, fs, n int) { move(far, near, fs, ns, n) },
+			Each:  kit.WriteEach[d.Size()],
+		}
+	}
+	switch d {
+	case tensor.Bool:
+		return combineBits(how, alpha)
+	case tensor.Uint8:
+		return combineReal(how, uint8(alpha.Int()))
+	case tensor.Int8:
+		return combineReal(how, int8(alpha.Int()))
+	case tensor.Int16:
+		return combineReal(how, int16(alpha.Int()))
+	case tensor.Int32:
+		return combineReal(how, int32(alpha.Int()))
+	case tensor.Int64:
+		return combineReal(how, alpha.Int())
+	case tensor.Uint16:
+		return combineReal(how, uint16(alpha.Int()))
+	case tensor.Uint32:
+		return combineReal(how, uint32(alpha.Int()))
+	case tensor.Uint64:
+		return combineReal(how, uint64(alpha.Int()))
+	case tensor.Float32:
+		return combineReal(how, float32(alpha.Float()))
+	case tensor.Float64:
+		return combineReal(how, alpha.Float())
+	case tensor.Float16:
+		return combineHalf(how, float32(alpha.Float()), tensor.Half.Float32, tensor.HalfOf)
+	case tensor.BFloat16:
+		return combineHalf(how, float32(alpha.Float()), tensor.Brain.Float32, tensor.BrainOf)
+	case tensor.Complex64:
+		return combineZ(how, complex64(alpha.Complex()))
+	}
+	return combineZ(how, alpha.Complex())
+}
+
+// combinedOps makes both loops of a function of two addresses.
+func combinedOps(f func(far, near unsafe.Pointer)) kit.RowOps {
+	return kit.RowOps{
+		Block: func(near, far unsafe.Pointer, ns, fs, n int) {
+			for i := range n {
+				f(unsafe.Add(far, i*fs), unsafe.Add(near, i*ns))
+			}
+		},
+		Each: func(near, far unsafe.Pointer, ns int, places []int) {
+			for i, at := range places {
+				f(unsafe.Add(far, at), unsafe.Add(near, i*ns))
+			}
+		},
+	}
+}
+
+func combineReal[T realElement](how combining, alpha T) kit.RowOps {
+	switch how {
+	case combineAdd:
+		return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) += alpha * *(*T)(near) })
+	case combineMul:
+		return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) *= *(*T)(near) })
+	}
+	return combinedOps(func(far, near unsafe.Pointer) {
+		a, b := *(*T)(far), *(*T)(near)
+		if how == combineMax && b > a || how == combineMin && b < a || b != b {
+			*(*T)(far) = b
+		}
+	})
+}
+
+func combineHalf[H tensor.Half | tensor.Brain](how combining, alpha float32, load func(H) float32, store func(float32) H) kit.RowOps {
+	return combinedOps(func(far, near unsafe.Pointer) {
+		a, b := load(*(*H)(far)), load(*(*H)(near))
+		switch {
+		case how == combineAdd:
+			a += alpha * b
+		case how == combineMul:
+			a *= b
+		case how == combineMax && b > a, how == combineMin && b < a, b != b:
+			a = b
+		}
+		*(*H)(far) = store(a)
+	})
+}
+
+func combineZ[T complex64 | complex128](how combining, alpha T) kit.RowOps {
+	if how == combineAdd {
+		return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) += alpha * *(*T)(near) })
+	}
+	return combinedOps(func(far, near unsafe.Pointer) { *(*T)(far) *= *(*T)(near) })
+}
+
+func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
+	if how == combineAdd && alpha.Complex() == 0 {
+		return combinedOps(func(_, _ unsafe.Pointer) {})
+	}
+	if how == combineAdd || how == combineMax {
+		return combinedOps(func(far, near unsafe.Pointer) { *(*uint8)(far) |= *(*uint8)(near) })
+	}
+	return combinedOps(func(far, near unsafe.Pointer) { *(*uint8)(far) &= *(*uint8)(near) })
+}
+
+// refCombine is one step of a combination, in float64, int64 or complex128.
+func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor.Scalar {
+	if how == combineSet {
+		return b
+	}
+	f := kit.ByKind(func(x []int64) int64 {
+		switch {
+		case how == combineAdd:
+			return x[0] + alpha.Int()*x[1]
+		case how == combineMul:
+			return x[0] * x[1]
+		case how == combineMax && d == tensor.Uint64:
+			return int64(max(uint64(x[0]), uint64(x[1])))
+		case d == tensor.Uint64:
+			return int64(min(uint64(x[0]), uint64(x[1])))
+		case how == combineMax:
+			return max(x[0], x[1])
+		}
+		return min(x[0], x[1])
+	}, func(x []float64) float64 {
+		switch how {
+		case combineAdd:
+			return x[0] + alpha.Float()*x[1]
+		case combineMul:
+			return x[0] * x[1]
+		case combineMax:
+			return max(x[0], x[1])
+		}
+		return min(x[0], x[1])
+	}, func(x []complex128) complex128 {
+		if how == combineAdd {
+			return x[0] + alpha.Complex()*x[1]
+		}
+		return x[0] * x[1]
+	})
+	return f(d, []tensor.Scalar{a, b})
+}

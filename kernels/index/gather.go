@@ -1,0 +1,246 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gatherGradAttrs struct {
+	Dim        int  `attr:"dim" doc:"dimension to index"`
+	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"concerns gradients; means nothing here"`
+}
+
+// Gather is torch.gather.
+var Gather = kit.Define[gatherGradAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "gather",
+	Doc:      "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
+	Params:   []graph.Param{kit.Self, indexParam},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, ix := c.Type(0), c.Type(1)
+		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
+		if err == nil && !kit.Empty(ix) { // one without elements is not looked at
+			if err = gatherShapes("gather", t, ix, dim); err == nil {
+				err = indexDType("gather", ix.DType)
+			}
+		}
+		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
+		if err != nil {
+			return nil, err
+		}
+		return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
+		if err != nil {
+			return nil, err
+		}
+		return gatherRef(in[0], in[1], dim)
+	},
+	Examples: []graph.Example{
+		{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
+		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
+})
+
+// gatherShapes is gather_shape_check.
+func gatherShapes(op string, t, ix tensor.Type, dim int) error {
+	if max(1, t.Rank()) != max(1, ix.Rank()) {
+		return errors.New("Index tensor must have the same number of dimensions as input tensor")
+	}
+	for d, n := range ix.Shape {
+		if d != dim && n.Gt(kit.SizeAtDim(t, d)).Holds() {
+			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from dimension %d",
+				d, tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), dim)
+		}
+	}
+	return nil
+}
+
+// gatherKernel reads m, a view of operand 0 of the index's rank, along dim.
+func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
+	out := c.Out[0]
+	if out.Numel() == 0 {
+		return &graph.Kernel{}
+	}
+	far := without(kit.ByteStrides(m), dim)
+	if m.Rank() == 0 {
+		far = make([]int, out.Rank())
+	}
+	near, idx := sideOf(0, out), sideOf(2, ix)
+	if out.Rank() == 0 {
+		far = nil
+	}
+	x := &indexed{shape: out.Shape, sides: []walkSide{near, {at: 1, steps: far}, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	return x.kernel(kit.ReadOps(out.DType))
+}
+
+func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
+	out := tensor.Zeros(t.DType, index.Shape...)
+	var first error
+	kit.EachIndex(index.Shape, func(at []int) {
+		i, err := refIndex(index, sizeAt(t.Meta, dim), dim, at...)
+		if err != nil {
+			first = err
+			return
+		}
+		src := slices.Clone(at)
+		if t.Rank() == 0 {
+			src = nil
+		} else if len(src) == 0 {
+			src = []int{i}
+		} else {
+			src[dim] = i
+		}
+		out.Set(t.At(src...), at...)
+	})
+	return []*tensor.Tensor{out}, first
+}
+
+type takeAlongAttrs struct {
+	Dim *int `attr:"dim" default:"none" doc:"dimension to index; none: self and indices count as flat"`
+}
+
+// TakeAlongDim is torch.take_along_dim.
+var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "take_along_dim",
+	Doc:      "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
+	Params:   []graph.Param{kit.Self, {Name: "indices", Below: placesOfSelf}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, ix, _, err := takeAlong(c)
+		if err != nil {
+			return nil, err
+		}
+		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		self, index, dim, err := takeAlong(c)
+		if err != nil {
+			return nil, err
+		}
+		m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
+		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+			return takeKernel(c, ix), nil
+		}
+		return gatherKernel(c, m, ix, dim), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		self, index, dim, err := takeAlong(c)
+		if err != nil {
+			return nil, err
+		}
+		m, ix := kit.OfNumbers(self), kit.OfNumbers(index)
+		t, err := in[0].View(m)
+		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+			t, err = kit.RowMajorAs(in[0], m.Numel())
+		}
+		if err != nil {
+			return nil, err
+		}
+		places, err := in[1].Contiguous().Expanded(ix.Shape)
+		if kit.Attrs[takeAlongAttrs](c).Dim == nil {
+			places, err = kit.RowMajorAs(in[1], ix.Shape...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return gatherRef(t, places, dim)
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
+		{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
+})
+
+// takeAlong broadcasts self and indices. Without a dim, indices become flat.
+func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
+	t, ix = c.Type(0), c.Type(1)
+	if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
+		return t, ix, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " + ix.DType.TorchName())
+	}
+	at := kit.Attrs[takeAlongAttrs](c).Dim
+	if at == nil {
+		flat := tensor.NewType(ix.DType, ix.Numel())
+		if v, err := ix.View(flat.Shape); err == nil {
+			flat = v
+		}
+		return t, flat, 0, nil
+	}
+	if t.Rank() != ix.Rank() {
+		return t, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", t.Rank(), ix.Rank())
+	}
+	if dim, err = tensor.WrapDim(*at, t.Rank()); err != nil || t.Rank() == 0 {
+		return t, ix, dim, err
+	}
+	shape, err := tensor.BroadcastSizes(kit.With(t.Shape, dim, sym.Of(1)), kit.With(ix.Shape, dim, sym.Of(1)))
+	if err != nil {
+		return t, ix, dim, err
+	}
+	if t, err = t.Expand(kit.With(shape, dim, t.Shape[dim])); err != nil {
+		return t, ix, dim, err
+	}
+	ix, err = ix.Expand(kit.With(shape, dim, ix.Shape[dim]))
+	return t, ix, dim, err
+}
+
+// Take is torch.take.
+var Take = kit.Define[kit.None](graph.Op{
+	Name:   "take",
+	Doc:    "Takes elements of self by their place in row-major order. The result has the shape of index.",
+	Params: []graph.Param{kit.Self, indexParam},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, ix := c.Type(0), c.Type(1)
+		if kit.Empty(t) && !kit.Empty(ix) {
+			return nil, errors.New("take(): tried to take from an empty tensor")
+		}
+		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), indexDType("take", ix.DType)
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil },
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out := tensor.Zeros(in[0].DType, in[1].Shape...)
+		flat, err := kit.RowMajorAs(in[0], in[0].Numel())
+		if err != nil {
+			return nil, err
+		}
+		kit.EachIndex(out.Shape, func(at []int) {
+			i, e := refIndex(in[1], flat.Shape[0], 0, at...)
+			if e != nil {
+				err = e
+				return
+			}
+			out.Set(flat.At(i), at...)
+		})
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
+})
+
+// takeKernel reads operand 0 by logical order at the places that ix, a view of operand 1,
+// holds. An index that has no flat view is walked in its own shape.
+func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
+	m, out := c.Meta(0), c.Out[0]
+	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {
+		if v, err := out.View(src.Shape); err == nil {
+			ix, out = src, v
+		}
+	}
+	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: make([]int, out.Rank())}, sideOf(2, ix)},
+		looks: []lookup{{side: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
+	return x.kernel(kit.ReadOps(out.DType))
+}
+
+func (a *gatherGradAttrs) indexed() (int, bool) { return a.Dim, true }
+
+func (a *takeAlongAttrs) indexed() (int, bool) {
+	if a.Dim == nil {
+		return 0, false
+	}
+	return *a.Dim, true
+}

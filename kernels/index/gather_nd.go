@@ -1,0 +1,175 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type scatterNDAttrs struct {
+	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"how updates join self's elements: none replaces them"`
+}
+
+// tuples reads a value by tuples of indices, which lie along the last dimension of indices.
+type tuples struct {
+	batch, k int
+	shape    []int // of the walk
+	far      []int // steps in bytes of the walk in the value
+	index    []int // and in indices
+	looks    []lookup
+}
+
+// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple, which must be a
+// number: so many dimensions are indexed.
+func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
+	if err := indexDType(op, ix.DType); err != nil {
+		return nil, 0, err
+	}
+	if ix.Rank() == 0 || t.Rank() == 0 {
+		return nil, 0, fmt.Errorf("%s(): self and indices must have at least one dimension", op)
+	}
+	last := ix.Rank() - 1
+	k = ix.Shape[last].Specialize()
+	if batch < 0 || batch > last || batch+k > t.Rank() {
+		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, k, t.Rank(), batch)
+	}
+	if !tensor.SameSizes(t.Shape[:batch], ix.Shape[:batch]) {
+		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch, tensor.Sizes(t.Shape), tensor.Sizes(ix.Shape))
+	}
+	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
+}
+
+func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
+	shape, k, err := tuplesShape(op, m.Type(), ix.Type(), batch)
+	if err != nil {
+		return nil, err
+	}
+	t := &tuples{batch: batch, k: k, shape: kit.NumbersOf(shape)}
+	last := ix.Rank() - 1
+	ms, is := kit.ByteStrides(m), kit.ByteStrides(ix)
+	t.far = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)
+	t.index = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.k)...)
+	for k := range t.k {
+		d := batch + k
+		t.looks = append(t.looks, lookup{side: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d, size: m.Shape[d], step: ms[d]})
+	}
+	return t, nil
+}
+
+// place returns the index in the value for an index of the walk.
+func (t *tuples) place(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
+	lead := indices.Rank() - 1
+	to := slices.Clone(at[:t.batch])
+	for k := range t.k {
+		i, err := refIndex(indices, m.Shape[t.batch+k], t.batch+k, append(slices.Clone(at[:lead]), k)...)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, i)
+	}
+	return append(to, at[lead:]...), nil
+}
+
+// GatherND is ONNX's GatherND; PyTorch has none.
+var GatherND = kit.Define[gatherNDAttrs](graph.Op{
+	Name: "gather_nd",
+	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple indexes the first k dimensions of self after the batch dimensions. " +
+		"A negative index counts from the end.",
+	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		shape, _, err := tuplesShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+		if err != nil {
+			return nil, err
+		}
+		t, err := kit.FreshType(c.Type(0).DType, shape)
+		return graph.New1(t), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+		if err != nil {
+			return nil, err
+		}
+		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {at: 1, steps: t.far}, {at: 2, steps: t.index}}}
+		return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := newTuples("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(in[0].DType, t.shape...)
+		kit.EachIndex(t.shape, func(at []int) {
+			from, e := t.place(in[0].Meta, in[1], at)
+			if e != nil {
+				err = e
+				return
+			}
+			out.Set(in[0].At(from...), at...)
+		})
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}}, {In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
+})
+
+// ScatterND is ONNX's ScatterND; PyTorch has none.
+var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
+	Name: "scatter_nd",
+	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a tuple indexes the first k dimensions of self. " +
+		"Of several updates for one place the last one stays. A negative index counts from the end.",
+	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}, {Name: "updates"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, up := c.Type(0), c.Type(2)
+		shape, _, err := tuplesShape("scatter_nd", t, c.Type(1), 0)
+		if err != nil {
+			return nil, err
+		}
+		if !tensor.SameSizes(shape, up.Shape) {
+			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape), tensor.Sizes(up.Shape))
+		}
+		if up.DType != t.DType {
+			return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
+		}
+		if how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+			return nil, kit.NotImplementedBy("scatter_nd", t.DType)
+		}
+		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)
+		if err != nil {
+			return nil, err
+		}
+		k, err := copySelf(c)
+		if err != nil || tensor.Numel(t.shape) == 0 {
+			return k, err
+		}
+		x := &indexed{shape: t.shape, looks: t.looks, writes: true,
+			sides: []walkSide{sideOf(3, c.Meta(2)), {at: 0, steps: t.far}, {at: 2, steps: t.index}}}
+		k.Phases = append(k.Phases, x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+		return k, nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := newTuples("scatter_nd", in[0].Meta, in[1].Meta, 0)
+		if err != nil {
+			return nil, err
+		}
+		out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+		how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]
+		kit.EachIndex(t.shape, func(at []int) {
+			to, e := t.place(in[0].Meta, in[1], at)
+			if e != nil {
+				err = e
+				return
+			}
+			out.Set(refCombine(out.DType, how, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)
+		})
+		return []*tensor.Tensor{out}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)}, Attrs: graph.Attrs{"reduce": "add"}},
+		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
+})

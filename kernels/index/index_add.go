@@ -1,0 +1,201 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type indexAddAttrs struct {
+	Dim   int           `attr:"dim" doc:"dimension that index indexes"`
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of source"`
+}
+
+// IndexAdd, IndexCopy and IndexFill write slices of self.
+var (
+	IndexAdd = indexWriteOp[indexAddAttrs]("index_add", "Copies self and adds to its slices along dim, at the places that a one-dimensional index tells, the slices of source.",
+		func(c *graph.Call) (int, combining, tensor.Scalar) {
+			a := kit.Attrs[indexAddAttrs](c)
+			return a.Dim, combineAdd, a.Alpha
+		})
+	IndexCopy = indexWriteOp[gatherAttrs]("index_copy", "Copies self and replaces its slices along dim, at the places that a one-dimensional index tells, by the slices of source.",
+		func(c *graph.Call) (int, combining, tensor.Scalar) {
+			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
+		})
+	IndexFill = indexWriteOp[gatherAttrs]("index_fill", "Copies self and fills its slices along dim, at the places that a one-dimensional index tells, with a number or 0-dim value.",
+		func(c *graph.Call) (int, combining, tensor.Scalar) {
+			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
+		})
+)
+
+func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combining, tensor.Scalar)) *graph.Op {
+	fill := name == "index_fill"
+	source := graph.Param{Name: "source"}
+	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
+	if fill {
+		source = graph.Param{Name: "value", Number: true}
+		example[2] = kit.F32()
+	}
+	return kit.Define[A](graph.Op{
+		Name: name, Doc: doc + " A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, indexParam, source},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			dim, _, alpha := spec(c)
+			t := c.Type(0)
+			dim, err := tensor.WrapDim(dim, t.Rank())
+			if err == nil {
+				err = indexWriteCheck(name, c, dim, fill, alpha)
+			}
+			if fill { // aten fills a clone
+				return graph.New1(iter.PreserveType(t)), err
+			}
+			return graph.New1(tensor.NewType(t.DType, t.Shape...)), err
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			dim, how, alpha := spec(c)
+			return compileIndexWrite(c, dim, how, alpha)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			dim, how, alpha := spec(c)
+			dim, err := tensor.WrapDim(dim, in[0].Rank())
+			if err != nil {
+				return nil, err
+			}
+			return indexWriteRef(in, dim, how, alpha)
+		},
+		Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
+	})
+}
+
+func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
+	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
+	if ix.Rank() > 1 {
+		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
+	}
+	if err := indexDType(name, ix.DType); err != nil {
+		return err
+	}
+	if kit.Is(kit.SizeAtDim(t, dim), 0) && !kit.Empty(ix) && !kit.Is(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0) {
+		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
+	}
+	if fill {
+		if src.DType.IsComplex() && !t.DType.IsComplex() {
+			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+		}
+		if src.Rank() > 0 {
+			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", src.Rank())
+		}
+		if src.DType.IsComplex() && !t.DType.IsComplex() {
+			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+		}
+		if c.In[2].Kind == graph.NumberArg {
+			return kit.NumberFits(c.In[2].Number, t.DType)
+		}
+		return nil
+	}
+	if err := kit.NumberFits(alpha, t.DType); err != nil {
+		return err
+	}
+	if src.DType != t.DType {
+		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, t.DType.TorchName(), src.DType.TorchName())
+	}
+	if max(1, src.Rank()) != max(1, t.Rank()) {
+		return errors.New(name + "(): When source and destination are not scalars, their dimensionality must match.")
+	}
+	if size, n := kit.SizeAtDim(src, dim), ix.Numel(); size.Ne(n).Holds() {
+		return fmt.Errorf("%s(): Number of indices (%v) should be equal to source.size(dim): (%v)", name, n, size)
+	}
+	for d := range t.Shape {
+		if d != dim && src.Shape[d].Ne(t.Shape[d]).Holds() {
+			return fmt.Errorf("%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at dimension %d and source slice shape: %s at dimension %d.",
+				name, tensor.Sizes(t.Shape), dim, tensor.Sizes(src.Shape), dim)
+		}
+	}
+	return nil
+}
+
+func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scalar) (*graph.Kernel, error) {
+	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
+	k, err := copySelf(c)
+	if err != nil || ix.Numel() == 0 || out.Numel() == 0 {
+		return k, err
+	}
+	if dim, err = tensor.WrapDim(dim, out.Rank()); err != nil {
+		return nil, err
+	}
+	shape := slices.Clone(out.Shape)
+	if out.Rank() == 0 {
+		shape = []int{1}
+		out.Strides = []int{0}
+		out.Shape = shape
+	}
+	shape[dim] = ix.Numel()
+	near := walkSide{at: 3, steps: make([]int, len(shape))}
+	if a := c.In[2]; a.Kind == graph.NumberArg {
+		near.own = a.Number.Tensor(out.DType)
+	} else {
+		copy(near.steps, kit.ByteStrides(src))
+	}
+	idx := walkSide{at: 2, steps: make([]int, len(shape))}
+	if ix.Rank() == 1 {
+		idx.steps[dim] = kit.StepAt(ix, 0)
+	}
+	x := &indexed{shape: shape, sides: []walkSide{near, {at: 0, steps: without(kit.ByteStrides(out), dim)}, idx},
+		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
+	if src.DType != out.DType && near.own == nil {
+		// A value of another dtype is 0-dim: it is converted into scratch memory first.
+		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			one, err := convertedItem(out.DType, src.DType, m.Ptrs[3])
+			if err == nil {
+				kit.CopyElement(copies.Side{At: copies.ScratchMem}.Base(m), one.Pointer(), out.DType.Size())
+			}
+			return err
+		}})
+		k.Scratch, x.sides[0].at = 64, copies.ScratchMem
+	}
+	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
+	return k, nil
+}
+
+func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
+	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	if in[2].Rank() == 0 && in[2].DType != out.DType {
+		if err := kit.NumberFits(in[2].At(), out.DType); err != nil {
+			return nil, err
+		}
+	}
+	src := in[2].CopyTo(tensor.New(out.DType, in[2].Shape...))
+	flat, first := kit.RowMajorAs(in[1], in[1].Numel())
+	if first != nil {
+		return nil, first
+	}
+	shape := slices.Clone(out.Shape)
+	if len(shape) > 0 {
+		shape[dim] = 1
+	}
+	for j := range in[1].Numel() {
+		i, err := refIndex(flat, sizeAt(out.Meta, dim), dim, j)
+		if err != nil {
+			return nil, err
+		}
+		kit.EachIndex(shape, func(at []int) {
+			to, from := slices.Clone(at), slices.Clone(at)
+			if len(at) > 0 {
+				to[dim], from[dim] = i, j
+			}
+			if src.Rank() != out.Rank() {
+				from = make([]int, src.Rank())
+			}
+			out.Set(refCombine(out.DType, how, alpha, out.At(to...), src.At(from...)), to...)
+		})
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+func (a *indexAddAttrs) indexed() (int, bool) { return a.Dim, true }

@@ -1,0 +1,97 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// hasMask reports whether an operand of index is a mask, whose result depends on data.
+func hasMask(c *graph.Call) bool {
+	for i := 1; i < len(c.In); i++ {
+		if c.Has(i) && c.Type(i).DType == tensor.Bool {
+			return true
+		}
+	}
+	return false
+}
+
+// indexByMasks puts the indices of the elements that masks hold in the masks' place, and
+// indexes by those.
+func indexByMasks(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
+	full := in[:1:1]
+	add := func(t *tensor.Tensor) {
+		a := graph.Arg{}
+		if t != nil {
+			a = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
+		}
+		args, full = append(args, a), append(full, t)
+	}
+	for i := 1; i < len(in); i++ {
+		if in[i] == nil || in[i].DType != tensor.Bool {
+			add(in[i])
+			continue
+		}
+		m := in[i]
+		for d := range m.Rank() {
+			if k := len(full) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
+				return nil, fmt.Errorf("The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
+					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(full)-1+d)
+			}
+		}
+		all := nonzeroIndices(m)
+		for d := range m.Rank() {
+			v, err := all.Meta.Select(1, d)
+			if err != nil {
+				return nil, err
+			}
+			t, err := all.View(v)
+			if err != nil {
+				return nil, err
+			}
+			add(t)
+		}
+	}
+	return indexEager(&graph.Call{In: args, Attrs: c.Attrs}, full)
+}
+
+// indexEager runs the kernel of index at once.
+func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	p, err := newIndexing(c)
+	if err != nil {
+		return nil, err
+	}
+	t, err := p.layout()
+	if err != nil {
+		return nil, err
+	}
+	m := kit.OfNumbers(t)
+	c.Out = []tensor.Meta{m}
+	return runAtOnce(p.kernel(c), m, in)
+}
+
+// runAtOnce runs a kernel of one result in the caller's goroutine.
+func runAtOnce(k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := tensor.Empty(m)
+	mem := &graph.Mem{Worker: tensor.NewStorage(k.Worker).Bytes(), Scratch: tensor.NewStorage(k.Scratch).Bytes(), Cursor: new(iter.Cursor)}
+	mem.Ptrs = append(mem.Ptrs, out.Pointer())
+	for _, t := range in {
+		if t == nil {
+			mem.Ptrs = append(mem.Ptrs, nil)
+			continue
+		}
+		mem.Ptrs = append(mem.Ptrs, t.Pointer())
+	}
+	for _, ph := range k.Phases {
+		for i := range ph.Chunks {
+			if err := ph.Run(mem, i); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}

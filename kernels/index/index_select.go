@@ -1,0 +1,197 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// IndexSelect is torch.index_select.
+var IndexSelect = kit.Define[gatherAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "index_select",
+	Doc:      "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index counts from the end.",
+	Params:   []graph.Param{kit.Self, indexParam},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, ix := c.Type(0), c.Type(1)
+		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, t.Rank())
+		if err != nil {
+			return nil, err
+		}
+		if ix.Rank() > 1 {
+			return nil, errors.New("index_select(): Index is supposed to be a vector")
+		}
+		if err := indexDType("index_select", ix.DType); err != nil {
+			return nil, err
+		}
+		if t.Rank() == 0 {
+			if n := ix.Numel(); !kit.Is(n, 1) {
+				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
+			}
+			return graph.New1(tensor.NewType(t.DType)), nil
+		}
+		out, err := kit.FreshType(t.DType, kit.With(t.Shape, dim, ix.Numel()))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m := c.Meta(0)
+		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
+		if err != nil {
+			return nil, err
+		}
+		return selectKernel(c, m, c.Meta(1), 1, 2, dim), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
+		if err != nil {
+			return nil, err
+		}
+		return selectRef(in[0], in[1], dim)
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
+		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
+})
+
+func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
+	shape := slices.Clone(t.Shape)
+	if t.Rank() > 0 {
+		shape[dim] = index.Numel()
+	}
+	out := tensor.Zeros(t.DType, shape...)
+	flat, first := kit.RowMajorAs(index, index.Numel())
+	if first != nil {
+		return nil, first
+	}
+	kit.EachIndex(shape, func(at []int) {
+		src, k := slices.Clone(at), 0
+		if len(at) > 0 {
+			k = at[dim]
+		}
+		i, err := refIndex(flat, sizeAt(t.Meta, dim), dim, k)
+		if err != nil {
+			first = err
+			return
+		}
+		if len(at) > 0 {
+			src[dim] = i
+		}
+		out.Set(t.At(src...), at...)
+	})
+	return []*tensor.Tensor{out}, first
+}
+
+type embeddingAttrs struct {
+	PaddingIdx      int  `attr:"padding_idx" default:"-1" doc:"index whose row gets no gradient; means nothing here"`
+	ScaleGradByFreq bool `attr:"scale_grad_by_freq" default:"false" doc:"concerns gradients; means nothing here"`
+	Sparse          bool `attr:"sparse" default:"false" doc:"concerns gradients; means nothing here"`
+}
+
+// Embedding is aten::embedding.
+var Embedding = kit.Define[embeddingAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "embedding",
+	Doc:      "Takes rows of a matrix: indices of shape S and a weight [n, k] give [S, k].",
+	Params:   []graph.Param{kit.Weight, {Name: "indices", Below: rowsOfSelf}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		w, ix := c.Type(0), c.Type(1)
+		if w.Rank() != 2 {
+			return nil, errors.New("'weight' must be 2-D")
+		}
+		if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
+			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
+		}
+		out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		return selectKernel(c, c.Meta(0), c.Meta(1), 1, 2, 0), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out, err := selectRef(in[0], in[1], 0)
+		if err != nil {
+			return nil, err
+		}
+		t, err := out[0].View(tensor.New(in[0].DType, append(slices.Clone(in[1].Shape), in[0].Shape[1])...))
+		return []*tensor.Tensor{t}, err
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
+})
+
+// maxIndices is the number of dimensions that index can index at once.
+const maxIndices = 8
+
+func indexParams() []graph.Param {
+	p := []graph.Param{kit.Self}
+	for i := range maxIndices {
+		p = append(p, graph.Param{Name: fmt.Sprint("index", i), Optional: true, Below: placesOfDim(i)})
+	}
+	return p
+}
+
+// Index is aten::index.Tensor.
+var Index = kit.Define[kit.None](graph.Op{
+	Name: "index",
+	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where all of it stays.\n" +
+		"The indices broadcast to one shape, which stands at the place of the indexed dimensions if those are neighbours, else in front. A mask stands for the indices of the elements where it holds, one index for each of its dimensions: the operands after it go on behind those.",
+	Params: indexParams(),
+	Eager:  indexByMasks,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if hasMask(c) {
+			return []graph.Result{{Type: tensor.Type{DType: c.Type(0).DType}, Alias: graph.Fresh, Dynamic: true}}, nil
+		}
+		p, err := newIndexing(c)
+		if err != nil {
+			return nil, err
+		}
+		t, err := p.layout()
+		return graph.New1(t), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		p, err := newIndexing(c)
+		if err != nil {
+			return nil, err
+		}
+		return p.kernel(c), nil
+	},
+	Ref: indexRef,
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), {}, kit.I64(2, 1), kit.I64(3)}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}}},
+})
+
+func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	p, err := newIndexing(c)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(in[0].DType, kit.NumbersOf(p.shape)...)
+	kit.EachIndex(out.Shape, func(at []int) {
+		src := make([]int, in[0].Rank())
+		lead := at[p.at : p.at+len(p.given)]
+		rest := append(slices.Clone(at[:p.at]), at[p.at+len(p.given):]...)
+		for d := range src {
+			if !slices.Contains(p.dims, d) {
+				src[d], rest = rest[0], rest[1:]
+				continue
+			}
+			t := in[d+1]
+			k := slices.Clone(lead[len(lead)-t.Rank():])
+			for j, n := range t.Shape {
+				if n == 1 {
+					k[j] = 0
+				}
+			}
+			i, e := refIndex(t, in[0].Shape[d], d, k...)
+			if e != nil {
+				err = e
+				return
+			}
+			src[d] = i
+		}
+		out.Set(in[0].At(src...), at...)
+	})
+	return []*tensor.Tensor{out}, err
+}

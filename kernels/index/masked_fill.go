@@ -1,0 +1,146 @@
+package index
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	if d, v := it.DType(1), it.DType(3); d != v {
+		return fillConverted(d, v), nil
+	}
+	return maskFills.For(it)
+}}
+
+var maskFills = iter.NewTable("masked_fill",
+	iter.Slice3(fillWhere[uint8]).Bits(), iter.Slice3(fillWhere[uint16]).Bits(), iter.Slice3(fillWhere[uint32]).Bits(),
+	iter.Slice3(fillWhere[uint64]).Bits(), iter.Slice3(fillWhere[complex128]).Bits())
+
+// MaskedFill is torch.masked_fill.
+var MaskedFill = kit.Define[kit.None](graph.Op{
+	Name:      "masked_fill",
+	Doc:       "Puts a number, or a 0-dim value, where mask holds, and self elsewhere; self and mask broadcast together.",
+	Params:    []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", Number: true}},
+	Pointwise: &maskFilling,
+	Infer:     kit.LaidBy(&maskFilling, rowMajorResult),
+	Ref:       refMaskedFill,
+	Examples:  []graph.Example{kit.Example(nil, kit.ExTurned, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
+})
+
+func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
+		if err := kit.NumberFits(in[2].At(), in[0].DType); err != nil {
+			return nil, err
+		}
+	}
+	return kit.PointwiseRef(&maskFilling, kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if x[1].Int() != 0 {
+			return x[2]
+		}
+		return x[0]
+	}))(c, in)
+}
+
+func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	d := c.Type(0).DType
+	if k := c.Type(1).DType; k != tensor.Bool {
+		return iter.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", k)
+	}
+	value := c.In[2].Operand()
+	switch {
+	case c.In[2].Kind == graph.NumberArg:
+		if err := kit.NumberFits(c.In[2].Number, d); err != nil {
+			return iter.Config{}, err
+		}
+		value = iter.OfType(tensor.Type{DType: d})
+	case c.Type(2).Rank() > 0:
+		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", c.Type(2).Rank())
+	}
+	out := outs[0]
+	if !out.Defined {
+		out = iter.UndefinedOf(d)
+	}
+	return iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).Input(c.In[1].Operand()).Input(value), nil
+}
+
+// rowMajorResult lays a result of operands 0 and 1, broadcast together, out row-major.
+func rowMajorResult(c *graph.Call) (tensor.Type, error) {
+	shape, err := tensor.BroadcastSizes(c.Type(0).Shape, c.Type(1).Shape)
+	return tensor.NewType(c.Type(0).DType, shape...), err
+}
+
+// elementBits are elements of which only the size counts.
+type elementBits interface {
+	uint8 | uint16 | uint32 | uint64 | complex128
+}
+
+// fillConverted converts a value of dtype v first, as value.item() and Scalar::to do: what d
+// cannot hold is refused when it is met.
+func fillConverted(d, v tensor.DType) iter.Kernel {
+	switch d.Size() {
+	case 1:
+		return fillAs[uint8](d, v)
+	case 2:
+		return fillAs[uint16](d, v)
+	case 4:
+		return fillAs[uint32](d, v)
+	case 8:
+		return fillAs[uint64](d, v)
+	}
+	return fillAs[complex128](d, v)
+}
+
+func fillAs[T elementBits](d, v tensor.DType) iter.Kernel {
+	switch v.Size() {
+	case 1:
+		return fillBy[T, uint8](d, v)
+	case 2:
+		return fillBy[T, uint16](d, v)
+	case 4:
+		return fillBy[T, uint32](d, v)
+	case 8:
+		return fillBy[T, uint64](d, v)
+	}
+	return fillBy[T, complex128](d, v)
+}
+
+// fillBy is the kernel for a value whose bits are a V; all of a block are the same.
+func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
+	k := iter.Slice3(func(dst, a []T, mask []uint8, value []V) {
+		if len(dst) == 0 {
+			return
+		}
+		item, _ := convertedItem(d, v, unsafe.Pointer(&value[0])) // what fails was refused before
+		x := *(*T)(item.Pointer())
+		for i := range dst {
+			y := a[i]
+			if mask[i] != 0 { // which dst may stand over
+				y = x
+			}
+			dst[i] = y
+		}
+	})
+	return iter.Refusing(k, 2, func(value []V) error {
+		if len(value) == 0 {
+			return nil
+		}
+		_, err := convertedItem(d, v, unsafe.Pointer(&value[0]))
+		return err
+	}).Bits()
+}
+
+func fillWhere[T uint8 | uint16 | uint32 | uint64 | complex128](dst, a []T, mask []uint8, v []T) {
+	a, mask, v = a[:len(dst)], mask[:len(dst)], v[:len(dst)]
+	for i := range dst {
+		x := a[i]
+		if mask[i] != 0 {
+			x = v[i]
+		}
+		dst[i] = x
+	}
+}

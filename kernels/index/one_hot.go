@@ -1,0 +1,185 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type oneHotAttrs struct {
+	NumClasses sym.Int `attr:"num_classes" default:"-1" doc:"size of the new dimension; -1: one more than the greatest index, known when the graph runs"`
+	Dim        int     `attr:"dim" default:"-1" doc:"place of the new dimension in the result"`
+}
+
+// OneHot is torch.one_hot with ONNX's axis and values.
+var OneHot = kit.Define[oneHotAttrs](graph.Op{
+	Name: "one_hot",
+	Doc: "Adds a dimension of num_classes in which the element that self's index names is on, the others off.\n" +
+		"values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.",
+	Params:  []graph.Param{{Name: "self", Below: classesToSet}, {Name: "values", Optional: true}},
+	Infer:   inferOneHot,
+	Compile: compileOneHot,
+	Ref:     refOneHot,
+	Eager:   eagerOneHot,
+	Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
+		{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
+})
+
+// classesToSet bounds the indices of one_hot, where it refuses others. Where they tell the
+// number of classes, that should be moderate.
+func classesToSet(c *graph.Call) int {
+	n := kit.NumberOf(kit.Attrs[oneHotAttrs](c).NumClasses)
+	switch {
+	case c.Has(1):
+		return -1
+	case n < 0:
+		return 16
+	}
+	return n
+}
+
+func inferOneHot(c *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[oneHotAttrs](c), c.Type(0)
+	if t.DType != tensor.Int64 && (t.DType != tensor.Int32 || !c.Has(1)) {
+		return nil, errors.New("one_hot is only applicable to index tensor.")
+	}
+	d := tensor.Int64
+	if c.Has(1) {
+		v := c.Type(1)
+		if v.Rank() != 1 || !kit.Is(v.Shape[0], 2) {
+			return nil, fmt.Errorf("one_hot: Expected values of shape [2], got %s", tensor.Sizes(v.Shape))
+		}
+		d = v.DType
+	}
+	dim, err := tensor.WrapDim(a.Dim, t.Rank()+1)
+	if err != nil {
+		return nil, err
+	}
+	some := kit.AtLeastSize(a.NumClasses, 1)
+	switch {
+	case !some && kit.Empty(t):
+		return nil, errors.New("Can not infer total number of classes from empty tensor.")
+	case !some && kit.Is(a.NumClasses, -1):
+		return []graph.Result{{Type: tensor.Type{DType: d}, Alias: graph.Fresh, Dynamic: true}}, nil
+	case !some:
+		return nil, errors.New("Class values must be smaller than num_classes.")
+	}
+	out, err := kit.FreshType(d, slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses))
+	return graph.New1(out), err
+}
+
+func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
+	a, m, out := kit.Attrs[oneHotAttrs](c), c.Meta(0), c.Out[0]
+	dim, err := tensor.WrapDim(a.Dim, out.Rank())
+	if err != nil || out.Numel() == 0 {
+		return &graph.Kernel{}, err
+	}
+	beside := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
+	l := kit.NewLineSet(out.Shape, dim, out, beside)
+	step, n, size, given := kit.StepAt(out, dim), kit.NumberOf(a.NumClasses), out.DType.Size(), c.Has(1)
+	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
+	move := tiles.Mover(out.DType, out.DType)
+	return &graph.Kernel{Phases: []graph.Phase{l.Phase(n, func(mem *graph.Mem, off [4]int) error {
+		at, p := 0, unsafe.Add(mem.Ptrs[1], off[1])
+		if m.DType == tensor.Int64 {
+			at = int(*(*int64)(p))
+		} else {
+			at = int(*(*int32)(p))
+		}
+		low, high := zero.Pointer(), one.Pointer()
+		if given {
+			low = mem.Ptrs[2]
+			high = unsafe.Add(low, kit.StepAt(c.Meta(1), 0))
+			if at < 0 {
+				at += n
+			}
+		} else if at < 0 {
+			return errors.New("Class values must be non-negative.")
+		} else if at >= n {
+			return errors.New("Class values must be smaller than num_classes.")
+		}
+		dst := unsafe.Add(mem.Ptrs[0], off[0])
+		move(dst, low, step, 0, n)
+		if at >= 0 && at < n {
+			kit.CopyElement(unsafe.Add(dst, at*step), high, size)
+		}
+		return nil
+	})}}, nil
+}
+
+// counted returns the call with the number of classes that its indices need.
+func counted(c *graph.Call, index *tensor.Tensor) *graph.Call {
+	a := *kit.Attrs[oneHotAttrs](c)
+	if kit.NumberOf(a.NumClasses) != -1 {
+		return c
+	}
+	n := 1 // of negative indices alone; they are refused, or count from the end
+	kit.EachIndex(index.Shape, func(at []int) { n = max(n, int(index.At(at...).Int())+1) })
+	a.NumClasses = sym.Of(n)
+	return &graph.Call{In: c.In, Attrs: &a}
+}
+
+// eagerOneHot compiles and runs the call at once, when the indices are known.
+func eagerOneHot(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	c = counted(c, in[0])
+	res, err := inferOneHot(c)
+	if err != nil {
+		return nil, err
+	}
+	c.Out = []tensor.Meta{res[0].Meta()}
+	k, err := compileOneHot(c)
+	if err != nil {
+		return nil, err
+	}
+	return runAtOnce(k, c.Out[0], in)
+}
+
+func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	c = counted(c, in[0])
+	res, err := inferOneHot(c)
+	if err != nil {
+		return nil, err
+	}
+	a, m := kit.Attrs[oneHotAttrs](c), res[0].Meta()
+	classes := kit.NumberOf(a.NumClasses)
+	dim, err := tensor.WrapDim(a.Dim, m.Rank())
+	if err != nil {
+		return nil, err
+	}
+	if !c.Has(1) {
+		kit.EachIndex(in[0].Shape, func(at []int) {
+			switch v := in[0].At(at...).Int(); {
+			case v < 0:
+				err = errors.New("Class values must be non-negative.")
+			case v >= int64(classes) && err == nil:
+				err = errors.New("Class values must be smaller than num_classes.")
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(at []int) {
+		v := int(in[0].At(slices.Delete(slices.Clone(at), dim, dim+1)...).Int())
+		low, high := tensor.IntScalar(0), tensor.IntScalar(1)
+		if c.Has(1) {
+			low, high = in[1].At(0), in[1].At(1)
+			if v < 0 {
+				v += classes
+			}
+		}
+		if v == at[dim] {
+			low = high
+		}
+		out.Set(low, at...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,24 @@
+// Package index has the ops that find or place elements by indices and masks: gathers, scatters, selections, sorting,
+// sets.
+package index
+
+import "github.com/graphrun/graphrun/graph"
+
+// Ops returns the family's ops, file by file.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		Gather, TakeAlongDim, Take,
+		GatherND, ScatterND,
+		IndexAdd, IndexCopy, IndexFill,
+		IndexSelect, Embedding, Index,
+		MaskedFill,
+		NonMaxSuppression, Nms,
+		Nonzero, MaskedSelect, Compress,
+		OneHot,
+		RepeatInterleave,
+		Scatter, ScatterAdd, ScatterReduce,
+		Sort, Argsort, Topk, Kthvalue,
+		TfidfVectorizer,
+		Unique2, UniqueDim, Unique,
+	}
+}

@@ -1,0 +1,296 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type scatterAttrs struct {
+	Dim    int    `attr:"dim" doc:"dimension that index indexes"`
+	Reduce string `attr:"reduce" default:"none" oneof:"none|add|multiply" doc:"how elements of src join self's: none replaces them"`
+}
+
+type scatterReduceAttrs struct {
+	Dim         int    `attr:"dim" doc:"dimension that index indexes"`
+	Reduce      string `attr:"reduce" oneof:"sum|prod|mean|amax|amin" doc:"how elements that meet one place are folded"`
+	IncludeSelf bool   `attr:"include_self" default:"true" doc:"whether self's element takes part"`
+}
+
+// scattering is a call of scatter or one of its kin.
+type scattering struct {
+	dim         int
+	reduce      string
+	includeSelf bool
+}
+
+func (s *scattering) how() combining { return combinings[s.reduce] }
+
+// Scatter, ScatterAdd and ScatterReduce write or fold elements at places that index tells.
+var (
+	Scatter = scatterOp[scatterAttrs]("scatter", "Copies self and writes src's elements into it, each at its own place but for dimension dim, where index tells the place. "+
+		"src may be a number. Of several elements for one place the last one stays.",
+		graph.Attrs{"dim": 1}, func(c *graph.Call) scattering {
+			a := kit.Attrs[scatterAttrs](c)
+			return scattering{a.Dim, a.Reduce, true}
+		})
+	ScatterAdd = scatterOp[gatherAttrs]("scatter_add", "Copies self and adds src's elements to it, each at its own place but for dimension dim, where index tells the place.",
+		graph.Attrs{"dim": 0}, func(c *graph.Call) scattering {
+			return scattering{kit.Attrs[gatherAttrs](c).Dim, "add", true}
+		})
+	ScatterReduce = scatterOp[scatterReduceAttrs]("scatter_reduce", "Copies self and folds src's elements into it, each at its own place but for dimension dim, where index tells the place.",
+		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scattering {
+			a := kit.Attrs[scatterReduceAttrs](c)
+			return scattering{a.Dim, a.Reduce, a.IncludeSelf}
+		})
+)
+
+func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.Call) scattering) *graph.Op {
+	of := func(c *graph.Call) (scattering, error) {
+		s := spec(c)
+		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
+		s.dim = d
+		return s, err
+	}
+	return kit.Define[A](graph.Op{
+		Name: name, Doc: doc + " A negative index counts from the end.",
+		Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			s, err := of(c)
+			if err == nil {
+				err = scatterCheck(name, c, &s)
+			}
+			t := c.Type(0)
+			return graph.New1(tensor.NewType(t.DType, t.Shape...)), err
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			s, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			return s.compile(c)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			s, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			return s.reference(in)
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})}, Attrs: example}},
+	})
+}
+
+func scatterCheck(name string, c *graph.Call, s *scattering) error {
+	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
+	if err := indexDType(name, ix.DType); err != nil && !kit.Empty(ix) {
+		return err
+	}
+	number := c.In[2].Kind == graph.NumberArg
+	if !number && src.DType != t.DType {
+		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
+	}
+	if how := s.how(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+		return kit.NotImplementedBy(name, t.DType)
+	}
+	if s.reduce == "mean" && t.DType == tensor.Bool {
+		return kit.NotImplementedBy(name, t.DType)
+	}
+	if kit.Empty(ix) {
+		return nil
+	}
+	if max(1, ix.Rank()) != max(1, t.Rank()) || !number && max(1, ix.Rank()) != max(1, src.Rank()) {
+		return errors.New("Index tensor must have the same number of dimensions as self and src tensors")
+	}
+	for d, n := range ix.Shape {
+		if d != s.dim && n.Gt(kit.SizeAtDim(t, d)).Holds() || !number && n.Gt(kit.SizeAtDim(src, d)).Holds() {
+			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size than src %s",
+				tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), s.dim, tensor.Sizes(src.Shape))
+		}
+	}
+	return nil
+}
+
+// walk is a walk over the index that writes to the far side, of row-major elements of far's
+// dtype at place at.
+func (s *scattering) walk(c *graph.Call, at int, far tensor.Meta, near walkSide) *indexed {
+	ix := c.Meta(1)
+	steps := without(kit.ByteStrides(far), s.dim)
+	if ix.Rank() == 0 {
+		steps = nil
+	} else if far.Rank() == 0 {
+		steps = []int{0}
+	}
+	if near.own != nil {
+		near.steps = make([]int, ix.Rank())
+	} else if len(near.steps) != ix.Rank() {
+		near.steps = make([]int, ix.Rank())
+	}
+	return &indexed{shape: ix.Shape, sides: []walkSide{near, {at: at, steps: steps}, sideOf(2, ix)},
+		looks: []lookup{lookAlong(far, ix, s.dim)}, writes: true}
+}
+
+func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
+	k, err := copySelf(c)
+	if err != nil || c.Meta(1).Numel() == 0 || c.Out[0].Numel() == 0 && c.Meta(1).Numel() == 0 {
+		return k, err
+	}
+	out, one := c.Out[0], tensor.IntScalar(1)
+	if !s.includeSelf {
+		id := walkSide{own: identityOf(out.DType, s.how())}
+		k.Phases = append(k.Phases, s.walk(c, 0, out, id).phase(writeOps(out.DType, combineSet, one)))
+	}
+	near := sideOf(3, c.Meta(2))
+	if a := c.In[2]; a.Kind == graph.NumberArg {
+		near = walkSide{own: a.Number.Tensor(out.DType)}
+	}
+	k.Phases = append(k.Phases, s.walk(c, 0, out, near).phase(writeOps(out.DType, s.how(), one)))
+	if s.reduce == "mean" {
+		s.divide(c, k)
+	}
+	return k, nil
+}
+
+// identityOf is the element that changes nothing.
+func identityOf(d tensor.DType, how combining) *tensor.Tensor {
+	s := tensor.IntScalar(0)
+	switch {
+	case how == combineMul:
+		s = tensor.IntScalar(1)
+	case how == combineAdd || how == combineSet:
+	case d == tensor.Bool:
+		s = tensor.BoolScalar(how == combineMin)
+	case d.IsFloat():
+		s = tensor.FloatScalar(math.Inf(map[combining]int{combineMax: -1, combineMin: 1}[how]))
+	case d.IsSigned():
+		least := int64(-1) << (8*d.Size() - 1)
+		s = tensor.IntScalar(map[combining]int64{combineMax: least, combineMin: ^least}[how])
+	case how == combineMin:
+		s = tensor.IntScalar(-1)
+	}
+	return s.Tensor(d)
+}
+
+// divide adds the phases of a mean: elements are counted in scratch memory and divide the
+// sums.
+func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
+	out := c.Out[0]
+	n, size := out.Numel(), out.DType.Size()
+	first := tensor.IntScalar(0)
+	if s.includeSelf {
+		first = tensor.IntScalar(1)
+	}
+	count := tensor.New(tensor.Int64, out.Shape...)
+	k.Scratch = 8 * n
+	sweep := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
+		return graph.Phase{Chunks: kit.DivUp(n, kit.IndexGrain), Run: func(m *graph.Mem, chunk int) error {
+			at := chunk * kit.IndexGrain
+			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+kit.IndexGrain)], at)
+			return nil
+		}}
+	}
+	start := sweep(func(_ *graph.Mem, counts []int64, _ int) {
+		for i := range counts {
+			counts[i] = first.Int()
+		}
+	})
+	counting := s.walk(c, copies.ScratchMem, count, walkSide{own: tensor.IntScalar(1).Tensor(tensor.Int64)}).
+		phase(writeOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
+	wideD := kit.Wide(out.DType)
+	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)
+	end := sweep(func(m *graph.Mem, counts []int64, at int) {
+		for i, n := range counts {
+			if n < 2 {
+				continue
+			}
+			var room [2]uint64
+			v := unsafe.Pointer(&room)
+			p := unsafe.Add(m.Ptrs[0], (at+i)*size)
+			load(v, p, 0, 0, 1)
+			switch wideD {
+			case tensor.Int64:
+				*(*int64)(v) = int64(floorDiv(int(*(*int64)(v)), int(n)))
+			case tensor.Float32:
+				*(*float32)(v) /= float32(n)
+			case tensor.Complex64:
+				*(*complex64)(v) /= complex(float32(n), 0)
+			case tensor.Complex128:
+				*(*complex128)(v) /= complex(float64(n), 0)
+			default:
+				*(*float64)(v) /= float64(n)
+			}
+			store(p, v, 0, 0, 1)
+		}
+	})
+	k.Phases = append(k.Phases, start, counting, end)
+}
+
+func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	d, how, one := out.DType, s.how(), tensor.IntScalar(1)
+	counts := tensor.Zeros(tensor.Int64, out.Shape...)
+	var first error
+	kit.EachIndex(in[1].Shape, func(at []int) {
+		i, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, at...)
+		if err != nil {
+			first = err
+			return
+		}
+		to, from := slices.Clone(at), at
+		if len(to) > 0 {
+			to[s.dim] = i
+		}
+		to = to[:out.Rank()]
+		if in[2].Rank() == 0 {
+			from = nil
+		}
+		n := counts.At(to...).Int()
+		v := in[2].CopyTo(tensor.New(d, in[2].Shape...)).At(from...)
+		if n > 0 || s.includeSelf {
+			v = refCombine(d, how, one, out.At(to...), v)
+		}
+		out.Set(v, to...)
+		counts.Set(tensor.IntScalar(n+1), to...)
+	})
+	if s.reduce == "mean" {
+		kit.EachIndex(out.Shape, func(at []int) {
+			n := counts.At(at...).Int()
+			if s.includeSelf {
+				n++
+			}
+			v := out.At(at...)
+			if n < 2 {
+				return
+			}
+			switch {
+			case d.IsFloat():
+				v = tensor.FloatScalar(v.Float() / float64(n))
+			case d.IsComplex():
+				v = tensor.ComplexScalar(v.Complex() / complex(float64(n), 0))
+			default:
+				v = tensor.IntScalar(int64(floorDiv(int(v.Int()), int(n))))
+			}
+			out.Set(v, at...)
+		})
+	}
+	return []*tensor.Tensor{out}, first
+}
+
+func floorDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 && (a < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+func (a *scatterAttrs) indexed() (int, bool) { return a.Dim, true }
+
+func (a *scatterReduceAttrs) indexed() (int, bool) { return a.Dim, true }

@@ -1,0 +1,412 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type sortAttrs struct {
+	Dim        int  `attr:"dim" default:"-1" doc:"dimension to sort along"`
+	Descending bool `attr:"descending" default:"false" doc:"put the greatest element first"`
+	Stable     bool `attr:"stable" default:"false" doc:"keep the order of equal elements; here it is always kept"`
+}
+
+type topkAttrs struct {
+	K       sym.Int `attr:"k" doc:"number of elements to take"`
+	Dim     int     `attr:"dim" default:"-1" doc:"dimension to take them along"`
+	Largest bool    `attr:"largest" default:"true" doc:"take the greatest, not the least"`
+	Sorted  bool    `attr:"sorted" default:"true" doc:"put the best first; here they are always sorted"`
+}
+
+var valuesAndIndices = []string{"values", "indices"}
+
+// Sort, Argsort and Topk order the elements along a dimension. Of equal elements the one
+// with the lower index comes first; a NaN is greater than all.
+var (
+	Sort    = sortOp("sort", "Sorts the elements along a dimension and gives their indices.", 2)
+	Argsort = sortOp("argsort", "Gives the indices that sort the elements along a dimension.", 1)
+	Topk    = kit.Define[topkAttrs](graph.Op{
+		Name: "topk", Doc: "Takes the k greatest or least elements along a dimension and their indices. Of equal elements the one with the lower index comes first; a NaN is greater than all.",
+		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
+		Infer:   inferTopk,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return topkRank(c).reference(in[0])
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
+	})
+)
+
+func sortOp(name, doc string, outputs int) *graph.Op {
+	o := graph.Op{
+		Name: name, Doc: doc + " Of equal elements the one with the lower index comes first; a NaN is greater than all.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if _, err := tensor.WrapDim(kit.Attrs[sortAttrs](c).Dim, t.Rank()); err != nil {
+				return nil, err
+			}
+			if t.DType.IsComplex() {
+				return nil, errors.New("Sort currently does not support complex dtypes on CPU")
+			}
+			return kit.WithIndices(iter.PreserveType(t))[2-outputs:], nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			return sortRank(c).compile(c)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			out, err := sortRank(c).reference(in[0])
+			return out[2-outputs:], err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}}, {In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
+	}
+	if outputs == 2 {
+		o.Outputs = valuesAndIndices
+	}
+	return kit.Define[sortAttrs](o)
+}
+
+// ranking is a sort of lines of which the first k stay.
+type ranking struct {
+	dim, k     int
+	descending bool
+}
+
+func sortRank(c *graph.Call) *ranking {
+	a, m := kit.Attrs[sortAttrs](c), c.Meta(0)
+	dim := max(0, (a.Dim+m.Rank())%max(1, m.Rank()))
+	return &ranking{dim, sizeAt(m, dim), a.Descending}
+}
+
+func topkRank(c *graph.Call) *ranking {
+	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
+	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), kit.NumberOf(a.K), a.Largest}
+}
+
+func inferTopk(c *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[topkAttrs](c), c.Type(0)
+	dim, err := tensor.WrapDim(a.Dim, t.Rank())
+	switch {
+	case err != nil:
+		return nil, err
+	case kit.Negative(a.K) || a.K.Gt(kit.SizeAtDim(t, dim)).Holds():
+		return nil, errors.New("selected index k out of range")
+	case t.DType == tensor.Bool || t.DType.IsComplex():
+		return nil, kit.NotImplemented("topk", t.DType)
+	}
+	shape := t.Shape
+	if len(shape) > 0 {
+		shape = kit.With(shape, dim, a.K)
+	}
+	return kit.WithIndices(tensor.NewType(t.DType, shape...)), nil
+}
+
+// ranked is an element and its index.
+type ranked[T kit.Sortable] struct {
+	v T
+	i int64
+}
+
+// compareUp orders ascending, NaN last, and equal elements by index.
+func compareUp[T kit.Sortable](a, b ranked[T]) int {
+	switch {
+	case a.v < b.v || b.v != b.v && a.v == a.v:
+		return -1
+	case a.v > b.v || a.v != a.v && b.v == b.v:
+		return 1
+	}
+	return int(a.i - b.i)
+}
+
+// compareDown orders descending, NaN first, and equal elements by index.
+func compareDown[T kit.Sortable](a, b ranked[T]) int {
+	switch {
+	case a.v > b.v || a.v != a.v && b.v == b.v:
+		return -1
+	case a.v < b.v || b.v != b.v && a.v == a.v:
+		return 1
+	}
+	return int(a.i - b.i)
+}
+
+func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	d := c.Meta(0).DType
+	switch kit.Wide(d) {
+	case tensor.Int64:
+		return rankKernel[int64](r, c, d), nil
+	case tensor.Float32:
+		return rankKernel[float32](r, c, d), nil
+	}
+	return rankKernel[float64](r, c, d), nil
+}
+
+// rankKernel sorts line by line in a worker's memory. Values are read again from the
+// operand, by index: so they keep their bits.
+func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *graph.Kernel {
+	m, size := c.Meta(0), d.Size()
+	n := sizeAt(m, r.dim)
+	metas := append([]tensor.Meta{m}, c.Out...)
+	l := kit.NewLineSet(m.Shape, r.dim, metas...)
+	load := tensor.Converter(kit.Wide(d), d)
+	in, first, last := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim), kit.StepAt(c.Out[len(c.Out)-1], r.dim)
+	var z ranked[T]
+	unsigned := d == tensor.Uint64
+	logs := 1
+	for 1<<logs < n {
+		logs++
+	}
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)), Phases: []graph.Phase{l.Phase(4*n*logs, func(mem *graph.Mem, off [4]int) error {
+		line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+		src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
+		load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
+		for i := range line {
+			line[i].i = int64(i)
+		}
+		if unsigned {
+			flipSigns(line)
+		}
+		line = takeBest(line, r.k, r.descending)
+		dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
+		for i := range line {
+			*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
+		}
+		if len(c.Out) == 2 {
+			to := unsafe.Add(mem.Ptrs[0], off[1])
+			for i := range line {
+				kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].i)*in), size)
+			}
+		}
+		return nil
+	})}}
+}
+
+// flipSigns makes signed comparison order unsigned numbers.
+func flipSigns[T kit.Sortable](line []ranked[T]) {
+	for i := range line {
+		p := (*int64)(unsafe.Pointer(&line[i].v))
+		*p = int64(uint64(*p) ^ 1<<63)
+	}
+}
+
+// takeBest returns the first k elements in order. Where k is small, a heap holds the best
+// ones, the worst of them on top.
+func takeBest[T kit.Sortable](line []ranked[T], k int, descending bool) []ranked[T] {
+	cmp := compareUp[T]
+	if descending {
+		cmp = compareDown[T]
+	}
+	if k == 0 {
+		return line[:0]
+	}
+	if k*4 < len(line) {
+		heap := line[:k]
+		for i := k/2 - 1; i >= 0; i-- {
+			siftDown(heap, i, cmp)
+		}
+		for _, e := range line[k:] {
+			if cmp(e, heap[0]) < 0 {
+				heap[0] = e
+				siftDown(heap, 0, cmp)
+			}
+		}
+		line = heap
+	}
+	slices.SortFunc(line, cmp)
+	return line[:k]
+}
+
+func siftDown[T kit.Sortable](h []ranked[T], i int, cmp func(a, b ranked[T]) int) {
+	for {
+		k := 2*i + 1
+		if k >= len(h) {
+			return
+		}
+		if k+1 < len(h) && cmp(h[k+1], h[k]) > 0 {
+			k++
+		}
+		if cmp(h[k], h[i]) <= 0 {
+			return
+		}
+		h[i], h[k] = h[k], h[i]
+		i = k
+	}
+}
+
+// reference selects, for each place, the first element that no other one precedes.
+func (r *ranking) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
+	shape := slices.Clone(t.Shape)
+	if len(shape) > 0 {
+		shape[r.dim] = r.k
+	}
+	values, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
+	before := func(a, b tensor.Scalar) bool {
+		switch x, y := a.Float(), b.Float(); {
+		case t.DType == tensor.Uint64:
+			return uint64(a.Int()) < uint64(b.Int())
+		case t.DType.IsFloat():
+			return x < y || y != y && x == x
+		}
+		return a.Int() < b.Int()
+	}
+	one := slices.Clone(t.Shape)
+	if len(one) > 0 {
+		one[r.dim] = 1
+	}
+	if r.k == 0 {
+		return []*tensor.Tensor{values, indices}, nil
+	}
+	kit.EachIndex(one, func(at []int) {
+		at = slices.Clone(at)
+		get := func(i int) tensor.Scalar {
+			if len(at) > 0 {
+				at[r.dim] = i
+			}
+			return t.At(at...)
+		}
+		order := make([]int, sizeAt(t.Meta, r.dim))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			x, y := get(a), get(b)
+			if r.descending {
+				x, y = y, x
+			}
+			switch {
+			case before(x, y):
+				return -1
+			case before(y, x):
+				return 1
+			}
+			return 0
+		})
+		for i, from := range order[:r.k] {
+			v := get(from)
+			if len(at) > 0 {
+				at[r.dim] = i
+			}
+			values.Set(v, at...)
+			indices.Set(tensor.IntScalar(int64(from)), at...)
+		}
+	})
+	return []*tensor.Tensor{values, indices}, nil
+}
+
+type kthAttrs struct {
+	K       int  `attr:"k" doc:"which of the least elements, from 1"`
+	Dim     int  `attr:"dim" default:"-1" doc:"dimension to look along"`
+	Keepdim bool `attr:"keepdim" default:"false" doc:"keep the dimension with size 1"`
+}
+
+// Kthvalue is torch.kthvalue.
+var Kthvalue = kit.Define[kthAttrs](graph.Op{
+	Name: "kthvalue", Doc: "Gives the k-th least element along a dimension and its index; of equal elements the one with the lower index comes first.",
+	Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, t := kit.Attrs[kthAttrs](c), c.Type(0)
+		dim, err := tensor.WrapDim(a.Dim, t.Rank())
+		switch {
+		case err != nil:
+			return nil, err
+		case a.K < 1 || sym.Of(a.K).Gt(kit.SizeAtDim(t, dim)).Holds():
+			return nil, fmt.Errorf("kthvalue(): selected number k out of range for dimension %d", dim)
+		case t.DType == tensor.Bool || t.DType.IsComplex():
+			return nil, kit.NotImplemented("kthvalue", t.DType)
+		}
+		shape := t.Shape
+		if len(shape) > 0 {
+			if shape = kit.With(shape, dim, sym.Of(1)); !a.Keepdim {
+				shape = slices.Delete(shape, dim, dim+1)
+			}
+		}
+		return kit.WithIndices(tensor.NewType(t.DType, shape...)), nil
+	},
+	Compile: compileKth,
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := kit.Attrs[kthAttrs](c)
+		dim, err := tensor.WrapDim(a.Dim, in[0].Rank())
+		if err != nil {
+			return nil, err
+		}
+		out, err := (&ranking{dim, sizeAt(in[0].Meta, dim), false}).reference(in[0])
+		for i, t := range out {
+			if t.Rank() == 0 {
+				continue
+			}
+			m, e := t.Meta.Narrow(dim, a.K-1, 1)
+			if e == nil && !a.Keepdim {
+				m, e = m.Select(dim, 0)
+			}
+			if e != nil {
+				return nil, e
+			}
+			if out[i], err = t.View(m); err != nil {
+				return nil, err
+			}
+		}
+		return out, err
+	},
+	Examples: kit.OneExample(kit.F32(3, 5), graph.Attrs{"k": 2}),
+})
+
+func compileKth(c *graph.Call) (*graph.Kernel, error) {
+	a, m := kit.Attrs[kthAttrs](c), c.Meta(0)
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	dim, err := tensor.WrapDim(a.Dim, m.Rank())
+	if err != nil {
+		return nil, err
+	}
+	switch kit.Wide(m.DType) {
+	case tensor.Int64:
+		return kthKernel[int64](c, dim, a.K), nil
+	case tensor.Float32:
+		return kthKernel[float32](c, dim, a.K), nil
+	}
+	return kthKernel[float64](c, dim, a.K), nil
+}
+
+// kthKernel ranks each line as topk does and takes the last of the k least.
+func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
+	full := make([]tensor.Meta, 2)
+	for i, o := range c.Out {
+		full[i] = o
+		if o.Rank() < c.Meta(0).Rank() {
+			full[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
+			full[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
+		}
+	}
+	m, d := c.Meta(0), c.Meta(0).DType
+	n, in := sizeAt(m, dim), kit.StepAt(m, dim)
+	l := kit.NewLineSet(m.Shape, dim, m, full[0], full[1])
+	load := tensor.Converter(kit.Wide(d), d)
+	var z ranked[T]
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)), Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {
+		line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+		src := unsafe.Add(mem.Ptrs[2], off[0])
+		load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
+		for i := range line {
+			line[i].i = int64(i)
+		}
+		if d == tensor.Uint64 {
+			flipSigns(line)
+		}
+		at := takeBest(line, k, false)[k-1].i
+		*(*int64)(unsafe.Add(mem.Ptrs[1], off[2])) = at
+		kit.CopyElement(unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(src, int(at)*in), d.Size())
+		return nil
+	})}}
+}

@@ -1,0 +1,199 @@
+package index
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type unique2Attrs struct {
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else elements stand in the order of their first occurrence"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"give inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"give counts; else it is empty"`
+}
+
+type uniqueDimAttrs struct {
+	Dim           int  `attr:"dim" doc:"dimension whose slices are compared"`
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else slices stand in the order of their first occurrence"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"give inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"give counts; else it is empty"`
+}
+
+type uniqueAttrs struct {
+	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are"`
+	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else what is equal stands where it first occurs"`
+}
+
+// Unique2, UniqueDim and Unique drop what occurs again. The first two are aten's, Unique is
+// ONNX's, which gives first indices too.
+var (
+	Unique2 = uniqueOp[unique2Attrs]("_unique2", "Gives the distinct elements, for every element of self the index of its like among them, and how often each occurs.",
+		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[unique2Attrs](c)
+			u, err := findUnique(in, nil, a.Sorted)
+			if err != nil {
+				return nil, err
+			}
+			return u.aten(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
+		})
+	UniqueDim = uniqueOp[uniqueDimAttrs]("unique_dim", "Gives the distinct slices along a dimension, for every slice of self the index of its like among them, and how often each occurs.",
+		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[uniqueDimAttrs](c)
+			u, err := findUnique(in, &a.Dim, a.Sorted)
+			if err != nil {
+				return nil, err
+			}
+			return u.aten([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
+		})
+	Unique = uniqueOp[uniqueAttrs]("unique", "Gives the distinct elements, or slices along a dimension; the index where each first occurs; for every one of self the index of its like; and how often each occurs.",
+		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+			a := kit.Attrs[uniqueAttrs](c)
+			u, err := findUnique(in, a.Dim, a.Sorted)
+			if err != nil {
+				return nil, err
+			}
+			return []*tensor.Tensor{u.output, vectorOf(u.first), vectorOf(u.inverse), vectorOf(u.counts)}, nil
+		})
+)
+
+func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, f func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	return eagerOp[A](graph.Op{
+		Name: name, Doc: doc + " A NaN is unlike all, itself included.",
+		Params: []graph.Param{kit.Self}, Outputs: outputs, Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
+	}, func(c *graph.Call) ([]tensor.DType, error) {
+		ds := slices.Repeat([]tensor.DType{tensor.Int64}, len(outputs))
+		if ds[0] = c.Type(0).DType; ds[0].IsComplex() {
+			return nil, kit.NotImplementedBy(name, ds[0])
+		}
+		return ds, nil
+	}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in[0]) })
+}
+
+// uniques are the distinct slices of a value and how they lie in it.
+type uniques struct {
+	output                 *tensor.Tensor
+	first, inverse, counts []int64
+}
+
+func (u *uniques) aten(shape []int, inverse, counts bool) []*tensor.Tensor {
+	out := []*tensor.Tensor{u.output, vectorOf(nil), vectorOf(nil)}
+	if inverse {
+		out[1] = tensor.Must(tensor.FromSlice(u.inverse, shape...))
+	}
+	if counts {
+		out[2] = vectorOf(u.counts)
+	}
+	return out
+}
+
+func findUnique(t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
+	x, d := t, 0
+	var err error
+	if dim == nil {
+		x, err = kit.RowMajorAs(t, t.Numel())
+	} else if d, err = tensor.WrapDim(*dim, t.Rank()); err == nil && t.Rank() == 0 {
+		x, err = kit.RowMajorAs(t, 1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := x.Shape[d]
+	if n > 0 && x.Numel() == 0 {
+		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+	}
+	front, err := x.Meta.MoveDim([]int{d}, []int{0})
+	if err != nil {
+		return nil, err
+	}
+	rows, err := x.View(front)
+	if err != nil {
+		return nil, err
+	}
+	u := &uniques{}
+	switch {
+	case t.DType == tensor.Uint64:
+		u.find(n, sorted, rowCompare[uint64](rows, tensor.Uint64))
+	case kit.Wide(t.DType) == tensor.Int64:
+		u.find(n, sorted, rowCompare[int64](rows, tensor.Int64))
+	default:
+		u.find(n, sorted, rowCompare[float64](rows, tensor.Float64))
+	}
+	places := make([]int, len(u.first))
+	for i, f := range u.first {
+		places[i] = int(f)
+	}
+	u.output, err = pickSlices(x, d, places)
+	return u, err
+}
+
+// rowCompare compares rows of a value element by element; a NaN is greater than all. The
+// second result tells whether rows are equal.
+func rowCompare[T int64 | uint64 | float64](t *tensor.Tensor, d tensor.DType) func(a, b int) (int, bool) {
+	c := t.CopyTo(tensor.New(d, t.Shape...))
+	data, _ := tensor.ToSlice[T](tensor.Must(c.View(tensor.New(tensor.DTypeOf[T](), t.Shape...))))
+	width := 1
+	if len(t.Shape) > 1 {
+		width = tensor.Numel(t.Shape[1:])
+	}
+	return func(a, b int) (int, bool) {
+		equal := true
+		y := data[b*width : (b+1)*width]
+		for i, v := range data[a*width : (a+1)*width] {
+			w := y[i]
+			switch {
+			case v < w || w != w && v == v:
+				return -1, false
+			case v > w || v != v && w == w:
+				return 1, false
+			}
+			equal = equal && v == w
+		}
+		return 0, equal
+	}
+}
+
+func (u *uniques) find(n int, sorted bool, compare func(a, b int) (int, bool)) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		c, _ := compare(a, b)
+		return c
+	})
+	u.inverse = make([]int64, n)
+	for k, i := range order {
+		same := false
+		if k > 0 {
+			_, same = compare(order[k-1], i)
+		}
+		if !same {
+			u.first, u.counts = append(u.first, int64(i)), append(u.counts, 0)
+		}
+		u.inverse[i] = int64(len(u.first) - 1)
+		u.counts[len(u.first)-1]++
+	}
+	if !sorted {
+		u.byOccurrence()
+	}
+}
+
+// byOccurrence puts what is distinct in the order of first occurrence.
+func (u *uniques) byOccurrence() {
+	order := make([]int, len(u.first))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(u.first[a] - u.first[b]) })
+	first, counts, to := make([]int64, len(order)), make([]int64, len(order)), make([]int64, len(order))
+	for k, i := range order {
+		first[k], counts[k], to[i] = u.first[i], u.counts[i], int64(k)
+	}
+	for i, k := range u.inverse {
+		u.inverse[i] = to[k]
+	}
+	u.first, u.counts = first, counts
+}

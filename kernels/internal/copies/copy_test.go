@@ -1,0 +1,95 @@
+package copies_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestCopies converts and lays out anew: every dtype to every dtype, from and to any
+// layout.
+func TestCopies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	formats := []string{"contiguous", "preserve", "channels_last"}
+	for _, src := range tensor.DTypes() {
+		for _, dst := range tensor.DTypes() {
+			for range 4 {
+				m := kerneltest.Strewn(rng, src, kerneltest.SomeViewShape(rng, rng.IntN(5)), true)
+				kerneltest.AgainstRef(t, rng, "to", graph.Attrs{"dtype": dst, "copy": true}, m)
+				kerneltest.AgainstRef(t, rng, "clone", graph.Attrs{"memory_format": formats[rng.IntN(3)]}, m)
+				kerneltest.AgainstRef(t, rng, "contiguous", graph.Attrs{"memory_format": formats[2*rng.IntN(2)]}, m)
+			}
+		}
+	}
+}
+
+// TestLargeCopies takes shapes over several tiles and chunks, with odd remainders.
+func TestLargeCopies(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, shape := range [][]int{{301, 259}, {2, 3, 130, 133}, {4, 70, 9, 131}, {1, 2, 40000}, {40000, 3}, {5, 7, 11, 13, 17}} {
+		for range 4 {
+			for _, d := range []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128} {
+				dst, src := kerneltest.Strewn(rng, d, shape, false), kerneltest.Strewn(rng, d, shape, true)
+				in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
+				k, err := copies.Kernel(copies.Job{Dst: copies.Side{At: 0, Meta: dst}, Src: copies.Side{At: 1, Meta: src}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
+				want := in.CopyTo(tensor.New(d, shape...))
+				if diff := kerneltest.ValuesDiffer(out, want, 0); diff != "" {
+					t.Fatalf("%v to %v: %s", src, dst, diff)
+				}
+			}
+		}
+	}
+}
+
+// TestCopyOrdered copies between shapes of which neither can be viewed in the other.
+func TestCopyOrdered(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	phases := map[int]bool{}
+	for range 300 {
+		src, dst := kerneltest.Strewn(rng, tensor.Int32, []int{2, 3, 4, 5}, true), kerneltest.Strewn(rng, tensor.Int32, []int{6, 2, 10}, false)
+		k, err := copies.Ordered(copies.Side{At: 0, Meta: dst}, copies.Side{At: 1, Meta: src})
+		if err != nil {
+			t.Fatal(err)
+		}
+		phases[len(k.Phases)] = true
+		in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
+		kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
+		want := tensor.Must(in.CopyTo(tensor.New(src.DType, src.Shape...)).View(tensor.New(tensor.Int32, dst.Shape...)))
+		if diff := kerneltest.ValuesDiffer(out, want, 0); diff != "" {
+			t.Fatalf("%v to %v: %s", src, dst, diff)
+		}
+	}
+	if !phases[1] || !phases[2] {
+		t.Errorf("both ways were not taken: %v", phases)
+	}
+}
+
+// TestCopyAllocatesNothing holds the kernel to its promise.
+func TestCopyAllocatesNothing(t *testing.T) {
+	src := tensor.Meta{DType: tensor.Float32, Shape: []int{300, 300}, Strides: []int{1, 300}}
+	dst := tensor.New(tensor.Float32, 300, 300)
+	k, err := copies.Kernel(copies.Job{Dst: copies.Side{At: 0, Meta: dst}, Src: copies.Side{At: 1, Meta: src}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()}, Worker: kerneltest.DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
+	if n := testing.AllocsPerRun(5, func() {
+		for i := range k.Phases[0].Chunks {
+			if err := k.Phases[0].Run(m, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations a run", n)
+	}
+}

@@ -1,0 +1,101 @@
+package copies
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Span is a run of indices of an output dimension that reads the operand at from, from +
+// step, ...; step is 1, -1 or 0.
+type Span struct{ At, N, From, Step int }
+
+// SpansOf cuts a table, which gives the operand's index for every index of the output,
+// into as few spans as go from left to right.
+func SpansOf(table []int) []Span {
+	var out []Span
+	for i := 0; i < len(table); {
+		s := Span{At: i, N: 1, From: table[i], Step: 1}
+		if i+1 < len(table) {
+			if step := table[i+1] - table[i]; step >= -1 && step <= 1 {
+				s.Step = step
+				for i+s.N < len(table) && table[i+s.N]-table[i+s.N-1] == step {
+					s.N++
+				}
+			}
+		}
+		out = append(out, s)
+		i += s.N
+	}
+	return out
+}
+
+// SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output.
+// Every combination of spans is one job, a copy forward, backward or broadcast.
+func SpanKernel(dst, src Side, spans [][]Span) (*graph.Kernel, error) {
+	jobs := []Job{{Dst: dst, Src: src}}
+	for d := range spans {
+		var next []Job
+		for _, j := range jobs {
+			for _, s := range spans[d] {
+				k := j
+				var err error
+				if k.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.At, s.N); err != nil {
+					return nil, err
+				}
+				k.Dst = j.Dst.Show(k.Dst.Meta)
+				if k.Src, err = j.Src.along(d, s); err != nil {
+					return nil, err
+				}
+				if s.Step < 0 {
+					k = k.Reversed(d)
+				}
+				next = append(next, k)
+			}
+		}
+		jobs = next
+	}
+	return Kernel(jobs...)
+}
+
+// IdentitySpans covers every dimension by itself.
+func IdentitySpans(shape []int) [][]Span {
+	out := make([][]Span, len(shape))
+	for d, n := range shape {
+		out[d] = []Span{{0, n, 0, 1}}
+	}
+	return out
+}
+
+// SpanRef reads the operand index by index.
+func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
+	out := tensor.Zeros(in.DType, shape...)
+	kit.EachIndex(shape, func(index []int) {
+		at := slices.Clone(index)
+		for d, t := range tables {
+			if t != nil {
+				at[d] = t[index[d]]
+			}
+		}
+		out.Set(in.At(at...), index...)
+	})
+	return out
+}
+
+// along shows the part of a side that a span reads, in ascending order.
+func (s Side) along(d int, p Span) (Side, error) {
+	least, n := p.From, p.N
+	switch p.Step {
+	case -1:
+		least = p.From - (n - 1)
+	case 0:
+		n = 1
+	}
+	m, err := s.Meta.Narrow(d, least, n)
+	if err == nil && p.Step == 0 {
+		m.Shape[d], m.Strides[d] = p.N, 0
+	}
+	return s.Show(m), err
+}

@@ -1,0 +1,163 @@
+// Package folds has what reductions and pools share: ops defined by a fold ([Define]), and sums.
+package folds
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Spec is a reduction of one call: what Infer, Compile and Ref derive from.
+type Spec struct {
+	Mask    []bool // by dimension of the operand: is it reduced
+	Keepdim bool
+	Cast    tensor.DType   // the operand is converted to it first, as PyTorch does
+	Outs    []tensor.DType // dtypes of the results
+	Fold    func() *iter.Fold
+	// Ref computes the results of one run of values, of dtype Cast, in logical order.
+	Ref func(x []tensor.Scalar) []tensor.Scalar
+}
+
+// Define defines an op of one operand by its spec.
+func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op {
+	o.Params = []graph.Param{kit.Self}
+	o.AnyOrder = true
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		s, err := spec(c)
+		if err != nil {
+			return nil, err
+		}
+		return s.infer(c.Type(0)), nil
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		s, err := spec(c)
+		if err != nil {
+			return nil, err
+		}
+		return s.Compile(c)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		s, err := spec(c)
+		if err != nil {
+			return nil, err
+		}
+		return s.Reference(in[0]), nil
+	}
+	return kit.Define[A](o)
+}
+
+// Compile returns the kernel, whose operand and results lie as the call says.
+func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
+	if tensor.Numel(c.Out[0].Shape) == 0 {
+		return &graph.Kernel{}, nil
+	}
+	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Fold())
+	if err != nil {
+		return nil, err
+	}
+	k := &graph.Kernel{Scratch: r.Scratch(), Worker: r.Worker()}
+	for phase := range r.Phases() {
+		k.Phases = append(k.Phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
+			return r.Run(phase, chunk, m.Ptrs, m.Scratch, m.Worker)
+		}})
+	}
+	return k, nil
+}
+
+// NewReducer prepares the reduction of an operand, converted to cast first, into outputs
+// of the shape that the mask leaves.
+func NewReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType, f *iter.Fold) (*iter.Reducer, error) {
+	c := iter.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
+	for _, o := range outs {
+		c = c.Output(iter.Of(iter.ReduceOutput(o, mask, keepdim)))
+	}
+	it, err := c.Input(iter.Of(m)).Build()
+	if err != nil {
+		return nil, err
+	}
+	return it.Reducer(f)
+}
+
+// OneDim is [iter.ReduceMask] for an op that takes one dimension or none.
+func OneDim(dim *int, rank int) ([]bool, error) {
+	if dim == nil {
+		return iter.ReduceMask(nil, rank)
+	}
+	return iter.ReduceMask([]int{*dim}, rank)
+}
+
+// Count returns the number of elements that make one result.
+func Count(shape []int, mask []bool) int {
+	n := 1
+	for d, s := range shape {
+		if mask[d] {
+			n *= s
+		}
+	}
+	return n
+}
+
+// Sizes is [Count] for sizes that may be unknown.
+func Sizes(shape []sym.Int, mask []bool) sym.Int {
+	n := sym.Of(1)
+	for d, s := range shape {
+		if mask[d] {
+			n = n.Mul(s)
+		}
+	}
+	return n
+}
+
+// infer: reductions lay their results out row-major whatever the operand's layout.
+func (s *Spec) infer(t tensor.Type) []graph.Result {
+	out := tensor.NewType(s.Outs[0], iter.ReduceSizes(t.Shape, s.Mask, s.Keepdim)...)
+	res := make([]graph.Result, len(s.Outs))
+	for i, d := range s.Outs {
+		res[i] = graph.Result{Type: out.WithDType(d), Alias: graph.Fresh}
+	}
+	return res
+}
+
+// Reference computes the results index by index.
+func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
+	t = t.CopyTo(tensor.New(s.Cast, t.Shape...))
+	outs := make([]*tensor.Tensor, len(s.Outs))
+	shape := iter.ReduceShape(t.Shape, s.Mask, true)
+	for i, d := range s.Outs {
+		outs[i] = tensor.Zeros(d, shape...)
+	}
+	run := make([]int, len(shape))
+	for d := range run {
+		run[d] = 1
+		if s.Mask[d] {
+			run[d] = t.Shape[d]
+		}
+	}
+	at := make([]int, len(shape))
+	x := make([]tensor.Scalar, 0, tensor.Numel(run))
+	kit.EachIndex(shape, func(index []int) {
+		x = x[:0]
+		kit.EachIndex(run, func(r []int) {
+			for d := range at {
+				at[d] = index[d] + r[d]
+			}
+			x = append(x, t.At(at...))
+		})
+		for i, y := range s.Ref(x) {
+			outs[i].Set(y, index...)
+		}
+	})
+	for i, o := range outs {
+		outs[i] = tensor.Must(o.View(tensor.New(o.DType, iter.ReduceShape(t.Shape, s.Mask, s.Keepdim)...)))
+	}
+	return outs
+}
+
+// BlockLen is the number of elements that loops take at once.
+const BlockLen = axes.BlockLen
+
+// Grain is the number of cheap elements worth a chunk.
+const Grain = 1 << 16

@@ -1,0 +1,172 @@
+package folds
+
+import (
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Squares adds the squares of the distances from mean.
+func Squares[T float32 | float64](x []T, mean float64) float64 {
+	var q0, q1, q2, q3 float64
+	for len(x) >= 4 {
+		d0, d1, d2, d3 := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
+		q0 += d0 * d0
+		q1 += d1 * d1
+		q2 += d2 * d2
+		q3 += d3 * d3
+		x = x[4:]
+	}
+	for _, v := range x {
+		d := float64(v) - mean
+		q0 += d * d
+	}
+	return (q0 + q1) + (q2 + q3)
+}
+
+// ProdColumns multiplies running products by the elements of a row.
+func ProdColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] *= A(x[i])
+	}
+}
+
+// MulTo multiplies accumulators by others.
+func MulTo[A int64 | float64 | complex128](a, from []A) {
+	from = from[:len(a)]
+	for i := range a {
+		a[i] *= from[i]
+	}
+}
+
+// ProdColumnsZ is [ProdColumns] for complex numbers.
+func ProdColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] *= complex128(x[i])
+	}
+}
+
+// SumDType is the dtype of a sum: bools and integers are summed as int64 unless a dtype is given.
+func SumDType(d, given tensor.DType) tensor.DType {
+	switch {
+	case given != tensor.Invalid:
+		return given
+	case d.IsIntegral(true):
+		return tensor.Int64
+	}
+	return d
+}
+
+// RefSum adds values up and divides the sum of floats by divisor.
+func RefSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
+	return func(x []tensor.Scalar) []tensor.Scalar {
+		var i int64
+		var z complex128
+		for _, v := range x {
+			i += v.Int()
+			z += v.Complex()
+		}
+		switch {
+		case d.IsIntegral(true):
+			return []tensor.Scalar{tensor.IntScalar(i)}
+		case d.IsComplex():
+			return []tensor.Scalar{tensor.ComplexScalar(complex(real(z)/divisor, imag(z)/divisor))}
+		}
+		return []tensor.Scalar{tensor.FloatScalar(real(z) / divisor)}
+	}
+}
+
+// Sum sums elements of dtype d and divides floats by divisor.
+func Sum(d tensor.DType, divisor float64) *iter.Fold {
+	if d == tensor.Bool {
+		return Truth(true)
+	}
+	switch kit.Wide(d) {
+	case tensor.Int64:
+		return kit.Same[int64](iter.Folding(0, SumRow[int64, int64], SumColumns[int64, int64], AddTo[int64]))
+	case tensor.Float32:
+		return averaging(iter.Folding(0, SumRow[float32, float64], SumColumns[float32, float64], AddTo[float64]), divisor)
+	case tensor.Float64:
+		return averaging(iter.Folding(0, SumRow[float64, float64], SumColumns[float64, float64], AddTo[float64]), divisor)
+	case tensor.Complex64:
+		return averagingComplex(iter.Folding(0, sumRowZ[complex64], SumColumnsZ[complex64], AddTo[complex128]), divisor)
+	}
+	return averagingComplex(iter.Folding(0, sumRowZ[complex128], SumColumnsZ[complex128], AddTo[complex128]), divisor)
+}
+
+func averaging(f *iter.Fold, by float64) *iter.Fold {
+	return iter.Yields(f, func(dst, a []float64) {
+		for i, s := range a {
+			dst[i] = s / by
+		}
+	})
+}
+
+func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
+	return iter.Yields(f, func(dst, a []complex128) {
+		for i, s := range a {
+			dst[i] = complex(real(s)/by, imag(s)/by)
+		}
+	})
+}
+
+// SumRow keeps eight sums, since one would wait for each addition to end.
+func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
+	var s0, s1, s2, s3, s4, s5, s6, s7 A
+	for len(x) >= 8 {
+		s0 += A(x[0])
+		s1 += A(x[1])
+		s2 += A(x[2])
+		s3 += A(x[3])
+		s4 += A(x[4])
+		s5 += A(x[5])
+		s6 += A(x[6])
+		s7 += A(x[7])
+		x = x[8:]
+	}
+	for _, v := range x {
+		s0 += A(v)
+	}
+	*a += ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+}
+
+// SumColumns adds the elements of a row to running sums.
+func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] += A(x[i])
+	}
+}
+
+// AddTo adds accumulators to others.
+func AddTo[A int64 | float64 | complex128](a, from []A) {
+	from = from[:len(a)]
+	for i := range a {
+		a[i] += from[i]
+	}
+}
+
+func sumRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
+	var s0, s1, s2, s3 complex128
+	for len(x) >= 4 {
+		s0 += complex128(x[0])
+		s1 += complex128(x[1])
+		s2 += complex128(x[2])
+		s3 += complex128(x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		s0 += complex128(v)
+	}
+	*a += (s0 + s1) + (s2 + s3)
+}
+
+// SumColumnsZ is [SumColumns] for complex numbers.
+func SumColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] += complex128(x[i])
+	}
+}

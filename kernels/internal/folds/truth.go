@@ -1,0 +1,44 @@
+package folds
+
+import (
+	"bytes"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/iter"
+)
+
+// Truth works on bools as bytes of 0 and 1: the result is decided by the first 1 (any)
+// or the first 0 (all).
+func Truth(any bool) *iter.Fold {
+	var zero, decisive uint8 = 1, 0
+	columns := allColumns
+	if any {
+		zero, decisive = 0, 1
+		columns = anyColumns
+	}
+	f := iter.Folding(zero, func(a *uint8, x []bool, _ int) {
+		if *a != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
+			*a = decisive
+		}
+	}, func(a []uint8, x []bool, _ int) { columns(a, bytesOf(x)) }, columns)
+	return iter.Yields(f, func(dst []bool, a []uint8) { copy(bytesOf(dst), a) })
+}
+
+// bytesOf returns the bytes of 0 and 1 behind bools.
+func bytesOf(x []bool) []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func anyColumns(a, x []uint8) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] |= x[i]
+	}
+}
+
+func allColumns(a, x []uint8) {
+	x = x[:len(a)]
+	for i := range a {
+		a[i] &= x[i]
+	}
+}

@@ -1,0 +1,116 @@
+package kerneltest
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// CompoundAllocs counts a run's allocations.
+func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
+	k, err := op.Compile(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outs []*tensor.Tensor
+	for _, m := range c.Out {
+		outs = append(outs, tensor.Empty(m))
+	}
+	m := MemOf(k, c, in, outs)
+	return testing.AllocsPerRun(20, func() {
+		for _, ph := range k.Phases {
+			for i := range ph.Chunks {
+				if err := ph.Run(m, i); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// CompoundCall infers a call of the named op on data; operands listed in constants are
+// known when the kernel is compiled.
+func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
+	op := kernels.Lookup(name)
+	at, err := op.Schema.Decode(a, nil)
+	if err != nil {
+		return op, nil, err
+	}
+	c := &graph.Call{Attrs: at}
+	for i, t := range in {
+		if t == nil {
+			c.In = append(c.In, graph.Arg{})
+			continue
+		}
+		v := &graph.Value{Meta: t.Meta}
+		if slices.Contains(constants, i) {
+			v.Const = t
+		}
+		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+	}
+	_, err = Infer(op, c)
+	return op, c, err
+}
+
+// CompoundRun runs the call with memory full of a byte, its chunks forward or backward.
+func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
+	k, err := compileAny(op, c)
+	if err != nil {
+		return nil, err
+	}
+	var outs []*tensor.Tensor
+	for _, m := range c.Out {
+		outs = append(outs, tensor.Empty(m))
+	}
+	m := MemOf(k, c, in, outs)
+	for _, b := range [][]byte{m.Scratch, m.Worker} {
+		for i := range b {
+			b[i] = fill
+		}
+	}
+	for _, ph := range k.Phases {
+		for i := range ph.Chunks {
+			if backward {
+				i = ph.Chunks - 1 - i
+			}
+			if err := ph.Run(m, i); err != nil {
+				return outs, err
+			}
+		}
+	}
+	return outs, nil
+}
+
+// CheckCompound compares a call's kernel with its reference, and its bits in two orders of
+// chunks.
+func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
+	t.Helper()
+	op, c, err := CompoundCall(name, a, in, constants...)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		return
+	}
+	got, err := CompoundRun(op, c, in, 0x7f, false)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		return
+	}
+	again, _ := CompoundRun(op, c, in, 0x55, true)
+	want, err := op.Ref(c, in)
+	if err != nil {
+		t.Errorf("%s %v %v: reference: %v", name, a, MetasOf(in), err)
+		return
+	}
+	for i := range got {
+		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), again[i].Contiguous().Storage().Bytes()) {
+			t.Errorf("%s %v %v: output %d depends on the order of chunks", name, a, MetasOf(in), i)
+		}
+		if err := CompareTensors(got[i], want[i]); err != nil {
+			t.Errorf("%s %v %v: output %d: %v", name, a, MetasOf(in), i, err)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package kerneltest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// SomeConstants picks operands whose data is known at compile time.
+func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
+	for i, t := range in {
+		if t != nil && r.IntN(3) == 0 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// CheckLarge compares with sums over row-major float64 copies: the definition itself is
+// too slow for large shapes.
+func CheckLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int, want func(v [][]float64) []float64, in ...*tensor.Tensor) {
+	t.Helper()
+	p, err := NewProductCall(op, at, in, SomeConstants(r, in)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := p.Compile(t)
+	k.poison(0x7f)
+	k.Run(t, true)
+	var v [][]float64
+	for _, x := range append(in, k.Out) {
+		f, err := tensor.ToSlice[float64](x.CopyTo(tensor.New(tensor.Float64, x.Shape...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = append(v, f)
+	}
+	got := v[len(v)-1]
+	tol := productTolerance(k.Out.DType, terms)
+	for i, w := range want(v) {
+		if math.Abs(got[i]-w) > tol*(1+math.Abs(w)) {
+			t.Fatalf("%s %s: element %d is %v, want %v", op, p.describe(), i, got[i], w)
+		}
+	}
+}
+
+// BenchProduct measures runs of a product.
+func BenchProduct(b *testing.B, op string, at graph.Attrs, in []*tensor.Tensor, constants ...int) {
+	p, err := NewProductCall(op, at, in, constants...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := p.Compile(b)
+	for b.Loop() {
+		r.Run(b, false)
+	}
+	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}
+
+// BenchTensor is a tensor of small random numbers.
+func BenchTensor(m tensor.Meta) *tensor.Tensor {
+	t := tensor.Empty(m)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range m.Extent() {
+		t.SetFlat(i, tensor.FloatScalar(r.Float64()-0.5))
+	}
+	return t
+}
+
+// ProductCall is a call of a matrix product or a convolution with data.
+type ProductCall struct {
+	Op   *graph.Op
+	in   []*tensor.Tensor // nil for an operand left out
+	Call *graph.Call
+}
+
+// NewProductCall infers the call; operands in constants are known at compile time.
+func NewProductCall(name string, at graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
+	p := &ProductCall{Op: kernels.Lookup(name), in: in}
+	a, err := p.Op.Schema.Decode(at, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.Call = &graph.Call{Attrs: a}
+	for i, t := range in {
+		if t == nil {
+			p.Call.In = append(p.Call.In, graph.Arg{})
+			continue
+		}
+		v := &graph.Value{Meta: t.Meta}
+		if slices.Contains(constants, i) {
+			v.Const = t
+		}
+		p.Call.In = append(p.Call.In, graph.Arg{Kind: graph.TensorArg, Value: v})
+	}
+	res, err := p.Op.Infer(p.Call)
+	if err != nil {
+		return nil, err
+	}
+	p.Call.Out = []tensor.Meta{res[0].Meta()}
+	return p, nil
+}
+
+// productRun is a compiled call with its memory.
+type productRun struct {
+	k   *graph.Kernel
+	mem graph.Mem
+	Out *tensor.Tensor
+}
+
+// Compile returns what runs the call, with dirty memory.
+func (p *ProductCall) Compile(t testing.TB) *productRun {
+	k, err := compileAny(p.Op, p.Call)
+	if err != nil {
+		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
+	}
+	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
+	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()}, Cursor: &iter.Cursor{},
+		Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
+	for _, x := range p.in {
+		if x == nil {
+			r.mem.Ptrs = append(r.mem.Ptrs, nil)
+			continue
+		}
+		r.mem.Ptrs = append(r.mem.Ptrs, x.Pointer())
+	}
+	return r
+}
+
+// Run executes the kernel, in reverse order of chunks if asked for.
+func (r *productRun) Run(t testing.TB, reverse bool) {
+	for _, ph := range r.k.Phases {
+		for i := range ph.Chunks {
+			if reverse {
+				i = ph.Chunks - 1 - i
+			}
+			if err := ph.Run(&r.mem, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// poison fills memory that a kernel must not rely on.
+func (r *productRun) poison(b byte) {
+	for _, m := range [][]byte{r.mem.Scratch, r.mem.Worker, r.Out.Storage().Bytes()} {
+		for i := range m {
+			m[i] = b
+		}
+	}
+}
+
+// Check runs the call forward and backward and compares with the definition.
+func (p *ProductCall) Check(t testing.TB, terms int) {
+	t.Helper()
+	r := p.Compile(t)
+	r.poison(0x7f)
+	r.Run(t, false)
+	first := bytes.Clone(r.Out.Storage().Bytes())
+	r.poison(0x55)
+	r.Run(t, true)
+	got := r.Out.CopyTo(tensor.New(r.Out.DType, r.Out.Shape...))
+	again := tensor.Must(tensor.Over(r.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
+	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
+		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
+	}
+	want, err := p.Op.Ref(p.Call, p.in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want[0].DType != got.DType || !slices.Equal(want[0].Shape, got.Shape) {
+		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want[0].Meta, got.Meta)
+	}
+	tol := productTolerance(got.DType, terms)
+	kit.EachIndex(got.Shape, func(i []int) {
+		a, b := got.At(i...), want[0].At(i...)
+		if d := cmplx.Abs(a.Complex() - b.Complex()); !(d <= tol*(1+cmplx.Abs(b.Complex()))) {
+			t.Fatalf("%s %v: at %v got %v, want %v", p.Op.Name, p.describe(), i, a, b)
+		}
+	})
+}
+
+func (p *ProductCall) describe() string {
+	s := fmt.Sprintf("%+v ->%v:", p.Call.Attrs, p.Call.Out)
+	for i := range p.Call.In {
+		s += fmt.Sprintf(" %v(const %v)", p.Call.Meta(i), p.Call.Const(i) != nil)
+	}
+	return s
+}
+
+func productTolerance(d tensor.DType, terms int) float64 {
+	eps := map[tensor.DType]float64{tensor.Float16: 1e-3, tensor.BFloat16: 8e-3, tensor.Float32: 2e-7,
+		tensor.Float64: 4e-16, tensor.Complex64: 4e-7, tensor.Complex128: 1e-15}[d]
+	if d.IsReducedFloat() {
+		return eps // one rounding
+	}
+	return eps * math.Sqrt(float64(terms)+1) * 4
+}
+
+// RandomOperand makes a tensor with dimensions in random order, sometimes spaced out,
+// shifted, or broadcast.
+func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
+	perm := r.Perm(len(shape))
+	if r.IntN(2) == 0 {
+		slices.Sort(perm)
+	} else if len(shape) == 4 && r.IntN(2) == 0 {
+		perm = []int{0, 2, 3, 1}
+	}
+	st := make([]int, len(shape))
+	step := 1 + r.IntN(5)/4
+	for i := len(perm) - 1; i >= 0; i-- {
+		dim := perm[i]
+		st[dim] = step
+		step *= max(shape[dim], 1)
+		if r.IntN(12) == 0 {
+			st[dim], step = 0, max(st[dim], 1)
+		}
+		if r.IntN(8) == 0 {
+			step += r.IntN(4)
+		}
+	}
+	t := tensor.Empty(tensor.Meta{DType: d, Shape: shape, Strides: st, Offset: r.IntN(3)})
+	FillProduct(r, t)
+	return t
+}
+
+// FillProduct fills a tensor with random numbers, small ones where they are integers.
+func FillProduct(r *rand.Rand, t *tensor.Tensor) {
+	kit.EachIndex(t.Shape, func(i []int) {
+		v := tensor.FloatScalar(r.Float64()*2 - 1)
+		if t.DType.IsIntegral(false) {
+			v = tensor.IntScalar(int64(r.IntN(9)))
+			if t.DType.IsSigned() {
+				v = tensor.IntScalar(int64(r.IntN(17) - 8))
+			}
+		} else if t.DType.IsComplex() {
+			v = tensor.ComplexScalar(complex(r.Float64()*2-1, r.Float64()*2-1))
+		}
+		t.Set(v, i...)
+	})
+}
+
+// ProductDTypes are the dtypes of products, the likelier ones several times.
+var ProductDTypes = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float64, tensor.Float16,
+	tensor.BFloat16, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Complex64, tensor.Complex128}

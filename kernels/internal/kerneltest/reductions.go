@@ -1,0 +1,296 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// NewReduceCall infers a call of an op on tensors; nil stands for an operand left out.
+func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, *graph.Call, error) {
+	op := kernels.Lookup(name)
+	dec, err := op.Schema.Decode(a, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &graph.Call{Attrs: dec}
+	for _, t := range in {
+		arg := graph.Arg{}
+		if t != nil {
+			arg = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.Meta}}
+		}
+		c.In = append(c.In, arg)
+	}
+	res, err := op.Infer(c)
+	for _, r := range res {
+		c.Out = append(c.Out, r.Meta())
+	}
+	return op, c, err
+}
+
+// RunReduce compiles and runs a call. Chunks run in the given order of preference, memory
+// starts dirty.
+func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
+	k, err := compileAny(op, c)
+	if err != nil {
+		return nil, err
+	}
+	var outs []*tensor.Tensor
+	var ptrs []unsafe.Pointer
+	for _, m := range c.Out {
+		o := tensor.Empty(m)
+		for i := range o.Storage().Bytes() {
+			o.Storage().Bytes()[i] = 0xff
+		}
+		outs = append(outs, o)
+		ptrs = append(ptrs, o.Pointer())
+	}
+	for _, t := range in {
+		if t == nil {
+			ptrs = append(ptrs, nil)
+			continue
+		}
+		ptrs = append(ptrs, t.Pointer())
+	}
+	return outs, runPhases(k, ptrs, backwards)
+}
+
+func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
+	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+	for _, b := range [][]byte{m.Scratch, m.Worker} {
+		for i := range b {
+			b[i] = 0xff
+		}
+	}
+	for _, p := range k.Phases {
+		for i := range p.Chunks {
+			if backwards {
+				i = p.Chunks - 1 - i
+			}
+			if err := p.Run(m, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CheckReduce compares a call's kernel with its definition, and with itself when chunks
+// run in another order.
+func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor) {
+	t.Helper()
+	op, c, err := NewReduceCall(name, a, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		return
+	}
+	got, err := RunReduce(op, c, in, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := RunReduce(op, c, in, true)
+	want, err := op.Ref(c, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkReduceInPlace(t, name, op, c, in, got)
+	for i := range got {
+		if !slices.Equal(got[i].Storage().Bytes(), again[i].Storage().Bytes()) {
+			t.Errorf("%s %v %v: the order of chunks changes the bits", name, a, MetasOf(in))
+		}
+		if why := differs(got[i], want[i]); why != "" {
+			t.Errorf("%s %v %v: output %d: %s", name, a, MetasOf(in), i, why)
+		}
+	}
+}
+
+// checkReduceInPlace runs a kernel that allows it with an operand's memory as output.
+func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
+	k, err := compileAny(op, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range k.InPlace {
+		ptrs := make([]unsafe.Pointer, len(c.Out), len(c.Out)+len(in))
+		for i, m := range c.Out {
+			ptrs[i] = tensor.Empty(m).Pointer()
+		}
+		for _, x := range in {
+			if x == nil {
+				ptrs = append(ptrs, nil)
+				continue
+			}
+			ptrs = append(ptrs, x.Pointer())
+		}
+		m := c.Out[p.Out]
+		shared := tensor.Empty(m)
+		tensor.CopyElements(shared, in[p.In])
+		ptrs[p.Out], ptrs[len(c.Out)+p.In] = shared.Pointer(), shared.Pointer()
+		if err := runPhases(k, ptrs, true); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(shared.Storage().Bytes(), want[p.Out].Storage().Bytes()) {
+			t.Errorf("%s %v: other bits in place", name, MetasOf(in))
+		}
+	}
+}
+
+// MetasOf describes tensors for messages; those that are left out are null.
+func MetasOf(in []*tensor.Tensor) (s []string) {
+	for _, t := range in {
+		if t != nil {
+			s = append(s, t.Meta.String())
+		} else {
+			s = append(s, "null")
+		}
+	}
+	return s
+}
+
+// ReduceTolerance is the relative error that a result may have, by its dtype.
+func ReduceTolerance(d tensor.DType) float64 {
+	switch d {
+	case tensor.Float16:
+		return 2e-3
+	case tensor.BFloat16:
+		return 1.6e-2
+	case tensor.Float32, tensor.Complex64:
+		return 4e-6
+	case tensor.Float64, tensor.Complex128:
+		return 1e-11
+	}
+	return 0
+}
+
+// differs compares values; relative to the greatest of them, or 1.
+func differs(got, want *tensor.Tensor) (why string) {
+	return DiffersBy(got, want, ReduceTolerance(got.DType))
+}
+
+// DiffersBy says where two tensors differ by more than a relative tolerance; empty: nowhere.
+func DiffersBy(got, want *tensor.Tensor, tol float64) (why string) {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
+	}
+	kit.EachIndex(got.Shape, func(index []int) {
+		g, w := got.At(index...).Complex(), want.At(index...).Complex()
+		for _, p := range [2][2]float64{{real(g), real(w)}, {imag(g), imag(w)}} {
+			close := p[0] == p[1] || math.IsNaN(p[0]) && math.IsNaN(p[1]) || math.Abs(p[0]-p[1]) <= tol*max(1, math.Abs(p[1]))
+			if !close && why == "" {
+				why = fmt.Sprintf("at %v got %v, want %v", index, g, w)
+			}
+		}
+	})
+	return why
+}
+
+// RandomLayout returns strides for a shape: permuted, sometimes with gaps, repeated or
+// offset.
+func RandomLayout(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
+	m := tensor.Meta{DType: d, Shape: shape, Strides: make([]int, len(shape))}
+	step := 1
+	for _, k := range permutation(r, len(shape)) {
+		if r.IntN(8) == 0 {
+			step *= 2
+		}
+		m.Strides[k] = step
+		step *= max(shape[k], 1)
+		if r.IntN(12) == 0 {
+			m.Strides[k] = 0
+		}
+	}
+	m.Offset = r.IntN(3)
+	return m
+}
+
+// permutation is row-major half of the time.
+func permutation(r *rand.Rand, n int) []int {
+	p := r.Perm(n)
+	if r.IntN(2) == 0 {
+		for i := range p {
+			p[i] = n - 1 - i
+		}
+	}
+	return p
+}
+
+// RandomTensor fills values from -2 to 2, of integers from -8 to 8, with some ties.
+func RandomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
+	t := tensor.Empty(m)
+	n := t.Storage().Len() / m.DType.Size()
+	flat := tensor.Must(tensor.Over(tensor.New(m.DType, n), t.Storage()))
+	for i := range n {
+		switch {
+		case m.DType == tensor.Bool:
+			flat.SetFlat(i, tensor.BoolScalar(r.IntN(3) > 0))
+		case m.DType.IsIntegral(false):
+			v := r.IntN(17) - 8
+			if !m.DType.IsSigned() {
+				v += 8
+			}
+			flat.SetFlat(i, tensor.IntScalar(int64(v)))
+		case m.DType.IsComplex():
+			flat.SetFlat(i, tensor.ComplexScalar(complex(r.Float64()*4-2, r.Float64()*4-2)))
+		case r.IntN(4) == 0:
+			flat.SetFlat(i, tensor.FloatScalar(float64(r.IntN(5)-2)))
+		default:
+			flat.SetFlat(i, tensor.FloatScalar(r.Float64()*4-2))
+		}
+	}
+	return t
+}
+
+// RandomShape draws a shape of a few thousand elements at most.
+func RandomShape(r *rand.Rand, rank int) []int {
+	shape := make([]int, rank)
+	for d := range shape {
+		shape[d] = []int{1, 2, 3, 5, 9, 20, 40}[r.IntN(7)]
+	}
+	for tensor.Numel(shape) > 6000 {
+		shape[r.IntN(rank)] = 1 + r.IntN(2)
+	}
+	return shape
+}
+
+// RandomDims draws some dimensions, each counted from the front or the back.
+func RandomDims(r *rand.Rand, rank int) []int {
+	dims := r.Perm(rank)[:r.IntN(rank+1)]
+	for i := range dims {
+		if r.IntN(2) == 0 {
+			dims[i] -= rank
+		}
+	}
+	return dims
+}
+
+// FloatDTypes are the dtypes of floats, the likeliest one twice.
+var FloatDTypes = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float32, tensor.Float64}
+
+// ReduceDTypes lists, by op, the dtypes that a random test draws from.
+func ReduceDTypes(name string) []tensor.DType {
+	complexes := []tensor.DType{tensor.Complex64, tensor.Complex128}
+	switch name {
+	case "sum", "any", "all", "cumsum":
+		return tensor.DTypes()
+	case "mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm":
+		return append(complexes, FloatDTypes...)
+	case "amax", "amin", "argmax", "argmin", "max", "min":
+		return append([]tensor.DType{tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}, FloatDTypes...)
+	}
+	return FloatDTypes
+}
+
+// ReduceFamily are the ops that fold lines, windows or dimensions.
+var ReduceFamily = []string{"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "max", "min", "any", "all",
+	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax", "log_softmax",
+	"layer_norm", "group_norm", "batch_norm", "instance_norm", "max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
+	"adaptive_avg_pool2d", "adaptive_max_pool2d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d"}

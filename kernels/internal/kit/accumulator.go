@@ -1,0 +1,40 @@
+package kit
+
+import (
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Accumulator adds products exactly enough to judge kernels by: in float64, complex128, or
+// int64 that wraps.
+type Accumulator struct {
+	D tensor.DType
+	i int64
+	f float64
+	z complex128
+}
+
+// Mul adds the product of two numbers.
+func (s *Accumulator) Mul(a, b tensor.Scalar) {
+	switch {
+	case s.D.IsComplex():
+		s.z += a.Complex() * b.Complex()
+	case s.D.IsFloat():
+		s.f += a.Float() * b.Float()
+	default:
+		s.i += a.Int() * b.Int()
+	}
+}
+
+// Add adds a number.
+func (s *Accumulator) Add(a tensor.Scalar) { s.Mul(a, tensor.IntScalar(1)) }
+
+// Value is the sum so far.
+func (s *Accumulator) Value() tensor.Scalar {
+	switch {
+	case s.D.IsComplex():
+		return tensor.ComplexScalar(s.z)
+	case s.D.IsFloat():
+		return tensor.FloatScalar(s.f)
+	}
+	return tensor.IntScalar(s.i)
+}

@@ -1,0 +1,71 @@
+package kit
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ElementsOf is the n elements of a row-major value at p.
+func ElementsOf[T any](p unsafe.Pointer, n int) []T {
+	if p == nil {
+		return nil
+	}
+	return unsafe.Slice((*T)(p), n)
+}
+
+// PlaneOf returns the n elements of plane i of a row-major value.
+func PlaneOf[T any](p unsafe.Pointer, i, n int) []T {
+	return unsafe.Slice((*T)(Elem[T](p, i*n)), n)
+}
+
+// Elem returns the address of element i.
+func Elem[T any](p unsafe.Pointer, i int) unsafe.Pointer {
+	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
+}
+
+// SliceOf returns n elements of scratch memory from byte at on.
+func SliceOf[T any](b []byte, at, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	b = b[at : at+n*size]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// AlignedSlice allocates n elements at a cache line, for panels packed at compile time.
+func AlignedSlice[T any](n int) []T {
+	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(*(*T)(nil)))).Bytes(), 0, n)
+}
+
+// DivUp is a/b rounded up, for a that is not negative.
+func DivUp(a, b int) int { return (a + b - 1) / b }
+
+// AlignUp is the next multiple of a cache line, 64 bytes.
+func AlignUp(n int) int { return (n + 63) &^ 63 }
+
+// CopyElement copies one element of size bytes; sizes are those of dtypes.
+func CopyElement(dst, src unsafe.Pointer, size int) {
+	switch size {
+	case 1:
+		*(*uint8)(dst) = *(*uint8)(src)
+	case 2:
+		*(*uint16)(dst) = *(*uint16)(src)
+	case 4:
+		*(*uint32)(dst) = *(*uint32)(src)
+	case 8:
+		*(*uint64)(dst) = *(*uint64)(src)
+	default:
+		*(*[2]uint64)(dst) = *(*[2]uint64)(src)
+	}
+}
+
+// ByteStrides returns a value's strides in bytes.
+func ByteStrides(m tensor.Meta) []int {
+	out := make([]int, len(m.Strides))
+	for d, s := range m.Strides {
+		out[d] = s * m.DType.Size()
+	}
+	return out
+}

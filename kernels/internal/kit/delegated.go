@@ -1,0 +1,25 @@
+package kit
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Delegated is a call of another op on views of a call's operands.
+func Delegated(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
+	in := &graph.Call{Attrs: attrs, Out: c.Out}
+	for _, t := range types {
+		m, _ := t.Meta()
+		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: m}})
+	}
+	return in
+}
+
+// InferredType is the type of an op's result.
+func InferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
+	res, err := op.Infer(Delegated(&graph.Call{}, attrs, types...))
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	return res[0].Type, nil
+}

@@ -1,0 +1,40 @@
+package kit
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ElementOp defines an op without tensor data, whose elements depend on their place in
+// row-major order alone.
+func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+	const grain = 2048
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		t, err := kind(c)
+		return graph.New1(t), err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		at, m := value(c), c.Out[0]
+		n, size := m.Numel(), m.DType.Size()
+		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
+			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
+				at(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*size))
+			}
+			return nil
+		}}}}, nil
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := kind(c)
+		if err != nil {
+			return nil, err
+		}
+		at, out := value(c), tensor.Zeros(t.DType, NumbersOf(t.Shape)...)
+		for i := range out.Numel() {
+			out.SetFlat(i, at(i, in))
+		}
+		return []*tensor.Tensor{out}, nil
+	}
+	return Define[A](o)
+}

@@ -1,0 +1,42 @@
+package kit
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// I64 returns a row-major int64 meta for examples.
+func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
+
+// Operands that examples use.
+var (
+	ExMatrix   = tensor.New(tensor.Float32, 2, 3)
+	ExRow      = tensor.New(tensor.Float32, 3)
+	ExTurned   = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
+	ExInts     = tensor.New(tensor.Int32, 2, 3)
+	ExBools    = tensor.New(tensor.Bool, 2, 3)
+	ExComplex  = tensor.New(tensor.Complex64, 2, 3)
+	ExUnary    = Example(nil, ExTurned)
+	ExBinary   = Example(nil, ExTurned, ExRow)
+	ExIntegers = Example(nil, ExInts, tensor.New(tensor.Int32, 3))
+)
+
+// Example is a call of operands with attributes, which may be nil.
+func Example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
+
+// F32 returns a row-major float32 meta for examples.
+func F32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+
+// NHWC returns a channels-last float32 meta for examples.
+func NHWC(n, c, h, w int) tensor.Meta {
+	m, err := tensor.NewFormat(tensor.Float32, []int{n, c, h, w}, tensor.ChannelsLast)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// OneExample returns the example of a call with one operand.
+func OneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
+	return []graph.Example{{In: []tensor.Meta{m}, Attrs: a}}
+}

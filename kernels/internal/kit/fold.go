@@ -1,0 +1,20 @@
+package kit
+
+import (
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Same yields the accumulators themselves.
+func Same[A tensor.Element](f *iter.Fold) *iter.Fold {
+	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
+}
+
+// Wide returns the dtype in which loops take elements of d: float32 for 16-bit floats,
+// int64 for integers and bool.
+func Wide(d tensor.DType) tensor.DType {
+	if d.IsIntegral(true) {
+		return tensor.Int64
+	}
+	return d.OpMath()
+}

@@ -1,0 +1,134 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Like returns the type of fresh memory for t in a format, as empty_like does; preserve
+// keeps strides where t is non-overlapping and dense, and the order of dimensions where
+// not.
+func Like(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
+	if f == tensor.Preserve {
+		return iter.PreserveType(t), nil
+	}
+	return tensor.NewTypeFormat(t.DType, t.Shape, f)
+}
+
+// cTypes are the C++ names of dtypes in PyTorch's messages about numbers.
+var cTypes = map[tensor.DType]string{
+	tensor.Bool: "bool", tensor.Uint8: "uint8_t", tensor.Int8: "int8_t", tensor.Int16: "int16_t", tensor.Int32: "int",
+	tensor.Int64: "int64_t", tensor.Uint16: "uint16_t", tensor.Uint32: "uint32_t", tensor.Uint64: "uint64_t",
+	tensor.Float16: "at::Half", tensor.BFloat16: "at::BFloat16", tensor.Float32: "float", tensor.Float64: "double",
+	tensor.Complex64: "c10::complex<float>", tensor.Complex128: "c10::complex<double>",
+}
+
+// limits are the least and greatest values of dtypes that not every number fits.
+var limits = map[tensor.DType][2]float64{
+	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
+	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
+	tensor.Uint16: {-65535, 65535}, tensor.Uint32: {-math.MaxUint32, math.MaxUint32}, tensor.Uint64: {-math.MaxUint64, math.MaxUint64},
+	tensor.Float16: {-65504, 65504}, tensor.BFloat16: {-0x1.fep127, 0x1.fep127}, tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
+}
+
+// NumberFits refuses a number that its dtype cannot hold (c10::checked_convert): the fraction
+// of a float may go, and a negative integer may wrap in an unsigned dtype.
+func NumberFits(s tensor.Scalar, d tensor.DType) error {
+	if d == tensor.Bool {
+		return nil
+	}
+	bad := !d.IsComplex() && imag(s.Complex()) != 0
+	parts := []float64{s.Float()}
+	if d.IsComplex() {
+		parts = append(parts, imag(s.Complex()))
+	}
+	lim, bounded := limits[d.ToReal()]
+	if !d.IsSigned() && !s.DType().IsIntegral(true) {
+		lim[0] = 0
+	}
+	for _, f := range parts {
+		switch {
+		case !bounded:
+		case math.IsNaN(f) || math.IsInf(f, 0):
+			bad = bad || d.IsIntegral(false)
+		default:
+			bad = bad || f < lim[0] || f > lim[1]
+		}
+	}
+	if bad {
+		return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
+	}
+	return nil
+}
+
+// FreshType is [fresh] for sizes that may be unknown. It keeps size.
+func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
+	for _, s := range size {
+		if Negative(s) {
+			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
+		}
+	}
+	t := tensor.Type{DType: d, Shape: size, Strides: make([]sym.Int, len(size))}
+	if t.Shape == nil {
+		t.Shape = []sym.Int{}
+	}
+	if err := t.Check(); err != nil {
+		return t, err
+	}
+	t.Strides = tensor.RowMajor(t.Shape)
+	return t, nil
+}
+
+// WithIndices returns results of one layout, values and their indices.
+func WithIndices(t tensor.Type) []graph.Result {
+	return []graph.Result{{Type: t, Alias: graph.Fresh}, {Type: t.WithDType(tensor.Int64), Alias: graph.Fresh}}
+}
+
+// SumType is the layout of a sum.
+func SumType(a, b tensor.Type) tensor.Type {
+	r, err := iter.Binary(iter.Undefined(), iter.OfType(a), iter.OfType(b)).Rule()
+	if err != nil {
+		panic("kernels: parts of a complex convolution have one shape: " + err.Error())
+	}
+	return r.Type(0)
+}
+
+// RowMajorAs returns the elements in row-major order under another shape, without a copy
+// where they lie so.
+func RowMajorAs(t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
+	t = t.Contiguous()
+	m := tensor.New(t.DType, shape...)
+	m.Offset = t.Offset
+	return t.View(m)
+}
+
+// LaidBy makes an Infer for ops whose result PyTorch lays out otherwise than their loop
+// would: by way of the results of other ops, or in a layout of its own. The loop is built
+// first, for its refusals and the dtype.
+func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
+	return func(c *graph.Call) ([]graph.Result, error) {
+		res, err := p.Infer(c)
+		if err != nil {
+			return nil, err
+		}
+		t, err := layout(c)
+		if err != nil {
+			return nil, err
+		}
+		return graph.New1(t.WithDType(res[0].Type.DType)), nil
+	}
+}
+
+// LaidOut returns the layout that the permutation rule gives.
+func LaidOut(c iter.Config) (tensor.Type, error) {
+	r, err := c.CheckAllSameDType(false).Rule()
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	return r.Type(0), nil
+}

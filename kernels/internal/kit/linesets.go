@@ -1,0 +1,71 @@
+package kit
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// StepAt is the step in bytes of a dimension, 0 for a 0-dim value.
+func StepAt(m tensor.Meta, dim int) int {
+	if m.Rank() == 0 {
+		return 0
+	}
+	return m.Strides[dim] * m.DType.Size()
+}
+
+// LineSet counts the lines of a value along a dimension, and finds their places in values
+// beside it.
+type LineSet struct {
+	shape []int
+	Sides [][]int // steps in bytes
+	Count int
+}
+
+// NewLineSet counts lines of a shape along dim. metas, four at most, have the same dimensions but for dim.
+func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
+	l := &LineSet{Count: 1}
+	for d, n := range shape {
+		if d != dim {
+			l.shape = append(l.shape, n)
+			l.Count *= n
+		}
+	}
+	for _, m := range metas {
+		steps := ByteStrides(m)
+		if len(steps) > 0 {
+			steps = slices.Delete(steps, dim, dim+1)
+		}
+		l.Sides = append(l.Sides, steps)
+	}
+	return l
+}
+
+// At returns the offsets in bytes of line i in the values beside it.
+func (l *LineSet) At(i int) (off [4]int) {
+	for d := len(l.shape) - 1; d >= 0; d-- {
+		k := i % l.shape[d]
+		i /= l.shape[d]
+		for s := range l.Sides {
+			off[s] += k * l.Sides[s][d]
+		}
+	}
+	return off
+}
+
+// Phase runs f on all lines, each of which costs as much as cost elements of a copy.
+func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
+	per := max(1, IndexGrain/max(1, cost))
+	return graph.Phase{Chunks: DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
+		for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
+			if err := f(m, l.At(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// IndexGrain is the number of elements worth a chunk where each is looked up by itself.
+const IndexGrain = 16384

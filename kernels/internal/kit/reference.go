@@ -1,0 +1,133 @@
+package kit
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ScalarFunc computes one element. d is the dtype of computation, x the operands
+// converted to it.
+type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
+
+// PointwiseRef defines a pointwise op by a function of one element: operands are
+// broadcast, converted to the dtype of computation, and the result to the output's dtype.
+// Operands that are left out take no place among those that f sees. f may read the
+// attributes of the call.
+func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
+		defer func() {
+			switch r := recover(); r {
+			case nil:
+			case ErrZeroDivision:
+				err = ErrZeroDivision
+			default:
+				panic(r)
+			}
+		}()
+		cfg, err := p.Config(c, make([]iter.Operand, max(p.Outputs, 1)))
+		if err != nil {
+			return nil, err
+		}
+		it, err := cfg.Build()
+		if err != nil {
+			return nil, err
+		}
+		nout := it.NumOutputs()
+		shape := it.Shape()
+		var full []*tensor.Tensor
+		for _, t := range in {
+			if t == nil {
+				continue
+			}
+			i := len(full)
+			// The operand is converted as memory holds it to what loops see.
+			t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
+			if d := it.Cast(nout + i); d != tensor.Invalid {
+				t = t.CopyTo(tensor.New(d, t.Shape...))
+			}
+			m, err := t.CopyTo(tensor.New(it.DType(nout+i), t.Shape...)).Expanded(shape)
+			if err != nil {
+				return nil, err
+			}
+			full = append(full, m)
+		}
+		out := tensor.Zeros(it.Meta(0).DType, shape...)
+		f := f(c)
+		x := make([]tensor.Scalar, len(full))
+		EachIndex(shape, func(index []int) {
+			for i, t := range full {
+				x[i] = t.At(index...)
+			}
+			d := it.DType(0)
+			if len(full) > 0 {
+				d = it.DType(nout)
+			}
+			out.Set(f(d, x), index...)
+		})
+		return []*tensor.Tensor{out}, nil
+	}
+}
+
+// EachIndex calls f with every index of the shape, in row-major order. f must not keep
+// the slice.
+func EachIndex(shape []int, f func(index []int)) {
+	if tensor.Numel(shape) == 0 {
+		return
+	}
+	index := make([]int, len(shape))
+	for {
+		f(index)
+		d := len(shape) - 1
+		for ; d >= 0; d-- {
+			index[d]++
+			if index[d] < shape[d] {
+				break
+			}
+			index[d] = 0
+		}
+		if d < 0 {
+			return
+		}
+	}
+}
+
+// Always makes a scalarFunc that reads no attribute.
+func Always(f ScalarFunc) func(*graph.Call) ScalarFunc {
+	return func(*graph.Call) ScalarFunc { return f }
+}
+
+// ByKind makes a scalarFunc from one function a kind of number; a nil one is never asked.
+func ByKind(i func(x []int64) int64, f func(x []float64) float64, z func(x []complex128) complex128) ScalarFunc {
+	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		switch {
+		case d.IsComplex():
+			v := make([]complex128, len(x))
+			for k := range x {
+				v[k] = x[k].Complex()
+			}
+			return tensor.ComplexScalar(z(v))
+		case d.IsFloat():
+			v := make([]float64, len(x))
+			for k := range x {
+				v[k] = x[k].Float()
+			}
+			return tensor.FloatScalar(f(v))
+		}
+		v := make([]int64, len(x))
+		for k := range x {
+			v[k] = x[k].Int()
+		}
+		return tensor.IntScalar(i(v))
+	}
+}
+
+// Unravel returns the index of element i in row-major order.
+func Unravel(i int, shape []int) []int {
+	index := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		index[d] = i % shape[d]
+		i /= shape[d]
+	}
+	return index
+}

@@ -1,0 +1,50 @@
+package kit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// CppName is the C++ type of an element, which some messages of PyTorch print.
+func CppName(d tensor.DType) string {
+	switch d {
+	case tensor.Bool:
+		return "bool"
+	case tensor.Uint8:
+		return "unsigned char"
+	case tensor.Int8:
+		return "signed char"
+	case tensor.Int16:
+		return "short int"
+	case tensor.Int32:
+		return "int"
+	case tensor.Int64:
+		return "long int"
+	case tensor.Float16:
+		return "c10::Half"
+	case tensor.BFloat16:
+		return "c10::BFloat16"
+	case tensor.Float32:
+		return "float"
+	case tensor.Float64:
+		return "double"
+	case tensor.Complex64:
+		return "c10::complex<float>"
+	case tensor.Complex128:
+		return "c10::complex<double>"
+	}
+	return d.String()
+}
+
+// NotImplemented is PyTorch's refusal of a dtype by a kernel whose name ends in _cpu.
+func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
+
+// NotImplementedBy is [NotImplemented] for kernels of any name.
+func NotImplementedBy(kernel string, d tensor.DType) error {
+	return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, d.TorchName())
+}
+
+// ErrZeroDivision is what integer loops raise when they meet a divisor of 0.
+var ErrZeroDivision = errors.New("ZeroDivisionError")

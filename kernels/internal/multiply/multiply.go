@@ -1,0 +1,180 @@
+// Package multiply runs matrix products as phases of a kernel: the layer between package gemm, which knows one
+// product, and the ops, which have batches of them.
+package multiply
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// Multiplier runs one gemm plan on many triples of matrices, its entries, as the phases of
+// a kernel. Matrix products of all ranks and convolutions are made of it.
+type Multiplier[T gemm.Number] struct {
+	Plan    *gemm.Plan[T]
+	Entries int
+	MACs    int // multiplications of one entry
+
+	// A, B, C, Bias and Add hold each entry's offset, in elements, from the addresses that
+	// Bind sets; nil where all are 0.
+	A, B, C, Bias, Add []int
+	// Bind sets a job's base addresses from those of a run.
+	Bind func(m *graph.Mem, j *Job[T])
+	// Prepare sets the callbacks of a new job; nil for none.
+	Prepare func(j *Job[T])
+
+	jobs sync.Pool
+}
+
+// Job is what one chunk needs while it runs. Jobs are kept from run to run, since the
+// callbacks in Args are closures over them.
+type Job[T gemm.Number] struct {
+	Args      gemm.Args[T]
+	A, B, C   unsafe.Pointer // addresses of entry 0
+	Bias, Add unsafe.Pointer
+	EntryAdd  unsafe.Pointer // the addend of the current entry
+
+	// What convolutions keep from panel to panel while they pack windows.
+	Lanes            []unsafe.Pointer
+	Windows          []PixelWindow
+	Moves            []RowMove
+	TapStart, TapPad []int
+}
+
+const (
+	// wholeMACs bounds the entries that one worker multiplies from packing to the end:
+	// their panels stay in its cache, and no barrier parts packing from computing.
+	wholeMACs = 32 << 20
+	// smallMACs is the entry that is no work for two workers.
+	smallMACs = 1 << 20
+	// wholeEntries is the number of entries that keeps all workers busy.
+	wholeEntries = 16
+	// panelBytes bounds the packed panels that entries of one wave hold together.
+	panelBytes = 64 << 20
+	// maxWaves bounds the phases that the bound on panels may cost.
+	maxWaves = 256
+)
+
+// Phases returns the work as phases, the bytes of shared scratch, which lie from offset at
+// on, and the bytes of worker scratch.
+func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	shared, own := kit.AlignUp(x.Plan.ScratchLen()*size), kit.AlignUp(x.Plan.WorkerScratchLen()*size)
+	if x.Entries == 0 || x.Plan.Tiles(0) == 0 {
+		return nil, 0, 0
+	}
+	if x.Entries > 1 && (x.MACs <= smallMACs || x.Entries >= wholeEntries && x.MACs <= wholeMACs) {
+		group := max(1, x.chunkMACs()/max(1, x.MACs))
+		return []graph.Phase{{
+			Chunks: kit.DivUp(x.Entries, group),
+			Run: func(m *graph.Mem, chunk int) error {
+				x.runWhole(m, chunk*group, min(x.Entries, (chunk+1)*group), own)
+				return nil
+			},
+		}}, 0, own + shared
+	}
+	wave := x.Entries
+	if shared > 0 {
+		wave = min(wave, max(1, panelBytes/shared, kit.DivUp(x.Entries, maxWaves)))
+	}
+	for e := 0; e < x.Entries; e += wave {
+		for p := range x.Plan.Phases() {
+			ph = append(ph, x.wave(e, min(wave, x.Entries-e), p, at, shared))
+		}
+	}
+	return ph, wave * shared, own
+}
+
+// chunkMACs is the work of a chunk of small entries: some tens of microseconds.
+func (x *Multiplier[T]) chunkMACs() int {
+	switch any(*new(T)).(type) {
+	case float32, float64:
+		return 1 << 20
+	}
+	return 1 << 16
+}
+
+// wave is phase p of n entries from e0 on, each with panels of its own.
+func (x *Multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
+	tiles := x.Plan.Tiles(p)
+	return graph.Phase{
+		Chunks: n * tiles,
+		Run: func(m *graph.Mem, chunk int) error {
+			e := chunk / tiles
+			j := x.get(m)
+			x.enter(j, e0+e)
+			j.Args.Shared = kit.SliceOf[T](m.Scratch, at+e*shared, x.Plan.ScratchLen())
+			x.Plan.Run(p, chunk%tiles, &j.Args, kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen()))
+			x.put(j)
+			return nil
+		},
+	}
+}
+
+// runWhole runs all phases of entries one after another; panels follow the worker's own
+// scratch.
+func (x *Multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
+	j := x.get(m)
+	j.Args.Shared = kit.SliceOf[T](m.Worker, own, x.Plan.ScratchLen())
+	worker := kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen())
+	for e := e0; e < e1; e++ {
+		x.enter(j, e)
+		x.Plan.RunAll(&j.Args, worker)
+	}
+	x.put(j)
+}
+
+func (x *Multiplier[T]) get(m *graph.Mem) *Job[T] {
+	j, _ := x.jobs.Get().(*Job[T])
+	if j == nil {
+		j = new(Job[T])
+		if x.Prepare != nil {
+			x.Prepare(j)
+		}
+	}
+	x.Bind(m, j)
+	return j
+}
+
+// put returns a job without the addresses of the run, which would keep its memory alive.
+func (x *Multiplier[T]) put(j *Job[T]) {
+	a := &j.Args
+	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
+	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd = nil, nil, nil, nil, nil, nil
+	clear(j.Lanes)
+	x.jobs.Put(j)
+}
+
+func (x *Multiplier[T]) enter(j *Job[T], e int) {
+	j.Args.A, j.Args.B = entryAt[T](j.A, x.A, e), entryAt[T](j.B, x.B, e)
+	j.Args.C, j.Args.Bias = entryAt[T](j.C, x.C, e), entryAt[T](j.Bias, x.Bias, e)
+	j.EntryAdd = entryAt[T](j.Add, x.Add, e)
+}
+
+// entryAt is the address of an entry's matrix. A nil base belongs to an operand without
+// elements, or to none.
+func entryAt[T gemm.Number](base unsafe.Pointer, offsets []int, e int) unsafe.Pointer {
+	if base == nil || offsets == nil {
+		return base
+	}
+	return kit.Elem[T](base, offsets[e])
+}
+
+// Thin is the number of rows or columns up to which gemm reads the other matrix where it lies:
+// packing would only double the memory.
+const Thin = 4
+
+// RowMove copies n pixels of an input row, s.sw apart, to lanes that follow one another.
+type RowMove struct {
+	Lane, N int
+	From    int // from the channel's first element
+}
+
+// PixelWindow is the place of an output pixel's window in the input.
+type PixelWindow struct {
+	Base   unsafe.Pointer // of the image
+	IH, IW int            // of the window's first pixel; may lie in the padding
+}

@@ -1,0 +1,61 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/conv"
+	"github.com/graphrun/graphrun/kernels/index"
+	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/kernels/product"
+	"github.com/graphrun/graphrun/kernels/quantised"
+	"github.com/graphrun/graphrun/kernels/reduce"
+	"github.com/graphrun/graphrun/kernels/sequence"
+	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/kernels/window"
+)
+
+// families lists where ops come from. A new family is entered here, a new op in its family's list.
+func families() [][]*graph.Op {
+	return [][]*graph.Op{
+		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantised.Ops(),
+		window.Ops(), sequence.Ops(),
+	}
+}
+
+var catalogue = func() map[string]*graph.Op {
+	byName, err := catalogueOf(families())
+	if err != nil {
+		panic("kernels: " + err.Error())
+	}
+	return byName
+}()
+
+// catalogueOf joins the families' lists by name. No two ops may have one name.
+func catalogueOf(families [][]*graph.Op) (map[string]*graph.Op, error) {
+	byName := map[string]*graph.Op{}
+	for _, ops := range families {
+		for _, o := range ops {
+			if byName[o.Name] != nil {
+				return nil, fmt.Errorf("op %s is listed twice", o.Name)
+			}
+			byName[o.Name] = o
+		}
+	}
+	return byName, nil
+}
+
+// Lookup returns the op with the name, nil if there is none.
+func Lookup(name string) *graph.Op { return catalogue[name] }
+
+// All returns every op, by name.
+func All() []*graph.Op {
+	ops := make([]*graph.Op, 0, len(catalogue))
+	for _, o := range catalogue {
+		ops = append(ops, o)
+	}
+	slices.SortFunc(ops, func(a, b *graph.Op) int { return strings.Compare(a.Name, b.Name) })
+	return ops
+}

@@ -1,0 +1,19 @@
+package kernels
+
+import (
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// TestCatalogueOf refuses a name that two families list.
+func TestCatalogueOf(t *testing.T) {
+	add, other := &graph.Op{Name: "add"}, &graph.Op{Name: "add"}
+	byName, err := catalogueOf([][]*graph.Op{{add}, {{Name: "sub"}}})
+	if err != nil || len(byName) != 2 || byName["add"] != add {
+		t.Errorf("two ops give %v, %v", byName, err)
+	}
+	if _, err := catalogueOf([][]*graph.Op{{add}, {other}}); err == nil || err.Error() != "op add is listed twice" {
+		t.Errorf("two ops of one name give %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+package pointwise
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type addAttrs struct {
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of other"`
+}
+
+// Add is self + alpha*other.
+var Add = kit.Define[addAttrs](graph.Op{
+	Name:      "add",
+	Doc:       "Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self for an alpha of false.",
+	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
+	Pointwise: &addition,
+	Ref:       kit.PointwiseRef(&addition, addRef(1)),
+	Examples:  []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}, Attrs: graph.Attrs{"alpha": 2}}},
+})
+
+// Sub is self - alpha*other.
+var Sub = kit.Define[addAttrs](graph.Op{
+	Name:      "sub",
+	Doc:       "Subtracts alpha times other from self, broadcast together. Bools are refused.",
+	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
+	Pointwise: &subtraction,
+	Ref:       kit.PointwiseRef(&subtraction, addRef(-1)),
+	Examples:  []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+})
+
+// Rsub is other - alpha*self.
+var Rsub = kit.Define[addAttrs](graph.Op{
+	Name:      "rsub",
+	Doc:       "Subtracts alpha times self from other, broadcast together. Bools are refused.",
+	Params:    []graph.Param{kit.Self, kit.OtherNum},
+	Pointwise: &reversed,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		// aten calls sub with the operands exchanged, and other leads the layout.
+		return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
+	},
+	Ref: kit.PointwiseRef(&reversed, func(c *graph.Call) kit.ScalarFunc {
+		f := addRef(-1)(c)
+		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return f(d, []tensor.Scalar{x[1], x[0]}) }
+	}),
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+})
+
+var (
+	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		body, err := subtraction.Body(c, it)
+		return body.Exchange(0, 1), err
+	}}
+	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
+	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
+)
+
+// noBools is binary for subtraction, which is not defined on bools (sub_check).
+func noBools(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
+	switch {
+	case a && b:
+		return iter.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+	case a || b:
+		return iter.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+	}
+	return binary(c, outs)
+}
+
+// alphaConfig checks alpha against the dtype of the result (alpha_check).
+func alphaConfig(config func(*graph.Call, []iter.Operand) (iter.Config, error)) func(*graph.Call, []iter.Operand) (iter.Config, error) {
+	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		cfg, err := config(c, outs)
+		alpha := kit.Attrs[addAttrs](c).Alpha
+		if err != nil || alpha.DType() == tensor.Int64 {
+			return cfg, err
+		}
+		it, err := cfg.Build()
+		if err != nil {
+			return cfg, err
+		}
+		d := it.CommonDType()
+		switch {
+		case alpha.DType() == tensor.Bool && d != tensor.Bool:
+			return cfg, errors.New("Boolean alpha only supported for Boolean results.")
+		case alpha.DType().IsFloat() && d.IsIntegral(true):
+			return cfg, errors.New("For integral input tensors, argument alpha must not be a floating point number.")
+		case alpha.DType().IsComplex() && !d.IsComplex():
+			return cfg, errors.New("For non-complex input tensors, argument alpha must not be a complex number.")
+		}
+		return cfg, nil
+	}
+}
+
+var (
+	addBodies = join(bool2(orSlice),
+		signed2(addSlice, addSlice, addSlice, addSlice), unsigned2(addSlice, addSlice, addSlice, addSlice),
+		floats2(addSlice, addSlice), complexes2(addSlice, addSlice))
+	subBodies = join(
+		signed2(subSlice, subSlice, subSlice, subSlice), unsigned2(subSlice, subSlice, subSlice, subSlice),
+		floats2(subSlice, subSlice), complexes2(subSlice, subSlice))
+)
+
+// addBody takes the plain loops for an alpha of 1, else loops with a factor.
+func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		alpha := kit.Attrs[addAttrs](c).Alpha
+		body, err := plain.pick("add", it)
+		switch {
+		case err != nil || alpha.Complex() == 1:
+			return body, err
+		case it.DType(1) == tensor.Bool:
+			if alpha.Complex() == 0 {
+				return iter.Slice2(func(dst, a, _ []bool) { copy(dst, a) }), nil
+			}
+			return body, nil
+		}
+		return scaledAdd(it.DType(1), alpha, sign), nil
+	}
+}
+
+// scaledAdd returns the loop a + sign*alpha*b in dtype d.
+func scaledAdd(d tensor.DType, alpha tensor.Scalar, sign int64) iter.Kernel {
+	f, z := float64(sign)*alpha.Float(), complex(float64(sign), 0)*alpha.Complex()
+	i := sign * alpha.Int()
+	switch d {
+	case tensor.Uint8:
+		return iter.Slice2(axpySlice(uint8(i)))
+	case tensor.Int8:
+		return iter.Slice2(axpySlice(int8(i)))
+	case tensor.Int16:
+		return iter.Slice2(axpySlice(int16(i)))
+	case tensor.Int32:
+		return iter.Slice2(axpySlice(int32(i)))
+	case tensor.Int64:
+		return iter.Slice2(axpySlice(i))
+	case tensor.Uint16:
+		return iter.Slice2(axpySlice(uint16(i)))
+	case tensor.Uint32:
+		return iter.Slice2(axpySlice(uint32(i)))
+	case tensor.Uint64:
+		return iter.Slice2(axpySlice(uint64(i)))
+	case tensor.Float32:
+		return iter.Slice2(axpySlice(float32(f)))
+	case tensor.Float64:
+		return iter.Slice2(axpySlice(f))
+	case tensor.Complex64:
+		return iter.Slice2(axpySlice(complex64(z)))
+	}
+	return iter.Slice2(axpySlice(z))
+}
+
+func addSlice[T number](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func subSlice[T number](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] - b[i]
+	}
+}
+
+func axpySlice[T number](alpha T) func(dst, a, b []T) {
+	return func(dst, a, b []T) {
+		a, b = a[:len(dst)], b[:len(dst)]
+		for i := range dst {
+			dst[i] = a[i] + alpha*b[i]
+		}
+	}
+}
+
+func orSlice(dst, a, b []bool) {
+	for i := range dst {
+		dst[i] = a[i] || b[i]
+	}
+}
+
+func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
+	return func(c *graph.Call) kit.ScalarFunc {
+		alpha := kit.Attrs[addAttrs](c).Alpha
+		numbers := kit.ByKind(
+			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },
+			func(x []float64) float64 { return x[0] + float64(sign)*alpha.Float()*x[1] },
+			func(x []complex128) complex128 { return x[0] + complex(float64(sign), 0)*alpha.Complex()*x[1] })
+		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			if d == tensor.Bool {
+				return tensor.BoolScalar(x[0].Int() != 0 || x[1].Int() != 0 && alpha.Int() != 0)
+			}
+			return numbers(d, x)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type clampAttrs struct {
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+}
+
+type clampMinAttrs struct {
+	Min tensor.Scalar `attr:"min" default:"none" doc:"lower bound, where it is a plain number"`
+}
+
+type clampMaxAttrs struct {
+	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, where it is a plain number"`
+}
+
+var (
+	minParam = graph.Param{Name: "min", Optional: true, Number: true}
+	maxParam = graph.Param{Name: "max", Optional: true, Number: true}
+)
+
+// Clamp and its kin bound self below and above.
+var (
+	Clamp = clampOp[clampAttrs]("clamp",
+		"Bounds self below by min and above by max, of which one may be left out; where min is above max the result is max. A bound of a higher kind promotes.",
+		[]graph.Param{kit.Self, minParam, maxParam},
+		func(c *graph.Call) clamping {
+			a := *kit.Attrs[clampAttrs](c)
+			if !a.Min.IsSet() || !a.Max.IsSet() {
+				// A lone bound that is NaN bounds nothing: clamp asks the vector unit
+				// for max(self, min), where clamp_min fills with NaN.
+				a.Min, a.Max = unlessNaN(a.Min, -1), unlessNaN(a.Max, 1)
+			}
+			return clamping{min: a.Min, max: a.Max, below: c.Has(1), above: c.Has(2)}
+		},
+		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTurned), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
+		kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix), kit.Example(nil, kit.ExTurned, tensor.Meta{}, kit.ExRow))
+	ClampMin = clampOp[clampMinAttrs]("clamp_min", "Bounds self below by min.", []graph.Param{kit.Self, minParam},
+		func(c *graph.Call) clamping { return clamping{min: kit.Attrs[clampMinAttrs](c).Min, below: c.Has(1)} },
+		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
+	ClampMax = clampOp[clampMaxAttrs]("clamp_max", "Bounds self above by max.", []graph.Param{kit.Self, maxParam},
+		func(c *graph.Call) clamping { return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, above: c.Has(1)} },
+		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTurned), kit.Example(nil, kit.ExTurned, kit.ExRow))
+)
+
+func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
+	if s.IsSet() && math.IsNaN(s.Float()) {
+		return tensor.FloatScalar(math.Inf(sign))
+	}
+	return s
+}
+
+func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping, examples ...graph.Example) *graph.Op {
+	p := &graph.Pointwise{
+		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+			k := bounds(c)
+			if err := k.check(c); err != nil {
+				return iter.Config{}, err
+			}
+			return k.config(c, outs)
+		},
+		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) { return bounds(c).body(name, it) },
+	}
+	return kit.Define[A](graph.Op{
+		Name: name, Doc: doc, Params: params, Pointwise: p, Examples: examples,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			res, err := p.Infer(c)
+			if err != nil || hasTensorBound(c) {
+				return res, err
+			}
+			t, err := afterCast(c.Type(0), res[0].Type.DType)
+			return graph.New1(t), err
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
+		Ref:     kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
+	})
+}
+
+func hasTensorBound(c *graph.Call) bool {
+	for _, a := range c.In[1:] {
+		if a.Kind == graph.TensorArg {
+			return true
+		}
+	}
+	return false
+}

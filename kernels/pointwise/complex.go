@@ -1,0 +1,112 @@
+package pointwise
+
+import (
+	"errors"
+	"math"
+	"math/cmplx"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Real and Imag are the views of the parts of complex numbers.
+var (
+	Real = kit.Define[kit.None](graph.Op{
+		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1, Kind: graph.View,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			return []graph.Result{{Type: realPart(c.Type(0)), Alias: 0}}, nil
+		},
+		Ref: partRef(func(z complex128) float64 { return real(z) }), Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+	})
+	Imag = kit.Define[kit.None](graph.Op{
+		Name: "imag", Doc: "Gives the imaginary parts of complex numbers, a view. A real self is refused.", Params: unary1, Kind: graph.View,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if !c.Type(0).DType.IsComplex() {
+				return nil, errors.New("imag is not implemented for tensors with non-complex dtypes.")
+			}
+			t := realPart(c.Type(0))
+			t.Offset = t.Offset.Add(sym.Of(1))
+			return []graph.Result{{Type: t, Alias: 0}}, nil
+		},
+		Ref: partRef(func(z complex128) float64 { return imag(z) }), Examples: []graph.Example{kit.Example(nil, kit.ExComplex)},
+	})
+)
+
+// partRef takes a part of each element.
+func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if !in[0].DType.IsComplex() {
+			return in[:1], nil
+		}
+		out := tensor.Zeros(in[0].DType.ToReal(), in[0].Shape...)
+		kit.EachIndex(in[0].Shape, func(i []int) { out.Set(tensor.FloatScalar(f(in[0].At(i...).Complex())), i...) })
+		return []*tensor.Tensor{out}, nil
+	}
+}
+
+// ConjPhysical turns the sign of imaginary parts.
+var ConjPhysical = kit.Define[kit.None](graph.Op{
+	Name: "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given itself, a view.",
+	Params: unary1, Kind: graph.View,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if !c.Type(0).DType.IsComplex() {
+			return []graph.Result{{Type: c.Type(0), Alias: 0}}, nil
+		}
+		return conjugation.Infer(c)
+	},
+	Compile: conjugation.Compile,
+	Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary}, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if d.IsComplex() {
+			return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
+		}
+		return x[0]
+	})),
+	Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+})
+
+var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", mathComplex(cmplx.Conj))}
+
+// Angle is the argument of complex numbers.
+var Angle = kit.Define[kit.None](graph.Op{
+	Name: "angle", Doc: "Takes the angle of each element in the complex plane: of real numbers pi below 0, else 0.",
+	Params: unary1, Pointwise: &angles,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if !c.Type(0).DType.IsComplex() {
+			return angles.Infer(c)
+		}
+		// The real result is a fresh tensor that is resized: row-major.
+		return kit.LaidBy(&angles, rowMajor)(c)
+	},
+	Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		if d.IsComplex() {
+			return tensor.FloatScalar(cmplx.Phase(x[0].Complex()))
+		}
+		return tensor.FloatScalar(realAngle(x[0].Float()))
+	})),
+	Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExComplex), kit.Example(nil, kit.ExInts)},
+})
+
+var angles = graph.Pointwise{
+	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		if d := c.Type(0).DType; d.IsComplex() {
+			return unaryTo(d.ToReal())(c, outs)
+		}
+		return unaryFloat(c, outs)
+	},
+	Body: fixed("angle", join(floatBodies(realAngle),
+		only(tensor.Complex64, iter.Map1(func(z complex64) float32 { return float32(cmplx.Phase(complex128(z))) })),
+		only(tensor.Complex128, iter.Map1(cmplx.Phase)))),
+}
+
+func realAngle(x float64) float64 {
+	switch {
+	case x < 0:
+		return math.Pi
+	case x != x:
+		return x
+	}
+	return 0
+}

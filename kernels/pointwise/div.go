@@ -1,0 +1,158 @@
+package pointwise
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type divAttrs struct {
+	RoundingMode *string `attr:"rounding_mode" default:"none" doc:"null: true division; floor or trunc: rounded so"`
+}
+
+func (a *divAttrs) mode() string {
+	if a.RoundingMode == nil {
+		return ""
+	}
+	return *a.RoundingMode
+}
+
+// Div is self / other, rounded if asked.
+var Div = elementwise[divAttrs]("div",
+	"Divides self by other, broadcast together. Without rounding_mode integers are divided as float32; with it they stay integers, and a divisor of 0 fails when run.",
+	numbers2, &division, divRef,
+	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts), kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTurned, kit.ExRow))
+
+// FloorDivide is the quotient rounded down.
+var FloorDivide = elementwise[kit.None]("floor_divide",
+	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 fails when run.",
+	numbers2, &graph.Pointwise{Config: binary, Body: labelled("div_floor_cpu", divFloorBodies)},
+	kit.Always(floorRef), kit.ExBinary, kit.ExIntegers)
+
+var division = graph.Pointwise{
+	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		switch mode := kit.Attrs[divAttrs](c).mode(); mode {
+		case "":
+			return binaryFloat(c, outs)
+		case "floor", "trunc":
+			return binary(c, outs)
+		default:
+			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode)
+		}
+	},
+	Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		switch kit.Attrs[divAttrs](c).mode() {
+		case "floor":
+			return divFloorBodies.pick("div_floor", it)
+		case "trunc":
+			return divTruncBodies.pick("div_trunc", it)
+		}
+		return divBodies.pick("div_true", it)
+	},
+}
+
+var (
+	divBodies      = join(floats2(divSlice, divSlice), complexes2(divSlice, divSlice))
+	divTruncBodies = join(
+		dividing(divSlice[int8], divSlice[int16], divSlice[int32], divSlice[int64]),
+		dividingUnsigned(divSlice[uint8], divSlice[uint16], divSlice[uint32], divSlice[uint64]),
+		floats2(divTruncSlice, divTruncSlice))
+	divFloorBodies = join(
+		dividing(floorDivSlice[int8], floorDivSlice[int16], floorDivSlice[int32], floorDivSlice[int64]),
+		dividingUnsigned(divSlice[uint8], divSlice[uint16], divSlice[uint32], divSlice[uint64]),
+		only(tensor.Float32, iter.Map2(floorDiv32)), only(tensor.Float64, iter.Map2(floorDiv64)))
+)
+
+func divSlice[T number](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] / b[i]
+	}
+}
+
+func divTruncSlice[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(math.Trunc(float64(a[i] / b[i])))
+	}
+}
+
+func floorDivSlice[T int8 | int16 | int32 | int64](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		q := a[i] / b[i]
+		if r := a[i] - q*b[i]; r != 0 && (r < 0) != (b[i] < 0) {
+			q--
+		}
+		dst[i] = q
+	}
+}
+
+// floorDiv32 and floorDiv64 are c10::div_floor_floating, which is Python's: the quotient
+// of what is left after the remainder is taken off, so that it fits remainder's sign.
+func floorDiv32(a, b float32) float32 {
+	if b == 0 {
+		return a / b
+	}
+	mod := mod32(a, b)
+	div := (a - mod) / b
+	if mod != 0 && (b < 0) != (mod < 0) {
+		div--
+	}
+	if div == 0 {
+		return float32(math.Copysign(0, float64(a/b)))
+	}
+	floor := float32(math.Floor(float64(div)))
+	if div-floor > 0.5 {
+		floor++
+	}
+	return floor
+}
+
+func floorDiv64(a, b float64) float64 {
+	if b == 0 {
+		return a / b
+	}
+	mod := math.Mod(a, b)
+	div := (a - mod) / b
+	if mod != 0 && (b < 0) != (mod < 0) {
+		div--
+	}
+	if div == 0 {
+		return math.Copysign(0, a/b)
+	}
+	floor := math.Floor(div)
+	if div-floor > 0.5 {
+		floor++
+	}
+	return floor
+}
+
+func floorRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return kit.ByKind(
+		byDivisor(floorQuotient),
+		func(x []float64) float64 {
+			if q := x[0] / x[1]; x[1] == 0 || !math.IsInf(x[0], 0) {
+				return math.Floor(q)
+			}
+			return math.NaN() // the remainder of an infinity is
+		}, nil)(d, x)
+}
+
+func divRef(c *graph.Call) kit.ScalarFunc {
+	switch kit.Attrs[divAttrs](c).mode() {
+	case "floor":
+		return floorRef
+	case "trunc":
+		return kit.ByKind(
+			byDivisor(func(a, b int64) int64 { return a / b }),
+			func(x []float64) float64 { return math.Trunc(x[0] / x[1]) }, nil)
+	}
+	return kit.ByKind(nil,
+		func(x []float64) float64 { return x[0] / x[1] },
+		func(x []complex128) complex128 { return x[0] / x[1] })
+}

@@ -1,0 +1,69 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// nonZero puts a look for a divisor of 0 before an integer loop.
+func nonZero[T integer](f func(dst, a, b []T)) iter.Kernel {
+	return iter.Refusing(iter.Slice2(f), 1, func(b []T) error {
+		for _, v := range b {
+			if v == 0 {
+				return kit.ErrZeroDivision
+			}
+		}
+		return nil
+	})
+}
+
+func dividing(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32), i64 func(dst, a, b []int64)) (t bodies) {
+	t[tensor.Int8], t[tensor.Int16] = nonZero(i8), nonZero(i16)
+	t[tensor.Int32], t[tensor.Int64] = nonZero(i32), nonZero(i64)
+	return t
+}
+
+func dividingUnsigned(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32), u64 func(dst, a, b []uint64)) (t bodies) {
+	t[tensor.Uint8], t[tensor.Uint16] = nonZero(u8), nonZero(u16)
+	t[tensor.Uint32], t[tensor.Uint64] = nonZero(u32), nonZero(u64)
+	return t
+}
+
+// floorQuotient is a/b rounded down.
+func floorQuotient(a, b int64) int64 {
+	q := a / b
+	if r := a - q*b; r != 0 && (r < 0) != (b < 0) {
+		q--
+	}
+	return q
+}
+
+// byDivisor makes a reference of a division of integers, which fails as loops do for a
+// divisor of 0.
+func byDivisor(f func(a, b int64) int64) func(x []int64) int64 {
+	return func(x []int64) int64 {
+		if x[1] == 0 {
+			panic(kit.ErrZeroDivision) // pointwiseRef returns it
+		}
+		return f(x[0], x[1])
+	}
+}
+
+// mod32 is math.Mod, exact as that is, some times faster where the quotient is below
+// 2^29: its product with the 24 bits of b then fits the 53 bits of a float64.
+func mod32(a, b float32) float32 {
+	x, y := float64(a), float64(b)
+	q := math.Trunc(x / y)
+	if !(math.Abs(q) < 1<<29) || math.IsInf(y, 0) {
+		return float32(math.Mod(x, y))
+	}
+	r := x - q*y
+	// The quotient may have been rounded up to the next integer.
+	if r != 0 && (r < 0) != (x < 0) {
+		r += math.Copysign(y, x)
+	}
+	return float32(math.Copysign(r, x))
+}

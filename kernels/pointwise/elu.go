@@ -1,0 +1,54 @@
+package pointwise
+
+import (
+	"errors"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+type eluAttrs struct {
+	Alpha      float64 `attr:"alpha" default:"1" doc:"depth of the curve below 0"`
+	Scale      float64 `attr:"scale" default:"1" doc:"factor of the result"`
+	InputScale float64 `attr:"input_scale" default:"1" doc:"factor of self below 0"`
+}
+
+type celuAttrs struct {
+	Alpha float64 `attr:"alpha" default:"1" doc:"depth and width of the curve below 0"`
+}
+
+// The constants of selu, at the precision of float64 (ATen's SELU_ALPHA and SELU_SCALE).
+const (
+	seluAlpha = 1.6732632423543772848170429916717
+	seluScale = 1.0507009873554804934193349852946
+)
+
+// Exponential linear units: lines above 0, exponentials below.
+var (
+	Elu = curve("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all times scale. Serves floats only.",
+		elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
+	Selu = curve("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. Serves floats only.",
+		func(*kit.None) func(float64) float64 { return elu(&eluAttrs{seluAlpha, seluScale, 1}) }, kit.ExUnary)
+	Celu = curve("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Serves floats only.",
+		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) }, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
+)
+
+func init() {
+	Celu.Pointwise.Config = checked(unary, func(c *graph.Call) error {
+		if kit.Attrs[celuAttrs](c).Alpha == 0 {
+			return errors.New("ZeroDivisionError: alpha cannot be 0 for CELU")
+		}
+		return nil
+	})
+}
+
+func elu(a *eluAttrs) func(float64) float64 {
+	below, above := a.Alpha*a.Scale, a.Scale
+	return func(x float64) float64 {
+		if x <= 0 {
+			return below * math.Expm1(x*a.InputScale)
+		}
+		return x * above
+	}
+}

@@ -1,0 +1,49 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+type logitAttrs struct {
+	Eps *float64 `attr:"eps" default:"none" doc:"self is bounded to [eps, 1-eps] first; null: it is not"`
+}
+
+// Logit is the inverse of sigmoid.
+var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if eps is given.", unary1,
+	&graph.Pointwise{Grain: heavyGrain, Config: unaryFloat, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		t := floatBodies(logit(kit.Attrs[logitAttrs](c)))
+		return t.pick("logit", it)
+	}},
+	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[logitAttrs](c)))(c) },
+	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTurned))
+
+func logit(a *logitAttrs) func(float64) float64 {
+	return func(x float64) float64 {
+		if a.Eps != nil {
+			switch lo, hi := *a.Eps, 1-*a.Eps; {
+			case x < lo:
+				x = lo
+			case x > hi:
+				x = hi
+			}
+		}
+		return math.Log(x / (1 - x))
+	}
+}
+
+// LogSigmoid is the logarithm of sigmoid.
+var LogSigmoid = kit.Define[kit.None](graph.Op{
+	Name: "log_sigmoid", Doc: "Takes the logarithm of the sigmoid of each element; the result is row-major. Serves floats only.",
+	Params: unary1, Pointwise: &logSigmoids,
+	Infer:    kit.LaidBy(&logSigmoids, rowMajor),
+	Ref:      kit.PointwiseRef(&logSigmoids, floatRef(logSigmoid)),
+	Examples: []graph.Example{kit.ExUnary},
+})
+
+var logSigmoids = graph.Pointwise{Grain: heavyGrain, Config: unary, Body: fixed("log_sigmoid", floatBodies(logSigmoid))}
+
+func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x))) }

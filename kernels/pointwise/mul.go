@@ -1,0 +1,26 @@
+package pointwise
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+// Mul is self * other.
+var Mul = elementwise[kit.None]("mul", "Multiplies self by other, broadcast together. Of bools it is the logical and.", numbers2,
+	&graph.Pointwise{Config: binary, Body: fixed("mul", mulBodies)},
+	kit.Always(kit.ByKind(
+		func(x []int64) int64 { return x[0] * x[1] },
+		func(x []float64) float64 { return x[0] * x[1] },
+		func(x []complex128) complex128 { return x[0] * x[1] })),
+	kit.ExBinary, kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
+
+var mulBodies = boolAsByte(join(
+	signed2(mulSlice, mulSlice, mulSlice, mulSlice), unsigned2(mulSlice, mulSlice, mulSlice, mulSlice),
+	floats2(mulSlice, mulSlice), complexes2(mulSlice, mulSlice)))
+
+func mulSlice[T number](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * b[i]
+	}
+}

@@ -1,0 +1,39 @@
+package pointwise
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Neg is -self.
+var Neg = elementwise[kit.None]("neg", "Negates each element; unsigned integers wrap. Bools are refused.", unary1,
+	&graph.Pointwise{Config: checked(unary, noBool("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")),
+		Body: fixed("neg", join(
+			signed1(negSlice, negSlice, negSlice, negSlice), unsigned1(negSlice, negSlice, negSlice, negSlice),
+			floats1(negSlice, negSlice), complexes1(negSlice, negSlice)))},
+	kit.Always(kit.ByKind(
+		func(x []int64) int64 { return -x[0] },
+		func(x []float64) float64 { return -x[0] },
+		func(x []complex128) complex128 { return -x[0] })),
+	kit.ExUnary, kit.Example(nil, kit.ExInts))
+
+// Positive is self itself.
+var Positive = kit.Define[kit.None](graph.Op{
+	Name: "positive", Doc: "Gives self itself, a view. Bools are refused.", Params: unary1, Kind: graph.View,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if err := noBool("The `+` operator, on a bool tensor is not supported.")(c); err != nil {
+			return nil, err
+		}
+		return []graph.Result{{Type: c.Type(0), Alias: 0}}, nil
+	},
+	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
+	Examples: []graph.Example{kit.ExUnary},
+})
+
+func negSlice[T number](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = -a[i]
+	}
+}

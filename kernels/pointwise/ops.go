@@ -1,0 +1,40 @@
+// Package pointwise has the ops that compute each element from the elements at its place: arithmetic, comparisons,
+// logic, activations.
+package pointwise
+
+import "github.com/graphrun/graphrun/graph"
+
+// Ops returns the family's ops, file by file.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		Abs,
+		Sigmoid, Silu, Mish, Softplus, Gelu, Hardswish, Hardsigmoid,
+		Add, Sub, Rsub,
+		Addcmul, Addcdiv,
+		BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, LeftShift, RightShift,
+		Clamp, ClampMin, ClampMax,
+		Eq, Ne, Lt, Le, Gt, Ge,
+		Real, Imag, ConjPhysical, Angle,
+		Div, FloorDivide,
+		Elu, Selu, Celu,
+		Exp, Exp2, Expm1, Log, Log2, Log10, Log1p,
+		Isnan, Isinf, Isfinite, Isposinf, Isneginf, Signbit,
+		Lerp,
+		LogicalAnd, LogicalOr, LogicalXor, LogicalNot,
+		Logit, LogSigmoid,
+		Maximum, Minimum, Fmax, Fmin,
+		Mul,
+		Neg, Positive,
+		Pow, Square,
+		Prelu, Glu,
+		Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Hardshrink,
+		Remainder, Fmod,
+		Floor, Ceil, Trunc, Round, Frac,
+		Sign, Sgn,
+		Softshrink, Shrink,
+		Atan2, Hypot, Copysign, Logaddexp, Logaddexp2, Xlogy, Heaviside, NanToNum,
+		Sqrt, Rsqrt, Reciprocal,
+		Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf, Erfinv, Lgamma, Erfc,
+		Where,
+	}
+}

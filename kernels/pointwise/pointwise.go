@@ -1,0 +1,187 @@
+package pointwise
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// elementwise defines a pointwise op: its parts and the function of one element that
+// defines it.
+func elementwise[A any](name, doc string, params []graph.Param, p *graph.Pointwise, f func(*graph.Call) kit.ScalarFunc, examples ...graph.Example) *graph.Op {
+	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: kit.PointwiseRef(p, f), Examples: examples})
+}
+
+// unary1 and binary2 are the operands of most pointwise ops, numbers2 of those that take
+// plain numbers on either side.
+var (
+	unary1   = []graph.Param{kit.Self}
+	binary2  = []graph.Param{kit.Self, kit.Other}
+	numbers2 = []graph.Param{kit.SelfNum, kit.OtherNum}
+)
+
+// preserved lays the result out as empty_like(self) does.
+func preserved(c *graph.Call) (tensor.Type, error) {
+	return iter.PreserveType(c.Type(0)), nil
+}
+
+// rowMajor lays the result out row-major.
+func rowMajor(c *graph.Call) (tensor.Type, error) {
+	t := c.Type(0)
+	return tensor.NewType(t.DType, t.Shape...), nil
+}
+
+// afterCast lays the result out as a unary op on self converted to d does.
+func afterCast(t tensor.Type, d tensor.DType) (tensor.Type, error) {
+	return kit.LaidOut(iter.Unary(iter.UndefinedOf(d), iter.OfType(iter.CastType(t, d))))
+}
+
+// resultType is torch.result_type of operands and numbers.
+func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, error) {
+	var p tensor.Promotion
+	for _, a := range operands {
+		switch a.Kind {
+		case graph.TensorArg:
+			t := a.Type()
+			p.Add(t.DType, t.Rank())
+		case graph.NumberArg:
+			p.AddNumber(a.Number)
+		}
+	}
+	for _, n := range numbers {
+		if n.IsSet() {
+			p.AddNumber(n)
+		}
+	}
+	return p.Result()
+}
+
+// as converts a plain number to an element of loops.
+func as[T ordered](s tensor.Scalar) T {
+	var z T
+	switch p := any(&z).(type) {
+	case *float32:
+		*p = float32(s.Float())
+	case *float64:
+		*p = s.Float()
+	default:
+		return T(s.Int())
+	}
+	return z
+}
+
+// floatRef is a reference of a function of one real number.
+func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
+	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
+}
+
+// floatRef2 is the same of two.
+func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
+	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+}
+
+// boolRef makes a scalarFunc of an op that yields bool, from one function a kind of
+// number; a nil one is never asked.
+func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []complex128) bool) kit.ScalarFunc {
+	yes := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	g := kit.ByKind(
+		func(x []int64) int64 { return yes(i(x)) },
+		func(x []float64) float64 { return float64(yes(f(x))) },
+		func(x []complex128) complex128 { return complex(float64(yes(z(x))), 0) })
+	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
+}
+
+// floatBodies makes loops of a function of one float64, which float32 takes too.
+func floatBodies(f func(float64) float64) bodies { return mathBodies(f, nil) }
+
+// floatBodies2 makes loops of a function of two.
+func floatBodies2(f func(x, y float64) float64) (t bodies) {
+	t[tensor.Float32] = iter.Map2(func(a, b float32) float32 { return float32(f(float64(a), float64(b))) })
+	t[tensor.Float64] = iter.Map2(f)
+	return t
+}
+
+// compileGiven compiles a pointwise op of which operands may be left out: the iteration
+// has those that are given only, and the kernel picks their addresses out.
+func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
+	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
+	var at []int
+	for i, a := range c.In {
+		if a.Kind != graph.Null {
+			given.In, at = append(given.In, a), append(at, i)
+		}
+	}
+	if len(at) == len(c.In) {
+		return p.Compile(c)
+	}
+	inner := graph.Pointwise{
+		Config: func(_ *graph.Call, outs []iter.Operand) (iter.Config, error) { return p.Config(c, outs) },
+		Body:   func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return p.Body(c, it) },
+	}
+	k, err := inner.Compile(&given)
+	if err != nil {
+		return nil, err
+	}
+	it := k.Loop
+	body, err := p.Body(c, &it.Rule)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := it.Prepare(body)
+	if err != nil {
+		return nil, err
+	}
+	out := *k
+	out.Phases = []graph.Phase{{Chunks: k.Phases[0].Chunks, Run: func(m *graph.Mem, chunk int) error {
+		var ptrs [8]unsafe.Pointer
+		n := copy(ptrs[:], m.Ptrs[:it.NumOutputs()])
+		for _, i := range at {
+			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
+			n++
+		}
+		return loop.Range(m.Cursor, ptrs[:n], it.Chunk(chunk, iter.GrainSize))
+	}}}
+	out.InPlace = nil
+	for _, p := range k.InPlace {
+		out.InPlace = append(out.InPlace, graph.InPlace{Out: p.Out, In: at[p.In]})
+	}
+	if k.Bound != nil {
+		out.Bound = make([]*tensor.Tensor, len(c.In))
+		for i, t := range k.Bound {
+			out.Bound[at[i]] = t
+		}
+	}
+	return &out, nil
+}
+
+// realPart returns the view of the real parts of a complex value, and a real one as it is.
+func realPart(t tensor.Type) tensor.Type {
+	if !t.DType.IsComplex() {
+		return t
+	}
+	two := sym.Of(2)
+	st := make([]sym.Int, len(t.Strides))
+	for i, s := range t.Strides {
+		st[i] = two.Mul(s)
+	}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
+}
+
+func noBool(message string) func(c *graph.Call) error {
+	return func(c *graph.Call) error {
+		if c.Type(0).DType == tensor.Bool {
+			return errors.New(message)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,91 @@
+package pointwise_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestZeroDivision checks that integer division by 0 fails when run, not before.
+func TestZeroDivision(t *testing.T) {
+	for _, name := range []string{"floor_divide", "remainder", "fmod", "div"} {
+		attrs := graph.Attrs{}
+		if name == "div" {
+			attrs["rounding_mode"] = "trunc"
+		}
+		op, m := kernels.Lookup(name), tensor.New(tensor.Int32, 3)
+		c, err := kerneltest.CallOf(op, attrs, []tensor.Meta{m, m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, zero := tensor.Empty(m), tensor.Empty(m)
+		one.SetFlat(1, tensor.IntScalar(1))
+		if _, err := kerneltest.RunCall(op, c, []*tensor.Tensor{one, zero}); !errors.Is(err, kit.ErrZeroDivision) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestShiftWidth pins shifts that PyTorch 1.13 left to the processor.
+func TestShiftWidth(t *testing.T) {
+	a := tensor.Must(tensor.FromSlice([]int32{1, 1, 1, -5}, 4))
+	b := tensor.Must(tensor.FromSlice([]int32{40, -1, 31, 32}, 4))
+	for name, want := range map[string][]int32{"bitwise_left_shift": {0, 0, -1 << 31, 0}, "bitwise_right_shift": {0, 0, 0, -1}} {
+		op := kernels.Lookup(name)
+		c, _ := kerneltest.CallOf(op, nil, []tensor.Meta{a.Meta, b.Meta})
+		out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{a, b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := tensor.ToSlice[int32](out[0]); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestRunAllocates checks that a run with an operand left out in the middle, and one with
+// strided operands, do not allocate once their blocks are there.
+func TestRunAllocates(t *testing.T) {
+	x := tensor.Meta{DType: tensor.Float64, Shape: []int{20, 30}, Strides: []int{1, 20}}
+	for _, call := range []struct {
+		op string
+		in []tensor.Meta
+	}{{"clamp", []tensor.Meta{x, {}, tensor.New(tensor.Float32, 30)}}, {"mul", []tensor.Meta{x, tensor.New(tensor.Float32, 30)}}, {"rsub", []tensor.Meta{x, x}}} {
+		op := kernels.Lookup(call.op)
+		c, err := kerneltest.CallOf(op, nil, call.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := make([]*tensor.Tensor, len(call.in))
+		for i, m := range call.in {
+			if m.DType != tensor.Invalid {
+				in[i] = tensor.Empty(m)
+			}
+		}
+		if n, err := allocations(op, c, in); err != nil || n != 0 {
+			t.Errorf("%s: %v allocations, error %v", call.op, n, err)
+		}
+	}
+}
+
+func allocations(op *graph.Op, c *graph.Call, in []*tensor.Tensor) (float64, error) {
+	if _, err := kerneltest.Infer(op, c); err != nil {
+		return 0, err
+	}
+	k, err := op.Compile(c)
+	if err != nil {
+		return 0, err
+	}
+	m := kerneltest.MemOf(k, c, in, []*tensor.Tensor{tensor.Empty(c.Out[0])})
+	return testing.AllocsPerRun(10, func() {
+		if e := k.Phases[0].Run(m, 0); e != nil {
+			err = e
+		}
+	}), err
+}

@@ -1,0 +1,137 @@
+package pointwise
+
+import (
+	"errors"
+	"math"
+	"math/cmplx"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pow is self to the power of exponent; either may be a plain number.
+var Pow = kit.Define[kit.None](graph.Op{
+	Name: "pow",
+	Doc: "Raises self to the power of exponent, broadcast together. Integers stay integers: a negative plain exponent is refused, " +
+		"and a negative exponent in a tensor gives 0 but for bases of 1 and -1.",
+	Params:    []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
+	Pointwise: &power,
+	Infer:     powInfer,
+	Ref:       kit.PointwiseRef(&power, kit.Always(powRef)),
+	Examples:  []graph.Example{kit.ExBinary, kit.ExIntegers},
+})
+
+// Square is self times itself, as pow with the plain exponent 2.
+var Square = kit.Define[kit.None](graph.Op{
+	Name:      "square",
+	Doc:       "Multiplies self by itself. Bools become int64.",
+	Params:    unary1,
+	Pointwise: &squaring,
+	Infer: kit.LaidBy(&squaring, func(c *graph.Call) (tensor.Type, error) {
+		t := c.Type(0)
+		d := t.DType
+		if d == tensor.Bool {
+			d = tensor.Int64
+		}
+		return afterCast(t, d)
+	}),
+	Ref: kit.PointwiseRef(&squaring, kit.Always(kit.ByKind(
+		func(x []int64) int64 { return x[0] * x[0] },
+		func(x []float64) float64 { return x[0] * x[0] },
+		func(x []complex128) complex128 { return x[0] * x[0] }))),
+	Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExBools)},
+})
+
+var (
+	power = graph.Pointwise{
+		Config: checked(binary, powCheck),
+		Body:   powBody,
+		Grain:  heavyGrain,
+	}
+	squaring = graph.Pointwise{
+		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+			if c.Type(0).DType == tensor.Bool {
+				return unaryTo(tensor.Int64)(c, outs)
+			}
+			return unary(c, outs)
+		},
+		Body: fixed("pow", join(squareBodies, only(tensor.Bool, iter.Map1(func(a uint8) int64 { return int64(a) }).Bits()))),
+	}
+)
+
+func powCheck(c *graph.Call) error {
+	if e := c.In[1]; e.Kind == graph.NumberArg && !e.Number.DType().IsFloat() && !e.Number.DType().IsComplex() &&
+		e.Number.Int() < 0 && c.Type(0).DType.IsIntegral(true) {
+		return errors.New("Integers to negative integer powers are not allowed.")
+	}
+	return nil
+}
+
+// powInfer lays the result out by the permutation rule for two tensors, as a unary op for
+// a plain exponent, and row-major for a plain base, which is how aten's three overloads do.
+func powInfer(c *graph.Call) ([]graph.Result, error) {
+	res, err := power.Infer(c)
+	if err != nil {
+		return nil, err
+	}
+	t := res[0].Type
+	switch {
+	case c.In[0].Kind == graph.NumberArg:
+		t = tensor.NewType(t.DType, t.Shape...)
+	case c.In[1].Kind == graph.NumberArg:
+		if t, err = afterCast(c.Type(0), t.DType); err != nil {
+			return nil, err
+		}
+	}
+	return graph.New1(t), nil
+}
+
+// powBody takes cheaper loops for the plain exponents that have them
+// (pow_tensor_scalar_optimized_kernel).
+func powBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	body, err := powBodies.pickLabel("pow", it)
+	e := c.In[1]
+	if err != nil || e.Kind != graph.NumberArg {
+		return body, err
+	}
+	var special *bodies
+	switch e.Number.Complex() {
+	case 2:
+		special = &squareBodies
+	case 3:
+		special = &cubeBodies
+	case -1:
+		special = &inverseBodies
+	case 0.5:
+		special = &rootBodies
+	default:
+		return body, nil
+	}
+	if b := special[it.DType(1)]; !b.IsZero() {
+		return b.Ignoring(it.DType(2)), nil
+	}
+	return body, nil
+}
+
+func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return kit.ByKind(
+		func(x []int64) int64 {
+			r := int64(1)
+			for range max(x[1], 0) {
+				r *= x[0]
+			}
+			switch {
+			case x[1] >= 0:
+				return r
+			case x[0] == 1:
+				return 1
+			case x[0] == -1:
+				return 1 - 2*(x[1]&1)
+			}
+			return 0
+		},
+		func(x []float64) float64 { return math.Pow(x[0], x[1]) },
+		func(x []complex128) complex128 { return cmplx.Pow(x[0], x[1]) })(d, x)
+}

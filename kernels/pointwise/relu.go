@@ -1,0 +1,184 @@
+package pointwise
+
+import (
+	"errors"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Relu is max(self, 0).
+var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Bools are refused.", unary1,
+	&graph.Pointwise{
+		Config: checked(realOnly(unary, "clamp is not supported for complex types"), noBool("Boolean inputs not supported for relu")),
+		Body: fixed("clamp_min", join(
+			signed1(reluSlice, reluSlice, reluSlice, reluSlice), unsigned1(copySlice, copySlice, copySlice, copySlice),
+			floats1(reluSlice, reluSlice))),
+	},
+	kit.Always(kit.ByKind(
+		func(x []int64) int64 { return max(x[0], 0) },
+		func(x []float64) float64 { return max(x[0], 0) }, nil)),
+	kit.ExUnary, kit.Example(nil, kit.ExInts))
+
+func reluSlice[T ordered](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = max(a[i], 0)
+	}
+}
+
+type hardtanhAttrs struct {
+	Min tensor.Scalar `attr:"min_val" default:"-1" doc:"lower bound"`
+	Max tensor.Scalar `attr:"max_val" default:"1" doc:"upper bound"`
+}
+
+// Hardtanh bounds self on both sides, relu6 by 0 and 6.
+var (
+	Hardtanh = hardtanh[hardtanhAttrs]("hardtanh", "Bounds self below by min_val and above by max_val; NaN stays. Bools are refused.",
+		func(c *graph.Call) (lo, hi tensor.Scalar) { a := kit.Attrs[hardtanhAttrs](c); return a.Min, a.Max },
+		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
+	Relu6 = hardtanh[kit.None]("relu6", "Bounds self below by 0 and above by 6; NaN stays. Bools are refused.",
+		func(*graph.Call) (lo, hi tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
+		kit.ExUnary, kit.Example(nil, kit.ExInts))
+)
+
+// hardtanh defines a clamp whose result is laid out as empty_like.
+func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar), examples ...graph.Example) *graph.Op {
+	check := func(c *graph.Call) error {
+		lo, hi := bounds(c)
+		switch d := c.Type(0).DType; {
+		case d == tensor.Bool:
+			return errors.New("Bool inputs not supported for hardtanh")
+		case d.IsComplex():
+			return errors.New("clamp is not supported for complex types")
+		case d.IsIntegral(false) && !d.IsSigned() && (lo.Float() < 0 || hi.Float() < 0):
+			return errors.New("cannot do hardtanh on an unsigned type with negative limits")
+		default:
+			return errors.Join(fitsNumber(d, lo), fitsNumber(d, hi))
+		}
+	}
+	p := &graph.Pointwise{Config: checked(unary, check), Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		lo, hi := bounds(c)
+		return clampBetween("clamp_scalar", it, lo, hi)
+	}}
+	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p, Infer: kit.LaidBy(p, preserved), Examples: examples,
+		Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
+			lo, hi := bounds(c)
+			return clamping{min: lo, max: hi}.ref
+		})})
+}
+
+type leakyAttrs struct {
+	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of what is below 0"`
+}
+
+// LeakyRelu is relu that lets a little of negative elements through.
+var LeakyRelu = activation("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Serves floats only.",
+	func(a *leakyAttrs) func(dst, a []float32) { return leakySlice(float32(a.Slope)) },
+	func(a *leakyAttrs) func(dst, a []float64) { return leakySlice(a.Slope) },
+	func(a *leakyAttrs) func(float64) float64 {
+		return func(x float64) float64 {
+			if x > 0 {
+				return x
+			}
+			return x * a.Slope
+		}
+	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTurned))
+
+func leakySlice[T float](slope T) func(dst, a []T) {
+	return func(dst, a []T) {
+		a = a[:len(dst)]
+		for i := range dst {
+			// One of the two terms is 0: no branch that random signs would mislead.
+			dst[i] = max(a[i], 0) + slope*min(a[i], 0)
+		}
+	}
+}
+
+type thresholdAttrs struct {
+	Threshold tensor.Scalar `attr:"threshold" doc:"the greatest element that is replaced"`
+	Value     tensor.Scalar `attr:"value" doc:"what replaces it"`
+}
+
+// Threshold replaces what is not above a threshold.
+var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that are at most threshold by value; NaN stays.", unary1,
+	&graph.Pointwise{
+		Config: checked(unary, func(c *graph.Call) error {
+			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
+			return errors.Join(fitsNumber(d, a.Threshold), fitsNumber(d, a.Value))
+		}),
+		Body: thresholdBody,
+	},
+	func(c *graph.Call) kit.ScalarFunc {
+		a := kit.Attrs[thresholdAttrs](c)
+		return kit.ByKind(
+			func(x []int64) int64 {
+				if x[0] <= a.Threshold.Int() {
+					return a.Value.Int()
+				}
+				return x[0]
+			},
+			func(x []float64) float64 {
+				if x[0] <= a.Threshold.Float() {
+					return a.Value.Float()
+				}
+				return x[0]
+			}, nil)
+	},
+	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTurned), kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
+
+func thresholdBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	a := kit.Attrs[thresholdAttrs](c)
+	t := join(
+		signed1(thresholdSlice[int8](a), thresholdSlice[int16](a), thresholdSlice[int32](a), thresholdSlice[int64](a)),
+		unsigned1(thresholdSlice[uint8](a), thresholdSlice[uint16](a), thresholdSlice[uint32](a), thresholdSlice[uint64](a)),
+		floats1(thresholdSlice[float32](a), thresholdSlice[float64](a)))
+	return t.pick("threshold", it)
+}
+
+func thresholdSlice[T ordered](a *thresholdAttrs) func(dst, a []T) {
+	limit, value := as[T](a.Threshold), as[T](a.Value)
+	return func(dst, a []T) {
+		a = a[:len(dst)]
+		for i := range dst {
+			x := a[i]
+			if x <= limit {
+				x = value
+			}
+			dst[i] = x
+		}
+	}
+}
+
+type shrinkAttrs struct {
+	Lambd tensor.Scalar `attr:"lambd" default:"0.5" doc:"the magnitude up to which elements become 0"`
+}
+
+// Hardshrink drops what is near 0.
+var Hardshrink = activation("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. Serves floats only.",
+	func(a *shrinkAttrs) func(dst, a []float32) { return shrinkSlice(float32(a.Lambd.Float())) },
+	func(a *shrinkAttrs) func(dst, a []float64) { return shrinkSlice(a.Lambd.Float()) },
+	func(a *shrinkAttrs) func(float64) float64 {
+		return func(x float64) float64 {
+			if math.Abs(x) <= a.Lambd.Float() {
+				return 0
+			}
+			return x
+		}
+	}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1}, kit.ExTurned))
+
+func shrinkSlice[T float](limit T) func(dst, a []T) {
+	return func(dst, a []T) {
+		a = a[:len(dst)]
+		for i := range dst {
+			x := a[i]
+			if x >= -limit && x <= limit {
+				x = 0
+			}
+			dst[i] = x
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package pointwise
+
+import (
+	"math/cmplx"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Sign is -1, 0 or 1.
+var Sign = elementwise[kit.None]("sign", "Gives -1, 0 or 1 by the sign of each element; 0 of a NaN. Complex numbers are refused.", unary1,
+	&graph.Pointwise{Config: realOnly(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."), Body: fixed("sign", signBodies)},
+	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
+
+// Sgn is sign, and of complex numbers the direction.
+var Sgn = elementwise[kit.None]("sgn", "Gives the sign of each element, and of a complex one the number of magnitude 1 in its direction.", unary1,
+	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, mathComplex(direction)))},
+	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
+
+var signBodies = boolAsByte(join(
+	signed1(signSlice, signSlice, signSlice, signSlice), unsigned1(signUnsigned, signUnsigned, signUnsigned, signUnsigned),
+	floats1(signSlice, signSlice)))
+
+func direction(z complex128) complex128 {
+	if z == 0 {
+		return 0
+	}
+	return z / complex(cmplx.Abs(z), 0)
+}
+
+func signSlice[T int8 | int16 | int32 | int64 | float32 | float64](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		var up, down T
+		if a[i] > 0 {
+			up = 1
+		}
+		if a[i] < 0 {
+			down = 1
+		}
+		dst[i] = up - down
+	}
+}
+
+func signUnsigned[T uint8 | uint16 | uint32 | uint64](dst, a []T) {
+	a = a[:len(dst)]
+	for i := range dst {
+		dst[i] = min(a[i], 1)
+	}
+}
+
+func signRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	switch {
+	case d.IsComplex():
+		return tensor.ComplexScalar(direction(x[0].Complex()))
+	case x[0].Float() > 0:
+		return tensor.IntScalar(1)
+	case x[0].Float() < 0:
+		return tensor.IntScalar(-1)
+	}
+	return tensor.IntScalar(0)
+}

@@ -1,0 +1,70 @@
+package pointwise
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+)
+
+type softshrinkAttrs struct {
+	Lambd float64 `attr:"lambd" default:"0.5" doc:"what is taken off; nothing is left of elements below it"`
+}
+
+type biasShrinkAttrs struct {
+	Lambd float64 `attr:"lambd" default:"0.5" doc:"magnitude up to which elements become 0"`
+	Bias  float64 `attr:"bias" default:"0" doc:"what is taken off the magnitude of the others"`
+}
+
+// Softshrink takes lambd off the magnitude of elements; Shrink is ONNX's operator, of which
+// softshrink and hardshrink are cases.
+var (
+	Softshrink = activation("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is nearer. Serves floats only.",
+		func(a *softshrinkAttrs) func(dst, x []float32) { return biasShrinkSlice[float32](a.Lambd, a.Lambd) },
+		func(a *softshrinkAttrs) func(dst, x []float64) { return biasShrinkSlice[float64](a.Lambd, a.Lambd) },
+		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
+	Shrink = activation("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others towards 0 by bias. Serves floats only.",
+		func(a *biasShrinkAttrs) func(dst, x []float32) { return biasShrinkSlice[float32](a.Lambd, a.Bias) },
+		func(a *biasShrinkAttrs) func(dst, x []float64) { return biasShrinkSlice[float64](a.Lambd, a.Bias) },
+		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) }, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))
+)
+
+func init() {
+	Softshrink.Pointwise.Config = checked(unary, func(c *graph.Call) error {
+		if l := kit.Attrs[softshrinkAttrs](c).Lambd; l < 0 {
+			return fmt.Errorf("lambda must be greater or equal to 0, but found to be %s.", strconv.FormatFloat(l, 'g', 6, 64))
+		}
+		return nil
+	})
+}
+
+// biasShrink keeps NaN.
+func biasShrink(lambd, bias float64) func(float64) float64 {
+	return func(x float64) float64 {
+		switch {
+		case x > lambd:
+			return x - bias
+		case x < -lambd:
+			return x + bias
+		}
+		return x * 0
+	}
+}
+
+func biasShrinkSlice[T float](lambd, bias float64) func(dst, x []T) {
+	l, b := T(lambd), T(bias)
+	return func(dst, x []T) {
+		x = x[:len(dst)]
+		for i, v := range x {
+			switch {
+			case v > l:
+				dst[i] = v - b
+			case v < -l:
+				dst[i] = v + b
+			default:
+				dst[i] = v * 0
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package pointwise
+
+import (
+	"errors"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Functions of two real numbers.
+var (
+	Atan2    = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.", binary2, binaryFloat, math.Atan2, kit.ExIntegers)
+	Hypot    = special2("hypot", "Takes the length of the hypotenuse over the legs self and other. Serves floats only.", binary2, binary, math.Hypot)
+	Copysign = special2("copysign", "Gives the magnitude of self the sign of other, that of -0 included.",
+		[]graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
+	Logaddexp  = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Serves floats only.", binary2, binary, logaddexp)
+	Logaddexp2 = special2("logaddexp2", "Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. Serves floats only.", binary2, binary,
+		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
+	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.", numbers2, binaryFloat, xlogy, kit.ExIntegers)
+)
+
+func special2(name, doc string, params []graph.Param, cfg config, f func(x, y float64) float64, more ...graph.Example) *graph.Op {
+	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: heavyGrain, Config: cfg, Body: fixed(name, floatBodies2(f))},
+		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
+}
+
+func logaddexp(x, y float64) float64 {
+	if math.IsInf(x, 0) && x == y {
+		return x
+	}
+	return max(x, y) + math.Log1p(math.Exp(-math.Abs(x-y)))
+}
+
+func xlogy(x, y float64) float64 {
+	switch {
+	case y != y:
+		return y
+	case x == 0:
+		return 0
+	}
+	return x * math.Log(y)
+}
+
+// Heaviside is the step function.
+var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, and the element of values at 0; 0 of a NaN. Both operands must have one dtype.",
+	[]graph.Param{kit.Self, {Name: "values"}},
+	&graph.Pointwise{
+		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {
+			if c.Type(0).DType != c.Type(1).DType {
+				return errors.New("heaviside is not yet implemented for tensors with different dtypes.")
+			}
+			return nil
+		}),
+		Body: fixed("heaviside", boolAsByte(join(
+			signed2(stepSlice, stepSlice, stepSlice, stepSlice), unsigned2(stepSlice, stepSlice, stepSlice, stepSlice),
+			floats2(stepSlice, stepSlice)))),
+	},
+	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		switch {
+		case x[0].Float() == 0:
+			return x[1]
+		case x[0].Float() > 0:
+			return tensor.IntScalar(1)
+		}
+		return tensor.IntScalar(0)
+	}),
+	kit.ExBinary, kit.ExIntegers)
+
+func stepSlice[T ordered](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		v := b[i]
+		if a[i] != 0 {
+			v = 0
+			if a[i] > 0 {
+				v = 1
+			}
+		}
+		dst[i] = v
+	}
+}
+
+type nanToNumAttrs struct {
+	NaN    *float64 `attr:"nan" default:"none" doc:"what replaces a NaN; null: 0"`
+	PosInf *float64 `attr:"posinf" default:"none" doc:"what replaces infinity; null: the greatest finite number"`
+	NegInf *float64 `attr:"neginf" default:"none" doc:"what replaces negative infinity; null: the least finite number"`
+}
+
+// NanToNum replaces what is not finite.
+var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
+	Name: "nan_to_num", Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are refused.",
+	Params: unary1, Pointwise: &replacing, Infer: kit.LaidBy(&replacing, preserved), Ref: kit.PointwiseRef(&replacing, replaceRef),
+	Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned), kit.Example(nil, kit.ExInts)},
+})
+
+var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	r := replacements(c, it.Type(0).DType)
+	t := join(boolAsByte(intCopies), floats1(replaceSlice[float32](r), replaceSlice[float64](r)))
+	return t.pickLabel("nan_to_num", it)
+}}
+
+func replaceRef(c *graph.Call) kit.ScalarFunc {
+	r := replacements(c, c.Type(0).DType)
+	return kit.ByKind(
+		func(x []int64) int64 { return x[0] },
+		func(x []float64) float64 {
+			switch {
+			case x[0] != x[0]:
+				return r[0]
+			case math.IsInf(x[0], 1):
+				return r[1]
+			case math.IsInf(x[0], -1):
+				return r[2]
+			}
+			return x[0]
+		}, nil)
+}
+
+// replacements returns what stands for NaN, infinity and negative infinity in a dtype.
+func replacements(c *graph.Call, d tensor.DType) (r [3]float64) {
+	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[d]
+	r = [3]float64{0, limit, -limit}
+	a := kit.Attrs[nanToNumAttrs](c)
+	for i, p := range []*float64{a.NaN, a.PosInf, a.NegInf} {
+		if p != nil {
+			r[i] = *p
+		}
+	}
+	return r
+}
+
+func replaceSlice[T float](r [3]float64) func(dst, a []T) {
+	inf := T(math.Inf(1))
+	return func(dst, a []T) {
+		a = a[:len(dst)]
+		for i := range dst {
+			v := a[i]
+			switch {
+			case v != v:
+				v = T(r[0])
+			case v == inf:
+				v = T(r[1])
+			case v == -inf:
+				v = T(r[2])
+			}
+			dst[i] = v
+		}
+	}
+}

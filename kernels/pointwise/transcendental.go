@@ -1,0 +1,39 @@
+package pointwise
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// transcendental defines an op on floats and complex numbers by its two functions; z may
+// be nil. bool and integers are computed as float32. label is what refusals go by.
+func transcendental(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+	return elementwise[kit.None](name, doc, unary1,
+		&graph.Pointwise{Config: unaryFloat, Body: labelled(label, mathBodies(f, z)), Grain: heavyGrain},
+		kit.Always(kit.ByKind(nil,
+			func(x []float64) float64 { return f(x[0]) },
+			func(x []complex128) complex128 { return z(x[0]) })),
+		kit.ExUnary, kit.Example(nil, kit.ExInts))
+}
+
+// heavyGrain is the chunk of pointwise ops that take some ten nanoseconds an element.
+const heavyGrain = 4096
+
+// mathBodies makes loops of functions of one element: the call costs little beside what
+// these functions do.
+func mathBodies(f func(float64) float64, z func(complex128) complex128) (t bodies) {
+	if f != nil {
+		t[tensor.Float32] = iter.Map1(func(a float32) float32 { return float32(f(float64(a))) })
+		t[tensor.Float64] = iter.Map1(f)
+	}
+	if z != nil {
+		t[tensor.Complex64] = iter.Map1(func(a complex64) complex64 { return complex64(z(complex128(a))) })
+		t[tensor.Complex128] = iter.Map1(z)
+	}
+	return t
+}
+
+// mathComplex is the complex half of mathBodies.
+func mathComplex(z func(complex128) complex128) bodies { return mathBodies(nil, z) }

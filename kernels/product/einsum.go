@@ -1,0 +1,103 @@
+package product
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Einsum is torch.einsum.
+var Einsum = kit.Define[einsumAttrs](graph.Op{
+	Name: "einsum",
+	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
+		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is a view; " +
+		"products lie in memory as PyTorch's matrix products leave them.",
+	Params: []graph.Param{kit.Tensors},
+	Infer:  inferEinsum,
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		d := c.Out[0].DType.OpMath()
+		if d == tensor.Bool { // the and of bools is the product of numbers
+			d = tensor.Uint8
+		}
+		return copies.Converted(c, d, compileEinsum)
+	},
+	Flops: func(c *graph.Call) float64 {
+		e, err := newEinsum(c)
+		if err != nil {
+			return 0
+		}
+		n := 2.0
+		for _, s := range e.sizes {
+			n *= float64(s)
+		}
+		return n
+	},
+	Ref: refEinsum,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 4, 5).WithStrides([]int{20, 1, 4})}, Attrs: graph.Attrs{"equation": "bij,bjk->bki"}},
+		{In: []tensor.Meta{kit.F32(3, 3, 2)}, Attrs: graph.Attrs{"equation": "ii..."}},
+		{In: []tensor.Meta{kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 1, 2)}, Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
+})
+
+func inferEinsum(c *graph.Call) ([]graph.Result, error) {
+	types := kit.OperandTypes(c)
+	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
+	if err != nil {
+		return nil, err
+	}
+	out, view, err := e.layout(types)
+	if err != nil || !view {
+		return graph.New1(out), err
+	}
+	return []graph.Result{{Type: out, Alias: 0}}, nil
+}
+
+func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	e, err := newEinsum(c)
+	if err != nil {
+		return nil, err
+	}
+	res, err := inferEinsum(c)
+	if err != nil {
+		return nil, err
+	}
+	d := res[0].Type.DType
+	out := tensor.Zeros(d, e.shape(e.out)...)
+	all := slices.Clone(e.out)
+	for _, t := range e.terms {
+		for _, l := range t.labels {
+			if !slices.Contains(all, l) {
+				all = append(all, l)
+			}
+		}
+	}
+	acc := map[string]complex128{}
+	ints := map[string]int64{}
+	kit.EachIndex(e.shape(all), func(at []int) {
+		v, n := complex(1, 0), int64(1)
+		for i, t := range e.terms {
+			off := 0
+			for k, l := range t.labels {
+				off += t.steps[k] * at[slices.Index(all, l)]
+			}
+			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{}, Offset: in[i].Offset + off})).At()
+			v, n = v*x.Complex(), n*x.Int()
+		}
+		key := fmt.Sprint(at[:len(e.out)])
+		acc[key] += v
+		ints[key] += n
+	})
+	kit.EachIndex(out.Shape, func(at []int) {
+		key := fmt.Sprint(at)
+		if d.IsIntegral(true) {
+			out.Set(tensor.IntScalar(ints[key]), at...)
+		} else {
+			out.Set(tensor.ComplexScalar(acc[key]), at...)
+		}
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,279 @@
+package product
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// einsumPlan turns an equation into matrix products, from left to right, with copies
+// between them where dimensions must lie otherwise to be one.
+type einsumPlan struct {
+	e     *einsum
+	c     *graph.Call
+	d     tensor.DType
+	k     *graph.Kernel
+	inner int // scratch that the products need, one at a time
+	subs  []*subKernel
+}
+
+// onesMem stands for the number one in side.at.
+const onesMem = -2
+
+func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
+	e, err := newEinsum(c)
+	if err != nil || c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, err
+	}
+	p := &einsumPlan{e: e, c: c, d: c.Out[0].DType, k: &graph.Kernel{}}
+	for i := range e.terms {
+		t := &e.terms[i]
+		t.at = copies.Side{At: 1 + t.at.At, Meta: t.meta(e, p.d)}
+	}
+	if tensor.Numel(e.shape(p.allLabels())) == 0 {
+		return copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Fill: tensor.Zeros(p.d)})
+	}
+	cur := e.terms[0]
+	for i := 1; i < len(e.terms); i++ {
+		if cur, err = p.product(cur, e.terms[i], p.kept(i+1), i == len(e.terms)-1); err != nil {
+			return nil, err
+		}
+	}
+	if cur, err = p.sum(cur, e.out); err != nil {
+		return nil, err
+	}
+	if cur.at.At == 0 {
+		return p.done(), nil
+	}
+	out := copies.OutSide(c, 0)
+	src := cur.at
+	src.Meta = tensor.Meta{DType: p.d, Shape: out.Meta.Shape, Strides: make([]int, len(e.out))}
+	for i, l := range e.out {
+		src.Meta.Strides[i] = cur.step(l)
+	}
+	if err := p.copy(out, src); err != nil {
+		return nil, err
+	}
+	return p.done(), nil
+}
+
+// done sets the scratch memory: that of terms, then what a product needs.
+func (p *einsumPlan) done() *graph.Kernel {
+	for _, s := range p.subs {
+		s.scratch = p.k.Scratch
+	}
+	p.k.Scratch += p.inner
+	return p.k
+}
+
+func (p *einsumPlan) allLabels() []int {
+	var all []int
+	for _, t := range p.e.terms {
+		all = append(all, t.labels...)
+	}
+	return all
+}
+
+// kept lists the labels that the result or terms from i on have.
+func (p *einsumPlan) kept(i int) []int {
+	all := slices.Clone(p.e.out)
+	for _, t := range p.e.terms[i:] {
+		all = append(all, t.labels...)
+	}
+	return all
+}
+
+func (p *einsumPlan) copy(dst, src copies.Side) error {
+	ph, worker, err := copies.Phase(copies.Job{Dst: dst, Src: src})
+	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
+	return err
+}
+
+// room is scratch memory for a row-major term.
+func (p *einsumPlan) room(labels []int) einsumTerm {
+	m := tensor.New(p.d, p.e.shape(labels)...)
+	t := einsumTerm{labels: labels, steps: m.Strides, at: copies.Side{At: copies.ScratchMem, Off: p.k.Scratch, Meta: m}}
+	p.k.Scratch += kit.AlignUp(m.Bytes())
+	return t
+}
+
+// sum sums a term over the labels that are not kept.
+func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
+	if !slices.ContainsFunc(t.labels, func(l int) bool { return !slices.Contains(kept, l) }) {
+		return t, nil
+	}
+	one := einsumTerm{at: copies.Side{At: onesMem, Meta: tensor.New(p.d)}}
+	return p.contract(t, one, kept, false)
+}
+
+// product multiplies two terms, after each was summed over what only it has.
+func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
+	a, err := p.sum(a, append(slices.Clone(kept), b.labels...))
+	if err != nil {
+		return a, err
+	}
+	if b, err = p.sum(b, append(slices.Clone(kept), a.labels...)); err != nil {
+		return b, err
+	}
+	return p.contract(a, b, kept, last)
+}
+
+// joinStep returns the step of labels taken as one dimension, if they have one.
+func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
+	step, span, some := 0, 0, false
+	for i := len(labels) - 1; i >= 0; i-- {
+		n := p.e.sizes[labels[i]]
+		if n == 1 {
+			continue
+		}
+		s := t.step(labels[i])
+		switch {
+		case !some:
+			step, some = s, true
+		case s != span:
+			return 0, false
+		}
+		span = s * n
+	}
+	return step, true
+}
+
+// arranged returns the term, or a copy of it in which the groups of labels lie as single
+// dimensions. All of the labels are the term's.
+func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) (einsumTerm, error) {
+	_, okRows := p.joinStep(&t, rows)
+	_, okCols := p.joinStep(&t, cols)
+	if okRows && okCols {
+		return t, nil
+	}
+	out := p.room(slices.Concat(batch, rows, cols))
+	src := t.at
+	src.Meta = tensor.Meta{DType: p.d, Shape: out.at.Meta.Shape, Strides: make([]int, len(out.labels))}
+	for i, l := range out.labels {
+		src.Meta.Strides[i] = t.step(l)
+	}
+	return out, p.copy(out.at, src)
+}
+
+// contract multiplies two terms and sums over the labels that both have and that are not
+// kept. The last product writes the output itself where its dimensions allow.
+func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
+	var batch, rows, cols, inner []int
+	order := slices.Clone(p.e.out)
+	for _, l := range slices.Concat(a.labels, b.labels) {
+		if !slices.Contains(order, l) {
+			order = append(order, l)
+		}
+	}
+	for _, l := range order {
+		inA, inB := slices.Contains(a.labels, l), slices.Contains(b.labels, l)
+		switch keep := slices.Contains(kept, l); {
+		case keep && inA && inB:
+			batch = append(batch, l)
+		case keep && inA:
+			rows = append(rows, l)
+		case keep && inB:
+			cols = append(cols, l)
+		case inA || inB:
+			inner = append(inner, l)
+		}
+	}
+	a, err := p.arranged(a, batch, rows, inner)
+	if err != nil {
+		return a, err
+	}
+	if b.at.At != onesMem {
+		if b, err = p.arranged(b, batch, inner, cols); err != nil {
+			return b, err
+		}
+	}
+	to := p.room(slices.Concat(batch, rows, cols))
+	if last && len(to.labels) == len(p.e.out) {
+		o := p.c.Out[0]
+		direct := einsumTerm{labels: p.e.out, steps: o.Strides, at: copies.OutSide(p.c, 0)}
+		_, okRows := p.joinStep(&direct, rows)
+		_, okCols := p.joinStep(&direct, cols)
+		if okRows && okCols {
+			p.k.Scratch = to.at.Off
+			to = direct
+		}
+	}
+	return to, p.gemm(&a, &b, &to, batch, rows, cols, inner)
+}
+
+// gemm adds the phases of a batch of matrix products.
+func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) error {
+	x := &contraction{batch: p.e.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
+		m: tensor.Numel(p.e.shape(rows)), n: tensor.Numel(p.e.shape(cols)), k: tensor.Numel(p.e.shape(inner))}
+	for _, l := range batch {
+		x.a.batch, x.b.batch, x.c.batch = append(x.a.batch, a.step(l)), append(x.b.batch, b.step(l)), append(x.c.batch, to.step(l))
+	}
+	x.a.row, _ = p.joinStep(a, rows)
+	x.a.col, _ = p.joinStep(a, inner)
+	x.b.row, _ = p.joinStep(b, inner)
+	x.b.col, _ = p.joinStep(b, cols)
+	x.c.row, _ = p.joinStep(to, rows)
+	x.c.col, _ = p.joinStep(to, cols)
+	// A single row or column of the result needs a step of its own all the same.
+	if x.n == 1 {
+		x.c.col = 1
+	} else if x.m == 1 {
+		x.c.row = 1
+	}
+	arg := func(t *einsumTerm) graph.Arg {
+		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: t.at.Meta}}
+	}
+	k, err := x.compile(&graph.Call{In: []graph.Arg{arg(a), arg(b)}, Out: []tensor.Meta{to.at.Meta}})
+	if err != nil {
+		return err
+	}
+	s := &subKernel{sides: [3]copies.Side{to.at, a.at, b.at}, one: tensor.IntScalar(1).Tensor(p.d)}
+	p.subs = append(p.subs, s)
+	p.inner = max(p.inner, k.Scratch)
+	p.k.Worker = max(p.k.Worker, k.Worker)
+	for _, ph := range k.Phases {
+		p.k.Phases = append(p.k.Phases, s.phase(ph))
+	}
+	return nil
+}
+
+// subKernel lends the memory of a run to a kernel within a kernel, whose output and
+// operands are at sides.
+type subKernel struct {
+	sides   [3]copies.Side
+	one     *tensor.Tensor
+	scratch int // where the inner kernel's scratch memory begins
+	mems    sync.Pool
+}
+
+func (s *subKernel) phase(ph graph.Phase) graph.Phase {
+	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		in, _ := s.mems.Get().(*graph.Mem)
+		if in == nil {
+			in = new(graph.Mem)
+		}
+		in.Ptrs = in.Ptrs[:0]
+		for _, x := range s.sides {
+			if x.At == onesMem {
+				in.Ptrs = append(in.Ptrs, s.one.Pointer())
+			} else {
+				in.Ptrs = append(in.Ptrs, x.Base(m))
+			}
+		}
+		in.Scratch = m.Scratch[s.scratch:]
+		in.Worker, in.Cursor = m.Worker, m.Cursor
+		err := ph.Run(in, chunk)
+		clear(in.Ptrs)
+		in.Scratch, in.Worker, in.Cursor = nil, nil, nil
+		s.mems.Put(in)
+		return err
+	}}
+}
+
+func (t *einsumTerm) meta(e *einsum, d tensor.DType) tensor.Meta {
+	return tensor.Meta{DType: d, Shape: e.shape(t.labels), Strides: t.steps}
+}

@@ -1,0 +1,208 @@
+package product
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type einsumAttrs struct {
+	Equation string `attr:"equation" doc:"labels of the operands' dimensions, and after -> of the result's: \"bij,bjk->bik\""`
+}
+
+// einsumTerm is an operand, or what operands have become: labels, each once, and the steps
+// in elements that belong to them.
+type einsumTerm struct {
+	labels []int
+	steps  []int
+	at     copies.Side
+}
+
+func (t *einsumTerm) step(label int) int {
+	if i := slices.Index(t.labels, label); i >= 0 {
+		return t.steps[i]
+	}
+	return 0
+}
+
+// equation is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are
+// labelled from ellipsisLabel down, the last one first.
+type equation struct {
+	raw   [][]int // labels of each operand, as the equation has them
+	out   []int
+	sizes map[int]sym.Int
+}
+
+const ellipsisLabel = -1
+
+func (e *equation) shape(labels []int) []sym.Int {
+	s := make([]sym.Int, len(labels))
+	for i, l := range labels {
+		s[i] = e.sizes[l]
+	}
+	return s
+}
+
+// einsum is an equation in numbers, as kernels and the reference take it.
+type einsum struct {
+	terms []einsumTerm
+	out   []int
+	sizes map[int]int
+}
+
+func (e *einsum) shape(labels []int) []int {
+	s := make([]int, len(labels))
+	for i, l := range labels {
+		s[i] = e.sizes[l]
+	}
+	return s
+}
+
+func newEinsum(c *graph.Call) (*einsum, error) {
+	types := make([]tensor.Type, len(c.In))
+	for i := range types {
+		types[i] = c.Meta(i).Type()
+	}
+	q, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
+	if err != nil {
+		return nil, err
+	}
+	e := &einsum{out: q.out, sizes: map[int]int{}}
+	for l, s := range q.sizes {
+		e.sizes[l], _ = s.Known()
+	}
+	for i, labels := range q.raw {
+		e.addTerm(labels, c.Meta(i), i)
+	}
+	return e, nil
+}
+
+// einsumLabels reads the labels of one operand of a rank, or of the result, whose ellipsis
+// stands for dots dimensions.
+func einsumLabels(text string, dots int) ([]int, error) {
+	var labels []int
+	seen := false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z':
+			labels = append(labels, int(b))
+		case b == '.':
+			if seen || !strings.HasPrefix(text[i:], "...") {
+				return nil, errors.New("einsum(): found '.' that is not part of an ellipsis, or a second ellipsis")
+			}
+			seen = true
+			i += 2
+			for k := dots - 1; k >= 0; k-- {
+				labels = append(labels, ellipsisLabel-k)
+			}
+		default:
+			return nil, fmt.Errorf("einsum(): invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", i)
+		}
+	}
+	return labels, nil
+}
+
+func parseEquation(text string, types []tensor.Type) (*equation, error) {
+	left, right, explicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
+	parts := strings.Split(left, ",")
+	if len(parts) != len(types) {
+		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
+	}
+	e := &equation{sizes: map[int]sym.Int{}}
+	dots := 0
+	for i, p := range parts {
+		n := types[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
+		if !strings.Contains(p, "...") && n != 0 || n < 0 {
+			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
+		}
+		dots = max(dots, n)
+		labels, err := einsumLabels(p, n)
+		if err != nil {
+			return nil, err
+		}
+		e.raw = append(e.raw, labels)
+		if err := e.measure(labels, types[i].Shape, i); err != nil {
+			return nil, err
+		}
+	}
+	if !explicit {
+		e.implicitOut(left, dots)
+		return e, nil
+	}
+	if strings.Contains(right, ">") || strings.Contains(right, "-") {
+		return nil, errors.New("einsum(): invalid subscript in the output")
+	}
+	var err error
+	if e.out, err = einsumLabels(right, dots); err != nil {
+		return nil, err
+	}
+	for i, l := range e.out {
+		if slices.Contains(e.out[:i], l) {
+			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(l))
+		}
+		if _, ok := e.sizes[l]; !ok {
+			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand", rune(l))
+		}
+	}
+	return e, nil
+}
+
+// measure notes the sizes of labels. Size 1 gives way.
+func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
+	for d, l := range labels {
+		n := shape[d]
+		if first := slices.Index(labels, l); first < d {
+			if had := shape[first]; had.Ne(n).Holds() {
+				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v", rune(l), operand, n, had)
+			}
+			continue
+		}
+		had, ok := e.sizes[l]
+		switch {
+		case ok && n.Eq(had).Holds():
+		case !ok || had.Eq(sym.Of(1)).Holds():
+			e.sizes[l] = n
+		case n.Ne(sym.Of(1)).Holds():
+			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, had)
+		}
+	}
+	return nil
+}
+
+// addTerm joins the dimensions of equal labels, and leaves those out along which the operand
+// repeats.
+func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
+	t := einsumTerm{at: copies.Side{At: operand}}
+	for d, l := range labels {
+		if m.Shape[d] == 1 && e.sizes[l] != 1 {
+			continue
+		}
+		if i := slices.Index(t.labels, l); i >= 0 {
+			t.steps[i] += m.Strides[d]
+			continue
+		}
+		t.labels, t.steps = append(t.labels, l), append(t.steps, m.Strides[d])
+	}
+	e.terms = append(e.terms, t)
+}
+
+func (e *equation) implicitOut(left string, dots int) {
+	for k := dots - 1; k >= 0; k-- {
+		e.out = append(e.out, ellipsisLabel-k)
+	}
+	// PyTorch's order of labels: capitals first, as in ASCII.
+	for l := int('A'); l <= 'z'; l++ {
+		if l >= 'A' && l <= 'Z' || l >= 'a' {
+			if strings.Count(left, string(rune(l))) == 1 {
+				e.out = append(e.out, l)
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package product
+
+import (
+	"fmt"
+	"math/cmplx"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// LinalgDet and Det are the determinant.
+var (
+	LinalgDet = detOp("linalg_det")
+	Det       = detOp("det")
+)
+
+func detOp(name string) *graph.Op {
+	return kit.Define[kit.None](graph.Op{
+		Name: name, Doc: "Gives the determinants of square matrices, the last two dimensions.",
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m := c.Type(0)
+			n := m.Rank()
+			switch {
+			case n < 2:
+				return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
+			case m.Shape[n-1].Ne(m.Shape[n-2]).Holds():
+				return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices", m.Shape[n-2], m.Shape[n-1])
+			case m.DType.IsIntegral(true):
+				return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s", m.DType.TorchName())
+			case m.DType.IsReducedFloat():
+				return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", m.DType.TorchName())
+			}
+			return graph.New1(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			m, out := c.Meta(0), c.Out[0]
+			if out.Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			r := m.Rank() - 2
+			n, rows, cols := m.Shape[r], kit.StepAt(m, r), kit.StepAt(m, r+1)
+			lead := tensor.Meta{DType: m.DType, Shape: m.Shape[:r], Strides: m.Strides[:r]}
+			l := kit.NewLineSet(append(append([]int{}, m.Shape[:r]...), 1), r)
+			l.Sides = [][]int{kit.ByteStrides(out), kit.ByteStrides(lead)}
+			load, store := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(m.DType, tensor.Complex128)
+			return &graph.Kernel{Worker: 16 * n * n, Phases: []graph.Phase{l.Phase(n*n*n, func(mem *graph.Mem, off [4]int) error {
+				a := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n*n)
+				for i := range n {
+					load(unsafe.Pointer(&a[i*n]), unsafe.Add(mem.Ptrs[1], off[1]+i*rows), 16, cols, n)
+				}
+				d := determinant(a, n)
+				store(unsafe.Add(mem.Ptrs[0], off[0]), unsafe.Pointer(&d), 0, 0, 1)
+				return nil
+			})}}, nil
+		},
+		Ref:      refDet,
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}}, {In: []tensor.Meta{tensor.New(tensor.Complex128, 4, 4)}}, {In: []tensor.Meta{kit.F32(0, 0)}}},
+	})
+}
+
+// determinant eliminates in place, with the greatest pivot of each column.
+func determinant(a []complex128, n int) complex128 {
+	d := complex(1, 0)
+	for k := range n {
+		at := k
+		for i := k + 1; i < n; i++ {
+			if cmplx.Abs(a[i*n+k]) > cmplx.Abs(a[at*n+k]) {
+				at = i
+			}
+		}
+		p := a[at*n+k]
+		d *= p
+		if p == 0 {
+			return 0
+		}
+		if at != k {
+			d = -d
+			for j := k; j < n; j++ {
+				a[at*n+j], a[k*n+j] = a[k*n+j], a[at*n+j]
+			}
+		}
+		for i := k + 1; i < n; i++ {
+			f := a[i*n+k] / p
+			for j := k + 1; j < n; j++ {
+				a[i*n+j] -= f * a[k*n+j]
+			}
+		}
+	}
+	return d
+}
+
+// refDet expands along the first row.
+func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	r := in[0].Rank() - 2
+	out := tensor.Zeros(in[0].DType, in[0].Shape[:r]...)
+	n := in[0].Shape[r]
+	kit.EachIndex(out.Shape, func(at []int) {
+		var expand func(row int, used uint) complex128
+		expand = func(row int, used uint) complex128 {
+			if row == n {
+				return 1
+			}
+			sum, sign := complex(0, 0), complex(1, 0)
+			for j := range n {
+				if used>>j&1 != 0 {
+					continue
+				}
+				sum += sign * in[0].At(append(append([]int{}, at...), row, j)...).Complex() * expand(row+1, used|1<<j)
+				sign = -sign
+			}
+			return sum
+		}
+		out.Set(tensor.ComplexScalar(expand(0, 0)), at...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,179 @@
+package product
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Linear is input @ weight.T + bias.
+var Linear = kit.Define[kit.None](graph.Op{
+	AnyOrder: true,
+	Name:     "linear",
+	Doc:      "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
+	Params:   []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:    inferLinear,
+	Compile:  compileLinear,
+	Flops:    linearFlops,
+	Ref:      linearRef,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3), tensor.New(tensor.Float32, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3), tensor.New(tensor.Float32, 4, 3), tensor.New(tensor.Float32, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3).WithStrides([]int{15, 1, 5}), tensor.New(tensor.Float32, 4, 3)}},
+	},
+})
+
+// transposed is Tensor.t: a matrix transposed, a vector as it is.
+func transposed(w tensor.Type) (tensor.Type, error) {
+	if w.Rank() > 2 {
+		return w, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", w.Rank())
+	}
+	if w.Rank() < 2 {
+		return w, nil
+	}
+	return w.Transpose(0, 1)
+}
+
+// inferLinear follows at::linear: a matrix with a bias goes to addmm, three dense
+// dimensions with a bias are flattened to one, and all else is a matmul to which the bias
+// is added in place.
+func inferLinear(c *graph.Call) ([]graph.Result, error) {
+	x, bias := c.Type(0), c.Type(2)
+	w, err := transposed(c.Type(1))
+	if err != nil {
+		return nil, err
+	}
+	var out tensor.Type
+	switch {
+	case c.Has(2) && x.Rank() == 2:
+		out, err = addmmType(bias, x, w)
+	case c.Has(2) && flattens(x):
+		flat := tensor.NewType(x.DType, x.Shape[0].Mul(x.Shape[1]), x.Shape[2])
+		if out, err = addmmType(bias, flat, w); err == nil {
+			out, err = viewOf(out, []sym.Int{x.Shape[0], x.Shape[1], out.Shape[1]})
+		}
+	default:
+		if out, err = matmulType(x, w); err == nil && c.Has(2) {
+			err = addsInPlace(out, bias)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return graph.New1(out), nil
+}
+
+// addsInPlace checks out.add_(bias).
+func addsInPlace(out, bias tensor.Type) error {
+	shape, err := tensor.BroadcastSizes(out.Shape, bias.Shape)
+	if err != nil {
+		return err
+	}
+	if !tensor.SameSizes(shape, out.Shape) {
+		return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.Sizes(out.Shape), tensor.Sizes(shape))
+	}
+	d, err := tensor.Promote(out.DType, bias.DType)
+	if err == nil && !tensor.CanCast(d, out.DType) {
+		err = fmt.Errorf("result type %s can't be cast to the desired output type %s", d.TorchName(), out.DType.TorchName())
+	}
+	return err
+}
+
+// linearOf reads a call as a contraction.
+func linearOf(c *graph.Call) (*contraction, error) {
+	out, w := c.Out[0], c.Meta(1)
+	if w.Rank() == 2 {
+		var err error
+		if w, err = w.Transpose(0, 1); err != nil {
+			return nil, err
+		}
+	}
+	t := graph.Call{In: []graph.Arg{c.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: w}}}}
+	x, err := productOf(&t, out)
+	if err != nil || !c.Has(2) {
+		return x, err
+	}
+	x.hasAdd, x.opAdd, x.beta = true, 2, tensor.IntScalar(1)
+	bias := c.Meta(2)
+	shape := out.Shape
+	if flattens(c.Meta(0).Type()) {
+		// A bias of two dimensions has a row for every row of the flattened input.
+		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
+	}
+	e, err := bias.Expand(shape)
+	if err != nil {
+		return nil, err
+	}
+	for d, s := range e.Shape {
+		if s == 1 || d < e.Rank()-bias.Rank() {
+			e.Strides[d] = 0
+		}
+	}
+	if len(shape) != out.Rank() {
+		row := e.Strides[0]
+		e.Strides = []int{row * out.Shape[1], row, e.Strides[1]}
+	}
+	lead := out.Rank()
+	if w.Rank() == 2 {
+		lead--
+		x.add.col = e.Strides[lead]
+	}
+	if c.Meta(0).Rank() > 1 {
+		lead--
+		x.add.row = e.Strides[lead]
+	}
+	x.add.batch = e.Strides[:lead]
+	return x, nil
+}
+
+func compileLinear(c *graph.Call) (*graph.Kernel, error) {
+	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
+		x, err := linearOf(c)
+		if err != nil {
+			return nil, err
+		}
+		return x.compile(c)
+	})
+}
+
+func linearFlops(c *graph.Call) float64 {
+	x, err := linearOf(c)
+	if err != nil {
+		return 0
+	}
+	return x.flops()
+}
+
+// linearRef defines linear.
+func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, w := in[0], in[1]
+	lead := x.Shape[:x.Rank()-1]
+	shape := append([]int{}, lead...)
+	if w.Rank() == 2 {
+		shape = append(shape, w.Shape[0])
+	}
+	out := tensor.Zeros(x.DType, shape...)
+	flat := flattens(x.Meta.Type())
+	kit.EachIndex(shape, func(index []int) {
+		s := kit.Accumulator{D: x.DType}
+		ix := append(append([]int{}, index[:len(lead)]...), 0)
+		iw := append(append([]int{}, index[len(lead):]...), 0)
+		for k := range x.Shape[len(lead)] {
+			ix[len(ix)-1], iw[len(iw)-1] = k, k
+			s.Mul(x.At(ix...), w.At(iw...))
+		}
+		if len(in) > 2 && in[2] != nil {
+			at := index
+			if flat && in[2].Rank() == 2 {
+				at = []int{index[0]*shape[1] + index[1], index[2]}
+			}
+			s.Add(broadcastAt(in[2], at))
+		}
+		out.Set(s.Value(), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,109 @@
+package product
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Matmul is the product of vectors, matrices and batches of matrices.
+var Matmul = kit.Define[kit.None](graph.Op{
+	AnyOrder: true,
+	Name:     "matmul",
+	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
+		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
+	Params:  []graph.Param{kit.Self, kit.Other},
+	Infer:   inferBy(matmulType),
+	Compile: compileProduct,
+	Flops:   productFlops,
+	Ref:     productRef,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 3, 4), tensor.New(tensor.Float32, 5, 4, 6)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 4).WithStrides([]int{1, 3}), tensor.New(tensor.Float64, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
+	},
+})
+
+// Mm is the product of two matrices.
+var Mm = kit.Define[kit.None](graph.Op{
+	AnyOrder: true,
+	Name:     "mm",
+	Doc:      "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
+	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
+	Infer:    inferBy(mmType),
+	Compile:  compileProduct,
+	Flops:    productFlops,
+	Ref:      productRef,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4).WithStrides([]int{1, 3})}},
+		{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
+	},
+})
+
+// Bmm is the product of two batches of matrices.
+var Bmm = kit.Define[kit.None](graph.Op{
+	AnyOrder: true,
+	Name:     "bmm",
+	Doc:      "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
+	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
+	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
+	Compile:  compileProduct,
+	Flops:    productFlops,
+	Ref:      productRef,
+	Examples: []graph.Example{{In: []tensor.Meta{
+		tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
+})
+
+// Mv is the product of a matrix and a vector.
+var Mv = kit.Define[kit.None](graph.Op{
+	Name:     "mv",
+	Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
+	Params:   []graph.Param{kit.Self, {Name: "vec"}},
+	Infer:    inferBy(mvType),
+	Compile:  compileProduct,
+	Flops:    productFlops,
+	Ref:      productRef,
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
+})
+
+// Dot is the inner product of two vectors.
+var Dot = kit.Define[kit.None](graph.Op{
+	Name:     "dot",
+	Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
+	Params:   []graph.Param{kit.Self, {Name: "tensor"}},
+	Infer:    inferBy(dotType),
+	Compile:  compileProduct,
+	Flops:    productFlops,
+	Ref:      productRef,
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
+})
+
+func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
+	return func(c *graph.Call) ([]graph.Result, error) {
+		t, err := f(c.Type(0), c.Type(1))
+		if err != nil {
+			return nil, err
+		}
+		return graph.New1(t), nil
+	}
+}
+
+func compileProduct(c *graph.Call) (*graph.Kernel, error) {
+	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
+		x, err := productOf(c, c.Out[0])
+		if err != nil {
+			return nil, err
+		}
+		return x.compile(c)
+	})
+}
+
+func productFlops(c *graph.Call) float64 {
+	x, err := productOf(c, c.Out[0])
+	if err != nil {
+		return 0
+	}
+	return x.flops()
+}

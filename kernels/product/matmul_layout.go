@@ -1,0 +1,264 @@
+package product
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file infers the results of matrix products as PyTorch's at::matmul composes them of
+// dot, mv, mm and bmm, whose results are row-major: odd strides come from the views between
+// the parts.
+
+// productServes refuses dtypes without a kernel, named as PyTorch names it, and operands of
+// different dtypes. PyTorch finds both when it computes: a product without terms, of which there
+// are as many as the product of sizes, is never refused.
+func productServes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
+	unserved := a == tensor.Bool || a.IsBareUnsigned()
+	switch {
+	case !unserved && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
+		return nil
+	case unserved:
+		return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, a.TorchName())
+	case a != b:
+		return fmt.Errorf("expected scalar type %s but found %s", a.TorchName(), b.TorchName())
+	}
+	return nil
+}
+
+func dotType(a, b tensor.Type) (tensor.Type, error) {
+	if a.Rank() != 1 || b.Rank() != 1 {
+		return tensor.Type{}, fmt.Errorf("1D tensors expected, but got %dD and %dD tensors", a.Rank(), b.Rank())
+	}
+	if a.DType != b.DType {
+		return tensor.Type{}, fmt.Errorf("dot : expected both vectors to have same dtype, but found %s and %s", a.DType.TorchName(), b.DType.TorchName())
+	}
+	if n, m := a.Shape[0], b.Shape[0]; n.Ne(m).Holds() {
+		return tensor.Type{}, fmt.Errorf("inconsistent tensor size, expected tensor [%v] and src [%v] to have the same number of elements, but got %v and %v elements respectively", n, m, n, m)
+	}
+	return tensor.NewType(a.DType), productServes("dot", a.DType, b.DType)
+}
+
+func mvType(a, v tensor.Type) (tensor.Type, error) {
+	if a.Rank() != 2 || v.Rank() != 1 {
+		return tensor.Type{}, fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), v.Rank())
+	}
+	m, k := a.Shape[0], a.Shape[1]
+	if k.Ne(v.Shape[0]).Holds() {
+		return tensor.Type{}, fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, v.Shape[0])
+	}
+	return tensor.NewType(v.DType, m), productServes("addmv_impl_cpu", a.DType, v.DType, m, k)
+}
+
+func mmType(a, b tensor.Type) (tensor.Type, error) {
+	switch {
+	case a.Rank() != 2:
+		return tensor.Type{}, errors.New("self must be a matrix")
+	case b.Rank() != 2:
+		return tensor.Type{}, errors.New("mat2 must be a matrix")
+	}
+	if err := multipliable(a, b); err != nil {
+		return tensor.Type{}, err
+	}
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+}
+
+// multipliable checks the sizes of two matrices.
+func multipliable(a, b tensor.Type) error {
+	if a.Shape[1].Ne(b.Shape[0]).Holds() {
+		return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", a.Shape[0], a.Shape[1], b.Shape[0], b.Shape[1])
+	}
+	return nil
+}
+
+func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
+	switch {
+	case a.Rank() != 3:
+		return tensor.Type{}, errors.New("batch1 must be a 3D tensor")
+	case b.Rank() != 3:
+		return tensor.Type{}, errors.New("batch2 must be a 3D tensor")
+	case a.Shape[0].Ne(b.Shape[0]).Or(a.Shape[2].Ne(b.Shape[1])).Holds():
+		return tensor.Type{}, fmt.Errorf("Expected size for first two dimensions of batch2 tensor to be: [%v, %v] but got: [%v, %v].", a.Shape[0], a.Shape[2], b.Shape[0], b.Shape[1])
+	}
+	out := tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2])
+	return out, productServes(kernel, a.DType, b.DType, out.Shape[0], out.Shape[1], out.Shape[2], a.Shape[2])
+}
+
+// matmulType is at::matmul on types.
+func matmulType(a, b tensor.Type) (tensor.Type, error) {
+	da, db := a.Rank(), b.Rank()
+	switch {
+	case da == 0 || db == 0:
+		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", da, db)
+	case da == 1 && db == 1:
+		return dotType(a, b)
+	case da == 2 && db == 1:
+		return mvType(a, b)
+	case da == 1 && db == 2:
+		row, err := a.Unsqueeze(0)
+		if err != nil {
+			return tensor.Type{}, err
+		}
+		m, err := mmType(row, b)
+		if err != nil {
+			return tensor.Type{}, err
+		}
+		return m.Squeeze(0)
+	case da == 2 && db == 2:
+		return mmType(a, b)
+	case foldsBatch(a, db) || foldsBatch(b, da):
+		return foldedType(a, b)
+	}
+	return batchedType(a, b)
+}
+
+// foldsBatch is should_fold: a product of a batch with one matrix or vector is one
+// product, unless the batch's matrices lie transposed, which bmm takes without a copy.
+func foldsBatch(a tensor.Type, rank int) bool {
+	if a.Rank() < 3 || rank != 1 && rank != 2 {
+		return false
+	}
+	return !(a.Rank() == 3 && rank == 2 && a.Strides[2].Ne(sym.Of(1)).Holds() && a.Strides[0].Eq(a.Shape[1].Mul(a.Shape[2])).Holds())
+}
+
+// foldedType folds the batch of the larger operand into the rows of a matrix.
+func foldedType(a, b tensor.Type) (tensor.Type, error) {
+	transpose := b.Rank() > a.Rank()
+	t1, t2 := a, b
+	var err error
+	if transpose {
+		t2 = a
+		if t1, err = b.Transpose(-2, -1); err != nil {
+			return tensor.Type{}, err
+		}
+		if a.Rank() == 2 {
+			if t2, err = a.Transpose(0, 1); err != nil {
+				return tensor.Type{}, err
+			}
+		}
+	}
+	last := t1.Rank() - 1
+	shape := slices.Clone(t1.Shape[:last])
+	folded := tensor.NewType(t1.DType, tensor.Product(shape), t1.Shape[last])
+	if t2.Rank() == 1 {
+		out, err := mvType(folded, t2)
+		if err != nil {
+			return tensor.Type{}, err
+		}
+		return viewOf(out, shape)
+	}
+	out, err := mmType(folded, t2)
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	if out, err = viewOf(out, append(shape, t2.Shape[1])); err != nil || !transpose {
+		return out, err
+	}
+	if out, err = out.Transpose(-2, -1); err != nil || out.IsContiguous() {
+		return out, err
+	}
+	return tensor.NewType(out.DType, out.Shape...), nil
+}
+
+// batchedType expands the batches and multiplies matrix by matrix.
+func batchedType(a, b tensor.Type) (tensor.Type, error) {
+	n, p := sym.Of(1), sym.Of(1)
+	k1, k2 := a.Shape[a.Rank()-1], b.Shape[0]
+	if a.Rank() > 1 {
+		n = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		k2, p = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
+	}
+	batch, err := tensor.BroadcastSizes(a.Shape[:max(a.Rank()-2, 0)], b.Shape[:max(b.Rank()-2, 0)])
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	entries := tensor.Product(batch)
+	out, err := bmmType("bmm", tensor.NewType(a.DType, entries, n, k1), tensor.NewType(b.DType, entries, k2, p))
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	shape := slices.Clone(batch)
+	if a.Rank() > 1 {
+		shape = append(shape, n)
+	}
+	if b.Rank() > 1 {
+		shape = append(shape, p)
+	} else if out, err = out.Squeeze(-1); err != nil {
+		return tensor.Type{}, err
+	}
+	return viewOf(out, shape)
+}
+
+// viewOf is _unsafe_view of a fresh value.
+func viewOf(m tensor.Type, shape []sym.Int) (tensor.Type, error) {
+	return m.WithStrides(m.Strides).View(shape)
+}
+
+func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
+	switch {
+	case s.DType != b.DType:
+		return tensor.Type{}, errors.New("self and mat2 must have the same dtype")
+	case a.DType != b.DType:
+		return tensor.Type{}, errors.New("mat1 and mat2 must have the same dtype")
+	case a.Rank() != 2:
+		return tensor.Type{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
+	case b.Rank() != 2:
+		return tensor.Type{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
+	}
+	if err := multipliable(a, b); err != nil {
+		return tensor.Type{}, err
+	}
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	if _, err := s.Expand([]sym.Int{m, n}); err != nil {
+		return tensor.Type{}, err
+	}
+	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+}
+
+func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
+
+// productOf reads a call of matmul or one of its special cases as a contraction.
+func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
+	a, b := c.Meta(0), c.Meta(1)
+	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
+	na, nb, no := a.Rank(), b.Rank(), out.Rank()
+	x.k = a.Shape[na-1]
+	x.a.col, x.b.row = a.Strides[na-1], b.Strides[max(nb-2, 0)]
+	if nb > 1 {
+		no--
+		x.n, x.b.col, x.c.col = b.Shape[nb-1], b.Strides[nb-1], out.Strides[no]
+	}
+	if na > 1 {
+		no--
+		x.m, x.a.row, x.c.row = a.Shape[na-2], a.Strides[na-2], out.Strides[no]
+	}
+	x.batch, x.c.batch = out.Shape[:no], out.Strides[:no]
+	var err error
+	if x.a.batch, err = expandedStrides(a, max(na-2, 0), x.batch); err != nil {
+		return nil, err
+	}
+	x.b.batch, err = expandedStrides(b, max(nb-2, 0), x.batch)
+	return x, err
+}
+
+// expandedStrides returns the strides of a value's leading dimensions broadcast to a shape.
+func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
+	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
+	for d, s := range e.Shape {
+		if s == 1 {
+			e.Strides[d] = 0
+		}
+	}
+	// Expand numbers added dimensions as if they moved; they repeat.
+	for d := range len(shape) - dims {
+		e.Strides[d] = 0
+	}
+	return e.Strides, err
+}

@@ -1,0 +1,162 @@
+package quantised
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/product"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// quantMatmul holds the places of the operands of a quantised product; -1: there is none.
+type quantMatmul struct {
+	name           string
+	a, b           int
+	aZero, bZero   int
+	aScale, bScale int
+}
+
+// MatmulInteger and QLinearMatmul are ONNX's operators.
+var (
+	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element or one for each row of a, b_zero_point one for each column of b.",
+		quantMatmul{"matmul_integer", 0, 1, 2, 3, -1, -1}, "a", "b", "?a_zero_point", "?b_zero_point")
+	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantised matrices and quantises the product: scales and zero points of a have one element or one for each row, those of b one for each column, those of y one.",
+		quantMatmul{"qlinear_matmul", 0, 3, 2, 5, 1, 4}, "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
+)
+
+func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
+	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
+	ex := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3), tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
+	if q.aScale > 0 {
+		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5), f32, u8()}}}
+	}
+	return kit.Define[kit.None](graph.Op{
+		Name: name, Doc: doc, Params: quantParams(operands),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := q.result(c)
+			return graph.New1(t), err
+		},
+		Compile:  q.compile,
+		Ref:      q.ref,
+		Examples: ex,
+	})
+}
+
+func (q *quantMatmul) result(c *graph.Call) (tensor.Type, error) {
+	if err := byteDType(q.name, c, q.a, q.b, q.aZero, q.bZero); err != nil {
+		return tensor.Type{}, err
+	}
+	a, b := c.Type(q.a), c.Type(q.b)
+	t, err := kit.InferredType(product.Matmul, &kit.None{}, a.WithDType(tensor.Float32), b.WithDType(tensor.Float32))
+	if err != nil {
+		return t, err
+	}
+	t = tensor.NewType(tensor.Int32, t.Shape...)
+	if err := q.check(c); err != nil {
+		return t, err
+	}
+	if q.aScale >= 0 {
+		if err := byteDType(q.name, c, 7); err != nil {
+			return t, err
+		}
+		if !quantFloat(c.Type(1).DType) || !kit.IsOne(c, 6, 7) {
+			return t, fmt.Errorf("%s: expected one y_scale and one y_zero_point, and scales of a float dtype", q.name)
+		}
+		t.DType = c.Type(7).DType
+	}
+	return t, nil
+}
+
+// check compares zero points and scales with the rows of a and the columns of b.
+func (q *quantMatmul) check(c *graph.Call) error {
+	a, b := c.Type(q.a), c.Type(q.b)
+	m, n := sym.Of(1), sym.Of(1)
+	if a.Rank() > 1 {
+		m = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		n = b.Shape[b.Rank()-1]
+	}
+	for _, f := range []struct {
+		operand int
+		what    string
+		n       sym.Int
+	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
+		if err := perIndex(q.name, f.what, c.Type(f.operand), f.n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *quantMatmul) places(c *graph.Call) quantPlaces {
+	a, b := c.Meta(q.a), c.Meta(q.b)
+	m, n, k := 1, 1, a.Shape[a.Rank()-1]
+	if a.Rank() > 1 {
+		m = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		n = b.Shape[b.Rank()-1]
+	}
+	return quantPlaces{a: kit.AxisIndexOf(c.Meta(q.aZero), k, m), b: kit.AxisIndexOf(c.Meta(q.bZero), 1, n),
+		rows: kit.AxisIndexOf(c.Meta(q.aScale), n, m), cols: kit.AxisIndexOf(c.Meta(q.bScale), 1, n)}
+}
+
+func (q *quantMatmul) compile(c *graph.Call) (*graph.Kernel, error) {
+	if err := q.check(c); err != nil || c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, err
+	}
+	p := q.places(c)
+	am, bm := c.Meta(q.a), c.Meta(q.b)
+	d := exactDType(am.Shape[am.Rank()-1], am.DType, bm.DType)
+	x := copies.NewCompound(c)
+	a, b := zeroed(x, x.In(q.a), x.In(q.aZero), d, p.a), zeroed(x, x.In(q.b), x.In(q.bZero), d, p.b)
+	sums := x.Temp(d, c.Out[0].Shape...)
+	x.Call(product.Matmul, nil, []copies.Spot{sums}, a, b)
+	if q.aScale < 0 {
+		wholeNumbers(x, sums)
+	} else {
+		requantized(x, sums, x.In(q.aScale), x.In(q.bScale), x.In(6), x.In(7), copies.Spot{}, p.rows, p.cols)
+	}
+	return x.Kernel()
+}
+
+// ref defines the product by that of matmul, on float64 operands less their zero points.
+func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	t, err := q.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := t.Meta()
+	less := func(v, z int, dim int) *tensor.Tensor {
+		t := tensor.Zeros(tensor.Float64, in[v].Shape...)
+		kit.EachIndex(t.Shape, func(index []int) {
+			zero := 0.0
+			if z < len(in) && in[z] != nil {
+				zero = kit.OneOf(in[z], index, dim)
+			}
+			t.Set(tensor.FloatScalar(in[v].At(index...).Float()-zero), index...)
+		})
+		return t
+	}
+	ra, rb := in[q.a].Rank(), in[q.b].Rank()
+	a, b := less(q.a, q.aZero, ra-2), less(q.b, q.bZero, rb-1)
+	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: c.In, Out: []tensor.Meta{tensor.New(tensor.Float64, m.Shape...)}}, []*tensor.Tensor{a, b})
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(index []int) {
+		v := sums[0].At(index...).Float()
+		if q.aScale >= 0 {
+			s := float32(kit.OneOf(in[1], index, len(index)-2)) * float32(kit.OneOf(in[4], index, len(index)-1)) / float32(kit.OneOf(in[6], index, 0))
+			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
+		}
+		out.Set(tensor.IntScalar(int64(v)), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,211 @@
+package quantised
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/conv"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type quantConvAttrs struct {
+	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
+	Padding  []int `attr:"padding" default:"0" doc:"zero points around the input: one number for each dimension, or all begins and then all ends"`
+	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
+	Groups   int   `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+// quantConv holds the places of the operands of a quantised convolution; -1: there is none.
+type quantConv struct {
+	name         string
+	w            int
+	xZero, wZero int
+	scaled       bool
+}
+
+// ConvInteger and QLinearConv are ONNX's operators, over one to three dimensions.
+var (
+	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
+		quantConv{"conv_integer", 1, 2, 3, false}, "x", "w", "?x_zero_point", "?w_zero_point")
+	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantised values and quantises the result: x [n, c, ...] and w [o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
+		quantConv{"qlinear_conv", 3, 2, 5, true}, "x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
+)
+
+func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
+	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
+	ex := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(), tensor.New(tensor.Int8, 3)}, Attrs: graph.Attrs{"padding": []int{1, 0, 1, 1}}}
+	if q.scaled {
+		ex = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32, u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
+	}
+	return kit.Define[quantConvAttrs](graph.Op{
+		Name: name, Doc: doc, Params: quantParams(operands),
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := q.result(c)
+			return graph.New1(t), err
+		},
+		Compile:  q.compile,
+		Ref:      q.ref,
+		Examples: []graph.Example{ex},
+	})
+}
+
+// inner is the convolution of floats with the same attributes.
+func (q *quantConv) inner(c *graph.Call) (op *graph.Op, at graph.Attrs, err error) {
+	a, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
+	if rank < 3 || rank > 5 {
+		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
+	}
+	op = []*graph.Op{conv.Conv1d, conv.Conv2d, conv.Conv3d}[rank-3]
+	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
+}
+
+// floatCall is the call of the inner convolution in dtype d.
+func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
+	op, at, err := q.inner(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	attrs, err := op.Schema.Decode(at, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return op, kit.Delegated(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...), tensor.NewType(d, c.Type(q.w).Shape...)), nil
+}
+
+func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
+	if err := byteDType(q.name, c, 0, q.w, q.xZero, q.wZero); err != nil {
+		return tensor.Type{}, err
+	}
+	op, in, err := q.floatCall(c, tensor.Float32)
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	res, err := op.Infer(in)
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	t := tensor.NewType(tensor.Int32, res[0].Type.Shape...)
+	if err := q.check(c); err != nil {
+		return t, err
+	}
+	if c.Has(q.xZero) && !kit.IsOne(c, q.xZero) {
+		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name, tensor.Sizes(c.Type(q.xZero).Shape))
+	}
+	if q.scaled {
+		if err := byteDType(q.name, c, 7); err != nil {
+			return t, err
+		}
+		if !kit.IsOne(c, 1, 6, 7) {
+			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
+		}
+		if b := c.Type(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0].Ne(t.Shape[1]).Holds()) {
+			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, t.Shape[1], b.DType, tensor.Sizes(b.Shape))
+		}
+		t.DType = c.Type(7).DType
+	}
+	return t, nil
+}
+
+// check compares zero points and scales of the weight with its output channels.
+func (q *quantConv) check(c *graph.Call) error {
+	n := c.Type(q.w).Shape[0]
+	if err := perIndex(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
+		return err
+	}
+	return perIndex(q.name, "w_scale", c.Type(4), n)
+}
+
+// places tells where the zero points of the weight lie in it, and its scales in the result.
+func (q *quantConv) places(c *graph.Call, out tensor.Meta) quantPlaces {
+	w := c.Meta(q.w)
+	// The result's channels index the bias even where the weight has one scale.
+	return quantPlaces{a: kit.AxisIndexOf(tensor.Meta{}, 0, 0), b: kit.AxisIndexOf(c.Meta(q.wZero), tensor.Numel(w.Shape[1:]), w.Shape[0]),
+		cols: kit.AxisIndex{Inner: max(1, tensor.Numel(out.Shape[2:])), N: max(1, out.Shape[1])}}
+}
+
+func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
+	out := c.Out[0]
+	if err := q.check(c); err != nil || out.Numel() == 0 {
+		return &graph.Kernel{}, err
+	}
+	p := q.places(c, out)
+	op, at, err := q.inner(c)
+	if err != nil {
+		return nil, err
+	}
+	w := c.Meta(q.w)
+	d := exactDType(tensor.Numel(w.Shape[1:]), c.Meta(0).DType, w.DType)
+	x := copies.NewCompound(c)
+	xs, ws := zeroed(x, x.In(0), x.In(q.xZero), d, p.a), zeroed(x, x.In(q.w), x.In(q.wZero), d, p.b)
+	sums := x.Temp(d, out.Shape...)
+	x.Call(op, at, []copies.Spot{sums}, xs, ws)
+	if !q.scaled {
+		wholeNumbers(x, sums)
+		return x.Kernel()
+	}
+	scale := x.Dense(x.In(4), tensor.Float32)
+	if o := w.Shape[0]; scale.Meta.Numel() != o {
+		// One scale serves every channel.
+		all := x.Temp(tensor.Float32, o)
+		m := tensor.Meta{DType: tensor.Float32, Shape: []int{o}, Strides: []int{0}}
+		if scale.Place < 0 && scale.Data != nil {
+			t := tensor.Zeros(tensor.Float32, o)
+			for i := range o {
+				t.Set(tensor.FloatScalar(scale.Data.At(kit.Unravel(0, scale.Meta.Shape)...).Float()), i)
+			}
+			all = copies.Spot{Meta: t.Meta, Place: -1, Data: t}
+		} else {
+			x.Copies(copies.Job{Dst: all.Side(), Src: scale.Show(m).Side()})
+		}
+		scale = all
+	}
+	requantized(x, sums, x.In(1), scale, x.In(6), x.In(7), x.In(8), p.a, p.cols)
+	return x.Kernel()
+}
+
+// ref defines the convolution by that of float64 operands less their zero points.
+func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := q.result(c)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := res.Meta()
+	for len(in) < 9 {
+		in = append(in, nil)
+	}
+	op, call, err := q.floatCall(c, tensor.Float64)
+	if err != nil {
+		return nil, err
+	}
+	less := func(v, zero *tensor.Tensor) *tensor.Tensor {
+		t := tensor.Zeros(tensor.Float64, v.Shape...)
+		kit.EachIndex(t.Shape, func(index []int) {
+			z := 0.0
+			if zero != nil {
+				z = kit.OneOf(zero, index, 0)
+			}
+			t.Set(tensor.FloatScalar(v.At(index...).Float()-z), index...)
+		})
+		return t
+	}
+	sums, err := op.Ref(call, []*tensor.Tensor{less(in[0], in[q.xZero]), less(in[q.w], in[q.wZero])})
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(index []int) {
+		v := sums[0].At(index...).Float()
+		if q.scaled {
+			if in[8] != nil {
+				v += in[8].At(index[1]).Float()
+			}
+			s := float32(kit.OneOf(in[1], index, 0)) * float32(kit.OneOf(in[4], index, 1)) / float32(kit.OneOf(in[6], index, 0))
+			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
+		}
+		out.Set(tensor.IntScalar(int64(v)), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,308 @@
+package reduce
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// channelNorm is a normalisation y = x*scale + shift with one scale and shift for each
+// channel (batch_norm) or each channel of each sample (group_norm, instance_norm), of an
+// operand [N, C, ...] of any layout.
+type channelNorm struct {
+	rows           int // rows of scales: 1, or N
+	groups         int // groups of channels, in a row, that share statistics
+	eps            float64
+	given          bool // statistics are operands, not those of the input
+	weight, bias   int  // operands; -1 if left out
+	mean, variance int
+}
+
+// normLoops returns the dtype in which a normalisation of d computes.
+func normLoops(d tensor.DType) tensor.DType { return d.OpMath() }
+
+// compile prepares three phases: statistics, scales, results. Statistics are computed in
+// float64, scales rounded once to the dtype of loops.
+func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
+	in := c.Meta(0)
+	if in.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	loops := normLoops(in.DType)
+	channels := in.Shape[1]
+	pairs := s.rows * channels
+	side := tensor.Meta{DType: loops, Shape: in.Shape, Strides: make([]int, in.Rank())}
+	if side.Strides[1] = 1; s.rows > 1 {
+		side.Strides[0] = channels
+	}
+	p := newLinePlan(in, -1, c.Out[0], []tensor.Meta{side}, in.DType, loops, 1)
+	scaleAt := 2 * kit.AlignUp(8*pairs)
+	shiftAt := scaleAt + kit.AlignUp(pairs*loops.Size())
+	end := shiftAt + kit.AlignUp(pairs*loops.Size())
+	var k *graph.Kernel
+	if loops == tensor.Float32 {
+		k = p.kernel(0, affineUnit[float32](p, scaleAt, shiftAt))
+	} else {
+		k = p.kernel(0, affineUnit[float64](p, scaleAt, shiftAt))
+	}
+	k.Scratch = end
+	items := s.rows * s.groups
+	perChunk := max(1, scaleChunk*s.groups/channels)
+	scales := graph.Phase{Chunks: (items + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
+		for g := chunk * perChunk; g < min((chunk+1)*perChunk, items); g++ {
+			s.scales(c, m, g, loops, scaleAt, shiftAt)
+		}
+		return nil
+	}}
+	k.Phases = append([]graph.Phase{scales}, k.Phases...)
+	if s.given {
+		return k, nil
+	}
+	return s.statistics(c, k, end)
+}
+
+// statistics adds the phases that compute variance and mean of every channel of a row.
+// Groups of channels are put together afterwards: so the loops run along channels where
+// those lie side by side.
+func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*graph.Kernel, error) {
+	in := c.Meta(0)
+	channels, pairs := in.Shape[1], s.rows*in.Shape[1]
+	mask := make([]bool, in.Rank())
+	for d := range mask {
+		mask[d] = d > 1 || d == 0 && s.rows == 1
+	}
+	out := tensor.New(tensor.Float64, s.rows, channels)
+	if mask[0] {
+		out = tensor.New(tensor.Float64, channels)
+	}
+	n := float64(folds.Count(in.Shape, mask))
+	r, err := folds.NewReducer(in, mask, []tensor.Meta{out, out}, false, in.DType, varFold(in.DType, n, false, true))
+	if err != nil {
+		return nil, err
+	}
+	k.Scratch, k.Worker = end+r.Scratch(), max(k.Worker, r.Worker())
+	var phases []graph.Phase
+	for phase := range r.Phases() {
+		phases = append(phases, graph.Phase{Chunks: r.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
+			ptrs := [3]unsafe.Pointer{unsafe.Pointer(&m.Scratch[0]), unsafe.Pointer(&m.Scratch[kit.AlignUp(8*pairs)]), m.Ptrs[1]}
+			return r.Run(phase, chunk, ptrs[:], m.Scratch[end:], m.Worker)
+		}})
+	}
+	k.Phases = append(phases, k.Phases...)
+	return k, nil
+}
+
+// scaleChunk is the number of scales worth a chunk.
+const scaleChunk = 4096
+
+// scales computes the scales and shifts of the channels of group g, counted over all rows.
+func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DType, scaleAt, shiftAt int) {
+	channels := c.Meta(0).Shape[1]
+	// Values pass through the worker's memory: what a conversion gets the address of would
+	// be allocated.
+	v := unsafe.Slice((*float64)(unsafe.Pointer(&m.Worker[0])), 1)
+	at := func(operand, i int, otherwise float64) float64 {
+		if operand < 0 {
+			return otherwise
+		}
+		t := c.Meta(operand)
+		tensor.Converter(tensor.Float64, t.DType)(unsafe.Pointer(&v[0]), unsafe.Add(m.Ptrs[1+operand], i*t.Strides[0]*t.DType.Size()), 0, 0, 1)
+		return v[0]
+	}
+	put := tensor.Converter(loops, tensor.Float64)
+	size, n := loops.Size(), channels/s.groups
+	var mean, variance float64
+	if !s.given {
+		mean, variance = groupMoments(m.Scratch, s.rows*channels, g*n, n)
+	}
+	for i := g * n; i < (g+1)*n; i++ {
+		ch := i % channels
+		if s.given {
+			mean, variance = at(s.mean, ch, 0), at(s.variance, ch, 1)
+		}
+		scale := at(s.weight, ch, 1) / math.Sqrt(variance+s.eps)
+		shift := at(s.bias, ch, 0) - mean*scale
+		v[0] = scale
+		put(unsafe.Pointer(&m.Scratch[scaleAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
+		v[0] = shift
+		put(unsafe.Pointer(&m.Scratch[shiftAt+i*size]), unsafe.Pointer(&v[0]), 0, 0, 1)
+	}
+}
+
+// groupMoments puts the variances and means of n channels of equal size, from pair begin
+// on, together.
+func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) {
+	variances := unsafe.Slice((*float64)(unsafe.Pointer(&scratch[0])), pairs)[begin : begin+n]
+	means := unsafe.Slice((*float64)(unsafe.Pointer(&scratch[kit.AlignUp(8*pairs)])), pairs)[begin : begin+n]
+	for _, x := range means {
+		mean += x
+	}
+	mean /= float64(n)
+	for i, x := range means {
+		variance += variances[i] + (x-mean)*(x-mean)
+	}
+	return mean, variance / float64(n)
+}
+
+// affineUnit computes x*scale + shift for a run along the fastest axis: of one channel,
+// or of neighbouring channels.
+func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r lineRoom, in, out unsafe.Pointer, n int) error {
+	k := p.kept[0]
+	return func(r lineRoom, in, out unsafe.Pointer, n int) error {
+		x := unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, in, k.In, n)), n)
+		at := p.target(r.tmp, out, k.Out[0], n)
+		y := unsafe.Slice((*T)(at), n)
+		scale := unsafe.Pointer(&r.mem.Scratch[scaleAt+r.side])
+		shift := unsafe.Pointer(&r.mem.Scratch[shiftAt+r.side])
+		switch {
+		case k.Out[1] == 0 || n == 1:
+			a, b := *(*T)(scale), *(*T)(shift)
+			for i, v := range x {
+				y[i] = v*a + b
+			}
+		case k.Out[1] == p.ld.Size:
+			a, b := unsafe.Slice((*T)(scale), n), unsafe.Slice((*T)(shift), n)
+			for i, v := range x {
+				y[i] = v*a[i] + b[i]
+			}
+		default:
+			for i, v := range x {
+				y[i] = v**(*T)(unsafe.Add(scale, i*k.Out[1])) + *(*T)(unsafe.Add(shift, i*k.Out[1]))
+			}
+		}
+		p.written(at, out, k.Out[0], n)
+		return nil
+	}
+}
+
+// normDTypes checks the dtypes of parameters against the operand's: the same, or all
+// float32 beside a 16-bit operand.
+func normDTypes(c *graph.Call, params ...int) error {
+	d, first := c.Type(0).DType, tensor.Invalid
+	for _, i := range params {
+		if p := c.Type(i).DType; c.Has(i) && (first == tensor.Invalid || p == d) {
+			first = p
+			if p == d {
+				break
+			}
+		}
+	}
+	want := d
+	if d.IsReducedFloat() && first == tensor.Float32 {
+		want = first
+	}
+	for _, i := range params {
+		if c.Has(i) && c.Type(i).DType != want {
+			return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), c.Type(i).DType.TorchName())
+		}
+	}
+	return nil
+}
+
+// normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias; group tells the
+// statistics that an index belongs to, param the element of weight and bias. Without
+// given statistics they are those of x.
+func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight, bias, mean, variance *tensor.Tensor) *tensor.Tensor {
+	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	each := func(f func(index []int, g int, x float64)) {
+		kit.EachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
+	}
+	each(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
+	each(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += d * d })
+	out := tensor.Zeros(t.DType, t.Shape...)
+	at := func(p *tensor.Tensor, i int, otherwise float64) float64 {
+		if p == nil {
+			return otherwise
+		}
+		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(kit.Unravel(i, p.Shape)...).Float()
+	}
+	each(func(index []int, g int, x float64) {
+		mu, v := sum[g]/n[g], m2[g]/n[g]
+		if mean != nil {
+			mu, v = at(mean, param(index), 0), at(variance, param(index), 0)
+		}
+		y := (x - mu) / math.Sqrt(v+eps)
+		out.Set(tensor.FloatScalar(y*at(weight, param(index), 1)+at(bias, param(index), 0)), index...)
+	})
+	return out
+}
+
+// checkFeatures is _batch_norm_impl_index's check of the parameters.
+func checkFeatures(c *graph.Call, features sym.Int, training bool) error {
+	for _, p := range []struct {
+		operand int
+		name    string
+	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
+		switch {
+		case c.Has(p.operand):
+			t := c.Type(p.operand)
+			if n := t.Numel(); n.Ne(features).Holds() {
+				return fmt.Errorf("%s should contain %v elements not %v", p.name, features, n)
+			}
+			if t.Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", p.name, t.Rank())
+			}
+		case p.operand >= 3 && !training:
+			return errors.New(p.name + " must be defined in evaluation mode")
+		}
+	}
+	return nil
+}
+
+// batchNormDTypes is check_mixed_data_type and the kernels' own check.
+func batchNormDTypes(c *graph.Call) error {
+	d := c.Type(0).DType
+	first := tensor.Invalid
+	for i := 4; i > 0; i-- {
+		if c.Has(i) {
+			first = c.Type(i).DType
+		}
+	}
+	if first == tensor.Invalid || first == d {
+		return normDTypes(c, 1, 2, 3, 4)
+	}
+	for i := 1; i < 5; i++ {
+		if c.Has(i) && c.Type(i).DType != tensor.Float32 {
+			return errors.New("mixed dtype (CPU): expect parameter to have scalar type of Float")
+		}
+	}
+	if !d.IsReducedFloat() {
+		return errors.New("mixed dtype (CPU): expect input to have scalar type of BFloat16")
+	}
+	return nil
+}
+
+// emptyBatchNorm: of no elements PyTorch gives a clone, times and plus the first element
+// of weight and bias, whatever the other operands are.
+func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
+	m.Offset = sym.Int{}
+	if !m.IsNonOverlappingAndDense() {
+		m.Strides = tensor.DenseStridesOf(m.Shape, m.Strides)
+	}
+	for i := 1; i < 3; i++ {
+		if !c.Has(i) {
+			continue
+		}
+		p := c.Type(i)
+		if p.Rank() == 0 {
+			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
+		}
+		if kit.Is(p.Shape[0], 0) {
+			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) + " at dimension 0")
+		}
+		r, err := iter.Binary(iter.Undefined(), iter.OfType(m), iter.OfType(tensor.NewType(p.DType))).Rule()
+		if err != nil {
+			return m, err
+		}
+		m = r.Type(0)
+	}
+	return m, nil
+}

@@ -1,0 +1,47 @@
+package reduce
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type anyAttrs struct {
+	Dim     []int `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
+	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+// Any tells whether one element is not zero.
+var Any = truthOp("any", "Tells whether any element is not zero. The result is bool, of uint8 it is uint8.", true)
+
+// Every tells whether no element is zero.
+var Every = truthOp("all", "Tells whether all elements are not zero. The result is bool, of uint8 it is uint8.", false)
+
+func truthOp(name, doc string, any bool) *graph.Op {
+	return folds.Define[anyAttrs](graph.Op{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[anyAttrs](c), c.Type(0)
+		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		out := tensor.Bool
+		if t.DType == tensor.Uint8 {
+			out = tensor.Uint8
+		}
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
+			Fold: func() *iter.Fold { return folds.Truth(any) },
+			Ref: func(x []tensor.Scalar) []tensor.Scalar {
+				r := !any
+				for _, v := range x {
+					if any {
+						r = r || v.Int() != 0
+					} else {
+						r = r && v.Int() != 0
+					}
+				}
+				return []tensor.Scalar{tensor.BoolScalar(r)}
+			}}, err
+	})
+}

@@ -1,0 +1,239 @@
+package reduce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type argmaxAttrs struct {
+	Dim     *int `attr:"dim" default:"none" doc:"dimension to reduce; none: all, in row-major order"`
+	Keepdim bool `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+// Argmax and Argmin give the index of the first greatest or least element.
+var (
+	Argmax = argOp("argmax", "Gives the index of the first greatest element over a dimension, or of all. A NaN is greater than all.", true)
+	Argmin = argOp("argmin", "Gives the index of the first least element over a dimension, or of all. A NaN is less than all.", false)
+)
+
+// Max and Min give one value of all elements, or, with a dim, values and their indices.
+var (
+	Max = orOfTwo(bestOp("max", "Gives the greatest element of all; with dim, the greatest elements and their indices; "+
+		"with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
+	Min = orOfTwo(bestOp("min", "Gives the least element of all; with dim, the least elements and their indices; "+
+		"with other, the lesser of self and other at each place, as minimum does.", false), pointwise.Minimum)
+)
+
+func argOp(name, doc string, greatest bool) *graph.Op {
+	return folds.Define[argmaxAttrs](graph.Op{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, t, a.Dim, ""); err != nil {
+			return folds.Spec{}, err
+		}
+		mask, err := folds.OneDim(a.Dim, t.Rank())
+		d := t.DType
+		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+			if err == nil && !kit.Empty(t) && !trivial(t, mask, a.Dim) {
+				err = kit.NotImplemented(name, d)
+			}
+			d = tensor.Float64 // any dtype will do: there is one element to choose from
+		}
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
+			Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
+			Ref: func(x []tensor.Scalar) []tensor.Scalar {
+				return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
+			}}, err
+	})
+}
+
+// trivial reports a dimension of size 1, of which PyTorch gives index 0 without a look at
+// the dtype.
+func trivial(t tensor.Type, mask []bool, dim *int) bool {
+	return dim != nil && t.Rank() > 0 && kit.Is(folds.Sizes(t.Shape, mask), 1)
+}
+
+func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
+	if dim == nil {
+		return nonEmpty(name, t, nil, hint)
+	}
+	// Other than amax, these name the dimension as counted from the front.
+	w, err := tensor.WrapDim(*dim, t.Rank())
+	if err != nil {
+		return err
+	}
+	return nonEmpty(name, t, []int{w}, hint)
+}
+
+func bestOp(name, doc string, greatest bool) *graph.Op {
+	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
+	return folds.Define[argmaxAttrs](graph.Op{
+		Name: name, Doc: doc, Many: true,
+		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
+	}, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		if err := nonEmptyDim(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+			return folds.Spec{}, err
+		}
+		mask, err := folds.OneDim(a.Dim, t.Rank())
+		if err != nil {
+			return folds.Spec{}, err
+		}
+		if a.Dim == nil {
+			if t.DType.IsComplex() || t.DType.IsBareUnsigned() {
+				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, t.DType.TorchName())
+			}
+			return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
+		}
+		switch {
+		case t.DType.IsComplex():
+			err = fmt.Errorf("%s(): does not support complex input", name)
+		case t.DType.IsBareUnsigned():
+			err = kit.NotImplemented(name, t.DType)
+		}
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType, tensor.Int64},
+			Fold: func() *iter.Fold { return bestFold(t.DType, greatest, true) },
+			Ref: func(x []tensor.Scalar) []tensor.Scalar {
+				i := refBest(x, greatest)
+				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+			}}, err
+	})
+}
+
+// orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
+func orOfTwo(o, two *graph.Op) *graph.Op {
+	infer, compile, reference := o.Infer, o.Compile, o.Ref
+	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		if !c.Has(1) {
+			return infer(c)
+		}
+		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
+			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
+		}
+		return two.Infer(c)
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Has(1) {
+			return two.Compile(c)
+		}
+		return compile(c)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if c.Has(1) {
+			return two.Ref(c, in)
+		}
+		return reference(c, in)
+	}
+	o.Examples = append(o.Examples, graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
+	return o
+}
+
+// best is the best element so far and its index; -1 before the first.
+type best[T kit.Sortable] struct {
+	v T
+	i int64
+}
+
+func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
+	switch kit.Wide(d) {
+	case tensor.Int64:
+		return bestOf[int64](greatest, values)
+	case tensor.Float32:
+		return bestOf[float32](greatest, values)
+	}
+	return bestOf[float64](greatest, values)
+}
+
+func bestOf[T interface {
+	kit.Sortable
+	tensor.Element
+}](greatest, values bool) *iter.Fold {
+	row, columns, sign := leastRow[T], leastColumns[T], T(-1)
+	if greatest {
+		row, columns, sign = greatestRow[T], greatestColumns[T], 1
+	}
+	f := iter.Folding(best[T]{i: -1}, row, columns, func(a, from []best[T]) {
+		for i, b := range from {
+			v, w := a[i].v, b.v
+			if a[i].i < 0 || b.i >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
+				a[i] = b
+			}
+		}
+	}).InOrder().Weight(2)
+	if values {
+		f = iter.Yields(f, func(dst []T, a []best[T]) {
+			for i := range a {
+				dst[i] = a[i].v
+			}
+		})
+	}
+	return iter.Yields(f, func(dst []int64, a []best[T]) {
+		for i := range a {
+			dst[i] = a[i].i
+		}
+	})
+}
+
+func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
+	b := *a
+	if b.i < 0 {
+		b = best[T]{x[0], int64(at)}
+	}
+	if b.v == b.v {
+		for i, v := range x {
+			if v > b.v {
+				b.v, b.i = v, int64(at+i)
+			} else if v != v {
+				b.v, b.i = v, int64(at+i)
+				break
+			}
+		}
+	}
+	*a = b
+}
+
+func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
+	b := *a
+	if b.i < 0 {
+		b = best[T]{x[0], int64(at)}
+	}
+	if b.v == b.v {
+		for i, v := range x {
+			if v < b.v {
+				b.v, b.i = v, int64(at+i)
+			} else if v != v {
+				b.v, b.i = v, int64(at+i)
+				break
+			}
+		}
+	}
+	*a = b
+}
+
+func greatestColumns[T kit.Sortable](a []best[T], x []T, at int) {
+	x = x[:len(a)]
+	for i := range a {
+		if v := x[i]; v > a[i].v || a[i].i < 0 || v != v && a[i].v == a[i].v {
+			a[i] = best[T]{v, int64(at)}
+		}
+	}
+}
+
+func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
+	x = x[:len(a)]
+	for i := range a {
+		if v := x[i]; v < a[i].v || a[i].i < 0 || v != v && a[i].v == a[i].v {
+			a[i] = best[T]{v, int64(at)}
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package reduce
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type cumAttrs struct {
+	Dim   int          `attr:"dim" doc:"dimension to run along"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Cumsum and Cumprod carry floats in float64.
+var (
+	Cumsum = scanOp("cumsum", "Gives the running sum along a dimension. Bools and integers give int64.", [5]scanLoops{
+		scanOf(0, sumScan[int64, int64], folds.AddTo[int64], copyAs[int64, int64]),
+		scanOf(0, sumScan[float32, float64], sumOnto[float32, float64], copyAs[float32, float64]),
+		scanOf(0, sumScan[float64, float64], sumOnto[float64, float64], copyAs[float64, float64]),
+		scanOf(0, sumScanZ[complex64], sumOntoZ[complex64], copyAsZ[complex64]),
+		scanOf(0, sumScanZ[complex128], sumOntoZ[complex128], copyAsZ[complex128]),
+	}, func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
+	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.", [5]scanLoops{
+		scanOf(1, prodScan[int64, int64], folds.MulTo[int64], copyAs[int64, int64]),
+		scanOf(1, prodScan[float32, float64], prodOnto[float32, float64], copyAs[float32, float64]),
+		scanOf(1, prodScan[float64, float64], prodOnto[float64, float64], copyAs[float64, float64]),
+		scanOf(1, prodScanZ[complex64], prodOntoZ[complex64], copyAsZ[complex64]),
+		scanOf(1, prodScanZ[complex128], prodOntoZ[complex128], copyAsZ[complex128]),
+	}, func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
+)
+
+// scanLoops are the loops of a running fold on blocks of one dtype. row runs along n
+// elements from the carry acc; columns takes one step of n carries.
+type scanLoops struct {
+	in      tensor.DType
+	size    int
+	init    func(acc unsafe.Pointer, n int)
+	row     func(acc, dst, x unsafe.Pointer, n int)
+	columns func(acc, dst, x unsafe.Pointer, n int)
+}
+
+func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step func(a []A, x []T), put func(dst []T, a []A)) scanLoops {
+	return scanLoops{
+		in:   tensor.DTypeOf[T](),
+		size: int(unsafe.Sizeof(zero)),
+		init: func(acc unsafe.Pointer, n int) {
+			a := unsafe.Slice((*A)(acc), n)
+			for i := range a {
+				a[i] = zero
+			}
+		},
+		row: func(acc, dst, x unsafe.Pointer, n int) {
+			row((*A)(acc), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
+		},
+		columns: func(acc, dst, x unsafe.Pointer, n int) {
+			a := unsafe.Slice((*A)(acc), n)
+			step(a, unsafe.Slice((*T)(x), n))
+			put(unsafe.Slice((*T)(dst), n), a)
+		},
+	}
+}
+
+func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) complex128, i func(a, b int64) int64) *graph.Op {
+	dtype := func(c *graph.Call) tensor.DType {
+		return folds.SumDType(c.Meta(0).DType, kit.Attrs[cumAttrs](c).DType)
+	}
+	return kit.Define[cumAttrs](graph.Op{
+		AnyOrder: true,
+		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m, d := c.Type(0), dtype(c)
+			if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
+				return nil, err
+			}
+			if d == tensor.Bool && m.Rank() > 0 && !kit.Empty(m) {
+				return nil, kit.NotImplemented(name+"_out", d)
+			}
+			return graph.New1(tensor.NewType(d, m.Shape...)), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			m, d := c.Meta(0), dtype(c)
+			dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank())
+			if err != nil {
+				return nil, err
+			}
+			var l scanLoops
+			for _, l = range loops {
+				if l.in == kit.Wide(d) {
+					break
+				}
+			}
+			p := newLinePlan(m, dim, c.Out[0], nil, d, l.in, 2)
+			return p.kernel(p.unit*l.size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+				scanLine(p, &l, r, in, out, n)
+				return nil
+			}), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
+			if err != nil {
+				return nil, err
+			}
+			return []*tensor.Tensor{scanReference(in[0], dim, dtype(c), z, i)}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	})
+}
+
+func scanLine(p *linePlan, l *scanLoops, r lineRoom, in, out unsafe.Pointer, n int) {
+	k := p.kept[0]
+	l.init(r.own, n)
+	if !p.rows {
+		for i := range p.line.N {
+			o := unsafe.Add(out, i*p.line.Out[0])
+			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)
+			y := p.target(r.tmp, o, k.Out[0], n)
+			l.columns(r.own, y, x, n)
+			p.written(y, o, k.Out[0], n)
+		}
+		return
+	}
+	for j := range n {
+		acc := unsafe.Add(r.own, j*l.size)
+		src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
+		for i := 0; i < p.line.N; i += folds.BlockLen {
+			c := min(folds.BlockLen, p.line.N-i)
+			o := unsafe.Add(dst, i*p.line.Out[0])
+			x := p.ld.Run(r.buf, r.tmp, unsafe.Add(src, i*p.line.In), p.line.In, c)
+			y := p.target(r.tmp, o, p.line.Out[0], c)
+			l.row(acc, y, x, c)
+			p.written(y, o, p.line.Out[0], c)
+		}
+	}
+}
+
+func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b complex128) complex128, i func(a, b int64) int64) *tensor.Tensor {
+	t = t.CopyTo(tensor.New(d, t.Shape...))
+	out := tensor.Zeros(d, t.Shape...)
+	kit.EachIndex(t.Shape, func(index []int) {
+		at := append([]int(nil), index...)
+		var sum tensor.Scalar
+		last := 0
+		if len(at) > 0 {
+			last = at[dim]
+		}
+		for k := range last + 1 {
+			if len(at) > 0 {
+				at[dim] = k
+			}
+			v := t.At(at...)
+			switch {
+			case k == 0:
+				sum = v
+			case d.IsIntegral(true):
+				sum = tensor.IntScalar(i(sum.Int(), v.Int()))
+			default:
+				sum = tensor.ComplexScalar(z(sum.Complex(), v.Complex()))
+			}
+		}
+		out.Set(sum, index...)
+	})
+	return out
+}
+
+func sumScan[T, A int64 | float32 | float64](a *A, dst, x []T) {
+	s := *a
+	dst = dst[:len(x)]
+	for i, v := range x {
+		s += A(v)
+		dst[i] = T(s)
+	}
+	*a = s
+}
+
+func prodScan[T, A int64 | float32 | float64](a *A, dst, x []T) {
+	s := *a
+	dst = dst[:len(x)]
+	for i, v := range x {
+		s *= A(v)
+		dst[i] = T(s)
+	}
+	*a = s
+}
+
+func sumScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
+	s := *a
+	for i, v := range x {
+		s += complex128(v)
+		dst[i] = T(s)
+	}
+	*a = s
+}
+
+func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
+	s := *a
+	for i, v := range x {
+		s *= complex128(v)
+		dst[i] = T(s)
+	}
+	*a = s
+}
+
+func sumOnto[T, A int64 | float32 | float64](a []A, x []T) { folds.SumColumns(a, x, 0) }
+
+func prodOnto[T, A int64 | float32 | float64](a []A, x []T) { folds.ProdColumns(a, x, 0) }
+
+func sumOntoZ[T complex64 | complex128](a []complex128, x []T) { folds.SumColumnsZ(a, x, 0) }
+
+func prodOntoZ[T complex64 | complex128](a []complex128, x []T) { folds.ProdColumnsZ(a, x, 0) }
+
+func copyAs[T, A int64 | float32 | float64](dst []T, a []A) {
+	dst = dst[:len(a)]
+	for i, v := range a {
+		dst[i] = T(v)
+	}
+}
+
+func copyAsZ[T complex64 | complex128](dst []T, a []complex128) {
+	dst = dst[:len(a)]
+	for i, v := range a {
+		dst[i] = T(v)
+	}
+}

@@ -1,0 +1,37 @@
+package reduce
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type extremaAttrs struct {
+	Dim     []int `attr:"dim" default:"" doc:"dimensions to reduce; none: all"`
+	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+// Amax and Amin give the greatest and the least element; a NaN wins.
+var (
+	Amax = extremumOp("amax", "Gives the greatest element over the given dimensions. A NaN is greater than all.", "max_values", true)
+	Amin = extremumOp("amin", "Gives the least element over the given dimensions. A NaN is less than all.", "min_values", false)
+)
+
+func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
+	return folds.Define[extremaAttrs](graph.Op{
+		Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+	}, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[extremaAttrs](c), c.Type(0)
+		if err := nonEmpty(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
+			return folds.Spec{}, err
+		}
+		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		if err == nil && !kit.Empty(t) && (t.DType.IsComplex() || t.DType.IsBareUnsigned()) {
+			err = kit.NotImplemented(kernel, t.DType)
+		}
+		return extremumSpec(t.DType, mask, a.Keepdim, greatest), err
+	})
+}

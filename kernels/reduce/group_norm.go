@@ -1,0 +1,162 @@
+package reduce
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type groupNormAttrs struct {
+	NumGroups int     `attr:"num_groups" doc:"number of groups of channels"`
+	Eps       float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
+	CuDNN     bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+}
+
+// GroupNorm normalises groups of channels of each sample.
+var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "group_norm",
+	Doc:      "Normalises each group of channels of each sample, then scales each channel by weight and adds bias.",
+	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
+	Infer:    inferGroupNorm,
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a := kit.Attrs[groupNormAttrs](c)
+		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := kit.Attrs[groupNormAttrs](c)
+		in = append(slices.Clone(in), nil, nil)[:3]
+		size := in[0].Shape[1] / a.NumGroups
+		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return index[0]*a.NumGroups + index[1]/size },
+			func(index []int) int { return index[1] }, in[1], in[2], nil, nil)}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
+		tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
+})
+
+// sampleNorm prepares a normalisation of groups of channels of each sample.
+func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
+	return &channelNorm{rows: c.Meta(0).Shape[0], groups: groups, eps: eps, weight: kit.Operand(c, 1), bias: kit.Operand(c, 2)}
+}
+
+func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
+	a, m := kit.Attrs[groupNormAttrs](c), c.Type(0)
+	if m.Rank() == 0 {
+		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
+	}
+	if _, err := tensor.WrapDim(1, m.Rank()); err != nil {
+		return nil, err
+	}
+	switch {
+	case a.NumGroups <= 0:
+		return nil, fmt.Errorf("Expected num groups to be greater than 0, got %d", a.NumGroups)
+	case !kit.Is(m.Shape[1].Mod(sym.Of(a.NumGroups)), 0):
+		return nil, fmt.Errorf("Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%d",
+			tensor.Sizes(m.Shape), a.NumGroups)
+	}
+	for i, name := range []string{"weight", "bias"} {
+		if p := c.Type(i + 1); c.Has(i+1) && (p.Rank() != 1 || p.Shape[0].Ne(m.Shape[1]).Holds()) {
+			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of shape %s",
+				name, name, tensor.Sizes(p.Shape), tensor.Sizes(m.Shape))
+		}
+	}
+	if !m.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("GroupNormKernelImpl", m.DType)
+	}
+	if err := normDTypes(c, 1, 2); err != nil {
+		return nil, err
+	}
+	// The operand is made contiguous in the format that it suggests, and what that value
+	// suggests is the result's format.
+	f := m.SuggestMemoryFormat(false)
+	if !m.Is(f) {
+		st, err := f.StridesOf(m.Shape)
+		if err != nil {
+			return nil, err
+		}
+		m = m.WithStrides(st)
+	}
+	out, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
+	return graph.New1(out), err
+}
+
+type instanceNormAttrs struct {
+	UseInputStats bool    `attr:"use_input_stats" default:"true" doc:"use the statistics of the input, not running_mean and running_var"`
+	Momentum      float64 `attr:"momentum" default:"0.1" doc:"of the running statistics, which are not updated here"`
+	Eps           float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
+	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+}
+
+// InstanceNorm normalises each channel of each sample; the result is row-major.
+var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "instance_norm",
+	Doc:      "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
+	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},
+	Infer:    inferInstanceNorm,
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a := kit.Attrs[instanceNormAttrs](c)
+		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
+		if !a.UseInputStats {
+			s.given, s.mean, s.variance = true, 3, 4
+		}
+		return s.compile(c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := kit.Attrs[instanceNormAttrs](c)
+		in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
+		if a.UseInputStats {
+			in[3], in[4] = nil, nil
+		}
+		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return index[0]*in[0].Shape[1] + index[1] },
+			func(index []int) int { return index[1] }, in[1], in[2], in[3], in[4])}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
+})
+
+func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
+	a, m := kit.Attrs[instanceNormAttrs](c), c.Type(0)
+	if !a.UseInputStats && !(c.Has(3) && c.Has(4)) {
+		return nil, errors.New("Expected running_mean and running_var to be defined when use_input_stats is false")
+	}
+	if m.Rank() < 2 {
+		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
+	}
+	if !kit.Empty(m) {
+		if err := checkFeatures(c, m.Shape[1], a.UseInputStats); err != nil {
+			return nil, err
+		}
+		if !m.DType.IsFloat() {
+			return nil, kit.NotImplementedBy("batch_norm", m.DType)
+		}
+		if err := batchNormDTypes(c); err != nil {
+			return nil, err
+		}
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+	}
+	return emptyInstanceNorm(c)
+}
+
+// emptyInstanceNorm is batch_norm of no elements, seen as one sample with the channels of
+// all, and weight and bias repeated for each.
+func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
+	m := c.Type(0)
+	if (c.Has(1) || c.Has(2)) && kit.Is(m.Shape[0], 0) {
+		return nil, errors.New("select(): index 0 out of range for tensor of size [0] at dimension 0")
+	}
+	one, err := m.View(append([]sym.Int{sym.Of(1), m.Shape[0].Mul(m.Shape[1])}, m.Shape[2:]...))
+	if err != nil {
+		return nil, err
+	}
+	one.Offset = sym.Int{}
+	if one, err = emptyBatchNorm(c, one); err != nil {
+		return nil, err
+	}
+	out, err := one.View(m.Shape)
+	return graph.New1(out), err
+}

@@ -1,0 +1,329 @@
+package reduce
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type nllLossAttrs struct {
+	Reduction   int `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
+	IgnoreIndex int `attr:"ignore_index" default:"-100" doc:"target that does not count"`
+}
+
+type crossEntropyAttrs struct {
+	Reduction   int     `attr:"reduction" default:"1" doc:"0: the loss of each target; 1: their weighted mean; 2: their sum"`
+	IgnoreIndex int     `attr:"ignore_index" default:"-100" doc:"target that does not count"`
+	Smoothing   float64 `attr:"label_smoothing" default:"0" doc:"share of the targets that is spread evenly over all classes, 0 to 1"`
+}
+
+// NllLoss is the negative of the target's element; CrossEntropyLoss that of the logarithm
+// of the softmax.
+var (
+	NllLoss          = nllLossOp("nll_loss", "Takes minus the element of the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c].", false, func(a *nllLossAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, 0 })
+	CrossEntropyLoss = nllLossOp("cross_entropy_loss", "Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
+		"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever the weights.", true, func(a *crossEntropyAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, a.Smoothing })
+)
+
+// nllLoss holds the sizes of a call: of n samples, inner targets each.
+type nllLoss struct {
+	n, classes, inner int
+	reduction, ignore int
+	entropy           bool
+	soft              bool    // targets are probabilities
+	smoothing         float64 // share of all classes in the targets
+}
+
+func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction, ignore int, smoothing float64)) *graph.Op {
+	of := func(c *graph.Call) (*nllLoss, error) {
+		l := &nllLoss{entropy: entropy}
+		l.reduction, l.ignore, l.smoothing = read(kit.Attrs[A](c))
+		l.soft = entropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
+		return l, l.check(c)
+	}
+	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	return kit.Define[A](graph.Op{
+		Name: name, Doc: doc,
+		Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			l, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			d, err := l.dtype(c)
+			if err != nil || l.reduction != 0 {
+				return graph.New1(tensor.NewType(d)), err
+			}
+			return graph.New1(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			l, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			if c.Out[0].DType.OpMath() == tensor.Float32 {
+				return compileNllLoss[float32](c, l)
+			}
+			return compileNllLoss[float64](c, l)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			l, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			d, err := l.dtype(c)
+			if err != nil {
+				return nil, err
+			}
+			return l.ref(d, in)
+		},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{f(2, 3), tensor.New(tensor.Int64, 2), f(3)}},
+			{In: []tensor.Meta{f(2, 3, 4), tensor.New(tensor.Int64, 2, 4)}, Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
+		},
+	})
+}
+
+// targetSizes is the shape of self without its classes.
+func targetSizes(m tensor.Type) []sym.Int {
+	if m.Rank() == 1 {
+		return nil
+	}
+	return append([]sym.Int{m.Shape[0]}, m.Shape[2:]...)
+}
+
+// dtype is that of the result: probabilities and weights are multiplied as anywhere.
+func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
+	d := c.Type(0).DType
+	if !l.soft {
+		return d, nil
+	}
+	var err error
+	for i := 1; i < len(c.In) && err == nil; i++ {
+		if c.Has(i) {
+			d, err = tensor.Promote(d, c.Type(i).DType)
+		}
+	}
+	return d, err
+}
+
+// check checks a call, and notes its sizes where they are known.
+func (l *nllLoss) check(c *graph.Call) error {
+	m, t, w := c.Type(0), c.Type(1), c.Type(2)
+	if l.reduction < 0 || l.reduction > 2 {
+		return fmt.Errorf("%d is not a valid value for reduction", l.reduction)
+	}
+	if m.Rank() == 0 {
+		return errors.New("input tensor should be 1D or 2D")
+	}
+	classes := m.Shape[min(1, m.Rank()-1)]
+	l.n, l.classes, l.inner = 1, kit.NumberOf(classes), 1
+	if m.Rank() > 1 {
+		l.n, l.inner = kit.NumberOf(m.Shape[0]), kit.NumberOf(tensor.Product(m.Shape[2:]))
+	}
+	if l.smoothing > 1 {
+		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
+	}
+	switch {
+	case l.soft && !t.DType.IsFloat():
+		return fmt.Errorf("Expected floating point type for target with class probabilities, got %s", t.DType.TorchName())
+	case l.soft && l.ignore >= 0:
+		return errors.New("ignore_index is not supported for floating point target")
+	case !l.soft:
+		if err := checkTargets(m, t); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Has(2) && (w.Rank() != 1 || w.Shape[0].Ne(classes).Holds()):
+		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor of shape: %s", classes, tensor.Sizes(w.Shape))
+	case !m.DType.IsFloat():
+		return kit.NotImplementedBy("nll_loss_out_frame", m.DType)
+	case !l.soft && t.DType != tensor.Int64:
+		return fmt.Errorf("expected scalar type Long but found %s", t.DType.TorchName())
+	case c.Has(2) && (!l.soft && w.DType != m.DType || !w.DType.IsFloat()):
+		return fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
+	}
+	return nil
+}
+
+// checkTargets compares the shape of targets that are classes.
+func checkTargets(m, t tensor.Type) error {
+	want := targetSizes(m)
+	if m.Rank() > 1 && (t.Rank() == 0 || t.Shape[0].Ne(m.Shape[0]).Holds()) {
+		n := sym.Int{}
+		if t.Rank() > 0 {
+			n = t.Shape[0]
+		}
+		return fmt.Errorf("Expected input batch_size (%v) to match target batch_size (%v).", m.Shape[0], n)
+	}
+	if !tensor.SameSizes(t.Shape, want) {
+		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(want), tensor.Sizes(t.Shape))
+	}
+	return nil
+}
+
+// lossData is what the loop over targets reads.
+type lossData[T float32 | float64] struct {
+	*nllLoss
+	v, probs, w []T
+	target      []int64
+}
+
+// one is the loss of target i and its weight in a mean.
+func (l *lossData[T]) one(i int) (loss, weight T, err error) {
+	base := i/l.inner*l.classes*l.inner + i%l.inner
+	if l.soft {
+		return -l.spread(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
+	}
+	t := l.target[i]
+	if t == int64(l.ignore) {
+		return 0, 0, nil
+	}
+	if uint64(t) >= uint64(l.classes) {
+		return 0, 0, fmt.Errorf("Target %d is out of bounds.", t)
+	}
+	weight = 1
+	if l.w != nil {
+		weight = l.w[t]
+	}
+	loss = -l.v[base+int(t)*l.inner] * weight
+	if l.smoothing > 0 {
+		loss = loss*T(1-l.smoothing) - l.spread(base, 0, T(l.smoothing)/T(l.classes))
+	}
+	return loss, weight, nil
+}
+
+// spread sums over the classes of a target: by the share of the probability, and by what
+// every class has.
+func (l *lossData[T]) spread(base int, share, every T) T {
+	sum := 0.0
+	for k := range l.classes {
+		by := every
+		if l.probs != nil {
+			by = l.probs[base+k*l.inner]*share + every
+		}
+		if l.w != nil {
+			by *= l.w[k]
+		}
+		sum += float64(l.v[base+k*l.inner] * by)
+	}
+	return T(sum)
+}
+
+func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
+	d, n := tensor.DTypeOf[T](), l.n*l.inner
+	x := copies.NewCompound(c)
+	ins := append(x.Operands(d), copies.Spot{})
+	logs := ins[0]
+	if l.entropy && logs.Meta.Numel() > 0 {
+		logs = x.Temp(d, ins[0].Meta.Shape...)
+		x.Call(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []copies.Spot{logs}, ins[0])
+	}
+	chunks := kit.DivUp(n, nllGrain)
+	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
+	x.Run(0, 0, []copies.Spot{out, sums, logs, ins[1], ins[2]}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes), w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
+		if l.soft {
+			data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
+		} else {
+			data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
+		}
+		loss, total := 0.0, 0.0
+		for i := chunk * nllGrain; i < min(n, (chunk+1)*nllGrain); i++ {
+			one, by, err := data.one(i)
+			if err != nil {
+				return err
+			}
+			if l.reduction == 0 {
+				kit.ElementsOf[T](m.Ptrs[0], n)[i] = one
+			}
+			loss, total = loss+float64(one), total+float64(by)
+		}
+		*(*[2]float64)(kit.Elem[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, total}
+		return nil
+	}})
+	if l.reduction != 0 {
+		x.Run(0, 0, []copies.Spot{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+			loss, total := 0.0, 0.0
+			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
+				loss, total = loss+s[0], total+s[1]
+			}
+			if l.reduction == 1 {
+				loss /= total
+			}
+			*(*T)(m.Ptrs[0]) = T(loss)
+			return nil
+		}})
+	}
+	return x.Kernel()
+}
+
+// nllGrain is the number of targets of a chunk.
+const nllGrain = 4096
+
+func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	x, t := in[0], in[1]
+	if l.entropy {
+		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
+	}
+	each := tensor.Zeros(d, kit.NumbersOf(targetSizes(x.Meta.Type()))...)
+	loss, total := 0.0, 0.0
+	var err error
+	kit.EachIndex(each.Shape, func(index []int) {
+		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
+		if !l.soft {
+			if k = int(t.At(index...).Int()); k == l.ignore {
+				return
+			}
+			if k < 0 || k >= l.classes {
+				err = fmt.Errorf("Target %d is out of bounds.", k)
+				return
+			}
+		}
+		for class := range l.classes {
+			at, by := []int{class}, 1.0
+			if x.Rank() > 1 {
+				at = append([]int{index[0], class}, index[1:]...)
+			}
+			if len(in) > 2 && in[2] != nil {
+				by = in[2].At(class).Float()
+			}
+			prob := 0.0
+			if l.soft {
+				prob = t.At(at...).Float()
+			} else if class == k {
+				prob = 1
+				total += by
+			}
+			if prob = prob*(1-l.smoothing) + all; l.soft || prob != 0 {
+				one -= x.At(at...).Float() * prob * by
+			}
+		}
+		if l.soft {
+			total++
+		}
+		each.Set(tensor.FloatScalar(one), index...)
+		loss += one
+	})
+	switch l.reduction {
+	case 0:
+		return []*tensor.Tensor{each}, err
+	case 1:
+		if loss /= total; total == 0 {
+			loss = math.NaN()
+		}
+	}
+	out := tensor.Zeros(d)
+	out.Set(tensor.FloatScalar(loss))
+	return []*tensor.Tensor{out}, err
+}
+
+// classesOfSelf bounds targets: self is [n, classes, ...] or [classes].
+func classesOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), min(1, c.Meta(0).Rank()-1)) }

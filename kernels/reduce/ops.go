@@ -1,0 +1,26 @@
+// Package reduce has the ops that fold dimensions: sums, extremes, moments, running sums, norms, normalisations, losses.
+package reduce
+
+import "github.com/graphrun/graphrun/graph"
+
+// Ops returns the family's ops, file by file.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		Any, Every,
+		Argmax, Argmin, Max, Min,
+		BatchNorm,
+		Cumsum, Cumprod,
+		Amax, Amin,
+		GroupNorm, InstanceNorm,
+		Hardmax,
+		LayerNorm,
+		Logsumexp,
+		NllLoss, CrossEntropyLoss,
+		Norm, VectorNorm,
+		Prod,
+		RmsNorm, LocalResponseNorm,
+		Softmax, LogSoftmax,
+		Sum, Mean,
+		Var, Std, VarMean, StdMean,
+	}
+}

@@ -1,0 +1,84 @@
+package reduce
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type prodAttrs struct {
+	Dim     *int         `attr:"dim" default:"none" doc:"dimension to reduce; none: all"`
+	Keepdim bool         `attr:"keepdim" default:"false" doc:"keep the reduced dimension with size 1"`
+	DType   tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Prod multiplies the elements over a dimension. Floats are multiplied in float64.
+var Prod = folds.Define[prodAttrs](graph.Op{
+	Name:     "prod",
+	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64.",
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+}, func(c *graph.Call) (folds.Spec, error) {
+	a, t := kit.Attrs[prodAttrs](c), c.Type(0)
+	mask, err := folds.OneDim(a.Dim, t.Rank())
+	d := folds.SumDType(t.DType, a.DType)
+	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
+		Fold: func() *iter.Fold { return prodFold(d) },
+		Ref: func(x []tensor.Scalar) []tensor.Scalar {
+			i, z := int64(1), complex128(1)
+			f := 1.0
+			for _, v := range x {
+				i *= v.Int()
+				f *= v.Float()
+				z *= v.Complex()
+			}
+			switch {
+			case d.IsIntegral(true):
+				return []tensor.Scalar{tensor.IntScalar(i)}
+			case d.IsComplex():
+				return []tensor.Scalar{tensor.ComplexScalar(z)}
+			}
+			return []tensor.Scalar{tensor.FloatScalar(f)}
+		}}, err
+})
+
+func prodFold(d tensor.DType) *iter.Fold {
+	if d == tensor.Bool {
+		return folds.Truth(false)
+	}
+	switch kit.Wide(d) {
+	case tensor.Int64:
+		return kit.Same[int64](iter.Folding(1, prodRow[int64, int64], folds.ProdColumns[int64, int64], folds.MulTo[int64]))
+	case tensor.Float32:
+		return kit.Same[float64](iter.Folding(1, prodRow[float32, float64], folds.ProdColumns[float32, float64], folds.MulTo[float64]))
+	case tensor.Float64:
+		return kit.Same[float64](iter.Folding(1, prodRow[float64, float64], folds.ProdColumns[float64, float64], folds.MulTo[float64]))
+	case tensor.Complex64:
+		return kit.Same[complex128](iter.Folding(1, prodRowZ[complex64], folds.ProdColumnsZ[complex64], folds.MulTo[complex128]))
+	}
+	return kit.Same[complex128](iter.Folding(1, prodRowZ[complex128], folds.ProdColumnsZ[complex128], folds.MulTo[complex128]))
+}
+
+func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
+	var p0, p1, p2, p3 A = 1, 1, 1, 1
+	for len(x) >= 4 {
+		p0 *= A(x[0])
+		p1 *= A(x[1])
+		p2 *= A(x[2])
+		p3 *= A(x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		p0 *= A(v)
+	}
+	*a *= (p0 * p1) * (p2 * p3)
+}
+
+func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
+	p := *a
+	for _, v := range x {
+		p *= complex128(v)
+	}
+	*a = p
+}

@@ -1,0 +1,227 @@
+package reduce
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type rmsNormAttrs struct {
+	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalised"`
+	Eps             *float64  `attr:"eps" default:"none" doc:"added to the mean of squares; none: the dtype's least step above 1"`
+}
+
+type localResponseAttrs struct {
+	Size  int     `attr:"size" doc:"channels that count, size/2 of them before the channel"`
+	Alpha float64 `attr:"alpha" default:"1e-4" doc:"factor of the mean of squares"`
+	Beta  float64 `attr:"beta" default:"0.75" doc:"exponent"`
+	K     float64 `attr:"k" default:"1" doc:"what is added to the mean"`
+}
+
+// RmsNorm divides by the root of the mean of squares.
+var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "rms_norm",
+	Doc:      "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
+	Params:   []graph.Param{kit.Input, kit.OptWeight},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		shape, m := kit.Attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
+		if len(shape) == 0 {
+			return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+		}
+		if lead := m.Rank() - len(shape); lead < 0 || !tensor.SameSizes(m.Shape[lead:], shape) {
+			list := tensor.Sizes(shape)
+			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", list, list[1:len(list)-1], tensor.Sizes(m.Shape))
+		}
+		if w := c.Type(1); c.Has(1) && !tensor.SameSizes(w.Shape, shape) {
+			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
+		}
+		if !m.DType.IsFloat() {
+			return nil, kit.NotImplemented("rms_norm", m.DType)
+		}
+		if err := normDTypes(c, 1); err != nil {
+			return nil, err
+		}
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if c.Out[0].DType.OpMath() == tensor.Float32 {
+			return compileRmsNorm[float32](c)
+		}
+		return compileRmsNorm[float64](c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, x := kit.Attrs[rmsNormAttrs](c), in[0]
+		out := tensor.Zeros(x.DType, x.Shape...)
+		lead := x.Rank() - len(a.NormalizedShape)
+		last := x.Shape[lead:]
+		kit.EachIndex(x.Shape[:lead], func(index []int) {
+			sum := 0.0
+			kit.EachIndex(last, func(k []int) {
+				v := x.At(append(slices.Clone(index), k...)...).Float()
+				sum += v * v
+			})
+			by := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
+			kit.EachIndex(last, func(k []int) {
+				at := append(slices.Clone(index), k...)
+				v := x.At(at...).Float() * by
+				if len(in) > 1 && in[1] != nil {
+					v *= in[1].At(k...).Float()
+				}
+				out.Set(tensor.FloatScalar(v), at...)
+			})
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)}, Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
+		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
+})
+
+// eps is what is added for an input of dtype d.
+func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
+	if a.Eps != nil {
+		return *a.Eps
+	}
+	bits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
+	return math.Ldexp(1, -bits[d])
+}
+
+func compileRmsNorm[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
+	a, d, all := kit.Attrs[rmsNormAttrs](c), tensor.DTypeOf[T](), c.Out[0].Numel()
+	n, eps := kit.NumberOf(tensor.Product(a.NormalizedShape)), a.eps(c.Meta(0).DType)
+	x := copies.NewCompound(c)
+	ins := append(x.Operands(d), copies.Spot{})
+	x.Run(0, 0, []copies.Spot{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(all/n, 2*n, func(m *graph.Mem, begin, end int) error {
+		weight := kit.ElementsOf[T](m.Ptrs[2], n)
+		for u := begin; u < end; u++ {
+			y, v := kit.PlaneOf[T](m.Ptrs[0], u, n), kit.PlaneOf[T](m.Ptrs[1], u, n)
+			by := T(1 / math.Sqrt(sumSquares(v)/float64(n)+eps))
+			if weight == nil {
+				for i, e := range v {
+					y[i] = e * by
+				}
+				continue
+			}
+			for i, e := range v {
+				y[i] = e * by * weight[i]
+			}
+		}
+		return nil
+	}))
+	return x.Kernel()
+}
+
+// sumSquares adds in four strands.
+func sumSquares[T float32 | float64](v []T) float64 {
+	var s [4]float64
+	for ; len(v) >= 4; v = v[4:] {
+		a, b, c, d := float64(v[0]), float64(v[1]), float64(v[2]), float64(v[3])
+		s[0], s[1], s[2], s[3] = s[0]+a*a, s[1]+b*b, s[2]+c*c, s[3]+d*d
+	}
+	for _, e := range v {
+		s[0] += float64(e) * float64(e)
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+// LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
+var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
+	Name: "local_response_norm",
+	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring channels, divided by size. " +
+		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.",
+	Params: []graph.Param{kit.Input},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		m := c.Type(0)
+		if m.Rank() < 3 {
+			return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)", m.Rank())
+		}
+		if n := kit.Attrs[localResponseAttrs](c).Size; n < 1 {
+			return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
+		}
+		if !m.DType.IsFloat() {
+			return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
+		}
+		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if c.Out[0].DType.OpMath() == tensor.Float32 {
+			return compileLocalResponse[float32](c)
+		}
+		return compileLocalResponse[float64](c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, x := kit.Attrs[localResponseAttrs](c), in[0]
+		out := tensor.Zeros(x.DType, x.Shape...)
+		kit.EachIndex(x.Shape, func(index []int) {
+			at, sum := slices.Clone(index), 0.0
+			for i := range a.Size {
+				if at[1] = index[1] - a.Size/2 + i; at[1] >= 0 && at[1] < x.Shape[1] {
+					v := x.At(at...).Float()
+					sum += v * v
+				}
+			}
+			out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3)}, Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
+})
+
+// localBlock is the number of places that are normalised side by side.
+const localBlock = 256
+
+func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
+	a, d, m := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
+	channels, inner, all := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
+	blocks := kit.DivUp(inner, localBlock)
+	power := localPower(a.Beta)
+	x := copies.NewCompound(c)
+	x.Run(0, 8*localBlock, []copies.Spot{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
+		y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
+		for u := begin; u < end; u++ {
+			ch, from := u%channels, u/channels%blocks*localBlock
+			sample := u / channels / blocks * channels
+			n := min(localBlock, inner-from)
+			sums := kit.SliceOf[float64](mem.Worker, 0, n)
+			clear(sums)
+			for k := max(0, ch-a.Size/2); k < min(channels, ch-a.Size/2+a.Size); k++ {
+				for i, e := range v[(sample+k)*inner+from:][:n] {
+					sums[i] += float64(e) * float64(e)
+				}
+			}
+			at := (sample+ch)*inner + from
+			for i, s := range sums {
+				y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
+			}
+		}
+		return nil
+	}))
+	return x.Kernel()
+}
+
+// localPower is x^beta, by roots for the usual exponents.
+func localPower(beta float64) func(float64) float64 {
+	switch beta {
+	case 0.75:
+		return func(x float64) float64 {
+			r := math.Sqrt(x)
+			return r * math.Sqrt(r)
+		}
+	case 0.5:
+		return math.Sqrt
+	}
+	return func(x float64) float64 { return math.Pow(x, beta) }
+}

@@ -1,0 +1,213 @@
+package reduce
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type softmaxAttrs struct {
+	Dim   int          `attr:"dim" doc:"dimension along which the results sum to 1"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Softmax and LogSoftmax compute on float32 with exponentials and sums in float64.
+var (
+	Softmax    = softmaxOp("softmax", "Computes exp(x) over the sum of exp(x) along a dimension.", false)
+	LogSoftmax = softmaxOp("log_softmax", "Computes the logarithm of softmax along a dimension.", true)
+)
+
+func softmaxOp(name, doc string, logs bool) *graph.Op {
+	dtype := func(c *graph.Call) tensor.DType {
+		if d := kit.Attrs[softmaxAttrs](c).DType; d != tensor.Invalid {
+			return d
+		}
+		return c.Meta(0).DType
+	}
+	return kit.Define[softmaxAttrs](graph.Op{
+		AnyOrder: true,
+		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			m, d := c.Type(0), dtype(c)
+			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
+			if err != nil {
+				return nil, err
+			}
+			if !d.IsFloat() && !kit.Empty(m) {
+				kernel := "softmax_kernel_impl"
+				if dim >= m.Rank()-1 {
+					kernel = name + "_lastdim_kernel_impl"
+				}
+				return nil, kit.NotImplementedBy(kernel, d)
+			}
+			return graph.New1(tensor.NewType(d, m.Shape...)), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			m, d := c.Meta(0), dtype(c)
+			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
+			if err != nil {
+				return nil, err
+			}
+			p := newLinePlan(m, dim, c.Out[0], nil, d, d.OpMath(), 8)
+			if p.ld.Size == 4 {
+				return softmaxKernel[float32](p, logs, kit.ExpShift32), nil
+			}
+			return softmaxKernel[float64](p, logs, kit.ExpShift64), nil
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, in[0].Rank())
+			if err != nil {
+				return nil, err
+			}
+			return []*tensor.Tensor{softmaxReference(in[0], dim, dtype(c), logs)}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+	})
+}
+
+// expShift writes e^(x-m) for each x into y, which may be x, and returns the sum.
+type expShift[T float32 | float64] func(y, x []T, m T) float64
+
+func softmaxKernel[T float32 | float64](p *linePlan, logs bool, exp expShift[T]) *graph.Kernel {
+	size := int(unsafe.Sizeof(T(0)))
+	if !p.rows {
+		s := softmaxColumns[T]{p, logs, exp}
+		return p.kernel(p.unit*(size+8), s.run)
+	}
+	k := p.kept[0]
+	lineOut := p.line.Out[0]
+	s := softmaxRow[T]{logs, exp}
+	return p.kernel(p.line.N*size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+		for j := range n {
+			src, dst := unsafe.Add(in, j*k.In), unsafe.Add(out, j*k.Out[0])
+			x := wholeLine(p, r, src)
+			y := p.target(r.own, dst, lineOut, p.line.N)
+			s.do(unsafe.Slice((*T)(y), p.line.N), unsafe.Slice((*T)(x), p.line.N), unsafe.Slice((*T)(r.tmp), folds.BlockLen))
+			p.written(y, dst, lineOut, p.line.N)
+		}
+		return nil
+	})
+}
+
+// wholeLine returns the line at src as one block: the memory itself, or r.own, filled.
+func wholeLine(p *linePlan, r lineRoom, src unsafe.Pointer) unsafe.Pointer {
+	n, step := p.line.N, p.line.In
+	if p.ld.Direct && (step == p.ld.Size || n == 1) {
+		return src
+	}
+	for i := 0; i < n; i += folds.BlockLen {
+		p.ld.Load(unsafe.Add(r.own, i*p.ld.Size), r.tmp, unsafe.Add(src, i*step), step, min(folds.BlockLen, n-i))
+	}
+	return r.own
+}
+
+type softmaxRow[T float32 | float64] struct {
+	logs bool
+	exp  expShift[T]
+}
+
+// do needs a block of room in buf.
+func (s *softmaxRow[T]) do(y, x, buf []T) {
+	m := T(math.Inf(-1))
+	maxFour(&m, x)
+	if !s.logs {
+		f := T(1 / s.exp(y, x, m))
+		for i := range y {
+			y[i] *= f
+		}
+		return
+	}
+	sum := 0.0
+	for at := 0; at < len(x); at += len(buf) {
+		part := x[at:min(at+len(buf), len(x))]
+		sum += s.exp(buf[:len(part)], part, m)
+	}
+	shift := float64(m) + math.Log(sum)
+	x = x[:len(y)]
+	for i := range y {
+		y[i] = T(float64(x[i]) - shift)
+	}
+}
+
+// maxFour is maxRow for values that are seldom NaN: four greatest at a time.
+func maxFour[T float32 | float64](a *T, x []T) {
+	m0, m1, m2, m3 := *a, *a, *a, *a
+	for len(x) >= 4 {
+		m0, m1, m2, m3 = max(m0, x[0]), max(m1, x[1]), max(m2, x[2]), max(m3, x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		m0 = max(m0, v)
+	}
+	*a = max(max(m0, m1), max(m2, m3))
+}
+
+// softmaxColumns does lines side by side in three passes: greatest, sums, results.
+type softmaxColumns[T float32 | float64] struct {
+	p    *linePlan
+	logs bool
+	exp  expShift[T]
+}
+
+func (s softmaxColumns[T]) run(r lineRoom, in, out unsafe.Pointer, n int) error {
+	p := s.p
+	k := p.kept[0]
+	sums := unsafe.Slice((*float64)(r.own), n)
+	most := unsafe.Slice((*T)(unsafe.Add(r.own, 8*p.unit)), n)
+	for i := range n {
+		most[i], sums[i] = T(math.Inf(-1)), 0
+	}
+	column := func(i int) []T {
+		return unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, unsafe.Add(in, i*p.line.In), k.In, n)), n)
+	}
+	for i := range p.line.N {
+		maxTo(most, column(i))
+	}
+	// Where the output can hold them, the exponentials stay there.
+	keeps := !s.logs && p.plain && (k.Out[0] == p.size || n == 1)
+	for i := range p.line.N {
+		at := r.tmp
+		if keeps {
+			at = unsafe.Add(out, i*p.line.Out[0])
+		}
+		y := unsafe.Slice((*T)(at), n)
+		s.shifted(y, column(i), most)
+		folds.SumColumns(sums, y, 0)
+	}
+	for i := range n {
+		if sums[i] = 1 / sums[i]; s.logs {
+			sums[i] = float64(most[i]) - math.Log(sums[i])
+		}
+	}
+	for i := range p.line.N {
+		o := unsafe.Add(out, i*p.line.Out[0])
+		at := p.target(r.tmp, o, k.Out[0], n)
+		y := unsafe.Slice((*T)(at), n)
+		if s.logs {
+			for j, v := range column(i) {
+				y[j] = T(float64(v) - sums[j])
+			}
+		} else {
+			if !keeps {
+				s.shifted(y, column(i), most)
+			}
+			for j := range y {
+				y[j] *= T(sums[j])
+			}
+		}
+		p.written(at, o, k.Out[0], n)
+	}
+	return nil
+}
+
+// shifted writes e^(x-most), each with a shift of its own.
+func (s *softmaxColumns[T]) shifted(y, x, most []T) {
+	for i, v := range x {
+		y[i] = v - most[i]
+	}
+	s.exp(y, y, 0)
+}

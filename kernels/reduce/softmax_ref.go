@@ -1,0 +1,38 @@
+package reduce
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, logs bool) *tensor.Tensor {
+	t = t.CopyTo(tensor.New(d, t.Shape...))
+	out := tensor.Zeros(d, t.Shape...)
+	kit.EachIndex(t.Shape, func(index []int) {
+		at := append([]int(nil), index...)
+		n := 1
+		if len(at) > 0 {
+			n = t.Shape[dim]
+		}
+		x := make([]float64, n)
+		most, sum := math.Inf(-1), 0.0
+		for k := range n {
+			if len(at) > 0 {
+				at[dim] = k
+			}
+			x[k] = t.At(at...).Float()
+			most = max(most, x[k])
+		}
+		for _, v := range x {
+			sum += math.Exp(v - most)
+		}
+		y := t.At(index...).Float() - most
+		if y = math.Exp(y) / sum; logs {
+			y = t.At(index...).Float() - most - math.Log(sum)
+		}
+		out.Set(tensor.FloatScalar(y), index...)
+	})
+	return out
+}

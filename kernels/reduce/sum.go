@@ -1,0 +1,60 @@
+package reduce
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type sumAttrs struct {
+	Dim     []int        `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
+	Keepdim bool         `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+}
+
+// Sum adds up the elements over some dimensions.
+//
+// Floats are added in float64. A sum of n elements is off by at most (n/32 + 512)*2^-53 of
+// the sum of magnitudes before it is rounded to its dtype, with n/1024 for n/32 where the
+// elements lie in runs of 1024 or more: 16-bit floats and float32 come out within one
+// rounding of the exact sum, unless it nearly cancels.
+var Sum = folds.Define[sumAttrs](graph.Op{
+	Name:     "sum",
+	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64.",
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+}, func(c *graph.Call) (folds.Spec, error) {
+	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
+	mask, err := iter.ReduceMask(a.Dim, t.Rank())
+	d := folds.SumDType(t.DType, a.DType)
+	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
+		Fold: func() *iter.Fold { return folds.Sum(d, 1) },
+		Ref:  folds.RefSum(d, 1)}, err
+})
+
+// Mean averages the elements over some dimensions; the bounds are those of Sum.
+var Mean = folds.Define[sumAttrs](graph.Op{
+	Name:     "mean",
+	Doc:      "Averages the elements over the given dimensions. Bools and integers are refused unless dtype is given.",
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
+}, func(c *graph.Call) (folds.Spec, error) {
+	a, t := kit.Attrs[sumAttrs](c), c.Type(0)
+	d, what := t.DType, "Input"
+	if a.DType != tensor.Invalid {
+		d, what = a.DType, "Optional"
+	}
+	if !d.IsFloat() && !d.IsComplex() {
+		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", what, d.TorchName())
+	}
+	mask, err := iter.ReduceMask(a.Dim, t.Rank())
+	if err != nil {
+		return folds.Spec{}, err
+	}
+	n := folds.Sizes(t.Shape, mask)
+	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
+		Fold: func() *iter.Fold { return folds.Sum(d, float64(kit.NumberOf(n))) },
+		Ref:  func(x []tensor.Scalar) []tensor.Scalar { return folds.RefSum(d, float64(kit.NumberOf(n)))(x) }}, nil
+})

@@ -1,0 +1,95 @@
+package reduce
+
+import (
+	"errors"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type varAttrs struct {
+	Dim        []int    `attr:"dim" default:"none" doc:"dimensions to reduce; none: all"`
+	Correction *float64 `attr:"correction" default:"none" doc:"what is taken from the number of elements to give the divisor; none: 1"`
+	Unbiased   *bool    `attr:"unbiased" default:"none" doc:"false stands for correction 0, true for 1"`
+	Keepdim    bool     `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+}
+
+func (a *varAttrs) correction() float64 {
+	switch {
+	case a.Correction != nil:
+		return *a.Correction
+	case a.Unbiased != nil && !*a.Unbiased:
+		return 0
+	}
+	return 1
+}
+
+// Var and the others compute in float64 by Welford's and Chan's updates.
+var (
+	Var     = varOp("var", "Computes the variance over the given dimensions. Of complex numbers it is the sum of the parts' variances.", false, false)
+	Std     = varOp("std", "Computes the standard deviation over the given dimensions.", true, false)
+	VarMean = varOp("var_mean", "Computes the variance and the mean over the given dimensions.", false, true)
+	StdMean = varOp("std_mean", "Computes the standard deviation and the mean over the given dimensions.", true, true)
+)
+
+func varOp(name, doc string, root, mean bool) *graph.Op {
+	o := graph.Op{Name: name, Doc: doc,
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}}}
+	if mean {
+		o.Outputs = []string{name[:3], "mean"}
+	}
+	return folds.Define[varAttrs](o, func(c *graph.Call) (folds.Spec, error) {
+		a, t := kit.Attrs[varAttrs](c), c.Type(0)
+		if !t.DType.IsFloat() && !t.DType.IsComplex() {
+			if mean {
+				return folds.Spec{}, errors.New(name + " only support floating point and complex dtypes")
+			}
+			return folds.Spec{}, errors.New("std and var only support floating point and complex dtypes")
+		}
+		mask, err := iter.ReduceMask(a.Dim, t.Rank())
+		if err != nil {
+			return folds.Spec{}, err
+		}
+		n := folds.Sizes(t.Shape, mask)
+		divisor := func() float64 { return max(float64(kit.NumberOf(n))-a.correction(), 0) }
+		s := folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType.ToReal()},
+			Fold: func() *iter.Fold { return varFold(t.DType, divisor(), root, mean) },
+			Ref:  func(x []tensor.Scalar) []tensor.Scalar { return refVar(t.DType.IsComplex(), divisor(), root, mean)(x) }}
+		if mean {
+			s.Outs = append(s.Outs, t.DType)
+		}
+		return s, nil
+	})
+}
+
+func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
+	return func(x []tensor.Scalar) []tensor.Scalar {
+		var sum complex128
+		for _, v := range x {
+			sum += v.Complex()
+		}
+		n := float64(len(x))
+		mu := complex(real(sum)/n, imag(sum)/n)
+		var m2 [2]float64
+		for _, v := range x {
+			d := v.Complex() - mu
+			m2[0] += real(d) * real(d)
+			m2[1] += imag(d) * imag(d)
+		}
+		y := m2[0] / divisor
+		if isComplex {
+			y += m2[1] / divisor
+		}
+		if root {
+			y = math.Sqrt(y)
+		}
+		if !mean {
+			return []tensor.Scalar{tensor.FloatScalar(y)}
+		}
+		return []tensor.Scalar{tensor.FloatScalar(y), tensor.ComplexScalar(mu)}
+	}
+}

@@ -1,0 +1,301 @@
+package sequence
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Control flow runs graphs that are attributes. What such a graph needs from around it is
+// among its inputs and the node's operands, after those that have a meaning of their own.
+
+type ifAttrs struct {
+	Then *graph.Graph `attr:"then_branch" doc:"graph to run where condition holds; its inputs are the first operands after it"`
+	Else *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the operands that follow"`
+}
+
+type loopAttrs struct {
+	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then others; outputs: the condition, the carried values, then values that are collected"`
+	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration hands to the next"`
+}
+
+type scanAttrs struct {
+	Body         *graph.Graph `attr:"body" doc:"inputs: the states, a slice of each scanned operand, then others; outputs: the states, then values that are collected"`
+	States       int          `attr:"states" default:"0" doc:"number of operands that are initial states"`
+	Scanned      int          `attr:"num_scan_inputs" doc:"number of operands that are scanned, after the states"`
+	InputAxes    []int        `attr:"scan_input_axes" default:"" doc:"dimensions that are scanned; none: the first"`
+	Backwards    []bool       `attr:"scan_input_directions" default:"" doc:"which operands are scanned from their end"`
+	OutputAxes   []int        `attr:"scan_output_axes" default:"" doc:"dimensions along which values are collected; none: the first"`
+	OutBackwards []bool       `attr:"scan_output_directions" default:"" doc:"which values are collected in front of the earlier ones"`
+}
+
+var (
+	optValues = graph.Param{Name: "values", Variadic: true, Optional: true}
+
+	// If runs one of two graphs.
+	If = kit.Define[ifAttrs](graph.Op{
+		Name: "if", Doc: "Runs then_branch or else_branch, and gives what it gives.",
+		Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf, Eager: runIf, Ref: byReference(runIf),
+	})
+	// Loop is ONNX's Loop.
+	Loop = kit.Define[loopAttrs](graph.Op{
+		Name: "loop", Doc: "Runs body again and again, max_trip_count times at most, as long as condition holds. " +
+			"Gives the carried values as the last iteration left them, and the collected ones stacked along a new first dimension.",
+		Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true}, {Name: "condition", Optional: true, Number: true}, optValues},
+		Many:   true, Infer: inferLoop, Eager: runLoop, Ref: byReference(runLoop),
+	})
+	// Scan is ONNX's Scan.
+	Scan = kit.Define[scanAttrs](graph.Op{
+		Name: "scan", Doc: "Runs body once for each index of the scanned operands. " +
+			"Gives the states as the last iteration left them, and the collected values stacked along a new dimension.",
+		Params: []graph.Param{optValues}, Many: true, Infer: inferScan, Eager: runScan, Ref: byReference(runScan),
+	})
+)
+
+type raiseAttrs struct {
+	Message string `attr:"message" doc:"what the error says"`
+	Results int    `attr:"results" default:"1" doc:"number of values that it stands for"`
+}
+
+// Raise is prim::RaiseException: it stands in a branch that is a mistake if it is taken.
+var Raise = kit.Define[raiseAttrs](graph.Op{
+	Name: "raise", Doc: "Fails with message when it runs. Its results are never made: they stand for those of what cannot be run.",
+	Many: true, Infer: inferRaise,
+	Eager: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+	},
+	Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+	},
+})
+
+// maxResults bounds what a raise may claim to stand for.
+const maxResults = 1 << 16
+
+func inferRaise(c *graph.Call) ([]graph.Result, error) {
+	n := kit.Attrs[raiseAttrs](c).Results
+	if n < 1 || n > maxResults {
+		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, n)
+	}
+	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
+}
+
+// byReference makes the reference of an op that runs graphs: the same, over references.
+func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return eager(graph.Reference{}, c, in)
+	}
+}
+
+// unknownResults are results like the given outputs of a graph, of which only the dtype is
+// known.
+func unknownResults(outs []graph.Output) []graph.Result {
+	res := make([]graph.Result, len(outs))
+	for i, o := range outs {
+		res[i] = graph.Result{Type: tensor.Type{DType: o.Value.Meta.DType}, Alias: graph.Fresh, Dynamic: true}
+	}
+	return res
+}
+
+func inferIf(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[ifAttrs](c)
+	if len(a.Then.Outputs) != len(a.Else.Outputs) {
+		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(a.Then.Outputs), len(a.Else.Outputs))
+	}
+	if given := len(c.In) - 1; given != len(a.Then.Inputs)+len(a.Else.Inputs) {
+		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs), given)
+	}
+	return unknownResults(a.Then.Outputs), nil
+}
+
+func runIf(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[ifAttrs](c)
+	yes, err := truth(in[0])
+	if err != nil {
+		return nil, err
+	}
+	n := 1 + len(a.Then.Inputs)
+	if yes {
+		return rt.Run(a.Then, in[1:n])
+	}
+	return rt.Run(a.Else, in[n:])
+}
+
+// truth reads a condition.
+func truth(t *tensor.Tensor) (bool, error) {
+	if t.Numel() != 1 {
+		return false, errors.New("Boolean value of Tensor with more than one value is ambiguous")
+	}
+	return t.At(make([]int, t.Rank())...).Complex() != 0, nil
+}
+
+func inferLoop(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[loopAttrs](c)
+	switch outs, ins := len(a.Body.Outputs), len(a.Body.Inputs); {
+	case a.Carried < 0 || outs < 1+a.Carried || ins < 2+a.Carried:
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", ins, outs, a.Carried)
+	case max(len(c.In)-2, 0) != ins-2:
+		return nil, fmt.Errorf("the body takes %d values, got %d", ins-2, max(len(c.In)-2, 0))
+	case c.Has(0) && !kit.IsOne(c, 0) || c.Has(1) && !kit.IsOne(c, 1):
+		return nil, errors.New("max_trip_count and condition must have one element")
+	}
+	return unknownResults(a.Body.Outputs[1:]), nil
+}
+
+func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[loopAttrs](c)
+	trips, going := int64(math.MaxInt64), true
+	if c.Has(0) {
+		trips = in[0].At(make([]int, in[0].Rank())...).Int()
+	}
+	var err error
+	if c.Has(1) {
+		if going, err = truth(in[1]); err != nil {
+			return nil, err
+		}
+	}
+	values := slices.Clone(in[min(2, len(in)):])
+	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-1-a.Carried)
+	for i := int64(0); i < trips && going; i++ {
+		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64), tensor.BoolScalar(going).Tensor(tensor.Bool)}, values...)
+		out, err := rt.Run(a.Body, args)
+		if err != nil {
+			return nil, fmt.Errorf("iteration %d: %w", i, err)
+		}
+		if going, err = truth(out[0]); err != nil {
+			return nil, err
+		}
+		copy(values, out[1:1+a.Carried])
+		for k, t := range out[1+a.Carried:] {
+			collected[k] = append(collected[k], t)
+		}
+	}
+	out := slices.Clone(values[:a.Carried])
+	for k, list := range collected {
+		t, err := collect(list, 0, false, a.Body.Outputs[1+a.Carried+k].Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// collect stacks tensors along a new dimension. like is a value of their kind, for when
+// there are none.
+func collect(list []*tensor.Tensor, axis int, backwards bool, like *graph.Value) (*tensor.Tensor, error) {
+	m := like.Meta
+	if len(list) > 0 {
+		m = list[0].Meta
+	}
+	if !m.DType.Valid() {
+		return nil, errors.New("nothing was collected, so that dtype and shape of it are not known")
+	}
+	axis, err := tensor.WrapDim(axis, len(m.Shape)+1)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, slices.Insert(slices.Clone(m.Shape), axis, len(list))...)
+	for i, t := range list {
+		if !slices.Equal(t.Shape, m.Shape) {
+			return nil, fmt.Errorf("collected values differ in shape: %s and %s", tensor.ListString(m.Shape), tensor.ListString(t.Shape))
+		}
+		if backwards {
+			i = len(list) - 1 - i
+		}
+		place, err := out.Select(axis, i)
+		if err != nil {
+			return nil, err
+		}
+		part, err := out.View(place)
+		if err != nil {
+			return nil, err
+		}
+		tensor.CopyElements(part, t)
+	}
+	return out, nil
+}
+
+func inferScan(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[scanAttrs](c)
+	ins, outs := len(a.Body.Inputs), len(a.Body.Outputs)
+	if a.States < 0 || a.Scanned < 1 || ins < a.States+a.Scanned || outs < a.States || len(c.In) != ins {
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not suit %d operands, %d states and %d scanned ones", ins, outs, len(c.In), a.States, a.Scanned)
+	}
+	if n := len(a.InputAxes); n != 0 && n != a.Scanned {
+		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", n, a.Scanned)
+	}
+	if n := len(a.OutputAxes); n != 0 && n != outs-a.States {
+		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", n, outs-a.States)
+	}
+	return unknownResults(a.Body.Outputs), nil
+}
+
+func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[scanAttrs](c)
+	values := slices.Clone(in)
+	length := -1
+	axes := make([]int, a.Scanned)
+	for k := range axes {
+		m := in[a.States+k].Meta
+		if k < len(a.InputAxes) {
+			axes[k] = a.InputAxes[k]
+		}
+		var err error
+		if axes[k], err = tensor.WrapDim(axes[k], m.Rank()); err != nil {
+			return nil, err
+		}
+		if m.Rank() == 0 || length >= 0 && m.Shape[axes[k]] != length {
+			return nil, errors.New("scanned operands differ in length")
+		}
+		length = m.Shape[axes[k]]
+	}
+	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-a.States)
+	for i := range length {
+		for k, axis := range axes {
+			at := i
+			if k < len(a.Backwards) && a.Backwards[k] {
+				at = length - 1 - i
+			}
+			t := in[a.States+k]
+			m, err := t.Select(axis, at)
+			if err != nil {
+				return nil, err
+			}
+			if values[a.States+k], err = t.View(m); err != nil {
+				return nil, err
+			}
+		}
+		out, err := rt.Run(a.Body, values)
+		if err != nil {
+			return nil, fmt.Errorf("index %d: %w", i, err)
+		}
+		copy(values, out[:a.States])
+		for k, t := range out[a.States:] {
+			collected[k] = append(collected[k], t)
+		}
+	}
+	return a.results(values, collected)
+}
+
+// results stacks what was collected.
+func (a *scanAttrs) results(values []*tensor.Tensor, collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := slices.Clone(values[:a.States])
+	for k, list := range collected {
+		axis := 0
+		if k < len(a.OutputAxes) {
+			axis = a.OutputAxes[k]
+		}
+		t, err := collect(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.Body.Outputs[a.States+k].Value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}

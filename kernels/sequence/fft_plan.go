@@ -1,0 +1,158 @@
+package sequence
+
+import (
+	"math"
+	"math/bits"
+)
+
+// fourier computes discrete Fourier transforms of one length: by mixed radices where its
+// prime factors are small, else by Bluestein's convolution of a power of two. Roots of
+// unity are computed once, in float64.
+type fourier struct {
+	n       int
+	factors []int
+	roots   []complex128 // exp(-2 pi i k / n)
+
+	long  *fourier // Bluestein: the length of the convolution
+	chirp []complex128
+	kern  []complex128 // transform of the conjugate chirp
+}
+
+// maxRadix is the greatest prime factor that is transformed by its definition.
+const maxRadix = 61
+
+func unitRoot(k, n int) complex128 {
+	s, c := math.Sincos(-2 * math.Pi * float64(k) / float64(n))
+	return complex(c, s)
+}
+
+func newFourier(n int) *fourier {
+	f := &fourier{n: n, roots: make([]complex128, n)}
+	for k := range n {
+		f.roots[k] = unitRoot(k, n)
+	}
+	rest := n
+	for _, p := range []int{4, 2} {
+		for rest%p == 0 {
+			f.factors, rest = append(f.factors, p), rest/p
+		}
+	}
+	for p := 3; p <= maxRadix && rest > 1; p += 2 {
+		for rest%p == 0 {
+			f.factors, rest = append(f.factors, p), rest/p
+		}
+	}
+	if rest > 1 {
+		f.bluestein()
+	}
+	return f
+}
+
+func (f *fourier) bluestein() {
+	m := 1 << bits.Len(uint(2*f.n-1))
+	f.long = newFourier(m)
+	f.chirp, f.kern = make([]complex128, f.n), make([]complex128, m)
+	for k := range f.n {
+		// k*k is reduced first: its sine must not lose digits.
+		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
+	}
+	for k, c := range f.chirp {
+		v := complex(real(c), -imag(c))
+		f.kern[k] = v
+		if k > 0 {
+			f.kern[m-k] = v
+		}
+	}
+	f.long.forward(f.kern, make([]complex128, f.long.room()))
+}
+
+// room is the number of elements of memory that forward needs.
+func (f *fourier) room() int {
+	if f.long != nil {
+		return 2 * f.long.n
+	}
+	return f.n
+}
+
+// forward transforms x, of length n, in place.
+func (f *fourier) forward(x, room []complex128) {
+	if f.long != nil {
+		f.convolve(x, room)
+		return
+	}
+	src, dst := x, room[:f.n]
+	l := 1 // length of the transforms made so far
+	for _, r := range f.factors {
+		f.stage(dst, src, r, l)
+		src, dst = dst, src
+		l *= r
+	}
+	if f.n > 0 && len(f.factors)%2 == 1 {
+		copy(x, src)
+	}
+}
+
+// stage is a step of Stockham's algorithm: it joins r transforms of length l each.
+func (f *fourier) stage(dst, src []complex128, r, l int) {
+	m := f.n / (r * l) // transforms after the stage
+	for j := range l {
+		for k := range m {
+			// The parts stand m*l apart; part q is turned by the root of q*j of r*l.
+			at, to := j*m+k, j*m+k
+			switch r {
+			case 2:
+				a, b := src[j*2*m+k], src[j*2*m+m+k]*f.roots[j*m]
+				dst[to], dst[to+l*m] = a+b, a-b
+			case 4:
+				a, b := src[j*4*m+k], src[j*4*m+m+k]*f.roots[j*m]
+				c, d := src[j*4*m+2*m+k]*f.roots[2*j*m], src[j*4*m+3*m+k]*f.roots[3*j*m]
+				ac, aC, bd, bD := a+c, a-c, b+d, b-d
+				turned := complex(imag(bD), -real(bD))
+				dst[to], dst[to+l*m], dst[to+2*l*m], dst[to+3*l*m] = ac+bd, aC+turned, ac-bd, aC-turned
+			default:
+				for p := range r {
+					var s complex128
+					for q := range r {
+						s += src[j*r*m+q*m+k] * f.roots[q*(j+p*l)*m%f.n]
+					}
+					dst[at+p*l*m] = s
+				}
+			}
+		}
+	}
+}
+
+// convolve is Bluestein's algorithm.
+func (f *fourier) convolve(x, room []complex128) {
+	m := f.long.n
+	a, rest := room[:m], room[m:]
+	clear(a)
+	for k, v := range x[:f.n] {
+		a[k] = v * f.chirp[k]
+	}
+	f.long.forward(a, rest)
+	for k := range a {
+		v := a[k] * f.kern[k]
+		a[k] = complex(real(v), -imag(v)) // the inverse is the conjugate of the conjugate's transform
+	}
+	f.long.forward(a, rest)
+	scale := 1 / float64(m)
+	for k := range x[:f.n] {
+		x[k] = complex(real(a[k])*scale, -imag(a[k])*scale) * f.chirp[k]
+	}
+}
+
+// refDFT is the definition of the transform, forward or backward, without a scale.
+func refDFT(x []complex128, n int, inverse bool) []complex128 {
+	out := make([]complex128, n)
+	for k := range out {
+		for j := range min(n, len(x)) {
+			w := unitRoot(j*k%n, n)
+			if inverse {
+				w = complex(real(w), -imag(w))
+			}
+			out[k] += x[j] * w
+		}
+	}
+	return out
+}

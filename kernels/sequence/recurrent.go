@@ -1,0 +1,272 @@
+package sequence
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// cellKind is what a recurrent layer computes at each step.
+type cellKind uint8
+
+const (
+	cellRNN cellKind = iota
+	cellGRU
+	cellLSTM
+)
+
+func (k cellKind) gates() int { return [...]int{1, 3, 4}[k] }
+
+// recurrent is a recurrent layer over one or both directions. Sequences lie in memory in
+// any order of steps and batch: row t*xStep + b*xBatch of x is the input of step t of
+// sequence b. Strides of y and of the states count elements.
+type recurrent struct {
+	kind                           cellKind
+	steps, batch, inputs, hidden   int
+	dirs                           int
+	backward                       [2]bool // directions that run from the last step
+	xStep, xBatch                  int
+	yStep, yBatch, yDir            int
+	stateBatch, stateDir           int
+	order                          [4]int // block of the weights' rows of gate i, o, f, c; or z, r, h
+	resetAfter                     bool   // GRU: the reset gate applies after the product
+	couple                         bool   // LSTM: the forget gate is 1 minus the input gate
+	clip                           float64
+	acts                           [2][3]cellAct // functions of each direction: f, g, h
+	x, h0, c0, lens, y, hn, cn     copies.Spot
+	w, r, inBias, stateBias, peeps [2]copies.Spot
+}
+
+// cellAct is an activation with its parameters.
+type cellAct struct {
+	name        string
+	alpha, beta float64
+}
+
+// cellBlock is the number of sequences that go through the steps together.
+const cellBlock = 16
+
+// stepper is a recurrent layer prepared in a dtype.
+type stepper[T float32 | float64] struct {
+	*recurrent
+	rows     int // of all gates
+	block    int
+	packed   [2][2][]T // of constants: the weights of all gates, or of the gates but h, and of h
+	at       [2][2]int // where the others are packed in scratch memory, in elements
+	prepack  bool
+	plans    [2][2]*gemm.Plan[T] // for whole blocks and for the last one; the second product of a GRU
+	acts     [2][3]func(v []T)
+	limit    T
+	buffers  int // elements of a worker's state and gates
+	gemmWork int
+	shared   int
+	runs     sync.Pool
+}
+
+// addRecurrent adds the parts of a layer: biases, the product of all inputs, and the steps.
+func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
+	d := tensor.DTypeOf[T]()
+	rows := l.kind.gates() * l.hidden
+	bias := x.Temp(d, l.dirs, rows)
+	for dir := range l.dirs {
+		x.Run(0, 0, []copies.Spot{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}), l.inBias[dir], l.stateBias[dir]},
+			graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+				joinBiases(l, kit.ElementsOf[T](m.Ptrs[0], rows), kit.ElementsOf[T](m.Ptrs[1], rows), kit.ElementsOf[T](m.Ptrs[2], rows))
+				return nil
+			}})
+	}
+	all := l.steps * l.batch
+	projected := x.Temp(d, l.dirs, all, rows)
+	for dir := range l.dirs {
+		to := projected.Show(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1}, Offset: dir * all * rows})
+		from := bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
+		if err := project[T](x, to, l.x, l.w[dir], from, all, rows, l.inputs); err != nil {
+			return err
+		}
+	}
+	return addSteps[T](x, l, projected)
+}
+
+// joinBiases adds both biases up, but for that of a GRU's state that the reset gate
+// scales.
+func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
+	clear(out)
+	copy(out, in)
+	for i, v := range state {
+		if l.kind == cellGRU && l.resetAfter && i/l.hidden == l.order[2] {
+			continue
+		}
+		out[i] += v
+	}
+}
+
+// project adds to = from @ wᵀ + bias.
+func project[T float32 | float64](x *copies.Compound, to, from, w, bias copies.Spot, m, n, k int) error {
+	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: k},
+		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
+	var packed []T
+	if w.Data != nil && m > multiply.Thin && k > 0 {
+		packed = kit.AlignedSlice[T](gemm.PackedBLen[T](k, n))
+		gemm.PackB(packed, w.Data.Pointer(), k, n, 1, k)
+		spec.B = gemm.Operand{Source: gemm.Prepacked}
+	}
+	plan, err := gemm.NewPlan[T](spec)
+	if err != nil {
+		return err
+	}
+	p := &multiply.Multiplier[T]{Plan: plan, Entries: 1, MACs: m * n * max(k, 1)}
+	p.Bind = func(mem *graph.Mem, j *multiply.Job[T]) {
+		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
+		if packed != nil {
+			j.B = unsafe.Pointer(unsafe.SliceData(packed))
+		}
+	}
+	ph, scratch, worker := p.Phases(0)
+	x.Run(scratch, worker, []copies.Spot{to, from, w, bias}, ph...)
+	return nil
+}
+
+// addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
+// direction.
+func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected copies.Spot) error {
+	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.batch}
+	if l.batch > cellBlock/2 {
+		s.block = min(cellBlock, kit.DivUp(l.batch, 2))
+	}
+	s.prepack = s.block > multiply.Thin
+	s.limit = T(l.clip)
+	for dir := range l.dirs {
+		for i, a := range l.acts[dir] {
+			s.acts[dir][i] = cellFunction[T](a)
+		}
+	}
+	if err := s.plan(); err != nil {
+		return err
+	}
+	packs := x.Temp(tensor.DTypeOf[T](), s.packAll(x))
+	spots := []copies.Spot{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
+	spots = append(spots, l.r[:]...)
+	spots = append(spots, l.stateBias[:]...)
+	spots = append(spots, l.peeps[:]...)
+	if s.prepack && packs.Meta.Numel() > 0 {
+		x.Run(0, 0, spots, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
+			s.pack(dir, kit.ElementsOf[T](m.Ptrs[0], packs.Meta.Numel()), m.Ptrs[stepR+dir])
+			return nil
+		}})
+	}
+	size := int(unsafe.Sizeof(T(0)))
+	blocks := kit.DivUp(l.batch, s.block)
+	worker := kit.AlignUp(s.buffers*size) + kit.AlignUp(s.gemmWork*size) + kit.AlignUp(s.shared*size)
+	x.Run(0, worker, spots, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
+		s.run(m, chunk/blocks, chunk%blocks*s.block)
+		return nil
+	}})
+	return nil
+}
+
+// The places of a step's operands in Mem.Ptrs.
+const (
+	stepPacks = iota
+	stepInputs
+	stepY
+	stepHN
+	stepCN
+	stepH0
+	stepC0
+	stepLens
+	stepR
+	stepBias  = stepR + 2
+	stepPeeps = stepBias + 2
+)
+
+// products returns the numbers of rows of the weights that the two products of a step
+// take. Only a GRU whose reset gate applies before the product has a second one.
+func (s *stepper[T]) products() [2]int {
+	if s.kind == cellGRU && !s.resetAfter {
+		return [2]int{2 * s.hidden, s.hidden}
+	}
+	return [2]int{s.rows, 0}
+}
+
+func (s *stepper[T]) plan() error {
+	h := s.hidden
+	for i, m := range []int{s.block, s.batch % s.block} {
+		for q, n := range s.products() {
+			if m == 0 || n == 0 {
+				continue
+			}
+			spec := gemm.Spec{M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: h},
+				CRowStride: s.rows, CColStride: 1}
+			if s.prepack {
+				spec.B = gemm.Operand{Source: gemm.Prepacked}
+			}
+			p, err := gemm.NewPlan[T](spec)
+			if err != nil {
+				return err
+			}
+			s.plans[i][q] = p
+			s.gemmWork, s.shared = max(s.gemmWork, p.WorkerScratchLen()), max(s.shared, p.ScratchLen())
+		}
+	}
+	// The state, the cell, the gates, and the state that a GRU resets.
+	s.buffers = s.block * (3*h + s.rows)
+	return nil
+}
+
+// firstRow is the first row of the weights that product q takes. The gates z and r of a
+// GRU lie side by side in both orders, and h last.
+func (s *stepper[T]) firstRow(q int) int { return q * 2 * s.hidden }
+
+// packAll packs constants, and returns the room that the rest needs.
+func (s *stepper[T]) packAll(x *copies.Compound) int {
+	room := 0
+	if !s.prepack {
+		return 0
+	}
+	for dir := range s.dirs {
+		for q, n := range s.products() {
+			if n == 0 {
+				continue
+			}
+			size := gemm.PackedBLen[T](s.hidden, n)
+			if s.r[dir].Data != nil {
+				s.packed[dir][q] = kit.AlignedSlice[T](size)
+				s.packOne(dir, q, s.packed[dir][q], s.r[dir].Data.Pointer())
+				continue
+			}
+			s.at[dir][q] = room
+			room += kit.AlignUp(size*8) / 8
+		}
+	}
+	return room
+}
+
+func (s *stepper[T]) packOne(dir, q int, dst []T, r unsafe.Pointer) {
+	gemm.PackB(dst, kit.Elem[T](r, s.firstRow(q)*s.hidden), s.hidden, s.products()[q], 1, s.hidden)
+}
+
+// pack packs the weights of a direction that are no constants.
+func (s *stepper[T]) pack(dir int, room []T, r unsafe.Pointer) {
+	for q, n := range s.products() {
+		if n > 0 && s.packed[dir][q] == nil {
+			s.packOne(dir, q, room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)], r)
+		}
+	}
+}
+
+// weights is where product q finds B.
+func (s *stepper[T]) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
+	switch {
+	case !s.prepack:
+		return kit.Elem[T](m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden)
+	case s.packed[dir][q] != nil:
+		return unsafe.Pointer(unsafe.SliceData(s.packed[dir][q]))
+	}
+	return kit.Elem[T](m.Ptrs[stepPacks], s.at[dir][q])
+}

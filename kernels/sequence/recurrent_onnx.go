@@ -1,0 +1,66 @@
+package sequence
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Recurrent layers as ONNX defines them. Those of PyTorch are lstm, gru, rnn_tanh and
+// rnn_relu.
+var (
+	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences X through a layer of LSTM cells as ONNX's LSTM does: X [t, n, i], W [d, 4h, i] and R [d, 4h, h] (gates i, o, f, c), "+
+		"B [d, 8h], sequence_lens [n], initial_h and initial_c [d, n, h], P [d, 3h] (peepholes i, o, f) give Y [t, d, n, h], Y_h and Y_c [d, n, h], where d is 2 for both directions, else 1.")
+	OnnxGRU = onnxCellOp("onnx_gru", cellGRU, "Runs sequences X through a layer of GRU cells as ONNX's GRU does: X [t, n, i], W [d, 3h, i] and R [d, 3h, h] (gates z, r, h), "+
+		"B [d, 6h], sequence_lens [n] and initial_h [d, n, h] give Y [t, d, n, h] and Y_h [d, n, h], where d is 2 for both directions, else 1.")
+	OnnxRNN = onnxCellOp("onnx_rnn", cellRNN, "Runs sequences X through a layer of simple recurrent cells as ONNX's RNN does: X [t, n, i], W [d, h, i] and R [d, h, h], "+
+		"B [d, 2h], sequence_lens [n] and initial_h [d, n, h] give Y [t, d, n, h] and Y_h [d, n, h], where d is 2 for both directions, else 1.")
+)
+
+func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
+	opt := func(name string) graph.Param { return graph.Param{Name: name, Optional: true} }
+	params := []graph.Param{{Name: "X"}, {Name: "W"}, {Name: "R"}, opt("B"),
+		{Name: "sequence_lens", Optional: true, Below: lengthsOf}, opt("initial_h")}
+	outputs := []string{"Y", "Y_h"}
+	if kind == cellLSTM {
+		params, outputs = append(params, opt("initial_c"), opt("P")), append(outputs, "Y_c")
+	}
+	o := onnxCell{name, kind}
+	g := kind.gates()
+	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	return kit.Define[onnxCellAttrs](graph.Op{
+		Name: name, Doc: doc, Params: params, Outputs: outputs,
+		Infer:   o.infer,
+		Compile: o.compile,
+		Flops: func(c *graph.Call) float64 {
+			x := c.Meta(0)
+			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())
+		},
+		Ref: o.ref,
+		Examples: []graph.Example{
+			{In: []tensor.Meta{f(3, 2, 4), f(1, 5*g, 4), f(1, 5*g, 5), f(1, 10*g)}},
+			{In: []tensor.Meta{f(2, 3, 4), f(2, 3*g, 4), f(2, 3*g, 3), {}, {}, f(2, 2, 3)},
+				Attrs: graph.Attrs{"direction": "bidirectional", "layout": 1, "clip": 0.5}},
+		},
+	})
+}
+
+// lengthsOf bounds the lengths of sequences that operand 0 holds along its first dimension.
+func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
+
+// outputs is the number of results: a sequence and the states.
+func (k cellKind) outputs() int {
+	if k == cellLSTM {
+		return 3
+	}
+	return 2
+}
+
+// add adds the layer in its dtype.
+func (l *recurrent) add(x *copies.Compound, d tensor.DType) error {
+	if d == tensor.Float32 {
+		return addRecurrent[float32](x, l)
+	}
+	return addRecurrent[float64](x, l)
+}

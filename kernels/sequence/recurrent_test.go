@@ -1,0 +1,105 @@
+package sequence_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func TestOnnxCells(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 1))
+	names := []string{"Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus"}
+	for i := range 150 {
+		name, gates := []string{"onnx_rnn", "onnx_gru", "onnx_lstm"}[i%3], []int{1, 3, 4}[i%3]
+		steps, batch, inputs, hidden, dirs := 1+r.IntN(5), 1+r.IntN(12), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(2)
+		if i%10 == 0 {
+			batch, hidden = 20+r.IntN(30), 20
+		}
+		at := graph.Attrs{"direction": []string{"forward", "reverse"}[r.IntN(2)], "layout": r.IntN(2), "linear_before_reset": r.IntN(2)}
+		if dirs == 2 {
+			at["direction"] = "bidirectional"
+		}
+		if r.IntN(3) == 0 {
+			at["clip"] = 0.7
+		}
+		if name == "onnx_lstm" {
+			at["input_forget"] = r.IntN(2)
+		}
+		if r.IntN(3) == 0 {
+			var list []string
+			for range dirs * []int{1, 2, 3}[i%3] {
+				list = append(list, names[r.IntN(len(names))])
+			}
+			at["activations"], at["activation_alpha"], at["activation_beta"] = list, []float64{0.5}, []float64{0.3}
+		}
+		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
+		rows := hidden * gates
+		x, state := []int{steps, batch, inputs}, []int{dirs, batch, hidden}
+		if at["layout"] == 1 {
+			x, state = []int{batch, steps, inputs}, []int{batch, dirs, hidden}
+		}
+		some := func(shape ...int) *tensor.Tensor {
+			if r.IntN(2) == 0 {
+				return nil
+			}
+			return kerneltest.RandomOperand(r, d, shape...)
+		}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, dirs, rows, inputs), kerneltest.RandomOperand(r, d, dirs, rows, hidden), some(dirs, 2*rows), nil, some(state...)}
+		if r.IntN(2) == 0 {
+			in[4] = tensor.Zeros(tensor.Int32, batch)
+			for b := range batch {
+				in[4].Set(tensor.IntScalar(int64(r.IntN(steps+1))), b)
+			}
+		}
+		if name == "onnx_lstm" {
+			in = append(in, some(state...), some(dirs, 3*hidden))
+		}
+		kerneltest.CheckCompound(t, name, at, in, kerneltest.SomeConstants(r, in)...)
+	}
+}
+
+func TestTorchCells(t *testing.T) {
+	r := rand.New(rand.NewPCG(52, 1))
+	for i := range 100 {
+		name, gates := []string{"rnn_tanh", "gru", "lstm", "rnn_relu"}[i%4], []int{1, 3, 4, 1}[i%4]
+		steps, batch, inputs, hidden, dirs, layers := 1+r.IntN(5), 1+r.IntN(12), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(2), 1+r.IntN(3)
+		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
+		at := graph.Attrs{"num_layers": layers, "bidirectional": dirs == 2, "has_biases": r.IntN(2) == 0, "batch_first": r.IntN(2) == 0}
+		x := []int{steps, batch, inputs}
+		if at["batch_first"] == true {
+			x = []int{batch, steps, inputs}
+		}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, layers*dirs, batch, hidden)}
+		if name == "lstm" {
+			in = append(in, kerneltest.RandomOperand(r, d, layers*dirs, batch, hidden))
+		}
+		rows := hidden * gates
+		for l := range layers * dirs {
+			n := inputs
+			if l >= dirs {
+				n = dirs * hidden
+			}
+			if in = append(in, kerneltest.RandomOperand(r, d, rows, n), kerneltest.RandomOperand(r, d, rows, hidden)); at["has_biases"] == true {
+				in = append(in, kerneltest.RandomOperand(r, d, rows), kerneltest.RandomOperand(r, d, rows))
+			}
+		}
+		kerneltest.CheckCompound(t, name, at, in, kerneltest.SomeConstants(r, in)...)
+	}
+}
+
+// TestCellsDoNotAllocate runs the steps of a layer again and again.
+func TestCellsDoNotAllocate(t *testing.T) {
+	r := rand.New(rand.NewPCG(53, 1))
+	d := tensor.Float32
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, 20, 8), kerneltest.RandomOperand(r, d, 1, 64, 8), kerneltest.RandomOperand(r, d, 1, 64, 16)}
+	op, c, err := kerneltest.CompoundCall("onnx_lstm", nil, in, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := kerneltest.CompoundAllocs(t, op, c, in); n > 0 {
+		t.Errorf("a run allocates %v times", n)
+	}
+}

@@ -1,0 +1,296 @@
+package sequence
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type recurrentAttrs struct {
+	HasBiases     bool    `attr:"has_biases" default:"true" doc:"the parameters hold biases"`
+	NumLayers     int     `attr:"num_layers" default:"1" doc:"layers on top of one another"`
+	Dropout       float64 `attr:"dropout" default:"0" doc:"share of a layer's results that training drops"`
+	Train         bool    `attr:"train" default:"false" doc:"drop; only served where dropout is 0"`
+	Bidirectional bool    `attr:"bidirectional" default:"false" doc:"go through sequences both ways"`
+	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
+}
+
+// Recurrent layers with the operands and gates of PyTorch's ops. ONNX's are onnx_lstm,
+// onnx_gru and onnx_rnn.
+var (
+	LSTM    = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input [t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]")
+	GRU     = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]")
+	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
+	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells that are bounded below by 0. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
+)
+
+// torchCell is a recurrent op of PyTorch.
+type torchCell struct {
+	name string
+	kind cellKind
+	act  string // of the state
+}
+
+func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
+	o := torchCell{name, kind, act}
+	outputs := []string{"output", "h_n"}
+	if kind == cellLSTM {
+		outputs = append(outputs, "c_n")
+	}
+	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	example := func(layers, dirs int, biases bool) []tensor.Meta {
+		in := []tensor.Meta{f(3, 2, 4)}
+		for range outputs[1:] {
+			in = append(in, f(layers*dirs, 2, 5))
+		}
+		rows := 5 * kind.gates()
+		for l := range layers * dirs {
+			inputs := 4
+			if l >= dirs {
+				inputs = 5 * dirs
+			}
+			if in = append(in, f(rows, inputs), f(rows, 5)); biases {
+				in = append(in, f(rows), f(rows))
+			}
+		}
+		return in
+	}
+	return kit.Define[recurrentAttrs](graph.Op{
+		Name: name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
+		Params:  []graph.Param{{Name: "operands", Variadic: true}},
+		Infer:   o.infer,
+		Compile: o.compile,
+		Flops: func(c *graph.Call) float64 {
+			x, n := c.Meta(0), 0
+			for i := o.states(); i < len(c.In); i++ {
+				n += c.Meta(i).Numel()
+			}
+			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
+		},
+		Ref: o.ref,
+		Examples: []graph.Example{
+			{In: example(1, 1, true)},
+			{In: example(2, 2, false), Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
+		},
+	})
+}
+
+// states is the place of the first parameter: input and states come before.
+func (o torchCell) states() int { return o.kind.outputs() }
+
+// perLayer is the number of parameters of a layer in one direction.
+func (a *recurrentAttrs) perLayer() int {
+	if a.HasBiases {
+		return 4
+	}
+	return 2
+}
+
+func (a *recurrentAttrs) dirs() int {
+	if a.Bidirectional {
+		return 2
+	}
+	return 1
+}
+
+// layer is layer i without its data.
+func (o torchCell) layer(c *graph.Call, i int) *recurrent {
+	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
+	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2], hidden: c.Meta(1).Shape[2],
+		resetAfter: true, backward: [2]bool{false, true},
+		order: [][4]int{{0}, {1, 0, 2}, {0, 3, 1, 2}}[o.kind]}
+	if i > 0 {
+		l.inputs = l.dirs * l.hidden
+	}
+	width := l.dirs * l.hidden
+	l.xStep, l.xBatch, l.yStep, l.yBatch, l.yDir = l.batch, 1, l.batch*width, width, l.hidden
+	if a.BatchFirst {
+		l.steps, l.batch = l.batch, l.steps
+		l.xStep, l.xBatch, l.yStep, l.yBatch = 1, l.steps, width, l.steps*width
+	}
+	l.stateDir, l.stateBatch = l.batch*l.hidden, l.hidden
+	for dir := range l.dirs {
+		l.acts[dir] = [3]cellAct{{name: "Sigmoid"}, {name: o.act}, {name: "Tanh"}}
+		if o.kind == cellRNN {
+			l.acts[dir][0] = cellAct{name: o.act}
+		}
+	}
+	return l
+}
+
+func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
+	a, x := kit.Attrs[recurrentAttrs](c), c.Type(0)
+	if len(c.In) != o.states()+a.NumLayers*a.dirs()*a.perLayer() || a.NumLayers < 1 {
+		return nil, errors.New("got an incorrect number of RNN parameters")
+	}
+	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
+		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(), c.Type(1).Rank())
+	}
+	if !x.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("addmm_impl_cpu_", x.DType)
+	}
+	if a.Train && a.Dropout != 0 {
+		return nil, fmt.Errorf("%s: dropout is not served in training", o.name)
+	}
+	steps, batch, hidden := x.Shape[0], x.Shape[1], c.Type(1).Shape[2]
+	if a.BatchFirst {
+		steps, batch = batch, steps
+	}
+	state := []sym.Int{sym.Of(a.NumLayers * a.dirs()), batch, hidden}
+	for i := range c.In[1:] {
+		if t := c.Type(i + 1); t.DType != x.DType {
+			return nil, fmt.Errorf("expected scalar type %s but found %s", x.DType.TorchName(), t.DType.TorchName())
+		}
+	}
+	for i := 1; i < o.states(); i++ {
+		if t := c.Type(i); !tensor.SameSizes(t.Shape, state) {
+			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2], tensor.Sizes(t.Shape))
+		}
+	}
+	if kit.Is(steps, 0) {
+		return nil, errors.New("Expected sequence length to be larger than 0 in RNN")
+	}
+	if err := o.checkWeights(c, a, steps.Mul(batch)); err != nil {
+		return nil, err
+	}
+	// PyTorch turns the result of sequences whose batch comes first.
+	out := tensor.NewType(x.DType, steps, batch, hidden.Mul(sym.Of(a.dirs())))
+	if a.BatchFirst {
+		var err error
+		if out, err = out.Transpose(0, 1); err != nil {
+			return nil, err
+		}
+	}
+	res := graph.New1(out)
+	for range o.states() - 1 {
+		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
+	}
+	return res, nil
+}
+
+// checkWeights checks the parameters; items is the number of vectors in the input.
+func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int) error {
+	hidden := c.Type(1).Shape[2]
+	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.states()
+	for i := range a.NumLayers * a.dirs() {
+		inputs := c.Type(0).Shape[2]
+		if i >= a.dirs() {
+			inputs = hidden.Mul(sym.Of(a.dirs()))
+		}
+		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.perLayer()] {
+			t := c.Type(at)
+			switch {
+			case tensor.SameSizes(t.Shape, want):
+			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
+				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1], t.Shape[0])
+			default:
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.Sizes(want), tensor.Sizes(t.Shape))
+			}
+			at++
+		}
+	}
+	return nil
+}
+
+func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
+	a := kit.Attrs[recurrentAttrs](c)
+	first := o.layer(c, 0)
+	if first.batch*first.hidden == 0 {
+		return &graph.Kernel{}, nil
+	}
+	d := c.Meta(0).DType.OpMath()
+	x := copies.NewCompound(c)
+	ins := x.Operands(d)
+	y, from := x.Result(0, d), ins[0]
+	var last [2]copies.Spot
+	for i := range o.states() - 1 {
+		last[i] = x.Result(1+i, d)
+	}
+	for i := range a.NumLayers {
+		l := o.layer(c, i)
+		part := func(s copies.Spot) copies.Spot {
+			if !s.Given() {
+				return s
+			}
+			m := tensor.New(d, l.dirs, l.batch, l.hidden)
+			m.Offset = i * m.Numel()
+			return s.Show(m)
+		}
+		l.x, l.y = from, y
+		if i+1 < a.NumLayers {
+			l.y = x.Temp(d, y.Meta.Shape...)
+		}
+		from = l.y
+		l.h0, l.hn, l.cn = part(ins[1]), part(last[0]), part(last[1])
+		if o.kind == cellLSTM {
+			l.c0 = part(ins[2])
+		}
+		for dir := range l.dirs {
+			p := ins[o.states()+(i*l.dirs+dir)*a.perLayer():]
+			if l.w[dir], l.r[dir] = p[0], p[1]; a.HasBiases {
+				l.inBias[dir], l.stateBias[dir] = p[2], p[3]
+			}
+		}
+		if err := l.add(x, d); err != nil {
+			return nil, err
+		}
+	}
+	return x.Kernel()
+}
+
+// ref defines PyTorch's recurrent ops, layer by layer.
+func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := o.infer(c)
+	if err != nil {
+		return nil, err
+	}
+	var out []*tensor.Tensor
+	for _, r := range res {
+		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
+	}
+	a := kit.Attrs[recurrentAttrs](c)
+	at := func(t *tensor.Tensor) func(i, j, k int) float64 {
+		return func(i, j, k int) float64 { return t.At(i, j, k).Float() }
+	}
+	x := at(in[0])
+	if a.BatchFirst {
+		x = func(t, b, i int) float64 { return in[0].At(b, t, i).Float() }
+	}
+	for i := range a.NumLayers {
+		l := o.layer(c, i)
+		width := l.dirs * l.hidden
+		y := tensor.Zeros(tensor.Float64, l.steps, l.batch, width)
+		param := func(dir, k int) *tensor.Tensor { return in[o.states()+(i*l.dirs+dir)*a.perLayer()+k] }
+		state := func(t *tensor.Tensor) func(dir, b, k int, v float64) {
+			return func(dir, b, k int, v float64) { t.Set(tensor.FloatScalar(v), i*l.dirs+dir, b, k) }
+		}
+		r := &cellReference{l: l, x: x, hn: state(out[1]),
+			w:  func(dir, row, k int) float64 { return param(dir, 0).At(row, k).Float() },
+			r:  func(dir, row, k int) float64 { return param(dir, 1).At(row, k).Float() },
+			h0: func(dir, b, k int) float64 { return in[1].At(i*l.dirs+dir, b, k).Float() },
+			y:  func(t, dir, b, k int, v float64) { y.Set(tensor.FloatScalar(v), t, b, dir*l.hidden+k) }}
+		if o.kind == cellLSTM {
+			r.c0 = func(dir, b, k int) float64 { return in[2].At(i*l.dirs+dir, b, k).Float() }
+			r.cn = state(out[2])
+		}
+		if a.HasBiases {
+			r.inBias = func(dir, row int) float64 { return param(dir, 2).At(row).Float() }
+			r.stateBias = func(dir, row int) float64 { return param(dir, 3).At(row).Float() }
+		}
+		r.run()
+		x = at(y)
+	}
+	kit.EachIndex(out[0].Shape, func(index []int) {
+		t, b := index[0], index[1]
+		if a.BatchFirst {
+			t, b = b, t
+		}
+		out[0].Set(tensor.FloatScalar(x(t, b, index[2])), index...)
+	})
+	return out, nil
+}

@@ -1,0 +1,91 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type arangeAttrs struct {
+	Start tensor.Scalar `attr:"start" default:"0" doc:"first number"`
+	End   tensor.Scalar `attr:"end" doc:"bound, which is not reached"`
+	Step  tensor.Scalar `attr:"step" default:"1" doc:"difference between numbers"`
+	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
+}
+
+// Arange is torch.arange.
+var Arange = kit.Define[arangeAttrs](graph.Op{
+	Name:     "arange",
+	Doc:      "Counts from start up to end, without it, by step.",
+	Infer:    inferArange,
+	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
+	Ref:      sequenceRef(inferArange, arangeAt),
+	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}}, {Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
+})
+
+// inferArange computes the number of elements as at::arange_out does: from the numbers
+// as given, in float64; for int64 from integers. The attributes are plain numbers, and so is the size.
+func inferArange(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[arangeAttrs](c)
+	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+		if s.DType().IsComplex() {
+			return nil, errors.New("value cannot be converted to type double without overflow")
+		}
+	}
+	d := a.dtype()
+	if d == tensor.Bool || d.IsComplex() {
+		return nil, kit.NotImplemented("arange", d)
+	}
+	start, end, step := a.Start.Float(), a.End.Float(), a.Step.Float()
+	size := math.Ceil((end - start) / step)
+	if d.IsIntegral(false) {
+		for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+			if err := kit.NumberFits(s, tensor.Int64); err != nil {
+				return nil, err
+			}
+		}
+		start, end, step = float64(a.Start.Int()), float64(a.End.Int()), float64(a.Step.Int())
+		if d == tensor.Int64 {
+			size = math.Ceil((end - start) / step)
+		}
+	}
+	switch {
+	case !(step > 0 || step < 0):
+		return nil, errors.New("step must be nonzero")
+	case math.IsInf(start-end, 0) || math.IsNaN(start-end):
+		return nil, fmt.Errorf("unsupported range: %v -> %v", start, end)
+	case step > 0 && end < start || step < 0 && end > start:
+		return nil, errors.New("upper bound and larger bound inconsistent with step sign")
+	case !(size >= 0 && size <= math.MaxInt64/2):
+		return nil, errors.New("invalid size, possible overflow?")
+	}
+	t, err := kit.FreshType(d, sym.Ints(int(size)))
+	return graph.New1(t), err
+}
+
+func (a *arangeAttrs) dtype() tensor.DType {
+	if a.DType != tensor.Invalid {
+		return a.DType
+	}
+	for _, s := range []tensor.Scalar{a.Start, a.End, a.Step} {
+		if s.DType().IsFloat() {
+			return tensor.Float32
+		}
+	}
+	return tensor.Int64
+}
+
+func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
+	a := kit.Attrs[arangeAttrs](c)
+	if a.dtype().IsIntegral(false) {
+		start, step := a.Start.Int(), a.Step.Int()
+		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
+	}
+	start, step := a.Start.Float(), a.Step.Float()
+	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(i)*step) }
+}

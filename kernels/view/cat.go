@@ -1,0 +1,151 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type catAttrs struct {
+	Dim int `attr:"dim" default:"0" doc:"dimension along which to join"`
+}
+
+// joinOp defines an op that puts its operands one after another along a dimension. It
+// returns the operands, as views of the shape in which they are joined, and the dimension.
+type joinOp func(c *graph.Call) ([]tensor.Type, int, error)
+
+func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
+	return kit.Define[A](graph.Op{
+		AnyOrder: true, Images: graph.ImagePasser,
+		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
+		Infer: j.infer, Compile: j.compile, Ref: j.ref, Examples: examples,
+	})
+}
+
+func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
+	parts, dim, err := j(c)
+	if err != nil {
+		return nil, err
+	}
+	t, _, err := joined(parts, dim)
+	return graph.New1(t), err
+}
+
+// compile copies every part to its place in the output.
+func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
+	parts, dim, err := j(c)
+	if err != nil {
+		return nil, err
+	}
+	whole, dim, err := joined(parts, dim)
+	if err != nil || kit.Empty(whole) {
+		return &graph.Kernel{}, err
+	}
+	out := copies.OutSide(c, 0)
+	var jobs []copies.Job
+	at := 0
+	for i, t := range parts {
+		if legacyEmpty(t) {
+			continue
+		}
+		p := kit.OfNumbers(t)
+		place, err := out.Meta.Narrow(dim, at, p.Shape[dim])
+		if err != nil {
+			return nil, err
+		}
+		at += p.Shape[dim]
+		jobs = append(jobs, copies.Job{Dst: out.Show(place), Src: copies.InSide(c, i).Show(p)})
+	}
+	return copies.Kernel(jobs...)
+}
+
+// ref walks the parts index by index.
+func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	parts, dim, err := j(c)
+	if err != nil {
+		return nil, err
+	}
+	whole, dim, err := joined(parts, dim)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(whole.DType, kit.NumbersOf(whole.Shape)...)
+	at := 0
+	for i, part := range parts {
+		if legacyEmpty(part) {
+			continue
+		}
+		p := kit.OfNumbers(part)
+		t := in[i].CopyTo(tensor.New(p.DType, in[i].Shape...))
+		if t, err = t.View(tensor.New(t.DType, p.Shape...)); err != nil {
+			return nil, err
+		}
+		kit.EachIndex(p.Shape, func(index []int) {
+			v := t.At(index...)
+			to := slices.Clone(index)
+			to[dim] += at
+			out.Set(v, to...)
+		})
+		at += p.Shape[dim]
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+// Cat, Concat and Concatenate are torch.cat under its three names.
+var (
+	Cat         = concat("cat")
+	Concat      = concat("concat")
+	Concatenate = concat("concatenate")
+)
+
+func concat(name string) *graph.Op {
+	return defineJoin[catAttrs](name,
+		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format that all tensors suggest, else it is row-major.",
+		func(c *graph.Call) ([]tensor.Type, int, error) {
+			return kit.OperandTypes(c), kit.Attrs[catAttrs](c).Dim, nil
+		},
+		[]graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.NHWC(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
+}
+
+// Hstack and Vstack are torch.hstack and torch.vstack.
+var (
+	Hstack = defineJoin[kit.None]("hstack",
+		"Joins tensors along the second dimension, or vectors and numbers along their only one.",
+		func(c *graph.Call) ([]tensor.Type, int, error) {
+			parts, err := atLeast(c, 1)
+			if err == nil && parts[0].Rank() == 1 {
+				return parts, 0, nil
+			}
+			return parts, 1, err
+		}, []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
+	Vstack = defineJoin[kit.None]("vstack",
+		"Joins tensors along the first dimension; vectors count as rows.",
+		func(c *graph.Call) ([]tensor.Type, int, error) {
+			parts, err := atLeast(c, 2)
+			return parts, 0, err
+		}, []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
+)
+
+// atLeast views operands of a lower rank as ones of rank 1 or 2 (at::atleast_1d,
+// at::atleast_2d).
+func atLeast(c *graph.Call, rank int) ([]tensor.Type, error) {
+	parts := kit.OperandTypes(c)
+	for i, t := range parts {
+		var err error
+		switch {
+		case t.Rank() == 0:
+			t, err = t.View(slices.Repeat(sym.Ints(1), rank))
+		case t.Rank() < rank:
+			t, err = t.Unsqueeze(0)
+		}
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = t
+	}
+	return parts, nil
+}

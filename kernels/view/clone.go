@@ -1,0 +1,63 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type cloneAttrs struct {
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the copy"`
+}
+
+// Clone is Tensor.clone.
+var Clone = kit.Define[cloneAttrs](graph.Op{
+	Name:     "clone",
+	Doc:      "Copies self, always. Preserve keeps the strides of a dense operand.",
+	Params:   []graph.Param{kit.Self},
+	Identity: true,
+	AnyOrder: true,
+	Copies:   true,
+	Infer:    inferClone,
+	Compile:  copies.Call,
+	Ref:      copies.Ref(inferClone),
+	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
+})
+
+func inferClone(c *graph.Call) ([]graph.Result, error) {
+	t, err := kit.Like(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
+	return graph.New1(t), err
+}
+
+type contiguousAttrs struct {
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"contiguous" doc:"contiguous, channels_last or channels_last_3d"`
+}
+
+// ContiguousOp is Tensor.contiguous.
+var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
+	Name:     "contiguous",
+	Doc:      "Is self where it is contiguous in the memory format already, else a copy that is.",
+	Params:   []graph.Param{kit.Self},
+	Identity: true,
+	Kind:     graph.View,
+	Infer:    inferContiguous,
+	Compile:  copies.Call,
+	Ref:      copies.Ref(inferContiguous),
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
+		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
+})
+
+func inferContiguous(c *graph.Call) ([]graph.Result, error) {
+	t, f := c.Type(0), kit.Attrs[contiguousAttrs](c).MemoryFormat
+	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
+		return []graph.Result{{Type: t, Alias: 0}}, nil
+	}
+	if f == tensor.Preserve {
+		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
+	}
+	t, err := kit.Like(t, f)
+	return graph.New1(t), err
+}

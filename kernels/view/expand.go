@@ -1,0 +1,43 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type expandAttrs struct {
+	Size     []sym.Int `attr:"size" doc:"sizes of the result; -1 keeps a size"`
+	Implicit bool      `attr:"implicit" default:"false" doc:"has no effect"`
+}
+
+// Expand is Tensor.expand.
+var Expand = viewOp[expandAttrs](graph.Op{
+	Name:     "expand",
+	Doc:      "Repeats dimensions of size 1 and adds dimensions at the front, by strides of 0.",
+	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.Expand(kit.Attrs[expandAttrs](c).Size)
+})
+
+type broadcastToAttrs struct {
+	Size []sym.Int `attr:"size" doc:"sizes of the result; -1 keeps a size"`
+}
+
+// BroadcastTo is torch.broadcast_to.
+var BroadcastTo = viewOp[broadcastToAttrs](graph.Op{
+	Name:     "broadcast_to",
+	Doc:      "Repeats dimensions of size 1 and adds dimensions at the front, as expand does.",
+	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.Expand(kit.Attrs[broadcastToAttrs](c).Size)
+})
+
+// ExpandAs is Tensor.expand_as.
+var ExpandAs = viewOp[kit.None](graph.Op{
+	Name:     "expand_as",
+	Doc:      "Expands self to the shape of other.",
+	Params:   []graph.Param{kit.Self, kit.Other},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1), kit.F32(2, 3, 4)}}},
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.Expand(c.Type(1).Shape) })

@@ -1,0 +1,74 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type eyeAttrs struct {
+	N     sym.Int      `attr:"n" doc:"rows"`
+	M     *sym.Int     `attr:"m" default:"none" doc:"columns; none: as many as rows"`
+	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+// Eye is torch.eye.
+var Eye = kit.Define[eyeAttrs](graph.Op{
+	Name:     "eye",
+	Doc:      "Makes a matrix with ones on the diagonal and zeros elsewhere.",
+	Infer:    inferEye,
+	Compile:  compileEye,
+	Ref:      refEye,
+	Examples: []graph.Example{{Attrs: graph.Attrs{"n": 3, "m": 4}}},
+})
+
+func inferEye(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[eyeAttrs](c)
+	size := []sym.Int{a.N, a.N}
+	if a.M != nil {
+		size[1] = *a.M
+	}
+	for i, name := range []string{"n", "m"} {
+		if kit.Negative(size[i]) {
+			return nil, fmt.Errorf("%s must be greater or equal to 0, got %v", name, size[i])
+		}
+	}
+	d := a.DType
+	if d == tensor.Invalid {
+		d = tensor.Float32
+	}
+	t, err := kit.FreshType(d, size)
+	return graph.New1(t), err
+}
+
+// compileEye fills everything with zeros, then the diagonal with ones.
+func compileEye(c *graph.Call) (*graph.Kernel, error) {
+	out := copies.OutSide(c, 0)
+	zeros, w, err := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
+	if err != nil {
+		return nil, err
+	}
+	m, err := out.Meta.Diagonal(0, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	ones, _, err := copies.Phase(copies.Job{Dst: out.Show(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
+	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, Worker: w}, err
+}
+
+func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferEye(c)
+	if err != nil {
+		return nil, err
+	}
+	m := res[0].Meta()
+	out := tensor.Zeros(m.DType, m.Shape...)
+	for i := range min(m.Shape[0], m.Shape[1]) {
+		out.Set(tensor.IntScalar(1), i, i)
+	}
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,75 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type flipAttrs struct {
+	Dims []int `attr:"dims" doc:"dimensions to reverse"`
+}
+
+// Flip is torch.flip.
+var Flip = kit.Define[flipAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
+	Name:   "flip",
+	Doc:    "Reverses the order of the elements along dimensions. The result keeps self's layout.",
+	Params: []graph.Param{kit.Self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		if _, err := flipDims(c); err != nil {
+			return nil, err
+		}
+		t, err := kit.Like(c.Type(0), tensor.Preserve)
+		return graph.New1(t), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		dims, err := flipDims(c)
+		if err != nil {
+			return nil, err
+		}
+		return copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Src: copies.InSide(c, 0)}.Reversed(dims...))
+	},
+	Ref:      refFlip,
+	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
+})
+
+// flipDims returns the dimensions from the front.
+func flipDims(c *graph.Call) ([]int, error) {
+	var out []int
+	for _, d := range kit.Attrs[flipAttrs](c).Dims {
+		d, err := tensor.WrapDim(d, c.Type(0).Rank())
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(out, d) {
+			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+		}
+		out = append(out, d)
+	}
+	if c.Type(0).Rank() == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func refFlip(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	dims, err := flipDims(c)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(in[0].DType, in[0].Shape...)
+	at := make([]int, out.Rank())
+	kit.EachIndex(out.Shape, func(index []int) {
+		copy(at, index)
+		for _, d := range dims {
+			at[d] = out.Shape[d] - 1 - index[d]
+		}
+		out.Set(in[0].At(at...), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

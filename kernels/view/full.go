@@ -1,0 +1,126 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// fillOp defines an op that fills fresh memory with a number. kind says where, value what.
+func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) tensor.Scalar) *graph.Op {
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		t, err := kind(c)
+		if err == nil {
+			err = kit.NumberFits(value(c), t.DType)
+		}
+		return graph.New1(t), err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		return copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Fill: value(c).Tensor(c.Out[0].DType)})
+	}
+	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, err := kind(c)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(t.DType, kit.NumbersOf(t.Shape)...)
+		kit.EachIndex(out.Shape, func(index []int) { out.Set(value(c), index...) })
+		return []*tensor.Tensor{out}, nil
+	}
+	return kit.Define[A](o)
+}
+
+type fullAttrs struct {
+	Size      []sym.Int     `attr:"size" doc:"sizes of the result"`
+	FillValue tensor.Scalar `attr:"fill_value" doc:"the number"`
+	DType     tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: bool, int64, float32 or complex64 after the number"`
+}
+
+// Full is torch.full.
+var Full = fillOp[fullAttrs](graph.Op{
+	Name:     "full",
+	Doc:      "Makes a value of one number everywhere.",
+	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
+}, func(c *graph.Call) (tensor.Type, error) {
+	a := kit.Attrs[fullAttrs](c)
+	d := a.DType
+	if d == tensor.Invalid {
+		d = numberDType(a.FillValue)
+	}
+	return kit.FreshType(d, a.Size)
+}, func(c *graph.Call) tensor.Scalar { return kit.Attrs[fullAttrs](c).FillValue })
+
+// numberDType is the dtype of a tensor made of a plain number: the default dtype of its
+// kind.
+func numberDType(s tensor.Scalar) tensor.DType {
+	var p tensor.Promotion
+	p.AddNumber(s)
+	d, _ := p.Result() // one operand promotes with itself
+	return d
+}
+
+type newAttrs struct {
+	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
+	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+// Zeros and Ones are torch.zeros and torch.ones.
+var (
+	Zeros = constantOp("zeros", "Makes a value of zeros.", 0)
+	Ones  = constantOp("ones", "Makes a value of ones.", 1)
+)
+
+func constantOp(name, doc string, v int64) *graph.Op {
+	return fillOp[newAttrs](graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}}},
+		func(c *graph.Call) (tensor.Type, error) {
+			a := kit.Attrs[newAttrs](c)
+			if a.DType == tensor.Invalid { // null
+				return kit.FreshType(tensor.Float32, a.Size)
+			}
+			return kit.FreshType(a.DType, a.Size)
+		}, func(*graph.Call) tensor.Scalar { return tensor.IntScalar(v) })
+}
+
+type fullLikeAttrs struct {
+	FillValue    tensor.Scalar       `attr:"fill_value" doc:"the number"`
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
+}
+
+type likeAttrs struct {
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
+}
+
+// FullLike, ZerosLike and OnesLike fill a value of the shape of another.
+var (
+	FullLike = fillOp[fullLikeAttrs](graph.Op{
+		Name:     "full_like",
+		Doc:      "Makes a value of one number everywhere, with the shape, dtype and layout of self.",
+		Params:   []graph.Param{kit.Self},
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
+	}, func(c *graph.Call) (tensor.Type, error) {
+		a := kit.Attrs[fullLikeAttrs](c)
+		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
+	}, func(c *graph.Call) tensor.Scalar { return kit.Attrs[fullLikeAttrs](c).FillValue })
+	ZerosLike = constantLike("zeros_like", "Makes a value of zeros, with the shape, dtype and layout of self.", 0)
+	OnesLike  = constantLike("ones_like", "Makes a value of ones, with the shape, dtype and layout of self.", 1)
+)
+
+func constantLike(name, doc string, v int64) *graph.Op {
+	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
+		func(c *graph.Call) (tensor.Type, error) {
+			a := kit.Attrs[likeAttrs](c)
+			return likeOf(c.Type(0), a.DType, a.MemoryFormat)
+		}, func(*graph.Call) tensor.Scalar { return tensor.IntScalar(v) })
+}
+
+// likeOf is empty_like.
+func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
+	if d != tensor.Invalid {
+		t = t.WithDType(d)
+	}
+	return kit.Like(t, f)
+}

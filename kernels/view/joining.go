@@ -1,0 +1,82 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// joined returns the type of the join of parts, and the dimension from the front
+// (TORCH_PRECOMPUTE_META_FUNC(cat)). One-dimensional values without elements are passed
+// over in all but dtype and format: once they were the only empty values there were.
+func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
+	var p tensor.Promotion
+	valid := -1
+	for i, t := range parts {
+		if t.Rank() == 0 {
+			return t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
+		}
+		if valid < 0 && !legacyEmpty(t) {
+			valid = i
+		}
+		p.Add(t.DType, t.Rank())
+	}
+	d, err := p.Result()
+	if err != nil || valid < 0 {
+		return tensor.NewType(d, sym.Int{}), 0, err
+	}
+	if dim, err = tensor.WrapDim(dim, parts[valid].Rank()); err != nil {
+		return tensor.Type{}, 0, err
+	}
+	shape := slices.Clone(parts[valid].Shape)
+	shape[dim] = sym.Int{}
+	for i, t := range parts {
+		if legacyEmpty(t) {
+			continue
+		}
+		if err := joins(parts[valid].Shape, t.Shape, dim, i); err != nil {
+			return t, 0, err
+		}
+		sum := shape[dim].Add(t.Shape[dim])
+		if n, known := sum.Known(); known { // one that no value may hold must not wrap around on the way
+			sum = sym.Of(min(n, tensor.MaxBytes))
+		}
+		shape[dim] = sum
+	}
+	out := tensor.Type{DType: d, Shape: shape, Strides: make([]sym.Int, len(shape))}
+	if err := out.Check(); err != nil {
+		return out, 0, err
+	}
+	out, err = tensor.NewTypeFormat(d, shape, joinFormat(parts))
+	return out, dim, err
+}
+
+func legacyEmpty(t tensor.Type) bool { return t.Rank() == 1 && kit.Is(t.Shape[0], 0) }
+
+// joins is check_cat_shape_except_dim.
+func joins(first, shape []sym.Int, dim, at int) error {
+	if len(first) != len(shape) {
+		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
+	}
+	for d, s := range shape {
+		if d != dim && !s.Same(first[d]) && s.Ne(first[d]).Holds() {
+			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %v but got size %v for tensor number %d in the list.", dim, first[d], s, at)
+		}
+	}
+	return nil
+}
+
+// joinFormat is cat_compute_output_memory_format: the format that all parts suggest, else
+// contiguous.
+func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
+	f := parts[0].SuggestMemoryFormat(false)
+	for _, t := range parts[1:] {
+		if t.SuggestMemoryFormat(false) != f {
+			return tensor.Contiguous
+		}
+	}
+	return f
+}

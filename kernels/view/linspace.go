@@ -1,0 +1,116 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type linspaceAttrs struct {
+	Start tensor.Scalar `attr:"start" doc:"first number"`
+	End   tensor.Scalar `attr:"end" doc:"last number"`
+	Steps sym.Int       `attr:"steps" doc:"how many numbers"`
+	DType tensor.DType  `attr:"dtype" default:"none" doc:"dtype of the result; none: float32, or complex64 where a complex number is given"`
+}
+
+// Linspace is torch.linspace.
+var Linspace = kit.Define[linspaceAttrs](graph.Op{
+	Name:     "linspace",
+	Doc:      "Makes steps numbers from start to end, both included, at equal distances.",
+	Infer:    inferLinspace,
+	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, linspaceAt(c)) },
+	Ref:      sequenceRef(inferLinspace, linspaceAt),
+	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 0, "end": 1, "steps": 5}}},
+})
+
+func (a *linspaceAttrs) dtype() tensor.DType {
+	switch {
+	case a.DType != tensor.Invalid:
+		return a.DType
+	case a.Start.DType().IsComplex() || a.End.DType().IsComplex():
+		return tensor.Complex64
+	}
+	return tensor.Float32
+}
+
+func inferLinspace(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[linspaceAttrs](c)
+	d := a.dtype()
+	switch {
+	case (a.Start.DType().IsComplex() || a.End.DType().IsComplex()) && !d.IsComplex():
+		return nil, fmt.Errorf("torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype %s", d.TorchName())
+	case kit.Negative(a.Steps):
+		return nil, errors.New("number of steps must be non-negative")
+	case d == tensor.Bool && a.Steps.Gt(sym.Of(1)).Holds():
+		return nil, kit.NotImplemented("linspace", d)
+	}
+	for i, s := range []tensor.Scalar{a.Start, a.End} {
+		if a.Steps.Le(sym.Of(i)).Holds() {
+			break // a number that is not needed is not looked at
+		}
+		if err := kit.NumberFits(s, d); err != nil {
+			return nil, err
+		}
+	}
+	t, err := kit.FreshType(d, []sym.Int{a.Steps})
+	return graph.New1(t), err
+}
+
+// linspaceAt counts from both ends to the middle, in the result's own precision, so that
+// the last number is end exactly (linspace_kernel). Products and sums are fused, as in
+// PyTorch's builds: it shows where an integer dtype cuts the fraction off. From eight
+// elements on PyTorch counts integers by vectors whose first element is cut off before the
+// others are counted from it, so that its results depend on the machine: in int64 it counts
+// from 1 to 9.5 by 40 otherwise on AVX2 than on AVX-512. This is what it does element by
+// element.
+func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
+	a := kit.Attrs[linspaceAttrs](c)
+	n := kit.NumberOf(a.Steps)
+	half := n / 2
+	d := a.dtype()
+	first, last := a.Start.Tensor(d).At(), a.End.Tensor(d).At()
+	switch {
+	case d.IsComplex():
+		start, end := first.Complex(), last.Complex()
+		step := (end - start) / complex(float64(max(n-1, 1)), 0)
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.ComplexScalar(start + step*complex(float64(i), 0))
+			}
+			return tensor.ComplexScalar(end - step*complex(float64(n-i-1), 0))
+		}
+	case d == tensor.Float32:
+		start, end := float32(first.Float()), float32(last.Float())
+		step := (end - start) / float32(max(n-1, 1))
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.FloatScalar(math.FMA(float64(step), float64(i), float64(start)))
+			}
+			return tensor.FloatScalar(math.FMA(-float64(step), float64(n-i-1), float64(end)))
+		}
+	case d.IsReducedFloat():
+		round := func(x float64) float64 { return tensor.FloatScalar(x).Tensor(d).At().Float() }
+		start, end := first.Float(), last.Float()
+		step := round(round(end-start) / float64(max(n-1, 1)))
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.FloatScalar(start + round(step*round(float64(i))))
+			}
+			return tensor.FloatScalar(end - round(step*round(float64(n-i-1))))
+		}
+	default:
+		start, end := first.Float(), last.Float()
+		step := (end - start) / float64(max(n-1, 1))
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.FloatScalar(math.FMA(step, float64(i), start))
+			}
+			return tensor.FloatScalar(math.FMA(-step, float64(n-i-1), end))
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Package view has the ops that show, arrange, join and create values without computing on their elements: views, copies,
+// permutations, pads, joins, constants, random numbers.
+package view
+
+import "github.com/graphrun/graphrun/graph"
+
+// Ops returns the family's ops, file by file.
+func Ops() []*graph.Op {
+	return []*graph.Op{
+		Arange,
+		Cat, Concat, Concatenate, Hstack, Vstack,
+		Clone, ContiguousOp,
+		Expand, BroadcastTo, ExpandAs,
+		Eye,
+		Flip,
+		Full, Zeros, Ones, FullLike, ZerosLike, OnesLike,
+		Linspace,
+		Pad, ConstantPadNd,
+		Permute, Transpose, Swapdims, Swapaxes, T, Movedim, Moveaxis,
+		Rand, Randn, RandLike, RandnLike, Randint, Bernoulli, Dropout, Multinomial,
+		Repeat, Tile,
+		Reshape, ReshapeAs, Flatten, Ravel, Unflatten,
+		Roll,
+		ShapeAsTensor,
+		PixelShuffle, PixelUnshuffle, DepthToSpace, SpaceToDepth, ChannelShuffle,
+		Slice, Select, Narrow,
+		Split, SplitWithSizes, Chunk, Unbind,
+		Squeeze, Unsqueeze,
+		Stack,
+		To, TypeAs,
+		Tril, Triu,
+		Unfold, Diagonal,
+		View, ViewAs, Detach, Alias, AsStrided,
+		ViewAsReal, ViewAsComplex, Complex,
+		HannWindow, HammingWindow, BlackmanWindow, MelWeightMatrix,
+	}
+}

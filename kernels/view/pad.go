@@ -1,0 +1,231 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Pad is aten::pad.
+var Pad = kit.Define[padAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
+	Name: "pad",
+	Doc: "Adds elements around self.\n" +
+		"Mode constant pads any dimensions and keeps the memory format that self suggests. The other modes pad the last\n" +
+		"1 to 3 dimensions of a value with one or two more, and give a row-major result: reflect repeats self mirrored\n" +
+		"without its edge, replicate the edge, circular self itself.",
+	Params:  []graph.Param{kit.Self},
+	Infer:   inferPad,
+	Compile: compilePad,
+	Ref:     refPad,
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
+		{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
+})
+
+type constantPadAttrs struct {
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Value tensor.Scalar `attr:"value" default:"0" doc:"number to fill with"`
+}
+
+// ConstantPadNd is aten::constant_pad_nd.
+var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
+	Name:   "constant_pad_nd",
+	Doc:    "Adds a number around self, as pad does with mode constant.",
+	Params: []graph.Param{kit.Self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a := kit.Attrs[constantPadAttrs](c)
+		return inferConstantPad(c.Type(0), a.Pad, a.Value)
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		a := kit.Attrs[constantPadAttrs](c)
+		return compileConstantPad(c, kit.NumbersOf(a.Pad), a.Value)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a := kit.Attrs[constantPadAttrs](c)
+		return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.Value)}, nil
+	},
+	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
+})
+
+// inferPad is at::pad, which chooses the op for mode, dimensions and rank.
+func inferPad(c *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[padAttrs](c), c.Type(0)
+	switch {
+	case len(a.Pad)%2 != 0:
+		return nil, errors.New("Padding length must be divisible by 2")
+	case len(a.Pad) > 2*t.Rank():
+		return nil, errors.New("Padding length too large")
+	case a.Mode == "constant":
+		return inferConstantPad(t, a.Pad, a.value())
+	case a.Mode != "reflect" && a.Mode != "replicate" && a.Mode != "circular":
+		return nil, fmt.Errorf("Unrecognised padding mode %s", a.Mode)
+	case a.value().Complex() != 0:
+		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", a.Mode)
+	}
+	if n, lead := len(a.Pad)/2, t.Rank()-len(a.Pad)/2; n < 1 || n > 3 || lead < 1 || lead > 2 {
+		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+	}
+	shape, err := borderShape(a, t)
+	if err != nil {
+		return nil, err
+	}
+	out, err := kit.FreshType(t.DType, shape)
+	return graph.New1(out), err
+}
+
+// inferConstantPad follows at::constant_pad_nd: without anything to add the result is a
+// clone of what remains.
+func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
+	n := t.Rank()
+	switch {
+	case len(pad)%2 != 0:
+		return nil, fmt.Errorf("Length of pad must be even but instead it equals %d", len(pad))
+	case len(pad) > 2*n:
+		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad length is %dwhile the input has %ddimensions.", len(pad), n)
+	}
+	inner, grows, err := padInner(t, pad)
+	if err != nil {
+		return nil, err
+	}
+	if !grows {
+		out, err := kit.Like(inner, tensor.Preserve)
+		return graph.New1(out), err
+	}
+	shape := slices.Clone(t.Shape)
+	for d := n - len(pad)/2; d < n; d++ {
+		b, a := padded(pad, n, d)
+		if tooLong(b) || tooLong(a) {
+			return nil, errors.New("numel: integer multiplication overflow")
+		}
+		if shape[d] = shape[d].Add(b.Add(a)); !kit.AtLeastSize(shape[d], 1) {
+			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
+		}
+	}
+	out, err := kit.FreshType(t.DType, shape)
+	if err == nil {
+		out, err = tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	}
+	if err == nil {
+		err = kit.NumberFits(value, t.DType)
+	}
+	return graph.New1(out), err
+}
+
+// tooLong reports a number that no dimension may have.
+func tooLong(s sym.Int) bool {
+	n, known := s.Known()
+	return known && n > tensor.MaxBytes
+}
+
+// padInner returns the part of t that negative numbers leave, and whether any number is
+// positive.
+func padInner(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
+	n := t.Rank()
+	inner = t
+	for d := n - len(pad)/2; d < n; d++ {
+		b, a := padded(pad, n, d)
+		grows = grows || kit.AtLeastSize(b, 1) || kit.AtLeastSize(a, 1)
+		if kit.Negative(b) {
+			if inner, err = inner.Narrow(d, b.Neg(), inner.Shape[d].Add(b)); err != nil {
+				return inner, false, err
+			}
+		}
+		if kit.Negative(a) {
+			if inner, err = inner.Narrow(d, sym.Int{}, inner.Shape[d].Add(a)); err != nil {
+				return inner, false, err
+			}
+		}
+	}
+	return inner, grows, nil
+}
+
+func compilePad(c *graph.Call) (*graph.Kernel, error) {
+	a := kit.Attrs[padAttrs](c)
+	if a.Mode == "constant" {
+		return compileConstantPad(c, kit.NumbersOf(a.Pad), a.value())
+	}
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	spans := copies.IdentitySpans(c.Out[0].Shape)
+	for d, t := range borderTables(a, c.Meta(0).Shape) {
+		if t != nil {
+			spans[d] = copies.SpansOf(t)
+		}
+	}
+	return copies.SpanKernel(copies.OutSide(c, 0), copies.InSide(c, 0), spans)
+}
+
+// compileConstantPad copies the inner part and fills the border, which is cut into two
+// slabs a dimension that do not overlap: nothing is written twice.
+func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
+	dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+	part, _, err := padInner(src.Meta.Type(), sym.Ints(pad...))
+	if err != nil {
+		return nil, err
+	}
+	inner := kit.OfNumbers(part)
+	var jobs []copies.Job
+	number := value.Tensor(dst.Meta.DType)
+	rest := dst.Meta
+	for d := range rest.Shape {
+		b, _ := padded(pad, rest.Rank(), d)
+		b = min(max(b, 0), rest.Shape[d])
+		end := min(b+inner.Shape[d], rest.Shape[d])
+		for _, slab := range [2][2]int{{0, b}, {end, rest.Shape[d] - end}} {
+			m, err := rest.Narrow(d, slab[0], slab[1])
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, copies.Job{Dst: dst.Show(m), Fill: number})
+		}
+		if rest, err = rest.Narrow(d, b, end-b); err != nil {
+			return nil, err
+		}
+	}
+	return copies.Kernel(append(jobs, copies.Job{Dst: dst.Show(rest), Src: src.Show(inner)})...)
+}
+
+func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[padAttrs](c)
+	if a.Mode == "constant" {
+		return []*tensor.Tensor{refConstantPad(in[0], kit.NumbersOf(a.Pad), a.value())}, nil
+	}
+	shape, err := borderShape(a, in[0].Meta.Type())
+	if err != nil {
+		return nil, err
+	}
+	return []*tensor.Tensor{copies.SpanRef(in[0], borderTables(a, in[0].Shape), kit.NumbersOf(shape))}, nil
+}
+
+func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.Tensor {
+	n := in.Rank()
+	shape := slices.Clone(in.Shape)
+	for d := range shape {
+		b, a := padded(pad, n, d)
+		shape[d] += b + a
+	}
+	out := tensor.Zeros(in.DType, shape...)
+	at := make([]int, n)
+	kit.EachIndex(shape, func(index []int) {
+		inside := true
+		for d := range at {
+			b, _ := padded(pad, n, d)
+			at[d] = index[d] - b
+			inside = inside && at[d] >= 0 && at[d] < in.Shape[d]
+		}
+		if inside {
+			out.Set(in.At(at...), index...)
+		} else {
+			out.Set(value, index...)
+		}
+	})
+	return out
+}

@@ -1,0 +1,188 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file holds what the padding modes reflect, replicate and circular permit, and
+// which element of the operand they read.
+
+// borderShape returns the shape of the result, or the refusal of the op for the mode and
+// the number of dimensions (reflection_pad, replication_pad, _pad_circular).
+func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
+	n, rank := len(a.Pad)/2, t.Rank()
+	shape := slices.Clone(t.Shape)
+	for d := rank - n; d < rank; d++ {
+		before, after := padded(a.Pad, rank, d)
+		shape[d] = bounded47(shape[d].Add(before)).Add(bounded47(after))
+	}
+	if a.Mode == "circular" {
+		return shape, checkCircular(a.Pad, t.Shape, shape)
+	}
+	if err := checkBatch(a.Mode, t, n); err != nil {
+		return nil, err
+	}
+	for k := 0; k < n && a.Mode == "reflect"; k++ {
+		d := rank - 1 - k
+		if b, e := a.Pad[2*k], a.Pad[2*k+1]; b.Ge(t.Shape[d]).Holds() || e.Ge(t.Shape[d]).Holds() {
+			of := tensor.Sizes(t.Shape)
+			if n == 2 {
+				of = fmt.Sprint(rank)
+			}
+			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, of)
+		}
+	}
+	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.AtLeastSize(s, 1) }) {
+		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(t.Shape[rank-n:]), sizesByName(shape[rank-n:]))
+	}
+	if !t.DType.IsFloat() && !t.DType.IsComplex() {
+		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(a.Mode, n), t.DType.TorchName())
+	}
+	return shape, nil
+}
+
+// bounded47 keeps a number from wrapping around when others are added: no value has such sizes.
+func bounded47(s sym.Int) sym.Int {
+	if n, known := s.Known(); known {
+		return sym.Of(min(max(n, -tensor.MaxBytes), tensor.MaxBytes))
+	}
+	return s
+}
+
+// borderKernel is the name that PyTorch's messages give the kernel.
+func borderKernel(mode string, n int) string {
+	switch {
+	case mode == "replicate":
+		return fmt.Sprintf("replication_pad%dd_cpu", n)
+	case n == 3:
+		return "reflection_pad3d_cpu"
+	}
+	return fmt.Sprintf("reflection_pad%dd", n)
+}
+
+// sizesByName prints sizes as "D: 1 H: 2 W: 3".
+func sizesByName(size []sym.Int) string {
+	s := ""
+	for i, n := range size {
+		s += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
+	}
+	return s[1:]
+}
+
+// checkBatch refuses values without elements in a dimension other than the batch.
+func checkBatch(mode string, t tensor.Type, n int) error {
+	dims := t.Shape
+	if t.Rank() == n+2 || mode == "reflect" && n == 1 {
+		dims = dims[1:]
+	}
+	if mode == "reflect" && n > 1 && t.Rank() == n+1 {
+		dims = dims[1:] // as written in reflection_pad2d: dimension 0 is not looked at
+	}
+	if !slices.ContainsFunc(dims, func(s sym.Int) bool { return kit.Is(s, 0) }) {
+		return nil
+	}
+	if mode == "reflect" && n < 3 {
+		return fmt.Errorf("%dD or %dD (batch mode) tensor expected for input, but got: [ torch.%sTensor{%s} ]",
+			n+1, n+2, t.DType.TorchName(), sizesText(t.Shape))
+	}
+	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+		n+1, n+2, tensor.Sizes(t.Shape))
+}
+
+func sizesText(shape []sym.Int) string {
+	s := ""
+	for i, n := range shape {
+		if i > 0 {
+			s += ","
+		}
+		s += fmt.Sprint(n)
+	}
+	return s
+}
+
+func checkCircular(pad, in, out []sym.Int) error {
+	if want := 2 * (len(in) - 2); len(pad) != want {
+		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
+	}
+	for d := 2; d < len(in); d++ {
+		b, a := padded(pad, len(in), d)
+		if b.Gt(in[d]).Or(a.Gt(in[d])).Holds() {
+			return errors.New("Padding value causes wrapping around more than once.")
+		}
+		if kit.Negative(out[d]) || kit.AtLeastSize(out[d], 1) && kit.Negative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
+			return errors.New("Negative padding value is resulting in an empty dimension")
+		}
+	}
+	return nil
+}
+
+// borderTables gives, for every padded dimension, the operand's index for every index of
+// the output; nil for dimensions that are not padded.
+func borderTables(a *padAttrs, shape []int) [][]int {
+	tables := make([][]int, len(shape))
+	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
+		before, after := padded(kit.NumbersOf(a.Pad), len(shape), d)
+		tables[d] = borderTable(a.Mode, shape[d], before, after)
+	}
+	return tables
+}
+
+func borderTable(mode string, n, before, after int) []int {
+	t := make([]int, n+before+after)
+	for i := range t {
+		at := i - before
+		switch {
+		case mode == "circular":
+			at = (at%n + n) % n
+		case mode == "replicate":
+			at = min(max(at, 0), n-1)
+		case mode == "reflect" && at < 0:
+			at = -at
+		case mode == "reflect" && at >= n:
+			at = 2*(n-1) - at
+		}
+		t[i] = at
+	}
+	if mode != "circular" || len(t) == 0 {
+		return t
+	}
+	// What is added is copied from the result itself, so that numbers of opposite signs
+	// repeat what is left, not the operand. Where too little is left PyTorch copies memory
+	// that it has not written; here the operand goes around.
+	first, last := max(before, 0), len(t)-max(after, 0)
+	for i := range first {
+		t[i] = t[last-before+i]
+	}
+	for i := last; i < len(t); i++ {
+		t[i] = t[first+i-last]
+	}
+	return t
+}
+
+type padAttrs struct {
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
+	Value tensor.Scalar `attr:"value" default:"none" doc:"number to fill with, for mode constant; none: 0"`
+}
+
+// value returns the number to fill with.
+func (a *padAttrs) value() tensor.Scalar {
+	if a.Value.IsSet() {
+		return a.Value
+	}
+	return tensor.IntScalar(0)
+}
+
+// padded returns the numbers for dimension d of a value of the given rank.
+func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
+	if at := 2 * (rank - 1 - d); at < len(pad) {
+		return pad[at], pad[at+1]
+	}
+	return before, after
+}

@@ -1,0 +1,112 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// permuting defines a view that only reorders dimensions.
+func permuting[A any](o graph.Op, show showFunc) *graph.Op {
+	o.Permutes = func(c *graph.Call) []int {
+		// Strides that number the dimensions come out in the order of the result.
+		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
+		for d := range m.Strides {
+			m.Strides[d] = d
+		}
+		t, err := show(c, m.Type(), sym.Int{})
+		if err != nil {
+			return nil
+		}
+		m, _ = t.Meta()
+		return m.Strides
+	}
+	return viewOp[A](o, show)
+}
+
+type permuteAttrs struct {
+	Dims []int `attr:"dims" doc:"dimension of self that becomes each dimension of the result"`
+}
+
+// Permute is Tensor.permute.
+var Permute = permuting[permuteAttrs](graph.Op{
+	Name:     "permute",
+	Doc:      "Reorders the dimensions of self.",
+	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.Permute(kit.Attrs[permuteAttrs](c).Dims)
+})
+
+type transposeAttrs struct {
+	Dim0 int `attr:"dim0" doc:"first dimension"`
+	Dim1 int `attr:"dim1" doc:"second dimension"`
+}
+
+type swapaxesAttrs struct {
+	Axis0 int `attr:"axis0" doc:"first dimension"`
+	Axis1 int `attr:"axis1" doc:"second dimension"`
+}
+
+// Transpose, Swapdims and Swapaxes are Tensor.transpose under its three names.
+var (
+	Transpose = permuting[transposeAttrs](graph.Op{
+		Name:     "transpose",
+		Doc:      "Swaps two dimensions of self.",
+		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
+	}, swapDims)
+	Swapdims = permuting[transposeAttrs](graph.Op{
+		Name:     "swapdims",
+		Doc:      "Swaps two dimensions of self, as transpose does.",
+		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
+	}, swapDims)
+	Swapaxes = permuting[swapaxesAttrs](graph.Op{
+		Name:     "swapaxes",
+		Doc:      "Swaps two dimensions of self, as transpose does.",
+		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
+	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+		a := kit.Attrs[swapaxesAttrs](c)
+		return t.Transpose(a.Axis0, a.Axis1)
+	})
+)
+
+func swapDims(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[transposeAttrs](c)
+	return t.Transpose(a.Dim0, a.Dim1)
+}
+
+// T is Tensor.t.
+var T = permuting[kit.None](graph.Op{
+	Name:     "t",
+	Doc:      "Transposes a matrix; a value of rank 0 or 1 stays as it is.",
+	Examples: kit.OneExample(kit.F32(2, 3), nil),
+}, func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	if t.Rank() > 2 {
+		return t, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", t.Rank())
+	}
+	return t.Transpose(0, max(0, t.Rank()-1))
+})
+
+type movedimAttrs struct {
+	Source      []int `attr:"source" doc:"dimensions to move; a number stands for a list of one"`
+	Destination []int `attr:"destination" doc:"where each goes"`
+}
+
+// Movedim and Moveaxis are torch.movedim under its two names.
+var (
+	Movedim  = movedim("movedim")
+	Moveaxis = movedim("moveaxis")
+)
+
+func movedim(name string) *graph.Op {
+	return permuting[movedimAttrs](graph.Op{
+		Name:     name,
+		Doc:      "Moves dimensions of self to other places and keeps the order of the rest.",
+		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
+	}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+		a := kit.Attrs[movedimAttrs](c)
+		return t.MoveDim(a.Source, a.Destination)
+	})
+}

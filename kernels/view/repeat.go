@@ -1,0 +1,101 @@
+package view
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type repeatAttrs struct {
+	Repeats []sym.Int `attr:"repeats" doc:"how often each dimension is repeated; more numbers than dimensions add dimensions at the front"`
+}
+
+type tileAttrs struct {
+	Dims []sym.Int `attr:"dims" doc:"how often each dimension is repeated; missing numbers at the front are 1"`
+}
+
+// Repeat is Tensor.repeat, Tile torch.tile.
+var (
+	Repeat = repeatOp[repeatAttrs]("repeat", "Repeats self along its dimensions, and along new ones at the front.",
+		graph.Attrs{"repeats": []int{2, 1, 3}},
+		func(c *graph.Call) []sym.Int { return kit.Attrs[repeatAttrs](c).Repeats })
+	Tile = repeatOp[tileAttrs]("tile", "Repeats self along its dimensions; dims may be shorter than the shape.",
+		graph.Attrs{"dims": []int{2}},
+		func(c *graph.Call) []sym.Int {
+			dims := kit.Attrs[tileAttrs](c).Dims
+			return slices.Concat(slices.Repeat(sym.Ints(1), max(0, c.Type(0).Rank()-len(dims))), dims)
+		})
+)
+
+func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []sym.Int) *graph.Op {
+	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c.Type(0), repeats(c)) }
+	return kit.Define[A](graph.Op{
+		Name:    name,
+		Doc:     doc,
+		Params:  []graph.Param{kit.Self},
+		Infer:   infer,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.NumbersOf(repeats(c))) },
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			res, err := infer(c)
+			if err != nil {
+				return nil, err
+			}
+			out := tensor.Zeros(in[0].DType, kit.NumbersOf(res[0].Type.Shape)...)
+			lead := out.Rank() - in[0].Rank()
+			at := make([]int, in[0].Rank())
+			kit.EachIndex(out.Shape, func(index []int) {
+				for d := range at {
+					at[d] = index[lead+d] % in[0].Shape[d]
+				}
+				out.Set(in[0].At(at...), index...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: kit.OneExample(kit.F32(2, 3), example),
+	})
+}
+
+func inferRepeat(t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
+	lead := len(repeats) - t.Rank()
+	if lead < 0 {
+		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+	}
+	shape := slices.Clone(repeats)
+	for d, s := range t.Shape {
+		if kit.TooOften(s, repeats[lead+d]) {
+			return nil, errors.New("numel: integer multiplication overflow")
+		}
+		shape[lead+d] = repeats[lead+d].Mul(s)
+	}
+	out, err := kit.FreshType(t.DType, shape)
+	return graph.New1(out), err
+}
+
+// compileRepeat sees every dimension of the output as repetitions times size, and the
+// operand as expanded along the repetitions.
+func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
+	dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+	if dst.Meta.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	lead := len(repeats) - src.Meta.Rank()
+	var out, in tensor.Meta
+	for d, r := range repeats {
+		size, stride := 1, 0
+		if d >= lead {
+			size, stride = src.Meta.Shape[d-lead], src.Meta.Strides[d-lead]
+		}
+		out.Shape = append(out.Shape, r, size)
+		out.Strides = append(out.Strides, size*dst.Meta.Strides[d], dst.Meta.Strides[d])
+		in.Strides = append(in.Strides, 0, stride)
+	}
+	in.Shape = out.Shape
+	in.DType, out.DType = src.Meta.DType, dst.Meta.DType
+	dst.Meta, src.Meta = out, in
+	return copies.Kernel(copies.Job{Dst: dst, Src: src})
+}

@@ -1,0 +1,151 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// shapeOp defines an op that gives its operand another shape: a view where the strides
+// allow it, else a row-major copy. shape gives the shape, which may hold a -1; nil stands
+// for self as it is. An op that has a rule of its own sets Infer.
+func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
+	if o.Params == nil {
+		o.Params = []graph.Param{kit.Self}
+	}
+	o.Kind = graph.View
+	if o.Infer == nil {
+		o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			size, err := shape(c, t)
+			if err != nil || size == nil {
+				return []graph.Result{{Type: t, Alias: 0}}, err
+			}
+			return reshaped(t, size)
+		}
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+		return copies.Ordered(copies.OutSide(c, 0), copies.InSide(c, 0))
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		res, err := o.Infer(c)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(in[0].DType, res[0].Meta().Shape...)
+		i := 0
+		kit.EachIndex(in[0].Shape, func(index []int) {
+			out.SetFlat(i, in[0].At(index...))
+			i++
+		})
+		return []*tensor.Tensor{out}, nil
+	}
+	return kit.Define[A](o)
+}
+
+// reshaped is at::reshape: computeStride decides, and a copy is a view of the row-major
+// clone.
+func reshaped(t tensor.Type, size []sym.Int) ([]graph.Result, error) {
+	size, err := tensor.InferSize(size, t.Numel())
+	if err != nil {
+		return nil, err
+	}
+	if st, ok := tensor.ReshapeStrides(t, size); ok {
+		return []graph.Result{{Type: tensor.Type{DType: t.DType, Shape: size, Strides: st, Offset: t.Offset}, Alias: 0}}, nil
+	}
+	t, err = tensor.NewType(t.DType, t.Shape...).View(size)
+	return graph.New1(t), err
+}
+
+type reshapeAttrs struct {
+	Shape []sym.Int `attr:"shape" doc:"sizes of the result; one may be -1"`
+}
+
+// Reshape is Tensor.reshape.
+var Reshape = shapeOp[reshapeAttrs](graph.Op{
+	Name:     "reshape",
+	Doc:      "Gives self another shape: a view where possible, else a row-major copy.",
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}, {In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
+}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
+
+// ReshapeAs is Tensor.reshape_as.
+var ReshapeAs = shapeOp[kit.None](graph.Op{
+	Name:     "reshape_as",
+	Doc:      "Gives self the shape of other, as reshape does.",
+	Params:   []graph.Param{kit.Self, kit.Other},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
+}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return c.Type(1).Shape, nil })
+
+type flattenAttrs struct {
+	StartDim int `attr:"start_dim" default:"0" doc:"first dimension to join"`
+	EndDim   int `attr:"end_dim" default:"-1" doc:"last dimension to join"`
+}
+
+// Flatten is torch.flatten.
+var Flatten = shapeOp[flattenAttrs](graph.Op{
+	Name:     "flatten",
+	Doc:      "Joins a run of dimensions into one: a view where possible, else a row-major copy.",
+	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"start_dim": 1}),
+}, func(c *graph.Call, t tensor.Type) ([]sym.Int, error) {
+	a := kit.Attrs[flattenAttrs](c)
+	shape, err := t.Flatten(a.StartDim, a.EndDim)
+	if err != nil || t.Rank() == 0 {
+		return shape, err
+	}
+	if len(shape) == t.Rank() {
+		return nil, nil // one dimension alone: self itself, odd strides and all
+	}
+	return shape, nil
+})
+
+// Ravel is torch.ravel.
+var Ravel = shapeOp[kit.None](graph.Op{
+	Name:     "ravel",
+	Doc:      "Makes self one-dimensional in row-major order: a view where self is contiguous, else a copy.",
+	Infer:    inferRavel,
+	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
+}, nil)
+
+// inferRavel views what contiguous gives: a copy even where strides would do.
+func inferRavel(c *graph.Call) ([]graph.Result, error) {
+	t := c.Type(0)
+	if !t.IsContiguous() {
+		return graph.New1(tensor.NewType(t.DType, t.Numel())), nil
+	}
+	return reshaped(t, []sym.Int{t.Numel()})
+}
+
+type unflattenAttrs struct {
+	Dim   int       `attr:"dim" doc:"dimension to cut"`
+	Sizes []sym.Int `attr:"sizes" doc:"sizes that take its place; one may be -1"`
+}
+
+// Unflatten is Tensor.unflatten.
+var Unflatten = viewOp[unflattenAttrs](graph.Op{
+	Name:     "unflatten",
+	Doc:      "Cuts one dimension into several.",
+	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[unflattenAttrs](c)
+	dim, err := tensor.WrapDim(a.Dim, t.Rank())
+	switch {
+	case err != nil:
+		return t, err
+	case len(a.Sizes) == 0:
+		return t, errors.New("unflatten: sizes must be non-empty")
+	case t.Rank() == 0:
+		return t, errors.New("Dimension specified as 0 but tensor has no dimensions")
+	}
+	sizes, err := tensor.InferSize(a.Sizes, t.Shape[dim])
+	if err != nil {
+		return t, fmt.Errorf("unflatten: Provided sizes %s don't multiply up to the size of dim %d (%v) in the input tensor",
+			tensor.Sizes(a.Sizes), dim, t.Shape[dim])
+	}
+	return t.View(slices.Concat(t.Shape[:dim], sizes, t.Shape[dim+1:]))
+})

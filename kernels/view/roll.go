@@ -1,0 +1,185 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type rollAttrs struct {
+	Shifts []int `attr:"shifts" doc:"by how much; a number stands for a list of one"`
+	Dims   []int `attr:"dims" default:"" doc:"along which dimensions; none: along self made one-dimensional"`
+}
+
+// Roll is torch.roll.
+var Roll = kit.Define[rollAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImagePasser,
+	Name:     "roll",
+	Doc:      "Shifts the elements along dimensions; what leaves at one end enters at the other.",
+	Params:   []graph.Param{kit.Self},
+	Infer:    inferRoll,
+	Compile:  compileRoll,
+	Ref:      refRoll,
+	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"shifts": []int{1, -2}, "dims": []int{1, 3}}),
+})
+
+// inferRoll follows at::roll, which joins the two parts of each dimension by cat: the
+// memory format is what the parts suggest.
+func inferRoll(c *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[rollAttrs](c), c.Type(0)
+	switch {
+	case len(a.Shifts) == 0:
+		return nil, errors.New("`shifts` required")
+	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && kit.Empty(t):
+		return graph.New1(iter.PreserveType(t)), nil
+	case len(a.Dims) == 0 && len(a.Shifts) == 1:
+		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+	case len(a.Dims) != len(a.Shifts):
+		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(a.Shifts), len(a.Dims))
+	}
+	t = t.WithStrides(t.Strides)
+	for i, d := range a.Dims {
+		if kit.Empty(t) {
+			t = iter.PreserveType(t)
+			continue
+		}
+		d, err := rollDim(d, t.Rank())
+		if err != nil {
+			return nil, err
+		}
+		start := rollStart(t.Shape[d], a.Shifts[i])
+		first, err := t.Narrow(d, start, t.Shape[d].Sub(start))
+		if err != nil {
+			return nil, err
+		}
+		second, err := t.Narrow(d, sym.Int{}, start)
+		if err != nil {
+			return nil, err
+		}
+		// The parts together have the shape that there was.
+		t, err = tensor.NewTypeFormat(t.DType, t.Shape, joinFormat([]tensor.Type{first, second}))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return graph.New1(t), nil
+}
+
+// rollDim returns the dimension from the front.
+func rollDim(dim, rank int) (int, error) {
+	d, err := tensor.WrapDim(dim, rank)
+	if err == nil && rank == 0 {
+		err = fmt.Errorf("Dimension specified as %d but tensor has no dimensions", dim)
+	}
+	return d, err
+}
+
+// rollStart returns the index that comes first after the shift of a dimension of n elements.
+func rollStart(n sym.Int, shift int) sym.Int { return n.Sub(sym.Of(shift).Mod(n)).Mod(n) }
+
+// rollStarts returns the first index for every dimension of the shape.
+func rollStarts(shape, shifts, dims []int) ([]int, error) {
+	out := make([]int, len(shape))
+	for i, dim := range dims {
+		d, err := rollDim(dim, len(shape))
+		if err != nil {
+			return nil, err
+		}
+		out[d] = (out[d] + kit.NumberOf(rollStart(sym.Of(shape[d]), shifts[i]))) % shape[d]
+	}
+	return out, nil
+}
+
+// rollSpans returns for every dimension the indices of the operand in order.
+func rollSpans(shape, starts []int) [][]copies.Span {
+	spans := copies.IdentitySpans(shape)
+	for d, s := range starts {
+		if s > 0 {
+			spans[d] = []copies.Span{{N: shape[d] - s, From: s, Step: 1}, {At: shape[d] - s, N: s, Step: 1}}
+		}
+	}
+	return spans
+}
+
+func compileRoll(c *graph.Call) (*graph.Kernel, error) {
+	a, dst, src := kit.Attrs[rollAttrs](c), copies.OutSide(c, 0), copies.InSide(c, 0)
+	n := src.Meta.Numel()
+	if n == 0 {
+		return &graph.Kernel{}, nil
+	}
+	if len(a.Dims) > 0 {
+		starts, err := rollStarts(src.Meta.Shape, a.Shifts, a.Dims)
+		if err != nil {
+			return nil, err
+		}
+		return copies.SpanKernel(dst, src, rollSpans(src.Meta.Shape, starts))
+	}
+	if src.Meta.IsContiguous() && dst.Meta.IsContiguous() {
+		dst.Meta, src.Meta = tensor.New(dst.Meta.DType, n), tensor.New(src.Meta.DType, n)
+		starts, err := rollStarts([]int{n}, a.Shifts, []int{0})
+		if err != nil {
+			return nil, err
+		}
+		return copies.SpanKernel(dst, src, rollSpans([]int{n}, starts))
+	}
+	return compileFlatRoll(dst, src, a.Shifts)
+}
+
+// compileFlatRoll rolls by row-major order between layouts that are not row-major: into
+// scratch memory, rolled on the way out.
+func compileFlatRoll(dst, src copies.Side, shifts []int) (*graph.Kernel, error) {
+	d, n := src.Meta.DType, src.Meta.Numel()
+	starts, err := rollStarts([]int{n}, shifts, []int{0})
+	if err != nil {
+		return nil, err
+	}
+	size := d.Size()
+	start := starts[0]
+	// The operand is laid into scratch memory twice over, so that the rolled value is one
+	// run of it.
+	var jobs []copies.Job
+	for k := range 2 {
+		jobs = append(jobs, copies.Job{Dst: copies.Side{At: copies.ScratchMem, Off: k * n * size, Meta: tensor.New(d, src.Meta.Shape...)}, Src: src})
+	}
+	in, w0, err := copies.Phase(jobs...)
+	if err != nil {
+		return nil, err
+	}
+	out, w1, err := copies.Phase(copies.Job{Dst: dst, Src: copies.Side{At: copies.ScratchMem, Off: start * size, Meta: tensor.New(d, dst.Meta.Shape...)}})
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: 2 * n * size}, err
+}
+
+func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	a := kit.Attrs[rollAttrs](c)
+	t := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
+	shape, dims := t.Shape, a.Dims
+	if len(dims) == 0 {
+		shape, dims = []int{t.Numel()}, []int{0}
+		var err error
+		if t, err = t.View(tensor.New(t.DType, shape...)); err != nil {
+			return nil, err
+		}
+	}
+	out := tensor.Zeros(t.DType, shape...)
+	to := make([]int, len(shape))
+	kit.EachIndex(shape, func(index []int) {
+		copy(to, index)
+		for i, d := range dims {
+			d, err := tensor.WrapDim(d, len(shape))
+			if err != nil {
+				panic("kernels: roll's reference met a dimension that inference refuses")
+			}
+			n := shape[d]
+			to[d] = ((to[d]+a.Shifts[i])%n + n) % n
+		}
+		out.Set(t.At(index...), to...)
+	})
+	out, err := out.View(tensor.New(t.DType, in[0].Shape...))
+	return []*tensor.Tensor{out}, err
+}

@@ -1,0 +1,40 @@
+package view
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// sequence compiles an op whose elements depend on their index in one dimension.
+func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
+	const grain = 8192
+	m := c.Out[0]
+	n := m.Numel()
+	return &graph.Kernel{Phases: []graph.Phase{{
+		Chunks: (n + grain - 1) / grain,
+		Run: func(mem *graph.Mem, chunk int) error {
+			step := m.Strides[0] * m.DType.Size()
+			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
+				at(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*step))
+			}
+			return nil
+		},
+	}}}, nil
+}
+
+func sequenceRef(infer func(*graph.Call) ([]graph.Result, error), at func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		res, err := infer(c)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(res[0].Type.DType, kit.NumbersOf(res[0].Type.Shape)...)
+		for i := range out.Numel() {
+			out.Set(at(c)(i), i)
+		}
+		return []*tensor.Tensor{out}, nil
+	}
+}

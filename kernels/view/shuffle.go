@@ -1,0 +1,214 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type pixelShuffleAttrs struct {
+	UpscaleFactor int `attr:"upscale_factor" doc:"side of the blocks that channels become"`
+}
+
+type pixelUnshuffleAttrs struct {
+	DownscaleFactor int `attr:"downscale_factor" doc:"side of the blocks that become channels"`
+}
+
+type depthToSpaceAttrs struct {
+	BlockSize int    `attr:"block_size" doc:"side of the blocks"`
+	Mode      string `attr:"mode" default:"DCR" oneof:"DCR|CRD" doc:"which part of the channel index is the place in a block: the first (DCR) or the last (CRD)"`
+}
+
+type spaceToDepthAttrs struct {
+	BlockSize int `attr:"block_size" doc:"side of the blocks"`
+}
+
+type channelShuffleAttrs struct {
+	Groups int `attr:"groups" doc:"number of groups that channels are dealt from"`
+}
+
+// shuffle is an op that copies with dimensions cut and reordered: split cuts the sizes of
+// the operand, perm reorders the cut dimensions, and the output's shape joins them.
+type shuffle struct {
+	split []sym.Int // the operand's dimensions, cut
+	perm  []int
+	shape []sym.Int
+	// whole says that self has no elements and is copied as it is, as PyTorch does in
+	// pixel_unshuffle and channel_shuffle: shape, strides and all.
+	whole bool
+}
+
+// The four ways between channels and blocks, and channel_shuffle.
+var (
+	PixelShuffle = shuffleOp[pixelShuffleAttrs]("pixel_shuffle", "Makes blocks of pixels of channels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
+			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
+		})
+	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
+		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
+			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			s.whole = kit.Empty(c.Type(0))
+			return s, err
+		})
+	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
+			a := kit.Attrs[depthToSpaceAttrs](c)
+			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
+		})
+	SpaceToDepth = shuffleOp[spaceToDepthAttrs]("space_to_depth", "Makes channels of blocks of pixels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
+		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
+			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[spaceToDepthAttrs](c).BlockSize, true)
+		})
+	ChannelShuffle = shuffleOp[channelShuffleAttrs]("channel_shuffle", "Deals channels from groups: channel j of group i becomes channel i of group j.",
+		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), dealChannels)
+)
+
+func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(c *graph.Call) (shuffle, error)) *graph.Op {
+	return kit.Define[A](graph.Op{
+		AnyOrder: true, Images: graph.ImagePasser,
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			s, err := spec(c)
+			if err != nil {
+				return nil, err
+			}
+			if s.whole {
+				return graph.New1(iter.PreserveType(c.Type(0))), nil
+			}
+			t := c.Type(0)
+			out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
+			return graph.New1(out), err
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			s, err := spec(c)
+			if err != nil || c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, err
+			}
+			dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+			cut, err := src.Meta.View(kit.NumbersOf(s.split))
+			if err != nil {
+				return nil, err
+			}
+			if cut, err = cut.Permute(s.perm); err != nil {
+				return nil, err
+			}
+			place, err := dst.Meta.View(cut.Shape)
+			if err != nil {
+				return nil, err
+			}
+			return copies.Kernel(copies.Job{Dst: dst.Show(place), Src: src.Show(cut)})
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			s, err := spec(c)
+			if err != nil {
+				return nil, err
+			}
+			return s.reference(in[0])
+		},
+		Examples: kit.OneExample(m, a),
+	})
+}
+
+func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
+	if s.whole {
+		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
+	}
+	x, err := kit.RowMajorAs(t, kit.NumbersOf(s.split)...)
+	if err != nil {
+		return nil, err
+	}
+	m, err := x.Meta.Permute(s.perm)
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(t.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(at []int) {
+		from := make([]int, len(at))
+		for k, d := range s.perm {
+			from[d] = at[k]
+		}
+		out.Set(x.At(from...), at...)
+	})
+	y, err := out.View(tensor.New(t.DType, kit.NumbersOf(s.shape)...))
+	return []*tensor.Tensor{y}, err
+}
+
+func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
+	n, side := t.Rank(), sym.Of(r)
+	switch {
+	case n < 3:
+		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
+	case r <= 0:
+		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
+	case !kit.Is(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
+		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
+	}
+	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3].Div(sym.Of(r*r)), t.Shape[n-2], t.Shape[n-1]
+	b := n - 3
+	s.perm = make([]int, b, b+5)
+	for d := range s.perm {
+		s.perm[d] = d
+	}
+	s.split = append(slices.Clone(lead), c, side, side, h, w)
+	s.perm = append(s.perm, b, b+3, b+1, b+4, b+2)
+	if blocksFirst {
+		s.split = append(slices.Clone(lead), side, side, c, h, w)
+		s.perm = append(s.perm[:b], b+2, b+3, b, b+4, b+1)
+	}
+	s.shape = append(slices.Clone(lead), c, h.Mul(side), w.Mul(side))
+	return s, nil
+}
+
+func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
+	n, side := t.Rank(), sym.Of(r)
+	switch {
+	case n < 3:
+		return s, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op, n)
+	case r <= 0:
+		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
+	case !kit.Is(t.Shape[n-2].Mod(side), 0):
+		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not divisible by %d", op, t.Shape[n-2], r)
+	case !kit.Is(t.Shape[n-1].Mod(side), 0):
+		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not divisible by %d", op, t.Shape[n-1], r)
+	}
+	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3], t.Shape[n-2].Div(side), t.Shape[n-1].Div(side)
+	b := n - 3
+	s.perm = make([]int, b, b+5)
+	for d := range s.perm {
+		s.perm[d] = d
+	}
+	s.split = append(slices.Clone(lead), c, h, side, w, side)
+	if blocksFirst {
+		s.perm = append(s.perm, b+2, b+4, b, b+1, b+3)
+	} else {
+		s.perm = append(s.perm, b, b+2, b+4, b+1, b+3)
+	}
+	s.shape = append(slices.Clone(lead), c.Mul(side).Mul(side), h, w)
+	return s, nil
+}
+
+func dealChannels(c *graph.Call) (s shuffle, err error) {
+	t, g := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
+	switch {
+	case t.Rank() <= 2:
+		return s, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " + tensor.Sizes(t.Shape))
+	case g <= 0:
+		return s, fmt.Errorf("Number of groups to divide channels in must be positive. Value of groups:%d", g)
+	case !kit.Is(t.Shape[1].Mod(sym.Of(g)), 0):
+		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.", t.Shape[1], g)
+	}
+	s.shape, s.whole = t.Shape, kit.Empty(t)
+	s.split = append([]sym.Int{t.Shape[0], sym.Of(g), t.Shape[1].Div(sym.Of(g))}, t.Shape[2:]...)
+	s.perm = []int{0, 2, 1}
+	for d := 3; d < len(s.split); d++ {
+		s.perm = append(s.perm, d)
+	}
+	return s, nil
+}

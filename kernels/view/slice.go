@@ -1,0 +1,58 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type sliceAttrs struct {
+	Dim   int      `attr:"dim" default:"0" doc:"dimension to cut"`
+	Start *sym.Int `attr:"start" default:"none" doc:"first index; from the end if negative; none: 0"`
+	End   *sym.Int `attr:"end" default:"none" doc:"one past the last index; none: the size"`
+	Step  sym.Int  `attr:"step" default:"1" doc:"step between indices, positive"`
+}
+
+// Slice is aten::slice.
+var Slice = viewOp[sliceAttrs](graph.Op{
+	Images:   graph.ImagePasser,
+	Name:     "slice",
+	Doc:      "Takes the indices from start up to end, every step-th, of one dimension. Bounds are clamped.",
+	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[sliceAttrs](c)
+	return t.Slice(a.Dim, a.Start, a.End, a.Step)
+})
+
+type selectAttrs struct {
+	Dim   int     `attr:"dim" doc:"dimension that goes"`
+	Index sym.Int `attr:"index" doc:"index to take; from the end if negative"`
+}
+
+// Select is Tensor.select.
+var Select = viewOp[selectAttrs](graph.Op{
+	Name:     "select",
+	Doc:      "Takes one index of a dimension and drops the dimension.",
+	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[selectAttrs](c)
+	return t.Select(a.Dim, a.Index)
+})
+
+type narrowAttrs struct {
+	Dim    int     `attr:"dim" doc:"dimension to cut"`
+	Start  sym.Int `attr:"start" doc:"first index; from the end if negative"`
+	Length sym.Int `attr:"length" doc:"number of indices"`
+}
+
+// Narrow is Tensor.narrow.
+var Narrow = viewOp[narrowAttrs](graph.Op{
+	Images:   graph.ImagePasser,
+	Name:     "narrow",
+	Doc:      "Takes length indices of a dimension from start on. Unlike slice it clamps nothing.",
+	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[narrowAttrs](c)
+	return t.Narrow(a.Dim, a.Start, a.Length)
+})

@@ -1,0 +1,124 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// partsOp defines an op that makes several views of its operand.
+func partsOp[A any](o graph.Op, parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
+	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		types, err := parts(c, c.Type(0))
+		res := make([]graph.Result, len(types))
+		for i, t := range types {
+			res[i] = graph.Result{Type: t, Alias: 0}
+		}
+		return res, err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		types, err := parts(c, in[0].Meta.Type())
+		if err != nil {
+			return nil, err
+		}
+		out := make([]*tensor.Tensor, len(types))
+		for i, t := range types {
+			m, _ := t.Meta()
+			if out[i], err = in[0].View(m); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return kit.Define[A](o)
+}
+
+type splitAttrs struct {
+	SplitSize graph.IntOrInts `attr:"split_size" doc:"size of a part, or a list of the sizes of all parts"`
+	Dim       int             `attr:"dim" default:"0" doc:"dimension to cut"`
+}
+
+// Split is Tensor.split with one size, or with a list (split.sizes).
+var Split = partsOp[splitAttrs](graph.Op{
+	Images: graph.ImagePasser,
+	Name:   "split",
+	Doc:    "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the sizes listed.",
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
+		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+	a := kit.Attrs[splitAttrs](c)
+	if a.SplitSize.List != nil {
+		return t.SplitSizes(sym.Ints(a.SplitSize.List...), a.Dim)
+	}
+	return t.Split(a.SplitSize.One, a.Dim)
+})
+
+type splitSizesAttrs struct {
+	SplitSizes []sym.Int `attr:"split_sizes" doc:"sizes of the parts, which add up to the dimension"`
+	Dim        int       `attr:"dim" default:"0" doc:"dimension to cut"`
+}
+
+// SplitWithSizes is torch.split_with_sizes.
+var SplitWithSizes = partsOp[splitSizesAttrs](graph.Op{
+	Name:     "split_with_sizes",
+	Doc:      "Cuts a dimension into parts of the given sizes.",
+	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+	a := kit.Attrs[splitSizesAttrs](c)
+	return t.SplitSizes(a.SplitSizes, a.Dim)
+})
+
+type chunkAttrs struct {
+	Chunks int `attr:"chunks" doc:"number of parts; fewer come out where parts of equal size do not need as many"`
+	Dim    int `attr:"dim" default:"0" doc:"dimension to cut"`
+}
+
+// Chunk is Tensor.chunk.
+var Chunk = partsOp[chunkAttrs](graph.Op{
+	Images:   graph.ImagePasser,
+	Name:     "chunk",
+	Doc:      "Cuts a dimension into at most chunks parts of equal size; the last may be smaller.",
+	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"chunks": 3}),
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+	a := kit.Attrs[chunkAttrs](c)
+	return t.Chunk(a.Chunks, a.Dim)
+})
+
+type unbindAttrs struct {
+	Dim int `attr:"dim" default:"0" doc:"dimension that goes"`
+}
+
+// maxViews bounds the views of one unbind: a stride of 0 makes a dimension of any size.
+const maxViews = 1 << 20
+
+// Unbind is Tensor.unbind.
+var Unbind = partsOp[unbindAttrs](graph.Op{
+	Name:     "unbind",
+	Doc:      "Takes every index of a dimension as a value of its own.",
+	Examples: kit.OneExample(kit.F32(3, 2), nil),
+}, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {
+	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, t.Rank())
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Rank() == 0:
+		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
+	}
+	parts := t.Shape[dim].Specialize() // there are as many results
+	if parts > maxViews {
+		return nil, fmt.Errorf("unbind of %d indices: at most %d can be made", parts, maxViews)
+	}
+	out := make([]tensor.Type, parts)
+	for i := range out {
+		if out[i], err = t.Select(dim, sym.Of(i)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+})

@@ -1,0 +1,38 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type squeezeAttrs struct {
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to drop if their size is 1; none: all of size 1"`
+}
+
+// Squeeze is Tensor.squeeze.
+var Squeeze = viewOp[squeezeAttrs](graph.Op{
+	Name:     "squeeze",
+	Doc:      "Drops dimensions of size 1. A named dimension of another size stays.",
+	Examples: kit.OneExample(kit.F32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	dims := kit.Attrs[squeezeAttrs](c).Dim
+	if dims != nil && len(dims) == 0 {
+		return t, nil // an empty list names no dimension
+	}
+	return t.Squeeze(dims...)
+})
+
+type unsqueezeAttrs struct {
+	Dim int `attr:"dim" doc:"place of the new dimension, from -rank-1 to rank"`
+}
+
+// Unsqueeze is Tensor.unsqueeze.
+var Unsqueeze = viewOp[unsqueezeAttrs](graph.Op{
+	Name:     "unsqueeze",
+	Doc:      "Adds a dimension of size 1.",
+	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dim": 1}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	return t.Unsqueeze(kit.Attrs[unsqueezeAttrs](c).Dim)
+})

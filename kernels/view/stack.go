@@ -1,0 +1,92 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type stackAttrs struct {
+	Dim int `attr:"dim" default:"0" doc:"place of the new dimension, from -rank-1 to rank"`
+}
+
+// Stack is torch.stack.
+var Stack = kit.Define[stackAttrs](graph.Op{
+	AnyOrder: true,
+	Name:     "stack",
+	Doc:      "Joins tensors of one shape along a new dimension. dtypes are promoted.",
+	Params:   []graph.Param{kit.Tensors},
+	Infer:    inferStack,
+	Compile:  compileStack,
+	Ref:      refStack,
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
+})
+
+// inferStack follows at::stack: the operands are joined by cat along the dimension before
+// which the new one stands, and the result is viewed in the new shape; with the new
+// dimension at the end, they are joined with a dimension of size 1 each.
+func inferStack(c *graph.Call) ([]graph.Result, error) {
+	parts := kit.OperandTypes(c)
+	shape := parts[0].Shape
+	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, len(shape)+1)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range parts {
+		if !tensor.SameSizes(t.Shape, shape) {
+			return nil, fmt.Errorf("stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
+				tensor.Sizes(shape), tensor.Sizes(t.Shape), i)
+		}
+		if dim == len(shape) {
+			if parts[i], err = t.Unsqueeze(dim); err != nil {
+				return nil, err
+			}
+		}
+	}
+	t, _, err := joined(parts, dim)
+	if err != nil || dim == len(shape) {
+		return graph.New1(t), err
+	}
+	t, err = t.View(slices.Insert(slices.Clone(shape), dim, sym.Of(len(parts))))
+	return graph.New1(t), err
+}
+
+func compileStack(c *graph.Call) (*graph.Kernel, error) {
+	out := copies.OutSide(c, 0)
+	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, out.Meta.Rank())
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]copies.Job, len(c.In))
+	for i := range c.In {
+		place, err := out.Meta.Select(dim, i)
+		if err != nil {
+			return nil, err
+		}
+		jobs[i] = copies.Job{Dst: out.Show(place), Src: copies.InSide(c, i)}
+	}
+	return copies.Kernel(jobs...)
+}
+
+func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferStack(c)
+	if err != nil {
+		return nil, err
+	}
+	m := res[0].Meta()
+	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, m.Rank())
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(m.DType, m.Shape...)
+	kit.EachIndex(m.Shape, func(index []int) {
+		at := slices.Delete(slices.Clone(index), dim, dim+1)
+		out.Set(in[index[dim]].At(at...), index...)
+	})
+	return []*tensor.Tensor{out}, nil
+}

@@ -1,0 +1,74 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type toAttrs struct {
+	DType        tensor.DType        `attr:"dtype" default:"none" doc:"dtype of the result; none: self's"`
+	NonBlocking  bool                `attr:"non_blocking" default:"false" doc:"has no effect"`
+	Copy         bool                `attr:"copy" default:"false" doc:"copy even where self would do"`
+	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
+}
+
+// To is Tensor.to.
+var To = kit.Define[toAttrs](graph.Op{
+	Name:     "to",
+	Doc:      "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has both already.",
+	Params:   []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
+	Identity: true,
+	Kind:     graph.View,
+	Infer:    inferTo,
+	Compile:  copies.Call,
+	Ref:      copies.Ref(inferTo),
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},
+		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
+		{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Float16)}}},
+})
+
+func inferTo(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[toAttrs](c)
+	d := a.DType
+	if c.Has(1) {
+		if d != tensor.Invalid {
+			return nil, errors.New("to: the dtype is other's; attribute \"dtype\" cannot be given too")
+		}
+		d = c.Type(1).DType
+	}
+	if d == tensor.Invalid {
+		d = c.Type(0).DType
+	}
+	return convert(c.Type(0), d, a.MemoryFormat, a.Copy)
+}
+
+// convert is to's rule. What is no-op is decided by the format that the strides suggest
+// (to_will_alias), not, as for contiguous, by the format that they have.
+func convert(t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
+	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
+		return []graph.Result{{Type: t, Alias: 0}}, nil
+	}
+	t, err := kit.Like(t, f)
+	return graph.New1(t.WithDType(d)), err
+}
+
+// TypeAs is Tensor.type_as.
+var TypeAs = kit.Define[kit.None](graph.Op{
+	Name:     "type_as",
+	Doc:      "Converts self to the dtype of other; is self where it has it already.",
+	Params:   []graph.Param{kit.Self, kit.Other},
+	Identity: true,
+	Kind:     graph.View,
+	Infer:    inferTypeAs,
+	Compile:  copies.Call,
+	Ref:      copies.Ref(inferTypeAs),
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
+})
+
+func inferTypeAs(c *graph.Call) ([]graph.Result, error) {
+	return convert(c.Type(0), c.Type(1).DType, tensor.Preserve, false)
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type trilAttrs struct {
+	Diagonal int `attr:"diagonal" default:"0" doc:"last diagonal that stays: 0 the main one, above it positive"`
+}
+
+type triuAttrs struct {
+	Diagonal int `attr:"diagonal" default:"0" doc:"first diagonal that stays: 0 the main one, above it positive"`
+}
+
+// Tril and Triu are torch.tril and torch.triu.
+var (
+	Tril = triangle[trilAttrs]("tril", "Keeps the lower triangle of matrices, the last two dimensions, and sets the rest to 0.",
+		func(c *graph.Call, row, cols int) (int, int) {
+			return 0, bounded(row, kit.Attrs[trilAttrs](c).Diagonal, 1, cols)
+		})
+	Triu = triangle[triuAttrs]("triu", "Keeps the upper triangle of matrices, the last two dimensions, and sets the rest to 0.",
+		func(c *graph.Call, row, cols int) (int, int) {
+			return bounded(row, kit.Attrs[triuAttrs](c).Diagonal, 0, cols), cols
+		})
+)
+
+// bounded returns row + diagonal + more within 0 and cols; diagonal may be any number.
+func bounded(row, diagonal, more, cols int) int {
+	return row + min(max(diagonal, -row-more), cols-row-more) + more
+}
+
+// triangle defines an op that keeps the columns [from, to) of each row.
+func triangle[A any](name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
+	return kit.Define[A](graph.Op{
+		Name:   name,
+		Doc:    doc,
+		Params: []graph.Param{kit.Self},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if t.Rank() == 0 {
+				return nil, errors.New("Dimension specified as -2 but tensor has no dimensions")
+			}
+			if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
+				return nil, err
+			}
+			return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			out := tensor.Zeros(in[0].DType, in[0].Shape...)
+			n := out.Rank()
+			kit.EachIndex(out.Shape, func(index []int) {
+				if from, to := keep(c, index[n-2], out.Shape[n-1]); index[n-1] >= from && index[n-1] < to {
+					out.Set(in[0].At(index...), index...)
+				}
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: kit.OneExample(kit.F32(3, 4), graph.Attrs{"diagonal": 1}),
+	})
+}
+
+// compileTriangle writes row by row: zeros, the part that stays, zeros.
+func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
+	src, dst := c.Meta(0), c.Out[0]
+	if dst.Numel() == 0 {
+		return &graph.Kernel{}
+	}
+	n, size := dst.Rank(), dst.DType.Size()
+	cols := dst.Shape[n-1]
+	rows := dst.Numel() / cols
+	grain := max(1, copies.Grain/cols)
+	move := tiles.Mover(dst.DType, src.DType)
+	ds, ss := dst.Strides[n-1]*size, src.Strides[n-1]*size
+	zero := tensor.Zeros(dst.DType).Pointer()
+	return &graph.Kernel{
+		Phases: []graph.Phase{{Chunks: (rows + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
+			for r := chunk * grain; r < min(rows, (chunk+1)*grain); r++ {
+				d, s, rest := 0, 0, r
+				for k := n - 2; k >= 0; k-- {
+					i := rest % dst.Shape[k]
+					rest /= dst.Shape[k]
+					d, s = d+i*dst.Strides[k], s+i*src.Strides[k]
+				}
+				to, from := unsafe.Add(m.Ptrs[0], d*size), unsafe.Add(m.Ptrs[1], s*size)
+				a, b := keep(c, r%dst.Shape[n-2], cols)
+				if a > 0 {
+					move(to, zero, ds, 0, a)
+				}
+				if b > a {
+					move(unsafe.Add(to, a*ds), unsafe.Add(from, a*ss), ds, ss, b-a)
+				}
+				if b < cols {
+					move(unsafe.Add(to, b*ds), zero, ds, 0, cols-b)
+				}
+			}
+			return nil
+		}}},
+	}
+}

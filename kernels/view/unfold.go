@@ -1,0 +1,40 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type unfoldAttrs struct {
+	Dimension int     `attr:"dimension" doc:"dimension to take windows of"`
+	Size      sym.Int `attr:"size" doc:"size of a window"`
+	Step      sym.Int `attr:"step" doc:"step from window to window, positive"`
+}
+
+// Unfold is Tensor.unfold.
+var Unfold = viewOp[unfoldAttrs](graph.Op{
+	Name:     "unfold",
+	Doc:      "Turns a dimension into windows, whose elements make a new last dimension.",
+	Examples: kit.OneExample(kit.F32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[unfoldAttrs](c)
+	return t.Unfold(a.Dimension, a.Size, a.Step)
+})
+
+type diagonalAttrs struct {
+	Offset int `attr:"offset" default:"0" doc:"index of dim2 minus index of dim1"`
+	Dim1   int `attr:"dim1" default:"0" doc:"first dimension"`
+	Dim2   int `attr:"dim2" default:"1" doc:"second dimension"`
+}
+
+// Diagonal is Tensor.diagonal.
+var Diagonal = viewOp[diagonalAttrs](graph.Op{
+	Name:     "diagonal",
+	Doc:      "Takes the elements where the indices of two dimensions differ by offset, as a new last dimension.",
+	Examples: kit.OneExample(kit.F32(4, 5), graph.Attrs{"offset": 1}),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[diagonalAttrs](c)
+	return t.Diagonal(a.Offset, a.Dim1, a.Dim2)
+})

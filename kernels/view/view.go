@@ -1,0 +1,120 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type viewAttrs struct {
+	Size  []sym.Int    `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype in which the bytes are read, in place of a size"`
+}
+
+// View is Tensor.view, of sizes or of a dtype.
+var View = viewOp[viewAttrs](graph.Op{
+	Name: "view",
+	Doc: "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.\n" +
+		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller or greater.",
+	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}), kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[viewAttrs](c)
+	switch {
+	case (a.Size == nil) == (a.DType == tensor.Invalid):
+		return t, errors.New("view(): takes either size or dtype")
+	case a.Size != nil:
+		return t.View(a.Size)
+	}
+	return viewDType(t, a.DType)
+})
+
+// viewDType is at::native::view_dtype.
+func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
+	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
+	refuse := func(what string, by int, got sym.Int) error {
+		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
+			what, by, t.DType.TorchName(), d.TorchName(), got)
+	}
+	out := tensor.Type{DType: d, Shape: slices.Clone(t.Shape), Strides: slices.Clone(t.Strides), Offset: t.Offset}
+	switch {
+	case old == size:
+		return out, nil
+	case last < 0:
+		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(), d.TorchName())
+	case t.Strides[last].Ne(sym.Of(1)).Holds():
+		return t, refuse("self.stride(-1)", 1, t.Strides[last])
+	case old > size:
+		by := sym.Of(old / size)
+		out.Offset, out.Shape[last] = out.Offset.Mul(by), out.Shape[last].Mul(by)
+		for i := range last {
+			out.Strides[i] = out.Strides[i].Mul(by)
+		}
+		return out, nil
+	}
+	by := sym.Of(size / old)
+	fits := func(what string, s *sym.Int) error {
+		if rest := s.Mod(by); rest.Ne(sym.Int{}).Holds() {
+			return refuse(fmt.Sprintf("%s %% %v", what, by), 0, rest)
+		}
+		*s = s.Div(by)
+		return nil
+	}
+	if err := fits("self.size(-1)", &out.Shape[last]); err != nil {
+		return t, err
+	}
+	if err := fits("self.storage_offset()", &out.Offset); err != nil {
+		return t, err
+	}
+	for i := range last {
+		if err := fits(fmt.Sprintf("self.stride(%d)", i), &out.Strides[i]); err != nil {
+			return t, err
+		}
+	}
+	return out, nil
+}
+
+// ViewAs is Tensor.view_as.
+var ViewAs = viewOp[kit.None](graph.Op{
+	Name:     "view_as",
+	Doc:      "Shows self in the shape of other.",
+	Params:   []graph.Param{kit.Self, kit.Other},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
+}, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t.View(c.Type(1).Shape) })
+
+// Detach and Alias are the identity as a view.
+var (
+	Detach = identity("detach", "Shows self as it is: without gradients there is nothing to detach.")
+	Alias  = identity("alias", "Shows self as it is.")
+)
+
+func identity(name, doc string) *graph.Op {
+	return viewOp[kit.None](graph.Op{Name: name, Doc: doc, Identity: true, Examples: kit.OneExample(kit.F32(2, 3), nil)},
+		func(_ *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) { return t, nil })
+}
+
+type asStridedAttrs struct {
+	Size   []sym.Int `attr:"size" doc:"sizes of the result"`
+	Stride []sym.Int `attr:"stride" doc:"strides of the result, in elements"`
+	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset in the storage, in elements; none: self's own"`
+}
+
+// AsStrided is Tensor.as_strided.
+var AsStrided = viewOp[asStridedAttrs](graph.Op{
+	Name: "as_strided",
+	Doc: "Shows the storage that self lies in with any sizes, strides and offset.\n" +
+		"The values depend on the layout of self's storage, not on self's elements.",
+	Storage:  true,
+	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
+}, func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error) {
+	a := kit.Attrs[asStridedAttrs](c)
+	offset := t.Offset
+	if a.Offset != nil {
+		offset = *a.Offset
+	}
+	return t.AsStrided(a.Size, a.Stride, offset, storage)
+})

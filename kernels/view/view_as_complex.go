@@ -1,0 +1,152 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ViewAsReal and ViewAsComplex show complex numbers as pairs and pairs as complex numbers.
+var (
+	ViewAsReal = kit.Define[kit.None](graph.Op{
+		Name: "view_as_real", Doc: "Shows complex numbers as pairs of real ones along a new last dimension.", Params: []graph.Param{kit.Self}, Kind: graph.View,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t := c.Type(0)
+			if !t.DType.IsComplex() {
+				return nil, errors.New("view_as_real is only supported for complex tensors")
+			}
+			return []graph.Result{{Type: asReal(t), Alias: 0}}, nil
+		},
+		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			m := kit.OfNumbers(asReal(in[0].Meta.Type()))
+			out := tensor.Zeros(m.DType, m.Shape...)
+			kit.EachIndex(in[0].Shape, func(at []int) {
+				v := in[0].At(at...).Complex()
+				out.Set(tensor.FloatScalar(real(v)), append(slices.Clone(at), 0)...)
+				out.Set(tensor.FloatScalar(imag(v)), append(slices.Clone(at), 1)...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
+	})
+	ViewAsComplex = kit.Define[kit.None](graph.Op{
+		Name: "view_as_complex", Doc: "Shows pairs of real numbers along the last dimension as complex ones. Refused where only a copy could.", Params: []graph.Param{kit.Self}, Kind: graph.View,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, err := asComplex(c.Type(0))
+			return []graph.Result{{Type: t, Alias: 0}}, err
+		},
+		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			t, err := asComplex(in[0].Meta.Type())
+			if err != nil {
+				return nil, err
+			}
+			m := kit.OfNumbers(t)
+			out := tensor.Zeros(m.DType, m.Shape...)
+			kit.EachIndex(m.Shape, func(at []int) {
+				re, im := in[0].At(append(slices.Clone(at), 0)...).Float(), in[0].At(append(slices.Clone(at), 1)...).Float()
+				out.Set(tensor.ComplexScalar(complex(re, im)), at...)
+			})
+			return []*tensor.Tensor{out}, nil
+		},
+		Examples: kit.OneExample(kit.F32(3, 4, 2), nil),
+	})
+)
+
+func asReal(t tensor.Type) tensor.Type {
+	n, two := t.Rank(), sym.Of(2)
+	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.With(t.Shape, n, two), Strides: make([]sym.Int, n+1), Offset: two.Mul(t.Offset)}
+	for d, s := range t.Strides {
+		out.Strides[d] = two.Mul(s)
+	}
+	out.Strides[n] = sym.Of(1)
+	return out
+}
+
+func asComplex(t tensor.Type) (tensor.Type, error) {
+	n, two := t.Rank()-1, sym.Of(2)
+	if t.DType != tensor.Float32 && t.DType != tensor.Float64 {
+		return t, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: %s", t.DType.TorchName())
+	}
+	switch {
+	case n < 0:
+		return t, errors.New("Input tensor must have one or more dimensions")
+	case !kit.Is(t.Shape[n], 2):
+		return t, errors.New("Tensor must have a last dimension of size 2")
+	case !kit.Is(t.Strides[n], 1):
+		return t, errors.New("Tensor must have a last dimension with stride 1")
+	case !kit.Is(t.Offset.Mod(two), 0):
+		return t, errors.New("Tensor must have a storage_offset divisible by 2")
+	}
+	out := tensor.Type{DType: t.DType.ToComplex(), Shape: t.Shape[:n], Strides: make([]sym.Int, n), Offset: t.Offset.Div(two)}
+	for d, s := range t.Strides[:n] {
+		if !kit.Is(s.Mod(two), 0) {
+			return t, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
+		}
+		out.Strides[d] = s.Div(two)
+	}
+	return out, nil
+}
+
+// Complex is torch.complex.
+var Complex = kit.Define[kit.None](graph.Op{
+	Name: "complex", Doc: "Makes complex numbers of real and imaginary parts, which broadcast together.",
+	Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		d, other := c.Type(0).DType, c.Type(1).DType
+		if !d.IsFloat() || d == tensor.BFloat16 || d == tensor.Float16 {
+			return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(), other.TorchName())
+		}
+		if d != other {
+			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(), other.TorchName())
+		}
+		t, err := kit.LaidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(c.In[1].Operand()))
+		return graph.New1(t), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		out := kit.OfNumbers(asReal(c.Out[0].Type()))
+		if out.Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		var jobs []copies.Job
+		for i := range 2 {
+			part, err := out.Select(out.Rank()-1, i)
+			if err != nil {
+				return nil, err
+			}
+			src := copies.InSide(c, i)
+			e, err := src.Meta.Expand(part.Shape)
+			if err != nil {
+				return nil, err
+			}
+			jobs = append(jobs, copies.Job{Dst: copies.Side{At: 0, Off: i * part.DType.Size(), Meta: part}, Src: src.Show(e)})
+		}
+		return copies.Kernel(jobs...)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
+		if err != nil {
+			return nil, err
+		}
+		re, err := in[0].Expanded(shape)
+		if err != nil {
+			return nil, err
+		}
+		im, err := in[1].Expanded(shape)
+		if err != nil {
+			return nil, err
+		}
+		out := tensor.Zeros(in[0].DType.ToComplex(), shape...)
+		kit.EachIndex(shape, func(at []int) {
+			out.Set(tensor.ComplexScalar(complex(re.At(at...).Float(), im.At(at...).Float())), at...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), kit.F32(3)}}},
+})

@@ -1,0 +1,55 @@
+package view
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// showFunc maps the type of a view's operand to the type of the view. storage is the
+// number of elements in the operand's storage.
+type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
+
+// viewOp defines an op whose result shares the storage of its first operand.
+func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
+	if o.Params == nil {
+		o.Params = []graph.Param{kit.Self}
+	}
+	o.Kind = graph.View
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		t, err := show(c, c.Type(0), sym.Of(c.In[0].Value.StorageLen()))
+		return []graph.Result{{Type: t, Alias: 0}}, err
+	}
+	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		shown, err := show(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
+		if err != nil {
+			return nil, err
+		}
+		m, _ := shown.Meta()
+		t, err := in[0].View(m)
+		return []*tensor.Tensor{t}, err
+	}
+	return kit.Define[A](o)
+}
+
+// copyShown compiles views that have been pinned to layouts of their own: the elements
+// that the views show are copied.
+func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
+	res, err := infer(c)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []copies.Job
+	for i, r := range res {
+		if c.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
+			return nil, errors.New("a view that finds elements where its operand has none cannot be copied")
+		}
+		jobs = append(jobs, copies.Job{Dst: copies.OutSide(c, i), Src: copies.InSide(c, 0).Show(r.Meta())})
+	}
+	return copies.Kernel(jobs...)
+}

@@ -1,0 +1,117 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type windowAttrs struct {
+	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period, whose end is left out; else the window is symmetric"`
+	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+type hammingAttrs struct {
+	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period, whose end is left out; else the window is symmetric"`
+	Alpha        float64      `attr:"alpha" default:"0.54" doc:"constant part"`
+	Beta         float64      `attr:"beta" default:"0.46" doc:"factor of the cosine"`
+	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+// Windows of signal processing: sums of cosines.
+var (
+	HannWindow = windowOp("hann_window", "Makes a Hann window.", func(c *graph.Call) (*windowAttrs, [3]float64) {
+		return kit.Attrs[windowAttrs](c), [3]float64{0.5, 0.5, 0}
+	}, windowOf[windowAttrs])
+	HammingWindow = windowOp("hamming_window", "Makes a Hamming window.", func(c *graph.Call) (*windowAttrs, [3]float64) {
+		a := kit.Attrs[hammingAttrs](c)
+		return &windowAttrs{a.WindowLength, a.Periodic, a.DType}, [3]float64{a.Alpha, a.Beta, 0}
+	}, windowOf[hammingAttrs])
+	BlackmanWindow = windowOp("blackman_window", "Makes a Blackman window.", func(c *graph.Call) (*windowAttrs, [3]float64) {
+		return kit.Attrs[windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
+	}, windowOf[windowAttrs])
+)
+
+type windowSpec func(c *graph.Call) (*windowAttrs, [3]float64)
+
+func windowOp(name, doc string, spec windowSpec, define func(o graph.Op, spec windowSpec) *graph.Op) *graph.Op {
+	return define(graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}}, {Attrs: graph.Attrs{"window_length": 4, "periodic": false}}}}, spec)
+}
+
+func windowOf[A any](o graph.Op, spec windowSpec) *graph.Op {
+	return kit.ElementOp[A](o, func(c *graph.Call) (tensor.Type, error) {
+		a, _ := spec(c)
+		switch {
+		case !a.DType.IsFloat():
+			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", o.Name, a.DType)
+		case kit.Negative(a.WindowLength):
+			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", o.Name, a.WindowLength)
+		}
+		return kit.FreshType(a.DType, []sym.Int{a.WindowLength})
+	}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+		a, w := spec(c)
+		length := kit.NumberOf(a.WindowLength)
+		n := length
+		if !a.Periodic {
+			n--
+		}
+		return func(i int, _ []*tensor.Tensor) tensor.Scalar {
+			if length == 1 {
+				return tensor.FloatScalar(1)
+			}
+			x := 2 * math.Pi * float64(i) / float64(n)
+			return tensor.FloatScalar(w[0] - w[1]*math.Cos(x) + w[2]*math.Cos(2*x))
+		}
+	})
+}
+
+type melAttrs struct {
+	NumMelBins     sym.Int      `attr:"num_mel_bins" doc:"number of bands"`
+	DftLength      sym.Int      `attr:"dft_length" doc:"length of the transform whose frequencies are weighted"`
+	SampleRate     int          `attr:"sample_rate" doc:"samples a second"`
+	LowerEdgeHertz float64      `attr:"lower_edge_hertz" doc:"least frequency of the first band"`
+	UpperEdgeHertz float64      `attr:"upper_edge_hertz" doc:"greatest frequency of the last band"`
+	DType          tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
+}
+
+// MelWeightMatrix is ONNX's; PyTorch has none.
+var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{
+	Name: "mel_weight_matrix", Doc: "Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping triangular bands of the mel scale, the columns.",
+	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192, "lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
+}, func(c *graph.Call) (tensor.Type, error) {
+	a := kit.Attrs[melAttrs](c)
+	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 || !(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
+		return tensor.Type{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and frequencies not less than 0")
+	}
+	return kit.FreshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
+}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
+	a := kit.Attrs[melAttrs](c)
+	bins, length := kit.NumberOf(a.NumMelBins), kit.NumberOf(a.DftLength)
+	mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
+	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
+	edge := func(k int) int {
+		hertz := 700 * (math.Pow(10, (float64(k)*step+low)/2595) - 1)
+		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
+	}
+	return func(i int, _ []*tensor.Tensor) tensor.Scalar {
+		j, band := i/bins, i%bins
+		lower, center, higher := edge(band), edge(band+1), edge(band+2)
+		v := 0.0
+		switch {
+		case j >= center && j < higher:
+			v = float64(higher-j) / float64(higher-center)
+		case lower == center && j == center:
+			v = 1
+		case j >= lower && j <= center && lower != center:
+			v = float64(j-lower) / float64(center-lower)
+		}
+		return tensor.FloatScalar(v)
+	}
+})

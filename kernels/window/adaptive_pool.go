@@ -1,0 +1,115 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type adaptivePoolAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" doc:"height and width of the result"`
+}
+
+// AdaptiveAvgPool2d averages windows that share the operand out among the results.
+var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
+	Images: graph.ImageOp,
+	Name:   "adaptive_avg_pool2d",
+	Doc:    "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size.",
+	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
+	Infer: inferAdaptiveAvg,
+	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		m, size := c.Meta(0), outputNumbers(c)
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
+			return adaptiveMean(m).Compile(c)
+		}
+		rows, cols := adaptiveWindows(m, size)
+		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0)), nil
+	}),
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		t, size := in[0], outputNumbers(c)
+		if size == [2]int{1, 1} && (t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0) {
+			s := adaptiveMean(t.Meta)
+			return s.Reference(t), nil
+		}
+		rows, cols := adaptiveWindows(t.Meta, size)
+		shape := kit.NumbersOf(adaptiveShape(t.Meta.Type(), outputSize(c)))
+		return []*tensor.Tensor{avgPoolReference(t, shape, rows, cols, 0)}, nil
+	},
+	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
+})
+
+// AdaptiveMaxPool2d takes the greatest element of such windows, and its index.
+var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
+	Images: graph.ImageOp,
+	Name:   "adaptive_max_pool2d",
+	Doc:    "Takes the greatest element, and its index in the plane, of windows that share the operand out among results of output_size.",
+	Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: []string{"out", "indices"},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, t := kit.Attrs[adaptivePoolAttrs](c), c.Type(0)
+		const name = "adaptive_max_pool2d(): "
+		if t.Rank() != 3 && t.Rank() != 4 {
+			return nil, errors.New(name + "Expected 3D or 4D tensor, but got: " + tensor.Sizes(t.Shape))
+		}
+		if err := noneEmpty(name, t, 1); err != nil {
+			return nil, err
+		}
+		if len(a.OutputSize) != 2 && len(a.OutputSize) != 1 {
+			return nil, errors.New(name + "internal error: output_size.size() must be 2")
+		}
+		size := outputSize(c)
+		if kit.Negative(size[0]) || kit.Negative(size[1]) {
+			return nil, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", size[0].Min(size[1]), tensor.Sizes(adaptiveShape(t, size)))
+		}
+		if !t.DType.IsFloat() {
+			return nil, poolNotServed("adaptive_max_pool2d", t)
+		}
+		return poolResults(t, adaptiveShape(t, size), t.DType, true)
+	},
+	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		m := c.Meta(0)
+		rows, cols := adaptiveWindows(m, outputNumbers(c))
+		return newPool(c, by, rows, cols, maxPoolOp(m.DType, true)), nil
+	}),
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		rows, cols := adaptiveWindows(in[0].Meta, outputNumbers(c))
+		return maxPoolReference(in[0], kit.NumbersOf(adaptiveShape(in[0].Meta.Type(), outputSize(c))), rows, cols), nil
+	},
+	Examples: poolExamples(graph.Attrs{"output_size": []int{2, 2}}),
+})
+
+// outputSize takes one number for both dimensions.
+func outputSize(c *graph.Call) [2]sym.Int {
+	v := kit.Attrs[adaptivePoolAttrs](c).OutputSize
+	return [2]sym.Int{v[0], v[len(v)-1]}
+}
+
+func outputNumbers(c *graph.Call) [2]int {
+	size := outputSize(c)
+	return [2]int{kit.NumberOf(size[0]), kit.NumberOf(size[1])}
+}
+
+func inferAdaptiveAvg(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[adaptivePoolAttrs](c)
+	if len(a.OutputSize) != 1 && len(a.OutputSize) != 2 {
+		return nil, errors.New("adaptive_avg_pool2d: output_size must be 2")
+	}
+	return inferAdaptiveTo(c.Type(0), outputSize(c))
+}
+
+// adaptiveMean is the mean over the last two dimensions.
+func adaptiveMean(m tensor.Meta) *folds.Spec {
+	mask := make([]bool, m.Rank())
+	mask[m.Rank()-1], mask[m.Rank()-2] = true, true
+	n := float64(folds.Count(m.Shape, mask))
+	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
+		Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+}

@@ -1,0 +1,137 @@
+package window
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type adaptiveVolumeAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the result"`
+}
+
+// Poolings whose windows share the operand out among the results.
+var (
+	AdaptiveAvgPool3d = adaptiveVolumeOp("adaptive_avg_pool3d", "Averages windows that share an operand [N, C, D, H, W] or [C, D, H, W] out among results of output_size.", 3, poolAvg)
+	AdaptiveMaxPool3d = adaptiveVolumeOp("adaptive_max_pool3d", "Takes the greatest element, and its index in the volume, of windows that share the operand out among results of output_size.", 3, poolMax)
+	AdaptiveMaxPool1d = adaptiveVolumeOp("adaptive_max_pool1d", "Takes the greatest element, and its index in the line, of windows that share the operand out among results of output_size.", 1, poolMax)
+)
+
+func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
+	var outputs []string
+	if kind == poolMax {
+		outputs = []string{"out", "indices"}
+	}
+	return kit.Define[adaptiveVolumeAttrs](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
+		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			m := c.Meta(0)
+			var axes [][]window
+			for d := m.Rank() - dims; d < m.Rank(); d++ {
+				axes = append(axes, adaptiveSide(m.Shape[d], c.Out[0].Shape[d]))
+			}
+			return volumeKernel(c, kind, &poolArgs{}, axes)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
+			if err != nil {
+				return nil, err
+			}
+			shape := kit.NumbersOf(sizes)
+			lead := in[0].Rank() - dims
+			out := volumeReference(in[0], shape, dims, kind, nil, func(d, o int) (at []int, size int) {
+				n, results := in[0].Shape[lead+d], shape[lead+d]
+				for i := range n {
+					// Element i belongs to result o where the two overlap as intervals of 1/n and
+					// 1/results.
+					if i*results < (o+1)*n && (i+1)*results > o*n {
+						at = append(at, i)
+					}
+				}
+				return at, len(at)
+			})
+			return out[:max(1, len(outputs))], nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, []int{2, 3, 5, 4, 6}[:2+dims]...)},
+			Attrs: graph.Attrs{"output_size": []int{2, 3, 1}[:dims]}}},
+	})
+}
+
+// inferAdaptiveVolume lays results out row-major, over lines as planes of one row.
+func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([]graph.Result, error) {
+	shape, err := adaptiveVolumeShape(name, dims, kind, c)
+	if err != nil {
+		return nil, err
+	}
+	t := c.Type(0)
+	if !t.DType.IsFloat() {
+		if dims == 1 {
+			return nil, kit.NotImplementedBy("adaptive_max_pool2d", t.DType)
+		}
+		return nil, kit.NotImplementedBy(name+"_cpu", t.DType)
+	}
+	out, err := kit.FreshType(t.DType, shape)
+	if err != nil {
+		return nil, err
+	}
+	if dims == 1 {
+		out, err = likeLine(t, out)
+	}
+	if kind == poolMax {
+		return kit.WithIndices(out), err
+	}
+	return graph.New1(out), err
+}
+
+// adaptiveVolumeShape checks a call and gives the shape of the result.
+func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([]sym.Int, error) {
+	t, size := c.Type(0), kit.Attrs[adaptiveVolumeAttrs](c).OutputSize
+	if len(size) != dims {
+		switch {
+		case dims == 1:
+			return nil, fmt.Errorf("%s() argument 'output_size' should contain one int (got %d)", name, len(size))
+		case kind == poolMax:
+			return nil, fmt.Errorf("%s(): internal error: output_size.size() must be %d", name, dims)
+		}
+		return nil, fmt.Errorf("%s: output_size must be %d", name, dims)
+	}
+	for _, n := range size {
+		if kit.Negative(n) {
+			return nil, fmt.Errorf("%s: elements of output_size must be greater than or equal to 0 but received {%s}",
+				"adaptive_avg_pool2d", strings.Trim(tensor.Sizes(size), "[]"))
+		}
+	}
+	lead := t.Rank() - dims
+	if lead != 1 && lead != 2 {
+		if dims == 1 {
+			return nil, check1d(name, t.Rank())
+		}
+		return nil, fmt.Errorf("%s(): Expected %dD or %dD tensor, but got: %s", name, dims+1, dims+2, tensor.Sizes(t.Shape))
+	}
+	for d := lead - 1; d < t.Rank(); d++ {
+		if d > 0 && kit.Is(t.Shape[d], 0) {
+			in := t
+			if dims == 1 {
+				name, in, d = "adaptive_max_pool2d", lineOf(t), d+d/lead
+			}
+			return nil, fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+				name, tensor.Sizes(in.Shape), d)
+		}
+	}
+	return kit.With(t.Shape, lead, size...), nil
+}
+
+// adaptiveSide: result o takes the elements from floor(o*in/out) to ceil((o+1)*in/out).
+func adaptiveSide(in, out int) []window {
+	w := make([]window, out)
+	for o := range w {
+		start, end := o*in/out, kit.DivUp((o+1)*in, out)
+		w[o] = window{start, end, 1, end - start}
+	}
+	return w
+}

@@ -1,0 +1,111 @@
+package window
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type avgPoolAttrs struct {
+	KernelSize      []int `attr:"kernel_size" doc:"height and width of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides, or at both begins and then at both ends"`
+	Dilation        []int `attr:"dilation" default:"1" doc:"steps between elements of the window, which PyTorch has not"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
+	DivisorOverride *int  `attr:"divisor_override" default:"none" doc:"the divisor itself"`
+}
+
+// AvgPool2d averages each window; sums are float64, of int64 they are int64.
+var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
+	Images: graph.ImageOp,
+	Name:   "avg_pool2d",
+	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is served.",
+	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		g, err := avgGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		t := c.Type(0)
+		if t.Rank() < 3 {
+			_, err := tensor.WrapDim(-3, t.Rank())
+			return nil, err
+		}
+		shape, err := g.shape(t)
+		if err != nil {
+			return nil, err
+		}
+		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
+			return nil, poolNotServed("avg_pool2d", t)
+		}
+		return poolResults(t, shape, t.DType, false)
+	},
+	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		g, err := avgGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
+		return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
+	}),
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		g, err := avgGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		sizes, err := g.shape(in[0].Meta.Type())
+		if err != nil {
+			return nil, err
+		}
+		shape := kit.NumbersOf(sizes)
+		rows, cols, divisor := avgWindows(c, &g, in[0].Meta, tensor.New(tensor.Float32, shape...))
+		return []*tensor.Tensor{avgPoolReference(in[0], shape, rows, cols, divisor)}, nil
+	},
+	Examples: poolExamples(graph.Attrs{"kernel_size": []int{2, 2}}),
+}))
+
+var avgPool2dWide = &volumePool{name: "avg_pool2d", dims: 2, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
+	a := kit.Attrs[avgPoolAttrs](c)
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+		include: a.CountIncludePad, divisor: a.DivisorOverride}
+}}
+
+func avgGeometry(c *graph.Call) (g poolGeometry, err error) {
+	a := kit.Attrs[avgPoolAttrs](c)
+	if g.kernel, err = pair(a.KernelSize, "avg_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
+		return g, err
+	}
+	if g.stride = g.kernel; len(a.Stride) > 0 {
+		if g.stride, err = pair(a.Stride, "avg_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
+			return g, err
+		}
+	}
+	if g.padding, err = pair(a.Padding, "avg_pool2d: padding must either be a single int, or a tuple of two ints"); err != nil {
+		return g, err
+	}
+	if a.DivisorOverride != nil && *a.DivisorOverride == 0 {
+		return g, errors.New("divisor must be not zero")
+	}
+	g.dilation, g.ceil = [2]int{1, 1}, a.CeilMode
+	return g, nil
+}
+
+// avgWindows returns windows whose sizes multiply to the divisor, or the divisor.
+func avgWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) (rows, cols []window, divisor int) {
+	a := kit.Attrs[avgPoolAttrs](c)
+	rows, cols = g.windows(in, out)
+	if a.DivisorOverride != nil {
+		divisor = *a.DivisorOverride
+	}
+	if !a.CountIncludePad {
+		for _, v := range [][]window{rows, cols} {
+			for i := range v {
+				v[i].size = v[i].end - v[i].start
+			}
+		}
+	}
+	return rows, cols, divisor
+}

@@ -1,0 +1,345 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type gridSamplerAttrs struct {
+	InterpolationMode int  `attr:"interpolation_mode" default:"0" doc:"0 bilinear, 1 nearest, 2 bicubic (images only)"`
+	PaddingMode       int  `attr:"padding_mode" default:"0" doc:"what lies outside: 0 zeros, 1 the border, 2 the reflection"`
+	AlignCorners      bool `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+}
+
+// GridSampler is aten::grid_sampler.
+var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
+	Name:   "grid_sampler",
+	Doc:    "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.",
+	Params: []graph.Param{kit.Input, {Name: "grid"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, g := c.Type(0), c.Type(1)
+		if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
+			return nil, err
+		}
+		out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		return newGridSampling(c).kernel(c), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return []*tensor.Tensor{newGridSampling(c).reference(in[0], in[1])}, nil
+	},
+	Examples: []graph.Example{
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 2, 2)}, Attrs: graph.Attrs{"interpolation_mode": 2, "padding_mode": 2}},
+		{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)}, Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
+})
+
+func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
+	n := t.Rank()
+	switch {
+	case n != g.Rank() || n != 4 && n != 5:
+		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
+	case t.Shape[0].Ne(g.Shape[0]).Holds():
+		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
+	case !kit.Is(g.Shape[n-1], n-2):
+		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2, tensor.Sizes(g.Shape))
+	case t.DType != g.DType:
+		return errors.New("grid_sampler(): expected input and grid to have same dtype")
+	case n == 5 && a.InterpolationMode == 2:
+		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
+	case a.InterpolationMode < 0 || a.InterpolationMode > 2 || a.PaddingMode < 0 || a.PaddingMode > 2:
+		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
+	case !t.DType.IsFloat():
+		return kit.NotImplementedBy("grid_sampler_2d_cpu", t.DType)
+	}
+	for d := 2; d < n; d++ {
+		if !kit.AtLeastSize(t.Shape[d], 1) {
+			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tensor.Sizes(t.Shape), d)
+		}
+	}
+	return nil
+}
+
+// gridTap is an element that a place reads: its offset in bytes, and its weight.
+type gridTap struct {
+	off int
+	w   float64
+}
+
+// gridAxis is a spatial dimension of the input.
+type gridAxis struct{ size, step int }
+
+type gridSampling struct {
+	a    *gridSamplerAttrs
+	axes []gridAxis
+	d    tensor.DType
+}
+
+func newGridSampling(c *graph.Call) *gridSampling {
+	m := c.Meta(0)
+	s := &gridSampling{a: kit.Attrs[gridSamplerAttrs](c), d: m.DType}
+	for d := 2; d < m.Rank(); d++ {
+		s.axes = append(s.axes, gridAxis{m.Shape[d], kit.StepAt(m, d)})
+	}
+	return s
+}
+
+// place maps a grid's coordinate to an index of an axis.
+func (s *gridSampling) place(x float64, size int) float64 {
+	if s.a.AlignCorners {
+		return (x + 1) / 2 * float64(size-1)
+	}
+	return ((x+1)*float64(size) - 1) / 2
+}
+
+// padded maps an index outside of the axis to one inside; with zeros it stays.
+func (s *gridSampling) padded(x float64, size int) float64 {
+	switch s.a.PaddingMode {
+	case 1:
+		return clipPlace(x, size)
+	case 2:
+		low, span := -0.5, float64(size)
+		if s.a.AlignCorners {
+			low, span = 0, float64(size-1)
+		}
+		if span == 0 {
+			return 0
+		}
+		x = math.Abs(x - low)
+		flips, extra := math.Floor(x/span), math.Mod(x, span)
+		if math.Mod(flips, 2) == 0 {
+			x = extra + low
+		} else {
+			x = span - extra + low
+		}
+		return clipPlace(x, size)
+	}
+	return x
+}
+
+// clipPlace keeps a place on the axis; a NaN becomes 0.
+func clipPlace(x float64, size int) float64 {
+	if !(x > 0) {
+		return 0
+	}
+	return min(x, float64(size-1))
+}
+
+// along puts the taps of one axis into room and returns their number.
+func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
+	n := 0
+	add := func(at, w float64) {
+		if at >= 0 && at < float64(ax.size) {
+			room[n] = gridTap{int(at) * ax.step, w}
+			n++
+		}
+	}
+	at := s.place(x, ax.size)
+	switch s.a.InterpolationMode {
+	case 1:
+		add(math.RoundToEven(s.padded(at, ax.size)), 1)
+	case 2:
+		base := math.Floor(at)
+		for k, w := range cubicWeights(at-base, -0.75) {
+			add(s.padded(base-1+float64(k), ax.size), w)
+		}
+	default:
+		at = s.padded(at, ax.size)
+		base := math.Floor(at)
+		add(base, 1-(at-base))
+		add(base+1, at-base)
+	}
+	return n
+}
+
+// taps puts the elements that a place reads into room; get gives its coordinates, that of
+// the last dimension first.
+func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
+	room[0] = gridTap{0, 1}
+	n := 1
+	for d, ax := range s.axes {
+		var one [4]gridTap
+		k := s.along(get(len(s.axes)-1-d), ax, &one)
+		var next [16]gridTap
+		m := 0
+		for _, t := range room[:n] {
+			for _, u := range one[:k] {
+				next[m] = gridTap{t.off + u.off, t.w * u.w}
+				m++
+			}
+		}
+		*room = next
+		n = m
+	}
+	return n
+}
+
+// kernel samples place by place, all channels of one at a time.
+func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
+	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
+	chans, last := m.Shape[1], g.Rank()-1
+	grid := tensor.Meta{DType: g.DType, Shape: g.Shape[:last], Strides: g.Strides[:last]}
+	dst := tensor.Meta{DType: out.DType, Shape: g.Shape[:last], Strides: append([]int{out.Strides[0]}, out.Strides[2:]...)}
+	src := tensor.Meta{DType: m.DType, Shape: g.Shape[:last], Strides: make([]int, last)}
+	src.Strides[0] = m.Strides[0]
+	l := kit.NewLineSet(append(append([]int{}, g.Shape[:last]...), 1), last)
+	l.Sides = [][]int{kit.ByteStrides(grid), kit.ByteStrides(dst), kit.ByteStrides(src)}
+	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
+	gs, from, to := kit.StepAt(g, last), kit.StepAt(m, 1), kit.StepAt(out, 1)
+	return &graph.Kernel{Phases: []graph.Phase{l.Phase(8*chans+16, func(mem *graph.Mem, off [4]int) error {
+		var xyz [3]float64
+		at := unsafe.Add(mem.Ptrs[2], off[0])
+		for k := range s.axes {
+			read(unsafe.Pointer(&xyz[k]), unsafe.Add(at, k*gs), 0, 0, 1)
+		}
+		var taps [16]gridTap
+		n := s.taps(func(k int) float64 { return xyz[k] }, &taps)
+		x, y := unsafe.Add(mem.Ptrs[1], off[2]), unsafe.Add(mem.Ptrs[0], off[1])
+		for ch := range chans {
+			sum := 0.0
+			for _, t := range taps[:n] {
+				p := unsafe.Add(x, ch*from+t.off)
+				switch s.d {
+				case tensor.Float32:
+					sum += t.w * float64(*(*float32)(p))
+				case tensor.Float64:
+					sum += t.w * *(*float64)(p)
+				default:
+					var v float64
+					read(unsafe.Pointer(&v), p, 0, 0, 1)
+					sum += t.w * v
+				}
+			}
+			write(unsafe.Add(y, ch*to), unsafe.Pointer(&sum), 0, 0, 1)
+		}
+		return nil
+	})}}
+}
+
+// reference takes the taps of one place and channel at a time.
+func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
+	x = x.CopyTo(tensor.New(x.DType, x.Shape...))
+	r := *s
+	r.axes = nil
+	for d := 2; d < x.Rank(); d++ {
+		r.axes = append(r.axes, gridAxis{x.Shape[d], x.Strides[d]})
+	}
+	last := grid.Rank() - 1
+	out := tensor.Zeros(x.DType, append([]int{x.Shape[0], x.Shape[1]}, grid.Shape[1:last]...)...)
+	flat := tensor.Must(x.View(tensor.New(x.DType, x.Shape[0], x.Shape[1], tensor.Numel(x.Shape[2:]))))
+	kit.EachIndex(out.Shape, func(at []int) {
+		place := append([]int{at[0]}, at[2:]...)
+		var taps [16]gridTap
+		n := r.taps(func(k int) float64 { return grid.At(append(place, k)...).Float() }, &taps)
+		sum := 0.0
+		for _, t := range taps[:n] {
+			sum += t.w * flat.At(at[0], at[1], t.off).Float()
+		}
+		out.Set(tensor.FloatScalar(sum), at...)
+	})
+	return out
+}
+
+type affineGridAttrs struct {
+	Size         []sym.Int `attr:"size" doc:"sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]"`
+	AlignCorners bool      `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
+}
+
+// AffineGridGenerator is aten::affine_grid_generator.
+var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
+	Name:   "affine_grid_generator",
+	Doc:    "Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+	Params: []graph.Param{{Name: "theta"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
+		n := len(a.Size) - 2
+		if n != 2 && n != 3 {
+			return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+		}
+		if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.Is(t.Shape[1], n) || !kit.Is(t.Shape[2], n+1) {
+			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
+		}
+		if !t.DType.IsFloat() {
+			return nil, kit.NotImplementedBy("affine_grid_generator", t.DType)
+		}
+		out, err := kit.FreshType(t.DType, affineShape(a.Size))
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		out, th := c.Out[0], c.Meta(0)
+		n := out.Rank() - 2
+		l := kit.NewLineSet(out.Shape, n+1, out)
+		if out.Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		align, size := kit.Attrs[affineGridAttrs](c).AlignCorners, th.DType.Size()
+		read, write := tensor.Converter(tensor.Float64, th.DType), tensor.Converter(th.DType, tensor.Float64)
+		per := kit.IndexGrain / 16
+		return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
+			for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
+				var x [3]float64
+				rest := i
+				for k := range n {
+					sz := out.Shape[n-k]
+					x[k] = affinePlace(rest%sz, sz, align)
+					rest /= sz
+				}
+				dst := unsafe.Add(m.Ptrs[0], l.At(i)[0])
+				for r := range n {
+					sum := 0.0
+					for k := range n + 1 {
+						v := 0.0
+						read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1], (rest*th.Strides[0]+r*th.Strides[1]+k*th.Strides[2])*size), 0, 0, 1)
+						if k < n {
+							v *= x[k]
+						}
+						sum += v
+					}
+					write(unsafe.Add(dst, r*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
+				}
+			}
+			return nil
+		}}}}, nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, th := kit.Attrs[affineGridAttrs](c), in[0]
+		n := len(a.Size) - 2
+		out := tensor.Zeros(th.DType, kit.NumbersOf(affineShape(a.Size))...)
+		kit.EachIndex(out.Shape, func(at []int) {
+			sum := th.At(at[0], at[n+1], n).Float()
+			for k := range n {
+				sum += th.At(at[0], at[n+1], k).Float() * affinePlace(at[n-k], out.Shape[n-k], a.AlignCorners)
+			}
+			out.Set(tensor.FloatScalar(sum), at...)
+		})
+		return []*tensor.Tensor{out}, nil
+	},
+	Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
+})
+
+// affineShape is the shape of the grid for images or volumes of a size.
+func affineShape(size []sym.Int) []sym.Int {
+	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
+}
+
+// affinePlace is the coordinate of index i of n.
+func affinePlace(i, n int, align bool) float64 {
+	if align {
+		if n <= 1 {
+			return 0
+		}
+		return 2*float64(i)/float64(n-1) - 1
+	}
+	return (2*float64(i)+1)/float64(n) - 1
+}

@@ -1,0 +1,149 @@
+package window
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type maxUnpoolAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the planes of the result"`
+}
+
+type maxUnpool3dAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the volumes of the result"`
+	Stride     []int     `attr:"stride" default:"1" doc:"of no effect here; PyTorch checks the sizes by it"`
+	Padding    []int     `attr:"padding" default:"0" doc:"of no effect here; PyTorch checks the sizes by it"`
+}
+
+// Max unpooling puts elements back to where a pooling with indices took them from.
+var (
+	MaxUnpool1d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool1d", "Puts the elements of self [N, C, L] or [C, L] to the places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		1, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
+	MaxUnpool2d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool2d", "Puts the elements of self [N, C, H, W] or [C, H, W] to the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		2, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
+	MaxUnpool3d = maxUnpoolOp[maxUnpool3dAttrs]("max_unpool3d", "Puts the elements of self [N, C, D, H, W] or [C, D, H, W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+		3, func(a *maxUnpool3dAttrs) []sym.Int { return a.OutputSize })
+)
+
+func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *graph.Op {
+	infer := func(c *graph.Call) ([]graph.Result, error) {
+		t, err := maxUnpoolType(dims, size(kit.Attrs[A](c)), c.Type(0), c.Type(1))
+		return graph.New1(t), err
+	}
+	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(kit.Attrs[A](c)))) }
+	shape := []int{2, 3, 2, 2, 2}[:2+dims]
+	return kit.Define[A](graph.Op{
+		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
+		Infer:   infer,
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			t, err := maxUnpoolType(dims, size(kit.Attrs[A](c)), in[0].Meta.Type(), in[1].Meta.Type())
+			if err != nil {
+				return nil, err
+			}
+			m := kit.OfNumbers(t)
+			out := tensor.Zeros(m.DType, m.Shape...)
+			lead := m.Rank() - dims
+			kit.EachIndex(in[0].Shape, func(index []int) {
+				at := int(in[1].At(index...).Int())
+				if n := tensor.Numel(m.Shape[lead:]); at < 0 || at >= n {
+					err = maxUnpoolRange(at, m.Shape[lead:])
+					return
+				}
+				out.Set(in[0].At(index...), append(append([]int{}, index[:lead]...), kit.Unravel(at, m.Shape[lead:])...)...)
+			})
+			return []*tensor.Tensor{out}, err
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
+			Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
+	})
+}
+
+func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type, error) {
+	switch {
+	case len(size) != dims:
+		return t, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
+			[]string{"", "one", "two", "three"}[dims], []string{"", "(width)", "(height, width)", "(depth, height, width)"}[dims], len(size))
+	case index.DType != tensor.Int64:
+		return t, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
+	case t.Rank() != dims+1 && t.Rank() != dims+2:
+		return t, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", dims, dims+1, dims+2, t.Rank())
+	case !tensor.SameSizes(t.Shape, index.Shape):
+		return t, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
+			tensor.Sizes(t.Shape), tensor.Sizes(index.Shape))
+	}
+	for d := 1; d < t.Rank(); d++ {
+		if kit.Is(t.Shape[d], 0) {
+			return t, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
+				dims, tensor.Sizes(t.Shape), d)
+		}
+	}
+	for _, n := range size {
+		if kit.Negative(n) {
+			return t, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", n, tensor.Sizes(size))
+		}
+	}
+	if !t.DType.IsFloat() {
+		return t, kit.NotImplementedBy(fmt.Sprintf("max_unpool%dd", max(dims, 2)), t.DType)
+	}
+	f := tensor.Contiguous
+	if dims == 2 {
+		f = t.SuggestMemoryFormat(false)
+	}
+	return tensor.NewTypeFormat(t.DType, kit.With(t.Shape, t.Rank()-dims, size...), f)
+}
+
+func maxUnpoolRange(at int, size []int) error {
+	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", at, strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
+}
+
+func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
+	out := c.Out[0]
+	if out.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	x := copies.NewCompound(c)
+	spots := []copies.Spot{x.Result(0, out.DType), x.Dense(x.In(0), out.DType), x.Dense(x.In(1), tensor.Int64)}
+	lead := out.Rank() - dims
+	p := unpooling{size: out.Shape[lead:], to: tensor.Numel(out.Shape[lead:]), from: tensor.Numel(c.Meta(0).Shape[lead:])}
+	run := unpoolPlanes[uint16]
+	switch out.DType.Size() {
+	case 4:
+		run = unpoolPlanes[uint32]
+	case 8:
+		run = unpoolPlanes[uint64]
+	}
+	x.Run(0, 0, spots, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to, func(m *graph.Mem, begin, end int) error {
+		return run(&p, m, begin, end)
+	}))
+	return x.Kernel()
+}
+
+// unpooling moves from elements of a plane to places among to others.
+type unpooling struct {
+	size     []int
+	from, to int
+}
+
+func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {
+	for n := begin; n < end; n++ {
+		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], n*p.to)), p.to)
+		x := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[1], n*p.from)), p.from)
+		index := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[2], n*p.from)), p.from)
+		clear(y)
+		for i, at := range index {
+			if uint64(at) >= uint64(p.to) {
+				return maxUnpoolRange(int(at), p.size)
+			}
+			y[at] = x[i]
+		}
+	}
+	return nil
+}

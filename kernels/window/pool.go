@@ -1,0 +1,240 @@
+package window
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// window is what one position of the output takes of a dimension of the operand: indices
+// from start to end in steps. size is its length with padding, for averages.
+type window struct{ start, end, step, size int }
+
+// pool is a pooling prepared for fixed layouts. Operands of rank 2 and 3 have dimensions
+// of size 1 in front of height and batch.
+//
+// Two walks serve all layouts: by planes, row by row of the output, for operands whose
+// rows are contiguous (rows are gathered where they are not); and by pixels, all channels
+// at once, for operands whose channels are.
+type pool struct {
+	n, c, h, w int
+	rows, cols []window
+	in         [4]int // steps in bytes: batch, channel, height, width
+	out        [2][4]int
+	outs       []tensor.Meta
+	ld         axes.Loader
+	store      [2]tensor.ConvertFunc
+	op         poolOp
+
+	rowsPer  int // output rows in a unit of a plane
+	blocks   int // units of a plane
+	perChunk int
+	gathered int // bytes of the rows that a unit gathers
+}
+
+// poolOp is how a pooling works on blocks. acc is memory of size() bytes for each channel.
+type poolOp interface {
+	// row makes one row of the output from rows of step bytes at x; top is the index of
+	// the first of them. index is nil if no indices are asked for.
+	row(p *pool, dst, index, x unsafe.Pointer, step, top, oh int)
+	size() int
+	begin(acc unsafe.Pointer, n int)
+	// take folds n channels of the operand's pixel at into acc.
+	take(acc, x unsafe.Pointer, n, at int)
+	end(dst, index, acc unsafe.Pointer, n, area int)
+}
+
+// poolSteps gives the steps in bytes of an operand's last dimensions, the missing ones 0.
+func poolSteps(m tensor.Meta, spatial int) (st [4]int) {
+	size := m.DType.Size()
+	lead := m.Rank() - spatial // 1 (channels) or 2 (batch, channels)
+	for d := range m.Rank() {
+		k := 2 + d - lead + 2 - spatial
+		if d < lead {
+			k = 2 + d - lead
+		}
+		st[k] = m.Strides[d] * size
+	}
+	return st
+}
+
+// newPool prepares op, by one of its walks, for an operand with one or two spatial dimensions.
+func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) *graph.Kernel {
+	m := c.Meta(0)
+	spatial := 2
+	if rows == nil {
+		spatial, rows = 1, []window{{0, 1, 1, 1}}
+	}
+	loops := kit.Wide(m.DType)
+	p := &pool{n: 1, h: 1, rows: rows, cols: cols, outs: c.Out, ld: axes.NewLoader(m.DType, m.DType, loops), op: op}
+	lead := m.Rank() - spatial
+	p.c, p.w = m.Shape[lead-1], m.Shape[m.Rank()-1]
+	if lead == 2 {
+		p.n = m.Shape[0]
+	}
+	if spatial == 2 {
+		p.h = m.Shape[lead]
+	}
+	p.in = poolSteps(m, spatial)
+	for i, o := range c.Out {
+		p.out[i] = poolSteps(o, spatial)
+		p.store[i] = tensor.Converter(o.DType, loops)
+	}
+	if len(c.Out) > 1 {
+		p.store[1] = tensor.Converter(tensor.Int64, tensor.Int64)
+	}
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}
+	}
+	suits := p.c > 1 && p.in[1] == m.DType.Size() && (p.in[3] != m.DType.Size() || p.w == 1)
+	if by == poolPixels || by == poolAsLies && suits {
+		return p.byPixels()
+	}
+	return p.byPlanes()
+}
+
+// area is the number of elements that the largest window takes.
+func (p *pool) area() int {
+	most := func(v []window) int {
+		n := 1
+		for _, w := range v {
+			n = max(n, (w.end-w.start+w.step-1)/w.step)
+		}
+		return n
+	}
+	return most(p.rows) * most(p.cols)
+}
+
+func (p *pool) byPlanes() *graph.Kernel {
+	ow := len(p.cols)
+	grain := folds.Grain / 2
+	p.rowsPer = min(max(1, grain/(ow*p.area())), len(p.rows))
+	p.blocks = (len(p.rows) + p.rowsPer - 1) / p.rowsPer
+	units := p.n * p.c * p.blocks
+	p.perChunk = max(1, grain/(ow*p.rowsPer*p.area()))
+	if !p.direct() {
+		for b := range p.blocks {
+			top, bottom := p.span(b)
+			p.gathered = max(p.gathered, (bottom-top)*p.w*p.ld.Size)
+		}
+	}
+	return &graph.Kernel{
+		Worker: kit.AlignUp(p.gathered) + kit.AlignUp(axes.BlockBytes) + kit.AlignUp(ow*8)*2,
+		Phases: []graph.Phase{{Chunks: (units + p.perChunk - 1) / p.perChunk, Run: func(m *graph.Mem, chunk int) error {
+			for u := chunk * p.perChunk; u < min((chunk+1)*p.perChunk, units); u++ {
+				p.plane(m, u)
+			}
+			return nil
+		}}},
+	}
+}
+
+// direct reports whether rows of the operand can be taken as they lie.
+func (p *pool) direct() bool { return p.ld.Direct && (p.in[3] == p.ld.Size || p.w == 1) }
+
+// span is the range of rows of the operand that block b of the output's rows needs.
+func (p *pool) span(b int) (top, bottom int) {
+	top = p.h
+	for _, w := range p.rows[b*p.rowsPer : min((b+1)*p.rowsPer, len(p.rows))] {
+		top, bottom = min(top, w.start), max(bottom, w.end)
+	}
+	return top, max(top, bottom)
+}
+
+func (p *pool) plane(m *graph.Mem, u int) {
+	r := kit.RegionOf(m.Worker)
+	rows, tmp := r.Take(p.gathered), r.Take(axes.BlockBytes)
+	res := [2]unsafe.Pointer{r.Take(len(p.cols) * 8), r.Take(len(p.cols) * 8)}
+	plane, b := u/p.blocks, u%p.blocks
+	n, c := plane/p.c, plane%p.c
+	src := unsafe.Add(m.Ptrs[len(p.outs)], n*p.in[0]+c*p.in[1])
+	top, bottom := p.span(b)
+	x, step, first := src, p.in[2], 0
+	if p.gathered > 0 {
+		x, step, first = rows, p.w*p.ld.Size, top
+		for h := top; h < bottom; h++ {
+			for w := 0; w < p.w; w += folds.BlockLen {
+				p.ld.Load(unsafe.Add(rows, (h-top)*step+w*p.ld.Size), tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[3], min(folds.BlockLen, p.w-w))
+			}
+		}
+	}
+	for oh := b * p.rowsPer; oh < min((b+1)*p.rowsPer, len(p.rows)); oh++ {
+		var dst, at [2]unsafe.Pointer
+		for i, o := range p.out[:len(p.outs)] {
+			dst[i] = unsafe.Add(m.Ptrs[i], n*o[0]+c*o[1]+oh*o[2])
+			at[i] = p.place(i, res[i], dst[i], o[3], len(p.cols))
+		}
+		p.op.row(p, at[0], at[1], x, step, first, oh)
+		p.deliver(at, dst, 3, len(p.cols))
+	}
+}
+
+// place returns where n results of output i go: the output itself, or buf.
+func (p *pool) place(i int, buf, dst unsafe.Pointer, step, n int) unsafe.Pointer {
+	size := p.outs[i].DType.Size()
+	if (p.ld.Direct || i > 0) && (step == size || n == 1) {
+		return dst
+	}
+	return buf
+}
+
+// deliver brings n results that place sent to a buffer to the outputs, along dimension d.
+func (p *pool) deliver(at, dst [2]unsafe.Pointer, d, n int) {
+	for i := range p.outs {
+		if at[i] != dst[i] {
+			size := p.ld.Size
+			if i > 0 {
+				size = 8
+			}
+			p.store[i](dst[i], at[i], p.out[i][d], size, n)
+		}
+	}
+}
+
+func (p *pool) byPixels() *graph.Kernel {
+	oh, ow := len(p.rows), len(p.cols)
+	units := p.n * oh * ow
+	perChunk := max(1, folds.Grain/2/(p.c*p.area()))
+	block := min(p.c, folds.BlockLen)
+	return &graph.Kernel{
+		Worker: kit.AlignUp(block*p.op.size()) + 2*axes.BlockBytes + 2*kit.AlignUp(block*8),
+		Phases: []graph.Phase{{Chunks: (units + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
+			r := kit.RegionOf(m.Worker)
+			acc, buf, tmp := r.Take(block*p.op.size()), r.Take(axes.BlockBytes), r.Take(axes.BlockBytes)
+			res := [2]unsafe.Pointer{r.Take(block * 8), r.Take(block * 8)}
+			for u := chunk * perChunk; u < min((chunk+1)*perChunk, units); u++ {
+				for c := 0; c < p.c; c += block {
+					p.pixel(m, u, c, min(block, p.c-c), acc, buf, tmp, res)
+				}
+			}
+			return nil
+		}}},
+	}
+}
+
+// pixel makes n channels of the output's pixel u.
+func (p *pool) pixel(m *graph.Mem, u, c, n int, acc, buf, tmp unsafe.Pointer, res [2]unsafe.Pointer) {
+	ow := u % len(p.cols)
+	oh := u / len(p.cols) % len(p.rows)
+	b := u / len(p.cols) / len(p.rows)
+	src := unsafe.Add(m.Ptrs[len(p.outs)], b*p.in[0]+c*p.in[1])
+	hs, ws := p.rows[oh], p.cols[ow]
+	p.op.begin(acc, n)
+	for h := hs.start; h < hs.end; h += hs.step {
+		for w := ws.start; w < ws.end; w += ws.step {
+			x := p.ld.Run(buf, tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[1], n)
+			p.op.take(acc, x, n, h*p.w+w)
+		}
+	}
+	var dst, at [2]unsafe.Pointer
+	for i, o := range p.out[:len(p.outs)] {
+		dst[i] = unsafe.Add(m.Ptrs[i], b*o[0]+c*o[1]+oh*o[2]+ow*o[3])
+		at[i] = p.place(i, res[i], dst[i], o[1], n)
+	}
+	p.op.end(at[0], at[1], acc, n, hs.size*ws.size)
+	p.deliver(at, dst, 1, n)
+}

@@ -1,0 +1,293 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type maxPool1dAttrs struct {
+	KernelSize []int `attr:"kernel_size" len:"1" doc:"length of the window"`
+	Stride     []int `attr:"stride" default:"" doc:"step of the window; none: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, or at the begin and at the end; it never counts"`
+	Dilation   []int `attr:"dilation" default:"1" len:"1" doc:"step between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+}
+
+type avgPool1dAttrs struct {
+	KernelSize      []int `attr:"kernel_size" len:"1" doc:"length of the window"`
+	Stride          []int `attr:"stride" default:"" doc:"step of the window; none: kernel_size"`
+	Padding         []int `attr:"padding" default:"0" doc:"border of zeros on both sides, or at the begin and at the end"`
+	Dilation        []int `attr:"dilation" default:"1" len:"1" doc:"step between elements of the window, which PyTorch has not"`
+	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the border in the divisor"`
+}
+
+type adaptivePool1dAttrs struct {
+	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
+}
+
+var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)}, Attrs: graph.Attrs{"kernel_size": 2}}}
+
+// MaxPool1d takes the greatest element of each window; the result is row-major.
+var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
+	Name:   "max_pool1d",
+	Doc:    "Takes the greatest element of each window of an operand [N, C, L] or [C, L]. The result is row-major.",
+	Params: []graph.Param{kit.Self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t := c.Type(0)
+		if r := t.Rank(); r != 2 && r != 3 || kit.Is(t.Shape[r-1], 0) || kit.Is(t.Shape[r-2], 0) {
+			return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:" + tensor.Sizes(t.Shape))
+		}
+		g, err := maxPool1dGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		n, err := g.size(1, t.Shape[t.Rank()-1])
+		if err != nil {
+			return nil, err
+		}
+		if kit.Negative(n) {
+			return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
+		}
+		if !t.DType.IsFloat() {
+			return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
+		}
+		return graph.New1(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		g, err := maxPool1dGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
+		return newPool(c, poolAsLies, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		g, err := maxPool1dGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
+		if err != nil {
+			return nil, err
+		}
+		return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+			rows, cols := g.windows(t.Meta, tensor.New(t.DType, shape...))
+			return maxPoolReference(t, shape, rows, cols)[0]
+		}), nil
+	},
+	Examples: pool1dExamples,
+}))
+
+func maxPool1dGeometry(c *graph.Call) (g poolGeometry, err error) {
+	a := kit.Attrs[maxPool1dAttrs](c)
+	k, dil := a.KernelSize[0], a.Dilation[0]
+	s, err := stride1d("max_pool1d", a.Stride, k)
+	if err == nil {
+		err = oneBorder("max_pool1d", a.Padding)
+	}
+	if err != nil {
+		return g, err
+	}
+	pad := a.Padding[0]
+	switch {
+	case k <= 0:
+		err = fmt.Errorf("max_pool1d() kernel_size must be greater than zero, but got %d", k)
+	case s <= 0:
+		err = fmt.Errorf("max_pool1d() stride must be greater than zero, but got %d", s)
+	case pad < 0:
+		err = fmt.Errorf("max_pool1d() padding must be non-negative, but got %d", pad)
+	case pad > k/2:
+		err = fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and kernel_size=%d", pad, k)
+	case dil <= 0:
+		err = fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", dil)
+	}
+	return line1d(k, s, pad, dil, a.CeilMode), err
+}
+
+func stride1d(name string, stride []int, kernel int) (int, error) {
+	switch len(stride) {
+	case 0:
+		return kernel, nil
+	case 1:
+		return stride[0], nil
+	}
+	return 0, fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", name, len(stride))
+}
+
+// oneBorder refuses a padding of several numbers; one of two is not asked about.
+func oneBorder(name string, padding []int) error {
+	if len(padding) != 1 {
+		return fmt.Errorf("%s() argument 'padding' should contain one int (got %d)", name, len(padding))
+	}
+	return nil
+}
+
+// The pools of lines with the border of both sides.
+var (
+	maxPool1dWide = &volumePool{name: "max_pool1d", dims: 1, kind: poolMax, args: func(c *graph.Call) *poolArgs {
+		a := kit.Attrs[maxPool1dAttrs](c)
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: true}
+	}}
+	avgPool1dWide = &volumePool{name: "avg_pool1d", dims: 1, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
+		a := kit.Attrs[avgPool1dAttrs](c)
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: a.CountIncludePad}
+	}}
+)
+
+// line1d is the geometry of a window over lines, as planes of one row.
+func line1d(k, s, pad, dil int, ceil bool) poolGeometry {
+	return poolGeometry{kernel: [2]int{1, k}, stride: [2]int{1, s}, padding: [2]int{0, pad}, dilation: [2]int{1, dil}, ceil: ceil}
+}
+
+// planar is m with a height of 1 before its last dimension.
+func planar(m tensor.Meta) tensor.Meta {
+	p, err := m.Unsqueeze(-2)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func lineShape(m tensor.Meta, n int) []int {
+	return append(append([]int{}, m.Shape[:m.Rank()-1]...), n)
+}
+
+// lineReference pools planes of one row.
+func lineReference(t *tensor.Tensor, n int, f func(t *tensor.Tensor, shape []int) *tensor.Tensor) []*tensor.Tensor {
+	p := tensor.Must(t.View(planar(t.Meta)))
+	out := f(p, append(append([]int{}, p.Shape[:p.Rank()-1]...), n))
+	return []*tensor.Tensor{tensor.Must(out.View(tensor.New(out.DType, lineShape(t.Meta, n)...)))}
+}
+
+// AvgPool1d averages each window.
+var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
+	Name:   "avg_pool1d",
+	Doc:    "Averages each window of an operand [N, C, L] or [C, L].",
+	Params: []graph.Param{kit.Self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t := c.Type(0)
+		if err := check1d("avg_pool1d", t.Rank()); err != nil {
+			return nil, err
+		}
+		g, err := avgPool1dGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		p := lineOf(t)
+		shape, err := g.shape(p)
+		if err != nil {
+			return nil, err
+		}
+		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
+			return nil, poolNotServed("avg_pool2d", p)
+		}
+		return squeezed(poolResults(p, shape, t.DType, false))
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		g, err := avgPool1dGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
+		return newPool(c, poolAsLies, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		g, err := avgPool1dGeometry(c)
+		if err != nil {
+			return nil, err
+		}
+		n, err := g.size(1, sym.Of(in[0].Shape[in[0].Rank()-1]))
+		if err != nil {
+			return nil, err
+		}
+		return lineReference(in[0], kit.NumberOf(n), func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+			cols := avgPool1dWindows(c, &g, t.Meta, tensor.New(t.DType, shape...))
+			return avgPoolReference(t, shape, []window{{0, 1, 1, 1}}, cols, 0)
+		}), nil
+	},
+	Examples: pool1dExamples,
+}))
+
+func avgPool1dGeometry(c *graph.Call) (poolGeometry, error) {
+	a := kit.Attrs[avgPool1dAttrs](c)
+	s, err := stride1d("avg_pool1d", a.Stride, a.KernelSize[0])
+	if err == nil {
+		err = oneBorder("avg_pool1d", a.Padding)
+	}
+	if err != nil {
+		return poolGeometry{}, err
+	}
+	return line1d(a.KernelSize[0], s, a.Padding[0], 1, a.CeilMode), err
+}
+
+func avgPool1dWindows(c *graph.Call, g *poolGeometry, in, out tensor.Meta) []window {
+	_, cols := g.windows(in, out)
+	if !kit.Attrs[avgPool1dAttrs](c).CountIncludePad {
+		for i := range cols {
+			cols[i].size = cols[i].end - cols[i].start
+		}
+	}
+	return cols
+}
+
+// squeezed takes the height of 1 away again.
+func squeezed(res []graph.Result, err error) ([]graph.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	res[0].Type, err = res[0].Type.Squeeze(-2)
+	return res, err
+}
+
+// AdaptiveAvgPool1d averages windows that share the operand out among the results.
+var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
+	Name:   "adaptive_avg_pool1d",
+	Doc:    "Averages windows that share an operand [N, C, L] or [C, L] out among results of output_size.",
+	Params: []graph.Param{kit.Self},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		t, n := c.Type(0), kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0]
+		if err := check1d("adaptive_avg_pool1d", t.Rank()); err != nil {
+			return nil, err
+		}
+		return squeezed(inferAdaptiveTo(lineOf(t), [2]sym.Int{sym.Of(1), n}))
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		m := c.Meta(0)
+		if c.Out[0].Numel() == 0 {
+			return &graph.Kernel{}, nil
+		}
+		if m.DType.IsComplex() || m.Numel() == 0 {
+			return lineMean(m).Compile(c)
+		}
+		_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
+		return newPool(c, poolAsLies, nil, cols, avgPoolOp(m.DType, 0)), nil
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])
+		if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {
+			return lineMean(t.Meta).Reference(t), nil
+		}
+		return lineReference(in[0], n, func(t *tensor.Tensor, shape []int) *tensor.Tensor {
+			rows, cols := adaptiveWindows(t.Meta, [2]int{1, n})
+			return avgPoolReference(t, shape, rows, cols, 0)
+		}), nil
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)}, Attrs: graph.Attrs{"output_size": 2}}},
+})
+
+// lineMean is the mean over the last dimension.
+func lineMean(m tensor.Meta) *folds.Spec {
+	mask := make([]bool, m.Rank())
+	mask[m.Rank()-1] = true
+	n := float64(m.Shape[m.Rank()-1])
+	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
+		Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+}

@@ -1,0 +1,237 @@
+package window
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func avgPoolOp(d tensor.DType, divisor int) poolOp {
+	switch kit.Wide(d) {
+	case tensor.Int64:
+		return avgPool[int64, int64]{divisor}
+	case tensor.Float32:
+		return avgPool[float32, float64]{divisor}
+	}
+	return avgPool[float64, float64]{divisor}
+}
+
+// avgPool adds up in A; a divisor of 0 stands for the window's area.
+type avgPool[T, A int64 | float32 | float64] struct{ divisor int }
+
+func (a avgPool[T, A]) by(area int) A {
+	if a.divisor != 0 {
+		return A(a.divisor)
+	}
+	return A(area)
+}
+
+func (a avgPool[T, A]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
+	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
+	for o, ws := range p.cols {
+		if hs.start >= hs.end || ws.start >= ws.end {
+			y[o] = 0
+			continue
+		}
+		var sum A
+		for h := hs.start; h < hs.end; h++ {
+			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
+			for _, v := range line[ws.start:ws.end] {
+				sum += A(v)
+			}
+		}
+		y[o] = T(sum / a.by(hs.size*ws.size))
+	}
+}
+
+func (avgPool[T, A]) size() int { return 8 }
+
+func (avgPool[T, A]) begin(acc unsafe.Pointer, n int) { clear(unsafe.Slice((*A)(acc), n)) }
+
+func (avgPool[T, A]) take(acc, x unsafe.Pointer, n, _ int) {
+	folds.SumColumns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), 0)
+}
+
+func (a avgPool[T, A]) end(dst, _, acc unsafe.Pointer, n, area int) {
+	y, d := unsafe.Slice((*T)(dst), n), a.by(max(area, 1))
+	for i, s := range unsafe.Slice((*A)(acc), n) {
+		y[i] = T(s / d)
+	}
+}
+
+func avgPoolReference(t *tensor.Tensor, shape []int, rows, cols []window, divisor int) *tensor.Tensor {
+	out := tensor.Zeros(t.DType, shape...)
+	eachWindow(t, shape, rows, cols, func(index []int, x []float64, _ []int, area int) {
+		if divisor != 0 {
+			area = divisor
+		}
+		sum := 0.0
+		for _, v := range x {
+			sum += v
+		}
+		if len(x) > 0 {
+			sum /= float64(area)
+		}
+		out.Set(tensor.FloatScalar(sum), index...)
+	})
+	return out
+}
+
+type maxPoolAttrs struct {
+	KernelSize []int `attr:"kernel_size" doc:"height and width of the window"`
+	Stride     []int `attr:"stride" default:"" doc:"steps of the window; none: kernel_size"`
+	Padding    []int `attr:"padding" default:"0" doc:"border on both sides, or at both begins and then at both ends; it never counts"`
+	Dilation   []int `attr:"dilation" default:"1" doc:"steps between elements of the window"`
+	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"let windows reach over the end"`
+}
+
+func poolExamples(a graph.Attrs) []graph.Example {
+	return []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6)}, Attrs: a},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 6).WithStrides([]int{72, 1, 18, 3})}, Attrs: a},
+	}
+}
+
+func maxPoolOp(d tensor.DType, indices bool) poolOp {
+	switch {
+	case kit.Wide(d) == tensor.Float32 && indices:
+		return maxIndexPool[float32]{}
+	case kit.Wide(d) == tensor.Float32:
+		return maxPool[float32]{}
+	case indices:
+		return maxIndexPool[float64]{}
+	}
+	return maxPool[float64]{}
+}
+
+// maxPool keeps the greatest value only.
+type maxPool[T float32 | float64] struct{}
+
+func (maxPool[T]) row(p *pool, dst, _, x unsafe.Pointer, step, top, oh int) {
+	y, hs := unsafe.Slice((*T)(dst), len(p.cols)), p.rows[oh]
+	least := T(math.Inf(-1))
+	for o, ws := range p.cols {
+		best := least
+		for h := hs.start; h < hs.end; h += hs.step {
+			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
+			for w := ws.start; w < ws.end; w += ws.step {
+				if v := line[w]; v > best || v != v {
+					best = v
+				}
+			}
+		}
+		y[o] = best
+	}
+}
+
+func (maxPool[T]) size() int { return int(unsafe.Sizeof(T(0))) }
+
+func (maxPool[T]) begin(acc unsafe.Pointer, n int) {
+	a, least := unsafe.Slice((*T)(acc), n), T(math.Inf(-1))
+	for i := range a {
+		a[i] = least
+	}
+}
+
+func (maxPool[T]) take(acc, x unsafe.Pointer, n, _ int) {
+	a, v := unsafe.Slice((*T)(acc), n), unsafe.Slice((*T)(x), n)
+	for i := range a {
+		if v[i] > a[i] || v[i] != v[i] {
+			a[i] = v[i]
+		}
+	}
+}
+
+func (maxPool[T]) end(dst, _, acc unsafe.Pointer, n, _ int) {
+	copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(acc), n))
+}
+
+// maxIndexPool keeps the index too: of several NaNs the last one's, as in PyTorch.
+type maxIndexPool[T float32 | float64] struct{}
+
+func (maxIndexPool[T]) row(p *pool, dst, index, x unsafe.Pointer, step, top, oh int) {
+	y, at := unsafe.Slice((*T)(dst), len(p.cols)), unsafe.Slice((*int64)(index), len(p.cols))
+	hs, least := p.rows[oh], T(math.Inf(-1))
+	for o, ws := range p.cols {
+		best, where := least, hs.start*p.w+ws.start
+		for h := hs.start; h < hs.end; h += hs.step {
+			line := unsafe.Slice((*T)(unsafe.Add(x, (h-top)*step)), p.w)
+			for w := ws.start; w < ws.end; w += ws.step {
+				if v := line[w]; v > best || v != v {
+					best, where = v, h*p.w+w
+				}
+			}
+		}
+		y[o], at[o] = best, int64(where)
+	}
+}
+
+// seen is a greatest value and its index; -1 before the first pixel.
+type seen[T float32 | float64] struct {
+	v T
+	i int64
+}
+
+func (maxIndexPool[T]) size() int { return int(unsafe.Sizeof(seen[T]{})) }
+
+func (maxIndexPool[T]) begin(acc unsafe.Pointer, n int) {
+	a, none := unsafe.Slice((*seen[T])(acc), n), seen[T]{T(math.Inf(-1)), -1}
+	for i := range a {
+		a[i] = none
+	}
+}
+
+func (maxIndexPool[T]) take(acc, x unsafe.Pointer, n, at int) {
+	a, v := unsafe.Slice((*seen[T])(acc), n), unsafe.Slice((*T)(x), n)
+	for i := range a {
+		if v[i] > a[i].v || v[i] != v[i] || a[i].i < 0 {
+			a[i] = seen[T]{v[i], int64(at)}
+		}
+	}
+}
+
+func (maxIndexPool[T]) end(dst, index, acc unsafe.Pointer, n, _ int) {
+	y, at := unsafe.Slice((*T)(dst), n), unsafe.Slice((*int64)(index), n)
+	for i, s := range unsafe.Slice((*seen[T])(acc), n) {
+		y[i], at[i] = s.v, s.i
+	}
+}
+
+func maxPoolReference(t *tensor.Tensor, shape []int, rows, cols []window) []*tensor.Tensor {
+	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
+	eachWindow(t, shape, rows, cols, func(index []int, x []float64, at []int, _ int) {
+		best, where := math.Inf(-1), 0
+		for i, v := range x {
+			if i == 0 || v > best || v != v {
+				best, where = v, at[i]
+			}
+		}
+		out.Set(tensor.FloatScalar(best), index...)
+		indices.Set(tensor.IntScalar(int64(where)), index...)
+	})
+	return []*tensor.Tensor{out, indices}
+}
+
+// eachWindow calls f with every index of the output, the elements of its window, their
+// indices in the plane, and the window's area with padding.
+func eachWindow(t *tensor.Tensor, shape []int, rows, cols []window, f func(index []int, x []float64, at []int, area int)) {
+	lead := t.Rank() - 2
+	kit.EachIndex(shape, func(index []int) {
+		hs, ws := rows[index[lead]], cols[index[lead+1]]
+		var x []float64
+		var at []int
+		src := append([]int(nil), index...)
+		for h := hs.start; h < hs.end; h += hs.step {
+			for w := ws.start; w < ws.end; w += ws.step {
+				src[lead], src[lead+1] = h, w
+				x = append(x, t.At(src...).Float())
+				at = append(at, h*t.Shape[lead+1]+w)
+			}
+		}
+		f(index, x, at, hs.size*ws.size)
+	})
+}

@@ -1,0 +1,214 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// poolGeometry holds the attributes of a pooling over height and width.
+type poolGeometry struct {
+	kernel, stride, padding, dilation [2]int
+	ceil                              bool
+}
+
+// pair takes one number for both dimensions, or two; else it gives the refusal.
+func pair(v []int, refusal string) ([2]int, error) {
+	switch len(v) {
+	case 1:
+		return [2]int{v[0], v[0]}, nil
+	case 2:
+		return [2]int{v[0], v[1]}, nil
+	}
+	return [2]int{}, errors.New(refusal)
+}
+
+// size is the size of the output in one dimension (pooling_output_shape).
+func (g *poolGeometry) size(i int, in sym.Int) (sym.Int, error) {
+	k, s, pad, dil := g.kernel[i], g.stride[i], g.padding[i], g.dilation[i]
+	switch {
+	case s == 0:
+		return sym.Int{}, errors.New("stride should not be zero")
+	case pad < 0:
+		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
+	case pad > k/2:
+		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, k)
+	}
+	return pooledSize(in, 2*pad-dil*(k-1)-1, pad, s, g.ceil), nil
+}
+
+// pooledSize is the number of windows whose starts lie step apart, where more is what the dimension has
+// beyond the last start; before is the border at its begin.
+func pooledSize(in sym.Int, more, before, step int, ceil bool) sym.Int {
+	one, by := sym.Of(1), sym.Of(step)
+	if ceil {
+		more += step - 1
+	}
+	out := in.Add(sym.Of(more)).Div(by).Add(one)
+	if ceil && out.Sub(one).Mul(by).Ge(in.Add(sym.Of(before))).Holds() {
+		// The last window must begin inside the operand or its border before it.
+		out = out.Sub(one)
+	}
+	return out
+}
+
+// shape checks the operand and gives the shape of the output (pool2d_shape_check).
+func (g *poolGeometry) shape(t tensor.Type) ([]sym.Int, error) {
+	lead := t.Rank() - 2
+	in := [2]sym.Int{t.Shape[lead], t.Shape[lead+1]}
+	var out [2]sym.Int
+	for i := range out {
+		n, err := g.size(i, in[i])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = n
+	}
+	switch {
+	case g.kernel[0] <= 0 || g.kernel[1] <= 0:
+		return nil, fmt.Errorf("kernel size should be greater than zero, but got kH: %d kW: %d", g.kernel[0], g.kernel[1])
+	case g.stride[0] <= 0 || g.stride[1] <= 0:
+		return nil, fmt.Errorf("stride should be greater than zero, but got dH: %d dW: %d", g.stride[0], g.stride[1])
+	case g.dilation[0] <= 0 || g.dilation[1] <= 0:
+		return nil, fmt.Errorf("dilation should be greater than zero, but got dilationH: %d dilationW: %d", g.dilation[0], g.dilation[1])
+	}
+	for d, s := range t.Shape {
+		if !(d == 0 && t.Rank() == 4) && kit.Is(s, 0) || t.Rank() > 4 {
+			return nil, fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s", tensor.Sizes(t.Shape))
+		}
+	}
+	if !kit.AtLeastSize(out[0], 1) || !kit.AtLeastSize(out[1], 1) {
+		planes := t.Shape[lead-1]
+		return nil, fmt.Errorf("Given input size: (%vx%vx%v). Calculated output size: (%vx%vx%v). Output size is too small", planes, in[0], in[1], planes, out[0], out[1])
+	}
+	return kit.With(t.Shape, lead, out[0], out[1]), nil
+}
+
+// windows lists the windows of the output's rows and columns, cut to the operand.
+func (g *poolGeometry) windows(in, out tensor.Meta) (rows, cols []window) {
+	lead := in.Rank() - 2
+	side := func(i int) []window {
+		size := in.Shape[lead+i]
+		w := make([]window, out.Shape[lead+i])
+		for o := range w {
+			start := o*g.stride[i] - g.padding[i]
+			end := start + (g.kernel[i]-1)*g.dilation[i] + 1
+			w[o] = window{start: start, end: min(end, size), step: g.dilation[i], size: min(end, size+g.padding[i]) - start}
+			for w[o].start < 0 {
+				w[o].start += g.dilation[i]
+			}
+		}
+		return w
+	}
+	return side(0), side(1)
+}
+
+// poolNotServed refuses a dtype by the name of the kernel that the layout chooses.
+func poolNotServed(name string, t tensor.Type) error {
+	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		name += "_channels_last"
+	}
+	return kit.NotImplementedBy(name, t.DType)
+}
+
+// poolResults lays results out in the format that the operand suggests; d is the first
+// one's dtype.
+func poolResults(t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) ([]graph.Result, error) {
+	out, err := tensor.NewTypeFormat(d, shape, t.SuggestMemoryFormat(false))
+	if indices {
+		return kit.WithIndices(out), err
+	}
+	return graph.New1(out), err
+}
+
+// noneEmpty refuses sizes of 0 from dimension first on.
+func noneEmpty(name string, t tensor.Type, first int) error {
+	for d := first; d < t.Rank(); d++ {
+		if kit.Is(t.Shape[d], 0) {
+			return fmt.Errorf("%sExpected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+				name, tensor.Sizes(t.Shape), d)
+		}
+	}
+	return nil
+}
+
+func adaptiveShape(t tensor.Type, size [2]sym.Int) []sym.Int {
+	return kit.With(t.Shape, t.Rank()-2, size[:]...)
+}
+
+func inferAdaptiveTo(t tensor.Type, size [2]sym.Int) ([]graph.Result, error) {
+	if kit.Negative(size[0]) || kit.Negative(size[1]) {
+		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {%v, %v}", size[0], size[1])
+	}
+	if kit.Is(size[0], 1) && kit.Is(size[1], 1) {
+		return inferGlobalAvg(t)
+	}
+	const name = "adaptive_avg_pool2d(): "
+	if t.Rank() != 3 && t.Rank() != 4 {
+		return nil, errors.New(name + "Expected 3D or 4D tensor, but got " + tensor.Sizes(t.Shape))
+	}
+	if err := noneEmpty(name, t, t.Rank()-2); err != nil {
+		return nil, err
+	}
+	if !t.DType.IsFloat() && !kit.Empty(t) {
+		return nil, poolNotServed("adaptive_avg_pool2d", t)
+	}
+	return poolResults(t, adaptiveShape(t, size), t.DType, false)
+}
+
+// inferGlobalAvg: to size 1 by 1 PyTorch takes the mean over the last two dimensions, of
+// any rank and of complex values too, and gives it channels-last strides.
+func inferGlobalAvg(t tensor.Type) ([]graph.Result, error) {
+	for _, d := range []int{-1, -2} {
+		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {
+			return nil, err
+		}
+	}
+	if !t.DType.IsFloat() && !t.DType.IsComplex() {
+		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s", t.DType.TorchName())
+	}
+	if t.Rank() < 2 {
+		return nil, errors.New("dim 0 appears multiple times in the list of dims")
+	}
+	one := sym.Of(1)
+	out := tensor.NewType(t.DType, adaptiveShape(t, [2]sym.Int{one, one})...)
+	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		out.Strides = []sym.Int{t.Shape[1], one, t.Shape[1], t.Shape[1]}
+	}
+	return graph.New1(out), nil
+}
+
+// adaptiveWindows: result o takes the elements from floor(o*in/out) to
+// ceil((o+1)*in/out).
+func adaptiveWindows(m tensor.Meta, size [2]int) (rows, cols []window) {
+	side := func(in, out int) []window {
+		w := make([]window, out)
+		for o := range w {
+			start, end := o*in/out, ((o+1)*in+out-1)/out
+			w[o] = window{start, end, 1, end - start}
+		}
+		return w
+	}
+	lead := m.Rank() - 2
+	return side(m.Shape[lead], size[0]), side(m.Shape[lead+1], size[1])
+}
+
+// lineOf is [planar] for sizes that may be unknown.
+func lineOf(t tensor.Type) tensor.Type {
+	p, err := t.Unsqueeze(-2)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func check1d(name string, rank int) error {
+	if rank != 2 && rank != 3 {
+		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", rank, name)
+	}
+	return nil
+}

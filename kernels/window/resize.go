@@ -1,0 +1,303 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type resizeAttrs struct {
+	Sizes          []sym.Int `attr:"sizes" default:"none" doc:"sizes of the result along axes; either these or scales"`
+	Scales         []float64 `attr:"scales" default:"none" doc:"factors along axes"`
+	Axes           []int     `attr:"axes" default:"none" doc:"dimensions that sizes, scales and roi speak of; none: all"`
+	Roi            []float64 `attr:"roi" default:"none" doc:"for tf_crop_and_resize: starts, then ends, as fractions"`
+	Mode           string    `attr:"mode" default:"nearest" oneof:"nearest|linear|cubic" doc:"interpolation"`
+	Coordinates    string    `attr:"coordinate_transformation_mode" default:"half_pixel" oneof:"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn" doc:"place in the input of an index of the result"`
+	NearestMode    string    `attr:"nearest_mode" default:"round_prefer_floor" oneof:"round_prefer_floor|round_prefer_ceil|floor|ceil" doc:"how places are rounded for mode nearest"`
+	CubicCoeffA    float64   `attr:"cubic_coeff_a" default:"-0.75" doc:"the coefficient a of cubic interpolation"`
+	ExcludeOutside bool      `attr:"exclude_outside" default:"false" doc:"give elements outside of the input no weight, instead of repeating the edge"`
+	Extrapolation  float64   `attr:"extrapolation_value" default:"0" doc:"for tf_crop_and_resize: number for places outside of the input"`
+	Antialias      bool      `attr:"antialias" default:"false" doc:"widen the interpolation where the result is smaller"`
+	KeepAspect     string    `attr:"keep_aspect_ratio_policy" default:"stretch" oneof:"stretch|not_larger|not_smaller" doc:"for sizes: use the least or greatest factor of all axes for each"`
+}
+
+// Resize is ONNX's Resize, of which the upsample ops of aten are cases.
+var Resize = kit.Define[resizeAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImageOp,
+	Name:   "resize",
+	Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
+	Params: []graph.Param{kit.Input},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		_, _, _, out, err := resizePlan(c)
+		return graph.New1(out), err
+	},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		r, err := newResize(c)
+		if err != nil {
+			return nil, err
+		}
+		return r.compile(c)
+	},
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		r, err := newResize(c)
+		if err != nil {
+			return nil, err
+		}
+		return []*tensor.Tensor{r.reference(in[0])}, nil
+	},
+	Examples: []graph.Example{
+		{In: []tensor.Meta{kit.F32(1, 2, 4, 4)}, Attrs: graph.Attrs{"scales": []float64{1, 1, 0.6, 2}, "mode": "cubic", "antialias": true}},
+		{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3}, "keep_aspect_ratio_policy": "not_larger"}}},
+})
+
+// resizePlan tells which dimensions change, to what sizes and by what factors, and the
+// result; scales are left out where they are what the sizes give. It makes nothing whose size is that of
+// the result: any size may be asked for.
+func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
+	a, t := kit.Attrs[resizeAttrs](c), c.Type(0)
+	if t.DType.IsComplex() || t.DType == tensor.Bool && a.Mode != "nearest" {
+		return nil, nil, nil, out, kit.NotImplementedBy("resize", t.DType)
+	}
+	if axes, err = resizeAxes(a, t.Rank()); err != nil {
+		return nil, nil, nil, out, err
+	}
+	if sizes, scales, err = a.plan(t.Shape, axes); err != nil {
+		return nil, nil, nil, out, err
+	}
+	shape := slices.Clone(t.Shape)
+	for i, d := range axes {
+		if kit.Is(t.Shape[d], 0) && kit.AtLeastSize(sizes[i], 1) {
+			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
+		}
+		shape[d] = sizes[i]
+	}
+	out, err = kit.FreshType(t.DType, shape)
+	return axes, sizes, scales, out, err
+}
+
+func newResize(c *graph.Call) (*resampling, error) {
+	axes, results, scales, _, err := resizePlan(c)
+	if err != nil {
+		return nil, err
+	}
+	sizes := kit.NumbersOf(results)
+	a, m := kit.Attrs[resizeAttrs](c), c.Meta(0)
+	r := &resampling{taps: make([]*axisTaps, m.Rank()), outside: a.Extrapolation}
+	for i, d := range axes {
+		scale := float64(sizes[i]) / float64(m.Shape[d])
+		if scales != nil {
+			scale = scales[i]
+		}
+		if sizes[i] == m.Shape[d] && scale == 1 && a.Coordinates != "tf_crop_and_resize" {
+			continue
+		}
+		x := resizeAxis{a: a, in: m.Shape[d], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
+		if a.Coordinates == "tf_crop_and_resize" {
+			x.roi = [2]float64{a.Roi[i], a.Roi[len(axes)+i]}
+		}
+		r.taps[d] = newTaps(x.out, x.taps)
+	}
+	return r, nil
+}
+
+func resizeAxes(a *resizeAttrs, rank int) ([]int, error) {
+	var axes []int
+	if a.Axes == nil {
+		for d := range rank {
+			axes = append(axes, d)
+		}
+	}
+	for _, d := range a.Axes {
+		d, err := tensor.WrapDim(d, rank)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(axes, d) {
+			return nil, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
+		}
+		axes = append(axes, d)
+	}
+	if (a.Sizes != nil) == (a.Scales != nil) {
+		return nil, errors.New("resize: Must specify exactly one of sizes and scales")
+	}
+	if len(a.Sizes)+len(a.Scales) != len(axes) {
+		return nil, fmt.Errorf("resize: Expected %d sizes or scales, got %d", len(axes), len(a.Sizes)+len(a.Scales))
+	}
+	if a.Coordinates == "tf_crop_and_resize" && len(a.Roi) != 2*len(axes) {
+		return nil, fmt.Errorf("resize: Expected roi of length %d, got %d", 2*len(axes), len(a.Roi))
+	}
+	return axes, nil
+}
+
+// plan returns size and factor for each axis; no factors where each is what the size gives.
+func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+	if a.Sizes != nil && a.KeepAspect != "stretch" {
+		return a.planAspect(shape, axes)
+	}
+	for i, d := range axes {
+		if a.Sizes != nil {
+			if kit.Negative(a.Sizes[i]) {
+				return nil, nil, fmt.Errorf("resize: size %v is out of range", a.Sizes[i])
+			}
+			continue
+		}
+		f := a.Scales[i]
+		if n, known := shape[d].Known(); !(f > 0) || known && float64(n)*f > tensor.MaxBytes {
+			return nil, nil, fmt.Errorf("resize: scale %v is out of range", f)
+		}
+		sizes = append(sizes, scaledSize(shape[d], f))
+	}
+	if a.Sizes != nil {
+		return a.Sizes, nil, nil
+	}
+	return sizes, a.Scales, nil
+}
+
+// planAspect takes one factor for all axes, which is found by comparing fractions: it works on numbers.
+func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+	best := 0.0
+	for i, d := range axes {
+		n := a.Sizes[i].Specialize()
+		if n <= 0 {
+			return nil, nil, fmt.Errorf("resize: size %d is out of range", n)
+		}
+		f := float64(n) / float64(shape[d].Specialize())
+		if i == 0 || a.KeepAspect == "not_larger" && f < best || a.KeepAspect == "not_smaller" && f > best {
+			best = f
+		}
+	}
+	for _, d := range axes {
+		n := float64(shape[d].Specialize())
+		sizes, scales = append(sizes, sym.Of(int(math.Floor(best*n+0.5)))), append(scales, best)
+	}
+	return sizes, scales, nil
+}
+
+// resizeAxis makes the taps of one dimension.
+type resizeAxis struct {
+	a       *resizeAttrs
+	in, out int
+	scale   float64
+	roi     [2]float64
+}
+
+// source returns the place in the input of index i.
+func (x *resizeAxis) source(i int) float64 {
+	in, out := float64(x.in), x.scale*float64(x.in)
+	at := float64(i)
+	switch x.a.Coordinates {
+	case "align_corners":
+		if out == 1 {
+			return 0
+		}
+		return at * (in - 1) / (out - 1)
+	case "asymmetric":
+		return at / x.scale
+	case "tf_crop_and_resize":
+		if out == 1 {
+			return (x.roi[1]-x.roi[0])*(in-1)/2 + x.roi[0]*(in-1)
+		}
+		return at*(x.roi[1]-x.roi[0])*(in-1)/(out-1) + x.roi[0]*(in-1)
+	case "tf_half_pixel_for_nn":
+		return (at + 0.5) / x.scale
+	case "pytorch_half_pixel":
+		if out == 1 {
+			return -0.5
+		}
+	case "half_pixel_symmetric":
+		return in/2*(1-float64(x.out)/out) + (at+0.5)/x.scale - 0.5
+	}
+	return (at+0.5)/x.scale - 0.5
+}
+
+func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
+	at := x.source(i)
+	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
+		return
+	}
+	// The place lies in (base, base+1]: a place on an element belongs to the gap before it.
+	base := math.Ceil(at) - 1
+	first, weights := x.weights(at - base)
+	low := int(max(min(base, float64(x.in)+4), -4)) + first
+	inside := func(k int) bool { return low+k >= 0 && low+k < x.in }
+	sum := 1.0
+	if x.a.ExcludeOutside {
+		sum = 0
+		for k, w := range weights {
+			if inside(k) {
+				sum += w
+			}
+		}
+	}
+	for k, w := range weights {
+		if inside(k) || !x.a.ExcludeOutside {
+			add(min(max(low+k, 0), x.in-1), w/sum)
+		}
+	}
+}
+
+// weights returns the weights of a run of elements, of which the first stands first places
+// from base, for a place t in (0, 1] behind base.
+func (x *resizeAxis) weights(t float64) (first int, w []float64) {
+	switch x.a.Mode {
+	case "nearest":
+		return 0, nearestWeights(x.a.NearestMode, t)
+	case "linear":
+		if !x.a.Antialias {
+			return 0, []float64{1 - t, t}
+		}
+		return x.wide(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
+	}
+	if !x.a.Antialias {
+		c := cubicWeights(t, x.a.CubicCoeffA)
+		return -1, c[:]
+	}
+	a := x.a.CubicCoeffA
+	return x.wide(2, t, func(d float64) float64 {
+		switch d = math.Abs(d); {
+		case d <= 1:
+			return (a+2)*d*d*d - (a+3)*d*d + 1
+		case d < 2:
+			return a*d*d*d - 5*a*d*d + 8*a*d - 4*a
+		}
+		return 0
+	})
+}
+
+// wide samples a kernel of the given radius, stretched where the result is smaller.
+func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int, []float64) {
+	scale := min(x.scale, 1)
+	first := int(math.Floor(-radius/scale)) + 1
+	w := make([]float64, 2-2*first)
+	sum := 0.0
+	for k := range w {
+		w[k] = kernel((float64(first+k) - t) * scale)
+		sum += w[k]
+	}
+	for k := range w {
+		w[k] /= sum
+	}
+	return first, w
+}
+
+func nearestWeights(mode string, t float64) []float64 {
+	right := t == 1
+	switch mode {
+	case "round_prefer_floor":
+		right = right || t > 0.5
+	case "round_prefer_ceil":
+		right = right || t >= 0.5
+	case "ceil":
+		right = true
+	}
+	if right {
+		return []float64{0, 1}
+	}
+	return []float64{1, 0}
+}

@@ -1,0 +1,172 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type roiAlignAttrs struct {
+	SpatialScale  float64 `attr:"spatial_scale" default:"1" doc:"factor from the rois' coordinates to the input's"`
+	PooledHeight  sym.Int `attr:"pooled_height" doc:"rows of the result"`
+	PooledWidth   sym.Int `attr:"pooled_width" doc:"columns of the result"`
+	SamplingRatio int     `attr:"sampling_ratio" default:"0" doc:"samples in a bin along each dimension; 0 or less: as many as fit"`
+	Aligned       bool    `attr:"aligned" default:"false" doc:"shift rois by half a pixel, and let them be smaller than one"`
+	Mode          string  `attr:"mode" default:"avg" oneof:"avg|max" doc:"how the samples of a bin become one number"`
+}
+
+// RoiAlign is torchvision's roi_align, with ONNX's mode max.
+var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
+	Name:   "roi_align",
+	Doc:    "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
+	Params: []graph.Param{kit.Input, {Name: "rois"}},
+	Infer: func(c *graph.Call) ([]graph.Result, error) {
+		a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
+		switch {
+		case t.Rank() != 4 || r.Rank() != 2 || !kit.Is(r.Shape[1], 5):
+			return nil, errors.New("rois must have shape as Tensor[K, 5]")
+		case t.DType != r.DType:
+			return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
+		case !t.DType.IsFloat():
+			return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
+		case !kit.AtLeastSize(a.PooledHeight, 1) || !kit.AtLeastSize(a.PooledWidth, 1):
+			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
+		}
+		out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
+		return graph.New1(out), err
+	},
+	Compile: compileRoiAlign,
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, x, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
+		out := tensor.Zeros(x.DType, rois.Shape[0], x.Shape[1], kit.NumberOf(a.PooledHeight), kit.NumberOf(a.PooledWidth))
+		var first error
+		kit.EachIndex(out.Shape, func(at []int) {
+			var roi [5]float64
+			for k := range roi {
+				roi[k] = rois.At(at[0], k).Float()
+			}
+			if err := roiImage(roi[0], x.Shape[0]); err != nil {
+				first = err
+				return
+			}
+			v := a.bin(&roi, at[2], at[3], x.Shape[2], x.Shape[3], func(h, w int) float64 {
+				return x.At(int(roi[0]), at[1], h, w).Float()
+			})
+			out.Set(tensor.FloatScalar(v), at...)
+		})
+		return []*tensor.Tensor{out}, first
+	},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)}, Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
+})
+
+// roiImage checks the index of a roi's image.
+func roiImage(at float64, n int) error {
+	if !(at >= 0 && at < float64(n)) {
+		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", at, n)
+	}
+	return nil
+}
+
+// maxRoiSamples bounds the samples of a bin along a dimension: coordinates are data.
+const maxRoiSamples = 4096
+
+// bin pools one bin of a roi from a plane of h by w pixels.
+func (a *roiAlignAttrs) bin(roi *[5]float64, ph, pw, h, w int, at func(h, w int) float64) float64 {
+	shift := 0.0
+	if a.Aligned {
+		shift = 0.5
+	}
+	x0, y0 := roi[1]*a.SpatialScale-shift, roi[2]*a.SpatialScale-shift
+	rw, rh := roi[3]*a.SpatialScale-shift-x0, roi[4]*a.SpatialScale-shift-y0
+	if !a.Aligned {
+		rw, rh = max(rw, 1), max(rh, 1)
+	}
+	bh, bw := rh/float64(kit.NumberOf(a.PooledHeight)), rw/float64(kit.NumberOf(a.PooledWidth))
+	samples := func(b float64) int {
+		if a.SamplingRatio > 0 {
+			return a.SamplingRatio
+		}
+		if !(b > 0) {
+			return 0
+		}
+		return int(min(math.Ceil(b), maxRoiSamples))
+	}
+	nh, nw := samples(bh), samples(bw)
+	sum, most := 0.0, math.Inf(-1)
+	for i := range nh {
+		y := y0 + float64(ph)*bh + (float64(i)+0.5)*bh/float64(nh)
+		for j := range nw {
+			x := x0 + float64(pw)*bw + (float64(j)+0.5)*bw/float64(nw)
+			s, top := bilinearAt(y, x, h, w, at)
+			sum, most = sum+s, max(most, top)
+		}
+	}
+	if a.Mode == "max" {
+		if nh*nw == 0 {
+			return 0
+		}
+		return most
+	}
+	return sum / float64(max(1, nh*nw))
+}
+
+// bilinearAt samples a plane; outside of it by more than a pixel it is 0. The second result
+// is the greatest of the four weighted pixels, which ONNX's mode max takes.
+func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most float64) {
+	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
+		return 0, 0
+	}
+	y, x = max(y, 0), max(x, 0)
+	y0, x0 := int(y), int(x)
+	y1, x1 := y0+1, x0+1
+	if y0 >= h-1 {
+		y0, y1, y = h-1, h-1, float64(h-1)
+	}
+	if x0 >= w-1 {
+		x0, x1, x = w-1, w-1, float64(w-1)
+	}
+	ly, lx := y-float64(y0), x-float64(x0)
+	a, b := (1-ly)*(1-lx)*at(y0, x0), (1-ly)*lx*at(y0, x1)
+	c, d := ly*(1-lx)*at(y1, x0), ly*lx*at(y1, x1)
+	return a + b + c + d, max(a, b, c, d)
+}
+
+func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
+	a, m, r, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
+	if out.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	ms, rs, os := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
+	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: out.Shape[0] * out.Shape[1], Run: func(mem *graph.Mem, chunk int) error {
+		k, ch := chunk/out.Shape[1], chunk%out.Shape[1]
+		var roi [5]float64
+		read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*rs[0]), 8, rs[1], 5)
+		if err := roiImage(roi[0], m.Shape[0]); err != nil {
+			return err
+		}
+		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
+		get := func(h, w int) float64 {
+			p := unsafe.Add(x, h*ms[2]+w*ms[3])
+			if m.DType == tensor.Float32 {
+				return float64(*(*float32)(p))
+			}
+			var v float64
+			read(unsafe.Pointer(&v), p, 0, 0, 1)
+			return v
+		}
+		for i := range out.Shape[2] {
+			for j := range out.Shape[3] {
+				v := a.bin(&roi, i, j, m.Shape[2], m.Shape[3], get)
+				write(unsafe.Add(mem.Ptrs[0], k*os[0]+ch*os[1]+i*os[2]+j*os[3]), unsafe.Pointer(&v), 0, 0, 1)
+			}
+		}
+		return nil
+	}}}}, nil
+}

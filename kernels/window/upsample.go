@@ -1,0 +1,195 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type upsampleAttrs struct {
+	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"sizes of the spatial dimensions of the result"`
+	AlignCorners bool      `attr:"align_corners" default:"false" doc:"let the first and last elements keep their places, not their edges"`
+	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of the spatial dimensions, if output_size is not given"`
+	ScalesD      *float64  `attr:"scales_d" default:"none" doc:"factor from which depths are computed, beside output_size"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor from which rows are computed, beside output_size"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor from which columns are computed, beside output_size"`
+	Scales       *float64  `attr:"scales" default:"none" doc:"factor of the only spatial dimension, beside output_size"`
+}
+
+// Upsample ops of aten; upsample_nearest2d has a file of its own.
+var (
+	UpsampleNearest1d   = upsampleOp("upsample_nearest1d", "Resizes signals [N,C,W] by taking the nearest element.", 1, "nearest")
+	UpsampleNearest3d   = upsampleOp("upsample_nearest3d", "Resizes volumes [N,C,D,H,W] by taking the nearest element.", 3, "nearest")
+	UpsampleExact1d     = upsampleOp("_upsample_nearest_exact1d", "Resizes signals [N,C,W] by taking the element whose centre is nearest.", 1, "exact")
+	UpsampleExact2d     = upsampleOp("_upsample_nearest_exact2d", "Resizes images [N,C,H,W] by taking the pixel whose centre is nearest.", 2, "exact")
+	UpsampleExact3d     = upsampleOp("_upsample_nearest_exact3d", "Resizes volumes [N,C,D,H,W] by taking the element whose centre is nearest.", 3, "exact")
+	UpsampleLinear1d    = upsampleOp("upsample_linear1d", "Resizes signals [N,C,W] by linear interpolation.", 1, "linear")
+	UpsampleBilinear2d  = upsampleOp("upsample_bilinear2d", "Resizes images [N,C,H,W] by linear interpolation.", 2, "linear")
+	UpsampleTrilinear3d = upsampleOp("upsample_trilinear3d", "Resizes volumes [N,C,D,H,W] by linear interpolation.", 3, "linear")
+	UpsampleBicubic2d   = upsampleOp("upsample_bicubic2d", "Resizes images [N,C,H,W] by cubic interpolation.", 2, "cubic")
+)
+
+func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
+	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
+		t := c.Type(0)
+		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(t.Shape, spatial)
+		if err == nil {
+			err = upsampleCheck(name, t, size, mode == "nearest" || mode == "exact")
+		}
+		return size, factors, err
+	}
+	of := func(c *graph.Call) (*resampling, error) {
+		size, factors, err := sizes(c)
+		if err != nil {
+			return nil, err
+		}
+		a, m := kit.Attrs[upsampleAttrs](c), c.Meta(0)
+		r := &resampling{taps: make([]*axisTaps, spatial+2)}
+		for i, n := range kit.NumbersOf(size) {
+			r.taps[2+i] = upsampleTaps(mode, m.DType, m.Shape[2+i], n, factors[i], a.AlignCorners)
+		}
+		return r, nil
+	}
+	layout := " The result has the memory format that the input suggests."
+	if spatial == 1 || mode == "cubic" {
+		layout = " The result is row-major."
+	}
+	shapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
+	results := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
+	return kit.Define[upsampleAttrs](graph.Op{
+		AnyOrder: true, Images: graph.ImageOp,
+		Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			size, _, err := sizes(c)
+			if err != nil {
+				return nil, err
+			}
+			t := c.Type(0)
+			out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, size...))
+			if err == nil && spatial > 1 && mode != "cubic" {
+				out, err = tensor.NewTypeFormat(t.DType, out.Shape, t.SuggestMemoryFormat(false))
+			}
+			return graph.New1(out), err
+		},
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			r, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			return r.compile(c)
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			r, err := of(c)
+			if err != nil {
+				return nil, err
+			}
+			return []*tensor.Tensor{r.reference(in[0])}, nil
+		},
+		Examples: kit.OneExample(kit.F32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
+	})
+}
+
+// sizes returns the spatial sizes of the result and the factors that were given, 0 where
+// none was.
+func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float64, error) {
+	if len(shape) != spatial+2 {
+		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatial+2, len(shape))
+	}
+	given := []*float64{a.ScalesD, a.ScalesH, a.ScalesW}[3-spatial:]
+	if spatial == 1 && a.Scales != nil {
+		given = []*float64{a.Scales}
+	}
+	factors := make([]float64, spatial)
+	for i, f := range given {
+		if f != nil {
+			factors[i] = *f
+		}
+	}
+	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
+		return nil, nil, errors.New("Must specify exactly one of output_size and scale_factors")
+	}
+	if a.OutputSize != nil {
+		if len(a.OutputSize) != spatial {
+			return nil, nil, fmt.Errorf("It is expected output_size equals to %d, but got size %d", spatial, len(a.OutputSize))
+		}
+		return a.OutputSize, factors, nil
+	}
+	if len(a.ScaleFactors) != spatial {
+		return nil, nil, fmt.Errorf("Expected scale_factors of length %d, but got %d", spatial, len(a.ScaleFactors))
+	}
+	size := make([]sym.Int, spatial)
+	for i, f := range a.ScaleFactors {
+		size[i] = scaledSize(shape[2+i], f)
+	}
+	return size, a.ScaleFactors, nil
+}
+
+// upsampleCheck refuses what PyTorch does. Ops that pick elements take bytes too.
+func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
+	for i, n := range size {
+		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {
+			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s", tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
+		}
+	}
+	if kit.Is(t.Shape[1], 0) {
+		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(), tensor.Sizes(t.Shape))
+	}
+	if !t.DType.IsFloat() && !(picks && t.DType == tensor.Uint8) {
+		return kit.NotImplementedBy(name, t.DType)
+	}
+	_, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, size...))
+	return err
+}
+
+// upsampleTaps is the arithmetic of aten's UpSample.h, in float32 but for float64 images.
+func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, align bool) *axisTaps {
+	round := func(x float64) float64 { return float64(float32(x)) }
+	if d == tensor.Float64 {
+		round = func(x float64) float64 { return x }
+	}
+	if mode == "nearest" {
+		table := nearestIndices(d, in, out, factor)
+		return newTaps(out, func(i int, add func(int, float64)) { add(table[i], 1) })
+	}
+	scale := round(float64(in) / float64(out))
+	if factor > 0 {
+		scale = round(1 / factor)
+	}
+	if align {
+		scale = 0
+		if out > 1 {
+			scale = round(float64(in-1) / float64(out-1))
+		}
+	}
+	return newTaps(out, func(i int, add func(int, float64)) {
+		if mode == "linear" && in == out { // whatever factor was given beside the sizes
+			add(i, 1)
+			return
+		}
+		if mode == "exact" {
+			add(min(int(math.Floor(round(round(float64(i)+0.5)*scale))), in-1), 1)
+			return
+		}
+		x := round(float64(i) * scale)
+		if !align {
+			x = round(round(round(float64(i)+0.5)*scale) - 0.5)
+		}
+		if mode == "linear" {
+			x = max(x, 0)
+			at := min(int(x), in-1)
+			frac := min(max(round(x-float64(at)), 0), 1)
+			add(at, 1-frac)
+			add(min(at+1, in-1), frac)
+			return
+		}
+		at := math.Floor(x)
+		for k, w := range cubicWeights(x-at, -0.75) {
+			add(min(max(int(at)-1+k, 0), in-1), w)
+		}
+	})
+}

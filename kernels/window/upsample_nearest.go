@@ -1,0 +1,160 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type upsampleNearestAttrs struct {
+	OutputSize   []sym.Int `attr:"output_size" default:"none" doc:"height and width of the result"`
+	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
+	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor from which rows are computed, beside output_size"`
+	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor from which columns are computed, beside output_size"`
+}
+
+// UpsampleNearest2d is aten::upsample_nearest2d and its form vec.
+var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
+	AnyOrder: true, Images: graph.ImageOp,
+	Name:     "upsample_nearest2d",
+	Doc:      "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input suggests.",
+	Params:   []graph.Param{kit.Input},
+	Infer:    inferUpsampleNearest,
+	Compile:  compileUpsampleNearest,
+	Ref:      refUpsampleNearest,
+	Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
+})
+
+func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
+	t := c.Type(0)
+	size, err := upsampledSize(kit.Attrs[upsampleNearestAttrs](c), t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	h, w := t.Shape[2], t.Shape[3]
+	switch {
+	case !kit.AtLeastSize(h, 1) || !kit.AtLeastSize(w, 1) || !kit.AtLeastSize(size[0], 1) || !kit.AtLeastSize(size[1], 1):
+		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output (H: %v, W: %v)", h, w, size[0], size[1])
+	case kit.Is(t.Shape[1], 0):
+		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(t.Shape))
+	case !t.DType.IsFloat() && t.DType != tensor.Uint8:
+		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
+	}
+	shape := kit.With(t.Shape, 2, size...)
+	if _, err := kit.FreshType(t.DType, shape); err != nil {
+		return nil, err
+	}
+	out, err := tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	return graph.New1(out), err
+}
+
+// upsampledSize is at::native::upsample::compute_output_size, and the check of ranks.
+func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) {
+	spatial := len(shape) - 2
+	size := a.OutputSize
+	if (a.OutputSize != nil) == (a.ScaleFactors != nil) {
+		return nil, errors.New("Must specify exactly one of output_size and scale_factors")
+	}
+	if a.OutputSize != nil && len(size) != spatial {
+		return nil, errors.New("Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.")
+	}
+	if a.OutputSize == nil {
+		if len(a.ScaleFactors) != spatial {
+			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, but got false.")
+		}
+		for i, f := range a.ScaleFactors {
+			size = append(size, scaledSize(shape[2+i], f))
+		}
+	}
+	if len(size) != 2 {
+		return nil, fmt.Errorf("It is expected output_size equals to 2, but got size %d", len(size))
+	}
+	return size, nil
+}
+
+// nearestTables returns the tables of rows and columns of a call.
+func nearestTables(c *graph.Call, shape []int) (rows, cols []int) {
+	m, f := c.Meta(0), []float64{0, 0}
+	a := kit.Attrs[upsampleNearestAttrs](c)
+	if a.ScaleFactors != nil {
+		f = a.ScaleFactors
+	} else {
+		for i, given := range []*float64{a.ScalesH, a.ScalesW} {
+			if given != nil {
+				f[i] = *given
+			}
+		}
+	}
+	return nearestIndices(m.DType, m.Shape[2], shape[2], f[0]), nearestIndices(m.DType, m.Shape[3], shape[3], f[1])
+}
+
+// compileUpsampleNearest makes rows of the output: pixel by pixel where channels lie
+// together in input and output, else channel by channel.
+func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
+	src, dst := c.Meta(0), c.Out[0]
+	if dst.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	rows, cols := nearestTables(c, dst.Shape)
+	size := dst.DType.Size()
+	gather := gathers[size]
+	move := tiles.Mover(dst.DType, src.DType)
+	ds, ss := kit.ByteStrides(dst), kit.ByteStrides(src)
+	for i := range cols {
+		cols[i] *= ss[3]
+	}
+	chans, width := dst.Shape[1], dst.Shape[3]
+	pixels := ds[1] == size && ss[1] == size && chans > 1
+	work := dst.Shape[0] * dst.Shape[2]
+	each := chans * width
+	if !pixels {
+		work, each = work*chans, width
+	}
+	grain := max(1, copies.Grain/each)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: (work + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
+		for r := chunk * grain; r < min(work, (chunk+1)*grain); r++ {
+			y, rest := r%dst.Shape[2], r/dst.Shape[2]
+			ch := 0
+			if !pixels {
+				ch, rest = rest%chans, rest/chans
+			}
+			d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2])
+			s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
+			if !pixels {
+				gather(d, s, ds[3], cols)
+				continue
+			}
+			for x, at := range cols {
+				move(unsafe.Add(d, x*ds[3]), unsafe.Add(s, at), size, size, chans)
+			}
+		}
+		return nil
+	}}}}, nil
+}
+
+// gathers, by the size of an element, write elements step bytes apart from places given
+// in bytes.
+var gathers = [9]func(dst, src unsafe.Pointer, step int, places []int){1: gatherRow[uint8], 2: gatherRow[uint16], 4: gatherRow[uint32], 8: gatherRow[uint64]}
+
+func gatherRow[T uint8 | uint16 | uint32 | uint64](dst, src unsafe.Pointer, step int, places []int) {
+	for i, at := range places {
+		*(*T)(unsafe.Add(dst, i*step)) = *(*T)(unsafe.Add(src, at))
+	}
+}
+
+func refUpsampleNearest(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	res, err := inferUpsampleNearest(c)
+	if err != nil {
+		return nil, err
+	}
+	shape := kit.NumbersOf(res[0].Type.Shape)
+	rows, cols := nearestTables(c, shape)
+	return []*tensor.Tensor{copies.SpanRef(in[0], [][]int{nil, nil, rows, cols}, shape)}, nil
+}

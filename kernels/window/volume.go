@@ -1,0 +1,284 @@
+package window
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// volumeElement is an element that pools over volumes take.
+type volumeElement interface {
+	uint8 | int8 | int16 | int32 | int64 | float32 | float64
+}
+
+// volume is a pooling over up to three dimensions, of row-major operands and results. It
+// serves what the kernels for planes do not: volumes, indices of lines, borders that are
+// wider on one side, integers.
+type volume struct {
+	planes int
+	in     [3]int // missing dimensions are 1
+	axes   [3][]window
+}
+
+// newVolume takes the last len(axes) dimensions of m for those of the windows.
+func newVolume(m tensor.Meta, axes [][]window) *volume {
+	v := &volume{in: [3]int{1, 1, 1}, planes: 1}
+	one := []window{{0, 1, 1, 1}}
+	v.axes = [3][]window{one, one, one}
+	first, lead := 3-len(axes), m.Rank()-len(axes)
+	for i, w := range axes {
+		v.in[first+i], v.axes[first+i] = m.Shape[lead+i], w
+	}
+	for _, n := range m.Shape[:lead] {
+		v.planes *= n
+	}
+	return v
+}
+
+// row is one row of results: the windows over the outer dimensions, and the plane that
+// they lie in.
+type volumeRow struct {
+	plane, at int // which plane, and the first result
+	ds, hs    window
+}
+
+// phase runs f for every row of results.
+func (v *volume) phase(f func(m *graph.Mem, r volumeRow)) graph.Phase {
+	nd, nh, nw := len(v.axes[0]), len(v.axes[1]), len(v.axes[2])
+	area := nw
+	for _, axis := range v.axes {
+		most := 1
+		for _, w := range axis {
+			most = max(most, w.taps())
+		}
+		area *= most
+	}
+	return copies.CutUnits(v.planes*nd*nh, area, func(m *graph.Mem, begin, end int) error {
+		for u := begin; u < end; u++ {
+			f(m, volumeRow{plane: u / (nd * nh), at: u * nw, ds: v.axes[0][u/nh%nd], hs: v.axes[1][u%nh]})
+		}
+		return nil
+	})
+}
+
+func (v *volume) plane() int { return v.in[0] * v.in[1] * v.in[2] }
+
+// line is the offset of a line of the plane.
+func (v *volume) line(d, h int) int { return (d*v.in[1] + h) * v.in[2] }
+
+// maxVolume takes the greatest element of each window, and its index in the plane; a NaN
+// counts as greatest. An empty window gives the least value.
+func maxVolume[T volumeElement](v *volume, least T, indices bool) graph.Phase {
+	n := v.plane()
+	return v.phase(func(m *graph.Mem, r volumeRow) {
+		x := unsafe.Slice((*T)(unsafe.Add(m.Ptrs[len(m.Ptrs)-1], r.plane*n*int(unsafe.Sizeof(least)))), n)
+		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), len(v.axes[2]))
+		var at []int64
+		if indices {
+			at = unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], r.at)), len(y))
+		}
+		for o, ws := range v.axes[2] {
+			best, where := least, v.line(r.ds.start, r.hs.start)+ws.start
+			for d := r.ds.start; d < r.ds.end; d += r.ds.step {
+				for h := r.hs.start; h < r.hs.end; h += r.hs.step {
+					base := v.line(d, h)
+					for w := ws.start; w < ws.end; w += ws.step {
+						if e := x[base+w]; e > best || e != e {
+							best, where = e, base+w
+						}
+					}
+				}
+			}
+			y[o] = best
+			if indices {
+				at[o] = int64(where)
+			}
+		}
+	})
+}
+
+// sumVolume adds up f of the elements of each window in A, and writes what g makes of the
+// sum and the window's size.
+func sumVolume[T volumeElement, A int64 | float64](v *volume, f func(T) A, g func(sum A, size int) T) graph.Phase {
+	n := v.plane()
+	return v.phase(func(m *graph.Mem, r volumeRow) {
+		x := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[1], r.plane*n)), n)
+		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], r.at)), len(v.axes[2]))
+		for o, ws := range v.axes[2] {
+			var sum A
+			for d := r.ds.start; d < r.ds.end; d += r.ds.step {
+				for h := r.hs.start; h < r.hs.end; h += r.hs.step {
+					base := v.line(d, h)
+					if f == nil {
+						for w := ws.start; w < ws.end; w += ws.step {
+							sum += A(x[base+w])
+						}
+						continue
+					}
+					for w := ws.start; w < ws.end; w += ws.step {
+						sum += f(x[base+w])
+					}
+				}
+			}
+			y[o] = g(sum, r.ds.size*r.hs.size*ws.size)
+		}
+	})
+}
+
+// poolKind is what a pooling makes of a window.
+type poolKind uint8
+
+const (
+	poolMax poolKind = iota
+	poolAvg
+	poolNorm
+)
+
+// volumeKernel compiles a pooling of the call's first operand.
+func volumeKernel(c *graph.Call, kind poolKind, a *poolArgs, axes [][]window) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	d := c.Meta(0).DType.OpMath()
+	x := copies.NewCompound(c)
+	from := x.Dense(x.In(0), d)
+	spots := []copies.Spot{x.Result(0, d)}
+	if len(c.Out) > 1 {
+		spots = append(spots, x.Result(1, tensor.Int64))
+	}
+	v := newVolume(from.Meta, axes)
+	spots = append(spots, from)
+	var ph graph.Phase
+	switch kind {
+	case poolMax:
+		ph = maxVolumeOf(d, v, len(c.Out) > 1)
+	case poolAvg:
+		ph = avgVolumeOf(d, v, a)
+	default:
+		ph = normVolumeOf(d, v, a.norm)
+	}
+	x.Run(0, 0, spots, ph)
+	return x.Kernel()
+}
+
+func maxVolumeOf(d tensor.DType, v *volume, indices bool) graph.Phase {
+	switch d {
+	case tensor.Uint8:
+		return maxVolume[uint8](v, 0, indices)
+	case tensor.Int8:
+		return maxVolume[int8](v, math.MinInt8, indices)
+	case tensor.Int16:
+		return maxVolume[int16](v, math.MinInt16, indices)
+	case tensor.Int32:
+		return maxVolume[int32](v, math.MinInt32, indices)
+	case tensor.Int64:
+		return maxVolume[int64](v, math.MinInt64, indices)
+	case tensor.Float32:
+		return maxVolume(v, float32(math.Inf(-1)), indices)
+	}
+	return maxVolume(v, math.Inf(-1), indices)
+}
+
+func avgVolumeOf(d tensor.DType, v *volume, a *poolArgs) graph.Phase {
+	by := func(size int) int {
+		if a.divisor != nil {
+			return *a.divisor
+		}
+		return max(size, 1)
+	}
+	switch d {
+	case tensor.Int64:
+		return sumVolume(v, nil, func(sum int64, size int) int64 { return sum / int64(by(size)) })
+	case tensor.Float32:
+		return sumVolume(v, nil, func(sum float64, size int) float32 { return float32(sum / float64(by(size))) })
+	}
+	return sumVolume(v, nil, func(sum float64, size int) float64 { return sum / float64(by(size)) })
+}
+
+// normVolumeOf is the p-norm of each window.
+func normVolumeOf(d tensor.DType, v *volume, p float64) graph.Phase {
+	power, root := normPower(p), normRoot(p)
+	if d == tensor.Float32 {
+		return sumVolume(v, func(e float32) float64 { return power(float64(e)) },
+			func(sum float64, _ int) float32 { return float32(root(sum)) })
+	}
+	return sumVolume(v, power, func(sum float64, _ int) float64 { return root(sum) })
+}
+
+func normPower(p float64) func(float64) float64 {
+	switch p {
+	case 1:
+		return math.Abs
+	case 2:
+		return func(x float64) float64 { return x * x }
+	}
+	return func(x float64) float64 { return math.Pow(math.Abs(x), p) }
+}
+
+func normRoot(p float64) func(float64) float64 {
+	switch p {
+	case 1:
+		return func(x float64) float64 { return x }
+	case 2:
+		return math.Sqrt
+	}
+	return func(x float64) float64 { return math.Pow(x, 1/p) }
+}
+
+// volumeReference defines a pooling index by index. taps gives, for a dimension and a
+// result, the positions of its window in the operand, and the divisor of averages.
+func volumeReference(t *tensor.Tensor, shape []int, dims int, kind poolKind, a *poolArgs, taps func(d, o int) (at []int, size int)) []*tensor.Tensor {
+	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
+	lead := t.Rank() - dims
+	kit.EachIndex(shape, func(index []int) {
+		var places [][]int
+		counts, area := make([]int, dims), 1
+		for d := range dims {
+			at, size := taps(d, index[lead+d])
+			places, area, counts[d] = append(places, at), area*size, len(at)
+		}
+		src := append([]int(nil), index...)
+		best, where, sum, isum, seen := math.Inf(-1), 0, 0.0, int64(0), false
+		kit.EachIndex(counts, func(k []int) {
+			flat := 0
+			for d := range dims {
+				src[lead+d] = places[d][k[d]]
+				flat = flat*t.Shape[lead+d] + src[lead+d]
+			}
+			e := t.At(src...)
+			f := e.Float()
+			if !seen || f > best || f != f {
+				best, where, seen = f, flat, true
+			}
+			if kind == poolNorm {
+				f = math.Pow(math.Abs(f), a.norm)
+			}
+			sum, isum = sum+f, isum+e.Int()
+		})
+		if area == 0 {
+			area = 1
+		}
+		if a != nil && a.divisor != nil {
+			area = *a.divisor
+		}
+		switch {
+		case kind == poolMax:
+			out.Set(tensor.FloatScalar(best), index...)
+		case kind == poolNorm:
+			out.Set(tensor.FloatScalar(math.Pow(sum, 1/a.norm)), index...)
+		case t.DType.IsFloat():
+			out.Set(tensor.FloatScalar(sum/float64(area)), index...)
+		default:
+			out.Set(tensor.IntScalar(isum/int64(area)), index...)
+		}
+		indices.Set(tensor.IntScalar(int64(where)), index...)
+	})
+	return []*tensor.Tensor{out, indices}
+}
+
+// taps is the number of elements that the window takes.
+func (w window) taps() int { return max(0, kit.DivUp(w.end-w.start, w.step)) }

@@ -1,0 +1,367 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// poolArgs are the attributes of a pooling over any number of dimensions, as given.
+type poolArgs struct {
+	kernel, stride, padding, dilation []int
+
+	ceil    bool
+	include bool    // averages count the border
+	divisor *int    // of averages
+	norm    float64 // of poolNorm
+}
+
+// poolSide is a pooling along one dimension.
+type poolSide struct {
+	kernel, stride, begin, end, dilation int
+	ceil                                 bool
+}
+
+// volumePool is a pooling over dims dimensions: what its ops share.
+type volumePool struct {
+	name string
+	dims int
+	kind poolKind
+	args func(c *graph.Call) *poolArgs
+}
+
+// wide reports whether the border is given for both sides of each dimension, all begins
+// and then all ends. PyTorch has no such form; ONNX needs it.
+func (a *poolArgs) wide(dims int) bool { return len(a.padding) == 2*dims }
+
+var poolNumbers = []string{"", "one int", "two ints", "three ints"}
+
+// sides spreads the attributes over the dimensions.
+func (p *volumePool) sides(a *poolArgs) ([]poolSide, error) {
+	form := "%s: %s must either be a single int, or a tuple of " + poolNumbers[min(p.dims, 3)]
+	omitted := "%s: %s must either be omitted, a single int, or a tuple of " + poolNumbers[min(p.dims, 3)]
+	if p.kind == poolAvg {
+		form, omitted = strings.ReplaceAll(form, " either", ""), strings.ReplaceAll(omitted, " either", "")
+	}
+	out := make([]poolSide, p.dims)
+	stride, stated := a.stride, omitted
+	if len(stride) == 0 {
+		stride, stated = a.kernel, form
+	}
+	padding := a.padding
+	if a.wide(p.dims) {
+		padding = padding[:p.dims]
+	}
+	for _, l := range []struct {
+		name, form string
+		list       []int
+		set        func(s *poolSide, v int)
+	}{
+		{"kernel_size", form, a.kernel, func(s *poolSide, v int) { s.kernel = v }},
+		{"stride", stated, stride, func(s *poolSide, v int) { s.stride = v }},
+		{"padding", strings.Replace(form, "must either be", "must be either be", 1), padding, func(s *poolSide, v int) { s.begin, s.end = v, v }},
+		{"dilation", form, a.dilation, func(s *poolSide, v int) { s.dilation = v }},
+	} {
+		if len(l.list) != 1 && len(l.list) != p.dims {
+			return nil, fmt.Errorf(l.form, p.name, l.name)
+		}
+		for i := range out {
+			l.set(&out[i], l.list[min(i, len(l.list)-1)])
+		}
+	}
+	for i := range out {
+		if out[i].ceil = a.ceil; a.wide(p.dims) {
+			out[i].end = a.padding[p.dims+i]
+		}
+	}
+	return out, nil
+}
+
+// size is the size of the result in a dimension of n elements (pooling_output_shape).
+func (s *poolSide) size(n sym.Int, wide bool) (sym.Int, error) {
+	switch pad := min(s.begin, s.end); {
+	case s.stride == 0:
+		return sym.Int{}, errors.New("stride should not be zero")
+	case pad < 0:
+		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
+	case !wide && pad > s.kernel/2:
+		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, s.kernel)
+	}
+	return pooledSize(n, s.begin+s.end-s.dilation*(s.kernel-1)-1, s.begin, s.stride, s.ceil), nil
+}
+
+// windows lists the windows of out results, cut to the n elements. Sizes are what averages
+// divide by.
+func (s *poolSide) windows(n, out int, include bool) []window {
+	w := make([]window, out)
+	for o := range w {
+		start := o*s.stride - s.begin
+		end := start + (s.kernel-1)*s.dilation + 1
+		v := window{start: start, end: min(end, n), step: s.dilation}
+		v.size = kit.DivUp(min(end, n+s.end)-start, s.dilation)
+		if v.start < 0 {
+			v.start += kit.DivUp(-v.start, s.dilation) * s.dilation
+		}
+		if !include {
+			v.size = v.taps()
+		}
+		w[o] = v
+	}
+	return w
+}
+
+// axes lists the windows of all dimensions.
+func (p *volumePool) axes(a *poolArgs, in, out tensor.Meta) ([][]window, error) {
+	sides, err := p.sides(a)
+	if err != nil {
+		return nil, err
+	}
+	var axes [][]window
+	for i := range sides {
+		axes = append(axes, sides[i].windows(in.Shape[in.Rank()-p.dims+i], out.Shape[out.Rank()-p.dims+i], a.include))
+	}
+	return axes, nil
+}
+
+// shape checks the attributes against the operand and gives the shape of the result
+// (pool3d_shape_check).
+func (p *volumePool) shape(a *poolArgs, t tensor.Type) ([]sym.Int, error) {
+	sides, err := p.sides(a)
+	if err != nil {
+		return nil, err
+	}
+	lead := t.Rank() - p.dims
+	shape := slices.Clone(t.Shape)
+	small := false
+	for i := range sides {
+		n, err := sides[i].size(t.Shape[lead+i], a.wide(p.dims))
+		if err != nil {
+			return nil, err
+		}
+		small = small || !kit.AtLeastSize(n, 1)
+		shape[lead+i] = n
+	}
+	if err := p.positive(sides); err != nil {
+		return nil, err
+	}
+	for d := t.Rank() - p.dims - 1; d < t.Rank(); d++ {
+		if d < 0 || kit.Is(t.Shape[d], 0) {
+			return nil, p.empty(t, d)
+		}
+	}
+	if p.kind == poolAvg && p.dims == 3 {
+		for i, s := range sides {
+			if in := t.Shape[lead+i]; !kit.AtLeastSize(in.Add(sym.Of(s.begin+s.end)), s.kernel) {
+				return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
+					t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], sides[0].kernel, sides[1].kernel, sides[2].kernel)
+			}
+		}
+	}
+	if small {
+		return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small", byX(t.Shape[lead-1:]), byX(shape[lead-1:]))
+	}
+	return shape, nil
+}
+
+// positive refuses windows and steps without length.
+func (p *volumePool) positive(sides []poolSide) error {
+	letters := []string{"T", "H", "W"}[3-p.dims:]
+	for _, l := range []struct {
+		what, prefix string
+		get          func(s poolSide) int
+	}{
+		{"kernel size", "k", func(s poolSide) int { return s.kernel }},
+		{"stride", "d", func(s poolSide) int { return s.stride }},
+		{"dilation", "dilation", func(s poolSide) int { return s.dilation }},
+	} {
+		ok := true
+		text := ""
+		for i, s := range sides {
+			ok = ok && l.get(s) > 0
+			text += fmt.Sprintf(" %s%s: %d", l.prefix, letters[i], l.get(s))
+		}
+		if !ok {
+			return fmt.Errorf("%s should be greater than zero, but got%s", l.what, text)
+		}
+	}
+	return nil
+}
+
+func (p *volumePool) empty(t tensor.Type, d int) error {
+	name := p.name
+	if p.kind == poolMax {
+		name = strings.TrimSuffix(name, "_with_indices") + "_with_indices_out_cpu_template"
+	}
+	return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s and non-batch dimension %d has length zero!",
+		name, tensor.Sizes(t.Shape), max(0, d-(t.Rank()-p.dims-1)))
+}
+
+// byX writes sizes as PyTorch's messages about volumes do.
+func byX[S int | sym.Int](sizes []S) string {
+	parts := make([]string, len(sizes))
+	for i, s := range sizes {
+		parts[i] = fmt.Sprint(s)
+	}
+	return strings.Join(parts, "x")
+}
+
+// infer checks a call and lays the results out: row-major over volumes; over planes, and
+// lines as planes of one row, in the format that the operand suggests.
+func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) {
+	a, t := p.args(c), c.Type(0)
+	if r := t.Rank(); r != p.dims+1 && r != p.dims+2 {
+		return nil, p.rank(r)
+	}
+	shape, err := p.shape(a, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.serves(a, t.DType); err != nil {
+		return nil, err
+	}
+	out := tensor.NewType(t.DType, shape...)
+	switch p.dims {
+	case 1:
+		out, err = likeLine(t, out)
+	case 2:
+		out, err = tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if indices {
+		return kit.WithIndices(out), nil
+	}
+	return graph.New1(out), nil
+}
+
+func (p *volumePool) rank(rank int) error {
+	if p.dims == 1 {
+		return check1d(strings.TrimSuffix(p.name, "_with_indices"), rank)
+	}
+	return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
+}
+
+// serves refuses what there are no loops for. The greatest of integers is served where
+// the border is of ONNX's form only: PyTorch has no kernels for it.
+func (p *volumePool) serves(a *poolArgs, d tensor.DType) error {
+	switch {
+	case d.IsFloat(), p.kind == poolAvg && d == tensor.Int64:
+		return nil
+	case p.kind == poolMax && d.IsIntegral(false) && !d.IsBareUnsigned() && a.wide(p.dims):
+		return nil
+	}
+	return kit.NotImplementedBy(p.label(), d)
+}
+
+// label is what PyTorch calls the kernel.
+func (p *volumePool) label() string {
+	switch {
+	case p.kind == poolMax && p.dims == 3:
+		return "max_pool3d_with_indices_cpu"
+	case p.kind == poolMax:
+		return "max_pool2d"
+	case p.kind == poolAvg && p.dims == 3:
+		return "avg_pool3d_out_frame"
+	case p.kind == poolAvg:
+		return "avg_pool2d"
+	}
+	return p.name
+}
+
+func (p *volumePool) compile(c *graph.Call) (*graph.Kernel, error) {
+	a := p.args(c)
+	axes, err := p.axes(a, c.Meta(0), c.Out[0])
+	if err != nil {
+		return nil, err
+	}
+	return volumeKernel(c, p.kind, a, axes)
+}
+
+// ref defines the pooling; positions come from the attributes alone.
+func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*tensor.Tensor, error) {
+	a, t := p.args(c), in[0]
+	sides, err := p.sides(a)
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := p.shape(a, t.Meta.Type())
+	if err != nil {
+		return nil, err
+	}
+	shape := kit.NumbersOf(sizes)
+	out := volumeReference(t, shape, p.dims, p.kind, a, func(d, o int) (at []int, size int) {
+		s, n := sides[d], t.Shape[t.Rank()-p.dims+d]
+		for k := range s.kernel {
+			i := o*s.stride - s.begin + k*s.dilation
+			if i >= 0 && i < n {
+				at = append(at, i)
+			}
+			if a.include && i < n+s.end || i >= 0 && i < n {
+				size++
+			}
+		}
+		return at, size
+	})
+	if !indices {
+		out = out[:1]
+	}
+	return out, nil
+}
+
+// widened makes an op that has kernels of its own take the border of both sides, and
+// whatever else its kernels do not serve, by way of the volume's.
+func (p *volumePool) widened(o graph.Op) graph.Op {
+	inner := o
+	beyond := func(c *graph.Call) bool {
+		a := p.args(c)
+		return a.wide(p.dims) || p.kind == poolAvg && slices.ContainsFunc(a.dilation, func(d int) bool { return d != 1 })
+	}
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		if beyond(c) {
+			return p.infer(c, len(o.Outputs) > 1)
+		}
+		return inner.Infer(c)
+	}
+	if o.Compile != nil {
+		o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+			if beyond(c) {
+				return p.compile(c)
+			}
+			return inner.Compile(c)
+		}
+	}
+	o.Impls = nil
+	for _, m := range inner.Impls {
+		lower := m.Lower
+		m.Lower = func(c *graph.Call) (*graph.Kernel, error) {
+			if beyond(c) {
+				return p.compile(c)
+			}
+			return lower(c)
+		}
+		o.Impls = append(o.Impls, m)
+	}
+	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if beyond(c) {
+			return p.ref(c, in, len(o.Outputs) > 1)
+		}
+		return inner.Ref(c, in)
+	}
+	return o
+}
+
+// likeLine lays out, in the format that t suggests, lines as planes of one row.
+func likeLine(t, out tensor.Type) (tensor.Type, error) {
+	p, err := tensor.NewTypeFormat(t.DType, lineOf(out).Shape, lineOf(t).SuggestMemoryFormat(false))
+	if err != nil {
+		return p, err
+	}
+	return p.Squeeze(-2)
+}
