@@ -35,7 +35,7 @@
 // # What fails
 //
 // Nothing panics for what a caller or a file does wrong. An error names the place or the node. A run
-// that needs more memory than the process may have is refused before it starts, with an
+// that needs more memory than the process may have is refused before it starts, with a
 // [MemoryError]. With [Options.KeepGoing] a run delivers whatever can be made, and its error is an
 // [Incomplete] that traces every missing output to the node that failed.
 package graphrun

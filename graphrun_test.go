@@ -274,7 +274,7 @@ func TestStrategies(t *testing.T) {
 	want, err := graphrun.Run(ctx, g, in)
 	require.NoError(t, err)
 	for _, s := range append(graphrun.Strategies(), rowMajorImages{}) {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Check: true})
+		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s})
 		require.NoError(t, err, s.Name())
 		assert.Equal(t, s.Name(), p.Report().Strategy)
 		out, err := p.Run(ctx, in)
