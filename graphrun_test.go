@@ -316,6 +316,46 @@ func TestKeepGoing(t *testing.T) {
 	assert.NotNil(t, out["c"])
 }
 
+// What cannot be read is told beside the graph, and left out of its runs: a constant of a graph file,
+// a node of a model.
+func TestLoadKeepsGoing(t *testing.T) {
+	text := []byte(`{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
+"constants": [{"name": "w", "dtype": "float32", "shape": [3], "file": "none.npy"}],
+"nodes": [{"name": "r", "op": "relu", "inputs": ["x"]}, {"name": "y", "op": "mul", "inputs": ["r", "w"]}], "outputs": ["y", "r"]}`)
+	model := swishModel(t, func(m *pb.ModelProto) {
+		m.Graph.Output = append(m.Graph.Output, &pb.ValueInfoProto{Name: "r", Type: m.Graph.Output[0].Type})
+	})
+	for name, c := range map[string]struct {
+		data    []byte
+		missing string // of what is no node
+	}{
+		"g.json": {text, "there is no such file"},
+		"m.onnx": {model, ""},
+	} {
+		path := write(t, name, c.data)
+		_, err := graphrun.Load(path)
+		require.Error(t, err)
+		g, err := graphrun.Loader{KeepGoing: true}.Load(path)
+		require.NotNil(t, g, "%v", err)
+		if c.missing == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, path+":2:")
+			assert.ErrorContains(t, err, c.missing)
+		}
+		p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: true})
+		require.NoError(t, err)
+		for _, n := range []int{2, 5} {
+			out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": floats(n, 3)})
+			var part *graphrun.Incomplete
+			require.ErrorAs(t, err, &part)
+			require.Len(t, part.LeftOut, 1)
+			assert.Equal(t, "y", part.LeftOut[0].Output)
+			assert.Equal(t, []int{n, 3}, out["r"].Shape)
+		}
+	}
+}
+
 func TestMemoryLimit(t *testing.T) {
 	g := graphrun.New("large")
 	g.Output("y", g.Relu(g.Input("x", tensor.Float32, 1<<20)))
