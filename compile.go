@@ -67,8 +67,8 @@ type Options struct {
 	Check bool
 	// Dump, if set, gets the graph after each pass as text.
 	Dump io.Writer
-	// Progress, if set, is told what is begun: "planning" or "compiling". Runs of graphs whose shapes
-	// depend on data call it too, from any goroutine.
+	// Progress, if set, is told what is begun: "planning" or "compiling". Runs that plan something call it
+	// too, from any goroutine.
 	Progress func(stage string)
 }
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -232,7 +234,12 @@ func TestProgramsAreIndependent(t *testing.T) {
 func TestDataDependent(t *testing.T) {
 	g := graphrun.New("dynamic")
 	g.Output("y", g.Nonzero(g.Relu(g.Input("x", tensor.Float32, 6))))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	var plans atomic.Int32
+	p, err := graphrun.Compile(g, graphrun.Options{Progress: func(stage string) {
+		if stage == "planning" {
+			plans.Add(1)
+		}
+	}})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -245,6 +252,29 @@ func TestDataDependent(t *testing.T) {
 	}
 	wg.Wait()
 	require.NotNil(t, p.Graph())
+	r := p.Report()
+	require.Len(t, r.Segments, 2)
+	assert.Equal(t, []bool{true, false}, []bool{r.Segments[0].Planned, r.Segments[1].Planned})
+	assert.Equal(t, "[u0 1]", fmt.Sprint(r.Segments[1].Outputs[0].Shape))
+	assert.Len(t, r.Steps, 1)
+	assert.Equal(t, int32(1), plans.Load(), "what was planned ahead is what runs")
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"shape":["u0",1]`)
+}
+
+// Where nothing can be planned before a run, the report has nothing but the segments.
+func TestNothingIsPlannedAhead(t *testing.T) {
+	g := graphrun.New("dynamic")
+	g.Output("y", g.Nonzero(g.Input("x", tensor.Float32, 6)))
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Contiguous})
+	require.NoError(t, err)
+	r := p.Report()
+	assert.Equal(t, "contiguous", r.Strategy)
+	assert.Empty(t, r.Steps)
+	require.Len(t, r.Segments, 1)
+	assert.True(t, r.Segments[0].Decides)
+	assert.Zero(t, p.Need().Total())
 }
 
 func TestPins(t *testing.T) {

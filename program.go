@@ -35,9 +35,12 @@ type compiled struct {
 	done   chan struct{}  // closed when the rest is there
 	err    error
 	graph  *graph.Graph // bound and inferred
+	runs   *graph.Graph // of it what inference does not refuse
 	failed graph.Errors // nodes that inference refused
-	plan   *passes.Plan // nil where shapes depend on data
+	plan   *passes.Plan // of the graph, or of the segment that is planned ahead
 	runner *exec.Runner
+	ahead  *exec.Program // what plan is the plan of; nil where nothing was planned ahead
+	place  int           // of the segment that this is, where shapes depend on data; negative for none
 	took   time.Duration
 }
 
@@ -87,19 +90,21 @@ func (c *compiled) compile(p *Program) (err error) {
 	defer tensor.CatchMemory(&err)
 	start := time.Now()
 	c.graph = p.graph
-	whole, err := c.infer(p)
-	if err != nil {
+	if c.runs, err = c.infer(p); err != nil {
 		return err
 	}
-	o := p.options
+	o, ahead := p.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		o.Progress("planning")
-		made, err := passes.Run(g, passes.Options{Strategy: o.Strategy, Profile: o.Costs, Check: o.Check, Dump: o.Dump,
-			KeepGoing: o.KeepGoing})
+		how := passes.Options{Strategy: o.Strategy, Profile: o.Costs, Check: o.Check, KeepGoing: o.KeepGoing}
+		if ahead {
+			how.Dump = o.Dump
+		}
+		made, err := passes.Run(g, how)
 		if err != nil {
 			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
 		}
-		if g == whole { // not a part of it, planned in a run
+		if ahead {
 			c.plan = made
 		}
 		o.Progress("compiling")
@@ -108,8 +113,15 @@ func (c *compiled) compile(p *Program) (err error) {
 		}
 		return made.Graph, nil
 	}
-	c.runner, err = exec.NewRunner(whole, plan, exec.Options{Threads: o.Threads, Tracer: o.Tracer,
+	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Threads: o.Threads, Tracer: o.Tracer,
 		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing})
+	if err != nil {
+		return err
+	}
+	if c.ahead = c.runner.Program(); c.ahead == nil {
+		c.place, c.ahead, err = c.runner.Ahead()
+	}
+	ahead = false // from now on it plans segments, in runs
 	c.took = time.Since(start)
 	return err
 }
@@ -258,25 +270,25 @@ func (c *compiled) complete(out map[string]*tensor.Tensor, err error) (map[strin
 }
 
 // Graph returns the graph as it runs, with the layouts, copies and implementations that were chosen; of
-// one whose shapes depend on data, and so are planned in the run, the graph as it is inferred. It is for
+// one whose shapes depend on data, and that is planned in segments, the graph as it is inferred. It is for
 // the sizes that Compile saw, and must not be changed.
 func (p *Program) Graph() *graph.Graph {
 	switch {
 	case p == nil || p.first == nil:
 		return nil
-	case p.first.plan == nil:
-		return p.first.graph
+	case p.first.runner.Program() == nil:
+		return p.first.runs
 	}
 	return p.first.plan.Graph
 }
 
-// Need returns the memory that a run takes, for the sizes that Compile saw; nothing where shapes depend
-// on data.
+// Need returns the memory that a run takes, for the sizes that Compile saw; where shapes depend on data, that
+// of the segment that is planned ahead.
 func (p *Program) Need() Need {
-	if p == nil || p.first == nil || p.first.runner.Program() == nil {
+	if p == nil || p.first == nil || p.first.ahead == nil {
 		return Need{}
 	}
-	return p.first.runner.Program().Need()
+	return p.first.ahead.Need()
 }
 
 // Together is what runs of several programs of the same graph need at the same time: they share inputs
@@ -284,8 +296,8 @@ func (p *Program) Need() Need {
 func Together(programs ...*Program) Need {
 	var list []*exec.Program
 	for _, p := range programs {
-		if p != nil && p.first != nil && p.first.runner.Program() != nil {
-			list = append(list, p.first.runner.Program())
+		if p != nil && p.first != nil && p.first.ahead != nil {
+			list = append(list, p.first.ahead)
 		}
 	}
 	return exec.Together(list...)

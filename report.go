@@ -23,6 +23,7 @@ type Report struct {
 	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
 	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
+	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
 	Notes
 }
 
@@ -109,15 +110,23 @@ type Mistake struct {
 	Col     int    `json:"col,omitzero" doc:"The column in the line, from 1."`
 }
 
-// Report tells what the program does, for the sizes that [Compile] saw. It is nil where shapes depend
-// on data, so that each run is planned.
+// Report tells what the program does, for the sizes that [Compile] saw. A graph whose shapes depend on data
+// runs in segments, which are planned in runs but for the one whose shapes are known ahead: of that one are
+// copies, steps and all else.
 func (p *Program) Report() *Report {
-	if p == nil || p.first == nil || p.first.plan == nil {
+	if p == nil || p.first == nil {
 		return nil
 	}
-	plan, program := p.first.plan, p.first.runner.Program()
-	r := &Report{Strategy: plan.Strategy, CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
-		Memory: memoryOf(program.Need()), PlanMS: float64(p.first.took.Microseconds()) / 1000, Notes: NotesOf(plan.Graph)}
+	plan, program := p.first.plan, p.first.ahead
+	if program == nil { // nothing can be planned ahead
+		plan, program = &passes.Plan{}, new(exec.Program)
+	}
+	r := &Report{Strategy: p.options.Strategy.Name(), CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
+		Memory: memoryOf(program.Need()), PlanMS: float64(p.first.took.Microseconds()) / 1000,
+		Notes: NotesOf(p.first.graph)}
+	if known := KnownOf(p.first.runs); known != nil {
+		r.Segments = known.segments(p.first.place)
+	}
 	r.Copies = mapped(plan.Copies, func(c passes.Copy) CopyReport {
 		return CopyReport{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
 	})

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,85 +129,6 @@ func (g *Graph) Dynamic() bool {
 	return false
 }
 
-// Segment returns the graph of some of g's nodes, in order, with the given values as its
-// inputs (constants stay constants), and the wanted values as its outputs, by their
-// names. Attributes that are values are read from known. The segment is inferred: if a node
-// is refused, it comes back with the error, for [Graph.InferAll] to go on.
-func (g *Graph) Segment(nodes []*Node, known map[*Value]*tensor.Tensor, want []*Value) (*Graph, error) {
-	s := New(g.Name, g.lookup)
-	s.src, s.bound, s.assumed, s.warnings = g.src, g.bound, g.assumed, g.warnings
-	to := map[*Value]*Value{}
-	enter := func(v *Value) (*Value, error) {
-		if w := to[v]; w != nil {
-			return w, nil
-		}
-		if v == nil {
-			return nil, errors.New("a value is nil")
-		}
-		t := known[v]
-		if t == nil {
-			return nil, fmt.Errorf("value %q is not known", v.Name)
-		}
-		if v.Const != nil {
-			to[v] = s.Constant(v.Name, v.Const)
-		} else {
-			to[v] = s.InputMeta(v.Name, t.Meta)
-		}
-		return to[v], nil
-	}
-	for _, n := range nodes {
-		if n == nil || n.Op == nil {
-			return nil, errors.New("a node is nil, or has no op")
-		}
-		m, err := n.known(known, g.bound, enter)
-		if err != nil {
-			return nil, g.Fail(n, err)
-		}
-		for i, v := range n.Out {
-			w := &Value{Name: v.Name, Node: m, Index: i, graph: s, at: v.at}
-			m.Out = append(m.Out, w)
-			s.number(w)
-			to[v], s.named().values[v.Name] = w, w
-		}
-		s.named().addNode(m)
-		s.Nodes = append(s.Nodes, m)
-	}
-	for _, v := range want {
-		w, err := enter(v)
-		if err != nil {
-			return nil, err
-		}
-		s.Output(v.Name, w)
-	}
-	if err := s.Err(); err != nil {
-		return nil, err
-	}
-	return s, s.Infer()
-}
-
-// known returns a copy of the node for a segment, without outputs: its operands are those
-// that enter gives, and its attributes are read from what is known. That they will not do is
-// what inference tells.
-func (n *Node) known(known map[*Value]*tensor.Tensor, symbols map[string]int,
-	enter func(*Value) (*Value, error)) (*Node, error) {
-	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
-		In: slices.Clone(n.In)}
-	for i := range m.In {
-		if v := m.In[i].Value; v != nil {
-			w, err := enter(v)
-			if err != nil {
-				return nil, err
-			}
-			m.In[i].Value = w
-		}
-	}
-	m.given, _, m.badAttrs = n.resolved(func(v *Value) *tensor.Tensor { return known[v] })
-	if m.badAttrs == nil {
-		m.Attrs, m.badAttrs = n.Op.Schema.Decode(m.given, symbols)
-	}
-	return m, nil
-}
-
 // WithInputs returns a copy of the graph whose inputs have the given metas, in order. It is
 // inferred as far as that goes; see [Graph.Dynamic].
 func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
@@ -220,7 +140,7 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 		if err := metas[i].Check(); err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
-		c.bindTo(v, metas[i].Shape)
+		c.bound = v.bindTo(metas[i].Shape, c.bound)
 		v.SetMeta(metas[i])
 		v.Dims, v.Dynamic = nil, false
 	}
@@ -233,20 +153,22 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 }
 
 // bindTo gives the symbols of an input the sizes that it turned out to have, for attributes
-// that name them.
-func (g *Graph) bindTo(v *Value, shape []int) {
+// that name them. It returns bound, or a changed copy.
+func (v *Value) bindTo(shape []int, bound map[string]int) map[string]int {
 	if len(shape) != len(v.Dims) {
-		return
+		return bound
 	}
+	copied := false
 	for i, d := range v.Dims {
-		if d.Symbol == "" || g.bound[d.Symbol] == shape[i] {
+		if d.Symbol == "" || bound[d.Symbol] == shape[i] {
 			continue
 		}
-		bound := maps.Clone(g.bound)
-		if bound == nil {
-			bound = map[string]int{}
+		if !copied {
+			if bound, copied = maps.Clone(bound), true; bound == nil {
+				bound = map[string]int{}
+			}
 		}
 		bound[d.Symbol] = shape[i]
-		g.bound = bound
 	}
+	return bound
 }

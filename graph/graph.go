@@ -29,6 +29,7 @@ type Graph struct {
 	serial int
 	// numbered counts the values that have a number: see [ByValue].
 	numbered int
+	folded   *folded
 
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
@@ -114,7 +115,7 @@ type Output struct {
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
 func New(name string, lookup Lookup) *Graph {
-	return &Graph{Name: name, lookup: lookup, names: newNames(0)}
+	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &folded{}}
 }
 
 // Op returns an op of the graph's catalogue by name; nil if there is none that [Define]
@@ -406,7 +407,8 @@ func (g *Graph) Rename(v *Value, name string) {
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
-		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, Nodes: make([]*Node, len(g.Nodes))}
+		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, folded: g.folded,
+		Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
 		count, operands = count+len(n.Out), operands+len(n.In)

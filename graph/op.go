@@ -73,7 +73,7 @@ type Op struct {
 	NoRef string
 
 	// Eager computes the results of an op whose shapes depend on data; Infer then gives
-	// Results that are Dynamic. The graph runs piecewise around it.
+	// Results that are Dynamic. The graph runs in segments around it.
 	Eager func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Examples are calls that tests and the documentation run.
@@ -235,8 +235,10 @@ func (c *Call) Const(i int) *tensor.Tensor {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic says that only the dtype is known before the op has run.
+	// Dynamic says that the shape is known only when the op has run. Of it, Sizes holds what does not
+	// depend on data, as an [Outline] does.
 	Dynamic bool
+	Sizes   []int
 }
 
 // Meta returns the result in numbers.

@@ -67,8 +67,7 @@ func benchCommand() *cobra.Command {
 		Long: `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
 from --seed, as run does. Prints the median and the spread of the time of a run; loading,
 planning and compiling are not part of it. Some runs before the measured ones warm caches and
-buffers up. A graph whose shapes depend on data is planned piece by piece while it runs, and
-that is part of its time.
+buffers up; the segments of a graph whose shapes depend on data are planned in these.
 
 --trace makes one more run after the measured ones, and writes what every worker did in it, steps
 and chunks, in Chrome's trace event format; chrome://tracing and ui.perfetto.dev show it.
@@ -145,7 +144,7 @@ type benchReport struct {
 	Threads     int    `json:"threads" doc:"The workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
 	spread
-	Piecewise bool `json:"piecewise" doc:"Whether it is planned in the run, as shapes depend on data."`
+	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*planCosts
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 	graphrun.Notes
@@ -156,7 +155,7 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &benchReport{Strategy: f.strategy, Threads: f.timing.workers(), Interrupted: cut, spread: r.spread(),
 		Samples: filled(r.times), Notes: graphrun.NotesOf(g)}
-	if report := r.program.Report(); report != nil {
+	if report := r.program.Report(); report.Segments == nil {
 		costs := costsOf(report)
 		doc.planCosts = &costs
 	} else {
@@ -219,7 +218,7 @@ type runner struct {
 	out      map[string]*tensor.Tensor
 }
 
-// benchRunner prepares a graph.
+// benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
 func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
 	o := f.timing.options(f.strategy, j)

@@ -97,11 +97,14 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
+	if err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole"); err != nil {
+		return named(path, err)
+	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
 	for _, s := range f.strategies {
 		r := &runner{strategy: s, in: t.in.values, keep: true}
 		err := j.do(planning, func() (err error) {
-			r.program, err = compileWhole(t.g, f.timing.options(s, j))
+			r.program, err = graphrun.Compile(t.g, f.timing.options(s, j))
 			return err
 		})
 		if err != nil {

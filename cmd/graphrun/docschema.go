@@ -127,6 +127,9 @@ func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
 		return map[string]any{"type": "array", "items": b.value(l.itemType(), of)}
 	}
+	if own, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
+		return own.JSONSchema()
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		name := definitionOf(t)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -36,7 +35,11 @@ The implementation that computes a step is one of those that graphrun ops NAME l
 NODE=impl:NAME forces another.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
-stand the operands' byte strides.`,
+stand the operands' byte strides.
+
+A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
+is known, once for each class of layouts and sizes. They are listed with what they wait for, and
+what is known of the values that they give; the one whose shapes are known ahead is planned here.`,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
   graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
@@ -80,7 +83,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		if f.dump {
 			o.Dump = &dump
 		}
-		p, err = compileWhole(g, o)
+		p, err = graphrun.Compile(g, o)
 		return err
 	})
 	j.end()
@@ -105,13 +108,4 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		}
 		return out.Flush()
 	})
-}
-
-// compileWhole compiles a graph that can be planned before it runs.
-func compileWhole(g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
-	p, err := graphrun.Compile(g, o)
-	if err == nil && p.Report() == nil {
-		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
-	}
-	return p, err
 }

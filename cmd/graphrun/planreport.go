@@ -17,6 +17,7 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
+	writeSegments(w, show, r.Segments)
 	if len(copies) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
 		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"),

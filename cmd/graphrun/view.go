@@ -79,7 +79,10 @@ func drawn(g *graph.Graph, strategy string) ([]byte, error) {
 	if strategy == "" {
 		return g.DOT()
 	}
-	p, err := compileWhole(g, graphrun.Options{Strategy: strategyOf(strategy), MemoryLimit: -1})
+	if err := refuseDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
+		return nil, err
+	}
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: strategyOf(strategy), MemoryLimit: -1})
 	if err != nil {
 		return nil, err
 	}

@@ -165,6 +165,7 @@ var functions = joined(iterFunctions, map[string]any{
 
 	"graphrun.Compile":       graphrun.Compile,
 	"graphrun.Infer":         graphrun.Infer,
+	"graphrun.KnownOf":       graphrun.KnownOf,
 	"graphrun.Load":          graphrun.Load,
 	"graphrun.Lookup":        graphrun.Lookup,
 	"graphrun.MistakeOf":     graphrun.MistakeOf,
@@ -220,6 +221,7 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[graph.Result](),
 	reflect.TypeFor[graph.Reference](),
 	reflect.TypeFor[*graph.Schema](),
+	reflect.TypeFor[*graph.Segment](),
 	reflect.TypeFor[*graph.Value](),
 	reflect.TypeFor[graph.Walk](),
 	reflect.TypeFor[graph.Work](),
@@ -243,9 +245,12 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[onnx.Value](),
 
 	reflect.TypeFor[*graphrun.File](),
+	reflect.TypeFor[*graphrun.Known](),
 	reflect.TypeFor[graphrun.Loader](),
 	reflect.TypeFor[*graphrun.PinError](),
 	reflect.TypeFor[*graphrun.Program](),
+	reflect.TypeFor[graphrun.Size](),
+	reflect.TypeFor[graphrun.Sizes](),
 	reflect.TypeFor[graphrun.UncheckedReport](),
 )
 

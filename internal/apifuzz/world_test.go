@@ -149,6 +149,11 @@ func dynamic() *graph.Graph {
 	return g.Output("out", g.Neg(g.Nonzero(g.Relu(x).Named("r"))))
 }
 
+func (w *world) segment() *graph.Segment {
+	all := append(dynamic().Segments(), graph.Segment{}, graph.Segment{Nodes: []*graph.Node{nil, {}}, In: []*graph.Value{nil}})
+	return &all[w.rng.IntN(len(all))]
+}
+
 func mistaken() *graph.Graph {
 	g := graph.New("mistaken", kernels.Lookup)
 	return g.Output("out", g.Add(g.Input("x", tensor.Float32, -2), 1))

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+)
+
+// refuseDynamic says of a graph whose shapes depend on data what cannot be done with it, and the first node
+// that decides some.
+func refuseDynamic(g *graph.Graph, what string) error {
+	known := graphrun.KnownOf(g)
+	if known == nil {
+		return nil
+	}
+	if n := known.Decides(); n != nil {
+		return g.Fail(n, fmt.Errorf("shapes depend on data, its result's first: %s", what))
+	}
+	return fmt.Errorf("shapes depend on data: %s", what)
+}
+
+// shapeText prints sizes in one word, and what is not even known to have some as a question mark.
+func shapeText(sizes graphrun.Sizes) string {
+	if sizes == nil {
+		return "?"
+	}
+	words := make([]string, len(sizes))
+	for i, s := range sizes {
+		words[i] = s.String()
+	}
+	return "[" + strings.Join(words, ",") + "]"
+}
+
+// writeSegments prints the segments of a graph that has some.
+func writeSegments(w io.Writer, show display, segments []graphrun.SegmentReport) {
+	if len(segments) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\n"+show.paint(strong, "Segments"))
+	t := newTable(wholeCol("segment"), phraseCol("nodes", 20), wholeCol("planned"), wholeCol("after"),
+		phraseCol("waits for", 16), phraseCol("gives", 16))
+	for _, s := range segments {
+		planned := "in a run"
+		if s.Planned {
+			planned = "here"
+		} else if s.Decides {
+			planned = "-"
+		}
+		waits := make([]string, 0, len(s.Inputs)+len(s.Awaits))
+		for _, v := range s.Inputs {
+			waits = append(waits, v.Name)
+		}
+		for _, name := range s.Awaits {
+			waits = append(waits, name+" (attribute)")
+		}
+		gives := make([]string, len(s.Outputs))
+		for i, v := range s.Outputs {
+			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), shapeText(v.Shape))
+		}
+		t.add(s.Segment, someOf(s.Nodes), planned, ints(s.After), someOf(waits), someOf(gives))
+	}
+	t.write(w, show)
+}
+
+// someOf names the first things of a list.
+func someOf(list []string) string {
+	const most = 4
+	if more := len(list) - most; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
+	}
+	return strings.Join(list, ", ")
+}
+
+// dtypeText names a dtype that may be unknown.
+func dtypeText(d *string) string {
+	if d == nil {
+		return "?"
+	}
+	return *d
+}
