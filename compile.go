@@ -179,7 +179,7 @@ func inferred(g *graph.Graph) bool {
 
 // findOpen finds the symbols that runs give sizes to, and the inputs that have symbols.
 func (p *Program) findOpen() {
-	for _, v := range p.graph.Inputs {
+	for i, v := range p.graph.Inputs {
 		symbolic := false
 		for _, d := range v.Dims {
 			if d.Symbol == "" {
@@ -191,7 +191,7 @@ func (p *Program) findOpen() {
 			}
 		}
 		if symbolic {
-			p.symbolic = append(p.symbolic, v)
+			p.symbolic = append(p.symbolic, i)
 		}
 	}
 	slices.Sort(p.open)

@@ -22,7 +22,7 @@ type Program struct {
 	infers   bool           // the graph must be inferred again before it is planned
 	fixed    map[string]int // sizes of symbols for all runs
 	open     []string       // symbols that runs give sizes to
-	symbolic []*graph.Value // inputs that have symbols
+	symbolic []int          // places of inputs that have symbols
 	first    *compiled      // for the sizes that Compile saw
 
 	mu     sync.Mutex
@@ -190,21 +190,36 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return c.complete(out, err)
 }
 
+// suits reports whether all inputs with symbols have the shapes that the program is compiled for.
+func (c *compiled) suits(p *Program, in map[string]*tensor.Tensor) bool {
+	for _, i := range p.symbolic {
+		v := c.graph.Inputs[i]
+		if t := in[v.Name]; t == nil || !slices.Equal(t.Shape, v.Meta.Shape) {
+			return false
+		}
+	}
+	return true
+}
+
 // suiting returns the program for the sizes of a run's inputs.
 func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
+	if p.first != nil && p.first.suits(p, in) {
+		return p.first, nil
+	}
+	inputs := p.symbolicInputs()
 	shapeOf := func(name string) ([]int, bool) {
 		if t := in[name]; t != nil {
 			return t.Shape, true
 		}
 		return nil, false
 	}
-	if err := p.checkFixed(shapeOf); err != nil {
+	if err := p.checkFixed(inputs, shapeOf); err != nil {
 		return nil, err
 	}
 	if len(p.open) == 0 && p.first != nil {
 		return p.first, nil
 	}
-	sizes, err := sizesOf(p.symbolic, shapeOf, nil)
+	sizes, err := sizesOf(inputs, shapeOf, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +242,23 @@ func (p *Program) suiting(in map[string]*tensor.Tensor) (*compiled, error) {
 	return c, err
 }
 
+// symbolicInputs returns the inputs that have symbols.
+func (p *Program) symbolicInputs() []*graph.Value {
+	g := p.graph
+	if g == nil {
+		g = p.first.graph
+	}
+	list := make([]*graph.Value, len(p.symbolic))
+	for i, at := range p.symbolic {
+		list[i] = g.Inputs[at]
+	}
+	return list
+}
+
 // checkFixed refuses an input of another size than the program was compiled for, in words that tell
 // which symbol it is.
-func (p *Program) checkFixed(shapeOf func(string) ([]int, bool)) error {
-	for _, v := range p.symbolic {
+func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
+	for _, v := range inputs {
 		shape, ok := shapeOf(v.Name)
 		if !ok || len(shape) != len(v.Dims) {
 			continue // the run says what is wrong
