@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -43,7 +44,7 @@ func Example() {
 func ExampleRun() {
 	g := graphrun.New("once")
 	x := g.Input("x", tensor.Float32, 3)
-	g.Output("y", g.Relu(x))
+	g.Output("y", op.Relu(x))
 	out, err := graphrun.Run(context.Background(), g, map[string]*tensor.Tensor{
 		"x": tensor.Must(tensor.FromSlice([]float32{-1, 0, 1}, 3)),
 	})

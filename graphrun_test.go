@@ -21,6 +21,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -50,7 +51,7 @@ func symbolic() *graph.Graph {
 	g := graphrun.New("symbolic")
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Symbol: "C"})
 	b := g.InputDims("b", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "C"})
-	return g.Output("y", g.Relu(g.Add(x, b)))
+	return g.Output("y", op.Relu(op.Add(x, b)))
 }
 
 func equal(t *testing.T, want, got *tensor.Tensor) {
@@ -218,12 +219,12 @@ func TestGivenSizes(t *testing.T) {
 func TestProgramsAreIndependent(t *testing.T) {
 	for _, g := range []*graph.Graph{symbolic(), func() *graph.Graph {
 		g := graphrun.New("plain")
-		return g.Output("y", g.Relu(g.Add(g.Input("x", tensor.Float32, 4, 2), g.Input("b", tensor.Float32, 2))))
+		return g.Output("y", op.Relu(op.Add(g.Input("x", tensor.Float32, 4, 2), g.Input("b", tensor.Float32, 2))))
 	}()} {
 		p, err := graphrun.Compile(g, graphrun.Options{Pins: map[string]graph.Pin{"y": {Format: tensor.Contiguous}}})
 		require.NoError(t, err)
 		assert.Equal(t, graph.Pin{}, g.Outputs[0].Pin, "the pin is of the program")
-		g.Output("more", g.Neg(g.Value("x")))
+		g.Output("more", op.Neg(g.Value("x")))
 		out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": floats(4, 2), "b": floats(2)})
 		require.NoError(t, err)
 		assert.Len(t, out, 1)
@@ -233,7 +234,7 @@ func TestProgramsAreIndependent(t *testing.T) {
 // A graph whose shapes depend on data runs as any other.
 func TestDataDependent(t *testing.T) {
 	g := graphrun.New("dynamic")
-	g.Output("y", g.Nonzero(g.Relu(g.Input("x", tensor.Float32, 6))))
+	g.Output("y", op.Nonzero(op.Relu(g.Input("x", tensor.Float32, 6))))
 	var plans atomic.Int32
 	p, err := graphrun.Compile(g, graphrun.Options{Progress: func(stage string) {
 		if stage == "planning" {
@@ -266,7 +267,7 @@ func TestDataDependent(t *testing.T) {
 // Where nothing can be planned before a run, the report has nothing but the segments.
 func TestNothingIsPlannedAhead(t *testing.T) {
 	g := graphrun.New("dynamic")
-	g.Output("y", g.Nonzero(g.Input("x", tensor.Float32, 6)))
+	g.Output("y", op.Nonzero(g.Input("x", tensor.Float32, 6)))
 	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Contiguous})
 	require.NoError(t, err)
 	r := p.Report()
@@ -388,7 +389,7 @@ func TestLoadKeepsGoing(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	g := graphrun.New("large")
-	g.Output("y", g.Relu(g.Input("x", tensor.Float32, 1<<20)))
+	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 1<<20)))
 	_, err := graphrun.Compile(g, graphrun.Options{MemoryLimit: 1 << 20})
 	var short *exec.MemoryError
 	require.ErrorAs(t, err, &short)
@@ -475,7 +476,7 @@ func TestMisuse(t *testing.T) {
 		assert.Zero(t, p.Need().Total())
 	}
 	g := graphrun.New("wrong")
-	g.Output("y", g.Relu(g.Input("x", tensor.Float32, -1)))
+	g.Output("y", op.Relu(g.Input("x", tensor.Float32, -1)))
 	_, err = graphrun.Compile(g, graphrun.Options{})
 	assert.ErrorContains(t, err, `input "x"`)
 	_, err = new(graphrun.File).Graph()

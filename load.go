@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/kernels"
@@ -141,13 +142,11 @@ func (f *File) parse() error {
 		return err
 	}
 	defer r.Close()
-	c := newConstFiles()
-	defer c.close()
-	dir := filepath.Dir(f.path)
+	o := graphfile.Options{Name: f.path, Dir: filepath.Dir(f.path)}
 	if f.Loader.KeepGoing {
-		f.signature, f.missing, err = graph.ParseSome(r, f.path, dir, f.Loader.Lookup, c.open)
+		f.signature, f.missing, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
 	} else {
-		f.signature, err = graph.Parse(r, f.path, dir, f.Loader.Lookup, c.open)
+		f.signature, err = graphfile.Parse(r, f.Loader.Lookup, o)
 	}
 	return err
 }

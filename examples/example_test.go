@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,7 +27,7 @@ func Example() {
 	g := graphrun.New("demo")
 	x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	b := g.Input("b", tensor.Float32, 3, 1, 1)
-	g.Output("y", g.Relu(g.Add(x, b)))
+	g.Output("y", op.Relu(op.Add(x, b)))
 	check(g.Err()) // every mistake made so far
 	p, err := graphrun.Compile(g, graphrun.Options{})
 	check(err)

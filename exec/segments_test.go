@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -130,7 +131,7 @@ func TestRefsInFiles(t *testing.T) {
 	const file = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
 "nodes": [{"name": "h", "op": "head", "inputs": ["x"], "attrs": {"k": {"value": "k"}}},
  {"name": "k", "op": "count", "inputs": ["x"]}], "outputs": ["h"]}`
-	g, err := graph.Load(strings.NewReader(file), "g.json", ".", lookupDynamic, nil)
+	g, err := graphfile.Read(strings.NewReader(file), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	assert.Equal(t, "k", g.Nodes[0].Name, "the value comes before the attribute that reads it")
 	r, err := exec.NewRunner(g, asItIs, exec.Options{})
@@ -140,15 +141,15 @@ func TestRefsInFiles(t *testing.T) {
 	assert.Equal(t, []float32{1, 2, -3}, bits(t, out["h"]))
 
 	var saved strings.Builder
-	require.NoError(t, g.Save(&saved))
+	require.NoError(t, graphfile.Save(&saved, g))
 	assert.Contains(t, saved.String(), `"k": {"value": "k"}`)
-	again, err := graph.Load(strings.NewReader(saved.String()), "g.json", ".", lookupDynamic, nil)
+	again, err := graphfile.Read(strings.NewReader(saved.String()), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	assert.True(t, again.Clone().Dynamic())
 
-	_, err = graph.Load(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "h"}`, 1)), "g.json", ".", lookupDynamic, nil)
+	_, err = graphfile.Read(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "h"}`, 1)), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
 	assert.ErrorContains(t, err, "the graph has a cycle: h -> h")
-	_, err = graph.Load(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "q"}`, 1)), "g.json", ".", lookupDynamic, nil)
+	_, err = graphfile.Read(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "q"}`, 1)), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
 	assert.ErrorContains(t, err, `g.json:2:66: node "h" (head): attribute "k": there is no value "q"`)
 }
 

@@ -3,109 +3,19 @@ package graph
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attrRef is an attribute of a node that is a value of the graph.
-type attrRef struct {
-	attr  string
-	value *Value
-}
-
-// takeRefs notes the attributes that are values, sorted by name.
-func (n *Node) takeRefs() {
-	n.refs = nil
-	for _, name := range slices.Sorted(maps.Keys(n.given)) {
-		if r, ok := n.given[name].(Ref); ok {
-			n.refs = append(n.refs, attrRef{name, r.Value})
-		}
-	}
-}
-
 // deps and dep list what a node waits for: its operands, nil for those that are no
 // values, then the values of its attributes.
-func (n *Node) deps() int { return len(n.In) + len(n.refs) }
+func (n *Node) deps() int { return len(n.In) + len(n.refs()) }
 
 func (n *Node) dep(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value
 	}
-	return n.refs[i-len(n.In)].value
-}
-
-// Refs returns the values that attributes of the node are read from.
-func (n *Node) Refs() []*Value {
-	var vs []*Value
-	for _, r := range n.refs {
-		vs = append(vs, r.value)
-	}
-	return vs
-}
-
-// decode decodes the attributes. If some are values that are not constant, there are none
-// yet.
-func (n *Node) decode(symbols map[string]int) (any, error) {
-	given, ok, err := n.resolved(func(v *Value) *tensor.Tensor { return v.Const })
-	if err != nil || !ok {
-		return nil, err
-	}
-	return n.Op.Schema.Decode(given, symbols)
-}
-
-// resolved returns the attributes with every Ref replaced by its data; ok is false if the
-// data of one is not known.
-func (n *Node) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
-	if len(n.refs) == 0 {
-		return n.given, true, nil
-	}
-	given = maps.Clone(n.given)
-	for _, r := range n.refs {
-		t := data(r.value)
-		if t == nil {
-			return nil, false, nil
-		}
-		if given[r.attr], err = attrOf(t); err != nil {
-			return nil, false, fmt.Errorf("attribute %q: %w", r.attr, err)
-		}
-	}
-	return given, true, nil
-}
-
-// maxAttr bounds the numbers in an attribute that is a value: more is no shape.
-const maxAttr = 1 << 16
-
-// elements is a list read from a value: one of length 1 also serves where a single number
-// is wanted.
-type elements []any
-
-// attrOf returns the elements of a tensor as an attribute has them.
-func attrOf(t *tensor.Tensor) (any, error) {
-	if t.Numel() > maxAttr {
-		return nil, fmt.Errorf("a value of %d elements cannot be an attribute", t.Numel())
-	}
-	flat := t.CopyTo(tensor.New(t.DType, t.Shape...))
-	list := make(elements, t.Numel())
-	for i := range list {
-		at := flat.Meta
-		at.Shape, at.Strides, at.Offset = nil, nil, i
-		x := tensor.Must(flat.View(at)).At()
-		switch {
-		case t.DType == tensor.Bool:
-			list[i] = x.Int() != 0
-		case t.DType.IsIntegral(false):
-			list[i] = x.Int()
-		case t.DType.IsComplex():
-			list[i] = x.Complex()
-		default:
-			list[i] = x.Float()
-		}
-	}
-	if len(t.Shape) == 0 {
-		return list[0], nil
-	}
-	return list, nil
+	return n.attrs.refs[i-len(n.In)].value
 }
 
 // waits reports whether the node cannot be inferred before the graph has run in part.
@@ -146,7 +56,7 @@ func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
 	}
 	if !maps.Equal(c.bound, g.bound) {
 		for _, n := range c.Nodes {
-			n.Attrs, n.badAttrs = n.decode(c.bound)
+			n.Attrs, _ = n.decode(c.bound) // inference tells why there are none
 		}
 	}
 	return c, c.Infer()

@@ -131,7 +131,7 @@ type Param struct {
 	// scatter's src is called value where it is a number.
 	Attr string
 	// Overload is aten's name of the overload that the operand, which is optional, belongs
-	// to. The Go builder has a method for it, where the operand is required.
+	// to. Package op has a function for it, where the operand is required.
 	Overload string
 }
 

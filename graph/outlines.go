@@ -64,5 +64,5 @@ func (n *Node) outlines(known *ByValue[Outline]) []Outline {
 	if len(n.Out) > 0 && n.Out[0].graph != nil {
 		symbols = n.Out[0].graph.bound
 	}
-	return n.Op.Outline(in, n.given, refs, symbols)
+	return n.Op.Outline(in, n.written(), refs, symbols)
 }

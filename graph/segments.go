@@ -364,7 +364,12 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]int {
 func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known map[*Value]*tensor.Tensor,
 	bound map[string]int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
-	s.src, s.bound, s.assumed, s.warnings, s.folded = g.src, bound, g.assumed, g.warnings, g.folded
+	s.bound, s.assumed, s.warnings, s.folded = bound, g.assumed, g.warnings, g.folded
+	// Nodes keep their numbers, so that those that passes add have others.
+	s.nodes, s.refused = g.nodes, map[int32]error{}
+	if g.places != nil {
+		s.places = nodePlaces{g.places}
+	}
 	to := map[*Value]*Value{}
 	enter := func(v *Value) (*Value, error) {
 		if w := to[v]; w != nil {
@@ -388,12 +393,12 @@ func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known
 	}
 	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
 	for _, n := range seg.Nodes {
-		m, err := n.copyWith(data, bound, enter)
+		m, err := s.copyOf(n, data, enter)
 		if err != nil {
 			return nil, g.Fail(n, err)
 		}
 		for i, v := range n.Out {
-			w := &Value{Name: v.Name, Node: m, Index: i, graph: s, at: v.at}
+			w := &Value{Name: v.Name, Node: m, Index: i, graph: s}
 			m.Out = append(m.Out, w)
 			s.number(w)
 			to[v], s.named().values[v.Name] = w, w
@@ -414,13 +419,11 @@ func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known
 	return s, s.Infer()
 }
 
-// copyWith returns a copy of the node for a segment, without outputs: its operands are those that
+// copyOf returns a copy of a node for a segment, without outputs: its operands are those that
 // enter gives, and attributes that are values are read from data. That they will not do is what
 // inference tells.
-func (n *Node) copyWith(data func(*Value) *tensor.Tensor, symbols map[string]int,
-	enter func(*Value) (*Value, error)) (*Node, error) {
-	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, at: n.at, attrAt: n.attrAt, attrsAt: n.attrsAt,
-		In: slices.Clone(n.In)}
+func (s *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range m.In {
 		if v := m.In[i].Value; v != nil {
 			w, err := enter(v)
@@ -430,15 +433,15 @@ func (n *Node) copyWith(data func(*Value) *tensor.Tensor, symbols map[string]int
 			m.In[i].Value = w
 		}
 	}
-	given, ok, err := n.resolved(data)
+	given, ok, err := n.attrs.resolved(data)
 	switch {
 	case err != nil:
-		m.badAttrs = err
+		s.refused[m.number] = err
 	case !ok:
 		return nil, errors.New("a value that an attribute is read from is not known")
 	default:
-		m.given = given
-		m.Attrs, m.badAttrs = n.Op.Schema.Decode(given, symbols)
+		m.attrs = attributesOf(given)
+		m.Attrs, _ = n.Op.Schema.Decode(given, s.bound)
 	}
 	return m, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -98,9 +99,9 @@ func TestSegments(t *testing.T) {
 func TestSegmentsAreFew(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 3)
-	a, b := g.Neg(g.Nonzero(x)), g.Neg(g.Nonzero(g.Relu(x)))
-	g.Output("a", a).Output("b", g.Add(b, 1)).Output("c", g.Relu(g.Neg(x)))
-	g.Nonzero(g.Neg(x)) // nobody needs it
+	a, b := op.Neg(op.Nonzero(x)), op.Neg(op.Nonzero(op.Relu(x)))
+	g.Output("a", a).Output("b", op.Add(b, 1)).Output("c", op.Relu(op.Neg(x)))
+	op.Nonzero(op.Neg(x)) // nobody needs it
 	require.NoError(t, g.Err())
 	var sizes []int
 	for _, s := range g.Segments() {
@@ -118,10 +119,10 @@ func TestSegmentsAreFew(t *testing.T) {
 func TestSegmentsTakeLinearTime(t *testing.T) {
 	const n = 20000
 	g := graph.New("g", kernels.Lookup)
-	c := g.Neg(g.Constant("c", tensor.Zeros(tensor.Float32)))
+	c := op.Neg(g.Constant("c", tensor.Zeros(tensor.Float32)))
 	v := g.Input("x", tensor.Float32, 2)
 	for range n {
-		v = g.Add(g.MaskedSelect(v, g.Gt(v, 0)), c)
+		v = op.Add(op.MaskedSelect(v, op.Gt(v, 0)), c)
 	}
 	g.Output("y", v)
 	require.NoError(t, g.Err())

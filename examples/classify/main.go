@@ -11,17 +11,17 @@ import (
 	"os"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/op"
 )
 
 func main() {
 	g, err := graphrun.Load(os.Args[1])
 	check(err)
 	scores := g.Outputs[0].Value // logits, [batch, classes]
-	top := g.Apply("topk", graph.Attrs{"k": 5}, g.Softmax(scores, graph.Attrs{"dim": -1}))
-	g.Output("probability", top[0])
-	g.Output("class", top[1])
+	probabilities, classes := op.Topk(op.Softmax(scores, -1), 5)
+	g.Output("probability", probabilities)
+	g.Output("class", classes)
 	check(g.Err())
 	images, err := npz.ReadFile(os.Args[2])
 	check(err)

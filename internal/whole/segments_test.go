@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,23 +31,23 @@ func detector(size int) *graph.Graph {
 		return g.Constant(name, t)
 	}
 	rows := func(x *graph.Value, n int) *graph.Value {
-		return g.Reshape(g.Permute(x, graph.Attrs{"dims": []int{0, 2, 3, 1}}), graph.Attrs{"shape": []int{-1, n}})
+		return op.Reshape(op.Permute(x, []int{0, 2, 3, 1}), []int{-1, n})
 	}
-	take := func(x, index *graph.Value) *graph.Value { return g.IndexSelect(x, index, graph.Attrs{"dim": 0}) }
+	take := func(x, index *graph.Value) *graph.Value { return op.IndexSelect(x, index, 0) }
 	x, pad := g.Input("image", f32, 1, 3, size, size), graph.Attrs{"padding": 1, "stride": 2}
-	x = g.Relu(g.Conv2d(x, weight("w0", 32, 3, 3, 3), nil, pad))
-	x = g.Relu(g.Conv2d(x, weight("w1", 64, 32, 3, 3), nil, pad))
-	scores := g.Reshape(g.Conv2d(x, weight("ws", 1, 64, 1, 1), nil), graph.Attrs{"shape": []int{-1}})
-	boxes := rows(g.Conv2d(x, weight("wb", 4, 64, 1, 1), nil), 4)
-	low := g.Mul(g.Slice(boxes, graph.Attrs{"dim": 1, "start": 0, "end": 2}), 1000)
-	extent := g.Exp(g.Slice(boxes, graph.Attrs{"dim": 1, "start": 2, "end": 4}))
-	corners := g.Cat([]*graph.Value{low, g.Add(low, extent)}, graph.Attrs{"dim": 1})
-	at := g.Squeeze(g.Nonzero(g.Gt(scores, g.Mean(scores))), graph.Attrs{"dim": 1})
+	x = op.Relu(g.Apply("conv2d", pad, x, weight("w0", 32, 3, 3, 3), nil)[0])
+	x = op.Relu(g.Apply("conv2d", pad, x, weight("w1", 64, 32, 3, 3), nil)[0])
+	scores := op.Reshape(op.Conv2d(x, weight("ws", 1, 64, 1, 1), nil), []int{-1})
+	boxes := rows(op.Conv2d(x, weight("wb", 4, 64, 1, 1), nil), 4)
+	low := op.Mul(op.Slice(boxes, op.SliceAttrs{Dim: 1, Start: new(0), End: new(2)}), 1000)
+	extent := op.Exp(op.Slice(boxes, op.SliceAttrs{Dim: 1, Start: new(2), End: new(4)}))
+	corners := op.Cat([]*graph.Value{low, op.Add(low, extent)}, op.CatAttrs{Dim: 1})
+	at := op.Squeeze(op.Nonzero(op.Gt(scores, op.Mean(scores))), op.SqueezeAttrs{Dim: []int{1}})
 	high := take(corners, at)
-	keep := g.Nms(high, take(scores, at), graph.Attrs{"iou_threshold": 0.3})
+	keep := op.Nms(high, take(scores, at), 0.3)
 	features := take(rows(x, 64), take(at, keep))
-	hidden := g.Relu(g.Linear(features, weight("l1", 512, 64), nil))
-	classes := g.Softmax(g.Linear(hidden, g.Mul(weight("l2", 10, 512), 2), nil), graph.Attrs{"dim": 1})
+	hidden := op.Relu(op.Linear(features, weight("l1", 512, 64), nil))
+	classes := op.Softmax(op.Linear(hidden, op.Mul(weight("l2", 10, 512), 2), nil), 1)
 	return g.Output("boxes", take(high, keep)).Output("classes", classes)
 }
 
@@ -124,11 +125,11 @@ func BenchmarkLoop(b *testing.B) {
 			body.Input("i", tensor.Int64)
 			body.Input("going", tensor.Bool)
 			x := body.Input("x", f32, 2)
-			y := body.Mul(x, 0.5)
+			y := op.Mul(x, 0.5)
 			if decides {
-				y = body.MaskedSelect(y, body.Ge(y, 0))
+				y = op.MaskedSelect(y, op.Ge(y, 0))
 			}
-			body.Output("on", body.Lt(body.Sum(y), 1e9)).Output("x", y)
+			body.Output("on", op.Lt(op.Sum(y), 1e9)).Output("x", y)
 			g := graph.New("g", kernels.Lookup)
 			trips := 1000
 			out := g.ApplyN("loop", 1, graph.Attrs{"body": body, "carried": 1}, trips, true, g.Input("x", f32, 2))
