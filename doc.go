@@ -10,11 +10,11 @@
 //
 // # Graphs
 //
-// A graph comes from a file ([Load], or a [Loader] that knows more: sizes, shapes, ops and operators
-// of one's own), or is built in Go on what [New] returns. It holds values by name: dtypes, shapes and
-// strides are there as soon as it is built or loaded, as eager PyTorch would give them. Mistakes in a
-// file are errors that begin with FILE:LINE:COL; mistakes in Go are collected in [graph.Graph.Err],
-// which Compile returns.
+// A graph comes from a file ([Load], or a [Loader] that knows more: sizes, shapes, ops and operators of
+// one's own), or is built in Go, on what [New] returns, by the functions of package op. It holds values
+// by name: dtypes, shapes and strides are there as soon as it is built or loaded, as eager PyTorch
+// would give them. Mistakes in a file are errors that begin with FILE:LINE:COL; mistakes in Go are
+// collected in [graph.Graph.Err], which Compile returns.
 //
 // Ops are those of package kernels, which have the names, operands and attributes of PyTorch's aten.
 // [Lookup] puts ops of one's own beside them: define one by [graph.Define], and hand the Lookup to

@@ -62,8 +62,8 @@ func (n *Node) infer(s *inference) error {
 // asks reports whether a pointwise node asks its op what another one, inferred before, has asked: its
 // inference goes by the types of operands, by numbers and by attributes.
 func (n *Node) asks(last *Node) bool {
-	if last == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs || n.Impl != nil || last.Impl != nil ||
-		len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
+	if last == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
+		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
 		return false
 	}
 	for i := range n.In {

@@ -76,7 +76,8 @@ func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph
 }
 
 // parse reads a file. What is read past goes to absent, unless that is nil.
-func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]bool) (*graph.Graph, graph.Errors, error) {
+func parse(r io.Reader, lookup graph.Lookup, o Options, absent map[*graph.Value]bool) (*graph.Graph, graph.Errors,
+	error) {
 	if r == nil {
 		return nil, nil, errors.New("there is nothing to read a graph from: the reader is nil")
 	}

@@ -25,7 +25,8 @@ type SaveOption func(*saver)
 // the format is that of the name's ending (.npz, .safetensors), as it is for
 // loading. A file that the graph's constants were read from is not overwritten: that is an
 // error.
-func SideFile(name string, takes func(*graph.Value) bool, write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
+func SideFile(name string, takes func(*graph.Value) bool,
+	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
 }
 

@@ -70,7 +70,8 @@ type object map[string]any
 var (
 	specialNumber = object{"enum": []string{"NaN", "Infinity", "-Infinity"}}
 	numberSchema  = anyOf(object{"type": "number"}, specialNumber)
-	pairSchema    = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2, "description": "a complex number: real and imaginary part"}
+	pairSchema    = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
+		"description": "a complex number: real and imaginary part"}
 )
 
 func ref(name string) object              { return object{"$ref": "#/$defs/" + name} }
@@ -104,9 +105,10 @@ func dtypeNames() []string {
 // layoutMembers are what inputs and constants share.
 func layoutMembers() object {
 	return object{
-		"name":          ref("name"),
-		"dtype":         ref("dtype"),
-		"strides":       described(arrayOf(object{"type": "integer"}), "in elements; without them the value is row-major, or what memory_format says"),
+		"name":  ref("name"),
+		"dtype": ref("dtype"),
+		"strides": described(arrayOf(object{"type": "integer"}),
+			"in elements; without them the value is row-major, or what memory_format says"),
 		"offset":        object{"type": "integer", "minimum": 0, "description": "in elements"},
 		"memory_format": ref("memory_format"),
 		"order":         ref("order"),
@@ -114,7 +116,8 @@ func layoutMembers() object {
 }
 
 // twoLayouts holds of what is laid out in two ways.
-var twoLayouts = anyOf(object{"required": []string{"strides", "memory_format"}}, object{"required": []string{"strides", "order"}},
+var twoLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
+	object{"required": []string{"strides", "order"}},
 	formatAndOrder)
 
 var formatAndOrder = object{"required": []string{"memory_format", "order"}}
@@ -300,7 +303,8 @@ func operandSchema(p graph.Param) object {
 	}
 	types = append(types, "number", "boolean")
 	spelled := closed(object{"number": ref("scalar")}, "number")
-	return described(anyOf(object{"type": types}, spelled), doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value is named so")
+	return described(anyOf(object{"type": types}, spelled),
+		doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value is named so")
 }
 
 // attrSchema describes an attribute.
@@ -373,4 +377,5 @@ func typeSchema(f graph.Field, name string) object {
 }
 
 // pythonSchema is a complex number as Python prints it.
-var pythonSchema = object{"type": "string", "pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}
+var pythonSchema = object{"type": "string",
+	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}

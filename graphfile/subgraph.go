@@ -52,7 +52,8 @@ func leaveOpen(g *graph.Graph) {
 // subgraph writes a graph that is an attribute as [saver.save] does, further to the right.
 // prefix is put before the keys of its constants in the side file.
 func (s *saver) subgraph(g *graph.Graph, prefix string) error {
-	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, moved: s.moved, side: s.side, takes: s.takes}
+	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, moved: s.moved,
+		side: s.side, takes: s.takes}
 	var text bytes.Buffer
 	if err := sub.save(&text); err != nil {
 		return err

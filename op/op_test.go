@@ -238,7 +238,8 @@ func TestFieldsThatAreLeftOut(t *testing.T) {
 	assert.Equal(t, graph.Attrs{"beta": new(0.0)}, given([]SoftplusAttrs{{Beta: new(0.0)}}))
 	assert.Equal(t, graph.Attrs{"padding": "same", "stride": []int{}},
 		given([]Conv2dAttrs{{PaddingWord: Conv2dPaddingSame, Stride: []int{}}}))
-	assert.Equal(t, graph.Attrs{"dim": []int{1}, "keepdim": true}, given([]SumAttrs{{Dim: []int{0}}, {Dim: []int{1}, Keepdim: true}}))
+	assert.Equal(t, graph.Attrs{"dim": []int{1}, "keepdim": true},
+		given([]SumAttrs{{Dim: []int{0}}, {Dim: []int{1}, Keepdim: true}}))
 	for _, f := range functions {
 		typ := reflect.TypeOf(f.numbers)
 		if !typ.IsVariadic() {

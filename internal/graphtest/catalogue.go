@@ -99,14 +99,20 @@ func init() {
 		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
 		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: Unary}, Self),
 		pointwise("every", graph.SchemaOf[EveryAttrs](), &graph.Pointwise{Config: Unary}, Self),
-		{Name: "permute", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[permuteAttrs](), Infer: inferPermute},
-		{Name: "expand", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[SizeAttrs](), Infer: inferExpand},
-		{Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](), Infer: inferChunk, Many: true},
-		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](), Infer: InferCat},
+		{Name: "permute", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[permuteAttrs](),
+			Infer: inferPermute},
+		{Name: "expand", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[SizeAttrs](),
+			Infer: inferExpand},
+		{Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](),
+			Infer: inferChunk, Many: true},
+		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: InferCat},
 		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Impls: ConvImpls(),
 			Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}}},
-		{Name: "var_mean", Params: []graph.Param{Self}, Schema: graph.SchemaOf[noAttrs](), Outputs: []string{"var", "mean"}, Infer: inferVarMean},
-		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
+		{Name: "var_mean", Params: []graph.Param{Self}, Schema: graph.SchemaOf[noAttrs](),
+			Outputs: []string{"var", "mean"}, Infer: inferVarMean},
+		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}},
+			Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
 		{Name: "clone", Params: []graph.Param{Self}, Schema: graph.SchemaOf[struct {
 			Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
 		}](), Infer: InferCat},
@@ -161,7 +167,8 @@ func inferConv(c *graph.Call) ([]graph.Result, error) {
 	if x.Rank() != 4 || w.Rank() != 4 {
 		return nil, errors.New("expected 4D operands")
 	}
-	m, err := tensor.NewFormat(x.DType, []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}, x.SuggestMemoryFormat(false))
+	shape := []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}
+	m, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
 	return graph.New1(m.Type()), err
 }
 

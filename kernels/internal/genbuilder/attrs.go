@@ -67,8 +67,8 @@ func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
 	return goTypes[name], false
 }
 
-var goTypes = map[string]string{"int": "int", "float": "float64", "bool": "bool", "string": "string", "number": "tensor.Scalar",
-	"dtype": "tensor.DType", "memory_format": "tensor.MemoryFormat"}
+var goTypes = map[string]string{"int": "int", "float": "float64", "bool": "bool", "string": "string",
+	"number": "tensor.Scalar", "dtype": "tensor.DType", "memory_format": "tensor.MemoryFormat"}
 
 // wordType is a type of strings whose values are constants.
 type wordType struct {
@@ -113,7 +113,8 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 	if len(f.optional) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", f.structName(), f.name, f.structName())
+	name := f.structName()
+	fmt.Fprintf(b, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", name, f.name, name)
 	for _, a := range f.optional {
 		typ, shown := fieldType(f.op, a)
 		text := strings.Join(strings.Fields(a.Doc), " ")
@@ -126,25 +127,28 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 		fmt.Fprintf(b, "\t%s %s `attr:%q`\n", camel(a.Name), typ, a.Name)
 		if a.Words != nil {
 			name := camel(a.Name) + "Word"
-			fmt.Fprintf(b, "\t// %s stands in place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, camel(f.op.Name)+name, a.Name)
+			typ := camel(f.op.Name) + name
+			fmt.Fprintf(b, "\t// %s stands in place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
 		}
 	}
 	if slices.ContainsFunc(f.optional, computable) {
-		b.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n\tValues map[string]*graph.Value\n")
+		b.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n" +
+			"\tValues map[string]*graph.Value\n")
 	}
 	b.WriteString("}\n")
 }
 
 // computable reports whether an attribute is what a graph may compute: a number or a list of numbers.
 func computable(a graph.Field) bool {
-	return slices.ContainsFunc([]string{"int", "float", "number"}, func(t string) bool { return strings.HasPrefix(a.Type, t) })
+	return strings.HasPrefix(a.Type, "int") || strings.HasPrefix(a.Type, "float") || strings.HasPrefix(a.Type, "number")
 }
 
 // writeDoc writes the op's documentation, its attributes that must be given, and its operands that may be left
 // out.
 func (f *function) writeDoc(b *bytes.Buffer) {
 	if f.overload != "" {
-		fmt.Fprintf(b, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, camel(f.op.Name))
+		plain := camel(f.op.Name)
+		fmt.Fprintf(b, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, plain)
 		return
 	}
 	fmt.Fprintf(b, "\n// %s is the op %s.\n//\n", f.name, f.op.Name)
@@ -204,6 +208,9 @@ func camel(name string) string {
 	return b.String()
 }
 
+// reserved are the names that functions use themselves.
+var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
+
 // parameterName makes a Go parameter of an operand's name: running_mean is runningMean.
 func parameterName(name string) string {
 	s := camel(name)
@@ -211,7 +218,7 @@ func parameterName(name string) string {
 		s = "dtype"
 	}
 	switch {
-	case token.IsKeyword(s), slices.Contains([]string{"any", "made", "nil", "given", "with", "node", "flat", "graph", "tensor"}, s):
+	case token.IsKeyword(s), slices.Contains(reserved, s):
 		s += "_"
 	}
 	return s

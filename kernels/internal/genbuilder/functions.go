@@ -155,7 +155,8 @@ func describe(o *graph.Op, overload string) *function {
 			f.name += camel(p.Overload)
 		}
 		f.graph = f.graph && p.Optional
-		f.params = append(f.params, param{name: unique(p.Name), typ: operandType(p), nilable: p.Optional && !p.Number && !p.Variadic})
+		nilable := p.Optional && !p.Number && !p.Variadic
+		f.params = append(f.params, param{name: unique(p.Name), typ: operandType(p), nilable: nilable})
 	}
 	for _, a := range o.Schema.Fields {
 		switch {
