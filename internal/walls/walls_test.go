@@ -152,7 +152,7 @@ var families = map[string][]string{
 	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce"},
 	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "product"},
 	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
-	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply"},
+	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/view":              {"internal/copies", "internal/kit"},
 	"kernels/window":            {"internal/copies", "internal/folds", "internal/kit"},
 }
