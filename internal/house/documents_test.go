@@ -1,0 +1,217 @@
+package house_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/kernels"
+)
+
+var (
+	span   = regexp.MustCompile("`([^`]+)`")
+	goName = regexp.MustCompile(`^([a-z]+)\.([A-Z]\w*)(?:\.(\w+))?$`)
+	opName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+	// filed is a path of the repository: with a folder, or a file at the root.
+	filed = regexp.MustCompile(`^[\w.-]*(/[\w.-]+)+/?$|^\w+\.(go|md|json|py|sh)$|^Makefile$`)
+)
+
+// packageDirs maps the names of packages that documents speak of to their folders.
+var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "iter/axes", "kit": "kernels/internal/kit",
+	"copies": "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
+	"pointwise": "kernels/pointwise", "machine": "internal/machine"}
+
+// declared has what a package declares, as Name and Type.Member.
+type declared map[string]bool
+
+// declarations reads the declarations of a package, tests aside; nil where there is no such package.
+func declarations(t *testing.T, name string) declared {
+	t.Helper()
+	dir := name
+	if d, ok := packageDirs[name]; ok {
+		dir = d
+	}
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	names := declared{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			names.add(d)
+		}
+	}
+	return names
+}
+
+func (names declared) add(d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		name := d.Name.Name
+		if d.Recv != nil {
+			name = receiverName(d.Recv.List[0].Type) + "." + name
+		}
+		names[name] = true
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.ValueSpec:
+				for _, id := range s.Names {
+					names[id.Name] = true
+				}
+			case *ast.TypeSpec:
+				names[s.Name.Name] = true
+				names.addMembers(s)
+			}
+		}
+	}
+}
+
+// addMembers adds the fields of a struct, or the methods of an interface.
+func (names declared) addMembers(s *ast.TypeSpec) {
+	var fields *ast.FieldList
+	switch t := s.Type.(type) {
+	case *ast.StructType:
+		fields = t.Fields
+	case *ast.InterfaceType:
+		fields = t.Methods
+	default:
+		return
+	}
+	for _, f := range fields.List {
+		for _, id := range f.Names {
+			names[s.Name.Name+"."+id.Name] = true
+		}
+	}
+}
+
+// receiverName returns the name of a method's type.
+func receiverName(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.StarExpr:
+		return receiverName(x.X)
+	case *ast.IndexExpr:
+		return receiverName(x.X)
+	case *ast.IndexListExpr:
+		return receiverName(x.X)
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
+
+// glossary checks names that documents use.
+type glossary struct {
+	t        *testing.T
+	packages map[string]declared
+}
+
+// goNamed reports whether the text is a Go name of this module, and if so complains where there is none.
+func (g *glossary) goNamed(where, text string) bool {
+	m := goName.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	names, read := g.packages[m[1]]
+	if !read {
+		names = declarations(g.t, m[1])
+		g.packages[m[1]] = names
+	}
+	name := m[2]
+	if m[3] != "" {
+		name += "." + m[3]
+	}
+	if names == nil || !names[name] {
+		g.t.Errorf("%s: there is no %s", where, text)
+	}
+	return true
+}
+
+// isFile reports whether the text is a path, and if so complains where there is none.
+func (g *glossary) isFile(where, text string) bool {
+	if !filed.MatchString(text) {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(root, text)); err != nil {
+		g.t.Errorf("%s: there is no %s", where, text)
+	}
+	return true
+}
+
+// TestPyTorchMap holds the map of names to what there is: in the second column of its tables every name is a Go
+// name, an op, a path, or a command.
+func TestPyTorchMap(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/pytorch.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &glossary{t, map[string]declared{}}
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(cells[1], "---") || strings.TrimSpace(cells[2]) == "here" {
+			continue
+		}
+		rows++
+		spans := span.FindAllStringSubmatch(cells[2], -1)
+		if len(spans) == 0 {
+			t.Errorf("%q names nothing that is here", cells[1])
+		}
+		for _, s := range spans {
+			switch name := s[1]; {
+			case g.goNamed(cells[1], name) || g.isFile(cells[1], name) || isCommand(t, name):
+			case !opName.MatchString(name) || kernels.Lookup(name) == nil:
+				t.Errorf("%s: %q is no Go name, op, path or command", cells[1], name)
+			}
+		}
+		for _, s := range span.FindAllStringSubmatch(cells[3], -1) {
+			_ = g.goNamed(cells[1], s[1]) || g.isFile(cells[1], s[1])
+		}
+	}
+	if rows < 80 {
+		t.Errorf("only %d rows were found", rows)
+	}
+}
+
+// isCommand reports whether the text is a command of graphrun that there is.
+func isCommand(t *testing.T, text string) bool {
+	name, ok := strings.CutPrefix(text, "graphrun ")
+	if !ok {
+		return false
+	}
+	name, _, _ = strings.Cut(name, " ")
+	source, err := os.ReadFile(filepath.Join(root, "cmd/graphrun", name+".go"))
+	return err == nil && regexp.MustCompile(`Use:\s+"`+name+`\b`).Match(source)
+}
+
+// TestContributing holds the Go names and the paths in CONTRIBUTING.md to what there is.
+func TestContributing(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, checked := &glossary{t, map[string]declared{}}, 0
+	for _, s := range span.FindAllStringSubmatch(string(text), -1) {
+		if g.goNamed("CONTRIBUTING.md", s[1]) || g.isFile("CONTRIBUTING.md", s[1]) {
+			checked++
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d names were checked", checked)
+	}
+}
