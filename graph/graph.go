@@ -206,6 +206,17 @@ func (v *Value) Kind() string {
 	return "input"
 }
 
+// IsView reports whether all of the node's outputs share the storage of its operands, so that there is
+// nothing to run.
+func (n *Node) IsView() bool {
+	for _, v := range n.Out {
+		if v.Alias == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, Out: make([]tensor.Meta, len(n.Out))}

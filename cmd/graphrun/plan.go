@@ -24,8 +24,9 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what will run under a strategy, and why",
-		Long: `Applies a strategy and shows what will run: the copies that were inserted and why, the nodes
-that were elided and why, and the steps with their loops, buffers and estimated costs.
+		Long: `Applies a strategy and shows what will run: what each pass did to the graph, the copies that were
+inserted and why, the nodes that were elided and why, the nodes that were computed ahead because
+they depend on constants alone, and the steps with their loops, buffers and estimated costs.
 
 Peak memory is that of the arena, the outputs and the scratch of one worker. What a run needs in
 all is listed by what it is for: inputs, constants, weights that kernels have packed for

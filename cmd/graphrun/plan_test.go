@@ -19,6 +19,8 @@ type planJSON struct {
 	CostNS    float64      `json:"cost_ns"`
 	Copies    []copyDoc    `json:"copies"`
 	Elided    []elisionDoc `json:"elided"`
+	Passes    []passDoc    `json:"passes"`
+	Folded    []foldingDoc `json:"folded"`
 	Steps     []stepDoc    `json:"steps"`
 	PeakBytes int          `json:"peak_bytes"`
 	Memory    memoryDoc    `json:"memory"`
@@ -104,6 +106,31 @@ func TestPlanLoop(t *testing.T) {
 	}
 }
 
+// The plan shows every pass and what it did; the cost is that of what is left to run.
+func TestPlanShowsThePasses(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
+ "constants": [{"name": "c", "dtype": "float32", "shape": [4], "data": [1, 2, 3, 4]}],
+ "nodes": [{"name": "h", "op": "neg", "inputs": ["c"]}, {"name": "y", "op": "add", "inputs": ["x", "h"]}],
+ "outputs": ["y"]}`)
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
+	if len(doc.Folded) != 1 || doc.Folded[0] != (foldingDoc{Node: "h", Op: "neg", Bytes: 16}) {
+		t.Errorf("folded %+v", doc.Folded)
+	}
+	i := slices.IndexFunc(doc.Passes, func(p passDoc) bool { return p.Pass == "fold" })
+	if i < 0 || doc.Passes[i].Did != "1 node folded into 16 bytes of constants" || doc.Passes[i].Nodes != 1 {
+		t.Errorf("passes %+v", doc.Passes)
+	}
+	if len(doc.Steps) != 1 || doc.CostNS != doc.Steps[0].CostNS {
+		t.Errorf("the plan costs %v, its steps are %+v", doc.CostNS, doc.Steps)
+	}
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"Folded nodes", "it depends on constants alone", "Passes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 func TestPlanText(t *testing.T) {
 	path := write(t, "g.json", strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
 	out := succeed(t, "plan", path)
@@ -112,10 +139,10 @@ func TestPlanText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after elide") {
+	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after layout") {
 		t.Errorf("no dump in\n%s", dump)
 	}
-	if r := call(t, "plan", path, "--dump", "--json"); !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after elide") {
+	if r := call(t, "plan", path, "--dump", "--json"); !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after layout") {
 		t.Errorf("--dump --json: stdout\n%s\nstderr\n%s", r.out, r.errors)
 	}
 }

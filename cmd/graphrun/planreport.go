@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -17,8 +18,10 @@ type planReport struct {
 	Optimal      bool                 `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64              `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64             `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
+	Passes       []passDoc            `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       stream[copyDoc]      `json:"copies" doc:"The copies that were inserted."`
 	Elided       stream[elisionDoc]   `json:"elided" doc:"The nodes that were found to be needless."`
+	Folded       stream[foldingDoc]   `json:"folded" doc:"The nodes that were computed ahead, because they depend on constants alone."`
 	Unchecked    stream[uncheckedDoc] `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        stream[stepDoc]      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int                  `json:"peak_bytes" doc:"Memory beside inputs and constants."`
@@ -40,6 +43,21 @@ type copyDoc struct {
 type elisionDoc struct {
 	Node string `json:"node" doc:"The node that does not run."`
 	Why  string `json:"why" doc:"Why it need not."`
+}
+
+type passDoc struct {
+	Pass  string  `json:"pass" doc:"The name of the pass."`
+	Doc   string  `json:"doc" doc:"What the pass does."`
+	Did   string  `json:"did" doc:"What it did to this graph, in a few words; empty for nothing."`
+	Nodes int     `json:"nodes" doc:"The nodes that the graph has after it."`
+	MS    float64 `json:"ms" doc:"The time that it took, in milliseconds."`
+}
+
+type foldingDoc struct {
+	Node  string `json:"node" doc:"The node that was computed ahead."`
+	Op    string `json:"op" doc:"The op of the node."`
+	Bytes int    `json:"bytes" doc:"The size of its results; 0 for a view."`
+	Why   string `json:"why,omitzero" doc:"Of a node that a pass inserted, why it did."`
 }
 
 type uncheckedDoc struct {
@@ -74,6 +92,12 @@ func planReportOf(p *planned, f planFlags) *planReport {
 		return copyDoc{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
 	})
 	r.Elided = streamOf(p.plan.Elided, func(e passes.Elision) elisionDoc { return elisionDoc{e.Node, e.Why} })
+	for _, d := range p.plan.Passes {
+		r.Passes = append(r.Passes, passDoc{d.Name, d.Doc, d.Did, d.Nodes, milliseconds(d.Took)})
+	}
+	r.Folded = streamOf(p.plan.Folded, func(f passes.Folding) foldingDoc {
+		return foldingDoc{f.Node, f.Op, f.Bytes, f.Why}
+	})
 	if f.check {
 		r.Unchecked = streamOf(p.plan.Unchecked, func(u passes.Unchecked) uncheckedDoc {
 			return uncheckedDoc{u.Node, u.Op, u.Why, filled(u.Outputs)}
@@ -116,13 +140,13 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // writePlan prints the plan for a reader.
 func writePlan(w io.Writer, show display, r *planReport) {
-	copies, elided, steps := r.Copies.all(), r.Elided.all(), r.Steps.all()
+	copies, elided, folded, steps := r.Copies.all(), r.Elided.all(), r.Folded.all(), r.Steps.all()
 	copied := 0
 	for _, c := range copies {
 		copied += c.Bytes
 	}
-	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", r.Strategy, count(len(steps), "step"),
-		countIrregular(len(copies), "copy", "copies"), byteSize(copied), count(len(elided), "node"))
+	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, count(len(steps), "step"),
+		countIrregular(len(copies), "copy", "copies"), byteSize(copied), count(len(elided), "node"), count(len(folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
@@ -143,8 +167,26 @@ func writePlan(w io.Writer, show display, r *planReport) {
 		}
 		t.write(w, show)
 	}
+	if len(folded) > 0 {
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Folded nodes"))
+		t := newTable(nameCol("node"), nameCol("op"), wholeCol("bytes"), proseCol("why"))
+		for _, f := range folded {
+			t.add(f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone"))
+		}
+		t.write(w, show)
+	}
 	writeSteps(w, show, steps)
+	writePasses(w, show, r.Passes)
 	writeMemory(w, show, r.need)
+}
+
+func writePasses(w io.Writer, show display, list []passDoc) {
+	fmt.Fprintln(w, "\n"+show.paint(strong, "Passes"))
+	t := newTable(nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did"))
+	for _, p := range list {
+		t.add(p.Pass, p.Nodes, nanoseconds(p.MS*1e6), cmp.Or(p.Did, "nothing"))
+	}
+	t.write(w, show)
 }
 
 func writeSteps(w io.Writer, show display, steps []stepDoc) {

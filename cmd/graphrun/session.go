@@ -64,6 +64,7 @@ type planned struct {
 func prepare(g *graph.Graph, o passes.Options, run exec.Options, enter func(phase string)) (*planned, error) {
 	start := time.Now()
 	enter(planning)
+	o.MemoryLimit = run.MemoryLimit
 	plan, err := passes.Run(g, o)
 	if err != nil {
 		return nil, under(o.Strategy.Name(), err)

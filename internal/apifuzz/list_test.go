@@ -102,6 +102,8 @@ var functions = joined(iterFunctions, map[string]any{
 	"kernels.All":    kernels.All,
 	"kernels.Lookup": kernels.Lookup,
 
+	"passes.After":      passes.After,
+	"passes.Before":     passes.Before,
 	"passes.NodeCost":   passes.NodeCost,
 	"passes.Passes":     passes.Passes,
 	"passes.Run":        passes.Run,
