@@ -52,8 +52,10 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand whose storage the value shares, the nearest one; else nil.
 	Alias *Value
-	// Const holds the data of a constant.
-	Const *tensor.Tensor
+	// Const holds the data of a constant. Packed is set where these are in the form of an
+	// implementation: see [Value.Data].
+	Const  *tensor.Tensor
+	Packed *Packed
 	// Pin is the layout in which all that read an input or a constant want it. A node has its own.
 	Pin Pin
 	// Dims is the shape as written, for inputs that have symbolic dimensions.

@@ -171,6 +171,8 @@ func (a Arg) Type() tensor.Type {
 		return tensor.Type{DType: a.Number.DType()}
 	case a.Kind == Null || a.Value == nil:
 		return tensor.Type{}
+	case a.Value.Packed != nil:
+		return a.Value.Packed.Type
 	case a.Value.Type.DType == tensor.Invalid:
 		return a.Value.Meta.Type() // a value made by hand
 	}
@@ -184,6 +186,9 @@ func (a Arg) Meta() tensor.Meta {
 	case TensorArg:
 		if a.Value == nil {
 			return tensor.Meta{}
+		}
+		if p := a.Value.Packed; p != nil {
+			return p.Meta
 		}
 		return a.Value.Meta
 	case NumberArg:
@@ -221,9 +226,9 @@ func (c *Call) Meta(i int) tensor.Meta {
 }
 
 // Const returns the data of operand i where it is known when the graph is compiled: a
-// constant, else nil.
+// constant that is not packed, else nil.
 func (c *Call) Const(i int) *tensor.Tensor {
-	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil {
+	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil || c.In[i].Value.Packed != nil {
 		return nil
 	}
 	return c.In[i].Value.Const

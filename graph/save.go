@@ -252,6 +252,10 @@ func (s *saver) input(v *Value) error {
 }
 
 func (s *saver) constant(v *Value) error {
+	if v.Packed != nil {
+		t := v.Data()
+		v = &Value{Name: v.Name, Type: t.Meta.Type(), Meta: t.Meta, Const: t, at: -1}
+	}
 	if err := checkSpread(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
 	}

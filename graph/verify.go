@@ -284,6 +284,9 @@ func (v *verifier) laidOut(n *Node) {
 		if a.Kind != TensorArg {
 			continue
 		}
+		if err := n.checkPacked(c, i); err != nil {
+			v.fail(n, "%v", err)
+		}
 		if _, ok := n.Impl.Read(c, n.Walk, i, a.Meta()); !ok {
 			v.fail(n, "implementation %s does not read operand %d as it is: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())
 		}

@@ -21,7 +21,7 @@ var Addmm = define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
 	Params:   []graph.Param{self, {Name: "mat1"}, {Name: "mat2"}},
 	Infer:    inferSum(addmmType),
-	Compile:  compileSum,
+	Impls:    product(sumOf),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{
@@ -38,7 +38,7 @@ var Baddbmm = define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
 	Params:   []graph.Param{self, {Name: "batch1"}, {Name: "batch2"}},
 	Infer:    inferSum(baddbmmType),
-	Compile:  compileSum,
+	Impls:    product(sumOf),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
@@ -139,16 +139,6 @@ func addendOf(m, expanded tensor.Meta) matrices {
 		}
 	}
 	return matricesOf(expanded)
-}
-
-func compileSum(c *graph.Call) (*graph.Kernel, error) {
-	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := sumOf(c)
-		if err != nil {
-			return nil, err
-		}
-		return x.compile(c)
-	})
 }
 
 func sumFlops(c *graph.Call) float64 {

@@ -181,6 +181,7 @@ func (x *compound) call(op *graph.Op, a graph.Attrs, outs []spot, ins ...spot) {
 	for _, o := range outs {
 		c.Out = append(c.Out, o.meta)
 	}
+	spots := append(append([]spot(nil), outs...), ins...)
 	for _, s := range ins {
 		arg := graph.Arg{}
 		if s.given() {
@@ -188,18 +189,45 @@ func (x *compound) call(op *graph.Op, a graph.Attrs, outs []spot, ins ...spot) {
 		}
 		c.In = append(c.In, arg)
 	}
+	if x.err = packInner(op, c, spots[len(outs):]); x.err != nil {
+		return
+	}
 	k, err := op.Compile(c)
 	if err != nil {
 		x.err = fmt.Errorf("%s: %w", op.Name, err)
 		return
 	}
-	spots := append(append([]spot(nil), outs...), ins...)
 	for i, t := range k.Bound {
 		if t != nil {
 			spots[len(outs)+i] = spot{meta: t.Meta, place: -1, data: t}
 		}
 	}
 	x.run(k.Scratch, k.Worker, spots, k.Phases...)
+}
+
+// packInner packs the operands of another op's call that are known when the kernel is compiled: no pass
+// sees them.
+func packInner(op *graph.Op, c *graph.Call, ins []spot) error {
+	c.Impl = op.Fitting(c)
+	if c.Impl == nil || c.Impl.Pack == nil {
+		return nil
+	}
+	for i := range ins {
+		if ins[i].data == nil {
+			continue
+		}
+		form, ok := c.Impl.Pack(c, i)
+		if !ok {
+			continue
+		}
+		v, err := graph.PackConstant(c.In[i].Value, form)
+		if err != nil {
+			return err
+		}
+		c.In[i].Value = v
+		ins[i] = spot{meta: v.Meta, place: -1, data: v.Const}
+	}
+	return nil
 }
 
 // kernel returns the whole.

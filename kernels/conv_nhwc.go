@@ -42,20 +42,15 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := make([]int, 0, s.depth())
-	for kh := range s.kh {
-		for kw := range s.kw {
-			for c := range s.cg {
-				terms = append(terms, kh*s.ws[2]+kw*s.ws[3]+c*s.ws[1])
-			}
-		}
+	weight, err := newPackedWeight[T](s.call, convPanels[T](s, convByPixels, s.call.Out[0].DType))
+	if err != nil {
+		return nil, err
 	}
-	weight := newPackedWeight[T](s, gemm.PanelCols[T](), terms)
 	entries := s.n / images
 	x := &multiplier[T]{plan: plan, entries: entries * s.groups, macs: pixels * s.og() * s.depth()}
 	if x.entries > 1 {
 		x.a = eachEntry(entries, images*s.h*s.w*s.c, s.groups, s.cg)
-		x.b = eachEntry(entries, 0, s.groups, weight.perG)
+		x.b = eachEntry(entries, 0, s.groups, weight.each())
 		x.c = eachEntry(entries, pixels*s.o, s.groups, s.og())
 		x.bias = eachEntry(entries, 0, s.groups, s.og()*s.bias)
 	}
@@ -85,7 +80,7 @@ func imagesPerEntry(s *convShape) int {
 }
 
 // kernel joins the packing of the weight and the products.
-func (p *packedWeight[T]) kernel(x *multiplier[T]) *graph.Kernel {
+func (p packedWeight[T]) kernel(x *multiplier[T]) *graph.Kernel {
 	k := &graph.Kernel{Phases: p.phases()}
 	ph, scratch, worker := x.phases(p.Scratch)
 	k.Phases = append(k.Phases, ph...)

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -26,11 +25,18 @@ var Conv3d = define[conv3dAttrs](graph.Op{
 	Name: "conv3d",
 	Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
 		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
-	Params:  []graph.Param{input, weight, optBias},
-	Infer:   conv3d.infer,
-	Compile: compileConv3d,
-	Flops:   conv3d.flops,
-	Ref:     conv3d.ref,
+	Params: []graph.Param{input, weight, optBias},
+	Infer:  conv3d.infer,
+	Impls: []graph.Impl{{Name: "planes", Doc: "Multiplies the packed weight by windows of volumes, one after another.", Lower: lowerConv3d,
+		Pack: packs(func(c *graph.Call, i int) (graph.Packing, bool) {
+			e := engines[c.Out[0].DType]
+			if e == nil || i != 1 {
+				return graph.Packing{}, false
+			}
+			return e.convVolumePacking(newConvVolume(c), c.Out[0].DType)
+		})}},
+	Flops: conv3d.flops,
+	Ref:   conv3d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3), tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
@@ -67,41 +73,33 @@ func newConvVolume(c *graph.Call) *convVolume {
 	if c.Has(2) {
 		v.groups.hasBias, v.groups.bias = true, c.Meta(2).Strides[0]
 	}
-	if t := c.Const(1); t != nil {
-		v.groups.constant = t.Pointer()
-	}
+	v.groups.call = c
 	return v
 }
 
-func compileConv3d(c *graph.Call) (*graph.Kernel, error) {
+func lowerConv3d(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		v := newConvVolume(c)
-		switch d := c.Out[0].DType; d {
-		case tensor.Uint8:
-			return convVolumes[uint8](v)
-		case tensor.Int8:
-			return convVolumes[int8](v)
-		case tensor.Int16:
-			return convVolumes[int16](v)
-		case tensor.Int32:
-			return convVolumes[int32](v)
-		case tensor.Int64:
-			return convVolumes[int64](v)
-		case tensor.Float32:
-			return convVolumes[float32](v)
-		case tensor.Float64:
-			return convVolumes[float64](v)
-		case tensor.Complex64:
-			return convVolumes[complex64](v)
-		case tensor.Complex128:
-			return convVolumes[complex128](v)
-		default:
-			return nil, fmt.Errorf("no convolution of %v", d)
+	return converted(c, computesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+		e, err := engineFor(c.Out[0].DType, "convolution")
+		if err != nil {
+			return nil, err
 		}
+		return e.convVolume(newConvVolume(c))
 	})
+}
+
+// volumePanels are the panels of the weight, by channel and place in the window.
+func volumePanels[T gemm.Number](v *convVolume, d tensor.DType) *panels {
+	taps := product3(v.k)
+	terms := make([]int, 0, v.c*taps)
+	for c := range v.c {
+		for t := range taps {
+			terms = append(terms, c*v.ws[1]+t/v.k[2]/v.k[1]*v.ws[2]+t/v.k[2]%v.k[1]*v.ws[3]+t%v.k[2]*v.ws[4])
+		}
+	}
+	return v.groups.weightPanels(d, gemm.PanelRows[T](), "c,kd,kh,kw", terms)
 }
 
 func product3(v [3]int) int { return v[0] * v[1] * v[2] }
@@ -121,16 +119,13 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := make([]int, 0, spec.K)
-	for c := range v.c {
-		for t := range taps {
-			terms = append(terms, c*v.ws[1]+t/v.k[2]/v.k[1]*v.ws[2]+t/v.k[2]%v.k[1]*v.ws[3]+t%v.k[2]*v.ws[4])
-		}
+	weight, err := newPackedWeight[T](s.call, volumePanels[T](v, s.call.Out[0].DType))
+	if err != nil {
+		return nil, err
 	}
-	weight := newPackedWeight[T](s, gemm.PanelRows[T](), terms)
 	x := &multiplier[T]{plan: plan, entries: v.n * s.groups, macs: s.og() * points * spec.K}
 	if x.entries > 1 {
-		x.a = eachEntry(v.n, 0, s.groups, weight.perG)
+		x.a = eachEntry(v.n, 0, s.groups, weight.each())
 		x.b = eachEntry(v.n, v.xs[0], s.groups, v.c*v.xs[1])
 		x.c = eachEntry(v.n, s.o*points, s.groups, s.og()*points)
 		x.bias = eachEntry(v.n, 0, s.groups, s.og()*s.bias)

@@ -23,13 +23,9 @@ var Einsum = define[einsumAttrs](graph.Op{
 		"products lie in memory as PyTorch's matrix products leave them.",
 	Params: []graph.Param{tensors},
 	Infer:  inferEinsum,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		d := c.Out[0].DType.OpMath()
-		if d == tensor.Bool { // the and of bools is the product of numbers
-			d = tensor.Uint8
-		}
-		return converted(c, d, compileEinsum)
-	},
+	Impls: []graph.Impl{{Name: "gemm", Doc: "Multiplies the operands one after another as matrices.",
+		Lower: func(c *graph.Call) (*graph.Kernel, error) { return converted(c, computesIn(c), compileEinsum) },
+		Pack:  packs(nil)}},
 	Flops: func(c *graph.Call) float64 {
 		e, err := newEinsum(c)
 		if err != nil {

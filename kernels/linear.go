@@ -15,7 +15,7 @@ var Linear = define[none](graph.Op{
 	Doc:      "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
 	Params:   []graph.Param{input, weight, optBias},
 	Infer:    inferLinear,
-	Compile:  compileLinear,
+	Impls:    product(linearOf),
 	Flops:    linearFlops,
 	Ref:      linearRef,
 	Examples: []graph.Example{
@@ -128,16 +128,6 @@ func linearOf(c *graph.Call) (*contraction, error) {
 	}
 	x.add.batch = e.Strides[:lead]
 	return x, nil
-}
-
-func compileLinear(c *graph.Call) (*graph.Kernel, error) {
-	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := linearOf(c)
-		if err != nil {
-			return nil, err
-		}
-		return x.compile(c)
-	})
 }
 
 func linearFlops(c *graph.Call) float64 {

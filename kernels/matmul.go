@@ -11,11 +11,11 @@ var Matmul = define[none](graph.Op{
 	Name:     "matmul",
 	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
 		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
-	Params:  []graph.Param{self, other},
-	Infer:   inferBy(matmulType),
-	Compile: compileProduct,
-	Flops:   productFlops,
-	Ref:     productRef,
+	Params: []graph.Param{self, other},
+	Infer:  inferBy(matmulType),
+	Impls:  product(matmulOf),
+	Flops:  productFlops,
+	Ref:    productRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 3, 4), tensor.New(tensor.Float32, 5, 4, 6)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
@@ -31,7 +31,7 @@ var Mm = define[none](graph.Op{
 	Doc:      "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
 	Params:   []graph.Param{self, {Name: "mat2"}},
 	Infer:    inferBy(mmType),
-	Compile:  compileProduct,
+	Impls:    product(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{
@@ -47,7 +47,7 @@ var Bmm = define[none](graph.Op{
 	Doc:      "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
 	Params:   []graph.Param{self, {Name: "mat2"}},
 	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
-	Compile:  compileProduct,
+	Impls:    product(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{
@@ -60,7 +60,7 @@ var Mv = define[none](graph.Op{
 	Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
 	Params:   []graph.Param{self, {Name: "vec"}},
 	Infer:    inferBy(mvType),
-	Compile:  compileProduct,
+	Impls:    product(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
@@ -72,7 +72,7 @@ var Dot = define[none](graph.Op{
 	Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
 	Params:   []graph.Param{self, {Name: "tensor"}},
 	Infer:    inferBy(dotType),
-	Compile:  compileProduct,
+	Impls:    product(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
@@ -127,15 +127,7 @@ func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 	return e.Strides, err
 }
 
-func compileProduct(c *graph.Call) (*graph.Kernel, error) {
-	return converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := productOf(c, c.Out[0])
-		if err != nil {
-			return nil, err
-		}
-		return x.compile(c)
-	})
-}
+func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
 
 func productFlops(c *graph.Call) float64 {
 	x, err := productOf(c, c.Out[0])

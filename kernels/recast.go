@@ -11,43 +11,62 @@ import (
 
 // converted compiles a call such that it computes in dtype d: operands of other dtypes are
 // converted into scratch memory by a phase of their own, and the results by one at the
-// end, which rounds once. Constants are converted here. Layouts stay as they are, but for
+// end, which rounds once. Packed operands are in dtype d already. Layouts stay as they are, but for
 // operands that are not dense.
 //
 // It serves kernels that use every element many times, for which the copies are cheap.
 func converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
-	r := &recast{nout: len(c.Out), bound: map[int]unsafe.Pointer{}}
-	in := graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk}
+	r := &recast{nout: len(c.Out)}
+	in := inDType(c, d)
 	for i, m := range c.Out {
-		at, err := r.copyOf(i, m, d)
-		if err != nil {
+		if err := r.pass(i, m, in.Out[i]); err != nil {
 			return nil, err
 		}
-		in.Out = append(in.Out, at)
 	}
 	for i, a := range c.In {
-		if a.Kind != graph.TensorArg {
-			in.In = append(in.In, a)
+		if a.Kind != graph.TensorArg || c.Packed(i) != nil {
 			continue
 		}
-		v := *a.Value
-		if t := v.Const; t != nil && v.Meta.DType != d {
-			// The copy outlives the call through the kernel's table of bound addresses.
-			v.Const = t.CopyTo(denseAs(v.Meta, d))
-			v.SetMeta(v.Const.Meta)
-			r.bound[len(c.Out)+i] = v.Const.Pointer()
-		} else if at, err := r.copyOf(len(c.Out)+i, v.Meta, d); err != nil {
+		if err := r.pass(len(c.Out)+i, a.Meta(), in.Meta(i)); err != nil {
 			return nil, err
-		} else {
-			v.SetMeta(at)
 		}
-		in.In = append(in.In, graph.Arg{Kind: graph.TensorArg, Value: &v})
 	}
-	k, err := compile(&in)
-	if err != nil || len(r.copies) == 0 && len(r.bound) == 0 {
+	k, err := compile(in)
+	if err != nil || len(r.copies) == 0 {
 		return k, err
 	}
 	return r.wrap(k), nil
+}
+
+// inDType is the call as a kernel that computes in dtype d sees it.
+func inDType(c *graph.Call, d tensor.DType) *graph.Call {
+	as := func(m tensor.Meta) tensor.Meta {
+		if m.DType == d || m.DType == tensor.Invalid {
+			return m
+		}
+		return denseAs(m, d)
+	}
+	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk}
+	for _, m := range c.Out {
+		in.Out = append(in.Out, as(m))
+	}
+	for _, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			v := *a.Value
+			if p := v.Packed; p != nil {
+				q := *p
+				q.Meta = as(p.Meta)
+				q.Type = q.Meta.Type()
+				v.Packed = &q
+			} else if m := as(v.Meta); m.DType != v.Meta.DType {
+				v.SetMeta(m)
+				v.Const = nil // it is the copy that is read
+			}
+			a.Value = &v
+		}
+		in.In = append(in.In, a)
+	}
+	return in
 }
 
 // denseAs is the meta of a dense copy in dtype d with the order of dimensions of m.
@@ -62,7 +81,6 @@ func denseAs(m tensor.Meta, d tensor.DType) tensor.Meta {
 type recast struct {
 	nout   int
 	copies []converting
-	bound  map[int]unsafe.Pointer // addresses of converted constants, by place in Ptrs
 	bytes  int
 	inner  *graph.Kernel
 	mems   sync.Pool
@@ -77,19 +95,18 @@ type converting struct {
 	chunks int
 }
 
-// copyOf plans the conversion of an operand or output, and returns what stands for it.
-func (r *recast) copyOf(place int, m tensor.Meta, d tensor.DType) (tensor.Meta, error) {
-	if m.DType == d || m.DType == tensor.Invalid {
-		return m, nil
+// pass plans the conversion of an operand or output that lies as m and stands as dense inside.
+func (r *recast) pass(place int, m, dense tensor.Meta) error {
+	if m.DType == dense.DType {
+		return nil
 	}
-	dense := denseAs(m, d)
 	from, to := m, dense
 	if place < r.nout {
 		from, to = dense, m
 	}
 	it, err := iter.Copy(iter.Of(to), iter.Of(from)).Build()
 	if err != nil {
-		return m, err
+		return err
 	}
 	cv := directConverter(to.DType, from.DType)
 	r.copies = append(r.copies, converting{place: place, at: r.bytes, it: it,
@@ -101,7 +118,7 @@ func (r *recast) copyOf(place int, m tensor.Meta, d tensor.DType) (tensor.Meta, 
 			return nil
 		}})
 	r.bytes += alignUp(dense.Bytes())
-	return dense, nil
+	return nil
 }
 
 // wrap puts the conversions around the kernel's phases. Its own scratch lies behind the
@@ -172,9 +189,6 @@ func (r *recast) mem(m *graph.Mem) *innerMem {
 		if in.Ptrs[c.place] != nil {
 			in.Ptrs[c.place] = unsafe.Pointer(unsafe.SliceData(m.Scratch[c.at:]))
 		}
-	}
-	for place, p := range r.bound {
-		in.Ptrs[place] = p
 	}
 	in.Scratch, in.Worker, in.Cursor = m.Scratch[r.bytes:], m.Worker, m.Cursor
 	return in

@@ -316,7 +316,11 @@ func dump(w io.Writer, g *graph.Graph) {
 		fmt.Fprintf(w, "  %s: %v = input\n", v.Name, v.Meta)
 	}
 	for _, v := range g.Constants {
-		fmt.Fprintf(w, "  %s: %v = constant\n", v.Name, v.Meta)
+		fmt.Fprintf(w, "  %s: %v = constant", v.Name, v.Meta)
+		if p := v.Packed; p != nil {
+			fmt.Fprintf(w, ": %v in the form %q", p.Meta, p.Form)
+		}
+		fmt.Fprintln(w)
 	}
 	for _, n := range g.Nodes {
 		var in []string

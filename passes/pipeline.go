@@ -38,6 +38,8 @@ var pipeline = []Pass{
 		"those that nobody needs dropped, with permutations that undo one another",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
 	{Name: "fold", Doc: "computes the copies of constants", Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
+	{Name: "lower", Doc: "brings constants into the forms in which the chosen implementations read them",
+		Needs: graph.Typed | graph.LaidOut, Run: packConstants},
 	{Name: "dead", Doc: "drops nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
 }
 
@@ -145,6 +147,7 @@ type Plan struct {
 	Copies   []Copy    // inserted copies that are left
 	Elided   []Elision // nodes that were dropped
 	Folded   []Folding // nodes whose results are constants now
+	Packed   []Packing // constants in the forms of implementations
 	CostNS   float64   // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.

@@ -43,7 +43,7 @@ func noteLimit(cmd *cobra.Command, p *exec.Program) {
 type memoryDoc struct {
 	Inputs    int          `json:"inputs" doc:"For the inputs."`
 	Constants int          `json:"constants" doc:"For the constants."`
-	Packed    int          `json:"packed" doc:"For weights that kernels have packed for themselves."`
+	Packed    int          `json:"packed" doc:"For constants in the forms of implementations."`
 	Arena     int          `json:"arena" doc:"For the arena, in which intermediate values take turns."`
 	Outputs   int          `json:"outputs" doc:"For the outputs."`
 	Scratch   int          `json:"scratch" doc:"For the scratch of all workers."`

@@ -21,6 +21,7 @@ type planJSON struct {
 	Elided    []elisionDoc `json:"elided"`
 	Passes    []passDoc    `json:"passes"`
 	Folded    []foldingDoc `json:"folded"`
+	Packed    []packingDoc `json:"packed"`
 	Steps     []stepDoc    `json:"steps"`
 	PeakBytes int          `json:"peak_bytes"`
 	Memory    memoryDoc    `json:"memory"`

@@ -22,6 +22,7 @@ type planReport struct {
 	Copies       stream[copyDoc]      `json:"copies" doc:"The copies that were inserted."`
 	Elided       stream[elisionDoc]   `json:"elided" doc:"The nodes that were found to be needless."`
 	Folded       stream[foldingDoc]   `json:"folded" doc:"The nodes that were computed ahead, because they depend on constants alone."`
+	Packed       stream[packingDoc]   `json:"packed" doc:"The constants that were brought into the form of an implementation."`
 	Unchecked    stream[uncheckedDoc] `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        stream[stepDoc]      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int                  `json:"peak_bytes" doc:"Memory beside inputs and constants."`
@@ -58,6 +59,14 @@ type foldingDoc struct {
 	Op    string `json:"op" doc:"The op of the node."`
 	Bytes int    `json:"bytes" doc:"The size of its results; 0 for a view."`
 	Why   string `json:"why,omitzero" doc:"Of a node that a pass inserted, why it did."`
+}
+
+type packingDoc struct {
+	Value   string   `json:"value" doc:"The packed constant."`
+	Of      string   `json:"of" doc:"The constant that it was made of."`
+	Form    string   `json:"form" doc:"The form, in words."`
+	Bytes   int      `json:"bytes" doc:"The size of the packed constant."`
+	Readers []string `json:"readers" doc:"The nodes that read it."`
 }
 
 type uncheckedDoc struct {
@@ -97,6 +106,9 @@ func planReportOf(p *planned, f planFlags) *planReport {
 	}
 	r.Folded = streamOf(p.plan.Folded, func(f passes.Folding) foldingDoc {
 		return foldingDoc{f.Node, f.Op, f.Bytes, f.Why}
+	})
+	r.Packed = streamOf(p.plan.Packed, func(c passes.Packing) packingDoc {
+		return packingDoc{c.Value, c.Of, c.Form, c.Bytes, filled(c.Readers)}
 	})
 	if f.check {
 		r.Unchecked = streamOf(p.plan.Unchecked, func(u passes.Unchecked) uncheckedDoc {
@@ -176,6 +188,14 @@ func writePlan(w io.Writer, show display, r *planReport) {
 		t.write(w, show)
 	}
 	writeSteps(w, show, steps)
+	if packed := r.Packed.all(); len(packed) > 0 {
+		fmt.Fprintln(w, "\n"+show.paint(strong, "Packed constants"))
+		t := newTable(nameCol("constant"), proseCol("form"), wholeCol("bytes"), nameCol("readers"))
+		for _, c := range packed {
+			t.add(c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", "))
+		}
+		t.write(w, show)
+	}
 	writePasses(w, show, r.Passes)
 	writeMemory(w, show, r.need)
 }

@@ -1,0 +1,150 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// packingCalls are calls with operands large enough to be packed, beside the ops' examples.
+var packingCalls = []struct {
+	op    *graph.Op
+	in    []tensor.Meta
+	attrs graph.Attrs
+}{
+	{Matmul, []tensor.Meta{f32(40, 30), f32(30, 50)}, nil},
+	{Matmul, []tensor.Meta{f32(40, 30), f32(30, 50).WithStrides([]int{1, 30})}, nil},
+	{Matmul, []tensor.Meta{f32(3, 1, 40, 30), f32(2, 30, 50)}, nil},
+	{Matmul, []tensor.Meta{f32(2, 40, 30).WithStrides([]int{0, 30, 1}), f32(2, 30, 50)}, nil},
+	{Linear, []tensor.Meta{f32(2, 9, 40), f32(70, 40), f32(70)}, nil},
+	{Linear, []tensor.Meta{tensor.New(tensor.BFloat16, 9, 40), tensor.New(tensor.BFloat16, 70, 40), tensor.New(tensor.BFloat16, 70)}, nil},
+	{Linear, []tensor.Meta{tensor.New(tensor.Float16, 1, 40), tensor.New(tensor.Float16, 70, 40)}, nil},
+	{Addmm, []tensor.Meta{tensor.New(tensor.Float64, 50), tensor.New(tensor.Float64, 40, 30), tensor.New(tensor.Float64, 30, 50)}, nil},
+	{Bmm, []tensor.Meta{tensor.New(tensor.Int32, 3, 20, 30), tensor.New(tensor.Int32, 3, 30, 40)}, nil},
+	{Conv2d, []tensor.Meta{f32(2, 8, 6, 5), f32(34, 4, 3, 3)}, graph.Attrs{"groups": 2}},
+	{Conv2d, []tensor.Meta{lastChannels(f32(2, 8, 6, 5)), lastChannels(f32(34, 8, 3, 3)), f32(34)}, nil},
+	{Conv2d, []tensor.Meta{lastChannels(f32(2, 8, 6, 5)), f32(16, 1, 3, 3)}, graph.Attrs{"groups": 8}},
+	{Conv2d, []tensor.Meta{f32(2, 8, 6, 5), f32(16, 1, 3, 3)}, graph.Attrs{"groups": 8}},
+	{Conv2d, []tensor.Meta{tensor.New(tensor.BFloat16, 1, 3, 6, 5), tensor.New(tensor.BFloat16, 5, 3, 3, 3)}, nil},
+	{Conv1d, []tensor.Meta{f32(2, 8, 20), f32(34, 8, 3)}, nil},
+	{Conv3d, []tensor.Meta{f32(2, 8, 4, 6, 5), f32(34, 4, 2, 3, 3)}, graph.Attrs{"groups": 2}},
+	{Einsum, []tensor.Meta{tensor.New(tensor.Float16, 4, 5), tensor.New(tensor.Float16, 5, 6)}, graph.Attrs{"equation": "ij,jk->ik"}},
+}
+
+func lastChannels(m tensor.Meta) tensor.Meta {
+	o, err := tensor.ChannelsLast.Order(m.Rank())
+	if err != nil {
+		panic(err)
+	}
+	return m.WithStrides(o.Strides(m.Shape))
+}
+
+// Packed operands unpack to what they were, and a kernel makes of them what it makes of the operands as
+// they lie: of all ops with a Pack, and of every operand.
+func TestPackedOperands(t *testing.T) {
+	calls, packed := packingCalls, 0
+	for _, op := range All() {
+		for _, e := range op.Examples {
+			if slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) {
+				calls = append(calls, struct {
+					op    *graph.Op
+					in    []tensor.Meta
+					attrs graph.Attrs
+				}{op, e.In, e.Attrs})
+			}
+		}
+	}
+	for _, one := range calls {
+		a, err := one.op.Schema.Decode(one.attrs, nil)
+		require.NoError(t, err)
+		draw := mixedValues(rand.New(rand.NewPCG(1, 2)))
+		var in []*tensor.Tensor
+		for _, m := range one.in {
+			in = append(in, filled(m, draw))
+		}
+		for i := range one.op.Impls {
+			name := fmt.Sprintf("%s by %s of %v", one.op.Name, one.op.Impls[i].Name, one.in)
+			packed += packedLikeUnpacked(t, name, one.op, &one.op.Impls[i], a, in)
+		}
+	}
+	assert.GreaterOrEqual(t, packed, 30, "operands were packed")
+}
+
+// packedLikeUnpacked computes a call with each operand packed and not, and returns how many were packed.
+func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any, in []*tensor.Tensor) (packed int) {
+	c := &graph.Call{Attrs: a}
+	for _, x := range in {
+		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: x.Meta, Const: x}})
+	}
+	res, err := op.Infer(c)
+	require.NoError(t, err, name)
+	if res[0].Alias != graph.Fresh {
+		return 0
+	}
+	for _, r := range res {
+		c.Out = append(c.Out, r.Meta())
+	}
+	walks := m.Walks(c, nil)
+	if len(walks) == 0 || !m.Reads(c, walks[0]) || m.Pack == nil {
+		return 0
+	}
+	c.Impl, c.Walk = m, walks[0]
+	for i := range c.Out {
+		c.Out[i] = walks[0].Lay(i, c.Out[i])
+	}
+	want := computed(t, name, c, in)
+	for i := range in {
+		form, ok := m.Pack(c, i)
+		if !ok {
+			continue
+		}
+		packed++
+		v, err := graph.PackConstant(c.In[i].Value, form)
+		require.NoError(t, err, name)
+		back := v.Data()
+		require.Equal(t, in[i].DType, back.DType, name)
+		require.Equal(t, numbers(in[i]), numbers(back), "%s: operand %d in the form %q", name, i, form.Form)
+		with, data := *c, slices.Clone(in)
+		with.In = slices.Clone(c.In)
+		with.In[i].Value, data[i] = v, v.Const
+		again, ok := m.Pack(&with, i)
+		require.True(t, ok && again.Form == form.Form, "%s: a packed operand is asked for in the same form", name)
+		got := computed(t, name, &with, data)
+		for k := range want {
+			require.Equal(t, numbers(want[k]), numbers(got[k]), "%s: result %d, operand %d in the form %q", name, k, i, form.Form)
+		}
+		if !strings.Contains(form.Form, "panels") {
+			continue
+		}
+		with.In[i].Value = &graph.Value{Meta: v.Meta, Const: v.Const, Packed: &graph.Packed{Form: "no such", Type: v.Packed.Type, Meta: v.Packed.Meta}}
+		_, err = m.Lower(&with)
+		require.ErrorContains(t, err, "packed as no such", name)
+	}
+	return packed
+}
+
+// computed lowers a call and runs it.
+func computed(t *testing.T, name string, c *graph.Call, in []*tensor.Tensor) []*tensor.Tensor {
+	k, err := c.Impl.Lower(c)
+	require.NoError(t, err, name)
+	var outs []*tensor.Tensor
+	for _, m := range c.Out {
+		outs = append(outs, tensor.Empty(m))
+	}
+	require.NoError(t, runKernel(k, c, in, outs), name)
+	return outs
+}
+
+// numbers are the elements in logical order.
+func numbers(x *tensor.Tensor) []complex128 {
+	out, _ := tensor.ToSlice[complex128](x.CopyTo(tensor.New(tensor.Complex128, x.Shape...)))
+	return out
+}
