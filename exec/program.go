@@ -221,6 +221,9 @@ func (p *Program) storageOf(root *graph.Value) int { return int(max(p.of.At(root
 // addStep compiles the node's kernel.
 func (p *Program) addStep(n *graph.Node) (err error) {
 	defer recovered(&err)
+	if n.Op.Decompose != nil {
+		return errors.New("it is stated as other nodes: the graph must be planned first")
+	}
 	if n.Op.Compile == nil {
 		return fmt.Errorf("no kernel makes this value")
 	}

@@ -90,6 +90,8 @@ type Node struct {
 	Walk Walk
 	// Why tells the reason for a node that a pass inserted; empty for the user's own.
 	Why string
+	// Part is the node of a composite op of which this one is a part: errors are said of that. Nil for others.
+	Part *Node
 
 	given Attrs
 	refs  []attrRef
@@ -334,84 +336,6 @@ func (n *Node) settle(res []Result) error {
 		}
 	}
 	return nil
-}
-
-// Fresh returns a name that no value and no node has, made from base.
-func (g *Graph) Fresh(base string) string {
-	name, names := base, g.named()
-	for names.taken(name) {
-		g.serial++
-		name = fmt.Sprintf("%s.%d", base, g.serial)
-	}
-	return name
-}
-
-// Insert makes a node for a pass, with one output named like it, and infers it. The pass
-// places it in Nodes. why is the reason that users are told. After an error the graph is as
-// it was.
-func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
-	o, err := g.find(op)
-	switch {
-	case err != nil:
-		return nil, err
-	case o == nil:
-		return nil, NoOp(op, g.lookup)
-	case name == "":
-		return nil, g.nameError(name)
-	}
-	a, err := o.Schema.Decode(attrs, g.bound)
-	if err != nil {
-		return nil, err
-	}
-	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Why: why, at: -1}
-	for i, x := range in {
-		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
-			return nil, fmt.Errorf("operand %d is no value of the graph", i)
-		}
-	}
-	if err := n.checkArity(); err != nil {
-		return nil, err
-	}
-	n.Out = []*Value{{Name: n.Name, Node: n, graph: g, at: -1}}
-	if err := n.Infer(); err != nil {
-		return nil, err
-	}
-	g.number(n.Out[0])
-	g.named().values[n.Name] = n.Out[0]
-	return n, nil
-}
-
-// MakeConstant turns the result of a node into a constant. The node is the caller's to
-// remove. It is for passes, and panics where v is no value of the graph or t no tensor.
-func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
-	g.mustOwn(v)
-	if err := t.Check(); err != nil {
-		panic("graph: constant " + v.Name + ": " + err.Error())
-	}
-	v.SetMeta(t.Meta)
-	v.Const, v.Node, v.Alias, v.Index = t, nil, nil, 0
-	g.Constants = append(g.Constants, v)
-}
-
-// mustOwn panics where v is no value of the graph.
-func (g *Graph) mustOwn(v *Value) {
-	if v == nil || g.named().values[v.Name] != v {
-		panic("graph: the value is not one of the graph's")
-	}
-}
-
-// Rename gives a value another name; the old name is free afterwards. It is for passes, and
-// panics where v is no value of the graph, or the name is empty or another value's. Users
-// have [Value.Named].
-func (g *Graph) Rename(v *Value, name string) {
-	g.mustOwn(v)
-	names := g.named()
-	if o := names.values[name]; name == "" || o != nil && o != v {
-		panic("graph: " + g.nameError(name).Error())
-	}
-	names.dropValue(v)
-	v.Name = name
-	names.values[name] = v
 }
 
 // Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas

@@ -40,6 +40,12 @@ type Op struct {
 	// result that shares storage. Of an op with Impls it is the chosen one's Lower.
 	Compile func(c *Call) (*Kernel, error)
 
+	// Decompose states a composite op as nodes of other ops, which run in its place; it has no kernel
+	// of its own then. It returns what stands for each output: of the same dtype and shape as Infer
+	// gives, and lying so. It is asked when the graph is planned, with the results as inferred in c.Out, and must
+	// take every call that Infer does.
+	Decompose func(p *Parts, c *Call) ([]*Value, error)
+
 	// Identity says that the result holds operand 0's elements unchanged where the dtypes
 	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
 	Identity bool

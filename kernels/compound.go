@@ -12,6 +12,9 @@ import (
 // compound builds a kernel of parts that run one after another: copies into the layout and
 // dtype that loops want, kernels of other ops, and phases of the op's own. What they hand
 // on to one another lies in scratch memory.
+//
+// Ops are made so, rather than stated as nodes of others (Decompose), where steps of their own for the parts
+// would go over memory more often, or round to the dtype of values in between.
 type compound struct {
 	c        *graph.Call
 	bytes    int // of scratch memory that holds values

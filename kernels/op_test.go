@@ -55,6 +55,9 @@ func runCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	if len(res) > 0 && res[0].Dynamic {
 		return op.Eager(nil, c, in)
 	}
+	if op.Decompose != nil {
+		return runParts(op, c, in)
+	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
 	for i, r := range res {
@@ -81,6 +84,48 @@ func runCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		return nil, err
 	}
 	return outs, runKernel(k, c, in, outs)
+}
+
+// runParts runs what a composite call is stated as.
+func runParts(op *graph.Op, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if len(op.Schema.Fields) > 0 {
+		return nil, errors.New("attributes are not handed on")
+	}
+	g := graph.New("parts", Lookup)
+	vals := map[*graph.Value]*tensor.Tensor{}
+	args := make([]any, len(c.In))
+	for i, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			v := g.Constant(fmt.Sprint("x", i), in[i])
+			args[i], vals[v] = v, in[i]
+		}
+	}
+	out := g.Apply(op.Name, nil, args...)
+	if g.Err() != nil {
+		return nil, g.Err()
+	}
+	nodes, err := g.Decompose(out[0].Node)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		var part []*tensor.Tensor
+		for _, a := range n.In {
+			part = append(part, vals[a.Value])
+		}
+		made, err := runCall(n.Op, &graph.Call{In: n.In, Attrs: n.Attrs}, part)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range n.Out {
+			vals[v] = made[i]
+		}
+	}
+	var made []*tensor.Tensor
+	for _, v := range out {
+		made = append(made, vals[v])
+	}
+	return made, nil
 }
 
 // compileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
@@ -264,7 +309,7 @@ func checkContract(t *testing.T, op *graph.Op) {
 	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op != Raise { // which gives nothing
 		t.Fatal("lacks a schema, Infer, Ref or examples")
 	}
-	if op.Compile == nil && op.Eager == nil && op.Kind != graph.View {
+	if op.Compile == nil && op.Decompose == nil && op.Eager == nil && op.Kind != graph.View {
 		t.Error("lacks Compile")
 	}
 	if op.Pointwise != nil && op.Kind != graph.Follows {

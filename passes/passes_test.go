@@ -273,5 +273,5 @@ func TestDumpShowsEveryPass(t *testing.T) {
 	for _, p := range passes.Passes() {
 		assert.Contains(t, b.String(), "after "+p.Name)
 	}
-	assert.Equal(t, 2, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
+	assert.Equal(t, 3, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
 }

@@ -34,6 +34,7 @@ var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
+	{Name: "decompose", Doc: "states composite ops as nodes of other ops", Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, and settles which copies there are: those that the choices need are inserted, " +
 		"those that nobody needs dropped, with permutations that undo one another",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
@@ -148,6 +149,8 @@ type Plan struct {
 	Elided   []Elision // nodes that were dropped
 	Folded   []Folding // nodes whose results are constants now
 	Packed   []Packing // constants in the forms of implementations
+	// Decomposed lists the nodes of composite ops, for which others run.
+	Decomposed []Decomposition
 	CostNS   float64   // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.

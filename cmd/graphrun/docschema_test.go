@@ -164,7 +164,7 @@ func TestContractIsInTheSchemas(t *testing.T) {
 	}
 	// These are ours.
 	doc["memory"], doc["passes"] = memoryDoc{Largest: []holdingDoc{}}, []passDoc{}
-	doc["folded"], doc["packed"] = []foldingDoc{}, []packingDoc{}
+	doc["folded"], doc["decomposed"], doc["packed"] = []foldingDoc{}, []partsDoc{}, []packingDoc{}
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {
 		t.Error(err)

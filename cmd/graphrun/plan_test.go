@@ -22,6 +22,7 @@ type planJSON struct {
 	Passes    []passDoc    `json:"passes"`
 	Folded    []foldingDoc `json:"folded"`
 	Packed    []packingDoc `json:"packed"`
+	Parts     []partsDoc   `json:"decomposed"`
 	Steps     []stepDoc    `json:"steps"`
 	PeakBytes int          `json:"peak_bytes"`
 	Memory    memoryDoc    `json:"memory"`
@@ -104,6 +105,28 @@ func TestPlanLoop(t *testing.T) {
 	if s := doc.Steps[0]; s.Loop != nil && (!slices.Equal(s.Loop.Shape, []int{64, 20}) ||
 		!slices.Equal(s.Loop.Strides[0], []int{4, 256}) || !slices.Equal(s.Loop.Strides[1], []int{80, 4})) {
 		t.Errorf("%+v", s.Loop)
+	}
+}
+
+// The plan shows what composite nodes are stated as, and what is packed for whom.
+func TestPlanShowsPartsAndPackings(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [30, 40]}],
+ "constants": [{"name": "w", "dtype": "float32", "shape": [40, 50], "data": [`+strings.Repeat("0.5, ", 1999)+`0.5]}],
+ "nodes": [{"name": "y", "op": "matmul", "inputs": ["x", "w"]}, {"name": "t", "op": "trace", "inputs": ["y"]}],
+ "outputs": ["y", "t"]}`)
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
+	if len(doc.Parts) != 1 || doc.Parts[0].Node != "t" || !slices.Equal(doc.Parts[0].Into, []string{"t.diagonal", "t"}) {
+		t.Errorf("decomposed %+v", doc.Parts)
+	}
+	if len(doc.Packed) != 1 || doc.Packed[0].Of != "w" || !slices.Equal(doc.Packed[0].Readers, []string{"y"}) ||
+		doc.Packed[0].Bytes != doc.Memory.Packed || doc.Memory.Constants != 0 {
+		t.Errorf("packed %+v, memory %+v", doc.Packed, doc.Memory)
+	}
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"Composite nodes", "t.diagonal, t", "Packed constants", "panels of"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
 	}
 }
 

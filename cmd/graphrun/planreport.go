@@ -22,6 +22,7 @@ type planReport struct {
 	Copies       stream[copyDoc]      `json:"copies" doc:"The copies that were inserted."`
 	Elided       stream[elisionDoc]   `json:"elided" doc:"The nodes that were found to be needless."`
 	Folded       stream[foldingDoc]   `json:"folded" doc:"The nodes that were computed ahead, because they depend on constants alone."`
+	Decomposed   stream[partsDoc]     `json:"decomposed" doc:"The nodes of composite ops, for which others run."`
 	Packed       stream[packingDoc]   `json:"packed" doc:"The constants that were brought into the form of an implementation."`
 	Unchecked    stream[uncheckedDoc] `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        stream[stepDoc]      `json:"steps" doc:"What runs, in a valid order."`
@@ -59,6 +60,12 @@ type foldingDoc struct {
 	Op    string `json:"op" doc:"The op of the node."`
 	Bytes int    `json:"bytes" doc:"The size of its results; 0 for a view."`
 	Why   string `json:"why,omitzero" doc:"Of a node that a pass inserted, why it did."`
+}
+
+type partsDoc struct {
+	Node string   `json:"node" doc:"The node of a composite op."`
+	Op   string   `json:"op" doc:"The op of the node."`
+	Into []string `json:"into" doc:"The nodes that run in its place."`
 }
 
 type packingDoc struct {
@@ -106,6 +113,9 @@ func planReportOf(p *planned, f planFlags) *planReport {
 	}
 	r.Folded = streamOf(p.plan.Folded, func(f passes.Folding) foldingDoc {
 		return foldingDoc{f.Node, f.Op, f.Bytes, f.Why}
+	})
+	r.Decomposed = streamOf(p.plan.Decomposed, func(d passes.Decomposition) partsDoc {
+		return partsDoc{d.Node, d.Op, filled(d.Into)}
 	})
 	r.Packed = streamOf(p.plan.Packed, func(c passes.Packing) packingDoc {
 		return packingDoc{c.Value, c.Of, c.Form, c.Bytes, filled(c.Readers)}
@@ -162,49 +172,35 @@ func writePlan(w io.Writer, show display, r *planReport) {
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
-	if len(copies) > 0 {
-		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
-		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"),
-			proseCol("why"))
-		for _, c := range copies {
-			t.add(c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why)
-		}
-		t.write(w, show)
-	}
-	if len(elided) > 0 {
-		fmt.Fprintln(w, "\n"+show.paint(strong, "Elided nodes"))
-		t := newTable(nameCol("node"), proseCol("why"))
-		for _, e := range elided {
-			t.add(e.Node, e.Why)
-		}
-		t.write(w, show)
-	}
-	if len(folded) > 0 {
-		fmt.Fprintln(w, "\n"+show.paint(strong, "Folded nodes"))
-		t := newTable(nameCol("node"), nameCol("op"), wholeCol("bytes"), proseCol("why"))
-		for _, f := range folded {
-			t.add(f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone"))
-		}
-		t.write(w, show)
-	}
+	writeList(w, show, "Inserted copies", copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
+		wholeCol("cost"), proseCol("why")}, func(c copyDoc) []any {
+		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
+	})
+	writeList(w, show, "Elided nodes", elided, []column{nameCol("node"), proseCol("why")},
+		func(e elisionDoc) []any { return []any{e.Node, e.Why} })
+	writeList(w, show, "Folded nodes", folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"), proseCol("why")},
+		func(f foldingDoc) []any {
+			return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
+		})
+	writeList(w, show, "Composite nodes", r.Decomposed.all(), []column{nameCol("node"), nameCol("op"), proseCol("stated as")},
+		func(d partsDoc) []any { return []any{d.Node, d.Op, strings.Join(d.Into, ", ")} })
 	writeSteps(w, show, steps)
-	if packed := r.Packed.all(); len(packed) > 0 {
-		fmt.Fprintln(w, "\n"+show.paint(strong, "Packed constants"))
-		t := newTable(nameCol("constant"), proseCol("form"), wholeCol("bytes"), nameCol("readers"))
-		for _, c := range packed {
-			t.add(c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", "))
-		}
-		t.write(w, show)
-	}
-	writePasses(w, show, r.Passes)
+	writeList(w, show, "Packed constants", r.Packed.all(), []column{nameCol("constant"), proseCol("form"), wholeCol("bytes"), nameCol("readers")},
+		func(c packingDoc) []any { return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")} })
+	writeList(w, show, "Passes", r.Passes, []column{nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did")},
+		func(p passDoc) []any { return []any{p.Pass, p.Nodes, nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")} })
 	writeMemory(w, show, r.need)
 }
 
-func writePasses(w io.Writer, show display, list []passDoc) {
-	fmt.Fprintln(w, "\n"+show.paint(strong, "Passes"))
-	t := newTable(nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did"))
-	for _, p := range list {
-		t.add(p.Pass, p.Nodes, nanoseconds(p.MS*1e6), cmp.Or(p.Did, "nothing"))
+// writeList prints a table of a list under a title; nothing where it is empty.
+func writeList[T any](w io.Writer, show display, title string, list []T, columns []column, row func(T) []any) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\n"+show.paint(strong, title))
+	t := newTable(columns...)
+	for _, x := range list {
+		t.add(row(x)...)
 	}
 	t.write(w, show)
 }
