@@ -141,6 +141,9 @@ func sum(a, b int) int {
 // then unless the graph that was planned holds it. It returns how many there were.
 func (p *Plan) dropConstants() int {
 	g := p.Graph
+	if len(g.Constants) == 0 {
+		return 0
+	}
 	read := graph.NewByValue[bool](g)
 	for _, n := range g.Nodes {
 		for _, a := range n.In {

@@ -163,6 +163,7 @@ type Plan struct {
 	profile   *layout.Profile
 	keepGoing bool
 	room      foldBudget
+	costs     graph.ByValue[costOf] // by the first output
 }
 
 // Done is what a pass did: Did in a few words, empty for nothing; the nodes that the graph has after it;
@@ -304,8 +305,13 @@ func counted(n int, one, many string) string {
 
 // summarise lists the inserted copies that are left and adds the costs up.
 func (p *Plan) summarise() {
+	p.costs = graph.NewByValue[costOf](p.Graph)
+	var call graph.Call
 	for _, n := range p.Graph.Nodes {
-		cost := p.Cost(n)
+		cost := cost(n, p.profile, &call)
+		if len(n.Out) > 0 {
+			p.costs.Set(n.Out[0], costOf{n, cost})
+		}
 		p.CostNS += cost
 		if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 			continue
