@@ -33,13 +33,16 @@ type spot struct {
 	at    int            // in scratch memory
 	shift int            // bytes from there to the first element
 	data  *tensor.Tensor // what is known when the kernel is compiled
+	// packed says that it is an operand in the form for which the implementation asked; meta is that of
+	// what it stands for.
+	packed bool
 }
 
 func newCompound(c *graph.Call) *compound { return &compound{c: c} }
 
 // in returns operand i as it lies; one that is left out has the zero meta.
 func (x *compound) in(i int) spot {
-	return spot{meta: x.c.Meta(i), place: len(x.c.Out) + i, data: x.c.Const(i)}
+	return spot{meta: x.c.Meta(i), place: len(x.c.Out) + i, data: x.c.Const(i), packed: x.c.Packed(i) != nil}
 }
 
 // temp returns room for a row-major value.
@@ -97,7 +100,7 @@ func (s spot) side() side {
 // dense returns the spot's elements in dtype d and in row-major order: the spot itself, or
 // a copy.
 func (x *compound) dense(s spot, d tensor.DType) spot {
-	if !s.given() || s.meta.DType == d && s.meta.IsContiguous() {
+	if !s.given() || s.packed || s.meta.DType == d && s.meta.IsContiguous() {
 		return s
 	}
 	if s.data != nil {

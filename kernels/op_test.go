@@ -129,18 +129,44 @@ func runParts(op *graph.Op, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 }
 
 // compileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
-// them for. What needs copies is the last resort's.
+// them for. What needs copies is the last resort's. Constants are packed, in the call too.
 func compileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
-	k, err := op.Compile(c)
-	if !errors.Is(err, graph.ErrNoImpl) {
-		return k, err
+	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
+		return op.Compile(c)
 	}
-	for i := range op.Impls {
+	impl := op.Fitting(c)
+	for i := len(op.Impls) - 1; i >= 0 && impl == nil; i-- {
 		if m := &op.Impls[i]; len(m.Walks(c, nil)) > 0 {
-			k, err = m.Lower(c)
+			impl = m
 		}
 	}
-	return k, err
+	if impl == nil {
+		return nil, graph.ErrNoImpl
+	}
+	for i, a := range c.In {
+		if impl.Pack == nil || c.Const(i) == nil {
+			continue
+		}
+		if form, ok := impl.Pack(c, i); ok {
+			v, err := graph.PackConstant(a.Value, form)
+			if err != nil {
+				return nil, err
+			}
+			c.In[i].Value = v
+		}
+	}
+	return impl.Lower(c)
+}
+
+// dataOf is where a run finds operand i of a call.
+func dataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
+	switch {
+	case c.Packed(i) != nil:
+		return c.In[i].Value.Const.Pointer()
+	case in[i] != nil:
+		return in[i].Pointer()
+	}
+	return nil
 }
 
 // memOf makes the memory of a run.
@@ -150,12 +176,9 @@ func memOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem
 		m.Ptrs = append(m.Ptrs, t.Pointer())
 	}
 	for i := range c.In {
-		var p unsafe.Pointer
-		switch {
-		case k.Bound != nil && k.Bound[i] != nil:
+		p := dataOf(c, i, in)
+		if k.Bound != nil && k.Bound[i] != nil {
 			p = k.Bound[i].Pointer()
-		case in[i] != nil:
-			p = in[i].Pointer()
 		}
 		m.Ptrs = append(m.Ptrs, p)
 	}

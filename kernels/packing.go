@@ -76,31 +76,42 @@ func unpackMatrix[T gemm.Number](p *panels, dst unsafe.Pointer, src []T) {
 	}
 }
 
-// packingOf is the form for an operand whose kernel computes in dtype d, that of T.
-func packingOf[T gemm.Number](p *panels, d tensor.DType) graph.Packing {
-	n := p.each()
-	whole := func(t *tensor.Tensor) []T { return elementsOf[T](t.Pointer(), n*len(p.starts)) }
-	return graph.Packing{Form: p.form, DType: d, Len: n * len(p.starts),
-		Fill: func(dst, src *tensor.Tensor) {
-			if src.DType != d {
-				src = src.CopyTo(denseAs(src.Meta, d))
+// packingOf is the form of an operand whose kernel computes in dtype d, that of T: lists of panels one
+// after another.
+func packingOf[T gemm.Number](d tensor.DType, list ...*panels) graph.Packing {
+	pk := graph.Packing{DType: d}
+	for i, p := range list {
+		if i > 0 {
+			pk.Form += " and "
+		}
+		pk.Form, pk.Len = pk.Form+p.form, pk.Len+p.each()*len(p.starts)
+	}
+	each := func(row *tensor.Tensor, f func(p *panels, matrix []T, start int)) {
+		all := elementsOf[T](row.Pointer(), pk.Len)
+		for _, p := range list {
+			for _, start := range p.starts {
+				f(p, all[:p.each()], start)
+				all = all[p.each():]
 			}
-			for i, at := range p.starts {
-				fillMatrix(p, whole(dst)[i*n:][:n], elem[T](src.Pointer(), at))
-			}
-		},
-		Unpack: func(dst, packed *tensor.Tensor) {
-			t := dst
-			if dst.DType != d {
-				t = tensor.Empty(denseAs(dst.Meta, d))
-			}
-			for i, at := range p.starts {
-				unpackMatrix(p, elem[T](t.Pointer(), at), whole(packed)[i*n:][:n])
-			}
-			if t != dst {
-				tensor.CopyElements(dst, t)
-			}
-		}}
+		}
+	}
+	pk.Fill = func(dst, src *tensor.Tensor) {
+		if src.DType != d {
+			src = src.CopyTo(denseAs(src.Meta, d))
+		}
+		each(dst, func(p *panels, to []T, start int) { fillMatrix(p, to, elem[T](src.Pointer(), start)) })
+	}
+	pk.Unpack = func(dst, packed *tensor.Tensor) {
+		t := dst
+		if dst.DType != d {
+			t = tensor.Empty(denseAs(dst.Meta, d))
+		}
+		each(packed, func(p *panels, from []T, start int) { unpackMatrix(p, elem[T](t.Pointer(), start), from) })
+		if t != dst {
+			tensor.CopyElements(dst, t)
+		}
+	}
+	return pk
 }
 
 // densePacking packs an operand as a dense copy in the dtype d in which its kernel computes.
@@ -198,7 +209,7 @@ func (engineOf[T]) contractPacking(x *contraction, isA bool, d tensor.DType) (gr
 	if p == nil {
 		return graph.Packing{}, false
 	}
-	return packingOf[T](p, d), true
+	return packingOf[T](d, p), true
 }
 
 func (engineOf[T]) conv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
@@ -210,13 +221,13 @@ func (engineOf[T]) convPacking(s *convShape, a convAlgorithm, d tensor.DType) (g
 	if p == nil {
 		return graph.Packing{}, false
 	}
-	return packingOf[T](p, d), true
+	return packingOf[T](d, p), true
 }
 
 func (engineOf[T]) convVolume(v *convVolume) (*graph.Kernel, error) { return convVolumes[T](v) }
 
 func (engineOf[T]) convVolumePacking(v *convVolume, d tensor.DType) (graph.Packing, bool) {
-	return packingOf[T](volumePanels[T](v, d), d), true
+	return packingOf[T](d, volumePanels[T](v, d)), true
 }
 
 // matrixPanels are the panels of one side of a product, of lanes by depth elements, whose entries begin

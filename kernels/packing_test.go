@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -36,6 +37,11 @@ var packingCalls = []struct {
 	{Conv2d, []tensor.Meta{tensor.New(tensor.BFloat16, 1, 3, 6, 5), tensor.New(tensor.BFloat16, 5, 3, 3, 3)}, nil},
 	{Conv1d, []tensor.Meta{f32(2, 8, 20), f32(34, 8, 3)}, nil},
 	{Conv3d, []tensor.Meta{f32(2, 8, 4, 6, 5), f32(34, 4, 2, 3, 3)}, graph.Attrs{"groups": 2}},
+	{LSTM, []tensor.Meta{f32(7, 9, 20), f32(1, 9, 30), f32(1, 9, 30), f32(120, 20), f32(120, 30).WithStrides([]int{1, 120}), f32(120), f32(120)}, nil},
+	{OnnxGRU, []tensor.Meta{tensor.New(tensor.BFloat16, 7, 9, 20), tensor.New(tensor.BFloat16, 2, 90, 20), tensor.New(tensor.BFloat16, 2, 90, 30)},
+		graph.Attrs{"direction": "bidirectional"}},
+	{OnnxGRU, []tensor.Meta{f32(7, 9, 20), f32(2, 90, 20), f32(2, 90, 30)},
+		graph.Attrs{"direction": "bidirectional", "linear_before_reset": 1}},
 	{Einsum, []tensor.Meta{tensor.New(tensor.Float16, 4, 5), tensor.New(tensor.Float16, 5, 6)}, graph.Attrs{"equation": "ij,jk->ik"}},
 }
 
@@ -68,7 +74,11 @@ func TestPackedOperands(t *testing.T) {
 		draw := mixedValues(rand.New(rand.NewPCG(1, 2)))
 		var in []*tensor.Tensor
 		for _, m := range one.in {
-			in = append(in, filled(m, draw))
+			var x *tensor.Tensor
+			if m.DType != tensor.Invalid {
+				x = filled(m, draw)
+			}
+			in = append(in, x)
 		}
 		for i := range one.op.Impls {
 			name := fmt.Sprintf("%s by %s of %v", one.op.Name, one.op.Impls[i].Name, one.in)
@@ -82,6 +92,10 @@ func TestPackedOperands(t *testing.T) {
 func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any, in []*tensor.Tensor) (packed int) {
 	c := &graph.Call{Attrs: a}
 	for _, x := range in {
+		if x == nil {
+			c.In = append(c.In, graph.Arg{})
+			continue
+		}
 		c.In = append(c.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: x.Meta, Const: x}})
 	}
 	res, err := op.Infer(c)
@@ -102,6 +116,9 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 	}
 	want := computed(t, name, c, in)
 	for i := range in {
+		if in[i] == nil {
+			continue
+		}
 		form, ok := m.Pack(c, i)
 		if !ok {
 			continue
@@ -119,7 +136,15 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 		require.True(t, ok && again.Form == form.Form, "%s: a packed operand is asked for in the same form", name)
 		got := computed(t, name, &with, data)
 		for k := range want {
-			require.Equal(t, numbers(want[k]), numbers(got[k]), "%s: result %d, operand %d in the form %q", name, k, i, form.Form)
+			a, b := numbers(want[k]), numbers(got[k])
+			if slices.Equal(a, b) {
+				continue
+			}
+			// Small products of cells round otherwise in panels.
+			require.Equal(t, "steps", m.Name, "%s: result %d, operand %d in the form %q", name, k, i, form.Form)
+			for j := range a {
+				require.InDelta(t, real(a[j]), real(b[j]), 1e-5*(1+math.Abs(real(a[j]))), "%s: result %d, operand %d in the form %q", name, k, i, form.Form)
+			}
 		}
 		if !strings.Contains(form.Form, "panels") {
 			continue

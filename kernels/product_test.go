@@ -66,12 +66,8 @@ func (p *productCall) compile(t testing.TB) *productRun {
 	r := &productRun{k: k, out: tensor.Empty(p.call.Out[0])}
 	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.out.Pointer()}, Cursor: &iter.Cursor{},
 		Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
-	for _, x := range p.in {
-		if x == nil {
-			r.mem.Ptrs = append(r.mem.Ptrs, nil)
-			continue
-		}
-		r.mem.Ptrs = append(r.mem.Ptrs, x.Pointer())
+	for i := range p.in {
+		r.mem.Ptrs = append(r.mem.Ptrs, dataOf(p.call, i, p.in))
 	}
 	return r
 }

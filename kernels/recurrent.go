@@ -54,9 +54,9 @@ type stepper[T float32 | float64] struct {
 	*recurrent
 	rows     int // of all gates
 	block    int
-	packed   [2][2][]T // of constants: the weights of all gates, or of the gates but h, and of h
-	at       [2][2]int // where the others are packed in scratch memory, in elements
+	at       [2][2]int // where weights that are not packed before are in scratch memory, in elements
 	prepack  bool
+	second   int                 // where the second product's weights lie behind the first one's, in elements
 	plans    [2][2]*gemm.Plan[T] // for whole blocks and for the last one; the second product of a GRU
 	acts     [2][3]func(v []T)
 	limit    T
@@ -107,10 +107,7 @@ func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
 func project[T float32 | float64](x *compound, to, from, w, bias spot, m, n, k int) error {
 	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
-	var packed []T
-	if w.data != nil && m > thin && k > 0 {
-		packed = alignedSlice[T](gemm.PackedBLen[T](k, n))
-		gemm.PackB(packed, w.data.Pointer(), k, n, 1, k)
+	if w.packed {
 		spec.B = gemm.Operand{Source: gemm.Prepacked}
 	}
 	plan, err := gemm.NewPlan[T](spec)
@@ -120,9 +117,6 @@ func project[T float32 | float64](x *compound, to, from, w, bias spot, m, n, k i
 	p := &multiplier[T]{plan: plan, entries: 1, macs: m * n * max(k, 1)}
 	p.bind = func(mem *graph.Mem, j *productJob[T]) {
 		j.c, j.a, j.b, j.bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
-		if packed != nil {
-			j.b = unsafe.Pointer(unsafe.SliceData(packed))
-		}
 	}
 	ph, scratch, worker := p.phases(0)
 	x.run(scratch, worker, []spot{to, from, w, bias}, ph...)
@@ -132,10 +126,7 @@ func project[T float32 | float64](x *compound, to, from, w, bias spot, m, n, k i
 // addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
 // direction.
 func addSteps[T float32 | float64](x *compound, l *recurrent, projected spot) error {
-	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.batch}
-	if l.batch > cellBlock/2 {
-		s.block = min(cellBlock, divUp(l.batch, 2))
-	}
+	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.block > thin
 	s.limit = T(l.clip)
 	for dir := range l.dirs {
@@ -146,7 +137,7 @@ func addSteps[T float32 | float64](x *compound, l *recurrent, projected spot) er
 	if err := s.plan(); err != nil {
 		return err
 	}
-	packs := x.temp(tensor.DTypeOf[T](), s.packAll(x))
+	packs := x.temp(tensor.DTypeOf[T](), s.packingRoom())
 	spots := []spot{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
 	spots = append(spots, l.r[:]...)
 	spots = append(spots, l.stateBias[:]...)
@@ -182,15 +173,6 @@ const (
 	stepPeeps = stepBias + 2
 )
 
-// products returns the numbers of rows of the weights that the two products of a step
-// take. Only a GRU whose reset gate applies before the product has a second one.
-func (s *stepper[T]) products() [2]int {
-	if s.kind == cellGRU && !s.resetAfter {
-		return [2]int{2 * s.hidden, s.hidden}
-	}
-	return [2]int{s.rows, 0}
-}
-
 func (s *stepper[T]) plan() error {
 	h := s.hidden
 	for i, m := range []int{s.block, s.batch % s.block} {
@@ -216,43 +198,32 @@ func (s *stepper[T]) plan() error {
 	return nil
 }
 
-// firstRow is the first row of the weights that product q takes. The gates z and r of a
-// GRU lie side by side in both orders, and h last.
-func (s *stepper[T]) firstRow(q int) int { return q * 2 * s.hidden }
-
-// packAll packs constants, and returns the room that the rest needs.
-func (s *stepper[T]) packAll(x *compound) int {
+// packingRoom returns the room for weights that are packed in the run.
+func (s *stepper[T]) packingRoom() int {
 	room := 0
 	if !s.prepack {
 		return 0
 	}
+	s.second = gemm.PackedBLen[T](s.hidden, s.products()[0])
 	for dir := range s.dirs {
 		for q, n := range s.products() {
-			if n == 0 {
-				continue
+			if n > 0 && !s.r[dir].packed {
+				s.at[dir][q] = room
+				room += alignUp(gemm.PackedBLen[T](s.hidden, n)*8) / 8
 			}
-			size := gemm.PackedBLen[T](s.hidden, n)
-			if s.r[dir].data != nil {
-				s.packed[dir][q] = alignedSlice[T](size)
-				s.packOne(dir, q, s.packed[dir][q], s.r[dir].data.Pointer())
-				continue
-			}
-			s.at[dir][q] = room
-			room += alignUp(size*8) / 8
 		}
 	}
 	return room
 }
 
-func (s *stepper[T]) packOne(dir, q int, dst []T, r unsafe.Pointer) {
-	gemm.PackB(dst, elem[T](r, s.firstRow(q)*s.hidden), s.hidden, s.products()[q], 1, s.hidden)
-}
-
-// pack packs the weights of a direction that are no constants.
+// pack packs the weights of a direction that were not packed before.
 func (s *stepper[T]) pack(dir int, room []T, r unsafe.Pointer) {
+	if s.r[dir].packed {
+		return
+	}
 	for q, n := range s.products() {
-		if n > 0 && s.packed[dir][q] == nil {
-			s.packOne(dir, q, room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)], r)
+		if n > 0 {
+			gemm.PackB(room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)], elem[T](r, s.firstRow(q)*s.hidden), s.hidden, n, 1, s.hidden)
 		}
 	}
 }
@@ -262,8 +233,8 @@ func (s *stepper[T]) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	switch {
 	case !s.prepack:
 		return elem[T](m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden)
-	case s.packed[dir][q] != nil:
-		return unsafe.Pointer(unsafe.SliceData(s.packed[dir][q]))
+	case s.r[dir].packed:
+		return elem[T](m.Ptrs[stepR+dir], q*s.second)
 	}
 	return elem[T](m.Ptrs[stepPacks], s.at[dir][q])
 }

@@ -16,7 +16,7 @@ func BenchmarkLSTM(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k, err := op.Compile(c)
+	k, err := compileAny(op, c)
 	if err != nil {
 		b.Fatal(err)
 	}

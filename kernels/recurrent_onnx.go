@@ -45,8 +45,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return define[onnxCellAttrs](graph.Op{
 		Name: name, Doc: doc, Params: params, Outputs: outputs,
-		Infer:   o.infer,
-		Compile: o.compile,
+		Infer: o.infer,
+		Impls: recurrentImpls(o.compile, o.pack),
 		Flops: func(c *graph.Call) float64 {
 			x := c.Meta(0)
 			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())
@@ -190,6 +190,10 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	rows := l.hidden * o.kind.gates()
 	part := func(s spot, dir, per, at int, shape ...int) spot {
 		if !s.given() {
+			return s
+		}
+		if s.packed { // directions follow one another
+			s.shift += dir * c.In[s.place-len(c.Out)].Value.Meta.Bytes() / l.dirs
 			return s
 		}
 		return s.show(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
