@@ -59,6 +59,8 @@ func decompose(p *Plan) error {
 		}
 		p.Graph = p.Graph.Drop(failed)
 	}
-	p.Note("%s stated as others", counted(len(p.Decomposed), "node", "nodes"))
+	if n := len(p.Decomposed); n > 0 {
+		p.Note("%s stated as others", counted(n, "node", "nodes"))
+	}
 	return nil
 }
