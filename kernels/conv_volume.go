@@ -27,7 +27,8 @@ var Conv3d = define[conv3dAttrs](graph.Op{
 		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
 	Params: []graph.Param{input, weight, optBias},
 	Infer:  conv3d.infer,
-	Impls: []graph.Impl{{Name: "planes", Doc: "Multiplies the packed weight by windows of volumes, one after another.", Lower: lowerConv3d,
+	Impls: []graph.Impl{{Name: "planes", Doc: "Multiplies the packed weight by windows of volumes, one after another.",
+		Lower: lowerConv3d,
 		Pack: packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 			e := engines[c.Out[0].DType]
 			if e == nil || i != 1 {

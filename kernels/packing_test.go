@@ -26,9 +26,11 @@ var packingCalls = []struct {
 	{Matmul, []tensor.Meta{f32(3, 1, 40, 30), f32(2, 30, 50)}, nil},
 	{Matmul, []tensor.Meta{f32(2, 40, 30).WithStrides([]int{0, 30, 1}), f32(2, 30, 50)}, nil},
 	{Linear, []tensor.Meta{f32(2, 9, 40), f32(70, 40), f32(70)}, nil},
-	{Linear, []tensor.Meta{tensor.New(tensor.BFloat16, 9, 40), tensor.New(tensor.BFloat16, 70, 40), tensor.New(tensor.BFloat16, 70)}, nil},
+	{Linear, []tensor.Meta{tensor.New(tensor.BFloat16, 9, 40), tensor.New(tensor.BFloat16, 70, 40),
+		tensor.New(tensor.BFloat16, 70)}, nil},
 	{Linear, []tensor.Meta{tensor.New(tensor.Float16, 1, 40), tensor.New(tensor.Float16, 70, 40)}, nil},
-	{Addmm, []tensor.Meta{tensor.New(tensor.Float64, 50), tensor.New(tensor.Float64, 40, 30), tensor.New(tensor.Float64, 30, 50)}, nil},
+	{Addmm, []tensor.Meta{tensor.New(tensor.Float64, 50), tensor.New(tensor.Float64, 40, 30),
+		tensor.New(tensor.Float64, 30, 50)}, nil},
 	{Bmm, []tensor.Meta{tensor.New(tensor.Int32, 3, 20, 30), tensor.New(tensor.Int32, 3, 30, 40)}, nil},
 	{Conv2d, []tensor.Meta{f32(2, 8, 6, 5), f32(34, 4, 3, 3)}, graph.Attrs{"groups": 2}},
 	{Conv2d, []tensor.Meta{lastChannels(f32(2, 8, 6, 5)), lastChannels(f32(34, 8, 3, 3)), f32(34)}, nil},
@@ -37,12 +39,15 @@ var packingCalls = []struct {
 	{Conv2d, []tensor.Meta{tensor.New(tensor.BFloat16, 1, 3, 6, 5), tensor.New(tensor.BFloat16, 5, 3, 3, 3)}, nil},
 	{Conv1d, []tensor.Meta{f32(2, 8, 20), f32(34, 8, 3)}, nil},
 	{Conv3d, []tensor.Meta{f32(2, 8, 4, 6, 5), f32(34, 4, 2, 3, 3)}, graph.Attrs{"groups": 2}},
-	{LSTM, []tensor.Meta{f32(7, 9, 20), f32(1, 9, 30), f32(1, 9, 30), f32(120, 20), f32(120, 30).WithStrides([]int{1, 120}), f32(120), f32(120)}, nil},
-	{OnnxGRU, []tensor.Meta{tensor.New(tensor.BFloat16, 7, 9, 20), tensor.New(tensor.BFloat16, 2, 90, 20), tensor.New(tensor.BFloat16, 2, 90, 30)},
+	{LSTM, []tensor.Meta{f32(7, 9, 20), f32(1, 9, 30), f32(1, 9, 30), f32(120, 20),
+		f32(120, 30).WithStrides([]int{1, 120}), f32(120), f32(120)}, nil},
+	{OnnxGRU, []tensor.Meta{tensor.New(tensor.BFloat16, 7, 9, 20), tensor.New(tensor.BFloat16, 2, 90, 20),
+		tensor.New(tensor.BFloat16, 2, 90, 30)},
 		graph.Attrs{"direction": "bidirectional"}},
 	{OnnxGRU, []tensor.Meta{f32(7, 9, 20), f32(2, 90, 20), f32(2, 90, 30)},
 		graph.Attrs{"direction": "bidirectional", "linear_before_reset": 1}},
-	{Einsum, []tensor.Meta{tensor.New(tensor.Float16, 4, 5), tensor.New(tensor.Float16, 5, 6)}, graph.Attrs{"equation": "ij,jk->ik"}},
+	{Einsum, []tensor.Meta{tensor.New(tensor.Float16, 4, 5), tensor.New(tensor.Float16, 5, 6)},
+		graph.Attrs{"equation": "ij,jk->ik"}},
 }
 
 func lastChannels(m tensor.Meta) tensor.Meta {
@@ -89,7 +94,8 @@ func TestPackedOperands(t *testing.T) {
 }
 
 // packedLikeUnpacked computes a call with each operand packed and not, and returns how many were packed.
-func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any, in []*tensor.Tensor) (packed int) {
+func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any,
+	in []*tensor.Tensor) (packed int) {
 	c := &graph.Call{Attrs: a}
 	for _, x := range in {
 		if x == nil {
@@ -143,13 +149,15 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 			// Small products of cells round otherwise in panels.
 			require.Equal(t, "steps", m.Name, "%s: result %d, operand %d in the form %q", name, k, i, form.Form)
 			for j := range a {
-				require.InDelta(t, real(a[j]), real(b[j]), 1e-5*(1+math.Abs(real(a[j]))), "%s: result %d, operand %d in the form %q", name, k, i, form.Form)
+				require.InDelta(t, real(a[j]), real(b[j]), 1e-5*(1+math.Abs(real(a[j]))),
+					"%s: result %d, operand %d in the form %q", name, k, i, form.Form)
 			}
 		}
 		if !strings.Contains(form.Form, "panels") {
 			continue
 		}
-		with.In[i].Value = &graph.Value{Meta: v.Meta, Const: v.Const, Packed: &graph.Packed{Form: "no such", Type: v.Packed.Type, Meta: v.Packed.Meta}}
+		with.In[i].Value = &graph.Value{Meta: v.Meta, Const: v.Const,
+			Packed: &graph.Packed{Form: "no such", Type: v.Packed.Type, Meta: v.Packed.Meta}}
 		_, err = m.Lower(&with)
 		require.ErrorContains(t, err, "packed as no such", name)
 	}

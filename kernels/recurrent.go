@@ -223,7 +223,8 @@ func (s *stepper[T]) pack(dir int, room []T, r unsafe.Pointer) {
 	}
 	for q, n := range s.products() {
 		if n > 0 {
-			gemm.PackB(room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)], elem[T](r, s.firstRow(q)*s.hidden), s.hidden, n, 1, s.hidden)
+			dst := room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)]
+			gemm.PackB(dst, elem[T](r, s.firstRow(q)*s.hidden), s.hidden, n, 1, s.hidden)
 		}
 	}
 }

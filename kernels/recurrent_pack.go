@@ -91,8 +91,11 @@ func packedAsAsked(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bo
 }
 
 // recurrentImpls is the only implementation of recurrent layers.
-func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error), pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
-	return []graph.Impl{{Name: "steps", Doc: "Multiplies all inputs at once, and then takes blocks of sequences through the steps.", Pack: pack,
+func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
+	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
+	return []graph.Impl{{Name: "steps",
+		Doc:  "Multiplies all inputs at once, and then takes blocks of sequences through the steps.",
+		Pack: pack,
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
 			if err := packedAsAsked(c, pack); err != nil {
 				return nil, err

@@ -42,8 +42,9 @@ func TestDecompose(t *testing.T) {
 
 // double is y = x + x as a composite op whose Decompose is the test's.
 func double(t *testing.T, parts func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error)) *graph.Graph {
-	op, err := graph.Define(graph.Op{Name: "double", Params: []graph.Param{{Name: "self"}}, Decompose: parts, Schema: graph.SchemaOf[nothing](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(c.Type(0)), nil },
+	op, err := graph.Define(graph.Op{Name: "double", Params: []graph.Param{{Name: "self"}}, Decompose: parts,
+		Schema: graph.SchemaOf[nothing](),
+		Infer:  func(c *graph.Call) ([]graph.Result, error) { return graph.New1(c.Type(0)), nil },
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			y := tensor.Zeros(f32, 3, 4)
 			for i := range 12 {
@@ -71,7 +72,9 @@ func TestWrongParts(t *testing.T) {
 		return p.Add(kernels.Lookup(name), a, in...)
 	}
 	for want, parts := range map[string]func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error){
-		"its parts make 0 values, and it makes 1": func(*graph.Parts, *graph.Call) ([]*graph.Value, error) { return nil, nil },
+		"its parts make 0 values, and it makes 1": func(*graph.Parts, *graph.Call) ([]*graph.Value, error) {
+			return nil, nil
+		},
 		"result 0 is made by none of its parts": func(_ *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			return []*graph.Value{c.In[0].Value}, nil
 		},

@@ -12,7 +12,8 @@ import (
 // A pass of one's own stands in the list like any other: it says what it needs, and the plan shows what
 // it did.
 func ExampleAfter() {
-	count := passes.Pass{Name: "count", Doc: "counts the nodes that compute", Needs: graph.Typed, Run: func(p *passes.Plan) error {
+	count := passes.Pass{Name: "count", Doc: "counts the nodes that compute", Needs: graph.Typed}
+	count.Run = func(p *passes.Plan) error {
 		n := 0
 		for _, node := range p.Graph.Nodes {
 			if !node.IsView() {
@@ -21,7 +22,7 @@ func ExampleAfter() {
 		}
 		p.Note("%d of %d nodes compute", n, len(p.Graph.Nodes))
 		return nil
-	}}
+	}
 	list, err := passes.After(passes.Passes(), "decompose", count)
 	if err != nil {
 		panic(err)

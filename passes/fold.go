@@ -192,7 +192,8 @@ func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 // runKernel runs a node's kernel on its constant operands.
 func runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(n.Out))
-	m := graph.Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+	m := graph.Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(),
+		Cursor: &iter.Cursor{}}
 	for i, v := range n.Out {
 		out[i] = tensor.Empty(v.Meta)
 		m.Ptrs = append(m.Ptrs, out[i].Pointer())

@@ -25,7 +25,8 @@ func nothingToDo(*passes.Plan) error { return nil }
 
 // A pass of the user's own runs where it was inserted, and the plan shows what it did.
 func TestOwnPassRunsInTheList(t *testing.T) {
-	own := passes.Pass{Name: "negate", Doc: "puts neg before outputs", Needs: graph.Typed, Run: func(p *passes.Plan) error {
+	own := passes.Pass{Name: "negate", Doc: "puts neg before outputs", Needs: graph.Typed}
+	own.Run = func(p *passes.Plan) error {
 		for i, o := range p.Graph.Outputs {
 			n, err := p.Graph.Insert("negated", "neg", []graph.Arg{{Kind: graph.TensorArg, Value: o.Value}}, nil, "")
 			if err != nil {
@@ -36,7 +37,7 @@ func TestOwnPassRunsInTheList(t *testing.T) {
 		}
 		p.Note("%d outputs negated", len(p.Graph.Outputs))
 		return nil
-	}}
+	}
 	list, err := passes.After(passes.Passes(), "infer", own)
 	require.NoError(t, err)
 	p, err := passes.Run(small(t), passes.Options{Passes: list})
@@ -78,25 +79,25 @@ func TestListsThatCannotDo(t *testing.T) {
 		}
 		return list
 	}
+	const never, again = ": no pass before makes it so", ": pass mess broke it, and no pass makes it again"
 	for want, list := range map[string][]passes.Pass{
-		"pass needy needs a graph that is laid out: no pass before makes it so":                             after("infer", needs),
-		"pass needy needs a graph that is laid out: pass mess broke it, and no pass makes it again":         after("dead", needs, breaks),
-		"after all passes the graph is not typed, laid out: pass mess broke it, and no pass makes it again": after("dead", breaks),
-		"after all passes the graph is not typed, laid out: no pass before makes it so":                     {{Name: "own", Run: nothingToDo}},
+		"pass needy needs a graph that is laid out" + never:         after("infer", needs),
+		"pass needy needs a graph that is laid out" + again:         after("dead", needs, breaks),
+		"after all passes the graph is not typed, laid out" + again: after("dead", breaks),
+		"after all passes the graph is not typed, laid out" + never: {{Name: "own", Run: nothingToDo}},
 		"pass 0 has no name":                     {{Run: nothingToDo}},
 		"pass idle does nothing: its Run is nil": {{Name: "idle"}},
 	} {
 		_, err := passes.Run(small(t), passes.Options{Passes: list})
 		assert.EqualError(t, err, want)
 	}
-	_, err := passes.Run(small(t), passes.Options{Passes: after("infer", passes.Pass{Name: "lose", Run: func(p *passes.Plan) error {
-		p.Graph = nil
-		return nil
-	}})})
+	lose := passes.Pass{Name: "lose", Run: func(p *passes.Plan) error { p.Graph = nil; return nil }}
+	_, err := passes.Run(small(t), passes.Options{Passes: after("infer", lose)})
 	assert.EqualError(t, err, "pass lose leaves no graph")
-	stop := errors.New("no more")
-	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", passes.Pass{Name: "stop", Run: func(*passes.Plan) error { return stop }})})
-	assert.ErrorIs(t, err, stop)
+	errStop := errors.New("no more")
+	stop := passes.Pass{Name: "stop", Run: func(*passes.Plan) error { return errStop }}
+	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", stop)})
+	assert.ErrorIs(t, err, errStop)
 }
 
 // Once layouts are chosen no pass adds or drops a copy of a value that is not constant.
@@ -106,7 +107,7 @@ func TestCopiesAreSettled(t *testing.T) {
 	g.Output("y", g.View(g.Contiguous(x).Named("c"), graph.Attrs{"size": []int{6, 20}}))
 	require.NoError(t, g.Err())
 	add := func(p *passes.Plan) error {
-		n, err := p.Graph.Insert("again", "clone", []graph.Arg{{Kind: graph.TensorArg, Value: p.Graph.Outputs[0].Value}}, nil, "")
+		n, err := p.Graph.Insert("again", "clone", []graph.Arg{graph.Of(p.Graph.Outputs[0].Value)}, nil, "")
 		if err != nil {
 			return err
 		}

@@ -34,11 +34,13 @@ var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
-	{Name: "decompose", Doc: "states composite ops as nodes of other ops", Needs: graph.Typed, Rounds: true, Run: decompose},
-	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, and settles which copies there are: those that the choices need are inserted, " +
-		"those that nobody needs dropped, with permutations that undo one another",
+	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
+		Needs: graph.Typed, Rounds: true, Run: decompose},
+	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these need, and drops " +
+		"those that nobody needs, with permutations that undo one another",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
-	{Name: "fold", Doc: "computes the copies of constants", Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
+	{Name: "fold", Doc: "computes the copies of constants",
+		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
 	{Name: "lower", Doc: "brings constants into the forms in which the chosen implementations read them",
 		Needs: graph.Typed | graph.LaidOut, Run: packConstants},
 	{Name: "dead", Doc: "drops nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
@@ -151,7 +153,7 @@ type Plan struct {
 	Packed   []Packing // constants in the forms of implementations
 	// Decomposed lists the nodes of composite ops, for which others run.
 	Decomposed []Decomposition
-	CostNS   float64   // sum of Cost over all nodes
+	CostNS     float64 // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.
 	Failed graph.Errors

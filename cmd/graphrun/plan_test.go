@@ -166,7 +166,8 @@ func TestPlanText(t *testing.T) {
 	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after layout") {
 		t.Errorf("no dump in\n%s", dump)
 	}
-	if r := call(t, "plan", path, "--dump", "--json"); !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after layout") {
+	r := call(t, "plan", path, "--dump", "--json")
+	if !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after layout") {
 		t.Errorf("--dump --json: stdout\n%s\nstderr\n%s", r.out, r.errors)
 	}
 }

@@ -21,9 +21,9 @@ type planReport struct {
 	Passes       []passDoc            `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       stream[copyDoc]      `json:"copies" doc:"The copies that were inserted."`
 	Elided       stream[elisionDoc]   `json:"elided" doc:"The nodes that were found to be needless."`
-	Folded       stream[foldingDoc]   `json:"folded" doc:"The nodes that were computed ahead, because they depend on constants alone."`
+	Folded       stream[foldingDoc]   `json:"folded" doc:"The nodes that were computed ahead: they depend on constants alone."`
 	Decomposed   stream[partsDoc]     `json:"decomposed" doc:"The nodes of composite ops, for which others run."`
-	Packed       stream[packingDoc]   `json:"packed" doc:"The constants that were brought into the form of an implementation."`
+	Packed       stream[packingDoc]   `json:"packed" doc:"The constants in the form of an implementation."`
 	Unchecked    stream[uncheckedDoc] `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        stream[stepDoc]      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int                  `json:"peak_bytes" doc:"Memory beside inputs and constants."`
@@ -168,27 +168,32 @@ func writePlan(w io.Writer, show display, r *planReport) {
 		copied += c.Bytes
 	}
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, count(len(steps), "step"),
-		countIrregular(len(copies), "copy", "copies"), byteSize(copied), count(len(elided), "node"), count(len(folded), "node"))
+		countIrregular(len(copies), "copy", "copies"), byteSize(copied), count(len(elided), "node"),
+		count(len(folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
-	writeList(w, show, "Inserted copies", copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
-		wholeCol("cost"), proseCol("why")}, func(c copyDoc) []any {
+	writeList(w, show, "Inserted copies", copies, []column{nameCol("value"), listCol("from"), listCol("to"),
+		wholeCol("bytes"), wholeCol("cost"), proseCol("why")}, func(c copyDoc) []any {
 		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
 	})
 	writeList(w, show, "Elided nodes", elided, []column{nameCol("node"), proseCol("why")},
 		func(e elisionDoc) []any { return []any{e.Node, e.Why} })
-	writeList(w, show, "Folded nodes", folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"), proseCol("why")},
-		func(f foldingDoc) []any {
-			return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
-		})
-	writeList(w, show, "Composite nodes", r.Decomposed.all(), []column{nameCol("node"), nameCol("op"), proseCol("stated as")},
-		func(d partsDoc) []any { return []any{d.Node, d.Op, strings.Join(d.Into, ", ")} })
+	writeList(w, show, "Folded nodes", folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"),
+		proseCol("why")}, func(f foldingDoc) []any {
+		return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
+	})
+	writeList(w, show, "Composite nodes", r.Decomposed.all(), []column{nameCol("node"), nameCol("op"),
+		proseCol("stated as")}, func(d partsDoc) []any { return []any{d.Node, d.Op, strings.Join(d.Into, ", ")} })
 	writeSteps(w, show, steps)
-	writeList(w, show, "Packed constants", r.Packed.all(), []column{nameCol("constant"), proseCol("form"), wholeCol("bytes"), nameCol("readers")},
-		func(c packingDoc) []any { return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")} })
+	writeList(w, show, "Packed constants", r.Packed.all(), []column{nameCol("constant"), proseCol("form"),
+		wholeCol("bytes"), nameCol("readers")}, func(c packingDoc) []any {
+		return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")}
+	})
 	writeList(w, show, "Passes", r.Passes, []column{nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did")},
-		func(p passDoc) []any { return []any{p.Pass, p.Nodes, nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")} })
+		func(p passDoc) []any {
+			return []any{p.Pass, p.Nodes, nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
+		})
 	writeMemory(w, show, r.need)
 }
 
