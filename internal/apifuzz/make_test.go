@@ -54,6 +54,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Node]():   func(w *world) any { return w.node() },
 	reflect.TypeFor[*graph.Op]():     func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
 	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
+	reflect.TypeFor[*graph.Kernel](): func(w *world) any { return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)} },
+	reflect.TypeFor[*graph.Mem]():    func(w *world) any { return new(graph.Mem) },
 	reflect.TypeFor[*graph.Call]():   func(w *world) any { return w.call() },
 	reflect.TypeFor[graph.Places]():  func(w *world) any { return pick(w, []graph.Places{nil, nowhere{}}) },
 	reflect.TypeFor[*graph.Draft]():  func(w *world) any { return w.draft() },

@@ -79,13 +79,14 @@ func within(name string, trees ...string) bool {
 func TestWalls(t *testing.T) {
 	only := map[string][]string{
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
-		"sym": {}, "tensor": {"sym", "internal/machine", "internal/words"},
+		"sym": {}, "tensor": {"sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/machine": {}, "internal/words": {}, "internal/files": {},
-		"internal/tiles":    {"tensor", "sym", "internal/machine", "internal/words"},
-		"iter":              {"tensor", "sym", "internal/tiles", "internal/machine", "internal/words"},
-		"internal/numerals": {"tensor", "sym", "internal/machine", "internal/words"},
+		"internal/strided":  {"internal/machine"},
+		"internal/gemm":     {"internal/strided", "internal/machine"},
+		"iter":              {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		// A graph knows no file.
-		"graph": {"iter", "tensor", "sym", "internal/tiles", "internal/machine", "internal/words", "internal/numerals"},
+		"graph": {"iter", "tensor", "sym", "internal/strided", "internal/machine", "internal/words", "internal/numerals"},
 		// Formats know graphs and tensors, and nothing that runs them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},

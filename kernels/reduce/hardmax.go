@@ -69,7 +69,7 @@ func compileHardmax[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	}
 	all := m.Numel()
 	x := copies.NewCompound(c)
-	x.Run(0, 0, []copies.Spot{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(all/n, n, func(mem *graph.Mem, begin, end int) error {
+	x.Run(0, 0, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(all/n, n, func(mem *graph.Mem, begin, end int) error {
 		y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
 		for u := begin; u < end; u++ {
 			first := u/inner*n*inner + u%inner

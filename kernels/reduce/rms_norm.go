@@ -100,8 +100,8 @@ func compileRmsNorm[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	a, d, all := kit.Attrs[rmsNormAttrs](c), tensor.DTypeOf[T](), c.Out[0].Numel()
 	n, eps := kit.NumberOf(tensor.Product(a.NormalizedShape)), a.eps(c.Meta(0).DType)
 	x := copies.NewCompound(c)
-	ins := append(x.Operands(d), copies.Spot{})
-	x.Run(0, 0, []copies.Spot{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(all/n, 2*n, func(m *graph.Mem, begin, end int) error {
+	ins := append(x.Operands(d), kit.Buffer{})
+	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(all/n, 2*n, func(m *graph.Mem, begin, end int) error {
 		weight := kit.ElementsOf[T](m.Ptrs[2], n)
 		for u := begin; u < end; u++ {
 			y, v := kit.PlaneOf[T](m.Ptrs[0], u, n), kit.PlaneOf[T](m.Ptrs[1], u, n)
@@ -189,7 +189,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	blocks := kit.DivUp(inner, localBlock)
 	power := localPower(a.Beta)
 	x := copies.NewCompound(c)
-	x.Run(0, 8*localBlock, []copies.Spot{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
+	x.Run(0, 8*localBlock, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
 		y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
 		for u := begin; u < end; u++ {
 			ch, from := u%channels, u/channels%blocks*localBlock

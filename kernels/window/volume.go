@@ -146,12 +146,12 @@ func volumeKernel(c *graph.Call, kind poolKind, a *poolArgs, axes [][]window) (*
 	d := c.Meta(0).DType.OpMath()
 	x := copies.NewCompound(c)
 	from := x.Dense(x.In(0), d)
-	spots := []copies.Spot{x.Result(0, d)}
+	buffers := []kit.Buffer{x.Result(0, d)}
 	if len(c.Out) > 1 {
-		spots = append(spots, x.Result(1, tensor.Int64))
+		buffers = append(buffers, x.Result(1, tensor.Int64))
 	}
 	v := newVolume(from.Meta, axes)
-	spots = append(spots, from)
+	buffers = append(buffers, from)
 	var ph graph.Phase
 	switch kind {
 	case poolMax:
@@ -161,7 +161,7 @@ func volumeKernel(c *graph.Call, kind poolKind, a *poolArgs, axes [][]window) (*
 	default:
 		ph = normVolumeOf(d, v, a.norm)
 	}
-	x.Run(0, 0, spots, ph)
+	x.Run(0, 0, buffers, ph)
 	return x.Kernel()
 }
 
