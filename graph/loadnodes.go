@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -271,6 +272,10 @@ func (l *loader) resolve() {
 			l.failAt(r.out.at, "\"value\" is missing")
 		case v == nil:
 			l.failAt(r.out.at, "output %q: %w", r.out.Name, l.noValue(r.value))
+		case names[r.out.Name] && l.absent != nil:
+			// The first has the name, and nothing depends on the second.
+			l.missing = append(l.missing, g.FailOutput(r.out, errors.New("an output of this name stands before it")))
+			continue
 		case names[r.out.Name]:
 			l.failAt(r.out.at, "two outputs are named %q", r.out.Name)
 		}
