@@ -40,6 +40,8 @@ type pieces struct {
 	*cut
 	known map[*graph.Value]*tensor.Tensor // inputs, and what segments gave
 	keep  bool                            // go on past nodes that fail
+	// givenBack are the storages of constants in which results of ops that decide shapes lie.
+	givenBack map[*tensor.Storage]bool
 
 	traced bool // the tracer wants to see the steps
 
@@ -186,7 +188,7 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 				return nil, fmt.Errorf("output %q: %w", o.Name, err)
 			}
 			t = t.CopyTo(m)
-		} else if o.Value.Const != nil {
+		} else if o.Value.Const != nil || p.givenBack[t.Storage()] {
 			t = t.CopyTo(t.Meta) // the graph's own data is not handed out
 		}
 		out[i], made[o.Name] = t, true
@@ -222,8 +224,22 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 	}
 	for i, v := range n.Out {
 		p.known[v] = out[i]
+		p.noteGivenBack(n, out[i])
 	}
 	return nil
+}
+
+// noteGivenBack notes a result that lies in a constant operand, as that of a branch that hands its
+// input on.
+func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
+			if p.givenBack == nil {
+				p.givenBack = map[*tensor.Storage]bool{}
+			}
+			p.givenBack[result.Storage()] = true
+		}
+	}
 }
 
 // cause takes off an error what names the node that it is then said of.
