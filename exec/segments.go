@@ -16,6 +16,8 @@ type cut struct {
 	segments []graph.Segment
 	stepOf   []int // by segment: its number among those with an op that decides shapes
 	steps    int   // how many of those there are
+	// done are, by segment, the values that nothing reads behind it.
+	done [][]*graph.Value
 }
 
 func newCut(g *graph.Graph) *cut {
@@ -27,7 +29,37 @@ func newCut(g *graph.Graph) *cut {
 			c.steps++
 		}
 	}
+	c.findDone()
 	return c
+}
+
+// findDone finds the last reader of each value, or its maker where only other values of that are
+// read. Outputs stay, and so do inputs, which the caller holds and whose shapes bind symbols.
+func (c *cut) findDone() {
+	c.done = make([][]*graph.Value, len(c.segments))
+	seen := graph.NewByValue[bool](c.graph)
+	for _, list := range [][]*graph.Value{c.graph.Inputs, c.graph.Constants} {
+		for _, v := range list {
+			seen.Set(v, true)
+		}
+	}
+	for _, o := range c.graph.Outputs {
+		seen.Set(o.Value, true)
+	}
+	for i, s := range slices.Backward(c.segments) {
+		made := s.Out
+		if s.Eager {
+			made = s.Nodes[0].Out // all of them are noted
+		}
+		for _, list := range [][]*graph.Value{s.In, s.Awaits, made} {
+			for _, v := range list {
+				if !seen.At(v) {
+					seen.Set(v, true)
+					c.done[i] = append(c.done[i], v)
+				}
+			}
+		}
+	}
 }
 
 // whole reports whether the graph is one segment that is compiled: a run of the graph is then one of
@@ -73,6 +105,9 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 			return nil, err
 		default:
 			p.fail(s, err)
+		}
+		for _, v := range c.done[i] {
+			delete(p.known, v)
 		}
 	}
 	return p.outputs()
