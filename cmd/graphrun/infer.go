@@ -80,7 +80,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	}
 	for _, e := range errs {
 		if !f.json {
-			report(cmd, e)
+			report(cmd, named(path, e))
 		}
 	}
 	if err == nil && len(errs) > 0 {
@@ -102,7 +102,10 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 		}
 		return g, nil, nil
 	}
-	return g, append(missing, inOrder(g.InferAll())...), nil
+	refused := g.InferAll()
+	errs := slices.Concat(missing, inOrder(refused), pinErrors(g, refused))
+	slices.SortStableFunc(errs, byPlace)
+	return g, errs, nil
 }
 
 // inferStrictly infers a graph. The error holds every node that is refused for a reason of
@@ -128,15 +131,16 @@ func dependsOn(n *graph.Node, refused map[*graph.Node]*graph.Error) bool {
 	return slices.ContainsFunc(n.In, func(a graph.Arg) bool { return bad(a.Value) }) || slices.ContainsFunc(n.Refs(), bad)
 }
 
+// byPlace compares errors by their places in the file.
+func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
+
 // inOrder sorts refused nodes by their places.
 func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
 	errs := make([]*graph.Error, 0, len(refused))
 	for _, e := range refused {
 		errs = append(errs, e)
 	}
-	slices.SortFunc(errs, func(a, b *graph.Error) int {
-		return cmp.Or(a.Line-b.Line, a.Col-b.Col, strings.Compare(a.Node, b.Node))
-	})
+	slices.SortFunc(errs, func(a, b *graph.Error) int { return cmp.Or(byPlace(a, b), strings.Compare(a.Node, b.Node)) })
 	return errs
 }
 
@@ -247,13 +251,21 @@ func writeInferTable(w io.Writer, show display, r *inferReport) {
 
 // checkPins refuses outputs of a rank that their layout is not one of.
 func checkPins(g *graph.Graph) error {
+	if errs := pinErrors(g, nil); len(errs) > 0 {
+		return wrong(errs)
+	}
+	return nil
+}
+
+// pinErrors are those of the outputs, but of what is refused itself.
+func pinErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) (errs graph.Errors) {
 	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value.Dynamic {
+		if !o.Pin.Lays() || o.Value.Dynamic || refused[o.Value.Node] != nil {
 			continue
 		}
 		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
-			return wrong(g.FailOutput(o, err))
+			errs = append(errs, g.FailOutput(o, err))
 		}
 	}
-	return nil
+	return errs
 }
