@@ -120,7 +120,7 @@ func TestConstantsAreNotHandedOut(t *testing.T) {
 	own.Output("y", own.Constant("c", tensor.Must(tensor.FromSlice([]float32{1, 2}, 2))))
 	yes := g.Input("yes", tensor.Bool)
 	first := g.ApplyN("if", 1, graph.Attrs{"then_branch": same, "else_branch": own}, yes, k, k)
-	g.Output("loop", loop[0]).Output("view", op.View(loop[0], []int{2, 1})).Output("if", first[0]).Output("k", k)
+	g.Output("loop", loop[0]).Output("view", op.View(loop[0], op.ViewAttrs{Size: []int{2, 1}})).Output("if", first[0]).Output("k", k)
 	require.NoError(t, g.Err())
 	require.NoError(t, g.Infer())
 	r, err := exec.NewRunner(g, planned, exec.Options{})
