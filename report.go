@@ -209,7 +209,8 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // stepOf describes a step but for its loop.
 func stepOf(p *passes.Plan, s exec.Step) StepReport {
-	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides), Buffer: s.Buffer}
+	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides),
+		Buffer: s.Buffer}
 	if s.Node != nil {
 		d.CostNS = p.Cost(s.Node)
 		if s.Node.Impl != nil {
