@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -22,7 +21,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
 	Params:   []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
 	Infer:    inferSum(addmmType),
-	Compile:  compileSum,
+	Impls:    productUnless(leavesOut, sumOf),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{
@@ -39,7 +38,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
 	Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
 	Infer:    inferSum(baddbmmType),
-	Compile:  compileSum,
+	Impls:    productUnless(leavesOut, sumOf),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
@@ -134,20 +133,6 @@ func leavesOut(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-func compileSum(c *graph.Call) (*graph.Kernel, error) {
-	without := leavesOut(c)
-	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := sumOf(c)
-		if err != nil {
-			return nil, err
-		}
-		if without {
-			x.k = 0
-		}
-		return x.compile(c)
-	})
-}
-
 func sumFlops(c *graph.Call) float64 {
 	x, err := sumOf(c)
 	if err != nil {
@@ -171,11 +156,20 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !without {
 			productTerms(in[1], in[2], index, &p)
 		}
-		s.Mul(alpha, p.Value())
+		addTimes(&s, alpha, p.Value())
 		if beta.Complex() != 0 {
-			s.Mul(beta, broadcastAt(in[0], index))
+			addTimes(&s, beta, broadcastAt(in[0], index))
 		}
 		out.Set(s.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// addTimes adds a product, of which a factor of 1 is none.
+func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
+	if factor.Complex() == 1 {
+		s.Add(v)
+		return
+	}
+	s.Mul(factor, v)
 }

@@ -30,8 +30,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
 		Name: name, Doc: doc, Params: params, Outputs: outputs,
-		Infer:   o.infer,
-		Compile: o.compile,
+		Infer: o.infer,
+		Impls: recurrentImpls(o.compile, o.pack),
 		Flops: func(c *graph.Call) float64 {
 			x := c.Meta(0)
 			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())
