@@ -1,0 +1,121 @@
+// Command research shows what one needs who tries ideas about layouts: an op of one's own with its kernel and its
+// prices, imported from an ONNX model; a strategy of one's own; a cost of one's own; a pass of one's own.
+//
+//	go run ./examples/research
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func main() {
+	g, err := load()
+	check(err)
+	fmt.Println("a norm of one's own, priced by a cost of one's own:")
+	costs := map[string]float64{}
+	for _, s := range append(graphrun.Strategies(), descent{}) {
+		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
+		check(err)
+		r := p.Report()
+		costs[s.Name()] = r.CostNS
+		fmt.Printf("%-13s costs %3.0f%% of propagate, copies %v, norm by %s\n", s.Name(),
+			100*r.CostNS/costs["propagate"], copied(r), implOf(r, "norm"))
+	}
+	check(compare(g))
+}
+
+// copied lists the values that a plan copies.
+func copied(r *graphrun.Report) []string {
+	names := []string{}
+	for _, c := range r.Copies {
+		names = append(names, c.Value)
+	}
+	return names
+}
+
+// implOf is the implementation by which a plan computes a node.
+func implOf(r *graphrun.Report, node string) string {
+	for _, s := range r.Steps {
+		if s.Name == node {
+			return s.Impl
+		}
+	}
+	return "nothing"
+}
+
+// compare runs the graph with all that is one's own, and sets the results beside those by definition.
+func compare(g *graph.Graph) error {
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: descent{}, Costs: phone})
+	if err != nil {
+		return err
+	}
+	photo := tensor.Zeros(tensor.Float32, 1, 3, 128, 128)
+	for i := range photo.Numel() {
+		photo.SetFlat(i, tensor.FloatScalar(math.Sin(float64(i))))
+	}
+	in := map[string]*tensor.Tensor{"photo": photo}
+	out, err := p.Run(context.Background(), in)
+	if err != nil {
+		return err
+	}
+	defined, err := graph.Evaluate(g, in)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"class", "score"} {
+		have, err := tensor.ToSlice[float32](out[name])
+		if err != nil {
+			return err
+		}
+		want, err := tensor.ToSlice[float32](defined[name])
+		if err != nil {
+			return err
+		}
+		near := true
+		for i := range want {
+			near = near && math.Abs(float64(have[i]-want[i])) < 1e-4*max(1, math.Abs(float64(want[i])))
+		}
+		fmt.Printf("%s of %d elements as the ops define it: %t\n", name, len(want), near)
+	}
+	return nil
+}
+
+// load exports the network, and imports it with the op of one's own.
+func load() (*graph.Graph, error) {
+	dir, err := os.MkdirTemp("", "research")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "block.onnx")
+	if err := export(path); err != nil {
+		return nil, err
+	}
+	norm, err := channelNorm()
+	if err != nil {
+		return nil, err
+	}
+	lookup, err := graphrun.Lookup(norm)
+	if err != nil {
+		return nil, err
+	}
+	return graphrun.Loader{Lookup: lookup, Operators: onnx.Operators{
+		domain: {"ChannelNorm": onnx.As("channel_norm")},
+	}}.Load(path)
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
