@@ -288,18 +288,8 @@ func Infer(g *graph.Graph) error {
 	if refused := g.InferAll(); len(refused) > 0 {
 		return g.RootErrors(refused)
 	}
-	return checkPins(g)
-}
-
-// checkPins refuses outputs of a rank that their layout is not one of.
-func checkPins(g *graph.Graph) error {
-	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value.Dynamic {
-			continue
-		}
-		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
-			return g.FailOutput(o, err)
-		}
+	if errs := g.PinErrors(nil); len(errs) > 0 {
+		return errs
 	}
 	return nil
 }
