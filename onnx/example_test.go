@@ -14,15 +14,16 @@ import (
 // has a factor.
 func file() []byte {
 	const float = int32(pb.TensorProto_FLOAT)
-	x := &pb.TypeProto_Tensor{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{
+	shaped := &pb.TypeProto_Tensor{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{
 		{Value: &pb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}},
 		{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}}
+	x := &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: shaped}}
 	data, err := proto.Marshal(&pb.ModelProto{IrVersion: 8,
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 1}},
 		Graph: &pb.GraphProto{Name: "scaled",
 			Node: []*pb.NodeProto{{OpType: "Scale", Domain: "com.example", Input: []string{"x"}, Output: []string{"y"},
 				Attribute: []*pb.AttributeProto{{Name: "factor", Type: pb.AttributeProto_FLOAT, F: 0.5}}}},
-			Input:  []*pb.ValueInfoProto{{Name: "x", Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: x}}}},
+			Input:  []*pb.ValueInfoProto{{Name: "x", Type: x}},
 			Output: []*pb.ValueInfoProto{{Name: "y"}}}})
 	if err != nil {
 		log.Fatal(err)

@@ -34,7 +34,8 @@ func export(path string) error {
 	node("AveragePool", "small", append(ints("kernel_shape", 4, 4), ints("strides", 4, 4)...), "photo")
 	node("Conv", "stem", ints("pads", 1, 1, 1, 1), "small", weight("w0", c, 3, 3, 3))
 	node("Conv", "depthwise", append(ints("pads", 3, 3, 3, 3), group(c)), "stem", weight("w1", c, 1, 7, 7))
-	node("ChannelNorm", "norm", []*pb.AttributeProto{{Name: "epsilon", Type: pb.AttributeProto_FLOAT, F: 1e-5}}, "depthwise")
+	epsilon := &pb.AttributeProto{Name: "epsilon", Type: pb.AttributeProto_FLOAT, F: 1e-5}
+	node("ChannelNorm", "norm", []*pb.AttributeProto{epsilon}, "depthwise")
 	node("Conv", "widen", nil, "norm", weight("w2", wide, c, 1, 1))
 	node("Relu", "act", nil, "widen")
 	node("Conv", "narrow", nil, "act", weight("w3", c, wide, 1, 1))

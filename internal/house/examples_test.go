@@ -16,7 +16,8 @@ import (
 // under kernels are reached by the list of kernels.
 func public(dir string) bool {
 	first, rest, _ := strings.Cut(dir, "/")
-	return !slices.Contains([]string{"cmd", "examples", "internal", "scripts"}, first) && (first != "kernels" || rest == "")
+	inside := slices.Contains([]string{"cmd", "examples", "internal", "scripts"}, first)
+	return !inside && (first != "kernels" || rest == "")
 }
 
 // TestExamples holds that every public package shows what it is for by an example whose output is checked.
