@@ -68,7 +68,7 @@ func compare(g *graph.Graph) error {
 		return err
 	}
 	fmt.Println("checked after every pass, but for", len(p.Report().Unchecked), "outputs")
-	photo := tensor.Zeros(tensor.Float32, 1, 3, 128, 128)
+	photo := tensor.Zeros(tensor.Float32, 1, 3, 64, 64)
 	for i := range photo.Numel() {
 		photo.SetFlat(i, tensor.FloatScalar(math.Sin(float64(i))))
 	}

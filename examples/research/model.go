@@ -17,7 +17,7 @@ const domain = "com.example"
 func export(path string) error {
 	const c, wide, classes = 16, 64, 10
 	g := &pb.GraphProto{Name: "convnext_block",
-		Input:  []*pb.ValueInfoProto{info("photo", 1, 3, 128, 128)},
+		Input:  []*pb.ValueInfoProto{info("photo", 1, 3, 64, 64)},
 		Output: []*pb.ValueInfoProto{info("class"), info("score")},
 	}
 	weight := func(name string, dims ...int64) string {
