@@ -36,19 +36,15 @@ func main() {
 			least, cheapest = r.CostNS, s.Name()
 		}
 		fmt.Printf("%s: the norm goes by %s, the photo is copied: %t, cheaper than propagate: %t\n", s.Name(),
-			implOf(r, "norm"), slices.Contains(copied(r), "photo"), r.CostNS < usual*0.9)
+			implOf(r, "norm"), copies(r, "photo"), r.CostNS < usual*0.9)
 	}
 	fmt.Println("the cheapest:", cheapest)
 	check(compare(g))
 }
 
-// copied lists the values that a plan copies.
-func copied(r *graphrun.Report) []string {
-	names := []string{}
-	for _, c := range r.Copies {
-		names = append(names, c.Value)
-	}
-	return names
+// copies reports whether a plan copies a value.
+func copies(r *graphrun.Report, value string) bool {
+	return slices.ContainsFunc(r.Copies, func(c graphrun.CopyReport) bool { return c.Value == value })
 }
 
 // implOf is the implementation by which a plan computes a node.
