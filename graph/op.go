@@ -35,6 +35,9 @@ type Op struct {
 	// AnyOrder says that kernels made by Compile write any dense layout that is asked for, as those of
 	// kind Follows do, and not only the one that Infer gives.
 	AnyOrder bool
+	// AsInferred says why results are written only as Infer lays them out, where that is so of an op
+	// whose results have an order: what users read who wonder at a copy.
+	AsInferred string
 
 	// Compile prepares the kernel for the call's final metas. It is not asked for a
 	// result that shares storage. Of an op with Impls it is the chosen one's Lower.

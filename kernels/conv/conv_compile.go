@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -63,6 +64,9 @@ func (s *convShape) pixelStride() (int, bool) {
 	}
 	return 0, false
 }
+
+// errUneven is what no implementation comes to whose walks were asked for.
+var errUneven = errors.New("convolution writes outputs whose pixels lie evenly only")
 
 // packedWeight brings the weight of each group into gemm's panels: at once if it is
 // constant, else by a phase of the kernel. terms are the weight's offsets by k, for one

@@ -33,7 +33,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 	v := transposedConv{name, dims}
 	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
-		Name: name,
+		AsInferred: "windows are added up in planes",
+		Name:       name,
 		Doc: "Spreads each element of the input over a window of the result: input " + in + ", weight " + weightShape + " and bias [o] give " + out +
 			" with " + size + ". The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},

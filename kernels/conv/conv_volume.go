@@ -28,11 +28,23 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Name: "conv3d",
 	Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
 		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
-	Params:  []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:   conv3d.infer,
-	Compile: compileConv3d,
-	Flops:   conv3d.flops,
-	Ref:     conv3d.ref,
+	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:  conv3d.infer,
+	Impls: []graph.Impl{{
+		Name: "volumes", Doc: "Multiplies the packed weight by windows of volumes, one after another.",
+		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+			list := []graph.Walk{{}}
+			for _, o := range candidates {
+				if _, even := pointStride(c.Out[0].WithStrides(o.Strides(c.Out[0].Shape))); even && o.Rank() == c.Out[0].Rank() {
+					list = append(list, c.InOrder(o))
+				}
+			}
+			return list
+		},
+		Lower: compileConv3d,
+	}},
+	Flops: conv3d.flops,
+	Ref:   conv3d.ref,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3), tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
@@ -47,7 +59,8 @@ type convVolume struct {
 	n, c               int
 	in, out, k         [3]int
 	step, pad, dilated [3]int
-	xs, ws             [5]int
+	xs, ws, os         [5]int
+	point              int       // from one element of the output to the next of the same channel
 	groups             convShape // groups and weight, as packing needs them
 }
 
@@ -60,6 +73,8 @@ func newConvVolume(c *graph.Call) *convVolume {
 	}
 	copy(v.xs[2-lead:], x.Strides)
 	copy(v.ws[:], w.Strides)
+	copy(v.os[2-lead:], out.Strides)
+	v.point, _ = pointStride(out)
 	for d := range 3 {
 		v.in[d], v.out[d], v.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
 		v.step[d], v.pad[d], v.dilated[d] = p.stride[d], p.padding[d], p.dilation[d]
@@ -73,6 +88,23 @@ func newConvVolume(c *graph.Call) *convVolume {
 		v.groups.constant = t.Pointer()
 	}
 	return v
+}
+
+// pointStride returns the distance between the elements of a channel, which must lie evenly.
+func pointStride(m tensor.Meta) (step int, even bool) {
+	run := 0 // from the first element of a channel to what follows those so far
+	for d := m.Rank() - 1; d >= m.Rank()-3; d-- {
+		switch {
+		case m.Shape[d] == 1:
+		case run == 0:
+			step, run = m.Strides[d], m.Strides[d]*m.Shape[d]
+		case m.Strides[d] != run:
+			return 0, false
+		default:
+			run *= m.Shape[d]
+		}
+	}
+	return step, true
 }
 
 func compileConv3d(c *graph.Call) (*graph.Kernel, error) {
@@ -107,13 +139,14 @@ func compileConv3d(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // convVolumes multiplies channels by the windows under the elements of the output, as
-// convNCHW does. The input may have any strides; the output is row-major.
+// convNCHW does. The input may have any strides, and so may the output where a channel's elements
+// lie evenly.
 func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	s, taps, points := &v.groups, product3(v.k), product3(v.out)
 	spec := gemm.Spec{M: s.og(), N: points, K: v.c * taps,
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
-		CRowStride: points, CColStride: 1}
+		CRowStride: v.os[1], CColStride: v.point}
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, s.bias
 	}
@@ -132,7 +165,7 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	if x.Entries > 1 {
 		x.A = eachEntry(v.n, 0, s.groups, weight.perG)
 		x.B = eachEntry(v.n, v.xs[0], s.groups, v.c*v.xs[1])
-		x.C = eachEntry(v.n, s.o*points, s.groups, s.og()*points)
+		x.C = eachEntry(v.n, v.os[0], s.groups, s.og()*v.os[1])
 		x.Bias = eachEntry(v.n, 0, s.groups, s.og()*s.bias)
 	}
 	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {

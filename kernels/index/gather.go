@@ -192,9 +192,10 @@ func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 
 // Take is torch.take.
 var Take = kit.Define[kit.None](graph.Op{
-	Name:   "take",
-	Doc:    "Takes elements of self by their place in row-major order. The result has the shape of index.",
-	Params: []graph.Param{kit.Self, indexParam},
+	AnyOrder: true,
+	Name:     "take",
+	Doc:      "Takes elements of self by their place in row-major order. The result has the shape of index.",
+	Params:   []graph.Param{kit.Self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		if kit.Empty(t) && !kit.Empty(ix) {

@@ -27,7 +27,8 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 
 // Outer is torch.outer.
 var Outer = delegateOp[kit.None](graph.Op{
-	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
+	AnyOrder: true,
+	Name:     "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
 	Params: []graph.Param{kit.Self, {Name: "vec2"}}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
 }, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, any, error) {
 	a, b := c.Type(0), c.Type(1)

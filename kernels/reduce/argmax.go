@@ -3,6 +3,7 @@ package reduce
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -110,8 +111,10 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 }
 
 // orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
-func orOfTwo(o, two *graph.Op) *graph.Op {
-	infer, compile, reference := o.Infer, o.Compile, o.Ref
+func orOfTwo(one, two *graph.Op) *graph.Op {
+	infer, compile, reference := one.Infer, one.Compile, one.Ref
+	o := *one
+	o.Impls = nil // they are made of Compile
 	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Has(1) {
@@ -134,8 +137,8 @@ func orOfTwo(o, two *graph.Op) *graph.Op {
 		}
 		return reference(c, in)
 	}
-	o.Examples = append(o.Examples, graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
-	return o
+	o.Examples = append(slices.Clone(o.Examples), graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
+	return kit.Define[argmaxAttrs](o)
 }
 
 // best is the best element so far and its index; -1 before the first.

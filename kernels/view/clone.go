@@ -38,14 +38,15 @@ type contiguousAttrs struct {
 
 // ContiguousOp is Tensor.contiguous.
 var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
-	Name:     "contiguous",
-	Doc:      "Is self where it is contiguous in the memory format already, else a copy that is.",
-	Params:   []graph.Param{kit.Self},
-	Identity: true,
-	Kind:     graph.View,
-	Infer:    inferContiguous,
-	Compile:  copies.Call,
-	Ref:      copies.Ref(inferContiguous),
+	AsInferred: "its layout is what it is asked for",
+	Name:       "contiguous",
+	Doc:        "Is self where it is contiguous in the memory format already, else a copy that is.",
+	Params:     []graph.Param{kit.Self},
+	Identity:   true,
+	Kind:       graph.View,
+	Infer:      inferContiguous,
+	Compile:    copies.Call,
+	Ref:        copies.Ref(inferContiguous),
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
 		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
 })

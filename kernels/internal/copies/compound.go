@@ -145,6 +145,15 @@ func (x *Compound) Result(i int, d tensor.DType) Spot {
 	return t
 }
 
+// Laid is [Compound.Result] for parts that write any strides: the output as it lies, or, where its dtype
+// is another, room.
+func (x *Compound) Laid(i int, d tensor.DType) Spot {
+	if m := x.C.Out[i]; m.DType == d {
+		return Spot{Meta: m, Place: i}
+	}
+	return x.Result(i, d)
+}
+
 // Run adds phases. They see the spots' addresses as their Mem.Ptrs, scratch bytes of
 // memory for themselves, and worker bytes for each worker.
 func (x *Compound) Run(scratch, worker int, spots []Spot, phases ...graph.Phase) {
