@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,7 @@ import (
 // Incomplete says what a run that keeps going has left out. All other outputs are there.
 type Incomplete struct {
 	Failed  graph.Errors // the nodes that failed, each for a reason of its own
-	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph
+	LeftOut []LeftOut    // the outputs that depend on them, in the order of the graph, those that it lacks last
 }
 
 // LeftOut is an output that was not made, and the failed node that makes it or that it
@@ -81,83 +82,92 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 		}
 	}
 	e := &Incomplete{Failed: failed}
+	has := map[string]bool{}
 	for _, o := range g.Outputs {
+		has[o.Name] = true
 		if made == nil || !made(o.Name) {
 			e.LeftOut = append(e.LeftOut, LeftOut{o.Name, cause[o.Value]})
+		}
+	}
+	for _, f := range failed {
+		if f.Output != "" && !has[f.Output] {
+			e.LeftOut = append(e.LeftOut, LeftOut{Output: f.Output})
 		}
 	}
 	return e
 }
 
 // compileSome compiles what can be compiled. What memory is too short for is left out, the
-// largest values first, until the rest fits.
+// largest values first, until the rest fits. Values that take turns in the arena may all have to
+// go before it shrinks: so that they do not cost a compilation each, every round may leave out
+// twice as many as the last one, and looks for the fewest of these that will do.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
-	whole, left := g, graph.Errors{}
-	for {
-		p, err := compile(g, o)
-		var short *MemoryError
-		var one *tensor.MemoryError
-		drop := map[*graph.Node]*graph.Error{}
-		switch {
-		case err == nil:
-			p.restore(whole, left)
+	rest, left := g, graph.Errors{}
+	for most := 1; ; most *= 2 {
+		p, err := compile(rest, o)
+		if err == nil {
+			p.restore(g, left)
 			return p, nil
-		case errors.As(err, &short):
-			drop = tooLarge(g, short)
-		case errors.As(err, &one):
-			if n := failedNode(g, err); n != nil {
-				drop[n] = g.Fail(n, one)
-			}
 		}
-		if len(drop) == 0 {
+		var short *MemoryError
+		if !errors.As(err, &short) {
 			return nil, err
 		}
-		for _, e := range drop {
-			left = append(left, e)
+		s := tooLarge(rest, short)
+		if s.least == 0 {
+			return nil, err
 		}
-		g = g.Drop(drop)
+		n := s.least + sort.Search(max(min(most, len(s.order))-s.least, 0), func(more int) bool {
+			some, _ := s.drop(s.least + more)
+			_, err := compile(some, o)
+			return err == nil
+		})
+		var why graph.Errors
+		rest, why = s.drop(n)
+		left = append(left, why...)
 	}
 }
 
-// failedNode returns the node that an error names.
-func failedNode(g *graph.Graph, err error) *graph.Node {
-	var e *graph.Error
-	if !errors.As(err, &e) {
-		return nil
-	}
-	i := slices.IndexFunc(g.Nodes, func(n *graph.Node) bool { return n.Name == e.Node })
-	if i < 0 {
-		return nil
-	}
-	return g.Nodes[i]
+// shortage is what memory is too short for.
+type shortage struct {
+	g     *graph.Graph
+	err   *MemoryError
+	bytes map[*graph.Node]int // of the results
+	order []*graph.Node       // those that have any, the largest first
+	// least is how many must go: those whose results would not fit if they were alone, and as
+	// many as make up for what is too much.
+	least int
 }
 
-// tooLarge chooses nodes to leave out so that the rest may fit: those whose results would
-// not fit if they were alone, else the largest until what is too much is made up for.
-func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
-	bytes := map[*graph.Node]int{}
+func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
+	s := &shortage{g: g, err: e, bytes: map[*graph.Node]int{}}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
-			if v.Alias == nil {
-				bytes[n] = sum(bytes[n], storageBytes(v))
+			if b := storageBytes(v); v.Alias == nil && b > 0 {
+				s.bytes[n] = sum(s.bytes[n], b)
 			}
 		}
 	}
-	drop := map[*graph.Node]*graph.Error{}
-	order := slices.SortedFunc(maps.Keys(bytes), func(a, b *graph.Node) int {
-		return cmp.Or(cmp.Compare(bytes[b], bytes[a]), strings.Compare(a.Name, b.Name))
+	s.order = slices.SortedFunc(maps.Keys(s.bytes), func(a, b *graph.Node) int {
+		return cmp.Or(cmp.Compare(s.bytes[b], s.bytes[a]), strings.Compare(a.Name, b.Name))
 	})
-	for over := e.Need.Total() - e.Held - e.Left; len(order) > 0; order = order[1:] {
-		n := order[0]
-		if bytes[n] == 0 || over <= 0 && bytes[n] <= e.Left {
-			break
-		}
-		over -= bytes[n]
-		drop[n] = g.Fail(n, tooMuch(bytes[n], e))
+	over := e.Need.Total() - e.Held - e.Left
+	for s.least < len(s.order) && (over > 0 || s.bytes[s.order[s.least]] > e.Left) {
+		over -= s.bytes[s.order[s.least]]
+		s.least++
 	}
-	// What depends on one that is left out needs no reason of its own.
+	return s
+}
+
+// drop returns the graph without the largest count nodes, and why each is left out. What depends
+// on one that is left out needs no reason of its own.
+func (s *shortage) drop(count int) (*graph.Graph, graph.Errors) {
+	drop := map[*graph.Node]*graph.Error{}
+	for _, n := range s.order[:count] {
+		drop[n] = s.g.Fail(n, tooMuch(s.bytes[n], s.err))
+	}
 	gone := map[*graph.Value]bool{}
-	for _, n := range g.Nodes {
+	for _, n := range s.g.Nodes {
 		follows := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return gone[a.Value] })
 		if follows {
 			delete(drop, n)
@@ -168,7 +178,13 @@ func tooLarge(g *graph.Graph, e *MemoryError) map[*graph.Node]*graph.Error {
 			}
 		}
 	}
-	return drop
+	why := make(graph.Errors, 0, len(drop))
+	for _, n := range s.order[:count] {
+		if drop[n] != nil {
+			why = append(why, drop[n])
+		}
+	}
+	return s.g.Drop(drop), why
 }
 
 // tooMuch is why a node is left out whose results take so many bytes. Where they would fit

@@ -144,7 +144,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 			continue
 		}
 		if err := p.addStep(n); err != nil {
-			if p.lost == nil || errors.As(err, new(*tensor.MemoryError)) {
+			if p.lost == nil {
 				return nil, g.Fail(n, err)
 			}
 			p.failed = append(p.failed, g.Fail(n, err))

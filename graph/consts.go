@@ -173,6 +173,7 @@ func (l *loader) input(at int) error {
 	v := &Value{Name: d.name, layout: d.layout, strided: d.strided, graph: l.g, at: at}
 	if !ok {
 		l.standIn(v)
+		l.pass(v, before, err)
 		return err
 	}
 	if v.Meta.DType, err = tensor.ParseDType(d.dtype); err != nil {
@@ -194,16 +195,33 @@ func (l *loader) input(at int) error {
 		}
 	}
 	l.blame(before, "input", d.name)
+	if l.pass(v, before, nil) {
+		l.standIn(v)
+		return nil
+	}
 	l.g.Inputs = append(l.g.Inputs, v)
 	l.g.number(v)
 	l.g.named().values[d.name] = v
 	return nil
 }
 
+// pass reads past the mistakes since before, which are an input's or a constant's that then cannot
+// be had, if the loader does so and has not lost its place, and reports whether it has.
+func (l *loader) pass(v *Value, before int, lost error) bool {
+	other := l.g.named().values[v.Name]
+	if l.absent == nil || lost != nil || len(l.errs) == before || v.Name == "" || other != nil && other != v {
+		return false
+	}
+	l.absent[v] = true
+	l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
+	return true
+}
+
 // standIn makes the name of a refused input or constant known, so that its users are
 // not refused for that.
 func (l *loader) standIn(v *Value) {
 	if v.Name != "" && l.g.named().values[v.Name] == nil {
+		l.g.number(v)
 		l.g.named().values[v.Name] = v
 	}
 }
@@ -238,7 +256,9 @@ func (l *loader) constant(at int) error {
 	d, ok, err := l.declaration(at, true)
 	v := &Value{Name: d.name, graph: l.g, at: at, layout: d.layout, strided: d.strided, file: constFile{d.file, d.key}}
 	if !ok {
+		v.Const = tensor.Zeros(tensor.Float32)
 		l.standIn(v)
+		l.pass(v, before, err)
 		return err
 	}
 	t, at, err := l.constData(v, d)
@@ -247,10 +267,7 @@ func (l *loader) constant(at int) error {
 		t = tensor.Zeros(tensor.Float32)
 	}
 	l.blame(before, "constant", d.name)
-	if err != nil && l.absent != nil {
-		l.absent[v] = true
-		l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
-	}
+	l.pass(v, before, nil)
 	v.Const = t
 	v.SetMeta(t.Meta)
 	l.g.Constants = append(l.g.Constants, v)

@@ -18,6 +18,7 @@ type Error struct {
 	File      string
 	Line, Col int
 	Node, Op  string
+	Output    string // of an output: its name, which Err tells too
 	Err       error
 }
 
@@ -145,7 +146,9 @@ func (n *Node) attrOfDim(dim int) string {
 
 // FailOutput returns an error of an output with its place.
 func (g *Graph) FailOutput(o Output, err error) *Error {
-	return g.failAt(o.at, "output %q: %w", o.Name, err)
+	e := g.failAt(o.at, "output %q: %w", o.Name, err)
+	e.Output = o.Name
+	return e
 }
 
 // Place returns file, line and column of a node; zero values if it is not from a file.

@@ -35,6 +35,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := graph.Load(strings.NewReader(text), "g.json", dir, lookup, open)
+		checkSome(t, text, dir, open, err == nil)
 		if err != nil {
 			checkPlaces(t, err)
 			return
@@ -54,4 +55,28 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// checkSome demands that what is left of a file without what is wrong in it is sound, and all of it
+// if nothing is.
+func checkSome(t *testing.T, text, dir string, open graph.OpenConst, right bool) {
+	t.Helper()
+	g, missing, err := graph.ParseSome(strings.NewReader(text), "g.json", dir, lookup, open)
+	if err == nil {
+		err = g.BindOnly(nil)
+	}
+	if err != nil {
+		if right {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return
+	}
+	refused := g.InferAll()
+	rest := g.Drop(refused)
+	if err := graph.Verify(rest, graph.Sorted|graph.Typed); err != nil && !rest.Dynamic() {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if right != (len(missing)+len(refused) == 0) {
+		t.Fatalf("the file is right: %v, but there are %v and %v\n%s", right, missing, refused, text)
+	}
 }

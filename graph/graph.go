@@ -32,6 +32,7 @@ type Graph struct {
 
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
+	warned   map[string]bool // their texts; nil until the graph itself is warned about
 }
 
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.

@@ -141,10 +141,10 @@ func Parse(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph
 	return g, err
 }
 
-// ParseSome is Parse that goes on past more: a node whose operand there is not, or whose
-// attributes cannot be read, is refused by inference too, and so is one that reads a
-// constant whose data cannot be had. The mistakes of those constants are returned beside
-// the graph.
+// ParseSome is Parse that goes on past more: a node that has keys of its own making, whose
+// operand there is not, or whose attributes cannot be read, is refused by inference too, and
+// so is one that reads an input or a constant that is wrongly declared, or whose data cannot
+// be had. The mistakes of those, and of outputs that there are not, are returned beside the graph.
 func ParseSome(r io.Reader, name, dir string, lookup Lookup, open OpenConst) (*Graph, Errors, error) {
 	return parseFile(r, &loader{dir: dir, open: open, absent: map[*Value]bool{}}, name, lookup)
 }
@@ -173,8 +173,8 @@ func parseFile(r io.Reader, l *loader, name string, lookup Lookup) (*Graph, Erro
 	return g, l.missing, nil
 }
 
-// refuseAbsent refuses the nodes that read constants that there are not, and drops outputs
-// that are such.
+// refuseAbsent refuses the nodes that read inputs and constants that there are not, and drops
+// outputs that are such.
 func (l *loader) refuseAbsent() {
 	if len(l.absent) == 0 {
 		return
@@ -182,14 +182,13 @@ func (l *loader) refuseAbsent() {
 	for _, n := range l.g.Nodes {
 		for i := range n.deps() {
 			if v := n.dep(i); l.absent[v] && n.badArgs == nil {
-				n.badArgs = fmt.Errorf("depends on constant %q, which cannot be read", v.Name)
+				n.badArgs = absent(v)
 			}
 		}
 	}
 	l.g.Outputs = slices.DeleteFunc(l.g.Outputs, func(o Output) bool {
 		if l.absent[o.Value] {
-			l.missing = append(l.missing, l.g.FailOutput(o, fmt.Errorf("depends on constant %q, which cannot be read",
-				o.Value.Name)))
+			l.missing = append(l.missing, l.g.FailOutput(o, absent(o.Value)))
 		}
 		return l.absent[o.Value]
 	})
@@ -209,9 +208,26 @@ func (l *loader) parse() {
 		l.resolve()
 	}
 	if len(l.errs) == 0 {
-		if err := l.g.Sort(); err != nil {
+		err := l.g.Sort()
+		for range maxErrors {
+			if err == nil || l.absent == nil {
+				break
+			}
+			l.cut(asErrors(err))
+			err = l.g.Sort()
+		}
+		if err != nil {
 			l.errs = asErrors(err)
 		}
+	}
+}
+
+// cut leaves the first node of every cycle to inference, which refuses it: all others of the cycle
+// depend on it.
+func (l *loader) cut(cycles Errors) {
+	for _, e := range cycles {
+		n := l.g.named().node(e.Node)
+		n.In, n.refs, n.badArgs = nil, nil, e.Err
 	}
 }
 
@@ -255,7 +271,7 @@ type loader struct {
 	open  OpenConst
 
 	// What is read past has absent; nil otherwise.
-	absent  map[*Value]bool // constants whose data cannot be had
+	absent  map[*Value]bool // inputs and constants that cannot be had
 	missing Errors          // why
 	scan    *scanner
 	errs    Errors

@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/graphrun/graphrun/internal/words"
@@ -118,10 +119,22 @@ func (l *loader) node(at int) error {
 	l.declare(&r, outputs, before)
 	r.wrong = len(l.errs) > before
 	l.raw = append(l.raw, r)
+	l.blameNode(&r, before, err != nil)
+	return err
+}
+
+// blameNode says of the mistakes since before which node they are of. A loader that goes on past
+// them, unless it has lost its place or the node takes the name of another value, leaves the first
+// to inference.
+func (l *loader) blameNode(r *rawNode, before int, lost bool) {
+	n := r.node
 	for _, e := range l.errs[before:] {
 		e.Node, e.Op = n.Name, r.op
 	}
-	return err
+	taken := func(v *Value) bool { return l.g.named().values[v.Name] != v }
+	if l.absent != nil && !lost && r.declared && len(l.errs) > before && !slices.ContainsFunc(n.Out, taken) {
+		n.badArgs, n.Op, l.errs = l.errs[before].Err, unknownOp(r.op), l.errs[:before]
+	}
 }
 
 // opName reads the name of an op; one of the catalogue is not allocated again.
@@ -242,7 +255,7 @@ func (l *loader) resolve() {
 		r := &l.raw[i]
 		waiting := l.pending[at:r.pending]
 		at = r.pending
-		if r.declared && r.op != "" {
+		if r.declared && r.op != "" && r.node.badArgs == nil {
 			l.complete(r, waiting)
 		}
 	}
@@ -250,6 +263,10 @@ func (l *loader) resolve() {
 	for _, r := range l.outputs {
 		v := g.named().values[r.value]
 		switch {
+		case v == nil && r.value != "" && l.absent != nil && !names[r.out.Name]:
+			l.missing = append(l.missing, g.FailOutput(r.out, l.noValue(r.value)))
+			names[r.out.Name] = true
+			continue
 		case r.value == "":
 			l.failAt(r.out.at, "\"value\" is missing")
 		case v == nil:

@@ -3,6 +3,7 @@ package graph
 import (
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // Assumed returns the sizes of symbols that nobody gave, by symbol: results and plans rest on
@@ -81,10 +82,15 @@ func (g *Graph) Warn(node, op, format string, args ...any) {
 }
 
 func (g *Graph) warn(e *Error) {
-	for _, w := range g.warnings {
-		if w.Error() == e.Error() {
-			return
+	if g.warned == nil {
+		// A copy of a graph has the list in common with it, and adds to one of its own.
+		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
+		for _, w := range g.warnings {
+			g.warned[w.Error()] = true
 		}
 	}
-	g.warnings = append(g.warnings[:len(g.warnings):len(g.warnings)], e)
+	if text := e.Error(); !g.warned[text] {
+		g.warned[text] = true
+		g.warnings = append(g.warnings, e)
+	}
 }

@@ -72,3 +72,21 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("got %v, %v", g.Warnings(), err)
 	}
 }
+
+// A graph and its copies are warned apart, and of many things as of few.
+func TestWarningsOfCopies(t *testing.T) {
+	g := graph.New("", kernels.Lookup)
+	g.Warn("", "", "first")
+	c := g.Clone()
+	const n = 20_000
+	for i := range n {
+		g.Warn("", "", "mine %d", i)
+		c.Warn("", "", "its %d", i)
+		g.Warn("", "", "first")
+	}
+	for name, list := range map[string][]*graph.Error{"mine": g.Warnings(), "its": c.Clone().Warnings()} {
+		if last := name + " 19999"; len(list) != n+1 || list[0].Error() != "first" || list[n].Error() != last {
+			t.Errorf("%s: %d warnings", name, len(list))
+		}
+	}
+}

@@ -173,24 +173,60 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
+// written are the arrays of testdata/written.npz.
+func written(t *testing.T) []Entry {
+	t.Helper()
+	f := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 3, 2))
+	m, err := f.Transpose(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return EntriesOf(map[string]*tensor.Tensor{"t": tensor.Must(f.View(m)), "s": tensor.Zeros(tensor.Complex128),
+		"b": tensor.Must(tensor.FromSlice([]tensor.Brain{0x3f80, 0xc000}, 2)), "e": tensor.Zeros(tensor.Bool, 2, 0),
+		"v": tensor.Must(tensor.FromSlice([]int64{0, 1, 2, 3, 4}, 5))})
+}
+
+// TestWritesAsNumpyDoes compares with the bytes that numpy has written of the same arrays.
+func TestWritesAsNumpyDoes(t *testing.T) {
+	z, err := zip.OpenReader("testdata/written.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	entries := written(t)
+	if len(z.File) != len(entries) {
+		t.Fatalf("%d arrays of %d", len(z.File), len(entries))
+	}
+	for i, e := range entries {
+		f, err := z.File[i].Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := WriteNPY(&b, e.Tensor); err != nil || z.File[i].Name != e.Name+".npy" || !bytes.Equal(b.Bytes(), want) {
+			t.Errorf("%s, %v:\n%q\nnumpy writes %s:\n%q", e.Name, err, b.Bytes(), z.File[i].Name, want)
+		}
+	}
+}
+
 func TestNumpyReadsWhatIsWritten(t *testing.T) {
 	if err := exec.Command("/usr/bin/python3", "-c", "import numpy").Run(); err != nil {
-		t.Skip("no numpy here")
+		t.Skip("no numpy here; its bytes are in TestWritesAsNumpyDoes")
 	}
 	path := filepath.Join(t.TempDir(), "x.npz")
-	f, _ := tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 3, 2)
-	m, _ := f.Transpose(0, 1)
-	f, _ = f.View(m)
-	b, _ := tensor.FromSlice([]tensor.Brain{0x3f80, 0xc000}, 2)
-	err := WriteFile(path, EntriesOf(map[string]*tensor.Tensor{"t": f, "b": b, "s": tensor.Zeros(tensor.Complex128), "e": tensor.Zeros(tensor.Bool, 2, 0)}))
-	if err != nil {
+	if err := WriteFile(path, written(t)); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("/usr/bin/python3", "-c", `
 import sys, numpy as np
 z = np.load(sys.argv[1])
 print(z.files, *[(z[k].dtype.str, z[k].shape, z[k].tolist()) for k in z.files])`, path).CombinedOutput()
-	want := "['b', 'e', 's', 't'] ('<u2', (2,), [16256, 49152]) ('|b1', (2, 0), [[], []]) ('<c16', (), 0j) ('<f4', (2, 3), [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]])\n"
+	want := "['b', 'e', 's', 't', 'v'] ('<u2', (2,), [16256, 49152]) ('|b1', (2, 0), [[], []]) ('<c16', (), 0j) " +
+		"('<f4', (2, 3), [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]) ('<i8', (5,), [0, 1, 2, 3, 4])\n"
 	if err != nil || string(out) != want {
 		t.Errorf("numpy says %s %v\nwant %s", out, err, want)
 	}

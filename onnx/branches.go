@@ -59,12 +59,12 @@ func (n *node) branch(p *pb.GraphProto) *branch {
 		if len(p.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(p.Input))
 		}
-		if err := b.im.initializers(p, s); err != nil {
-			return err
-		}
 		f := *n.frame
 		f.depth++
-		f.then = nil
+		f.then, f.some = nil, false
+		if err := b.im.initializers(p, s, &f); err != nil {
+			return err
+		}
 		b.out, err = b.im.results(p, s, &f)
 		return err
 	})
@@ -122,6 +122,7 @@ func (b *branch) goOn(n *node) {
 			}
 			f := *r.frame
 			f.depth++
+			f.some = false
 			final, err := b.im.nodes(r.graph, r.from, s, &f)
 			if b.out = final; final != nil || err != nil {
 				done = true

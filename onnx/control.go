@@ -28,7 +28,7 @@ func (n *node) inline(p *pb.GraphProto) []*val {
 	f := *n.frame
 	f.depth++
 	f.then = n.behind
-	s := n.inner(p, nil)
+	s := n.inner(p, nil, &f)
 	var err error
 	if n.final, err = n.nodes(p, 0, s, &f); err != nil {
 		n.failf("%w", err)
@@ -44,8 +44,8 @@ func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 	f := *n.frame
 	f.depth++
 	f.unroll /= times
-	f.then = nil
-	out, err := n.results(p, n.inner(p, in), &f)
+	f.then, f.some = nil, false
+	out, err := n.results(p, n.inner(p, in, &f), &f)
 	if err != nil {
 		n.failf("%w", err)
 	}
@@ -53,12 +53,12 @@ func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
 }
 
 // inner makes the scope of a graph that is converted in place.
-func (n *node) inner(p *pb.GraphProto, in []*val) *scope {
+func (n *node) inner(p *pb.GraphProto, in []*val, f *frame) *scope {
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
 	s := &scope{im: n.importer, parent: n.scope, vals: map[string]*val{}}
-	if err := n.initializers(p, s); err != nil {
+	if err := n.initializers(p, s, f); err != nil {
 		n.failf("%w", err)
 	}
 	for i, v := range p.Input {
@@ -110,8 +110,8 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *se
 	}
 	f := *n.frame
 	f.depth++
-	f.then = nil
-	err := b.im.initializers(p, s)
+	f.then, f.some = nil, false
+	err := b.im.initializers(p, s, &f)
 	if err == nil {
 		b.out, err = b.im.results(p, s, &f)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
@@ -40,6 +41,16 @@ func FuzzParse(f *testing.F) {
 			g, err := m.Graph(o)
 			if err == nil && g == nil {
 				t.Fatal("there is neither a graph nor an error")
+			}
+			some, missing, wrong := m.GraphSome(o)
+			if wrong != nil {
+				continue
+			}
+			refused := some.InferAll()
+			if left := some.Drop(refused); err == nil && len(missing)+len(refused) > 0 {
+				t.Fatalf("what is converted as a whole loses something in parts: %v, %v", missing, refused)
+			} else if err := graph.Verify(left, graph.Sorted); err != nil && !left.Dynamic() {
+				t.Fatal(err)
 			}
 		}
 	})

@@ -38,6 +38,9 @@ type reading struct {
 	decisions []decision
 	// sizes are those that symbols of the graph stood for when it was read.
 	sizes []map[string]int
+
+	missing graph.Errors // what was read past: see some.go
+	lost    int          // how much that is, nodes among it
 }
 
 // as says which sizes the reading rests on: "N=224 and N=448".
@@ -137,7 +140,7 @@ func (m *Model) compare(r *reading, want *graph.Graph, sizes map[string]int, tol
 	for _, p := range m.proto.Graph.Node {
 		for _, name := range p.Output {
 			v, w := g.Value(name), want.Value(name)
-			if v == nil || w == nil || v.Dynamic || w.Dynamic {
+			if v == nil || w == nil || v.Dynamic || w.Dynamic || !w.Meta.DType.Valid() {
 				continue
 			}
 			switch {

@@ -33,6 +33,10 @@ type importer struct {
 	count             int                   // nodes converted
 	work              float64               // elements computed here
 
+	// What is read past: see some.go.
+	missing graph.Errors // initializers, inputs and outputs that cannot be had
+	refused int          // nodes that were refused for a reason of their own
+
 	// outer converts the graph around this one; captured are its values that became further
 	// inputs here.
 	outer    *importer
@@ -50,6 +54,8 @@ type frame struct {
 	// then is what comes after the graph that is converted in place of a node; nil where a
 	// node takes the results.
 	then *rest
+	// some tells to go on past what is wrong: see some.go.
+	some bool
 }
 
 // scope holds the values of a graph by name. Those of the scope around it are seen too: of
@@ -89,6 +95,9 @@ func (im *importer) capture(v *val) (*val, error) {
 	if c := im.ours[v]; c != nil {
 		return c, nil
 	}
+	if v.kind == isLost {
+		return nil, &dependency{v}
+	}
 	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
 	if v.dual != nil {
 		v = v.dual.make()
@@ -117,28 +126,39 @@ func (im *importer) capture(v *val) (*val, error) {
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	p := im.model.proto.Graph
 	s := &scope{im: im, vals: map[string]*val{}}
-	if err := im.initializers(p, s); err != nil {
+	if err := im.initializers(p, s, f); err != nil {
 		return nil, err
 	}
 	for _, in := range p.Input {
 		if s.vals[in.Name] != nil {
 			continue // a default that stands for good
 		}
+		if why := im.opts.Lost[in.Name]; f.some && why != nil {
+			im.miss(s, "input", in.Name, why)
+			continue
+		}
 		v, err := im.input(in)
-		if err != nil {
+		if err == nil {
+			s.vals[in.Name], err = v, im.g.Err()
+		}
+		switch {
+		case err == nil:
+		case f.some:
+			im.miss(s, "input", in.Name, err)
+		default:
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
-		if err := im.g.Err(); err != nil {
-			return nil, err
-		}
-		s.vals[in.Name] = v
 	}
 	results, err := im.results(p, s, f)
 	if err != nil {
 		return nil, err
 	}
 	for i, out := range p.Output {
-		if err := im.output(out.Name, results[i]); err != nil {
+		switch err := im.output(out.Name, results[i]); {
+		case err == nil:
+		case f.some:
+			im.missOutput(out.Name, err)
+		default:
 			return nil, fmt.Errorf("output %q: %w", out.Name, err)
 		}
 	}
@@ -149,7 +169,15 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 }
 
 func (im *importer) output(name string, v *val) error {
-	if v.kind != isTensor {
+	switch {
+	case v == nil:
+		return errors.New("it is not made by any node")
+	case v.kind == isLost && v.v == nil:
+		return &dependency{v}
+	case v.kind == isLost:
+		im.g.Output(name, v.v)
+		return nil
+	case v.kind != isTensor:
 		return errors.New("sequences and optionals are not served as results")
 	}
 	im.g.Output(name, im.materialise(v))
@@ -157,16 +185,24 @@ func (im *importer) output(name string, v *val) error {
 }
 
 // initializers makes the weights known.
-func (im *importer) initializers(p *pb.GraphProto, s *scope) error {
-	if len(p.SparseInitializer) > 0 {
-		return fmt.Errorf("sparse initializer %q: sparse tensors are not served", p.SparseInitializer[0].GetValues().GetName())
+func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
+	for _, t := range p.SparseInitializer {
+		err := errors.New("sparse tensors are not served")
+		if !f.some {
+			return fmt.Errorf("sparse initializer %q: %w", t.GetValues().GetName(), err)
+		}
+		im.miss(s, "sparse initializer", t.GetValues().GetName(), err)
 	}
 	for _, t := range p.Initializer {
-		data, err := im.model.weight(t)
-		if err != nil {
+		data, err := im.weightOf(t, f)
+		switch {
+		case err == nil:
+			s.vals[t.Name] = &val{name: t.Name, data: data}
+		case f.some:
+			im.miss(s, "initializer", t.Name, err)
+		default:
 			return fmt.Errorf("initializer %q: %w", t.Name, err)
 		}
-		s.vals[t.Name] = &val{name: t.Name, data: data}
 	}
 	return nil
 }
@@ -250,7 +286,7 @@ func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error
 	}
 	out := make([]*val, len(p.Output))
 	for i, o := range p.Output {
-		if out[i] = s.lookup(o.Name); out[i] == nil {
+		if out[i] = s.lookup(o.Name); out[i] == nil && !f.some {
 			return nil, fmt.Errorf("output %q is not made by any node", o.Name)
 		}
 	}

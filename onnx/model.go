@@ -43,6 +43,11 @@ type Options struct {
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 
+	// Lost are inputs that cannot be had, by name, and why: [Model.GraphSome] leaves out what
+	// depends on them. [Model.Graph] does not ask.
+	Lost map[string]error
+
+	some      bool        // go on past what is wrong, see some.go
 	decisions *[]decision // what was decided, see guess.go
 }
 
@@ -113,9 +118,9 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 }
 
 // Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
-// rank are left out.
+// rank are left out, and those that are not served: the conversion tells.
 func (m *Model) Signature() (*graph.Graph, error) {
-	im := &importer{model: m, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
+	im := m.importer(Options{})
 	weights := map[string]bool{}
 	for _, t := range m.proto.Graph.Initializer {
 		weights[t.Name] = true
@@ -124,23 +129,30 @@ func (m *Model) Signature() (*graph.Graph, error) {
 		if weights[in.Name] || in.GetType().GetTensorType() != nil && in.GetType().GetTensorType().Shape == nil {
 			continue
 		}
-		if _, err := im.input(in); err != nil {
-			return nil, fmt.Errorf("input %q: %w", in.Name, err)
-		}
+		_, _ = im.input(in)
+		_ = im.g.TakeErr()
 	}
-	return im.g, im.g.Err()
+	return im.g, nil
 }
 
 // Graph converts the model. What had to be decided for sizes that nobody gave, and would be
 // decided otherwise for others, is among the graph's warnings.
-func (m *Model) Graph(o Options) (g *graph.Graph, err error) {
-	defer tensor.CatchMemory(&err)
-	r, err := m.read(o)
+func (m *Model) Graph(o Options) (*graph.Graph, error) {
+	o.some = false
+	r, err := m.readAndWarn(o)
 	if err != nil {
 		return nil, err
 	}
-	m.warn(r, o)
 	return r.g, nil
+}
+
+// readAndWarn converts the model, and warns of what rests on sizes that nobody gave.
+func (m *Model) readAndWarn(o Options) (r *reading, err error) {
+	defer tensor.CatchMemory(&err)
+	if r, err = m.read(o); err == nil {
+		m.warn(r, o)
+	}
+	return r, err
 }
 
 // assuming adds to the error of a reading which sizes it rests on that nobody gave: others
@@ -152,11 +164,10 @@ func assuming(sizes map[string]int, err error) error {
 	return fmt.Errorf("%w (sizes that are not given were assumed: %s)", err, sizesText(sizes))
 }
 
-// read converts the model.
-func (m *Model) read(o Options) (r *reading, err error) {
+// read converts the model, under the first sizes of its symbols that suit it; where it goes on past
+// what is wrong, under those by which it loses the least.
+func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
-	r = &reading{}
-	o.decisions = &r.decisions
 	sets, err := opsetsOf(m.proto.OpsetImport)
 	if err != nil {
 		return nil, err
@@ -164,29 +175,53 @@ func (m *Model) read(o Options) (r *reading, err error) {
 	if _, ok := sets[""]; !ok {
 		sets[""] = 1 // models older than operator sets
 	}
-	if err := m.checkServed(sets); err != nil {
-		return nil, err
+	if !o.some {
+		if err := m.checkServed(sets); err != nil {
+			return nil, err
+		}
 	}
+	var best *reading
 	var first error
 	for _, sizes := range standIns {
-		im := &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{}, read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
+		im := m.importer(o)
 		if err := im.bindStandIns(sizes); err != nil {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
-		r.decisions = r.decisions[:0]
-		if r.g, err = im.convert(&frame{opsets: sets, unroll: maxUnrolled}); err == nil {
-			r.sizes = []map[string]int{im.sizes, im.otherSizes}
-			return r, rebind(r.g, im.g.Bound())
-		}
-		if first == nil {
+		r, err := im.reading(&frame{opsets: sets, unroll: maxUnrolled, some: o.some})
+		switch {
+		case err != nil && first == nil:
 			first = assuming(im.g.Assumed(), err)
+		case err == nil && (best == nil || r.lost < best.lost):
+			best = r
 		}
-		if symbols == 0 {
+		if symbols == 0 || best != nil && best.lost == 0 {
 			break
 		}
 	}
-	return nil, first
+	switch {
+	case best == nil:
+		return nil, first
+	case o.some:
+		return best, rebindSome(best.g, best.g.Bound())
+	}
+	return best, rebind(best.g, best.g.Bound())
+}
+
+// importer returns what converts the model's main graph.
+func (m *Model) importer(o Options) *importer {
+	return &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{},
+		read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
+}
+
+// reading converts the model's graph.
+func (im *importer) reading(f *frame) (*reading, error) {
+	r := &reading{}
+	im.opts.decisions = &r.decisions
+	g, err := im.convert(f)
+	r.g, r.missing, r.lost = g, im.missing, len(im.missing)+im.refused
+	r.sizes = []map[string]int{im.sizes, im.otherSizes}
+	return r, err
 }
 
 // rebind gives symbols the sizes that they have in any graph until somebody binds them, or

@@ -20,6 +20,7 @@ type node struct {
 	ver   int // of the operator set
 	in    []*val
 	attrs map[string]*pb.AttributeProto
+	lost  *val // an operand that cannot be had; nil if there is none
 	// behind is what follows the node. A converter that has converted that too gives no
 	// results but sets final: the outputs of the outermost graph that follows.
 	behind *rest
@@ -43,27 +44,18 @@ func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, behind *rest) ([]*
 	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, behind: behind}
 	domain := domainOf(p.Domain)
 	n.ver = f.opsets[domain]
-	out, err := n.convert(domain)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", n.title(), err)
+	out, err := n.attempt(domain)
+	if err == nil && n.final == nil {
+		err = n.enter(out)
 	}
-	if n.final != nil {
+	switch {
+	case err == nil:
 		return n.final, nil
+	case f.goesOn(err):
+		n.lose(err, p.Output)
+		return nil, nil
 	}
-	for i, name := range p.Output {
-		if name == "" {
-			continue
-		}
-		if i >= len(out) || out[i] == nil {
-			return nil, fmt.Errorf("%s: output %d (%q) is not served", n.title(), i, name)
-		}
-		if s.vals[name] != nil {
-			return nil, fmt.Errorf("%s: two values are named %q", n.title(), name)
-		}
-		s.vals[name] = out[i]
-		im.name(out[i], name)
-	}
-	return nil, nil
+	return nil, fmt.Errorf("%s: %w", n.title(), err)
 }
 
 // title names the node in errors: by its name, or by its first output.
@@ -90,6 +82,9 @@ func (n *node) operands() error {
 		if name != "" {
 			if v = n.scope.lookup(name); v == nil {
 				return fmt.Errorf("operand %q is made by no node before it", name)
+			}
+			if v.kind == isLost && n.lost == nil {
+				n.lost = v
 			}
 			if v.kind == isMissing && n.proto.OpType != "OptionalHasElement" {
 				v = nil
@@ -129,6 +124,9 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	if f := n.model.functions[functionKey{domain, n.proto.OpType, n.proto.Overload}]; f != nil {
 		return n.call(f)
 	}
+	if n.lost != nil {
+		return nil, &dependency{n.lost}
+	}
 	c := operators(domain, n.proto.OpType)
 	if c == nil {
 		return nil, errors.New("the operator is not served")
@@ -154,7 +152,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		return nil, err
 	}
 	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
-		unroll: n.frame.unroll, then: n.behind}
+		unroll: n.frame.unroll, then: n.behind, some: n.frame.some}
 	for _, a := range f.AttributeProto {
 		inner.attrs[a.Name] = a
 	}

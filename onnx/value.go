@@ -20,16 +20,19 @@ type val struct {
 	outline graph.Outline
 	// partly are its elements as far as they are known, see partly.go; nil where none are.
 	partly *tensor.Tensor
+	// lack is what a lost val of no node is: an initializer or an input.
+	lack string
 }
 
 // valKind tells what a val is.
 type valKind uint8
 
-// A missing val is an optional without a value.
+// A missing val is an optional without a value. A lost one cannot be had: see some.go.
 const (
 	isTensor valKind = iota
 	isSequence
 	isMissing
+	isLost
 )
 
 // known wraps data.

@@ -124,7 +124,7 @@ func loadSymbolic(path string, dims map[string]int) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := m.convert(onnx.Options{Dims: dims})
+	g, _, err := m.convert(onnx.Options{Dims: dims}, false)
 	if err != nil && len(m.inputs.Symbols) > len(dims) {
 		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(m.inputs.Symbols))))
 	}

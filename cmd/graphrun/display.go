@@ -49,7 +49,7 @@ const (
 
 func colorFlag(root *cobra.Command) {
 	root.PersistentFlags().String("color", colorAuto,
-		"use colours `WHEN`: auto (on terminals, without NO_COLOR), always, never")
+		"use colours `WHEN`: auto (on terminals), always, never; with NO_COLOR set there are none")
 	completeFrom(root, "color", []string{colorAuto, colorAlways, colorNever})
 }
 
@@ -70,13 +70,16 @@ func checkColor(cmd *cobra.Command) error {
 	}
 }
 
-// colored decides about colours. An order on the command line goes over NO_COLOR
-// (https://no-color.org), which is for those who gave none.
+// colored decides about colours. With NO_COLOR (https://no-color.org: not empty) there are none,
+// whatever the command line says.
 func colored(mode string, w io.Writer) bool {
-	if mode != colorAuto {
-		return mode == colorAlways
+	switch {
+	case os.Getenv("NO_COLOR") != "" || mode == colorNever:
+		return false
+	case mode == colorAlways:
+		return true
 	}
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
+	return os.Getenv("TERM") != "dumb" && isTerminal(w)
 }
 
 // style is a way to print, as the number of ECMA-48's SGR sequence.

@@ -18,7 +18,11 @@ type given struct {
 	extra   []string         // keys of the archive that are no inputs
 	path    string           // of the archive, empty if none
 	archive *npz.Archive
-	missing graph.Errors // constants of the graph that cannot be read
+
+	// Of a command that goes on past what cannot be had; lost is nil where it does not.
+	lost    map[string]error // inputs that cannot be had, by name, and why
+	unknown []string         // symbols whose sizes only those would have told
+	missing graph.Errors     // what the graph was read past
 }
 
 // array is one of them.
@@ -42,12 +46,29 @@ func (g *given) close() {
 	}
 }
 
+// refuse notes that an input cannot be had, and why. Where the command does not go on without
+// it, that is the error.
+func (g *given) refuse(name string, err error) error {
+	if g.lost == nil {
+		return wrongf("input %q: %w", name, err)
+	}
+	delete(g.arrays, name)
+	g.lost[name] = err
+	return nil
+}
+
 // read finds the arrays that files give, by input name, and reads their headers.
 func (s sources) read(g *graph.Graph) (*given, error) {
 	out := &given{arrays: map[string]array{}, path: s.archive}
+	if s.keepGoing {
+		out.lost = map[string]error{}
+	}
 	err := s.findInArchive(g, out)
 	if err == nil {
 		err = s.findFiles(g, out)
+	}
+	if err == nil {
+		err = s.findMissing(g, out)
 	}
 	if err != nil {
 		out.close()
@@ -61,8 +82,15 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 		return nil
 	}
 	a, err := npz.Open(s.archive)
-	if err != nil {
+	switch {
+	case err == nil:
+	case out.lost == nil:
 		return wrong(err)
+	default:
+		for _, v := range g.Inputs {
+			out.lost[v.Name] = err
+		}
+		return nil
 	}
 	out.archive = a
 	for _, name := range a.Names() {
@@ -71,14 +99,16 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 			continue
 		}
 		m, err := a.Meta(name)
-		if err != nil {
-			return wrong(err)
+		if err == nil {
+			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.ReadAs(name, m) }}
+		} else if err := out.refuse(name, err); err != nil {
+			return err
 		}
-		out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return a.ReadAs(name, m) }}
 	}
 	return nil
 }
 
+// findFiles finds the files that give one input each, whatever the archive has for it.
 func (s sources) findFiles(g *graph.Graph, out *given) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
@@ -86,10 +116,31 @@ func (s sources) findFiles(g *graph.Graph, out *given) error {
 			return wrongf("--input %s: the graph has no input %q%s", f, name, didYouMean(name, inputNames(g)))
 		}
 		m, err := npz.NPYFileMeta(path)
-		if err != nil {
-			return wrong(err)
+		if err == nil {
+			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
+			delete(out.lost, name)
+		} else if err := out.refuse(name, err); err != nil {
+			return err
 		}
-		out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
+	}
+	return nil
+}
+
+// findMissing refuses the inputs that nobody gives, where some are given and none is to be made
+// up.
+func (s sources) findMissing(g *graph.Graph, out *given) error {
+	if s.makeUp || s.archive == "" && len(s.files) == 0 {
+		return nil
+	}
+	for _, v := range g.Inputs {
+		if _, ok := out.arrays[v.Name]; ok || out.lost[v.Name] != nil {
+			continue
+		}
+		err := fmt.Errorf("is missing%s: give it too, or --seed to make it up", out.insteadOf(v.Name))
+		if out.lost == nil {
+			return wrongf("input %q %w", v.Name, err)
+		}
+		out.lost[v.Name] = fmt.Errorf("it %w", err)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ JSON null, and "dynamic" is true).`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list refused nodes as errors and infer the rest")
+	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list what is refused, or cannot be read, as errors, and infer the rest")
 	dimFlag(cmd, &f.dims)
 	return cmd
 }
@@ -89,7 +89,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 // inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
 // error ends the command; with --keep-going refused nodes do not make one.
 func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
-	g, err := openGraph(path, f.dims)
+	g, missing, err := openGraph(path, f.dims, f.keepGoing)
 	if err != nil {
 		return nil, mistakes(err), err
 	}
@@ -99,7 +99,7 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 		}
 		return g, nil, nil
 	}
-	return g, inOrder(g.InferAll()), nil
+	return g, append(missing, inOrder(g.InferAll())...), nil
 }
 
 // inferStrictly infers a graph. The error holds every node that is refused for a reason of
@@ -169,7 +169,7 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 // inferReport is what infer prints.
 type inferReport struct {
 	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
-	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused."`
+	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
 	notes
 }
 

@@ -33,7 +33,8 @@ type runOmissions struct {
 		Node, Op, Message, File string
 		Line, Col               int
 	} `json:"errors"`
-	LeftOut []leftOutDoc `json:"left_out"`
+	LeftOut []leftOutDoc   `json:"left_out"`
+	Assumed map[string]int `json:"assumed"`
 }
 
 func TestKeepGoingPastEveryStage(t *testing.T) {

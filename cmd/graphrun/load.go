@@ -35,6 +35,17 @@ func parseSome(path string) (g *graph.Graph, missing graph.Errors, err error) {
 	return g, missing, err
 }
 
+// parserOf returns parseSome, or parseGraph in its form.
+func parserOf(some bool) func(path string) (*graph.Graph, graph.Errors, error) {
+	if some {
+		return parseSome
+	}
+	return func(path string) (*graph.Graph, graph.Errors, error) {
+		g, err := parseGraph(path)
+		return g, nil, err
+	}
+}
+
 type parser func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error)
 
 func parseFile(path string, parse parser) (*graph.Graph, error) {
@@ -154,31 +165,32 @@ func checkDims[T any](path string, dims map[string]int, symbols map[string]T) er
 	return nil
 }
 
-// openGraph reads a graph file or a model, with all sizes bound. It is yet to be inferred.
-func openGraph(path string, dims []string) (*graph.Graph, error) {
+// openGraph reads a graph file or a model, with all sizes bound. It is yet to be inferred. With
+// some it goes on past what is wrong: see [parseSome].
+func openGraph(path string, dims []string, some bool) (_ *graph.Graph, missing graph.Errors, err error) {
 	bound, err := parseDims(dims)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if isONNX(path) {
-		return loadModel(path, bound)
+		return loadModel(path, bound, some)
 	}
-	g, err := parseGraph(path)
+	g, missing, err := parserOf(some)(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkDims(path, bound, g.Symbols); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := g.BindOnly(bound); err != nil {
-		return nil, wrong(named(path, err))
+		return nil, nil, wrong(named(path, err))
 	}
-	return g, nil
+	return g, missing, nil
 }
 
 // loadGraph reads, binds and infers a graph file or a model.
 func loadGraph(path string, dims []string) (*graph.Graph, error) {
-	g, err := openGraph(path, dims)
+	g, _, err := openGraph(path, dims, false)
 	if err != nil {
 		return nil, err
 	}
@@ -204,14 +216,7 @@ func loadFor(src sources, path string, list []string) (*graph.Graph, *given, err
 // loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
 // symbols together with dims.
 func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
-	parse := parseSome
-	if !src.keepGoing {
-		parse = func(path string) (*graph.Graph, graph.Errors, error) {
-			g, err := parseGraph(path)
-			return g, nil, err
-		}
-	}
-	g, missing, err := parse(path)
+	g, missing, err := parserOf(src.keepGoing)(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -223,11 +228,15 @@ func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, 
 		return nil, nil, err
 	}
 	given.missing = missing
-	if err := dimsOf(g, given, dims); err != nil {
-		return nil, nil, err
+	err = bindGiven(g, given, dims)
+	if err == nil {
+		if err = g.BindOnly(dims); err != nil {
+			err = wrong(named(path, err))
+		}
 	}
-	if err := g.BindOnly(dims); err != nil {
-		return nil, nil, wrong(named(path, err))
+	if err != nil {
+		given.close()
+		return nil, nil, err
 	}
 	return g, given, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,55 @@ type runWork struct {
 type omissions struct{ exec.Incomplete }
 
 func (o omissions) any() bool { return len(o.Failed) > 0 }
+
+// lose takes what has turned out not to be had, and what depends on it, from the graph.
+func (w *runWork) lose(given *given) {
+	if len(given.lost) == 0 {
+		return
+	}
+	lost := map[*graph.Value]error{}
+	for _, v := range w.g.Inputs {
+		if err := given.lost[v.Name]; err != nil {
+			lost[v] = err
+		}
+	}
+	g, errs := w.g.DropValues(lost, given.unknown...)
+	w.g, w.left.Failed = g, append(w.left.Failed, errs...)
+	clear(given.lost)
+	given.unknown = nil
+}
+
+// refuse infers the graph and takes what is refused from it.
+func (w *runWork) refuse() {
+	refused := w.g.InferAll()
+	w.left.Failed = append(w.left.Failed, w.g.RootErrors(refused)...)
+	w.g = w.g.Drop(refused)
+}
+
+// pinned leaves out the pins of what is left out.
+func (w *runWork) pinned(pins []string) []string {
+	if len(pins) == 0 || w.g == w.whole {
+		return pins
+	}
+	there, all := names(w.g), names(w.whole)
+	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
+		name := text[:max(strings.LastIndexByte(text, '='), 0)]
+		return all[name] && !there[name]
+	})
+}
+
+// names are what pins may name.
+func names(g *graph.Graph) map[string]bool {
+	all := map[string]bool{}
+	g.Values(func(v *graph.Value) { all[v.Name] = true })
+	for _, n := range g.Nodes {
+		all[n.Name] = true
+	}
+	for _, o := range g.Outputs {
+		all[o.Name] = true
+	}
+	return all
+}
 
 // omit takes what was left out from the error of a run, and adds what was refused before
 // it. Another error comes back.

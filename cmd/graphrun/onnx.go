@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -37,22 +38,27 @@ func openModel(path string, dims map[string]int) (*model, error) {
 	return &model{m, path, inputs}, nil
 }
 
-// convert converts the model to a graph, which is inferred.
-func (m *model) convert(o onnx.Options) (*graph.Graph, error) {
-	g, err := m.Graph(o)
-	if err != nil {
-		return nil, wrong(named(m.path, err))
+// convert converts the model to a graph, which is inferred. With some it goes on past what is
+// wrong: see [onnx.Model.GraphSome].
+func (m *model) convert(o onnx.Options, some bool) (g *graph.Graph, missing graph.Errors, err error) {
+	if some {
+		g, missing, err = m.GraphSome(o)
+	} else {
+		g, err = m.Graph(o)
 	}
-	return g, nil
+	if err != nil {
+		return nil, nil, wrong(named(m.path, err))
+	}
+	return g, missing, nil
 }
 
 // loadModel reads a model and fixes its symbolic sizes: by dims, else to a small size.
-func loadModel(path string, dims map[string]int) (*graph.Graph, error) {
+func loadModel(path string, dims map[string]int, some bool) (*graph.Graph, graph.Errors, error) {
 	m, err := openModel(path, dims)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return m.convert(onnx.Options{Dims: dims, Default: unboundSize})
+	return m.convert(onnx.Options{Dims: dims, Default: unboundSize}, some)
 }
 
 // loadModelFor reads a model and the values of its inputs, whose shapes fix its symbolic
@@ -66,13 +72,20 @@ func loadModelFor(src sources, path string, dims map[string]int) (*graph.Graph, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := dimsOf(m.inputs, given, dims); err != nil {
+	if err := bindGiven(m.inputs, given, dims); err != nil {
+		given.close()
 		return nil, nil, err
 	}
-	o := onnx.Options{Dims: dims, Default: unboundSize, Shapes: map[string][]int{}}
+	o := onnx.Options{Dims: dims, Default: unboundSize, Shapes: map[string][]int{}, Lost: maps.Clone(given.lost)}
 	for name, a := range given.arrays {
 		o.Shapes[name] = a.meta.Shape
 	}
-	g, err := m.convert(o)
-	return g, given, err
+	g, missing, err := m.convert(o, src.keepGoing)
+	if err != nil {
+		given.close()
+		return nil, nil, err
+	}
+	given.missing, given.unknown = missing, nil
+	clear(given.lost)
+	return g, given, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"math"
 	"path/filepath"
@@ -42,8 +43,9 @@ what they index. A note says so. Symbols get their sizes from --dim, else from t
 else the least size over 1 within their bounds.
 
 With --keep-going, whatever can be made is made: a node that is refused when the graph is loaded,
-inferred, planned or compiled, that fails while it runs, or for whose result there is no memory, is
-named with its reason, and so is every output that is left out because of it.
+converted, inferred, planned or compiled, that fails while it runs, or for whose result there is no
+memory, an input or a constant that cannot be read, or is none of the graph's, is named with its
+reason, and so is every output that is left out because of it.
 
 --outputs is written as a whole or not at all: when the run fails, a file that was there stays.
 
@@ -136,33 +138,39 @@ func loadRun(path string, f runFlags) (w runWork, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.whole = g
+	w.whole, w.g = g, g
 	if f.keepGoing {
-		refused := g.InferAll()
-		w.left.Failed = append(given.missing, g.RootErrors(refused)...)
-		g = g.Drop(refused)
-	} else if err := inferStrictly(g); err != nil {
+		w.left.Failed = given.missing
+		w.lose(given)
+		w.refuse()
+	} else {
+		err = inferStrictly(g)
+	}
+	if err == nil {
+		err = applyPins(w.g, w.pinned(f.pins))
+	}
+	if err != nil {
+		given.close()
 		return w, err
 	}
-	if err := applyPins(g, f.pins); err != nil {
-		return w, err
+	if w.in, err = f.src.values(w.g, given); err == nil {
+		w.lose(given)
 	}
-	w.g = g
-	w.in, err = f.src.values(g, given)
 	return w, err
 }
 
-// deliver writes the outputs to the file that was asked for, and prints them.
-func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tensor, f runFlags) error {
+// deliver writes the outputs to the file that was asked for, and prints them. One that keeps going
+// prints them even if they cannot be written.
+func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tensor, f runFlags) (err error) {
 	if f.outputs != "" {
-		err := writeWhole(cmd.Context(), f.outputs, func(file io.Writer) error {
+		err = writeWhole(cmd.Context(), f.outputs, func(file io.Writer) error {
 			return npz.WriteNPZ(file, entries(w.g, out))
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f, w.left) })
+	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
+		return err
+	}
+	return cmp.Or(err, j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f, w.left) }))
 }
 
 // entries lists the outputs that there are, in the graph's order.
@@ -196,7 +204,7 @@ func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*ten
 // runReport is what run prints.
 type runReport struct {
 	Outputs stream[outputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
-	Errors  []errorDoc        `json:"errors,omitzero" doc:"The nodes that failed, with --keep-going."`
+	Errors  []errorDoc        `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
 	LeftOut []leftOutDoc      `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
 	notes
 }

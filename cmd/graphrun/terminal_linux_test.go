@@ -116,7 +116,8 @@ func TestColors(t *testing.T) {
 		{[]string{"NO_COLOR=1"}, []string{"infer", "missing.json"}, false},
 		{[]string{"TERM=dumb"}, []string{"infer", file}, false},
 		{nil, []string{"infer", "--color", "never", file}, false},
-		{[]string{"NO_COLOR=1"}, []string{"--color=always", "infer", file}, true},
+		{[]string{"NO_COLOR=1"}, []string{"--color=always", "infer", file}, false},
+		{[]string{"NO_COLOR="}, []string{"--color=always", "infer", file}, true},
 	} {
 		if out := displayed(t, 80, c.env, c.args...); strings.Contains(out, "\x1b[") != c.want {
 			t.Errorf("%v %v on a terminal: colours %v in %q", c.env, c.args, !c.want, out)
@@ -130,6 +131,9 @@ func TestColors(t *testing.T) {
 	}
 	if r := piped(t, nil, "infer", file, "--color", "always"); !strings.Contains(r.out, "\x1b[1mname") {
 		t.Errorf("--color always into a pipe: %q", r.out)
+	}
+	if r := piped(t, []string{"NO_COLOR=1"}, "infer", file, "--color", "always"); strings.Contains(r.out, "\x1b") {
+		t.Errorf("NO_COLOR and --color always into a pipe: %q", r.out)
 	}
 }
 

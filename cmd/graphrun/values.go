@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
@@ -21,84 +23,91 @@ type sources struct {
 	keepGoing bool // past constants that cannot be read and nodes that are wrong
 }
 
-// dimsOf adds to dims the symbols that the shapes of given inputs bind. Those that dims
-// holds already stay: place tells when a shape does not agree.
-func dimsOf(g *graph.Graph, given *given, dims map[string]int) error {
-	from := map[string]string{}
-	for _, v := range g.Inputs {
-		t, ok := given.arrays[v.Name]
-		if !ok || len(t.meta.Shape) != len(v.Dims) {
-			continue
-		}
-		for i, d := range v.Dims {
-			if d.Symbol == "" {
-				continue
-			}
-			n, bound := dims[d.Symbol]
-			if !bound {
-				dims[d.Symbol], from[d.Symbol] = t.meta.Shape[i], v.Name
-				continue
-			}
-			if n != t.meta.Shape[i] && from[d.Symbol] != "" {
-				return wrongf("%s is %d in input %q, but %d in input %q", d.Symbol, n, from[d.Symbol], t.meta.Shape[i], v.Name)
-			}
-		}
-	}
-	return nil
-}
-
 // values returns a tensor for every input of a bound graph, in the layout that the graph
-// declares: the given ones, and others made from the seed. No data are read before the
-// dtypes and shapes of all are what the graph wants, and all fit into memory. given may be
-// nil, and is closed.
+// declares: the given ones, and others made from the seed. No data are read before all fit into
+// memory. given is closed, and tells which inputs cannot be had after all.
 func (s sources) values(g *graph.Graph, given *given) (*inputs, error) {
 	defer given.close()
-	if err := s.checkInputs(g, given); err != nil {
+	if err := fit(g, given); err != nil {
 		return nil, err
 	}
 	in, integers := newInputs(s.seed), integersFor(g)
 	in.extra = given.others()
 	for _, v := range g.Inputs {
-		a, ok := given.of(v.Name)
-		if !ok {
-			in.madeUp = append(in.madeUp, v)
-			in.values[v.Name] = madeUp(v.Meta, s.seed, v.Name, integers(v))
+		if given.lost[v.Name] != nil {
 			continue
 		}
-		t, err := a.read()
-		if err == nil {
-			in.values[v.Name], err = place(t, v.Meta)
+		a, isGiven := given.arrays[v.Name]
+		t, err := s.value(v, a, integers)
+		switch {
+		case err != nil:
+			if err := given.refuse(v.Name, err); err != nil {
+				return nil, err
+			}
+			continue
+		case !isGiven:
+			in.madeUp = append(in.madeUp, v)
 		}
-		if err != nil {
-			return nil, wrongf("input %q: %w", v.Name, err)
-		}
+		in.values[v.Name] = t
 	}
 	return in, nil
 }
 
-// checkInputs refuses arrays of another dtype or shape than the graph's, inputs that nobody
-// gives, and more of them than there is memory for.
-func (s sources) checkInputs(g *graph.Graph, given *given) error {
+// value reads the array for an input, or makes one up where there is none.
+func (s sources) value(v *graph.Value, a array, integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	if a.read == nil {
+		return madeUp(v.Meta, s.seed, v.Name, integers(v)), nil
+	}
+	if t, err = a.read(); err != nil {
+		return nil, err
+	}
+	return place(t, v.Meta)
+}
+
+// fit refuses more inputs than there is memory for: first those that nothing reads, then the
+// largest.
+func fit(g *graph.Graph, given *given) error {
 	var sizes exec.Need
 	for _, v := range g.Inputs {
 		sizes.AddInput(v)
-		a, ok := given.of(v.Name)
-		switch {
-		case ok && !serves(a.meta, v.Meta):
-			return wrongf("input %q: the file holds %v%s, the graph wants %v%s", v.Name,
-				a.meta.DType, tensor.ListString(a.meta.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
-		case !ok && !s.makeUp && (s.archive != "" || len(s.files) > 0):
-			return wrongf("input %q is missing%s: give it too, or --seed to make it up", v.Name, given.insteadOf(v.Name))
-		}
 	}
-	return sizes.Check(0, 0)
+	err := sizes.Check(0, 0)
+	var short *exec.MemoryError
+	if given.lost == nil || !errors.As(err, &short) {
+		return err
+	}
+	bytes := func(v *graph.Value) int {
+		var n exec.Need
+		n.AddInput(v)
+		return n.Inputs
+	}
+	reads := readers(g)
+	order := slices.SortedStableFunc(slices.Values(g.Inputs), func(a, b *graph.Value) int {
+		return cmp.Or(min(reads[a], 1)-min(reads[b], 1), cmp.Compare(bytes(b), bytes(a)))
+	})
+	for over := short.Need.Total() - short.Left; over > 0 && len(order) > 0; order = order[1:] {
+		over -= bytes(order[0])
+		given.lost[order[0].Name] = err
+	}
+	return nil
 }
 
-// serves reports whether an array can stand for an input. A uint16 array may hold the bits
-// of bfloat16, which numpy lacks.
-func serves(a, m tensor.Meta) bool {
-	bits := a.DType == tensor.Uint16 && m.DType == tensor.BFloat16
-	return (a.DType == m.DType || bits) && slices.Equal(a.Shape, m.Shape)
+// readers counts the nodes and outputs that read each value.
+func readers(g *graph.Graph) map[*graph.Value]int {
+	reads := map[*graph.Value]int{}
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			reads[a.Value]++
+		}
+		for _, v := range n.Refs() {
+			reads[v]++
+		}
+	}
+	for _, o := range g.Outputs {
+		reads[o.Value]++
+	}
+	return reads
 }
 
 // place lays values, given in logical order, out as m says.

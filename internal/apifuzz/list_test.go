@@ -156,9 +156,10 @@ var functions = joined(iterFunctions, map[string]any{
 	"safetensors.Write":     safetensors.Write,
 	"safetensors.WriteFile": safetensors.WriteFile,
 
-	"onnx.Load":  onnx.Load,
-	"onnx.Open":  onnx.Open,
-	"onnx.Parse": onnx.Parse,
+	"onnx.Load":     onnx.Load,
+	"onnx.LoadSome": onnx.LoadSome,
+	"onnx.Open":     onnx.Open,
+	"onnx.Parse":    onnx.Parse,
 })
 
 // receivers are the exported types whose methods are called. What is an interface, or has

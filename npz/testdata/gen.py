@@ -34,6 +34,17 @@ def arrays():
     return out
 
 
+def written():
+    """What TestWritesAsNumpyDoes writes too: numpy's bytes are what ours are compared with."""
+    return {
+        "b": np.array([0x3F80, 0xC000], "u2"),   # bfloat16
+        "e": np.zeros((2, 0), "b1"),
+        "s": np.zeros((), "c16"),
+        "t": np.arange(6, dtype="f4").reshape(3, 2).T.copy(order="C"),
+        "v": np.arange(5, dtype="i8"),
+    }
+
+
 def write(path, compression, items):
     with zipfile.ZipFile(path, "w", compression) as z:
         for name, data in items:
@@ -51,5 +62,6 @@ def npy(a, version=None):
 if __name__ == "__main__":
     items = [(n, npy(a)) for n, a in arrays().items()]
     write(os.path.join(HERE, "stored.npz"), zipfile.ZIP_STORED, items)
+    write(os.path.join(HERE, "written.npz"), zipfile.ZIP_STORED, [(n, npy(a)) for n, a in written().items()])
     items += [("version%d" % v, npy(make("f4", (2, 3)), (v, 0))) for v in (1, 2, 3)]
     write(os.path.join(HERE, "deflated.npz"), zipfile.ZIP_DEFLATED, items)

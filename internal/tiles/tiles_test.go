@@ -1,0 +1,193 @@
+package tiles
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// sized has a dtype for every size of an element.
+var sized = []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128}
+
+// buffer is memory in which the elements of some axes lie: the address of index 0 stands at first,
+// as steps may be negative.
+type buffer struct {
+	data  []byte
+	first int
+}
+
+// room makes a buffer for elements of a size. The bytes are drawn; those between elements must
+// stay.
+func room(r *rand.Rand, axes []Axis, size int, step func(Axis) int) buffer {
+	low, high := 0, 0
+	for _, x := range axes {
+		low, high = low+min(0, (x.N-1)*step(x)), high+max(0, (x.N-1)*step(x))
+	}
+	words := make([]uint64, (high-low+size+7)/8+1)
+	data := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return buffer{data, -low}
+}
+
+func (b buffer) pointer() unsafe.Pointer { return unsafe.Pointer(&b.data[b.first]) }
+
+// plain copies element by element.
+func plain(dst, src buffer, axes []Axis, size int) []byte {
+	out := slices.Clone(dst.data)
+	var walk func(axes []Axis, d, s int)
+	walk = func(axes []Axis, d, s int) {
+		if len(axes) == 0 {
+			copy(out[d:d+size], src.data[s:s+size])
+			return
+		}
+		for i := range axes[0].N {
+			walk(axes[1:], d+i*axes[0].Dst, s+i*axes[0].Src)
+		}
+	}
+	walk(axes, dst.first, src.first)
+	return out
+}
+
+// laid gives axes of some sizes the steps of an order, the slowest dimension first, with a gap
+// after every so many elements of the fastest.
+func laid(sizes, order []int, size, gap int) []int {
+	steps := make([]int, len(sizes))
+	step := size
+	for i := len(order) - 1; i >= 0; i-- {
+		steps[order[i]] = step
+		step *= sizes[order[i]]
+		if i == len(order)-1 {
+			step += gap * size
+		}
+	}
+	return steps
+}
+
+// check copies with tiles, in any order of them, and by plain loops.
+func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []Axis) {
+	t.Helper()
+	dst := room(r, axes, d.Size(), func(x Axis) int { return x.Dst })
+	src := room(r, axes, d.Size(), func(x Axis) int { return x.Src })
+	want := plain(dst, src, axes, d.Size())
+	p := New(d, d, axes)
+	n := 1
+	for _, x := range axes {
+		n *= x.N
+	}
+	if p.Tiles() < 1 || p.Tiles()*p.Len() < n {
+		t.Fatalf("%v %v: %d tiles of %d elements", d, axes, p.Tiles(), p.Len())
+	}
+	scratch := make([]uint64, (p.Room()+7)/8)
+	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(scratch))), p.Room())
+	for _, i := range r.Perm(p.Tiles()) {
+		p.Run(dst.pointer(), src.pointer(), mem, i, i+1)
+	}
+	if !bytes.Equal(dst.data, want) {
+		t.Errorf("%v %v: other bytes than by plain loops", d, axes)
+	}
+}
+
+// TestCopy has sizes around those of tiles, so that the last ones are cut short.
+func TestCopy(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	shapes := [][]int{{1, 1}, {1, 7}, {3, 5}, {4, 4}, {127, 129}, {128, 128}, {130, 257}, {5, 1000}, {1000, 5}, {3, 40_000}, {40_000, 3},
+		{2, 131, 133}, {131, 2, 133}, {131, 133, 2}, {15, 2000}, {2000, 15}, {2, 3, 4, 5}}
+	for _, d := range sized {
+		for _, sizes := range shapes {
+			orders := [][]int{{0, 1}, {1, 0}}
+			if len(sizes) > 2 {
+				orders = [][]int{r.Perm(len(sizes)), r.Perm(len(sizes)), r.Perm(len(sizes))}
+			}
+			for _, to := range orders {
+				for _, from := range orders {
+					for _, gap := range []int{0, 3} {
+						dst, src := laid(sizes, to, d.Size(), gap), laid(sizes, from, d.Size(), (gap+r.IntN(2))%4)
+						axes := make([]Axis, len(sizes))
+						for i, n := range sizes {
+							axes[i] = Axis{n, dst[i], src[i]}
+						}
+						check(t, r, d, axes)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Steps of the source may be 0 or negative.
+func TestCopyBackwardsAndSpread(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, d := range sized {
+		s := d.Size()
+		for _, n := range []int{1, 3, 64, 129, 300} {
+			for _, m := range []int{2, 130, 257} {
+				check(t, r, d, []Axis{{n, m * s, 0}, {m, s, s}})
+				check(t, r, d, []Axis{{n, m * s, s}, {m, s, 0}})
+				check(t, r, d, []Axis{{n, m * s, -m * s}, {m, s, s}})
+				check(t, r, d, []Axis{{n, m * s, s}, {m, s, -n * s}})
+				check(t, r, d, []Axis{{n, m * s, -s}, {m, s, n * s}})
+			}
+		}
+	}
+}
+
+// What is converted is what the converter says, whatever the layouts.
+func TestCopyConverts(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, c := range [][2]tensor.DType{{tensor.Float32, tensor.Int16}, {tensor.Uint8, tensor.Float64}, {tensor.Complex128, tensor.Float32},
+		{tensor.Bool, tensor.Bool}, {tensor.BFloat16, tensor.Float32}} {
+		to, from := c[0], c[1]
+		for _, sizes := range [][]int{{129, 131}, {3, 2000}, {2000, 3}} {
+			n := sizes[0] * sizes[1]
+			src := make([]uint64, 2*n)
+			in := unsafe.Pointer(&src[0])
+			ints := make([]int16, n)
+			for i := range ints {
+				ints[i] = int16(r.IntN(2))
+			}
+			tensor.Converter(from, tensor.Int16)(in, unsafe.Pointer(&ints[0]), from.Size(), 2, n)
+			flat := make([]uint64, 2*n)
+			tensor.Converter(to, from)(unsafe.Pointer(&flat[0]), in, to.Size(), from.Size(), n)
+			got := make([]uint64, 2*n)
+			p := New(to, from, []Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
+			p.Run(unsafe.Pointer(&got[0]), in, make([]byte, p.Room()), 0, p.Tiles())
+			for i := range n {
+				row, col := i/sizes[1], i%sizes[1]
+				a := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&flat[0]), i*to.Size())), to.Size())
+				b := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&got[0]), (col*sizes[0]+row)*to.Size())), to.Size())
+				if !bytes.Equal(a, b) {
+					t.Fatalf("%v from %v, %v: element %d, %d is %v, want %v", to, from, sizes, row, col, b, a)
+				}
+			}
+		}
+	}
+}
+
+// Tiles are cut from shapes alone, and no tile is larger than it says.
+func TestTileSizes(t *testing.T) {
+	for _, c := range []struct {
+		axes       []Axis
+		tiles, len int
+		turned     bool
+	}{
+		{[]Axis{{256, 4, 1024}, {256, 1024, 4}}, 4, 128 * 128, true},
+		{[]Axis{{257, 4, 1028}, {256, 1028, 4}}, 6, 128 * 128, true},
+		{[]Axis{{2, 4, 4 << 10}, {1024, 8, 4}}, 1, 2048, false},
+		{[]Axis{{1 << 15, 4, 4}}, 2, 1 << 14, false},
+		{[]Axis{{3, 4, 4}, {4096, 12, 16}}, 4, 3 * 1024, false},
+		{nil, 1, 1, false},
+	} {
+		p := New(tensor.Float32, tensor.Float32, c.axes)
+		got := fmt.Sprint(p.Tiles(), p.Len(), p.Room() > 0)
+		if want := fmt.Sprint(c.tiles, c.len, c.turned); got != want {
+			t.Errorf("%v: %s, want %s", c.axes, got, want)
+		}
+	}
+}

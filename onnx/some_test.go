@@ -1,0 +1,181 @@
+package onnx
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// some reads a model past its mistakes and returns what is left, and what is refused.
+func some(t *testing.T, p *pb.ModelProto, o Options) (rest *graph.Graph, told []string) {
+	t.Helper()
+	data, err := proto.Marshal(p)
+	require.NoError(t, err)
+	m, err := Parse(data, t.TempDir())
+	require.NoError(t, err)
+	g, missing, err := m.GraphSome(o)
+	require.NoError(t, err)
+	refused := g.InferAll()
+	for _, e := range append(missing, g.RootErrors(refused)...) {
+		told = append(told, e.Error())
+	}
+	rest = g.Drop(refused)
+	if !rest.Dynamic() {
+		require.NoError(t, graph.Verify(rest, graph.Sorted|graph.Typed))
+	}
+	return rest, told
+}
+
+func outputNames(g *graph.Graph) (list []string) {
+	for _, o := range g.Outputs {
+		list = append(list, o.Name)
+	}
+	return list
+}
+
+// requireTold checks that each of the mistakes is told, and no other.
+func requireTold(t *testing.T, told []string, want ...string) {
+	t.Helper()
+	require.Len(t, told, len(want), "%s", strings.Join(told, "\n"))
+	for i, w := range want {
+		require.Contains(t, told[i], w)
+	}
+}
+
+func called(name string, n *pb.NodeProto) *pb.NodeProto {
+	n.Name = name
+	return n
+}
+
+// troubledModel has a node for each way to fail, what follows them, and what does not.
+func troubledModel() *pb.GraphProto {
+	return &pb.GraphProto{
+		Node: []*pb.NodeProto{
+			node1("Relu", names("x"), names("fine")),
+			called("odd", node1("NoSuch", names("x"), names("unknown"))),
+			called("turn", node1("Transpose", names("x"), names("turned"), attrInts("perm", 0, 7))),
+			called("join", node1("Concat", names("x", "w"), names("joined"), attrInt("axis", 0))),
+			called("weigh", node1("Add", names("x", "damaged"), names("weighed"))),
+			called("far", node1("Add", names("x", "elsewhere"), names("outside"))),
+			called("gone", node1("Add", names("x", "s"), names("gone"))),
+			node1("Add", names("unknown", "fine"), names("after")),
+			node1("Relu", names("after"), names("more")),
+			called("tail", node1("Mul", names("fine", "w2"), names("tail"))),
+		},
+		Input: infos(info("x", tFloat, 2, 2), &pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{}}}),
+		Initializer: []*pb.TensorProto{floats("w", []int64{3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9), floats("w2", []int64{2}, 1, 2),
+			floats("damaged", []int64{2, 2}, 1),
+			{Name: "elsewhere", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.TensorProto_EXTERNAL,
+				ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: "none.bin"}}}},
+		Output: infos(info("more", tFloat), info("fine", tFloat), info("unknown", tFloat), info("turned", tFloat), info("joined", tFloat),
+			info("weighed", tFloat), info("outside", tFloat), info("gone", tFloat), info("damaged", tFloat), info("nowhere", tFloat), info("tail", tFloat)),
+	}
+}
+
+func TestGraphSome(t *testing.T) {
+	g, told := some(t, model(13, troubledModel()), Options{})
+	require.Equal(t, []string{"fine", "tail"}, outputNames(g))
+	requireTold(t, told, `initializer "damaged": 1 numbers of data`, `initializer "elsewhere": external data`, `input "s": only tensors`,
+		`output "damaged": depends on initializer "damaged", which cannot be read`, `output "nowhere": it is not made by any node`,
+		`node "odd" (NoSuch): the operator is not served`, `node "turn" (Transpose): `, `node "join" (Concat): `,
+		`node "weigh" (Add): depends on initializer "damaged", which cannot be read`,
+		`node "far" (Add): depends on initializer "elsewhere"`, `node "gone" (Add): depends on input "s"`)
+	out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{2, 2}, 1, -2, 3, 4)})
+	require.Equal(t, []float32{1, 0, 3, 8}, floatsOf(t, out["tail"]))
+	_, err := convert(model(13, troubledModel()), Options{})
+	require.ErrorContains(t, err, "NoSuch (1)")
+	_, _, err = (&Model{proto: model(99, troubledModel())}).GraphSome(Options{})
+	require.ErrorContains(t, err, "operator set 99 is not served")
+}
+
+// Functions and decided branches are converted in place, node by node.
+func TestGraphSomeWithin(t *testing.T) {
+	pair := &pb.FunctionProto{Domain: "mine", Name: "Pair", Input: names("a", "b"), Output: names("p", "q"),
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}},
+		Node:        []*pb.NodeProto{node1("Neg", names("a"), names("p")), called("inner", node1("NoSuch", names("b"), names("q")))}}
+	use := node1("Pair", names("x", "lost"), names("p", "q"))
+	use.Domain = "mine"
+	two := &pb.GraphProto{Node: []*pb.NodeProto{node1("Abs", names("x"), names("u")), called("branch", node1("NoSuch", names("x"), names("v")))},
+		Output: infos(info("u", tFloat), info("v", tFloat))}
+	loopBody := &pb.GraphProto{
+		Node:  []*pb.NodeProto{node1("Identity", names("c"), names("c2")), node1("Add", names("acc", "lost"), names("acc2"))},
+		Input: infos(info("i", pb.TensorProto_INT64), info("c", tBool), info("acc", tFloat)), Output: infos(info("c2", tBool), info("acc2", tFloat))}
+	g, told := some(t, model(13, &pb.GraphProto{
+		Node: []*pb.NodeProto{called("first", node1("NoSuch", names("x"), names("lost"))), use,
+			called("if", node1("If", names("yes"), names("u", "v"), attrGraph("then_branch", two), attrGraph("else_branch", two))),
+			called("static", node1("Loop", names("three", "", "x"), names("s"), attrGraph("body", loopBody))),
+			called("dynamic", node1("Loop", names("n", "", "x"), names("d"), attrGraph("body", loopBody))),
+			called("either", node1("If", names("cond"), names("e"), attrGraph("then_branch", branchOf("t", node1("Abs", names("x"), names("t")))),
+				attrGraph("else_branch", branchOf("f", node1("Abs", names("lost"), names("f")))))),
+		},
+		Input:       infos(info("x", tFloat, 2), info("n", pb.TensorProto_INT64), info("cond", tBool)),
+		Initializer: []*pb.TensorProto{{Name: "yes", DataType: int32(tBool), Int32Data: []int32{1}}, int64s("three", nil, 3)},
+		Output:      infos(info("p", tFloat), info("q", tFloat), info("u", tFloat), info("v", tFloat), info("s", tFloat), info("d", tFloat), info("e", tFloat)),
+	}, pair), Options{})
+	require.Equal(t, []string{"p", "u", "e"}, outputNames(g))
+	requireTold(t, told, `node "first" (NoSuch): the operator is not served`, `node "branch" (NoSuch): the operator is not served`)
+	in := map[string]*tensor.Tensor{"x": f32([]int{2}, 1, -2), "n": tensor.Must(tensor.FromSlice([]int64{2})), "cond": flag(true)}
+	require.Equal(t, []float32{1, 2}, floatsOf(t, runGraph(t, g, in)["e"]))
+}
+
+// Inputs that the caller cannot give take along what depends on them, shapes among it.
+func TestGraphSomeWithoutInputs(t *testing.T) {
+	p := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("Shape", names("x"), names("shape")), node1("Reshape", names("y", "shape"), names("r")),
+			node1("Neg", names("y"), names("n"))},
+		Input: infos(info("x", tFloat, "N", 2), info("y", tFloat, 4)), Output: infos(info("r", tFloat), info("n", tFloat))}
+	lost := Options{Default: 2, Lost: map[string]error{"x": errors.New("torn")}}
+	g, told := some(t, model(13, p), lost)
+	require.Equal(t, []string{"n"}, outputNames(g))
+	requireTold(t, told, `input "x": torn`, `node "shape" (Shape): depends on input "x", which cannot be read`)
+	require.Len(t, g.Inputs, 1)
+	full, err := convert(model(13, p), lost) // it does not ask
+	require.NoError(t, err)
+	require.Len(t, full.Outputs, 2)
+}
+
+// Symbols stay symbols; of several readings the one that loses the least counts.
+func TestGraphSomeWithSymbols(t *testing.T) {
+	p := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("Neg", names("x"), names("n")), called("odd", node1("NoSuch", names("x"), names("lost"))),
+			node1("Relu", names("lost"), names("after"))},
+		Input: infos(info("x", tFloat, "N", 2)), Output: infos(info("n", tFloat), info("after", tFloat))}
+	data, err := proto.Marshal(model(13, p))
+	require.NoError(t, err)
+	m, err := Parse(data, "")
+	require.NoError(t, err)
+	g, missing, err := m.GraphSome(Options{})
+	require.NoError(t, err)
+	require.Empty(t, missing)
+	require.Empty(t, g.Warnings())
+	require.NoError(t, g.BindOnly(map[string]int{"N": 5}))
+	refused := g.InferAll()
+	require.Equal(t, `node "odd" (NoSuch): the operator is not served`, g.RootErrors(refused).Error())
+	require.Len(t, refused, 2)
+	rest := g.Drop(refused)
+	require.Equal(t, []int{5, 2}, rest.Outputs[0].Value.Meta.Shape)
+}
+
+// Without mistakes nothing differs.
+func TestGraphSomeOfWhatIsRight(t *testing.T) {
+	p := model(11, tooDeep())
+	want, err := convert(p, Options{})
+	require.NoError(t, err)
+	g, told := some(t, p, Options{})
+	require.Empty(t, told)
+	kinds := func(g *graph.Graph) (list []string) {
+		for _, n := range g.Nodes {
+			list = append(list, n.Op.Name+" "+n.Name)
+		}
+		return list
+	}
+	require.True(t, slices.Equal(kinds(want), kinds(g)), "%v and %v", kinds(want), kinds(g))
+}
