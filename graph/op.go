@@ -61,6 +61,10 @@ type Op struct {
 	// Flops returns the multiplications, additions and the like that a call makes, for the
 	// cost model; nil: one for each element of the outputs.
 	Flops func(c *Call) float64
+	// Each is what each element of operand 0, or of the first result where it has more, takes besides,
+	// for the cost model; zero: one simple operation where there are no Flops, or a function in a
+	// pointwise op of a small Grain.
+	Each Each
 
 	// Pointwise holds the iteration and the block body of a pointwise op, from which Infer
 	// and Compile follow; nil for other ops. A chain of bodies over the same blocks is the
@@ -84,6 +88,9 @@ type Op struct {
 
 	defined *Op // the op itself once Define has made it: a copy is told by it
 }
+
+// Each counts operations an element: simple ones, and functions such as exp.
+type Each struct{ Simple, Function float64 }
 
 // Kind tells how an op stands to the layout of its operands.
 type Kind uint8

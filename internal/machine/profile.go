@@ -14,7 +14,7 @@ type Profile struct {
 // DefaultProfile is that of a desktop processor. It sets the scale only: decisions compare like
 // with like.
 func DefaultProfile() *Profile {
-	return &Profile{Bytes: [3]float64{16, 6.4, 4}, Ops: [3]float64{50, 50, 2}, StepNS: 200}
+	return &Profile{Bytes: [3]float64{64, 12, 4}, Ops: [3]float64{2.5, 200, 0.2}, StepNS: 200}
 }
 
 // NS prices bytes by access, operations by kind, and steps: memory or arithmetic, whichever takes

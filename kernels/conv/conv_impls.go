@@ -47,6 +47,7 @@ func (v convolution) impls() []graph.Impl {
 		a := convAlgorithm(i)
 		out[i] = graph.Impl{Name: l.name, Doc: l.doc,
 			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
+			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) }}
 		out[i].Read = func(c *graph.Call, w graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
 			return v.read(c, a, w, k, m)
@@ -124,9 +125,14 @@ func (v convolution) pixelOrder(m tensor.Meta) bool {
 
 // read takes images in the algorithm's order, and planes of sequences as they lie.
 func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-	out := w.Lay(0, c.Out[0])
-	work := graph.ReadWork(m, out)
+	by := m
+	if w.Order.Rank() == m.Rank() && w.Order != "" {
+		by = m.WithStrides(w.Order.Strides(m.Shape))
+	}
+	work := graph.ReadWork(m, by)
 	switch {
+	case i > 0 && c.Const(i) != nil: // packed once
+		return graph.Work{}, true
 	case i > 0:
 		return work, true
 	case a.byPixels():

@@ -102,11 +102,8 @@ type pixelPacker[T gemm.Number] struct {
 }
 
 func newPixelPacker[T gemm.Number](s *convShape, plan *gemm.Plan[T]) *pixelPacker[T] {
-	p := &pixelPacker[T]{s: s, plan: plan, width: plan.PackRows(), run: s.cg}
-	if s.groups == 1 && s.dw == 1 && s.c < rowChannels {
-		p.rows, p.run = true, s.kw*s.c
-	}
-	return p
+	run, rows := pixelRun(s)
+	return &pixelPacker[T]{s: s, plan: plan, width: plan.PackRows(), run: run, rows: rows}
 }
 
 // pack is the PackFunc of the windows.

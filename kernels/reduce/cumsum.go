@@ -69,6 +69,7 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 	}
 	return kit.Define[cumAttrs](graph.Op{
 		AnyOrder: true,
+		Each:     graph.Each{Simple: 1.3},
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)

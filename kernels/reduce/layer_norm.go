@@ -19,6 +19,7 @@ type layerNormAttrs struct {
 // LayerNorm normalises over the last dimensions; the result is row-major.
 var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	AnyOrder: true,
+	Each:     graph.Each{Simple: 3},
 	Name:     "layer_norm",
 	Doc:      "Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The result is row-major.",
 	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},

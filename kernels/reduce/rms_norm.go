@@ -28,6 +28,7 @@ type localResponseAttrs struct {
 // RmsNorm divides by the root of the mean of squares.
 var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	AnyOrder: true,
+	Each:     graph.Each{Simple: 2},
 	Name:     "rms_norm",
 	Doc:      "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
 	Params:   []graph.Param{kit.Input, kit.OptWeight},
@@ -127,6 +128,7 @@ func sumSquares[T float32 | float64](v []T) float64 {
 // LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
 var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	AsInferred: "squares are summed over neighbouring planes",
+	Each:       graph.Each{Simple: 10, Function: 0.3},
 	Name:       "local_response_norm",
 	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring channels, divided by size. " +
 		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.",

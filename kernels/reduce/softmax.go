@@ -30,6 +30,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 	}
 	return kit.Define[softmaxAttrs](graph.Op{
 		AnyOrder: true,
+		Each:     graph.Each{Simple: 1, Function: 0.7},
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)

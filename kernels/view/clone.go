@@ -19,6 +19,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 	Doc:      "Copies self, always. Preserve keeps the strides of a dense operand.",
 	Params:   []graph.Param{kit.Self},
 	Identity: true,
+	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Copies:   true,
 	Infer:    inferClone,
@@ -38,6 +39,7 @@ type contiguousAttrs struct {
 
 // ContiguousOp is Tensor.contiguous.
 var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
+	Each:       graph.Each{Simple: 0.1},
 	AsInferred: "its layout is what it is asked for",
 	Name:       "contiguous",
 	Doc:        "Is self where it is contiguous in the memory format already, else a copy that is.",

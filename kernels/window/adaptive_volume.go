@@ -29,7 +29,7 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 	return kit.Define[adaptiveVolumeAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
-		Impls: looseImpls(func(*graph.Call) int { return dims }, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		Impls: looseImpls(spaces(dims), poolWork{kind, shared(spaces(dims))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			m := c.Meta(0)
 			var axes [][]window
 			for d := m.Rank() - dims; d < m.Rank(); d++ {

@@ -43,7 +43,7 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		}
 		return poolResults(t, shape, t.DType, false)
 	},
-	Impls: poolImpls(avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolAvg, avgPool2dWide.given}, avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := avgGeometry(c)
 		if err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			}
 			return poolResults(t, shape, t.DType, outputs != nil)
 		},
-		Impls: poolImpls(wide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		Impls: poolImpls(poolWork{poolMax, wide.given}, wide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err

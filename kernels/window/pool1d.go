@@ -61,7 +61,7 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		}
 		return graph.New1(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
 	},
-	Impls: looseImpls(func(*graph.Call) int { return 1 }, maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: looseImpls(spaces(1), poolWork{poolMax, maxPool1dWide.given}, maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := maxPool1dGeometry(c)
 		if err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 		}
 		return squeezed(poolResults(p, shape, t.DType, false))
 	},
-	Impls: looseImpls(func(*graph.Call) int { return 1 }, avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: looseImpls(spaces(1), poolWork{poolAvg, avgPool1dWide.given}, avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := avgPool1dGeometry(c)
 		if err != nil {
 			return nil, err
@@ -259,7 +259,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 		}
 		return squeezed(inferAdaptiveTo(lineOf(t), [2]sym.Int{sym.Of(1), n}))
 	},
-	Impls: looseImpls(func(*graph.Call) int { return 1 }, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: looseImpls(spaces(1), poolWork{poolAvg, shared(spaces(1))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,13 +19,69 @@ const (
 // poolCompile makes the kernel of a pooling by one of the walks.
 type poolCompile func(c *graph.Call, by poolWalk) (*graph.Kernel, error)
 
+// poolWork is what a pooling does: its kind, and the elements that a window takes.
+type poolWork struct {
+	kind poolKind
+	area func(c *graph.Call) float64
+}
+
+// Simple operations an element of a window (measured). By planes each result is made by itself.
+var poolOps = map[poolKind][2]float64{
+	poolMax:  {poolPlanes: 6, poolPixels: 5.5},
+	poolAvg:  {poolPlanes: 2, poolPixels: 1.2},
+	poolNorm: {poolPlanes: 8, poolPixels: 4},
+}
+
+// wideArea is the size of a window over a row from which a row is summed up as one run.
+const wideArea = 16
+
+// by returns the work of a pooling by one of the walks.
+func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
+	return func(c *graph.Call, w graph.Walk) graph.Work {
+		area, each := p.area(c), poolOps[p.kind][by]
+		if by == poolPlanes && area > wideArea*wideArea {
+			each = poolOps[p.kind][poolPixels]
+		}
+		work := kit.Stored(c, w, w.Order)
+		work.Ops[graph.Simple] = float64(c.Out[0].Numel()) * area * each
+		return work
+	}
+}
+
+// shared is the area of windows that share an operand of dims dimensions out.
+func shared(dims func(c *graph.Call) int) func(c *graph.Call) float64 {
+	return func(c *graph.Call) float64 {
+		area, m, out := 1, c.Meta(0), c.Out[0]
+		for d := m.Rank() - dims(c); d < m.Rank() && d >= 0; d++ {
+			if out.Shape[d] > 0 {
+				area *= kit.DivUp(m.Shape[d], out.Shape[d])
+			}
+		}
+		return float64(area)
+	}
+}
+
+// given is the area of the windows that the attributes of a pooling tell.
+func (p *volumePool) given(c *graph.Call) float64 {
+	area, k := 1, p.args(c).kernel
+	for d := range p.dims {
+		if len(k) > 0 {
+			area *= k[min(d, len(k)-1)]
+		}
+	}
+	return float64(area)
+}
+
+// spaces returns a number of spatial dimensions.
+func spaces(n int) func(*graph.Call) int { return func(*graph.Call) int { return n } }
+
 // poolImpls lists the walks of a pooling over images. compile makes the kernel of one.
-func poolImpls(compile poolCompile) []graph.Impl {
+func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 	lower := func(by poolWalk) func(*graph.Call) (*graph.Kernel, error) {
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
 	}
 	return []graph.Impl{
-		{Name: "pixels", Doc: "Folds the pixels of a window, all channels at once; channels last.", Lower: lower(poolPixels),
+		{Name: "pixels", Doc: "Folds the pixels of a window, all channels at once; channels last.", Lower: lower(poolPixels), Work: p.by(poolPixels),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				switch m := c.Meta(0); {
 				case m.Rank() == 4 && m.Shape[1] > 1:
@@ -34,7 +91,7 @@ func poolImpls(compile poolCompile) []graph.Impl {
 				}
 				return nil
 			}, Read: readsOrder},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes),
+		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 			}, Read: readsOrder},
@@ -43,12 +100,12 @@ func poolImpls(compile poolCompile) []graph.Impl {
 
 // looseImpls lists the walks of a pooling over dims dimensions whose result has a layout of its own: any
 // of them can be written, and any operand read by planes.
-func looseImpls(dims func(c *graph.Call) int, compile poolCompile) []graph.Impl {
+func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) []graph.Impl {
 	lower := func(by poolWalk) func(*graph.Call) (*graph.Kernel, error) {
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
 	}
 	return []graph.Impl{
-		{Name: "pixels", Doc: "Folds the elements of a window, all channels at once; channels last.", Lower: lower(poolPixels),
+		{Name: "pixels", Doc: "Folds the elements of a window, all channels at once; channels last.", Lower: lower(poolPixels), Work: p.by(poolPixels),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				m := c.Meta(0)
 				if m.Rank() != dims(c)+2 || m.Shape[1] < 2 {
@@ -59,7 +116,7 @@ func looseImpls(dims func(c *graph.Call) int, compile poolCompile) []graph.Impl 
 			Read: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 				return graph.ReadWork(m, m), m.Strides[1] == 1
 			}},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes),
+		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return looseWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 			}},

@@ -48,7 +48,7 @@ func maxVolumeOp(name, doc string, dims int, outputs []string) *graph.Op {
 	return kit.Define[maxPoolAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return p.infer(c, outputs != nil) },
-		Impls: looseImpls(p.spatial, p.compile),
+		Impls: looseImpls(spaces(dims), poolWork{poolMax, p.given}, p.compile),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return p.ref(c, in, outputs != nil)
 		},
@@ -58,8 +58,6 @@ func maxVolumeOp(name, doc string, dims int, outputs []string) *graph.Op {
 		},
 	})
 }
-
-func (p *volumePool) spatial(*graph.Call) int { return p.dims }
 
 var avgPool3d = &volumePool{name: "avg_pool3d", dims: 3, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
 	a := kit.Attrs[avgPool3dAttrs](c)
@@ -78,7 +76,7 @@ var AvgPool3d = kit.Define[avgPool3dAttrs](graph.Op{
 		}
 		return avgPool3d.infer(c, false)
 	},
-	Impls: looseImpls(avgPool3d.spatial, avgPool3d.compile),
+	Impls: looseImpls(spaces(3), poolWork{poolAvg, avgPool3d.given}, avgPool3d.compile),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return avgPool3d.ref(c, in, false)
 	},
@@ -114,6 +112,7 @@ var LpPool = kit.Define[lpPoolAttrs](graph.Op{
 		return lpPool(c).infer(c, false)
 	},
 	Impls: looseImpls(func(c *graph.Call) int { return len(kit.Attrs[lpPoolAttrs](c).KernelSize) },
+		poolWork{poolNorm, func(c *graph.Call) float64 { return lpPool(c).given(c) }},
 		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) { return lpPool(c).compile(c, by) }),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return lpPool(c).ref(c, in, false)
