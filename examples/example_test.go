@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -29,7 +30,7 @@ func Example() {
 	g := graph.New("demo", kernels.Lookup)
 	x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	b := g.Input("b", tensor.Float32, 3, 1, 1)
-	g.Output("y", g.Relu(g.Add(x, b)))
+	g.Output("y", op.Relu(op.Add(x, b)))
 	check(g.Err()) // every mistake made so far
 	plan, err := passes.Run(g, passes.Options{})
 	check(err)

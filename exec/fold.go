@@ -50,7 +50,7 @@ func fold(g *graph.Graph, o Options) (*graph.Graph, error) {
 			rest = append(rest, n)
 			continue
 		}
-		data, err := compute(n)
+		data, err := g.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
 		if err != nil && (o.KeepGoing || errors.As(err, new(*tensor.MemoryError))) {
 			rest = append(rest, n)
 			continue

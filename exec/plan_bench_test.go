@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 )
@@ -65,7 +66,7 @@ func BenchmarkPhases(b *testing.B) {
 		for _, large := range largeGraphs {
 			data := largeGraph(n, large.node)
 			parse := func(b *testing.B) *graph.Graph {
-				g, err := graph.Parse(bytes.NewReader(data), "large.json", ".", kernels.Lookup, nil)
+				g, err := graphfile.Parse(bytes.NewReader(data), kernels.Lookup, graphfile.Options{Name: "large.json", Dir: "."})
 				require.NoError(b, err)
 				return g
 			}

@@ -26,14 +26,14 @@ import (
 // A run without an error has one BeginStep and EndStep (done) at least of each step, and each
 // chunk of each phase once. A run that fails or is cancelled has none of either twice. One that
 // keeps going has steps that are done without some of their chunks, or without any: those that
-// fail, and those that depend on them. In pieces it may tell of none that depend on them.
+// fail, and those that depend on them. In segments it may tell of none that depend on them.
 //
 // A graph whose shapes depend on data is a run of its own, whose steps are the ops that decide
 // shapes ([graph.Op.Eager]), each of one chunk. In it, between those steps, there is a run of each
-// segment that is compiled on the way; and within a step that runs a graph, such as a loop, there
-// is a run of that graph for each call. These have the first as their [Run.Parent]; their
-// worker 0 is the goroutine that is worker 0 of the parent. What is computed when a graph is
-// compiled is no run.
+// segment that is compiled (itself such a run, where shapes within depend on data); and within a
+// step that runs a graph, such as a loop, there is a run of that graph for each call. These have the
+// first as their [Run.Parent]; their worker 0 is the goroutine that is worker 0 of the parent. What is
+// computed when a graph is compiled is no run.
 type Tracer interface {
 	// BeginRun tells of a run. Where it returns false, no steps and chunks are told of it, which
 	// then costs what a run without a tracer does; EndRun is called in any case.
@@ -125,30 +125,28 @@ func (s *Session) chunk(w *workerState, step, phase, c int) error {
 	return err
 }
 
-// beginRun tells the tracer of a run in pieces, within another or nil.
-func (p *pieces) beginRun(parent *Run, live []*graph.Node) {
-	steps := map[*graph.Node]int{}
-	for _, n := range live {
-		if n.Op.Eager != nil {
-			steps[n] = len(steps)
-		}
-	}
-	p.run = &Run{Graph: p.g, Parent: parent, Steps: len(steps), Workers: 1}
-	if p.r.options.Tracer.BeginRun(p.run) {
-		p.stepOf = steps
-	}
+// beginRun tells the tracer of a run in segments, within another or nil.
+func (p *pieces) beginRun(parent *Run) {
+	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.steps, Workers: 1}
+	p.traced = p.r.options.Tracer.BeginRun(p.run)
 }
 
-// step runs an op that decides shapes, and tells the tracer.
-func (p *pieces) step(n *graph.Node) error {
-	if p.stepOf == nil {
-		return p.call(n)
+// step runs an op that decides shapes, and tells the tracer. The error names its node.
+func (p *pieces) step(s *graph.Segment, number int, kept bool) error {
+	n := s.Nodes[0]
+	var err error
+	if p.traced {
+		t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: number}
+		t.BeginStep(at)
+		t.BeginChunk(at)
+		err = p.call(s, kept)
+		t.EndChunk(at, err)
+		t.EndStep(at, err == nil || p.keep && p.ctx.Err() == nil)
+	} else {
+		err = p.call(s, kept)
 	}
-	t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: p.stepOf[n]}
-	t.BeginStep(at)
-	t.BeginChunk(at)
-	err := p.call(n)
-	t.EndChunk(at, err)
-	t.EndStep(at, err == nil || p.keep && p.ctx.Err() == nil)
-	return err
+	if err != nil {
+		return p.graph.Fail(n, cause(n, err))
+	}
+	return nil
 }

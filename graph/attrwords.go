@@ -8,21 +8,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attrError is a mistake in an attribute, which stands at the attribute's place in a file.
-type attrError struct {
-	attr string
-	err  error
+// AttrError is a mistake in an attribute: an [Error] of its node has the attribute's place in a file.
+type AttrError struct {
+	Attr string
+	Err  error
 }
 
 // Error is the cause's message, which names the attribute.
-func (e *attrError) Error() string { return e.err.Error() }
+func (e *AttrError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("attribute %q: no cause was given", e.Attr)
+	}
+	return e.Err.Error()
+}
 
 // Unwrap returns the cause.
-func (e *attrError) Unwrap() error { return e.err }
+func (e *AttrError) Unwrap() error { return e.Err }
 
 // misfit is a value that is not of an attribute's type. What is wanted is said by who knows
 // the whole type.
@@ -101,47 +107,20 @@ func noInteger(text string, symbols map[string]int) error {
 	switch _, err := strconv.ParseInt(text, 10, 64); {
 	case err == nil:
 		m.hint = words.DidYouMean(text)
-	case isExpression(text):
+	case numerals.IsExpression(text):
 		m.hint = ": expressions over symbols are not supported yet, only a size or the name of one symbol"
-	case len(symbols) > 0 && !isSpecial(text):
+	case len(symbols) > 0 && !numerals.IsSpecial(text):
 		known := slices.Values(slices.Sorted(maps.Keys(symbols)))
 		m.hint = ", which is no symbol of the graph" + words.DidYouMean(words.Nearest(text, known))
 	}
 	return m
 }
 
-// isExpression reports whether a size is written as arithmetic.
-func isExpression(text string) bool {
-	return strings.ContainsAny(text, "+*/%()<>=") || strings.Contains(text, " - ")
-}
-
-// wrongNumber returns the spelling that is meant by a string that names an infinity or NaN
-// in another one: "-inf", "nan", "+Infinity". It is empty for others.
-func wrongNumber(text string) string {
-	switch sign, name := "", strings.ToLower(strings.TrimSpace(text)); {
-	case isSpecial(text) || name == "":
-	default:
-		if name[0] == '-' || name[0] == '+' {
-			sign, name = strings.Trim(name[:1], "+"), name[1:]
-		}
-		for _, prefix := range []string{"math.", "np.", "numpy.", "torch.", "float(", "."} {
-			name = strings.TrimPrefix(name, prefix)
-		}
-		switch strings.Trim(name, "()'\"") {
-		case "inf", "infinity", "infty":
-			return sign + "Infinity"
-		case "nan":
-			return "NaN"
-		}
-	}
-	return ""
-}
-
 // noNumber is the error of a value where a number must stand.
 func noNumber(v any) error {
 	m := &misfit{got: v}
 	if text, ok := v.(string); ok {
-		if meant := wrongNumber(text); meant != "" {
+		if meant := numerals.Meant(text); meant != "" {
 			m.hint = words.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
 			m.hint = words.DidYouMean(text)

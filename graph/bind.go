@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/words"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // Bind gives symbolic dimensions their sizes, decodes what depends on them, and infers
@@ -48,66 +47,18 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 	}
 	for _, v := range g.Inputs {
 		if v.Dims != nil {
-			if err := v.setShape(sizes(v.Dims, g.bound)); err != nil {
-				return g.failAt(v.at, "input %q: %v", v.Name, err)
+			m, err := Decl{DType: v.Meta.DType, Dims: v.Dims, Layout: v.Layout(), Offset: v.Meta.Offset}.Meta(g.bound)
+			if err != nil {
+				return g.FailValue(v, err)
 			}
+			v.SetMeta(m)
 		}
 	}
 	for _, n := range g.Nodes {
-		n.Attrs, n.badAttrs = n.decode(g.bound)
+		n.Attrs, _ = n.decode(g.bound) // inference tells why there are none
 	}
 	return nil
 }
-
-// Infer sets the metas of all values from those of the inputs, in order. The error names
-// the first node that is refused.
-func (g *Graph) Infer() error {
-	var c Call
-	for _, n := range g.Nodes {
-		if err := n.infer(&c); err != nil {
-			return g.Fail(n, err)
-		}
-	}
-	return nil
-}
-
-// InferAll is Infer that goes on past nodes that are refused. It returns their errors; a
-// node that depends on a refused one is refused too, with the reason that it does. The
-// values of refused nodes have no meta.
-func (g *Graph) InferAll() map[*Node]*Error {
-	refused := map[*Node]*Error{}
-	var c Call
-	for _, n := range g.Nodes {
-		err := n.dependsOn(refused)
-		if err == nil {
-			err = n.infer(&c)
-		}
-		if err == nil {
-			continue
-		}
-		refused[n] = g.Fail(n, err)
-		for _, v := range n.Out {
-			// What an earlier inference left does not hold any more.
-			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
-		}
-	}
-	return refused
-}
-
-func (n *Node) dependsOn(refused map[*Node]*Error) error {
-	for i := range n.deps() {
-		if v := n.dep(i); v != nil && v.Node != nil && refused[v.Node] != nil {
-			return &dependent{v.Name}
-		}
-	}
-	return nil
-}
-
-// dependent is the reason of a node that was never asked.
-type dependent struct{ on string }
-
-// Error names the operand that there is not.
-func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }
 
 // Drop returns a copy of the graph without the given nodes, what depends on them, and the
 // outputs that they made.

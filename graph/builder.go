@@ -1,7 +1,5 @@
 package graph
 
-//go:generate go run ../kernels/internal/genbuilder -o ops_gen.go
-
 import (
 	"errors"
 	"fmt"
@@ -25,7 +23,7 @@ func (g *Graph) InputFormat(name string, d tensor.DType, f tensor.MemoryFormat, 
 		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m)
-	v.layout, v.strided = Pin{Format: f}, false
+	v.layout = &Pin{Format: f}
 	return v
 }
 
@@ -36,8 +34,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 	}
 	// The slices are the caller's, who may go on to change them.
 	m.Shape, m.Strides = slices.Clone(m.Shape), slices.Clone(m.Strides)
-	v := &Value{Name: name, Type: m.Type(), Meta: m, graph: g, at: -1}
-	v.strided = !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape))
+	v := &Value{Name: name, Type: m.Type(), Meta: m, graph: g}
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
 	return v
@@ -48,7 +45,7 @@ func (g *Graph) InputMeta(name string, m tensor.Meta) *Value {
 // they have the least size over 1 within their bounds, and are among [Graph.Assumed].
 func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
 	dims = slices.Clone(dims)
-	v := &Value{Name: name, Meta: tensor.Meta{DType: d}, Dims: dims, layout: Pin{Format: f}, graph: g, at: -1}
+	v := &Value{Name: name, Dims: dims, layout: &Pin{Format: f}, graph: g}
 	for _, dim := range dims {
 		if dim.Symbol == "" {
 			continue
@@ -67,9 +64,11 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 			g.Assume(dim.Symbol, g.bound[dim.Symbol])
 		}
 	}
-	if err := v.setShape(sizes(dims, g.bound)); err != nil {
+	m, err := Decl{DType: d, Dims: dims, Layout: *v.layout}.Meta(g.bound)
+	if err != nil {
 		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
+	v.SetMeta(m)
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
 	return v
@@ -78,7 +77,13 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 // refuse keeps a mistake in an input or a constant and returns what stands for the value.
 func (g *Graph) refuse(name string, err error) *Value {
 	g.mistake(err)
-	return &Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, refused: true, at: -1}
+	v := g.standIn(name)
+	return &v
+}
+
+// standIn returns a value for one that was refused.
+func (g *Graph) standIn(name string) Value {
+	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
 // Constant adds a value whose data is known. The graph keeps t, which must not change.
@@ -86,7 +91,7 @@ func (g *Graph) Constant(name string, t *tensor.Tensor) *Value {
 	if err := t.Check(); err != nil {
 		return g.refuse(name, fmt.Errorf("constant %q: %w", name, err))
 	}
-	v := &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t, graph: g, at: -1}
+	v := &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t, graph: g}
 	g.Constants = append(g.Constants, v)
 	g.addValue(v)
 	return v
@@ -106,7 +111,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	case v == nil:
 		g.mistake(fmt.Errorf("output %q has no value", name))
 		return g
-	case v.refused:
+	case v.refused():
 		return g
 	case v.graph != g:
 		g.mistake(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
@@ -127,7 +132,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 			return g
 		}
 	}
-	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: p, at: -1})
+	g.Outputs = append(g.Outputs, Output{Name: name, Value: v, Pin: p})
 	return g
 }
 
@@ -154,8 +159,8 @@ func (g *Graph) addValue(v *Value) {
 }
 
 // Apply adds a node for any op of the catalogue and returns its outputs. An operand is a
-// *Value, a Go number or bool, or nil for one that is left out. The methods named after
-// ops (Add, Conv2d, ...) are short for it.
+// *Value, a Go number or bool, or nil for one that is left out. The functions of package op
+// are Apply for the ops of kernels, with types; Apply itself is for others and for importers.
 //
 // After a mistake the outputs, as many as the op names, have the meta of a 0-dim float32,
 // so that building can go on. What is built on them is left out without a word: the first
@@ -167,24 +172,37 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 // ApplyN is [Graph.Apply] for an op that makes count values when that cannot be told before
 // the graph runs; 0 means that it can.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
-	n := &Node{Name: g.Fresh(op), given: attrs.clone(), at: -1}
+	return g.applyCount(op, count, false, attrs, operands)
+}
+
+// ApplyExactly is [Graph.Apply] for who relies on an op to make count values: another number is a mistake.
+func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
+	return g.applyCount(op, count, true, attrs, operands)
+}
+
+func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operands []any) []*Value {
+	n := &Node{Name: g.Fresh(op)}
 	var err error
 	if n.Op, err = g.find(op); err == nil {
-		err = g.apply(n, op, operands, count)
+		err = g.apply(n, op, attrs, operands, count, exact)
 	}
 	if err == nil {
 		return n.Out
 	}
 	if err != errRefused {
-		g.mistake(&Error{Node: n.Name, Op: op, Err: err})
+		e := &Error{Node: n.Name, Op: op, Err: err}
+		e.File, e.Line = callSite()
+		g.mistake(e)
 	}
 	count = min(max(count, 1), maxOutputs)
-	if n.Op != nil {
+	if n.Op != nil && !exact {
 		count = max(len(n.Op.Outputs), count)
 	}
 	out := make([]*Value, count)
 	for i := range out {
-		out[i] = &Value{Name: n.Name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), Node: n, Index: i, graph: g, refused: true, at: -1}
+		v := g.standIn(n.Name)
+		v.Node, v.Index = n, i
+		out[i] = &v
 	}
 	return out
 }
@@ -206,50 +224,35 @@ func (a Attrs) clone() Attrs {
 // errRefused is the mistake of a node that uses the output of a refused one.
 var errRefused = errors.New("depends on a node that was refused")
 
-func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
+func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, exact bool) error {
 	switch {
 	case n.Op == nil:
 		return NoOp(op, g.lookup)
 	case count < 0 || count > maxOutputs:
 		return fmt.Errorf("makes %d values: want from 1 to %d, or 0 where that can be told", count, maxOutputs)
 	}
-	for i, o := range operands {
-		a, err := argOf(o)
-		if err != nil {
-			return fmt.Errorf("operand %d: %w", i, err)
-		}
-		n.In = append(n.In, a)
-	}
-	if err := n.takeNumbers(nil); err != nil {
-		return err
-	}
-	for i, a := range n.In {
-		switch {
-		case a.Kind == TensorArg && a.Value.refused:
-			return errRefused
-		case a.Kind == TensorArg && a.Value.graph != g:
-			return fmt.Errorf("operand %d: value %q is of another graph", i, a.Value.Name)
-		}
-	}
-	n.trim()
-	if err := n.checkArity(); err != nil {
+	if err := n.take(g, attrs.clone(), operands); err != nil {
 		return err
 	}
 	res, err := n.results(g, count)
 	if err != nil {
 		return err
 	}
-	if len(res) == 0 {
+	switch {
+	case len(res) == 0:
 		return errors.New("makes no values")
+	case exact && len(res) != count:
+		return fmt.Errorf("makes %d values, and %d are wanted", len(res), count)
 	}
 	vals := make([]Value, len(res))
 	for i := range res {
-		vals[i] = Value{Name: n.Name, Node: n, Index: i, graph: g, at: -1}
+		vals[i] = Value{Name: n.Name, Node: n, Index: i, graph: g}
 		n.Out = append(n.Out, &vals[i])
 	}
 	if err := n.settle(res); err != nil {
 		return err
 	}
+	g.numberNode(n)
 	names := g.named()
 	if len(res) > 1 {
 		names.nodes[n.Name] = n
@@ -265,15 +268,40 @@ func (g *Graph) apply(n *Node, op string, operands []any, count int) error {
 	return nil
 }
 
+// take gives the node of g its operands, and keeps the attributes.
+func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
+	for i, o := range operands {
+		a, err := argOf(o)
+		if err != nil {
+			return fmt.Errorf("operand %d: %w", i, err)
+		}
+		n.In = append(n.In, a)
+	}
+	rest, numbers := n.Op.splitNumbers(attrs)
+	n.attrs = attributesOf(rest)
+	if err := n.takeNumbers(numbers); err != nil {
+		return err
+	}
+	for i, a := range n.In {
+		switch {
+		case a.Kind == TensorArg && a.Value.refused():
+			return errRefused
+		case a.Kind == TensorArg && a.Value.graph != g:
+			return fmt.Errorf("operand %d: value %q is of another graph", i, a.Value.Name)
+		}
+	}
+	n.trim()
+	return n.checkArity()
+}
+
 // results infers the node's outputs. Of one that waits for others to be computed only
 // their number is known.
 func (n *Node) results(g *Graph, count int) ([]Result, error) {
-	n.takeRefs()
-	for _, r := range n.refs {
+	for _, r := range n.refs() {
 		switch {
 		case r.value == nil:
 			return nil, fmt.Errorf("attribute %q has no value", r.attr)
-		case r.value.refused:
+		case r.value.refused():
 			return nil, errRefused
 		case r.value.graph != g:
 			return nil, fmt.Errorf("attribute %q: value %q is of another graph", r.attr, r.value.Name)
@@ -296,8 +324,8 @@ func (n *Node) results(g *Graph, count int) ([]Result, error) {
 // checkBodies checks attributes that are graphs: one that holds the graph of the node
 // itself would never end, and one with mistakes cannot run.
 func (n *Node) checkBodies(g *Graph) error {
-	for _, name := range slices.Sorted(maps.Keys(n.given)) {
-		body, ok := n.given[name].(*Graph)
+	for _, name := range slices.Sorted(maps.Keys(n.written())) {
+		body, ok := n.attrs.given[name].(*Graph)
 		if !ok || body == nil {
 			continue
 		}
@@ -318,55 +346,13 @@ func (g *Graph) holds(other *Graph, seen map[*Graph]bool) bool {
 	}
 	seen[g] = true
 	for _, n := range g.Nodes {
-		for _, v := range n.given {
+		for _, v := range n.written() {
 			if b, ok := v.(*Graph); ok && b != nil && !seen[b] && b.holds(other, seen) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// one and several are Apply as the methods named after ops call it: later attributes
-// override earlier ones.
-func (g *Graph) one(op string, attrs []Attrs, operands ...any) *Value {
-	return g.several(op, attrs, operands...)[0]
-}
-
-func (g *Graph) several(op string, attrs []Attrs, operands ...any) []*Value {
-	var all Attrs
-	if len(attrs) == 1 {
-		all = attrs[0]
-	}
-	if len(attrs) > 1 {
-		all = Attrs{}
-		for _, a := range attrs {
-			maps.Copy(all, a)
-		}
-	}
-	return g.Apply(op, all, operands...)
-}
-
-// exactly is several for a method that returns count values: as many come back even where
-// the graph's catalogue has no such op, or another one by its name.
-func (g *Graph) exactly(count int, op string, attrs []Attrs, operands ...any) []*Value {
-	out := g.several(op, attrs, operands...)
-	if len(out) != count && !out[0].refused {
-		g.mistake(fmt.Errorf("op %q makes %d values here, and the method named after it returns %d", op, len(out), count))
-	}
-	for i := len(out); i < count; i++ {
-		out = append(out, &Value{Name: out[0].Name, Type: tensor.NewType(tensor.Float32),
-			Meta: tensor.New(tensor.Float32), Index: i, graph: g, refused: true, at: -1})
-	}
-	return out
-}
-
-// operandList joins single operands and a list that ends them.
-func operandList(list []*Value, single ...any) []any {
-	for _, v := range list {
-		single = append(single, v)
-	}
-	return single
 }
 
 func argOf(o any) (Arg, error) {
@@ -447,7 +433,7 @@ func (v *Value) own() *Graph {
 func (v *Value) Named(name string) *Value {
 	g := v.own()
 	switch {
-	case v.refused || v.Name == name:
+	case v.refused() || v.Name == name:
 		return v
 	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 && g.named().node(name) != nil:
 		g.mistake(g.nameError(name))

@@ -5,14 +5,17 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/graphtest"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 func TestBuild(t *testing.T) {
-	g := graph.New("small", lookup)
+	g := graph.New("small", graphtest.Lookup)
 	a := g.InputFormat("a", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	b := g.Input("b", tensor.Float32, 4, 5)
-	y := g.Add(a, b, graph.Attrs{"alpha": 2}).Named("sum").Pinned(tensor.Contiguous)
+	y := op.Add(a, b, op.AddAttrs{Alpha: op.Scalar(2)}).Named("sum").Pinned(tensor.Contiguous)
 	z := g.Apply("relu", nil, y)[0]
 	parts := g.Apply("chunk", graph.Attrs{"chunks": 3, "dim": 1}, z)
 	g.Output("y", y).OutputFormat("part", parts[2], tensor.Contiguous)
@@ -27,10 +30,10 @@ func TestBuild(t *testing.T) {
 }
 
 func TestLatePinReachesUsers(t *testing.T) {
-	g := graph.New("late", lookup)
+	g := graph.New("late", graphtest.Lookup)
 	a := g.Input("a", tensor.Float32, 2, 3, 4, 5)
-	y := g.Add(a, a)
-	z := g.Add(y, 1)
+	y := op.Add(a, a)
+	z := op.Add(y, 1)
 	y.Pinned(tensor.ChannelsLast)
 	must(t, g.Err())
 	if !z.Meta.IsChannelsLast() {
@@ -43,7 +46,7 @@ func TestLatePinReachesUsers(t *testing.T) {
 }
 
 func TestSymbolicInputs(t *testing.T) {
-	g := graph.New("symbolic", lookup)
+	g := graph.New("symbolic", graphtest.Lookup)
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 4}}
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3}, graph.Dim{Symbol: "M"})
 	y := g.Apply("expand", graph.Attrs{"size": []any{2, "N", 3, "M"}}, x)[0]
@@ -60,26 +63,28 @@ func TestSymbolicInputs(t *testing.T) {
 func TestBuilderCollectsMistakes(t *testing.T) {
 	for want, build := range map[string]func(g *graph.Graph, x *graph.Value){
 		`node "nope" (nope): there is no op "nope"`:                         func(g *graph.Graph, x *graph.Value) { g.Apply("nope", nil, x) },
-		`node "add" (add): operand "other" is missing`:                      func(g *graph.Graph, x *graph.Value) { g.Add(x, nil) },
-		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) { g.Add(x, "x") },
-		`node "add" (add): operand 1: value "x" is of another graph`:        func(g *graph.Graph, x *graph.Value) { g.Add(x, graph.New("", lookup).Input("x", tensor.Bool)) },
-		`node "add" (add): unknown attribute "beta": the op has alpha`:      func(g *graph.Graph, x *graph.Value) { g.Add(x, x, graph.Attrs{"beta": 1}) },
+		`node "add" (add): operand "other" is missing`:                      func(g *graph.Graph, x *graph.Value) { g.Apply("add", nil, x, nil) },
+		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) { g.Apply("add", nil, x, "x") },
+		`node "add" (add): operand 1: value "x" is of another graph`: func(g *graph.Graph, x *graph.Value) {
+			g.Apply("add", nil, x, graph.New("", graphtest.Lookup).Input("x", tensor.Bool))
+		},
+		`node "add" (add): unknown attribute "beta": the op has alpha`: func(g *graph.Graph, x *graph.Value) { g.Apply("add", graph.Attrs{"beta": 1}, x, x) },
 		`node "add" (add): The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1`: func(g *graph.Graph, x *graph.Value) {
-			g.Add(x, g.Input("y", tensor.Float32, 4))
+			g.Apply("add", nil, x, g.Input("y", tensor.Float32, 4))
 		},
 		`input "y": negative size -1 of dimension 0`:                                func(g *graph.Graph, x *graph.Value) { g.Input("y", tensor.Float32, -1) },
 		`input "y": required rank 4 tensor to use channels_last format`:             func(g *graph.Graph, x *graph.Value) { g.InputFormat("y", tensor.Float32, tensor.ChannelsLast, 1) },
 		`two values are named "x"`:                                                  func(g *graph.Graph, x *graph.Value) { g.Input("x", tensor.Float32) },
-		`a value needs a name`:                                                      func(g *graph.Graph, x *graph.Value) { g.Add(x, x).Named("") },
+		`a value needs a name`:                                                      func(g *graph.Graph, x *graph.Value) { op.Add(x, x).Named("") },
 		`"x": required rank 4 tensor to use channels_last format`:                   func(g *graph.Graph, x *graph.Value) { x.Pinned(tensor.ChannelsLast) },
-		`node "add" (add): memory format preserve cannot be demanded`:               func(g *graph.Graph, x *graph.Value) { g.Add(x, 1).Pinned(tensor.Preserve) },
-		`node "add" (add): required rank 4 tensor to use channels_last format`:      func(g *graph.Graph, x *graph.Value) { g.Add(x, 1).Pinned(tensor.ChannelsLast) },
+		`node "add" (add): memory format preserve cannot be demanded`:               func(g *graph.Graph, x *graph.Value) { op.Add(x, 1).Pinned(tensor.Preserve) },
+		`node "add" (add): required rank 4 tensor to use channels_last format`:      func(g *graph.Graph, x *graph.Value) { op.Add(x, 1).Pinned(tensor.ChannelsLast) },
 		`output "y" has no value`:                                                   func(g *graph.Graph, x *graph.Value) { g.Output("y", nil) },
 		`two outputs are named "y"`:                                                 func(g *graph.Graph, x *graph.Value) { g.Output("y", x).Output("y", x) },
 		`node "cat" (cat): expected a non-empty list of tensors`:                    func(g *graph.Graph, x *graph.Value) { g.Apply("cat", nil) },
 		`node "var_mean" (var_mean): operand "self" must be a tensor, not a number`: func(g *graph.Graph, x *graph.Value) { _ = g.Apply("var_mean", nil, 2)[1] },
 	} {
-		g := graph.New("", lookup)
+		g := graph.New("", graphtest.Lookup)
 		build(g, g.Input("x", tensor.Float32, 2, 3))
 		if err := g.Err(); err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
@@ -88,10 +93,10 @@ func TestBuilderCollectsMistakes(t *testing.T) {
 }
 
 func TestOneMistakeIsToldOnce(t *testing.T) {
-	g := graph.New("", lookup)
+	g := graph.New("", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 3)
 	bad := g.Apply("relu", nil, 3)[0]
-	y := g.Add(g.Add(bad, x).Named("more").Pinned(tensor.Contiguous), 1)
+	y := op.Add(op.Add(bad, x).Named("more").Pinned(tensor.Contiguous), 1)
 	g.Output("y", y)
 	if err := g.Err(); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), `"relu" (relu)`) {
 		t.Errorf("got %v", err)
@@ -99,13 +104,13 @@ func TestOneMistakeIsToldOnce(t *testing.T) {
 	if len(g.Nodes) != 0 || len(g.Outputs) != 0 || g.Value("more") != nil {
 		t.Error("refused nodes are in the graph")
 	}
-	if err := g.Save(&strings.Builder{}); err == nil {
+	if err := graphfile.Save(&strings.Builder{}, g); err == nil {
 		t.Error("a graph with mistakes was written")
 	}
 }
 
 func TestOperandsLeftOutAtTheEndAreDropped(t *testing.T) {
-	g := graph.New("", lookup)
+	g := graph.New("", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 1, 2, 3, 3)
 	y := g.Apply("conv2d", nil, x, x, nil)[0]
 	var none *graph.Value
@@ -117,7 +122,7 @@ func TestOperandsLeftOutAtTheEndAreDropped(t *testing.T) {
 }
 
 func TestInsertAndFresh(t *testing.T) {
-	g := graph.New("", lookup)
+	g := graph.New("", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 3)
 	n, err := g.Insert("x", "relu", []graph.Arg{{Kind: graph.TensorArg, Value: x}}, nil, "because")
 	must(t, err)
@@ -128,77 +133,9 @@ func TestInsertAndFresh(t *testing.T) {
 	must(t, graph.Verify(g, graph.Sorted|graph.Typed))
 }
 
-func TestClone(t *testing.T) {
-	dir, open := weights(t)
-	g, err := graph.Load(strings.NewReader(contract), "g.json", dir, lookup, open)
-	must(t, err)
-	c := g.Clone()
-	must(t, graph.Verify(c, graph.Sorted|graph.Typed))
-	if a, b := save(t, g), save(t, c); a != b {
-		t.Errorf("the clone is\n%s\nwant\n%s", b, a)
-	}
-	before := save(t, g)
-	c.Value("scaled").Named("other").Pinned(tensor.Contiguous)
-	c.Add(c.Value("lo"), 1)
-	c.Outputs = nil
-	must(t, c.Err())
-	must(t, graph.Verify(g, graph.Sorted|graph.Typed))
-	if after := save(t, g); after != before {
-		t.Errorf("changing the clone made the graph\n%s", after)
-	}
-	if g.Value("scaled").Meta.IsContiguous() {
-		t.Error("the pin reached the first graph")
-	}
-}
-
-func TestKeepGoing(t *testing.T) {
-	text := file(x, "", `{"name": "a", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}, {"name": "b", "op": "relu", "inputs": ["a"]},
-{"name": "c", "op": "relu", "inputs": ["x"]}`, `"b", "c"`)
-	g, err := graph.Parse(strings.NewReader(text), "g.json", ".", lookup, nil)
-	must(t, err)
-	refused := g.InferAll()
-	if len(refused) != 2 || refused[g.Nodes[1]].Error() != `g.json:4:84: node "b" (relu): depends on "a", which was refused` {
-		t.Errorf("refused %v", refused)
-	}
-	for _, bad := range []string{`"attrs": {"dims": "N"}`, `"attrs": {"more": 1}`, `"attrs": {}`} {
-		h, err := graph.Parse(strings.NewReader(strings.Replace(text, `"attrs": {"dims": [0]}`, bad, 1)), "g.json", ".", lookup, nil)
-		must(t, err)
-		if list := h.InferAll(); len(list) != 2 || !strings.Contains(list[h.Nodes[0]].Error(), "attribute") {
-			t.Errorf("%s: refused %v", bad, list)
-		}
-	}
-	d := g.Drop(refused)
-	must(t, graph.Verify(d, graph.Sorted|graph.Typed))
-	if len(d.Nodes) != 1 || len(d.Outputs) != 1 || d.Value("b") != nil || len(g.Nodes) != 3 {
-		t.Errorf("left are %v and %v", d.Nodes, d.Outputs)
-	}
-}
-
-func TestBind(t *testing.T) {
-	text := `{"version": 1, "inputs": [{"name": "x", "dtype": "int8", "shape": ["N", "M"]}],
-"symbols": {"N": {"min": 1, "max": 8}, "K": {"min": 3}},
-"nodes": [{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": ["K", "N", "M"]}}], "outputs": ["y"]}`
-	for _, c := range []struct {
-		dims map[string]int
-		want string
-	}{
-		{nil, "int8[3,2,2]@(0,2,1)"},
-		{map[string]int{"N": 8, "M": 3}, "int8[3,8,3]@(0,3,1)"},
-		{map[string]int{"M": 0}, "int8[3,2,0]@(0,1,1)"},
-		{map[string]int{"N": 9}, "N=9 is outside its bounds: min 1, max 8"},
-		{map[string]int{"K": 2}, "K=2 is outside its bounds: min 3, max 0"},
-		{map[string]int{"J": 2}, `the graph has no symbolic dimension "J"`},
-		{map[string]int{"M": -1}, "M=-1 is outside its bounds: min 0, max 0"},
-		{map[string]int{"M": 1 << 60}, `g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: more than the 140737488355328 of int8 that take 2^47 bytes`},
-	} {
-		g := mustLoad(t, text)
-		err := g.Bind(c.dims)
-		got := g.Value("y").Meta.String()
-		if err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%v: got %s, want %s", c.dims, got, c.want)
-		}
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -16,15 +16,16 @@ func NewByValue[T any](g *Graph) ByValue[T] {
 
 // At returns what was set for a value, else the zero T.
 func (b *ByValue[T]) At(v *Value) (x T) {
-	if v == nil || int(v.number) >= len(b.of) {
+	if v == nil || uint(v.number) >= uint(len(b.of)) {
 		return x
 	}
 	return b.of[v.number]
 }
 
-// Set sets what At returns for a value. For nil it does nothing.
+// Set sets what At returns for a value. For nil, and for what stands for a value that was refused, it
+// does nothing.
 func (b *ByValue[T]) Set(v *Value, x T) {
-	if v == nil {
+	if v == nil || v.number < 0 {
 		return
 	}
 	for int(v.number) >= len(b.of) {
@@ -39,3 +40,23 @@ func (g *Graph) number(v *Value) {
 	v.number = int32(g.numbered)
 	g.numbered++
 }
+
+// numberNode gives a node of the graph its number.
+func (g *Graph) numberNode(n *Node) {
+	n.number = int32(g.nodes)
+	g.nodes++
+}
+
+// Graph returns the graph that the value was made in; it panics for a value that no graph made.
+func (v *Value) Graph() *Graph { return v.own() }
+
+// Number returns the value's number in its graph, and in copies of it: values are counted from 0 as they
+// are made. It is negative for what stands for a value that was refused.
+func (v *Value) Number() int { return int(v.number) }
+
+// Number returns the node's number in its graph, and in copies and segments of it: nodes are counted from 0
+// as they are made.
+func (n *Node) Number() int { return int(n.number) }
+
+// refused reports whether the value stands for one that was not made.
+func (v *Value) refused() bool { return v.number < 0 }

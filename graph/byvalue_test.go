@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,7 +16,7 @@ func TestByValue(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 4)
 	c := g.Constant("c", tensor.Zeros(tensor.Float32, 4))
-	parts := g.Split(g.Add(x, c), graph.Attrs{"split_size": 2})
+	parts := op.Split(op.Add(x, c), 2)
 	g.Output("y", parts[1])
 	require.NoError(t, g.Err())
 
@@ -38,8 +39,8 @@ func TestByValue(t *testing.T) {
 func TestNamesOfACopy(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 4)
-	y := g.Relu(x).Named("y")
-	parts := g.Split(y, graph.Attrs{"split_size": 2})
+	y := op.Relu(x).Named("y")
+	parts := op.Split(y, 2)
 	g.Output("out", parts[0])
 	require.NoError(t, g.Err())
 

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -18,8 +20,8 @@ func TestDefineFillsIn(t *testing.T) {
 	negate := func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 		return iter.Map1(func(a float32) float32 { return -a }), nil
 	}
-	op, err := graph.Define(graph.Op{Name: "mine", Params: []graph.Param{selfParam}, NoRef: "a test",
-		Pointwise: &graph.Pointwise{Config: unary, Body: negate}})
+	op, err := graph.Define(graph.Op{Name: "mine", Params: []graph.Param{graphtest.Self}, NoRef: "a test",
+		Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: negate}})
 	require.NoError(t, err)
 	assert.Equal(t, graph.Follows, op.Kind)
 	g := graph.New("g", func(string) *graph.Op { return op })
@@ -37,28 +39,30 @@ func TestDefineRefuses(t *testing.T) {
 		A int `attr:"a" default:"1"`
 		B int `attr:"a" default:"1"`
 	}
-	pw := &graph.Pointwise{Config: unary, Body: noBody}
+	pw := &graph.Pointwise{Config: graphtest.Unary, Body: graphtest.NoBody}
 	compile := func(*graph.Call) (*graph.Kernel, error) { return nil, nil }
 	for want, change := range map[string]func(*graph.Op){
-		`op without a name: Name: an op needs one`:                                 func(o *graph.Op) { o.Name = "" },
-		`op "a b": Name: " " cannot stand in a name`:                               func(o *graph.Op) { o.Name = "a b" },
-		`op "o": Schema: it was not made by SchemaOf`:                              func(o *graph.Op) { o.Schema = &graph.Schema{} },
-		`op "o": Schema: two attributes are named "a"`:                             func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
-		`op "o": Schema: "size" is an attribute, and an operand that must`:         func(o *graph.Op) { o.Schema, o.Params = graph.SchemaOf[sizeAttrs](), []graph.Param{{Name: "size"}} },
+		`op without a name: Name: an op needs one`:     func(o *graph.Op) { o.Name = "" },
+		`op "a b": Name: " " cannot stand in a name`:   func(o *graph.Op) { o.Name = "a b" },
+		`op "o": Schema: it was not made by SchemaOf`:  func(o *graph.Op) { o.Schema = &graph.Schema{} },
+		`op "o": Schema: two attributes are named "a"`: func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
+		`op "o": Schema: "size" is an attribute, and an operand that must`: func(o *graph.Op) {
+			o.Schema, o.Params = graph.SchemaOf[graphtest.SizeAttrs](), []graph.Param{{Name: "size"}}
+		},
 		`op "o": Params: operand 0 has no name`:                                    func(o *graph.Op) { o.Params = []graph.Param{{}} },
-		`op "o": Params: two operands are named "self"`:                            func(o *graph.Op) { o.Params = []graph.Param{selfParam, selfParam} },
-		`op "o": Params: operand "list" is a list and must be the last`:            func(o *graph.Op) { o.Params = []graph.Param{{Name: "list", Variadic: true}, selfParam} },
+		`op "o": Params: two operands are named "self"`:                            func(o *graph.Op) { o.Params = []graph.Param{graphtest.Self, graphtest.Self} },
+		`op "o": Params: operand "list" is a list and must be the last`:            func(o *graph.Op) { o.Params = []graph.Param{{Name: "list", Variadic: true}, graphtest.Self} },
 		`op "o": Outputs: they cannot be named where Many says`:                    func(o *graph.Op) { o.Outputs, o.Many = []string{"a"}, true },
 		`op "o": Outputs: an op makes at least one value`:                          func(o *graph.Op) { o.Outputs = []string{} },
 		`op "o": Outputs: two outputs are named "a"`:                               func(o *graph.Op) { o.Outputs = []string{"a", "a"} },
-		`op "o": Pointwise: Config is missing`:                                     func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Body: noBody} },
-		`op "o": Pointwise: Body is missing`:                                       func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Config: unary} },
+		`op "o": Pointwise: Config is missing`:                                     func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Body: graphtest.NoBody} },
+		`op "o": Pointwise: Body is missing`:                                       func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Config: graphtest.Unary} },
 		`op "o": Pointwise: it makes 1 values, and the op 2`:                       func(o *graph.Op) { o.Outputs, o.Pointwise = []string{"a", "b"}, pw },
 		`op "o": Kind: an op with a Pointwise part is of kind follows, not view`:   func(o *graph.Op) { o.Kind, o.Pointwise = graph.View, pw },
 		`op "o": Kind: 77 is none`:                                                 func(o *graph.Op) { o.Kind = 77 },
 		`op "o": Impls: an op of kind requires lists implementations`:              func(o *graph.Op) { o.Kind = graph.Requires },
-		`op "o": Compile: the implementations are what computes: it must be nil`:   func(o *graph.Op) { o.Impls = convImpls() },
-		`op "o": Impls: two implementations are named "nchw"`:                      func(o *graph.Op) { o.Compile, o.Impls = nil, append(convImpls(), convImpls()[0]) },
+		`op "o": Compile: the implementations are what computes: it must be nil`:   func(o *graph.Op) { o.Impls = graphtest.ConvImpls() },
+		`op "o": Impls: two implementations are named "nchw"`:                      func(o *graph.Op) { o.Compile, o.Impls = nil, append(graphtest.ConvImpls(), graphtest.ConvImpls()[0]) },
 		`op "o": Impls: implementation "a" lacks Lower`:                            func(o *graph.Op) { o.Compile, o.Impls = nil, []graph.Impl{{Name: "a"}} },
 		`op "o": Impls: implementation 0 has no name`:                              func(o *graph.Op) { o.Compile, o.Impls = nil, []graph.Impl{{Lower: compile}} },
 		`op "o": Permutes: only a view permutes`:                                   func(o *graph.Op) { o.Permutes = func(*graph.Call) []int { return nil } },
@@ -69,7 +73,7 @@ func TestDefineRefuses(t *testing.T) {
 			o.Ref = func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil }
 		},
 	} {
-		o := graph.Op{Name: "o", Params: []graph.Param{selfParam}, Infer: inferCat, Compile: compile, NoRef: "a test"}
+		o := graph.Op{Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat, Compile: compile, NoRef: "a test"}
 		change(&o)
 		_, err := graph.Define(o)
 		if assert.Error(t, err, want) {
@@ -81,8 +85,8 @@ func TestDefineRefuses(t *testing.T) {
 // An op that Define did not make, a copy of one that it made, and no op at all are mistakes
 // of the graph, in Go and in a file.
 func TestUndefinedOps(t *testing.T) {
-	loose := &graph.Op{Name: "loose", Pointwise: &graph.Pointwise{Config: unary, Body: noBody}}
-	changed := *catalogue["relu"]
+	loose := &graph.Op{Name: "loose", Pointwise: &graph.Pointwise{Config: graphtest.Unary, Body: graphtest.NoBody}}
+	changed := *graphtest.Catalogue["relu"]
 	ops := func(name string) *graph.Op {
 		return map[string]*graph.Op{"loose": loose, "changed": &changed}[name]
 	}
@@ -100,7 +104,7 @@ func TestUndefinedOps(t *testing.T) {
 		assert.Nil(t, g.Op(op))
 		file := `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
 			"nodes": [{"name": "` + op + `", "op": "` + op + `", "inputs": ["x"]}], "outputs": [{"name": "y", "value": "` + op + `"}]}`
-		_, err = graph.Load(strings.NewReader(file), "f.json", ".", ops, nil)
+		_, err = graphfile.Read(strings.NewReader(file), ops, graphfile.Options{Name: "f.json", Dir: "."})
 		assert.ErrorContains(t, err, want[strings.LastIndex(want, "): ")+3:])
 	}
 	g := graph.New("g", nil)
@@ -136,7 +140,7 @@ func TestBuilderMistakesWait(t *testing.T) {
 		},
 		`a value needs a name`: func(g *graph.Graph) *graph.Value { return g.Input("", tensor.Float32, 2, 2) },
 	} {
-		g := graph.New("g", lookup)
+		g := graph.New("g", graphtest.Lookup)
 		v := build(g)
 		require.NotNil(t, v)
 		g.Output("y", g.Apply("add", nil, v, g.Apply("relu", nil, v)[0])[0].Named("sum").Pinned(tensor.Contiguous))
@@ -151,18 +155,18 @@ func TestBuilderMistakesWait(t *testing.T) {
 func TestGraphKeepsItsOwn(t *testing.T) {
 	shape, dims := []int{2, 3}, []int{1, 0}
 	attrs := graph.Attrs{"dims": dims}
-	g := graph.New("g", lookup)
+	g := graph.New("g", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, shape...)
 	y := g.Apply("permute", attrs, x)[0]
 	shape[0], dims[0], dims[1] = 7, 5, 5
 	delete(attrs, "dims")
 	assert.Equal(t, []int{2, 3}, x.Meta.Shape)
 	var b strings.Builder
-	require.NoError(t, g.Output("y", y).Save(&b))
+	require.NoError(t, graphfile.Save(&b, g.Output("y", y)))
 	assert.Contains(t, b.String(), `"dims": [1, 0]`)
 }
 
-// The zero Graph has no catalogue and no maps: it gives errors, and never panics.
+// The zero Graph has no graphtest.Catalogue and no maps: it gives errors, and never panics.
 func TestZeroGraph(t *testing.T) {
 	g := new(graph.Graph)
 	x := g.Input("x", tensor.Float32, 2)
@@ -177,7 +181,7 @@ func TestZeroGraph(t *testing.T) {
 
 // Inputs are looked at before anything is computed from them.
 func TestEvaluateLooksAtInputs(t *testing.T) {
-	g := graph.New("g", lookup)
+	g := graph.New("g", graphtest.Lookup)
 	g.Output("y", g.Input("x", tensor.Float32, 2, 3))
 	broken := tensor.Zeros(tensor.Float32, 2, 3)
 	broken.Offset = 100

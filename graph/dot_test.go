@@ -8,16 +8,18 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestDOT(t *testing.T) {
-	g := graph.New("two copies", lookup)
+	g := graph.New("two copies", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	k := g.Constant("say \"k\"", tensor.Zeros(tensor.Float32, 5))
-	twice := g.Add(x, x).Named("twice")
+	twice := op.Add(x, x).Named("twice")
 	half := g.Apply("mul", nil, twice, 0.5)[0].Named("half").Pinned(tensor.ChannelsLast)
 	parts := g.Apply("chunk", graph.Attrs{"chunks": 2, "dim": 1}, half)
 	joined := g.Apply("cat", nil, parts[1], parts[0], parts[1])[0]

@@ -1,19 +1,15 @@
 package graph
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
-	"sort"
 	"strings"
-	"unicode"
-
-	"github.com/graphrun/graphrun/tensor"
 )
 
-// Error is a mistake in a graph, with its place. Line and Col count from 1 and are 0
-// where the graph was built in Go.
+// Error is a mistake in a graph, with its place. Line and Col count from 1. Of a graph that was built in Go
+// File and Line are those of the call of package op that was wrong, and Col is 0; without a place File is empty.
 type Error struct {
 	File      string
 	Line, Col int
@@ -25,8 +21,11 @@ type Error struct {
 // Error prints FILE:LINE:COL: node "sum" (add): what is wrong.
 func (e *Error) Error() string {
 	var b strings.Builder
-	if e.File != "" {
+	switch {
+	case e.File != "" && e.Col > 0:
 		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Col)
+	case e.File != "":
+		fmt.Fprintf(&b, "%s:%d: ", e.File, e.Line)
 	}
 	if e.Node != "" {
 		fmt.Fprintf(&b, "node %q", e.Node)
@@ -44,123 +43,85 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// source is the file that a graph came from; it turns offsets into lines and columns.
-type source struct {
-	file, dir string
-	lines     []int // offsets of line starts
+// Errors are the mistakes found in a graph, in the order of their places.
+type Errors []*Error
+
+// Error prints one mistake a line.
+func (e Errors) Error() string {
+	if err := errors.Join(e.Unwrap()...); err != nil {
+		return err.Error()
+	}
+	return "no mistakes"
 }
 
-func newSource(file, dir string, data []byte) *source {
-	s := &source{file: file, dir: dir, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1)}
-	for at := 0; ; {
-		i := bytes.IndexByte(data[at:], '\n')
-		if i < 0 {
-			return s
-		}
-		at += i + 1
-		s.lines = append(s.lines, at)
-	}
-}
-
-// locate fills in the place of an error at a byte offset; -1 means unknown.
-func (s *source) locate(e *Error, at int) *Error {
-	if s == nil || at < 0 {
-		return e
-	}
-	i := sort.SearchInts(s.lines, at+1) - 1
-	e.File, e.Line, e.Col = s.file, i+1, at-s.lines[i]+1
-	return e
-}
-
-// Fail returns an error of a node with its place: that of the attribute which it is about,
-// where that is known, else the node's.
-func (g *Graph) Fail(n *Node, err error) *Error {
-	if n == nil {
-		return &Error{Err: err}
-	}
-	e := &Error{Node: n.Name, Err: err}
-	if n.Op != nil {
-		e.Op = n.Op.Name
-	}
-	return g.src.locate(e, n.placeOf(err))
-}
-
-// placeOf returns the offset in the file of what an error is about.
-func (n *Node) placeOf(err error) int {
-	var wrong *attrError
-	var dim *tensor.DimError
-	switch {
-	case len(n.attrAt) == 0:
-	case errors.As(err, &wrong):
-		if at, ok := n.attrAt[wrong.attr]; ok {
-			return n.attrsAt + at
-		}
-	case errors.As(err, &dim):
-		if at, ok := n.attrAt[n.attrOfDim(dim.Dim)]; ok {
-			return n.attrsAt + at
-		}
-	default:
-		if at, ok := n.attrAt[n.attrNamed(err.Error())]; ok {
-			return n.attrsAt + at
+// Unwrap returns the mistakes.
+func (e Errors) Unwrap() []error {
+	list := make([]error, 0, len(e))
+	for _, one := range e {
+		if one != nil {
+			list = append(list, one)
 		}
 	}
-	return n.at
+	return list
 }
 
-// attrNamed returns the attribute that an op's message names ("expected stride to be ..."),
-// of those that the node gives; it is empty if it names none, or several.
-func (n *Node) attrNamed(message string) string {
-	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
-	found := ""
-	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !letter(r) }) {
-		if _, ok := n.attrAt[word]; !ok || word == found {
+// Sort puts the mistakes into the order of their places; those of one place stay as they stand.
+func (e Errors) Sort() {
+	slices.SortStableFunc(e, func(a, b *Error) int {
+		switch {
+		case a == nil || b == nil:
+			return 0
+		case a.Line != b.Line:
+			return a.Line - b.Line
+		}
+		return a.Col - b.Col
+	})
+}
+
+// maxErrors bounds the mistakes that are collected of one graph.
+const maxErrors = 100
+
+// RootErrors returns those of the refusals of [Graph.InferAll] that have a reason of their
+// own, in the order of their places.
+func (g *Graph) RootErrors(refused map[*Node]*Error) Errors {
+	var list Errors
+	for _, n := range g.Nodes {
+		e := refused[n]
+		if e == nil {
 			continue
 		}
-		if found != "" {
-			return ""
+		if _, follows := e.Err.(*dependent); !follows {
+			list = append(list, e)
 		}
-		found = word
 	}
-	return found
+	list.Sort()
+	return list
 }
 
-// attrOfDim returns the attribute that holds a dimension which the op refused; it is empty if
-// none does, or several.
-func (n *Node) attrOfDim(dim int) string {
-	found := ""
-	for name, v := range n.given {
-		list, ok := v.([]any)
-		if !ok {
-			list = []any{v}
+// Packages whose functions stand between a mistake and the call that made it.
+const (
+	thisPackage = "github.com/graphrun/graphrun/graph."
+	opPackage   = "github.com/graphrun/graphrun/op."
+)
+
+// callSite returns where a function of package op was called that led here; nothing for a node that was added by
+// Apply: whoever calls that, such as an importer, adds nodes for others.
+func callSite() (file string, line int) {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	typed := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasPrefix(f.Function, opPackage):
+			typed = true
+		case typed:
+			return f.File, f.Line
+		case !strings.HasPrefix(f.Function, thisPackage):
+			return "", 0
 		}
-		if !slices.Contains(list, any(int64(dim))) {
-			continue
+		if !more {
+			return "", 0
 		}
-		if found != "" {
-			return ""
-		}
-		found = name
 	}
-	return found
-}
-
-// FailOutput returns an error of an output with its place.
-func (g *Graph) FailOutput(o Output, err error) *Error {
-	e := g.failAt(o.at, "output %q: %w", o.Name, err)
-	e.Output = o.Name
-	return e
-}
-
-// Place returns file, line and column of a node; zero values if it is not from a file.
-func (g *Graph) Place(n *Node) (file string, line, col int) {
-	if n == nil {
-		return "", 0, 0
-	}
-	e := g.src.locate(&Error{}, n.at)
-	return e.File, e.Line, e.Col
-}
-
-// failAt returns an error at a byte offset that belongs to no node.
-func (g *Graph) failAt(at int, format string, args ...any) *Error {
-	return g.src.locate(&Error{Err: fmt.Errorf(format, args...)}, at)
 }

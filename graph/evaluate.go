@@ -125,7 +125,7 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	call := n.Call()
 	if dynamic {
 		// Metas and attributes are those of the data at hand.
-		s, err := g.Segment([]*Node{n}, vals, nil)
+		s, err := (&Segment{Nodes: []*Node{n}, graph: g, offsets: true}).At(vals)
 		if err != nil {
 			return nil, err
 		}

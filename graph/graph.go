@@ -1,18 +1,14 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Graph is a DAG of ops over values. Build one with [New] and the op methods, or load one
-// with [Load]. A Graph is not safe for concurrent changes; compiled programs are
-// independent of it.
+// Graph is a DAG of ops over values. Build one with [New] and the functions of package op, or load one with
+// package graphfile. A Graph is not safe for concurrent changes; compiled programs are independent of it.
 type Graph struct {
 	Name      string
 	Inputs    []*Value
@@ -24,11 +20,14 @@ type Graph struct {
 	lookup Lookup
 	names  *names
 	bound  map[string]int
-	src    *source
 	errs   []error
 	serial int
-	// numbered counts the values that have a number: see [ByValue].
-	numbered int
+	// numbered counts the values that have a number, see [ByValue], and nodes the nodes.
+	numbered, nodes int
+
+	folded  *folded
+	places  Places          // nil for a graph that is not from a file
+	refused map[int32]error // by the numbers of nodes; see Draft.Refuse
 
 	assumed  map[string]int // sizes that nobody gave; see Assumed
 	warnings []*Error
@@ -60,13 +59,9 @@ type Value struct {
 	// Dims is the shape as written, for inputs that have symbolic dimensions.
 	Dims []Dim
 
-	graph   *Graph
-	layout  Pin // as declared
-	file    constFile
-	number  int32 // in its graph: see [ByValue]
-	strided bool  // the layout was given by strides
-	refused bool  // stands for the output of a node that was not made
-	at      int
+	graph  *Graph
+	layout *Pin  // of an input or a constant, as declared; see Layout
+	number int32 // in its graph, see [ByValue]; negative for what stands for a value that was refused
 }
 
 // Dim is a size, or the symbol that stands for one.
@@ -90,17 +85,8 @@ type Node struct {
 	// Why tells the reason for a node that a pass inserted; empty for the user's own.
 	Why string
 
-	given Attrs
-	refs  []attrRef
-	// badArgs and badAttrs tell why the operands or attributes of a file will not do.
-	// Inference returns them, so that it can go on past the node.
-	badArgs, badAttrs error
-	at                int
-	// attrAt are the places of attributes in the file, counted from attrsAt. Nodes with the
-	// same attributes share the map.
-	attrAt  map[string]int
-	attrsAt int
-	mark    mark
+	attrs  *attributes // what Attrs is decoded from; nil if there are none
+	number int32       // in its graph, whose Places know it by this
 }
 
 // Output names a value as a result of the graph. Pin is the layout in which it must be handed
@@ -109,12 +95,11 @@ type Output struct {
 	Name  string
 	Value *Value
 	Pin   Pin
-	at    int
 }
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
 func New(name string, lookup Lookup) *Graph {
-	return &Graph{Name: name, lookup: lookup, names: newNames(0)}
+	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &folded{}}
 }
 
 // Op returns an op of the graph's catalogue by name; nil if there is none that [Define]
@@ -150,31 +135,6 @@ func (g *Graph) Values(f func(*Value)) {
 
 // SetMeta lays the value out as m, in Meta and in Type.
 func (v *Value) SetMeta(m tensor.Meta) { v.Meta, v.Type = m, m.Type() }
-
-// setType is SetMeta for what inference gives: sizes that are numbers. Where the type shares its slices
-// with that of an operand, the numbers are shared too: long chains of values of one shape then
-// take no memory of their own.
-func (v *Value) setType(t tensor.Type, in []Arg) error {
-	for i := range in {
-		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
-			if offset, known := t.Offset.Known(); known {
-				v.Type, v.Meta = t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
-				return nil
-			}
-		}
-	}
-	m, known := t.Meta()
-	if !known {
-		return fmt.Errorf("%v depends on sizes that are not known", t)
-	}
-	v.Type, v.Meta = t, m
-	return nil
-}
-
-// shares reports whether two lists of sizes are the same memory.
-func shares(a, b []sym.Int) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
 
 // Root returns the value that owns the storage: v itself unless it is a view.
 func (v *Value) Root() *Value {
@@ -216,114 +176,6 @@ func (n *Node) Call() *Call {
 	return c
 }
 
-// Infer sets the metas and aliases of the node's outputs from those of its operands: what
-// eager PyTorch gives, and then the node's own pin. The error is the op's.
-func (n *Node) Infer() error { return n.infer(&Call{}) }
-
-// infer is Infer with a Call to be overwritten: inferring a graph takes one for all nodes.
-func (n *Node) infer(c *Call) error {
-	if err := n.bad(); err != nil {
-		return err
-	}
-	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
-		return errors.New("the node was not made by a graph")
-	}
-	if n.waits() {
-		for _, v := range n.Out {
-			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
-		}
-		return nil
-	}
-	if n.Attrs == nil {
-		// Attributes that are values have become known since.
-		a, err := n.decode(n.Out[0].graph.bound)
-		if err != nil {
-			return err
-		}
-		n.Attrs = a
-	}
-	*c = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
-	res, err := n.Op.Infer(c)
-	if err != nil {
-		return err
-	}
-	if len(res) != len(n.Out) {
-		return n.outputsError(len(res))
-	}
-	return n.settle(res)
-}
-
-// checkCall checks the operands, and the number of the node's outputs where the op alone
-// tells it.
-func (n *Node) checkCall() error {
-	if err := n.checkArity(); err != nil {
-		return err
-	}
-	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
-		return n.outputsError(want)
-	}
-	return nil
-}
-
-// outputsError is the error of a node that makes more or fewer values than are named.
-func (n *Node) outputsError(makes int) error {
-	what := fmt.Sprintf("%d values", makes)
-	if makes == 1 {
-		what = "one value"
-	}
-	switch {
-	case len(n.Op.Outputs) == makes && makes > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\": %s", what, strings.Join(n.Op.Outputs, ", "))
-	case len(n.Out) == 1 && makes > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
-	}
-	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
-}
-
-func (n *Node) bad() error {
-	if n.badArgs != nil {
-		return n.badArgs
-	}
-	return n.badAttrs
-}
-
-// settle gives the outputs what was inferred, and the layout of the node's pin.
-func (n *Node) settle(res []Result) error {
-	if n.Pin.Impl != "" {
-		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
-			return err
-		}
-	}
-	for i, r := range res {
-		if r.Alias >= len(n.In) {
-			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
-		}
-		v := n.Out[i]
-		v.Alias, v.Dynamic = nil, r.Dynamic
-		if err := v.setType(r.Type, n.In); err != nil {
-			return err
-		}
-		if r.Dynamic {
-			continue
-		}
-		if r.Alias >= 0 {
-			v.Alias = n.In[r.Alias].Value
-		}
-		if n.Pin.Lays() && !n.Pin.Holds(v.Meta) {
-			m, err := n.Pin.Lay(v.Meta)
-			if err != nil {
-				return err
-			}
-			v.SetMeta(m)
-			v.Alias = nil
-		}
-		if err := v.Meta.Check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Fresh returns a name that no value and no node has, made from base.
 func (g *Graph) Fresh(base string) string {
 	name, names := base, g.named()
@@ -351,7 +203,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, given: attrs, Why: why, at: -1}
+	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, attrs: attributesOf(attrs), Why: why}
 	for i, x := range in {
 		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
 			return nil, fmt.Errorf("operand %d is no value of the graph", i)
@@ -360,7 +212,8 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	if err := n.checkArity(); err != nil {
 		return nil, err
 	}
-	n.Out = []*Value{{Name: n.Name, Node: n, graph: g, at: -1}}
+	n.Out = []*Value{{Name: n.Name, Node: n, graph: g}}
+	g.numberNode(n)
 	if err := n.Infer(); err != nil {
 		return nil, err
 	}
@@ -405,8 +258,10 @@ func (g *Graph) Rename(v *Value, name string) {
 // Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas
 // and constant data are shared.
 func (g *Graph) Clone() *Graph {
-	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, src: g.src, serial: g.serial,
-		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, Nodes: make([]*Node, len(g.Nodes))}
+	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, bound: g.bound, serial: g.serial,
+		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
+		refused: maps.Clone(g.refused), folded: g.folded,
+		Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
 		count, operands = count+len(n.Out), operands+len(n.In)
@@ -443,7 +298,7 @@ func (g *Graph) Clone() *Graph {
 			in[k].Value = to.At(a.Value)
 		}
 		n.In = in
-		n.cloneRefs(&to)
+		n.attrs = n.attrs.clone(&to)
 		for _, v := range n.Out {
 			v.Alias = to.At(v.Alias)
 		}
@@ -454,18 +309,6 @@ func (g *Graph) Clone() *Graph {
 	}
 	c.names = &names{allValues: values, allNodes: nodes}
 	return c
-}
-
-// cloneRefs makes attributes that are values read from the copies.
-func (n *Node) cloneRefs(to *ByValue[*Value]) {
-	if len(n.refs) == 0 {
-		return
-	}
-	n.given = maps.Clone(n.given)
-	for _, r := range n.refs {
-		n.given[r.attr] = Ref{to.At(r.value)}
-	}
-	n.takeRefs()
 }
 
 // Bound returns the sizes that symbols are bound to.

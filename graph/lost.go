@@ -7,14 +7,6 @@ import (
 	"slices"
 )
 
-// FailValue returns an error of an input or a constant with its place.
-func (g *Graph) FailValue(v *Value, err error) *Error {
-	if v == nil {
-		return &Error{Err: err}
-	}
-	return g.failAt(v.at, "%s %q: %w", v.Kind(), v.Name, err)
-}
-
 // errNoCause stands for a reason that the caller did not give.
 var errNoCause = errors.New("no cause was given")
 
@@ -61,7 +53,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 		return true
 	}
 	d.Inputs, d.Constants = slices.DeleteFunc(d.Inputs, drop), slices.DeleteFunc(d.Constants, drop)
-	errs.sort()
+	errs.Sort()
 	return d, errs
 }
 
@@ -77,9 +69,10 @@ func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
 		}
 	}
 	for _, s := range unknown {
-		for name, a := range n.given {
+		for name, a := range n.written() {
 			if mentions(a, s) {
-				return &attrError{name, fmt.Errorf("attribute %q: the size %s is not known: an input that cannot be read would tell it", name, s)}
+				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
+					"an input that cannot be read would tell it", name, s)}
 			}
 		}
 	}
@@ -87,11 +80,13 @@ func (n *Node) lacks(gone map[*Value]bool, unknown []string) error {
 }
 
 // Refuse adds a node that cannot be made, for an importer that goes on past it: inference
-// refuses it with err, as it does the wrong nodes of [ParseSome]. op is what the node is called
+// refuses it with err, as it does the nodes that [Draft.Refuse] is told of. op is what the node is called
 // where it comes from. Its results, of the names given or else one of the node's own, are known
 // by name only: they may be read by other such nodes and be outputs.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
-	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op), badArgs: cmp.Or(err, errNoCause), at: -1}
+	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op)}
+	g.numberNode(n)
+	g.refuseNode(n, cmp.Or(err, errNoCause))
 	for i, v := range operands {
 		if v == nil || v.graph != g {
 			g.mistake(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is no value of the graph", i)})
@@ -104,7 +99,7 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 		results = []string{n.Name}
 	}
 	for i, s := range results {
-		v := &Value{Name: g.Fresh(cmp.Or(s, n.Name)), Node: n, Index: i, graph: g, at: -1}
+		v := &Value{Name: g.Fresh(cmp.Or(s, n.Name)), Node: n, Index: i, graph: g}
 		g.number(v)
 		names.values[v.Name] = v
 		n.Out = append(n.Out, v)
@@ -120,4 +115,21 @@ func (g *Graph) TakeErr() error {
 	err := g.Err()
 	g.errs = nil
 	return err
+}
+
+// refuseNode makes inference refuse a node of the graph. The first reason stays.
+func (g *Graph) refuseNode(n *Node, err error) {
+	if g.refused[n.number] != nil {
+		return
+	}
+	if g.refused == nil {
+		g.refused = map[int32]error{}
+	}
+	g.refused[n.number] = err
+}
+
+// unknownOp stands for an op that there is not, so that a graph can be inferred past its
+// nodes, which are refused.
+func unknownOp(name string) *Op {
+	return &Op{Name: name, Schema: SchemaOf[struct{}]()}
 }

@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"slices"
+
+	"github.com/graphrun/graphrun/internal/numerals"
 )
 
 // In aten's schemas a plain number is written among the attributes, whatever place it takes
@@ -49,23 +51,28 @@ func (o *Op) hasNumbers(given Attrs) bool {
 	return false
 }
 
-// takeNumbers moves attributes that stand for operands to the operands, and the attributes
-// that remain into a map of their own. value finds what {"value": name} names; nil where
-// attributes come from Go.
-func (n *Node) takeNumbers(value func(name string) *Value) error {
-	if !n.Op.hasNumbers(n.given) {
-		return nil
+// splitNumbers parts the attributes that stand for operands, by operand, from the rest; numbers is nil
+// where there are none.
+func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
+	if !o.hasNumbers(given) {
+		return given, nil
 	}
-	rest := Attrs{}
-	numbers := make([]any, len(n.Op.Params))
-	for name, v := range n.given {
-		if i := n.Op.numberAt(name); i >= 0 {
+	rest, numbers = Attrs{}, make([]any, len(o.Params))
+	for name, v := range given {
+		if i := o.numberAt(name); i >= 0 {
 			numbers[i] = v
 		} else {
 			rest[name] = v
 		}
 	}
-	n.given = rest
+	return rest, numbers
+}
+
+// takeNumbers puts what splitNumbers found among the operands.
+func (n *Node) takeNumbers(numbers []any) error {
+	if numbers == nil {
+		return nil
+	}
 	// An operand is inserted, unless null keeps its place: the tensors stand among the
 	// inputs in their order, without gaps.
 	whole := len(n.In) == len(n.Op.Params)
@@ -74,7 +81,7 @@ func (n *Node) takeNumbers(value func(name string) *Value) error {
 		if v == nil {
 			continue
 		}
-		a, err := numberArg(v, value)
+		a, err := numberArg(v)
 		if err != nil {
 			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
 		}
@@ -94,18 +101,11 @@ func (n *Node) takeNumbers(value func(name string) *Value) error {
 }
 
 // numberArg makes an operand of an attribute.
-func numberArg(v any, value func(name string) *Value) (Arg, error) {
+func numberArg(v any) (Arg, error) {
 	if r, ok := v.(Ref); ok && r.Value != nil {
 		return Arg{Kind: TensorArg, Value: r.Value}, nil
 	}
-	if name, ok := refName(v); ok && value != nil {
-		w := value(name)
-		if w == nil {
-			return Arg{}, fmt.Errorf("there is no value %q", name)
-		}
-		return Arg{Kind: TensorArg, Value: w}, nil
-	}
-	s, ok := scalarOf(v)
+	s, ok := numerals.Scalar(v)
 	if !ok {
 		return Arg{}, fmt.Errorf("want a number, got %v", v)
 	}

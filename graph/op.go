@@ -80,7 +80,7 @@ type Op struct {
 	NoRef string
 
 	// Eager computes the results of an op whose shapes depend on data; Infer then gives
-	// Results that are Dynamic. The graph runs piecewise around it.
+	// Results that are Dynamic. The graph runs in segments around it.
 	Eager func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 	// Examples are calls that tests and the documentation run.
@@ -141,7 +141,7 @@ type Param struct {
 	// scatter's src is called value where it is a number.
 	Attr string
 	// Overload is aten's name of the overload that the operand, which is optional, belongs
-	// to. The Go builder has a method for it, where the operand is required.
+	// to. Package op has a function for it, where the operand is required.
 	Overload string
 }
 
@@ -245,8 +245,10 @@ func (c *Call) Const(i int) *tensor.Tensor {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic says that only the dtype is known before the op has run.
+	// Dynamic says that the shape is known only when the op has run. Of it, Sizes holds what does not
+	// depend on data, as an [Outline] does.
 	Dynamic bool
+	Sizes   []int
 }
 
 // Meta returns the result in numbers.

@@ -14,8 +14,8 @@ import (
 type mark uint8
 
 const (
-	unvisited mark = iota
-	open           // its operands are being placed
+	_    mark = iota
+	open      // its operands are being placed
 	placed
 )
 
@@ -28,9 +28,11 @@ const (
 // hundreds of bytes of stack a node, so that some millions end the process; and it moves
 // nodes that stand well. gonum serves where there are cycles, to tell the components.
 func (g *Graph) Sort() error {
-	for _, n := range g.Nodes {
-		n.mark = unvisited
+	marks := make([]mark, g.nodes) // by the numbers of nodes
+	if g.sorted(marks) {
+		return nil
 	}
+	clear(marks)
 	order := make([]*Node, 0, len(g.Nodes))
 	type frame struct {
 		node *Node
@@ -38,33 +40,46 @@ func (g *Graph) Sort() error {
 	}
 	var stack []frame
 	for _, root := range g.Nodes {
-		if root.mark == placed {
+		if marks[root.number] == placed {
 			continue
 		}
-		root.mark = open
+		marks[root.number] = open
 		stack = append(stack[:0], frame{root, 0})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
 			if top.next == top.node.deps() {
-				top.node.mark = placed
+				marks[top.node.number] = placed
 				order = append(order, top.node)
 				stack = stack[:len(stack)-1]
 				continue
 			}
 			v := top.node.dep(top.next)
 			top.next++
-			if v == nil || v.Node == nil || v.Node.mark == placed {
+			if v == nil || v.Node == nil || marks[v.Node.number] == placed {
 				continue
 			}
-			if v.Node.mark == open {
+			if marks[v.Node.number] == open {
 				return g.cycles()
 			}
-			v.Node.mark = open
+			marks[v.Node.number] = open
 			stack = append(stack, frame{v.Node, 0})
 		}
 	}
 	g.Nodes = order
 	return nil
+}
+
+// sorted reports whether the nodes are in order, as those of most files are. It marks them.
+func (g *Graph) sorted(marks []mark) bool {
+	for _, n := range g.Nodes {
+		for i := range n.deps() {
+			if v := n.dep(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {
+				return false
+			}
+		}
+		marks[n.number] = placed
+	}
+	return true
 }
 
 // cycles returns an error for every node that uses itself and for every strongly
@@ -83,7 +98,7 @@ func (g *Graph) cycles() error {
 			}
 		}
 	}
-	errs.sort()
+	errs.Sort()
 	return errs
 }
 

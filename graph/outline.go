@@ -15,6 +15,11 @@ type Outline struct {
 	Sizes []int
 }
 
+// Result is what Infer says of a result whose shape depends on data.
+func (o Outline) Result() Result {
+	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes}
+}
+
 // Join returns what holds of a value that is either o or p.
 func (o Outline) Join(p Outline) Outline {
 	if o.DType != p.DType {
@@ -364,7 +369,9 @@ func (p *prober) ask(d tensor.DType, sizes [][]int) []Outline {
 		for i, r := range res {
 			m := r.Meta()
 			o := Outline{DType: m.DType}
-			if !r.Dynamic {
+			if r.Dynamic {
+				o.Sizes = slices.Clone(r.Sizes)
+			} else {
 				o.Sizes = append([]int{}, m.Shape...)
 			}
 			if i == len(out) {

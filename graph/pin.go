@@ -42,8 +42,6 @@ func ParsePin(text string) (Pin, error) {
 	return Pin{Format: f}, nil
 }
 
-var errPreserve = errors.New("memory format preserve cannot be demanded")
-
 // layoutNames are the formats that can be demanded.
 var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
@@ -97,25 +95,12 @@ func (p Pin) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// both reports whether two layouts are demanded at once, which errBoth says of files.
-func (p Pin) both() bool { return p.Format != tensor.NoFormat && p.Order != "" }
-
-var errBoth = errors.New("\"memory_format\" and \"order\" cannot both be given")
-
-// key is the key under which the layout stands in a file.
-func (p Pin) key() string {
-	if p.Order != "" {
-		return `"order"`
-	}
-	return `"memory_format"`
-}
-
 // check refuses what can never be demanded.
 func (p Pin) check() error {
 	if p.Format == tensor.Preserve || !p.Format.Valid() {
 		return fmt.Errorf("memory format %v cannot be demanded", p.Format)
 	}
-	if p.both() {
+	if p.Format != tensor.NoFormat && p.Order != "" {
 		return errors.New("a memory format and an order cannot both be demanded")
 	}
 	_, err := tensor.NewOrder(p.Order.Dims()...)
@@ -211,7 +196,7 @@ func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{For
 // layout in which all that read it want it. What was built on the value is inferred again.
 func (v *Value) PinnedTo(p Pin) *Value {
 	g := v.own()
-	if v.refused {
+	if v.refused() {
 		return v
 	}
 	if v.Node == nil {
@@ -245,6 +230,6 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 		return g.refuse(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, m.WithStrides(o.Strides(m.Shape)))
-	v.layout, v.strided = p, false
+	v.layout = &p
 	return v
 }

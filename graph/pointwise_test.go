@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -27,7 +28,7 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 			"iter: the zero Kernel computes nothing"},
 	} {
 		k, want := c.of, c.want
-		p := &graph.Pointwise{Config: unary, Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return k, nil }}
+		p := &graph.Pointwise{Config: graphtest.Unary, Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return k, nil }}
 		c := &graph.Call{In: []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}}}}
 		res, err := p.Infer(c)
 		require.NoError(t, err)

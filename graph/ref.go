@@ -6,5 +6,5 @@ package graph
 //
 // Where the value is a constant the attribute is decoded from it; otherwise the node, and
 // all that depends on it, is prepared when the value has been computed, and the graph
-// runs piecewise.
+// runs in segments.
 type Ref struct{ Value *Value }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/numerals"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -56,8 +57,9 @@ type Field struct {
 	Required           bool
 	OneOf              []string
 	Words              []string // of an IntsOrWord
-	length             int
-	index              int
+	// Len is the length that a list must have, for which a single number is repeated; 0: any.
+	Len   int
+	index int
 }
 
 // SchemaOf reads the schema from the tags of struct A. It panics on a malformed one, a
@@ -85,7 +87,7 @@ func SchemaOf[A any]() *Schema {
 			if err != nil || n < 1 || f.Type.Kind() != reflect.Slice {
 				panic("graph: field " + f.Name + " of " + t.String() + ": len is for lists, and a number")
 			}
-			fd.length = n
+			fd.Len = n
 		}
 		if o := f.Tag.Get("oneof"); o != "" {
 			fd.OneOf = strings.Split(o, "|")
@@ -158,7 +160,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := s.byName[name]; !ok {
-			return nil, &attrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
+			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
 		}
 	}
 	out := reflect.New(s.typ)
@@ -174,7 +176,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 			v = f.defaultValue()
 		}
 		if err := f.set(out.Elem().Field(f.index), v, symbols); err != nil {
-			return nil, &attrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.words(err))}
+			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.words(err))}
 		}
 	}
 	return out.Interface(), nil
@@ -190,6 +192,20 @@ func (s *Schema) suggest(name string) string {
 		names[i] = f.Name
 	}
 	return ": the op has " + strings.Join(names, ", ") + words.DidYouMean(words.Nearest(name, slices.Values(names)))
+}
+
+// DefaultValue returns the default of an attribute as a graph file would have it: a number,
+// a string, a list; infinities and NaN as strings. It returns false for an attribute that
+// must be given and for one whose default is to be left out.
+func (f Field) DefaultValue() (any, bool) {
+	if f.Required || f.Default == "none" {
+		return nil, false
+	}
+	v := f.defaultValue()
+	if x, ok := v.(float64); ok && numerals.SpecialText(x) != "" {
+		return numerals.SpecialText(x), true
+	}
+	return v, true
 }
 
 // defaultValue parses the default tag: a number, true, false, a list of numbers separated
@@ -250,14 +266,14 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]int) error {
 	if w, ok := dst.Addr().Interface().(*IntsOrWord); ok && w.Word != "" && !slices.Contains(f.Words, w.Word) {
 		return f.noWord(w.Word, symbols)
 	}
-	if f.length > 0 {
+	if f.Len > 0 {
 		if dst.Len() == 1 {
-			for dst.Len() < f.length {
+			for dst.Len() < f.Len {
 				dst.Set(reflect.Append(dst, dst.Index(0)))
 			}
 		}
-		if dst.Len() != f.length && !(dst.Len() == 0 && f.Default == "none") {
-			return fmt.Errorf("want %d numbers, got %d", f.length, dst.Len())
+		if dst.Len() != f.Len && !(dst.Len() == 0 && f.Default == "none") {
+			return fmt.Errorf("want %d numbers, got %d", f.Len, dst.Len())
 		}
 	}
 	if f.OneOf != nil && !slices.Contains(f.OneOf, dst.String()) {
@@ -297,7 +313,7 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 		*p = sym.Of(i)
 		return err
 	case *float64:
-		x, ok := toFloat(v)
+		x, ok := numerals.Float(v)
 		if !ok {
 			return noNumber(v)
 		}
@@ -309,7 +325,7 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 		}
 		*p = s
 	case *tensor.Scalar:
-		s, ok := scalarOf(v)
+		s, ok := numerals.Scalar(v)
 		if !ok {
 			return noNumber(v)
 		}
@@ -402,55 +418,4 @@ func toInt(v any, symbols map[string]int) (int, error) {
 		return 0, noInteger(x, symbols)
 	}
 	return 0, &misfit{got: v}
-}
-
-func toFloat(v any) (float64, bool) {
-	switch x := v.(type) {
-	case int:
-		return float64(x), true
-	case int64:
-		return float64(x), true
-	case float64:
-		return x, true
-	case string:
-		return anySpecial(x)
-	}
-	return 0, false
-}
-
-// scalarOf is tensor.ScalarOf that also takes what JSON has no literals for: "NaN",
-// "Infinity" and "-Infinity", and for a complex number a pair of numbers or Python's
-// spelling ("1+2j").
-func scalarOf(v any) (tensor.Scalar, bool) {
-	switch x := v.(type) {
-	case string:
-		if f, ok := anySpecial(x); ok {
-			return tensor.FloatScalar(f), true
-		}
-		z, ok := pythonComplex(x)
-		return tensor.ComplexScalar(z), ok
-	case []any:
-		if len(x) != 2 {
-			return tensor.Scalar{}, false
-		}
-		re, ok := toFloat(x[0])
-		im, ok2 := toFloat(x[1])
-		return tensor.ComplexScalar(complex(re, im)), ok && ok2
-	}
-	return tensor.ScalarOf(v)
-}
-
-// pythonComplex reads a complex number as Python prints it: 2j, 1+2j, (1+2j).
-func pythonComplex(s string) (complex128, bool) {
-	if t, ok := strings.CutPrefix(s, "("); ok {
-		if s, ok = strings.CutSuffix(t, ")"); !ok {
-			return 0, false
-		}
-	}
-	t, ok := strings.CutSuffix(s, "j")
-	if !ok || strings.ContainsAny(t, "ij() ") {
-		return 0, false
-	}
-	z, err := strconv.ParseComplex(t+"i", 128)
-	return z, err == nil
 }

@@ -7,44 +7,45 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 func ptr[T any](v T) *T { return &v }
 
-func defaults() everyAttrs {
-	return everyAttrs{Int: 3, Float: 0.5, Text: "a", Ints: []int{1, 2}, Number: tensor.IntScalar(1), Pair: []int{0, 0}}
+func defaults() graphtest.EveryAttrs {
+	return graphtest.EveryAttrs{Int: 3, Float: 0.5, Text: "a", Ints: []int{1, 2}, Number: tensor.IntScalar(1), Pair: []int{0, 0}}
 }
 
 func TestSchemaDecodes(t *testing.T) {
-	s := graph.SchemaOf[everyAttrs]()
+	s := graph.SchemaOf[graphtest.EveryAttrs]()
 	for _, c := range []struct {
 		name  string
 		given graph.Attrs
-		want  func(*everyAttrs)
+		want  func(*graphtest.EveryAttrs)
 	}{
-		{"defaults", nil, func(*everyAttrs) {}},
+		{"defaults", nil, func(*graphtest.EveryAttrs) {}},
 		{"json", graph.Attrs{"flag": true, "int": int64(5), "float": int64(2), "text": "b", "ints": []any{int64(4)}, "floats": []any{0.5, int64(1)}, "bools": []any{true, false}},
-			func(a *everyAttrs) {
+			func(a *graphtest.EveryAttrs) {
 				a.Flag, a.Int, a.Float, a.Text, a.Ints, a.Floats, a.Bools = true, 5, 2, "b", []int{4}, []float64{0.5, 1}, []bool{true, false}
 			}},
 		{"go", graph.Attrs{"int": 5, "ints": []int{4, 5}, "dtype": tensor.Int8, "memory_format": tensor.ChannelsLast, "number": 2.5},
-			func(a *everyAttrs) {
+			func(a *graphtest.EveryAttrs) {
 				a.Int, a.Ints, a.DType, a.Format, a.Number = 5, []int{4, 5}, tensor.Int8, tensor.ChannelsLast, tensor.FloatScalar(2.5)
 			}},
 		{"names", graph.Attrs{"dtype": "bfloat16", "memory_format": "channels_last_format"},
-			func(a *everyAttrs) { a.DType, a.Format = tensor.BFloat16, tensor.ChannelsLast }},
+			func(a *graphtest.EveryAttrs) { a.DType, a.Format = tensor.BFloat16, tensor.ChannelsLast }},
 		{"pointers", graph.Attrs{"maybe_int": int64(0), "maybe_float": 1.5, "maybe_bool": false},
-			func(a *everyAttrs) { a.MaybeI, a.MaybeF, a.MaybeB = ptr(0), ptr(1.5), ptr(false) }},
-		{"nulls", graph.Attrs{"maybe_int": nil, "dtype": nil, "floats": nil}, func(*everyAttrs) {}},
-		{"one for a list", graph.Attrs{"ints": int64(7), "pair": int64(2)}, func(a *everyAttrs) { a.Ints, a.Pair = []int{7}, []int{2, 2} }},
-		{"symbols", graph.Attrs{"int": "N", "pair": []any{"N", int64(1)}}, func(a *everyAttrs) { a.Int, a.Pair = 12, []int{12, 1} }},
-		{"whole float", graph.Attrs{"int": 4.0}, func(a *everyAttrs) { a.Int = 4 }},
-		{"infinite", graph.Attrs{"number": "-Infinity", "float": "inf"}, func(a *everyAttrs) { a.Number, a.Float = tensor.FloatScalar(math.Inf(-1)), math.Inf(1) }},
-		{"complex", graph.Attrs{"number": []any{int64(1), 2.5}}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(1 + 2.5i) }},
-		{"as Python prints it", graph.Attrs{"number": "(1-2.5e1j)"}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(1 - 25i) }},
-		{"imaginary", graph.Attrs{"number": "-2j"}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(-2i) }},
-		{"complex64", graph.Attrs{"number": complex64(3i)}, func(a *everyAttrs) { a.Number = tensor.ComplexScalar(3i) }},
+			func(a *graphtest.EveryAttrs) { a.MaybeI, a.MaybeF, a.MaybeB = ptr(0), ptr(1.5), ptr(false) }},
+		{"nulls", graph.Attrs{"maybe_int": nil, "dtype": nil, "floats": nil}, func(*graphtest.EveryAttrs) {}},
+		{"one for a list", graph.Attrs{"ints": int64(7), "pair": int64(2)}, func(a *graphtest.EveryAttrs) { a.Ints, a.Pair = []int{7}, []int{2, 2} }},
+		{"symbols", graph.Attrs{"int": "N", "pair": []any{"N", int64(1)}}, func(a *graphtest.EveryAttrs) { a.Int, a.Pair = 12, []int{12, 1} }},
+		{"whole float", graph.Attrs{"int": 4.0}, func(a *graphtest.EveryAttrs) { a.Int = 4 }},
+		{"infinite", graph.Attrs{"number": "-Infinity", "float": "inf"}, func(a *graphtest.EveryAttrs) { a.Number, a.Float = tensor.FloatScalar(math.Inf(-1)), math.Inf(1) }},
+		{"complex", graph.Attrs{"number": []any{int64(1), 2.5}}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(1 + 2.5i) }},
+		{"as Python prints it", graph.Attrs{"number": "(1-2.5e1j)"}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(1 - 25i) }},
+		{"imaginary", graph.Attrs{"number": "-2j"}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(-2i) }},
+		{"complex64", graph.Attrs{"number": complex64(3i)}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(3i) }},
 	} {
 		want := defaults()
 		c.want(&want)
@@ -56,7 +57,7 @@ func TestSchemaDecodes(t *testing.T) {
 }
 
 func TestSchemaRefuses(t *testing.T) {
-	s := graph.SchemaOf[everyAttrs]()
+	s := graph.SchemaOf[graphtest.EveryAttrs]()
 	for want, given := range map[string]graph.Attrs{
 		`unknown attribute "dims": the op has flag, int,`:                            {"dims": 1},
 		`attribute "flag": want true or false, got 1`:                                {"flag": int64(1)},
@@ -106,7 +107,7 @@ func TestSchemaOfPanicsOnMalformedTags(t *testing.T) {
 
 func TestSchemaDocumentsTypes(t *testing.T) {
 	var got []string
-	for _, f := range graph.SchemaOf[everyAttrs]().Fields {
+	for _, f := range graph.SchemaOf[graphtest.EveryAttrs]().Fields {
 		got = append(got, f.Type)
 	}
 	want := "bool int float string int[] float[] bool[] int? float? bool? number dtype memory_format int[]"

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/graphtest"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -12,12 +14,12 @@ const all = graph.Sorted | graph.Typed | graph.LaidOut
 
 // sound builds a graph for which all properties hold.
 func sound(t testing.TB) *graph.Graph {
-	g := graph.New("sound", lookup)
+	g := graph.New("sound", graphtest.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 4, 5, 5)
 	w := g.Constant("w", tensor.Zeros(tensor.Float32, 4, 4, 1, 1))
 	y := g.Apply("conv2d", nil, x, w)[0].Named("y")
 	y.Node.Impl, y.Node.Walk = &y.Node.Op.Impls[0], y.Node.Call().InOrder(tensor.RowMajorOrder(4))
-	s := g.Add(y, 1).Named("s").Pinned(tensor.ChannelsLast)
+	s := op.Add(y, 1).Named("s").Pinned(tensor.ChannelsLast)
 	s.Node.Impl = &s.Node.Op.Impls[0]
 	p := g.Apply("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, s)[0].Named("p")
 	g.OutputFormat("out", p, tensor.Contiguous)

@@ -45,7 +45,7 @@ func (g *Graph) uses(symbol string) bool {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, a := range n.given {
+		for _, a := range n.written() {
 			if mentions(a, symbol) {
 				return true
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -24,7 +25,7 @@ func TestPointwiseOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := graph.Parse(bytes.NewReader(data), dir, dir, kernels.Lookup, nil)
+			g, err := graphfile.Parse(bytes.NewReader(data), kernels.Lookup, graphfile.Options{Name: dir, Dir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -67,7 +68,7 @@ func checkReduceOracle(t *testing.T, dir string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := graph.Parse(bytes.NewReader(onlyReductions(t, data)), "graph.json", dir, kernels.Lookup, nil)
+	g, err := graphfile.Parse(bytes.NewReader(onlyReductions(t, data)), kernels.Lookup, graphfile.Options{Name: "graph.json", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

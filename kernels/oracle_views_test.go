@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -117,7 +118,7 @@ func parseOracle(t *testing.T, dir string, data []byte) (*graph.Graph, map[*grap
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := graph.Parse(bytes.NewReader(data), "graph.json", dir, kernels.Lookup, nil)
+	g, err := graphfile.Parse(bytes.NewReader(data), kernels.Lookup, graphfile.Options{Name: "graph.json", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

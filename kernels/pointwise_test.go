@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -233,7 +234,8 @@ func readGzip(t *testing.T, path string) []byte {
 // TestPointwiseVectors compares dtypes, layouts, refusals and values with PyTorch's.
 func TestPointwiseVectors(t *testing.T) {
 	dir := filepath.Join("testdata", "pointwise")
-	g, err := graph.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), "graph.json", dir, kernels.Lookup, nil)
+	g, err := graphfile.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), kernels.Lookup,
+		graphfile.Options{Name: "graph.json", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

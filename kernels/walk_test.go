@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -44,7 +45,7 @@ func readWalk(t *testing.T) *walkVectors {
 	}
 	var err error
 	text := bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz")))
-	if w.graph, err = graph.Parse(text, "graph.json", dir, kernels.Lookup, nil); err != nil {
+	if w.graph, err = graphfile.Parse(text, kernels.Lookup, graphfile.Options{Name: "graph.json", Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	flat, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))

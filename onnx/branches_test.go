@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
@@ -53,8 +53,8 @@ func TestRefusedBranchIsKeptInFiles(t *testing.T) {
 	g, err := convert(model(11, tooDeep()), Options{})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "model.json")
-	require.NoError(t, g.SaveFile(path))
-	again, err := graph.LoadFile(path, kernels.Lookup, nil)
+	require.NoError(t, graphfile.SaveFile(path, g))
+	again, err := graphfile.Load(path, kernels.Lookup)
 	require.NoError(t, err)
 	x := f32([]int{1, 1, 4}, 4, 1, 2, 0)
 	out := runGraph(t, again, map[string]*tensor.Tensor{"x": x, "cond": flag(true)})

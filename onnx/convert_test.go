@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 )
 
@@ -33,8 +33,8 @@ func TestVectorsAsGraphFiles(t *testing.T) {
 		g, err := m.Graph(Options{Shapes: shapes})
 		require.NoError(t, err, v.name)
 		path := filepath.Join(dir, "graph.json")
-		require.NoError(t, g.SaveFile(path), v.name)
-		again, err := graph.LoadFile(path, kernels.Lookup, nil)
+		require.NoError(t, graphfile.SaveFile(path, g), v.name)
+		again, err := graphfile.Load(path, kernels.Lookup)
 		if err == nil {
 			err = v.check(again)
 		}

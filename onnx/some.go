@@ -11,7 +11,7 @@ import (
 
 // A model can be read past what is wrong in it. A node that cannot be converted becomes one that
 // inference refuses, and so does what reads its results: the graph then is like one that
-// graph.ParseSome has read, and whoever drops what is refused has the rest. What a node runs as a
+// graphfile.ParseSome has read, and whoever drops what is refused has the rest. What a node runs as a
 // graph of its own, and a loop that is written out, is converted as a whole or not at all.
 
 // LoadSome is [Load] that goes on past what is wrong: see [Model.GraphSome].

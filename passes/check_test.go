@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -42,11 +43,11 @@ func TestUnchecked(t *testing.T) {
 		want  []Unchecked
 		says  string
 	}{
-		{"all is checked", func(g *graph.Graph, x *graph.Value) { g.Output("y", g.Relu(x)) }, nil, ""},
+		{"all is checked", func(g *graph.Graph, x *graph.Value) { g.Output("y", op.Relu(x)) }, nil, ""},
 		{"an op without a reference", func(g *graph.Graph, x *graph.Value) {
 			o := g.Apply("opaque", nil, x)[0].Named("o")
 			g.Apply("opaque", nil, x) // no output needs it
-			g.Output("y", g.Relu(o)).Output("z", g.Neg(x)).Output("o", o)
+			g.Output("y", op.Relu(o)).Output("z", op.Neg(x)).Output("o", o)
 		}, []Unchecked{{"o", "opaque", "the op has no reference: it asks the hardware", []string{"y", "o"}}},
 			`the values of outputs "y", "o" went unchecked: node "o" (opaque): the op has no reference: it asks the hardware`},
 		{"a reference that refuses what was made up", func(g *graph.Graph, x *graph.Value) {
@@ -54,7 +55,7 @@ func TestUnchecked(t *testing.T) {
 		}, []Unchecked{{"f", "fragile", "its reference refuses the data that was made up: wants 3", []string{"y"}}},
 			`the values of output "y" went unchecked: node "f" (fragile): its reference refuses`},
 		{"a large graph", func(g *graph.Graph, x *graph.Value) {
-			g.Output("y", g.Repeat(x, graph.Attrs{"repeats": []int{1 << 20, 1}}))
+			g.Output("y", op.Repeat(x, []int{1 << 20, 1}))
 		}, []Unchecked{{"", "", "the graph is too large, with more than 1048576 elements in all values together", []string{"y"}}},
 			`the values of output "y" went unchecked: the graph is too large`},
 		{"no outputs", func(*graph.Graph, *graph.Value) {}, []Unchecked{{Why: "the graph has no outputs"}},
@@ -82,25 +83,25 @@ func TestUnchecked(t *testing.T) {
 func TestBrokenPassIsNamed(t *testing.T) {
 	whole := pipeline
 	defer func() { pipeline = whole }()
-	swap := func(op string) func(p *Plan) error {
+	swap := func(name string) func(p *Plan) error {
 		return func(p *Plan) error {
 			for _, n := range p.Graph.Nodes {
 				if n.Op.Name == "relu" {
-					n.Op = withOwnOps(op)
+					n.Op = withOwnOps(name)
 				}
 			}
 			return nil
 		}
 	}
-	for op, want := range map[string]string{
+	for name, want := range map[string]string{
 		"neg":     `after pass broken: output "z" changed its value: element 0 is`,
 		"fragile": `after pass broken: node "r" (fragile): wants 3`,
 		"opaque":  `after pass broken: output "z" cannot be evaluated any more`,
 	} {
-		pipeline = append([]Pass{{Name: "broken", Run: swap(op)}}, whole...)
+		pipeline = append([]Pass{{Name: "broken", Run: swap(name)}}, whole...)
 		g := graph.New("g", withOwnOps)
 		x := g.Input("x", tensor.Float32, 2, 3)
-		g.Output("y", g.Apply("opaque", nil, x)[0]).Output("z", g.Relu(x).Named("r"))
+		g.Output("y", g.Apply("opaque", nil, x)[0]).Output("z", op.Relu(x).Named("r"))
 		require.NoError(t, g.Err())
 		_, err := Run(g, Options{Check: true})
 		assert.ErrorContains(t, err, want)

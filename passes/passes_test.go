@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -48,7 +49,7 @@ func TestElision(t *testing.T) {
 	t.Run("a copy of what already is", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 2, 3)
-		g.Output("y", g.Relu(g.Contiguous(x).Named("c")))
+		g.Output("y", op.Relu(op.Contiguous(x).Named("c")))
 		p := run(t, g, "")
 		assert.Equal(t, []string{"relu"}, ops(p))
 		assert.Contains(t, why(p, "c"), "already")
@@ -56,9 +57,9 @@ func TestElision(t *testing.T) {
 	t.Run("a copy of a copy", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
-		a := g.Contiguous(x).Named("a")
-		b := g.CloneOp(a).Named("b")
-		g.Output("y", b).Output("v", g.View(a, graph.Attrs{"size": []int{6, 20}}))
+		a := op.Contiguous(x).Named("a")
+		b := op.Clone(a).Named("b")
+		g.Output("y", b).Output("v", op.View(a, op.ViewAttrs{Size: []int{6, 20}}))
 		p := run(t, g, "")
 		assert.Equal(t, []string{"contiguous", "clone", "view"}, ops(p))
 		assert.Equal(t, "x", p.Graph.Nodes[1].In[0].Value.Name, "the later copy reads the original")
@@ -67,8 +68,8 @@ func TestElision(t *testing.T) {
 	t.Run("a copy that its consumers can do without", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
-		c := g.Contiguous(x).Named("c")
-		g.Output("y", g.Relu(c)).Output("z", g.Exp(c))
+		c := op.Contiguous(x).Named("c")
+		g.Output("y", op.Relu(c)).Output("z", op.Exp(c))
 		p := run(t, g, "")
 		assert.Equal(t, []string{"relu", "exp"}, ops(p))
 		assert.Contains(t, why(p, "c"), "all its consumers")
@@ -77,22 +78,22 @@ func TestElision(t *testing.T) {
 	t.Run("not if it is an output", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
-		c := g.Contiguous(x).Named("c")
-		g.Output("y", g.Relu(c)).Output("c", c)
+		c := op.Contiguous(x).Named("c")
+		g.Output("y", op.Relu(c)).Output("c", c)
 		assert.Equal(t, []string{"contiguous", "relu"}, ops(run(t, g, "")))
 	})
 	t.Run("not before a view that needs it", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
-		g.Output("y", g.View(g.Contiguous(x), graph.Attrs{"size": []int{6, 20}}))
+		g.Output("y", op.View(op.Contiguous(x), op.ViewAttrs{Size: []int{6, 20}}))
 		assert.Equal(t, []string{"contiguous", "view"}, ops(run(t, g, "")))
 	})
 	t.Run("two permutes that cancel", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 2, 3, 4)
-		a := g.Permute(x, graph.Attrs{"dims": []int{2, 0, 1}}).Named("a")
-		b := g.Permute(a, graph.Attrs{"dims": []int{1, 2, 0}}).Named("b")
-		g.Output("y", g.Relu(b))
+		a := op.Permute(x, []int{2, 0, 1}).Named("a")
+		b := op.Permute(a, []int{1, 2, 0}).Named("b")
+		g.Output("y", op.Relu(b))
 		p := run(t, g, "")
 		assert.Equal(t, []string{"relu"}, ops(p))
 		assert.Contains(t, why(p, "b"), `undoes "a"`)
@@ -101,8 +102,8 @@ func TestElision(t *testing.T) {
 	t.Run("dead nodes", func(t *testing.T) {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 2, 3)
-		g.Exp(g.Relu(x)).Named("dead")
-		g.Output("y", g.Neg(x))
+		op.Exp(op.Relu(x)).Named("dead")
+		g.Output("y", op.Neg(x))
 		p := run(t, g, "")
 		assert.Equal(t, []string{"neg"}, ops(p))
 		assert.NotEmpty(t, why(p, "dead"))
@@ -115,7 +116,7 @@ func TestCopiesForContracts(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 4, 6, 6)
 	w := g.InputFormat("w", f32, tensor.ChannelsLast, 3, 4, 3, 3)
-	g.Output("a", g.Conv2d(x, w, nil)).Output("b", g.Conv2d(x, w, nil, graph.Attrs{"padding": []int{1, 1}}))
+	g.Output("a", op.Conv2d(x, w, nil)).Output("b", op.Conv2d(x, w, nil, op.Conv2dAttrs{Padding: []int{1, 1}}))
 	p := run(t, g, "")
 	require.Len(t, p.Copies, 1)
 	c := p.Copies[0]
@@ -130,9 +131,9 @@ func TestCopiesForContracts(t *testing.T) {
 func TestPins(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4, 5)
-	a := g.Relu(x).Named("a").Pinned(tensor.ChannelsLast)
-	b := g.Sum(x, graph.Attrs{"dim": []int{1}, "keepdim": true}).Named("b").Pinned(tensor.ChannelsLast)
-	c := g.Permute(x, graph.Attrs{"dims": []int{0, 1, 3, 2}}).Named("c").Pinned(tensor.Contiguous)
+	a := op.Relu(x).Named("a").Pinned(tensor.ChannelsLast)
+	b := op.Sum(x, op.SumAttrs{Dim: []int{1}, Keepdim: true}).Named("b").Pinned(tensor.ChannelsLast)
+	c := op.Permute(x, []int{0, 1, 3, 2}).Named("c").Pinned(tensor.Contiguous)
 	g.Output("a", a).Output("b", b).Output("c", c).OutputFormat("x", x, tensor.ChannelsLast)
 	p := run(t, g, "")
 	for i, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast, tensor.Contiguous, tensor.ChannelsLast} {
@@ -149,11 +150,11 @@ func TestStrategies(t *testing.T) {
 	build := func() *graph.Graph {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 2, 3, 4, 5)
-		c := g.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv")
-		r := g.Relu(g.Add(c, g.Input("b", f32, 6, 1, 1)).Named("sum")).Named("image")
-		h := g.Permute(r, graph.Attrs{"dims": []int{0, 2, 3, 1}})
-		a := g.Mul(g.Softmax(h, graph.Attrs{"dim": -1}).Named("attention"), 2).Named("scaled")
-		g.Output("mean", g.Mean(g.Relu(r), graph.Attrs{"dim": []int{2, 3}})).Output("a", a).Output("r", r)
+		c := op.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv")
+		r := op.Relu(op.Add(c, g.Input("b", f32, 6, 1, 1)).Named("sum")).Named("image")
+		h := op.Permute(r, []int{0, 2, 3, 1})
+		a := op.Mul(op.Softmax(h, -1).Named("attention"), 2).Named("scaled")
+		g.Output("mean", op.Mean(op.Relu(r), op.MeanAttrs{Dim: []int{2, 3}})).Output("a", a).Output("r", r)
 		return g
 	}
 	p := run(t, build(), "channels_last")
@@ -197,9 +198,9 @@ func TestStorageIsRigid(t *testing.T) {
 	for _, strategy := range passes.Strategies() {
 		g := graph.New("g", kernels.Lookup)
 		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
-		y := g.Relu(g.Permute(x, graph.Attrs{"dims": []int{0, 2, 3, 1}}))
-		g.Output("a", g.AsStrided(y, graph.Attrs{"size": []int{5, 4}, "stride": []int{3, 2}, "storage_offset": 1}))
-		g.Output("v", g.View(g.Neg(g.Input("z", f32, 2, 3, 4, 5)), graph.Attrs{"size": []int{6, 20}}))
+		y := op.Relu(op.Permute(x, []int{0, 2, 3, 1}))
+		g.Output("a", op.AsStrided(y, []int{5, 4}, []int{3, 2}, op.AsStridedAttrs{StorageOffset: new(1)}))
+		g.Output("v", op.View(op.Neg(g.Input("z", f32, 2, 3, 4, 5)), op.ViewAttrs{Size: []int{6, 20}}))
 		run(t, g, strategy)
 	}
 }
@@ -238,21 +239,21 @@ func randomGraph(rng *rand.Rand) *graph.Graph {
 		var v *graph.Value
 		switch rng.IntN(10) {
 		case 0:
-			v = g.Contiguous(full(), graph.Attrs{"memory_format": []string{"contiguous", "channels_last"}[rng.IntN(2)]})
+			v = g.Apply("contiguous", graph.Attrs{"memory_format": []string{"contiguous", "channels_last"}[rng.IntN(2)]}, full())[0]
 		case 1:
-			v = g.CloneOp(full()).Named(fmt.Sprint("clone", len(vals)))
+			v = op.Clone(full()).Named(fmt.Sprint("clone", len(vals)))
 		case 2:
-			v = g.Permute(full(), graph.Attrs{"dims": []int{0, 1, 3, 2}})
+			v = op.Permute(full(), []int{0, 1, 3, 2})
 		case 3:
-			v = g.Reshape(full(), graph.Attrs{"shape": []int{2, 3, 4, 4}})
+			v = op.Reshape(full(), []int{2, 3, 4, 4})
 		case 4:
-			v = g.Transpose(full(), graph.Attrs{"dim0": 2, "dim1": 3})
+			v = op.Transpose(full(), 2, 3)
 		case 5:
-			v = g.Relu(full()).Named(fmt.Sprint("pinned", len(vals))).Pinned([]tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast}[rng.IntN(2)])
+			v = op.Relu(full()).Named(fmt.Sprint("pinned", len(vals))).Pinned([]tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast}[rng.IntN(2)])
 		case 6:
-			v = g.Softmax(full(), graph.Attrs{"dim": rng.IntN(4)})
+			v = op.Softmax(full(), rng.IntN(4))
 		default:
-			v = g.Add(full(), full())
+			v = op.Add(full(), full())
 		}
 		vals = append(vals, v)
 	}
@@ -266,7 +267,7 @@ func randomGraph(rng *rand.Rand) *graph.Graph {
 func TestDumpShowsEveryPass(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3)
-	g.Output("y", g.Add(g.Contiguous(x), 1))
+	g.Output("y", op.Add(op.Contiguous(x), 1))
 	var b bytes.Buffer
 	_, err := passes.Run(g, passes.Options{Dump: &b})
 	require.NoError(t, err)

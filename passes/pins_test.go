@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -32,11 +34,11 @@ func order(t *testing.T, text string) tensor.Order {
 
 // Pins of a file hold under every strategy, and survive saving.
 func TestPinsOfFiles(t *testing.T) {
-	g, err := graph.Load(strings.NewReader(pinnedFile), "g.json", ".", kernels.Lookup, nil)
+	g, err := graphfile.Read(strings.NewReader(pinnedFile), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	assert.True(t, order(t, "0,3,1,2").Holds(g.Value("x").Meta))
 	var saved strings.Builder
-	require.NoError(t, g.Save(&saved))
+	require.NoError(t, graphfile.Save(&saved, g))
 	for _, text := range []string{`"order": [0, 3, 1, 2]`, `"impl": "depthwise_planes"`, `"order": [3, 1, 0, 2]`, `"order": [2, 3, 1, 0]`} {
 		assert.Contains(t, saved.String(), text)
 	}
@@ -57,7 +59,7 @@ func TestPinsOfFiles(t *testing.T) {
 func TestPinnedInput(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4, 5)
-	require.NoError(t, g.Output("y", g.Exp(g.Relu(x))).Pin("x", graph.Pin{Format: tensor.ChannelsLast}))
+	require.NoError(t, g.Output("y", op.Exp(op.Relu(x))).Pin("x", graph.Pin{Format: tensor.ChannelsLast}))
 	p := run(t, g, "")
 	require.Len(t, p.Copies, 1, "the last op writes the output's layout itself")
 	assert.Equal(t, `"x" is pinned to channels_last`, p.Copies[0].Why)
@@ -69,7 +71,7 @@ func TestPinMistakes(t *testing.T) {
 	build := func() *graph.Graph {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 2, 3, 4, 5)
-		return g.Output("y", g.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv"))
+		return g.Output("y", op.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv"))
 	}
 	for want, pin := range map[string]func(g *graph.Graph) error{
 		`there is no value or node "con"; did you mean "conv"?`: func(g *graph.Graph) error { return g.Pin("con", graph.Pin{Impl: "nhwc"}) },

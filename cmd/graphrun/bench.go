@@ -68,8 +68,7 @@ func benchCommand() *cobra.Command {
 		Long: `Compiles a graph once and runs it many times, on inputs from --inputs and --input, else made
 from --seed, as run does. Prints the median and the spread of the time of a run; loading,
 planning and compiling are not part of it. Some runs before the measured ones warm caches and
-buffers up. A graph whose shapes depend on data is planned piece by piece while it runs, and
-that is part of its time.
+buffers up; the segments of a graph whose shapes depend on data are planned in these.
 
 --trace makes one more run after the measured ones, and writes what every worker did in it, steps
 and chunks, in Chrome's trace event format; chrome://tracing and ui.perfetto.dev show it.
@@ -147,7 +146,7 @@ type benchReport struct {
 	Threads     int    `json:"threads" doc:"The workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
 	spread
-	Piecewise bool `json:"piecewise" doc:"Whether it is planned in the run, as shapes depend on data."`
+	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*planCosts
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 	notes
@@ -210,7 +209,7 @@ const warmUps = 2
 
 // runner runs one graph again and again and keeps the times.
 type runner struct {
-	plan  *planned // nil for a graph that runs piecewise
+	plan  *planned // nil for a graph that runs in segments
 	run   func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error)
 	in    map[string]*tensor.Tensor
 	times []float64 // ns
@@ -224,8 +223,8 @@ func newRunner(p *planned, in map[string]*tensor.Tensor) (_ *runner, err error) 
 	return &runner{plan: p, run: p.program.NewSession().Run, in: in}, nil
 }
 
-// benchRunner prepares a graph. One whose shapes depend on data is planned piece by piece
-// in each run.
+// benchRunner prepares a graph. The segments of one whose shapes depend on data are planned when
+// they are first run.
 func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runner, error) {
 	o := f.timing.options()
 	var trace *chromeTrace

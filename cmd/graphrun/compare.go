@@ -98,6 +98,9 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
+	if u := newUnfixed(t.g); u != nil {
+		return named(path, u.refuse(t.g, "the graph can be run and measured, but plans of it are not compared as a whole"))
+	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
 	var plans []*planned
 	for _, s := range f.strategies {

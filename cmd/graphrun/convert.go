@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
@@ -89,7 +90,7 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 		moved = len(data)
 		return writeWeights(cmd.Context(), path, names, data)
 	}
-	if err := g.SaveFile(out, graph.SideFile(side, isWeight, write)); err != nil {
+	if err := graphfile.SaveFile(out, g, graphfile.SideFile(side, isWeight, write)); err != nil {
 		return err
 	}
 	line := fmt.Sprintf("%s: %s, %s", out, count(len(g.Nodes), "node"), count(len(g.Constants), "constant"))

@@ -120,6 +120,9 @@ func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
 		return map[string]any{"type": "array", "items": b.value(l.itemType(), of)}
 	}
+	if own, ok := reflect.Zero(t).Interface().(interface{ schema() map[string]any }); ok {
+		return own.schema()
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		name := strings.TrimSuffix(t.Name(), "Doc")

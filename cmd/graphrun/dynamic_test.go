@@ -23,19 +23,15 @@ func TestInferDynamic(t *testing.T) {
 	path := write(t, "g.json", dynamic)
 	text := succeed(t, "infer", "--json", path)
 	for _, want := range []string{
-		`{"name": "places", "op": "nonzero", "dtype": "int64", "shape": null, "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true}`,
-		`{"name": "next", "op": "add", "dtype": null, "shape": null, "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true}`,
+		`{"name": "places", "op": "nonzero", "dtype": "int64", "shape": ["u0", 2], "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true, "segment": 1}`,
+		`{"name": "next", "op": "add", "dtype": "int64", "shape": ["u1", 2], "strides": null, "offset": null, "flags": [], "alias_of": null, "dynamic": true, "segment": 2}`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	doc := decode[inferDoc](t, text)
-	if len(doc.Values) != 4 || doc.Values[1].Dynamic || !doc.Values[2].Dynamic || doc.Values[3].Shape != nil {
-		t.Errorf("%+v", doc)
-	}
-	if table := succeed(t, "infer", path); !strings.Contains(table, "places    nonzero  int64    ?      ?        ?\n") ||
-		!strings.Contains(table, "next      add      ?        ?      ?        ?\n") {
+	if table := succeed(t, "infer", path); !strings.Contains(table, "places    nonzero  int64    [u0,2]  ?        ?") ||
+		!strings.Contains(table, "next      add      int64    [u1,2]  ?        ?") {
 		t.Errorf("got\n%s", table)
 	}
 }
@@ -52,11 +48,33 @@ func TestRunDynamic(t *testing.T) {
 	if out := succeed(t, "bench", path, "--runs", "3"); strings.Count(out, "\n") != 2 {
 		t.Errorf("got %s", out)
 	}
-	for _, name := range []string{"plan", "compare"} {
-		r := call(t, name, path)
-		if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, path+": ") || !strings.Contains(r.errors, "depend on data") {
-			t.Errorf("%s: exit %d, stdout %q, stderr %q", name, r.code, r.out, r.errors)
+	r := call(t, "compare", path)
+	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, path+`:7:5: node "places" (nonzero): shapes depend on data`) {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.errors)
+	}
+}
+
+// TestPlanDynamic wants every segment, and the plan of the one whose shapes are known ahead.
+func TestPlanDynamic(t *testing.T) {
+	path := write(t, "g.json", dynamic)
+	text := succeed(t, "plan", "--json", "--check", path)
+	for _, want := range []string{`"steps": [
+  {"name": "positive", "ops": ["positive"], `,
+		`{"segment": 0, "nodes": ["positive"], "planned": true, "decides_shapes": false, "after": [], "inputs": [{"name": "x", "dtype": "float32", "shape": [3, 4]}], "awaits": [], "outputs": [{"name": "positive", "dtype": "bool", "shape": [3, 4]}]}`,
+		`{"segment": 1, "nodes": ["places"], "planned": false, "decides_shapes": true, "after": [0], `,
+		`"awaits": [], "outputs": [{"name": "next", "dtype": "int64", "shape": ["u1", 2]}]}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+	if out := succeed(t, "plan", path); !strings.Contains(out, "2        next      in a run  [1]    places     next int64[u1,2]\n") {
+		t.Errorf("got\n%s", out)
+	}
+	none := write(t, "none.json", strings.Replace(dynamic, `{"name": "positive", "op": "gt", "inputs": ["x", 0]},`, "", 1))
+	none = write(t, "none.json", strings.Replace(string(read(t, none)), `["positive"]`, `["x"]`, 1))
+	if text := succeed(t, "plan", "--json", none); !strings.Contains(text, `"steps": [],`) {
+		t.Errorf("got\n%s", text)
 	}
 }
 

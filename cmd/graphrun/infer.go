@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 type inferFlags struct {
@@ -29,9 +28,13 @@ func inferCommand() *cobra.Command {
 moved or dropped. Data are not touched.
 
 flags are those that hold of contiguous, channels_last, channels_last_3d and
-non_overlapping_and_dense. An alias is the value whose storage a view shares. Where a shape
-depends on data, so that it is known only when the graph runs, shape and strides are "?" (in
-JSON null, and "dynamic" is true).`,
+non_overlapping_and_dense. An alias is the value whose storage a view shares.
+
+Where a shape depends on data, so that it is known only when the graph runs, what is known ahead
+is shown: the dtype, and the sizes, where u0, u1 ... stand for those that only the run tells; what
+is not known is "?" (in JSON null, and "dynamic" is true). Each such name is another, though two
+may turn out equal. The graph then runs in segments, which graphrun plan shows; the last column
+tells which makes a value.`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
   graphrun infer model.json --dim N=16`,
@@ -171,28 +174,31 @@ type inferReport struct {
 	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
 	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
 	notes
+	segments bool // shapes depend on data
 }
 
 // valueDoc is what infer says of a value.
 type valueDoc struct {
-	Name       string            `json:"name" doc:"The name of the value."`
-	Op         string            `json:"op" doc:"The op that makes it, input or constant."`
-	DType      textOrNull        `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
-	Shape      listOrNull[int]   `json:"shape" doc:"Its sizes; null if unknown."`
-	Strides    listOrNull[int]   `json:"strides" doc:"Steps in elements; null if unknown."`
-	Offset     *int              `json:"offset" doc:"Where it begins; null if unknown."`
-	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides."`
-	AliasOf    textOrNull        `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
-	Conditions map[string]string `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
-	Dynamic    bool              `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
+	Name       string              `json:"name" doc:"The name of the value."`
+	Op         string              `json:"op" doc:"The op that makes it, input or constant."`
+	DType      textOrNull          `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
+	Shape      listOrNull[sizeDoc] `json:"shape" doc:"Its sizes; null if unknown."`
+	Strides    listOrNull[int]     `json:"strides" doc:"Steps in elements; null if unknown."`
+	Offset     *int                `json:"offset" doc:"Where it begins; null if unknown."`
+	Flags      []string            `json:"flags" of:"flag" doc:"What holds of its strides."`
+	AliasOf    textOrNull          `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
+	Conditions map[string]string   `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
+	Dynamic    bool                `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
+	Segment    *int                `json:"segment,omitzero" doc:"The segment of plan that makes it first."`
 }
 
-func valueOf(v *graph.Value) valueDoc {
+func valueOf(v *graph.Value, u *unfixed) valueDoc {
+	d := valueDoc{Name: v.Name, Op: v.Kind(), DType: u.dtype(v), Shape: u.sizes(v), Dynamic: v.Dynamic,
+		Segment: u.segment(v)}
 	if v.Dynamic {
-		return valueDoc{Name: v.Name, Op: v.Kind(), DType: textOrNull(dtypeOrUnknown(v, "")), Dynamic: true}
+		return d
 	}
-	d := valueDoc{Name: v.Name, Op: v.Kind(), DType: textOrNull(v.Meta.DType.String()), Shape: filled(v.Meta.Shape),
-		Strides: filled(v.Meta.Strides), Offset: &v.Meta.Offset, Flags: v.Meta.Flags()}
+	d.Strides, d.Offset, d.Flags = filled(v.Meta.Strides), &v.Meta.Offset, v.Meta.Flags()
 	if v.Alias != nil {
 		d.AliasOf = textOrNull(v.Alias.Name)
 	}
@@ -201,16 +207,17 @@ func valueOf(v *graph.Value) valueDoc {
 
 func inferReportOf(g *graph.Graph, errs []*graph.Error) *inferReport {
 	values := func(yield func(*valueDoc) bool) {
+		u := newUnfixed(g)
 		var d valueDoc
 		more := true
 		inferred(g, errs, func(v *graph.Value) {
 			if more {
-				d = valueOf(v)
+				d = valueOf(v, u)
 				more = yield(&d)
 			}
 		})
 	}
-	return &inferReport{Values: values, Errors: errorsOf(errs), notes: notesOf(g)}
+	return &inferReport{Values: values, Errors: errorsOf(errs), notes: notesOf(g), segments: g != nil && g.Dynamic()}
 }
 
 // writeInferTable prints the values as columns.
@@ -219,22 +226,23 @@ func writeInferTable(w io.Writer, show display, r *inferReport) {
 	flags.cut = cutFlags
 	t := newTable(nameCol("name"), nameCol("op"), wholeCol("dtype"), listCol("shape"), listCol("strides"),
 		wholeCol("offset").unless("0"), flags, nameCol("alias of"))
+	if r.segments {
+		t.columns = append(t.columns, wholeCol("segment"))
+	}
 	for v := range r.Values {
-		if v.Dynamic {
-			t.add(v.Name, v.Op, cmp.Or(v.DType, "?"), "?", "?", "?", "", "")
-			continue
+		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape), "?", "?", "", ""}
+		if !v.Dynamic {
+			copy(row[4:], []any{ints(v.Strides), *v.Offset, strings.Join(v.Flags, " "), v.AliasOf})
 		}
-		t.add(v.Name, v.Op, v.DType, ints(v.Shape), ints(v.Strides), *v.Offset, strings.Join(v.Flags, " "), v.AliasOf)
+		switch {
+		case v.Segment != nil:
+			row = append(row, *v.Segment)
+		case r.segments:
+			row = append(row, "")
+		}
+		t.add(row...)
 	}
 	t.write(w, show)
-}
-
-// dtypeOrUnknown names the dtype of a dynamic value, if that is known.
-func dtypeOrUnknown(v *graph.Value, unknown string) string {
-	if v.Meta.DType == tensor.Invalid {
-		return unknown
-	}
-	return v.Meta.DType.String()
 }
 
 // checkPins refuses outputs of a rank that their layout is not one of.

@@ -11,26 +11,26 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/npz"
-	"github.com/graphrun/graphrun/safetensors"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // parseGraph reads a graph file without inferring it. All errors are the file's.
-func parseGraph(path string) (*graph.Graph, error) {
-	return parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error) {
-		return graph.Parse(r, path, dir, kernels.Lookup, open)
+func parseGraph(path string) (g *graph.Graph, err error) {
+	err = withFile(path, func(r io.Reader, o graphfile.Options) error {
+		g, err = graphfile.Parse(r, kernels.Lookup, o)
+		return err
 	})
+	return g, err
 }
 
 // parseSome is parseGraph that goes on past constants that cannot be read, which it
 // returns, and nodes that are wrong.
 func parseSome(path string) (g *graph.Graph, missing graph.Errors, err error) {
-	g, err = parseFile(path, func(r io.Reader, dir string, open graph.OpenConst) (g *graph.Graph, err error) {
-		g, missing, err = graph.ParseSome(r, path, dir, kernels.Lookup, open)
-		return g, err
+	err = withFile(path, func(r io.Reader, o graphfile.Options) error {
+		g, missing, err = graphfile.ParseSome(r, kernels.Lookup, o)
+		return err
 	})
 	return g, missing, err
 }
@@ -46,87 +46,17 @@ func parserOf(some bool) func(path string) (*graph.Graph, graph.Errors, error) {
 	}
 }
 
-type parser func(r io.Reader, dir string, open graph.OpenConst) (*graph.Graph, error)
-
-func parseFile(path string, parse parser) (*graph.Graph, error) {
+// withFile opens a graph file for parse.
+func withFile(path string, parse func(r io.Reader, o graphfile.Options) error) error {
 	f, _, err := files.Open(path)
 	if err != nil {
-		return nil, wrong(err)
+		return wrong(err)
 	}
 	defer f.Close()
-	c := constFiles{archives: map[string]*npz.Archive{}, mapped: map[string]*safetensors.File{}}
-	defer c.close()
-	g, err := parse(f, filepath.Dir(path), c.open)
-	if err != nil {
-		return nil, wrong(err)
+	if err := parse(f, graphfile.Options{Name: path, Dir: filepath.Dir(path)}); err != nil {
+		return wrong(err)
 	}
-	return g, nil
-}
-
-// constFiles keeps files open while a graph loads: its constants are often many keys of
-// one file.
-type constFiles struct {
-	archives map[string]*npz.Archive
-	mapped   map[string]*safetensors.File
-}
-
-// open finds one constant: see [graph.OpenConst].
-func (c constFiles) open(path, key string) (tensor.Meta, graph.ReadConst, error) {
-	ext := strings.ToLower(filepath.Ext(path))
-	var err error
-	switch {
-	case ext != ".npy" && ext != ".npz" && ext != ".safetensors":
-		err = fmt.Errorf("%s: want a .npy, .npz or .safetensors file", path)
-	case ext == ".npy" && key != "":
-		err = fmt.Errorf("%s holds one array: \"key\" has no meaning", path)
-	case ext == ".npy":
-		m, err := npz.NPYFileMeta(path)
-		return m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }, err
-	case key == "":
-		err = fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
-	case ext == ".npz":
-		return c.inArchive(path, key)
-	default:
-		return c.inMapped(path, key)
-	}
-	return tensor.Meta{}, nil, err
-}
-
-func (c constFiles) inArchive(path, key string) (tensor.Meta, graph.ReadConst, error) {
-	a := c.archives[path]
-	if a == nil {
-		var err error
-		if a, err = npz.Open(path); err != nil {
-			return tensor.Meta{}, nil, err
-		}
-		c.archives[path] = a
-	}
-	m, err := a.Meta(key)
-	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
-}
-
-func (c constFiles) inMapped(path, key string) (tensor.Meta, graph.ReadConst, error) {
-	f := c.mapped[path]
-	if f == nil {
-		// The mapping stays: tensors lie in it.
-		var err error
-		if f, err = safetensors.Open(path); err != nil {
-			return tensor.Meta{}, nil, err
-		}
-		c.mapped[path] = f
-	}
-	m, ok := f.Meta(key)
-	if !ok {
-		_, err := f.Tensor(key)
-		return m, nil, err
-	}
-	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
-}
-
-func (c constFiles) close() {
-	for _, a := range c.archives {
-		a.Close()
-	}
+	return nil
 }
 
 // parseDims reads values of --dim: N=8. A symbol has one size.

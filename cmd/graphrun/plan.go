@@ -36,7 +36,11 @@ The implementation that computes a step is one of those that graphrun ops NAME l
 NODE=impl:NAME forces another.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
-stand the operands' byte strides.`,
+stand the operands' byte strides.
+
+A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
+is known, once for each class of layouts and sizes. They are listed with what they wait for, and
+what is known of the values that they give; the one whose shapes are known ahead is planned here.`,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
   graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
@@ -73,13 +77,20 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return err
 	}
 	var p *planned
+	var u *unfixed
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err := j.do(planning, func() (err error) {
 		o := passes.Options{Strategy: strategyOf(f.strategy), Check: f.check}
 		if f.dump {
 			o.Dump = &dump
 		}
-		p, err = prepare(g, o, exec.Options{MemoryLimit: -1}, j.enter) // it may be for another machine
+		ahead := g
+		if u = newUnfixed(g); u != nil {
+			if ahead, err = u.ahead(g); err != nil {
+				return err
+			}
+		}
+		p, err = prepare(ahead, o, exec.Options{MemoryLimit: -1}, j.enter) // it may be for another machine
 		return err
 	})
 	j.end()
@@ -96,7 +107,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if r := planReportOf(p, f); f.json {
+		if r := planReportOf(p, u, f); f.json {
 			writeDocument(out, r)
 		} else {
 			writePlan(out, shown(cmd), r)

@@ -24,6 +24,7 @@ type planReport struct {
 	PeakBytes    int                  `json:"peak_bytes" doc:"Memory beside inputs and constants."`
 	Memory       memoryDoc            `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64              `json:"plan_ms" doc:"The time of planning and compiling."`
+	Segments     []segmentDoc         `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
 	notes
 	need exec.Need
 }
@@ -66,10 +67,10 @@ type stepDoc struct {
 	Buffer    int      `json:"buffer" doc:"The memory of its first output, by number."`
 }
 
-func planReportOf(p *planned, f planFlags) *planReport {
+func planReportOf(p *planned, u *unfixed, f planFlags) *planReport {
 	r := &planReport{Strategy: p.plan.Strategy, CostNS: p.plan.CostNS, PeakBytes: p.program.PeakBytes(),
 		Memory: memoryOf(p.program.Need()), PlanMS: milliseconds(p.took), notes: notesOf(p.plan.Graph),
-		need: p.program.Need()}
+		need: p.program.Need(), Segments: u.docs()}
 	r.Copies = streamOf(p.plan.Copies, func(c passes.Copy) copyDoc {
 		return copyDoc{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
 	})
@@ -126,6 +127,7 @@ func writePlan(w io.Writer, show display, r *planReport) {
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
+	writeSegments(w, show, r.Segments)
 	if len(copies) > 0 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
 		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"),

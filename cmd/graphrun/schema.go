@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 )
 
@@ -36,7 +36,7 @@ those; each says its version.`,
 		RunE: action(func(cmd *cobra.Command, args []string) (err error) {
 			var text []byte
 			if len(args) == 0 {
-				text, err = graph.JSONSchema(kernels.All())
+				text, err = graphfile.Schema(kernels.All())
 			} else {
 				text, err = json.Marshal(schemaOf(args[0]), json.Deterministic(true), jsontext.WithIndent(" "))
 			}

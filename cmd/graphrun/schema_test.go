@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -159,7 +160,7 @@ func exampleFile(t *testing.T, o *graph.Op, ex graph.Example) string {
 	}
 	g.Apply(o.Name, ex.Attrs, operands...)
 	var b strings.Builder
-	if err := g.Save(&b); err != nil {
+	if err := graphfile.Save(&b, g); err != nil {
 		t.Fatalf("%s: %v", o.Name, err)
 	}
 	return b.String()

@@ -11,9 +11,9 @@ import (
 	"os"
 
 	"github.com/graphrun/graphrun/exec"
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 )
 
@@ -21,9 +21,9 @@ func main() {
 	g, err := onnx.Load(os.Args[1])
 	check(err)
 	scores := g.Outputs[0].Value // logits, [batch, classes]
-	top := g.Apply("topk", graph.Attrs{"k": 5}, g.Softmax(scores, graph.Attrs{"dim": -1}))
-	g.Output("probability", top[0])
-	g.Output("class", top[1])
+	probabilities, classes := op.Topk(op.Softmax(scores, -1), 5)
+	g.Output("probability", probabilities)
+	g.Output("class", classes)
 	check(g.Err())
 	plan, err := passes.Run(g, passes.Options{})
 	check(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/conv"
 	"github.com/graphrun/graphrun/kernels/index"
@@ -25,7 +26,7 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx",
+var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx",
 	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
@@ -93,22 +94,26 @@ var functions = joined(iterFunctions, map[string]any{
 
 	"graph.Define":     graph.Define,
 	"graph.Evaluate":   graph.Evaluate,
-	"graph.JSONSchema": graph.JSONSchema,
-	"graph.Load":       graph.Load,
-	"graph.LoadFile":   graph.LoadFile,
 	"graph.New":        graph.New,
 	"graph.New1":       graph.New1,
+	"graph.NewDraft":   graph.NewDraft,
 	"graph.NewByValue": graph.NewByValue[int],
 	"graph.NoOp":       graph.NoOp,
-	"graph.Parse":      graph.Parse,
-	"graph.ParseSome":  graph.ParseSome,
-	"graph.Held":       graph.Held,
 	"graph.ParsePin":   graph.ParsePin,
 	"graph.ReadWork":   graph.ReadWork,
 	"graph.SchemaOf":   graph.SchemaOf[struct{}],
-	"graph.SideFile":   graph.SideFile,
 	"graph.SuggestOp":  graph.SuggestOp,
 	"graph.Verify":     graph.Verify,
+
+	"graphfile.Held":      graphfile.Held,
+	"graphfile.Load":      graphfile.Load,
+	"graphfile.Parse":     graphfile.Parse,
+	"graphfile.ParseSome": graphfile.ParseSome,
+	"graphfile.Read":      graphfile.Read,
+	"graphfile.Save":      graphfile.Save,
+	"graphfile.SaveFile":  graphfile.SaveFile,
+	"graphfile.Schema":    graphfile.Schema,
+	"graphfile.SideFile":  graphfile.SideFile,
 
 	"kernels.All":    kernels.All,
 	"conv.Ops":       conv.Ops,
@@ -188,8 +193,11 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[*layout.Problem](),
 
 	reflect.TypeFor[graph.Arg](),
+	reflect.TypeFor[*graph.AttrError](),
 	reflect.TypeFor[*graph.ByValue[int]](),
 	reflect.TypeFor[*graph.Call](),
+	reflect.TypeFor[graph.Decl](),
+	reflect.TypeFor[*graph.Draft](),
 	reflect.TypeFor[*graph.Error](),
 	reflect.TypeFor[graph.Errors](),
 	reflect.TypeFor[graph.Field](),
@@ -206,6 +214,7 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[graph.Result](),
 	reflect.TypeFor[graph.Reference](),
 	reflect.TypeFor[*graph.Schema](),
+	reflect.TypeFor[*graph.Segment](),
 	reflect.TypeFor[*graph.Value](),
 	reflect.TypeFor[graph.Walk](),
 	reflect.TypeFor[graph.Work](),

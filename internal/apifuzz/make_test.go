@@ -54,14 +54,20 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Op]():     func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
 	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
 	reflect.TypeFor[*graph.Call]():   func(w *world) any { return w.call() },
-	reflect.TypeFor[graph.Attrs]():   func(w *world) any { return w.attrs() },
+	reflect.TypeFor[graph.Places]():  func(w *world) any { return pick(w, []graph.Places{nil, nowhere{}}) },
+	reflect.TypeFor[*graph.Draft]():  func(w *world) any { return w.draft() },
+	reflect.TypeFor[*graph.NodeAttrs](): func(w *world) any {
+		return w.draft().Attributes(pick(w, kernels.All()), w.attrs())
+	},
+	reflect.TypeFor[graph.Attrs](): func(w *world) any { return w.attrs() },
 	reflect.TypeFor[*graph.Impl](): func(w *world) any {
 		return pick(w, []*graph.Impl{new(graph.Impl), &kernels.Lookup("conv2d").Impls[0], &kernels.Lookup("add").Impls[0]})
 	},
 	reflect.TypeFor[graph.Walk](): func(w *world) any {
 		return graph.Walk{Order: pick(w, orders), Out: []tensor.Order{pick(w, orders)}}
 	},
-	reflect.TypeFor[graph.Work](): func(w *world) any { return graph.Work{Steps: 1} },
+	reflect.TypeFor[*graph.Segment](): func(w *world) any { return w.segment() },
+	reflect.TypeFor[graph.Work]():     func(w *world) any { return graph.Work{Steps: 1} },
 	reflect.TypeFor[graph.Pin](): func(w *world) any {
 		return graph.Pin{Format: tensor.MemoryFormat(w.rng.IntN(8)), Order: pick(w, orders), Impl: pick(w, words)}
 	},
@@ -140,6 +146,23 @@ type failing struct{}
 func (failing) Read([]byte) (int, error)          { return 0, errTest }
 func (failing) Write([]byte) (int, error)         { return 0, errTest }
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, errTest }
+
+// nowhere knows no places.
+type nowhere struct{}
+
+func (nowhere) Node(int, string) (graph.Place, bool) { return graph.Place{}, false }
+func (nowhere) Value(int) (graph.Place, bool)        { return graph.Place{}, false }
+func (nowhere) Output(string) (graph.Place, bool)    { return graph.Place{}, false }
+
+// draft gives a graph in the making, of an input and a node that waits to be completed.
+func (w *world) draft() *graph.Draft {
+	d := graph.NewDraft(kernels.Lookup, w.rng.IntN(8), nowhere{})
+	if _, err := d.Input("x", graph.Decl{DType: tensor.Float32, Dims: []graph.Dim{{Size: 2}, {Size: 3}}}); err != nil {
+		panic(err)
+	}
+	d.Node("y", nil)
+	return d
+}
 
 // problem gives the layout problem of some graph.
 func (w *world) problem() *layout.Problem {

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
@@ -123,9 +124,9 @@ func small() *graph.Graph {
 	g := graph.New("small", kernels.Lookup)
 	x, y := g.Input("x", tensor.Float32, 2, 3), g.InputFormat("y", tensor.Float32, tensor.ChannelsLast, 1, 2, 3, 4)
 	c := g.Constant("c", tensor.Must(tensor.FromSlice([]float32{1, 2, 3}, 3)))
-	s := g.Add(x, c).Named("s")
-	g.Permute(s, graph.Attrs{"dims": []int{1, 0}}).Named("p")
-	return g.Output("out", g.Relu(s).Named("r")).OutputFormat("image", g.Neg(y), tensor.Contiguous)
+	s := op.Add(x, c).Named("s")
+	op.Permute(s, []int{1, 0}).Named("p")
+	return g.Output("out", op.Relu(s).Named("r")).OutputFormat("image", op.Neg(y), tensor.Contiguous)
 }
 
 // rich has values of many shapes and dtypes, for ops to be built on.
@@ -146,18 +147,23 @@ func rich() *graph.Graph {
 func dynamic() *graph.Graph {
 	g := graph.New("dynamic", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, 2, 3)
-	return g.Output("out", g.Neg(g.Nonzero(g.Relu(x).Named("r"))))
+	return g.Output("out", op.Neg(op.Nonzero(op.Relu(x).Named("r"))))
+}
+
+func (w *world) segment() *graph.Segment {
+	all := append(dynamic().Segments(), graph.Segment{}, graph.Segment{Nodes: []*graph.Node{nil, {}}, In: []*graph.Value{nil}})
+	return &all[w.rng.IntN(len(all))]
 }
 
 func mistaken() *graph.Graph {
 	g := graph.New("mistaken", kernels.Lookup)
-	return g.Output("out", g.Add(g.Input("x", tensor.Float32, -2), 1))
+	return g.Output("out", op.Add(g.Input("x", tensor.Float32, -2), 1))
 }
 
 func symbolic() *graph.Graph {
 	g := graph.New("symbolic", kernels.Lookup)
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3})
-	return g.Output("out", g.Relu(x))
+	return g.Output("out", op.Relu(x))
 }
 
 // value gives a value of one of the graphs, or one that no graph made.

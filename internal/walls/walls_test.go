@@ -70,20 +70,26 @@ func TestWalls(t *testing.T) {
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
 		"sym": {}, "tensor": {"sym", "internal/machine", "internal/words"},
 		"internal/machine": {}, "internal/words": {}, "internal/files": {},
-		"internal/tiles": {"tensor", "sym", "internal/machine", "internal/words"},
-		"iter":           {"tensor", "sym", "internal/tiles", "internal/machine", "internal/words"},
-		"graph":          {"iter", "tensor", "sym", "internal/tiles", "internal/machine", "internal/words", "internal/files"},
-		// Formats from outside know graphs and tensors, and nothing that runs them.
-		"npz":         {"graph", "iter", "tensor", "sym", "internal"},
-		"safetensors": {"graph", "iter", "tensor", "sym", "internal"},
+		"internal/tiles":    {"tensor", "sym", "internal/machine", "internal/words"},
+		"iter":              {"tensor", "sym", "internal/tiles", "internal/machine", "internal/words"},
+		"internal/numerals": {"tensor", "sym", "internal/machine", "internal/words"},
+		// A graph knows no file.
+		"graph": {"iter", "tensor", "sym", "internal/tiles", "internal/machine", "internal/words", "internal/numerals"},
+		// Formats know graphs and tensors, and nothing that runs them.
+		"npz":         {"tensor", "sym", "internal"},
+		"safetensors": {"tensor", "sym", "internal"},
+		"graphfile":   {"graph", "npz", "safetensors", "iter", "tensor", "sym", "internal"},
+		// Typed functions find ops by name, in whatever catalogue a graph has.
+		"op": {"graph", "iter", "tensor", "sym", "internal"},
 		// onnx.Load takes nothing but a file name, so it brings the ops that it maps to.
 		"onnx": {"graph", "iter", "tensor", "sym", "internal", "kernels"},
 	}
 	never := map[string][]string{
-		"kernels":  {"passes", "exec", "cmd"},
-		"passes":   {"kernels", "exec", "cmd"},
-		"exec":     {"kernels", "passes", "cmd"},
-		"internal": {"kernels", "passes", "exec", "cmd"},
+		// What op is generated from cannot be built from it.
+		"kernels":  {"passes", "exec", "op", "cmd"},
+		"passes":   {"kernels", "exec", "op", "cmd"},
+		"exec":     {"kernels", "passes", "op", "cmd"},
+		"internal": {"kernels", "passes", "exec", "op", "cmd"},
 	}
 	for name, deps := range list(t, func(p pkg) []string { return p.Deps }) {
 		tree, _, _ := strings.Cut(name, "/")
@@ -115,7 +121,7 @@ var families = map[string][]string{
 	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce"},
 	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "product"},
 	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
-	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply"},
+	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/view":              {"internal/copies", "internal/kit"},
 	"kernels/window":            {"internal/copies", "internal/folds", "internal/kit"},
 }

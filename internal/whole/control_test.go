@@ -9,7 +9,9 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -20,8 +22,8 @@ func doubling() *graph.Graph {
 	b.Input("i", tensor.Int64)
 	b.Input("going", tensor.Bool)
 	x := b.Input("x", f32, 2)
-	y := b.Mul(x, 2)
-	return b.Output("on", b.Lt(b.Sum(y), 100)).Output("x", y).Output("seen", y)
+	y := op.Mul(x, 2)
+	return b.Output("on", op.Lt(op.Sum(y), 100)).Output("x", y).Output("seen", y)
 }
 
 // pieces checks that a graph whose shapes depend on data gives by pieces what its
@@ -30,8 +32,8 @@ func pieces(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map
 	t.Helper()
 	require.NoError(t, g.Err())
 	var file strings.Builder
-	require.NoError(t, g.Save(&file))
-	again, err := graph.Load(strings.NewReader(file.String()), "g.json", ".", kernels.Lookup, nil)
+	require.NoError(t, graphfile.Save(&file, g))
+	again, err := graphfile.Read(strings.NewReader(file.String()), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	for _, g := range []*graph.Graph{g, again} {
 		ref, err := graph.Evaluate(g, in)
@@ -51,7 +53,7 @@ func TestLoop(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2)
 	out := g.ApplyN("loop", 2, graph.Attrs{"body": doubling(), "carried": 1}, 10, true, x)
-	g.Output("last", g.Neg(out[0])).Output("all", out[1])
+	g.Output("last", op.Neg(out[0])).Output("all", out[1])
 	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{3, 10}, 2))}
 	pieces(t, g, in, map[string][]float32{"last": {-24, -80}, "all": {6, 20, 12, 40, 24, 80}})
 
@@ -69,10 +71,10 @@ func TestIf(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2)
 	y := g.ApplyN("if", 1, graph.Attrs{
-		"then_branch": branch(func(g *graph.Graph, x *graph.Value) *graph.Value { return g.Neg(x) }),
-		"else_branch": branch(func(g *graph.Graph, x *graph.Value) *graph.Value { return g.Add(x, 1) }),
-	}, g.Gt(g.Sum(x), 0), x, x)[0]
-	g.Output("y", g.Mul(y, 2))
+		"then_branch": branch(func(g *graph.Graph, x *graph.Value) *graph.Value { return op.Neg(x) }),
+		"else_branch": branch(func(g *graph.Graph, x *graph.Value) *graph.Value { return op.Add(x, 1) }),
+	}, op.Gt(op.Sum(x), 0), x, x)[0]
+	g.Output("y", op.Mul(y, 2))
 	at := func(a, b float32) map[string]*tensor.Tensor {
 		return map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{a, b}, 2))}
 	}
@@ -82,7 +84,7 @@ func TestIf(t *testing.T) {
 
 func TestScan(t *testing.T) {
 	b := graph.New("body", kernels.Lookup)
-	sum := b.Add(b.Input("sum", f32, 2), b.Input("row", f32, 2))
+	sum := op.Add(b.Input("sum", f32, 2), b.Input("row", f32, 2))
 	b.Output("sum", sum).Output("so_far", sum)
 	g := graph.New("g", kernels.Lookup)
 	out := g.ApplyN("scan", 2, graph.Attrs{"body": b, "states": 1, "num_scan_inputs": 1, "scan_input_directions": []bool{true}},
@@ -98,9 +100,9 @@ func TestScan(t *testing.T) {
 func TestComputedShapes(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 6)
-	k := g.Sum(g.Gt(x, 0))
+	k := op.Sum(op.Gt(x, 0))
 	top := g.ApplyN("topk", 2, graph.Attrs{"k": graph.Ref{Value: k}}, x)
-	g.Output("top", top[0]).Output("where", g.Apply("nonzero", nil, g.Gt(x, 0))[0])
+	g.Output("top", top[0]).Output("where", g.Apply("nonzero", nil, op.Gt(x, 0))[0])
 	pieces(t, g, map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{-1, 5, 2, -4, 7, 0}, 6))},
 		map[string][]float32{"top": {7, 5, 2}, "where": {1, 2, 4}})
 }

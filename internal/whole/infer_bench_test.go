@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -13,19 +14,19 @@ import (
 func BenchmarkInfer(b *testing.B) {
 	const nodes = 1000
 	for name, next := range map[string]func(g *graph.Graph, x *graph.Value) *graph.Value{
-		"add":          func(g *graph.Graph, x *graph.Value) *graph.Value { return g.Add(x, x) },
-		"add of a row": func(g *graph.Graph, x *graph.Value) *graph.Value { return g.Add(x, g.Value("row")) },
+		"add":          func(g *graph.Graph, x *graph.Value) *graph.Value { return op.Add(x, x) },
+		"add of a row": func(g *graph.Graph, x *graph.Value) *graph.Value { return op.Add(x, g.Value("row")) },
 		"reshape": func(g *graph.Graph, x *graph.Value) *graph.Value {
 			if x.Meta.Rank() == 4 {
-				return g.Reshape(x, graph.Attrs{"shape": []int{8, -1}})
+				return op.Reshape(x, []int{8, -1})
 			}
-			return g.Reshape(x, graph.Attrs{"shape": []int{8, 16, -1, 8}})
+			return op.Reshape(x, []int{8, 16, -1, 8})
 		},
 		"conv2d": func(g *graph.Graph, x *graph.Value) *graph.Value {
-			return g.Conv2d(x, g.Value("w"), nil, graph.Attrs{"padding": 1})
+			return op.Conv2d(x, g.Value("w"), nil, op.Conv2dAttrs{Padding: []int{1}})
 		},
 		"sum": func(g *graph.Graph, x *graph.Value) *graph.Value {
-			return g.Sum(x, graph.Attrs{"dim": []int{0}, "keepdim": true})
+			return op.Sum(x, op.SumAttrs{Dim: []int{0}, Keepdim: true})
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -9,13 +9,15 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 func loadText(t *testing.T, text string) (*graph.Graph, error) {
 	t.Helper()
-	return graph.Load(strings.NewReader(text), "g.json", ".", kernels.Lookup, nil)
+	return graphfile.Read(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
 }
 
 // manyForms calls ops in the forms that aten's overloads have.
@@ -44,7 +46,7 @@ func TestOverloadsInFiles(t *testing.T) {
 	g, err := loadText(t, manyForms)
 	require.NoError(t, err)
 	var saved strings.Builder
-	require.NoError(t, g.Save(&saved))
+	require.NoError(t, graphfile.Save(&saved, g))
 	again, err := loadText(t, saved.String())
 	require.NoError(t, err, saved.String())
 	in := map[string]*tensor.Tensor{
@@ -88,9 +90,9 @@ func elementsText(t *tensor.Tensor) string {
 func TestOverloadsInGo(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x, n := g.Input("x", f32, 3), g.Input("n", tensor.Int64, 3)
-	parts := g.Split(x, graph.Attrs{"split_size": []int{2, 1}})
-	g.Output("a", g.MaxOther(x, g.Neg(x))).Output("b", parts[0]).Output("c", g.RepeatInterleaveTensor(x, n)).
-		Output("d", g.ToOther(x, n)).Output("e", g.Scatter(x, n, nil, graph.Attrs{"dim": 0, "value": 9}))
+	parts := op.Split(x, []int{2, 1})
+	g.Output("a", op.MaxOther(x, op.Neg(x))).Output("b", parts[0]).Output("c", op.RepeatInterleaveTensor(x, n)).
+		Output("d", op.ToOther(x, n)).Output("e", op.Scatter(x, n, 9, 0))
 	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, -2, 3}, 3)), "n": tensor.Must(tensor.FromSlice([]int64{0, 2, 1}, 3))}
 	pieces(t, g, in, map[string][]float32{"a": {1, 2, 3}, "b": {1, -2}, "c": {-2, -2, 3}, "d": {1, -2, 3}, "e": {9, 9, 9}})
 }

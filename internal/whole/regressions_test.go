@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -72,18 +73,18 @@ func planned(g *graph.Graph) (*graph.Graph, error) {
 func TestCloneOfOffsetThenView(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 4, 3)
-	s := g.Slice(x, graph.Attrs{"dim": 0, "start": 2, "end": 4})
-	c := g.CloneOp(s)
-	g.Output("y", g.Neg(g.Permute(c, graph.Attrs{"dims": []int{1, 0}})))
+	s := op.Slice(x, op.SliceAttrs{Dim: 0, Start: new(2), End: new(4)})
+	c := op.Clone(s)
+	g.Output("y", op.Neg(op.Permute(c, []int{1, 0})))
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(12, 4, 3)})
 }
 
 func TestCloneThenAsStrided(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 4, 3)
-	s := g.Slice(x, graph.Attrs{"dim": 0, "start": 2, "end": 4})
-	c := g.CloneOp(s)
-	g.Output("y", g.Neg(g.AsStrided(c, graph.Attrs{"size": []int{3}, "stride": []int{1}, "storage_offset": 0})))
+	s := op.Slice(x, op.SliceAttrs{Dim: 0, Start: new(2), End: new(4)})
+	c := op.Clone(s)
+	g.Output("y", op.Neg(op.AsStrided(c, []int{3}, []int{1}, op.AsStridedAttrs{StorageOffset: new(0)})))
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(12, 4, 3)})
 }
 
@@ -106,7 +107,7 @@ func TestPinnedSplitMixed(t *testing.T) {
 	x := g.InputMeta("x", tensor.Meta{DType: f32, Shape: []int{2, 3}, Strides: []int{1, 2}})
 	s := g.Apply("split_with_sizes", graph.Attrs{"split_sizes": []int{1, 2}, "dim": 1}, x)
 	s[0].Pinned(tensor.Contiguous)
-	g.Output("a", g.Neg(s[0])).Output("b", g.Neg(s[1]))
+	g.Output("a", op.Neg(s[0])).Output("b", op.Neg(s[1]))
 	in := tensor.Empty(x.Meta)
 	tensor.CopyElements(in, iota32(6, 2, 3))
 	holds(t, g, map[string]*tensor.Tensor{"x": in})
@@ -116,16 +117,16 @@ func TestPinnedSplitMixed(t *testing.T) {
 func TestPinnedViewUnderAsStrided(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3)
-	c := g.Permute(x, graph.Attrs{"dims": []int{1, 0}}).Pinned(tensor.Contiguous)
-	g.Output("y", g.Neg(g.AsStrided(c, graph.Attrs{"size": []int{6}, "stride": []int{1}})))
+	c := op.Permute(x, []int{1, 0}).Pinned(tensor.Contiguous)
+	g.Output("y", op.Neg(op.AsStrided(c, []int{6}, []int{1})))
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 2, 3)})
 }
 
 func TestPinnedSumUnderAsStrided(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4, 5)
-	c := g.Softmax(x, graph.Attrs{"dim": 1}).Pinned(tensor.ChannelsLast)
-	g.Output("y", g.Neg(g.AsStrided(c, graph.Attrs{"size": []int{120}, "stride": []int{1}}))).Output("c", c)
+	c := op.Softmax(x, 1).Pinned(tensor.ChannelsLast)
+	g.Output("y", op.Neg(op.AsStrided(c, []int{120}, []int{1}))).Output("c", c)
 	in := iota32(120, 2, 3, 4, 5)
 	require.NoError(t, g.Err())
 	_, err := passes.Run(g, passes.Options{Check: true})
@@ -140,10 +141,10 @@ func TestPinnedSumUnderAsStrided(t *testing.T) {
 func TestReshapeBecomesViewUnderAsStrided(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 3, 3, 4, 5)
-	f := g.Flatten(g.Neg(x), graph.Attrs{"start_dim": 2})
-	s := g.Slice(f, graph.Attrs{"dim": 0, "start": 1, "end": 3})
-	r := g.Reshape(g.Transpose(s, graph.Attrs{"dim0": 1, "dim1": 2}), graph.Attrs{"shape": []int{40, 3}})
-	g.Output("y", g.Neg(g.AsStrided(r, graph.Attrs{"size": []int{6}, "stride": []int{1}, "storage_offset": 0})))
+	f := op.Flatten(op.Neg(x), op.FlattenAttrs{StartDim: 2})
+	s := op.Slice(f, op.SliceAttrs{Dim: 0, Start: new(1), End: new(3)})
+	r := op.Reshape(op.Transpose(s, 1, 2), []int{40, 3})
+	g.Output("y", op.Neg(op.AsStrided(r, []int{6}, []int{1}, op.AsStridedAttrs{StorageOffset: new(0)})))
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(180, 3, 3, 4, 5)})
 }
 
@@ -167,16 +168,16 @@ func TestComplexViewOutputOddOffset(t *testing.T) {
 func TestCancelIntermediateOutput(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4)
-	a := g.Permute(x, graph.Attrs{"dims": []int{2, 0, 1}}).Named("a")
-	b := g.Permute(a, graph.Attrs{"dims": []int{1, 2, 0}}).Named("b")
-	g.Output("a", a).Output("b", b).Output("v", g.View(b, graph.Attrs{"size": []int{24}})).OutputFormat("b2", b, tensor.Contiguous)
+	a := op.Permute(x, []int{2, 0, 1}).Named("a")
+	b := op.Permute(a, []int{1, 2, 0}).Named("b")
+	g.Output("a", a).Output("b", b).Output("v", op.View(b, op.ViewAttrs{Size: []int{24}})).OutputFormat("b2", b, tensor.Contiguous)
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(24, 2, 3, 4)})
 }
 
 func TestDynamicAsStridedOfOtherLayout(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3)
-	g.Output("y", g.AsStrided(x, graph.Attrs{"size": []int{6}, "stride": []int{1}}))
+	g.Output("y", op.AsStrided(x, []int{6}, []int{1}))
 	g.Output("n", g.Apply("nonzero", nil, x)[0])
 	require.NoError(t, g.Err())
 	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
@@ -215,23 +216,23 @@ func TestManyUsers(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 64, 64)
-		h := g.Neg(x)
+		h := op.Neg(x)
 		for range 4 {
 			var layer []*graph.Value
 			for k := range 70 {
-				a := g.Add(h, float64(k))
+				a := op.Add(h, float64(k))
 				if rng.IntN(3) == 0 {
-					a = g.Sum(g.Transpose(a, graph.Attrs{"dim0": 0, "dim1": 1}), graph.Attrs{"dim": []int{rng.IntN(2)}, "keepdim": true})
+					a = op.Sum(op.Transpose(a, 0, 1), op.SumAttrs{Dim: []int{rng.IntN(2)}, Keepdim: true})
 				}
 				layer = append(layer, a)
 			}
 			for len(layer) > 1 {
 				i := rng.IntN(len(layer) - 1)
-				s := g.Mul(g.Add(layer[i], layer[i+1]), 0.5)
+				s := op.Mul(op.Add(layer[i], layer[i+1]), 0.5)
 				layer = append(layer[:i], layer[i+1:]...)
 				layer[i] = s
 			}
-			h = g.Add(g.Sigmoid(layer[0]), x)
+			h = op.Add(op.Sigmoid(layer[0]), x)
 		}
 		g.Output("y", h)
 		p, err := planned(g)

@@ -5,16 +5,19 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// eagerOp defines an op whose result depends on data; f is also its definition.
-func eagerOp[A any](o graph.Op, dtypes func(c *graph.Call) ([]tensor.DType, error), f func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+// eagerOp defines an op whose result depends on data: outlines tells what is known of it ahead. f is
+// also its definition.
+func eagerOp[A any](o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
+	f func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		ds, err := dtypes(c)
-		res := make([]graph.Result, len(ds))
-		for i, d := range ds {
-			res[i] = graph.Result{Type: tensor.Type{DType: d}, Alias: graph.Fresh, Dynamic: true}
+		known, err := outlines(c)
+		res := make([]graph.Result, len(known))
+		for i, o := range known {
+			res[i] = o.Result()
 		}
 		return res, err
 	}
@@ -23,8 +26,34 @@ func eagerOp[A any](o graph.Op, dtypes func(c *graph.Call) ([]tensor.DType, erro
 	return kit.Define[A](o)
 }
 
-// oneDType says that an eager op has one result.
-func oneDType(d tensor.DType) ([]tensor.DType, error) { return []tensor.DType{d}, nil }
+// oneOutline is that of an eager op with one result, of the given sizes, -1 for those that data decide.
+func oneOutline(d tensor.DType, sizes ...int) ([]graph.Outline, error) {
+	return []graph.Outline{{DType: d, Sizes: sizes}}, nil
+}
+
+// openAt returns sizes of which that of a dimension depends on data.
+func openAt(sizes []sym.Int, dim int) []int {
+	open := make([]int, len(sizes))
+	for i, s := range sizes {
+		n, known := s.Known()
+		if open[i] = n; !known || i == dim {
+			open[i] = -1
+		}
+	}
+	return open
+}
+
+// slicesOf is what is known of the sizes of some slices along a dimension, or of some elements where that
+// is nil.
+func slicesOf(t tensor.Type, dim *int) []int {
+	if dim == nil || t.Rank() == 0 {
+		return []int{-1}
+	}
+	if d, err := tensor.WrapDim(*dim, t.Rank()); err == nil {
+		return openAt(t.Shape, d)
+	}
+	return nil // running tells why
+}
 
 // nonzeroBytes gives the truth of every element in row-major order.
 func nonzeroBytes(t *tensor.Tensor) []bool {

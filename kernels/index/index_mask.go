@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -17,6 +18,30 @@ func hasMask(c *graph.Call) bool {
 		}
 	}
 	return false
+}
+
+// maskedOutline is what is known of a result that masks decide: all but the sizes that the indices
+// give it. One index stands in for those of every dimension of a mask.
+func maskedOutline(c *graph.Call) graph.Outline {
+	one := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: tensor.New(tensor.Int64, 1)}}
+	args := []graph.Arg{c.In[0]}
+	for i := 1; i < len(c.In); i++ {
+		if !c.Has(i) || c.Type(i).DType != tensor.Bool {
+			args = append(args, c.In[i])
+			continue
+		}
+		args = append(args, slices.Repeat([]graph.Arg{one}, c.Type(i).Rank())...)
+	}
+	o := graph.Outline{DType: c.Type(0).DType}
+	p, err := newIndexing(&graph.Call{In: args, Attrs: c.Attrs})
+	if err != nil {
+		return o // running tells why
+	}
+	o.Sizes = openAt(p.shape, -1)
+	for i := range p.given {
+		o.Sizes[p.at+i] = -1
+	}
+	return o
 }
 
 // indexByMasks puts the indices of the elements that masks hold in the masks' place, and

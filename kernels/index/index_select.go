@@ -141,7 +141,7 @@ var Index = kit.Define[kit.None](graph.Op{
 	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if hasMask(c) {
-			return []graph.Result{{Type: tensor.Type{DType: c.Type(0).DType}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{maskedOutline(c).Result()}, nil
 		}
 		p, err := newIndexing(c)
 		if err != nil {

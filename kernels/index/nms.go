@@ -22,11 +22,11 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 	Name: "non_max_suppression", Doc: "Keeps the boxes of the highest scores, class by class, that overlap no better one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)}, Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
-}, func(c *graph.Call) ([]tensor.DType, error) {
+}, func(c *graph.Call) ([]graph.Outline, error) {
 	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
 		return nil, kit.NotImplementedBy("non_max_suppression", c.Type(0).DType)
 	}
-	return oneDType(tensor.Int64)
+	return oneOutline(tensor.Int64, -1, 3)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] {
@@ -59,11 +59,11 @@ var Nms = eagerOp[nmsAttrs](graph.Op{
 	Name: "nms", Doc: "Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of x1, y1, x2, y2 and scores [n] give indices, best first.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
-}, func(c *graph.Call) ([]tensor.DType, error) {
+}, func(c *graph.Call) ([]graph.Outline, error) {
 	if c.Type(0).DType != c.Type(1).DType {
 		return nil, errors.New("dets should have the same type as scores")
 	}
-	return oneDType(tensor.Int64)
+	return oneOutline(tensor.Int64, -1)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b, s := in[0], in[1]
 	if b.Rank() != 2 || b.Shape[1] != 4 || s.Rank() != 1 || s.Shape[0] != b.Shape[0] {

@@ -14,7 +14,7 @@ import (
 var Nonzero = eagerOp[kit.None](graph.Op{
 	Name: "nonzero", Doc: "Gives the indices of the elements that are not 0, in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
-}, func(*graph.Call) ([]tensor.DType, error) { return oneDType(tensor.Int64) },
+}, func(c *graph.Call) ([]graph.Outline, error) { return oneOutline(tensor.Int64, -1, c.Type(0).Rank()) },
 	func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return []*tensor.Tensor{nonzeroIndices(in[0])}, nil
 	})
@@ -24,11 +24,11 @@ var MaskedSelect = eagerOp[kit.None](graph.Op{
 	Name: "masked_select", Doc: "Takes the elements of self where mask holds, in row-major order, after both are broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
-}, func(c *graph.Call) ([]tensor.DType, error) {
+}, func(c *graph.Call) ([]graph.Outline, error) {
 	if d := c.Type(1).DType; d != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
-	return oneDType(c.Type(0).DType)
+	return oneOutline(c.Type(0).DType, -1)
 }, func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 	if err != nil {
@@ -70,11 +70,11 @@ var Compress = eagerOp[compressAttrs](graph.Op{
 	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition holds. A short condition is false for the rest.",
 	Params:   []graph.Param{kit.Self, {Name: "condition"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)}, Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
-}, func(c *graph.Call) ([]tensor.DType, error) {
+}, func(c *graph.Call) ([]graph.Outline, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
-	return oneDType(c.Type(0).DType)
+	return oneOutline(c.Type(0).DType, slicesOf(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, dim := in[0], 0
 	var err error

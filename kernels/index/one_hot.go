@@ -67,7 +67,8 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	case !some && kit.Empty(t):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
 	case !some && kit.Is(a.NumClasses, -1):
-		return []graph.Result{{Type: tensor.Type{DType: d}, Alias: graph.Fresh, Dynamic: true}}, nil
+		sizes := openAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
+		return []graph.Result{graph.Outline{DType: d, Sizes: sizes}.Result()}, nil
 	case !some:
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}

@@ -33,7 +33,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			return nil, err
 		}
 		if !r.known {
-			return []graph.Result{{Type: tensor.Type{DType: r.dtype}, Alias: graph.Fresh, Dynamic: true}}, nil
+			return []graph.Result{graph.Outline{DType: r.dtype, Sizes: openAt(r.t.Shape, r.dim)}.Result()}, nil
 		}
 		out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
 		return graph.New1(out), err

@@ -91,7 +91,11 @@ func sortRank(c *graph.Call) *ranking {
 
 func topkRank(c *graph.Call) *ranking {
 	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
-	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), kit.NumberOf(a.K), a.Largest}
+	k := kit.NumberOf(a.K)
+	if m.Rank() == 0 {
+		k = 1 // PyTorch copies a number whatever k is
+	}
+	return &ranking{max(0, (a.Dim+m.Rank())%max(1, m.Rank())), k, a.Largest}
 }
 
 func inferTopk(c *graph.Call) ([]graph.Result, error) {

@@ -31,7 +31,11 @@ type uniqueAttrs struct {
 // ONNX's, which gives first indices too.
 var (
 	Unique2 = uniqueOp[unique2Attrs]("_unique2", "Gives the distinct elements, for every element of self the index of its like among them, and how often each occurs.",
-		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
+			if kit.Attrs[unique2Attrs](c).ReturnInverse {
+				known[1].Sizes = openAt(c.Type(0).Shape, -1)
+			}
+		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
 			u, err := findUnique(in, nil, a.Sorted)
 			if err != nil {
@@ -40,7 +44,9 @@ var (
 			return u.aten(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp[uniqueDimAttrs]("unique_dim", "Gives the distinct slices along a dimension, for every slice of self the index of its like among them, and how often each occurs.",
-		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
+			known[0].Sizes = slicesOf(c.Type(0), &kit.Attrs[uniqueDimAttrs](c).Dim)
+		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			u, err := findUnique(in, &a.Dim, a.Sorted)
 			if err != nil {
@@ -49,7 +55,9 @@ var (
 			return u.aten([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	Unique = uniqueOp[uniqueAttrs]("unique", "Gives the distinct elements, or slices along a dimension; the index where each first occurs; for every one of self the index of its like; and how often each occurs.",
-		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
+		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
+			known[0].Sizes = slicesOf(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
+		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueAttrs](c)
 			u, err := findUnique(in, a.Dim, a.Sorted)
 			if err != nil {
@@ -59,16 +67,25 @@ var (
 		})
 )
 
-func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, f func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+// uniqueOp defines one of them. shapes corrects what is known of the results where they are not all vectors
+// of a length that data decide.
+func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, shapes func(*graph.Call, []graph.Outline),
+	f func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return eagerOp[A](graph.Op{
 		Name: name, Doc: doc + " A NaN is unlike all, itself included.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs, Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
-	}, func(c *graph.Call) ([]tensor.DType, error) {
-		ds := slices.Repeat([]tensor.DType{tensor.Int64}, len(outputs))
-		if ds[0] = c.Type(0).DType; ds[0].IsComplex() {
-			return nil, kit.NotImplementedBy(name, ds[0])
+	}, func(c *graph.Call) ([]graph.Outline, error) {
+		known := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
+		if known[0].DType = c.Type(0).DType; known[0].DType.IsComplex() {
+			return nil, kit.NotImplementedBy(name, known[0].DType)
 		}
-		return ds, nil
+		for i := range known {
+			known[i].Sizes = []int{-1}
+		}
+		if shapes != nil {
+			shapes(c, known)
+		}
+		return known, nil
 	}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in[0]) })
 }
 

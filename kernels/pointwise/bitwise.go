@@ -1,6 +1,8 @@
 package pointwise
 
 import (
+	"unsafe"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -37,30 +39,22 @@ var BitwiseNot = elementwise[kit.None]("bitwise_not", "Flips the bits of self; o
 	}),
 	kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
-// Shifts by less than 0 or by the width of the dtype and more are those of PyTorch from
-// version 2 on; before, the processor decided.
+// A shift takes the lowest 5 bits of the count, of int64 6 bits, as PyTorch 1.13 has it from the
+// processor: the narrow dtypes are shifted as 32-bit numbers, whose lowest bits are kept.
 var (
-	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by other. A shift below 0 or past the width gives 0.",
+	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by other, of which the lowest 5 bits count, 6 of int64.",
 		join(signed2(leftSlice, leftSlice, leftSlice, leftSlice), unsigned2(leftSlice, leftSlice, leftSlice, leftSlice)),
-		func(a, b int64) int64 {
-			if b < 0 {
-				return 0
-			}
-			return a << b
-		})
-	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by other and keeps the sign. A shift below 0 or past the width leaves the sign only.",
+		func(a, b int64) int64 { return a << b })
+	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by other, of which the lowest 5 bits count, 6 of int64, and keeps the sign.",
 		join(signed2(rightSlice, rightSlice, rightSlice, rightSlice), unsigned2(rightSlice, rightSlice, rightSlice, rightSlice)),
-		func(a, b int64) int64 {
-			if b < 0 {
-				b = 64
-			}
-			return a >> b
-		})
+		func(a, b int64) int64 { return a >> b })
 )
 
 func shift(name, label, doc string, t bodies, f func(a, b int64) int64) *graph.Op {
 	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: binary, Body: labelled(label, t)},
-		kit.Always(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)), kit.ExIntegers)
+		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))
+		}), kit.ExIntegers)
 }
 
 func bitAndSlice[T integer](dst, a, b []T) {
@@ -98,18 +92,21 @@ func boolNotSlice(dst, a []bool) {
 	}
 }
 
-// A negative count becomes a large unsigned one, and Go shifts all bits out.
+// shiftMask keeps the bits of a count that a shift takes.
+func shiftMask[T integer]() uint64 { return uint64(max(32, 8*unsafe.Sizeof(T(0))) - 1) }
 
 func leftSlice[T integer](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
+	mask := shiftMask[T]()
 	for i := range dst {
-		dst[i] = a[i] << uint64(b[i])
+		dst[i] = a[i] << (uint64(b[i]) & mask)
 	}
 }
 
 func rightSlice[T integer](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
+	mask := shiftMask[T]()
 	for i := range dst {
-		dst[i] = a[i] >> uint64(b[i])
+		dst[i] = a[i] >> (uint64(b[i]) & mask)
 	}
 }

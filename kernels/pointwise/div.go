@@ -30,8 +30,19 @@ var Div = elementwise[divAttrs]("div",
 // FloorDivide is the quotient rounded down.
 var FloorDivide = elementwise[kit.None]("floor_divide",
 	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 fails when run.",
-	numbers2, &graph.Pointwise{Config: binary, Body: labelled("div_floor_cpu", divFloorBodies)},
-	kit.Always(floorRef), kit.ExBinary, kit.ExIntegers)
+	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc { return floorRef(&floorDivision, c) }, kit.ExBinary, kit.ExIntegers)
+
+var floorDivision = graph.Pointwise{Config: binary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	return quotients("div_floor", divFloorBodies, floorDiv16, it)
+}}
+
+// quotients picks the loops of rounded quotients. Of 16-bit floats PyTorch rounds every step.
+func quotients(name string, t bodies, f func(a, b float32, round func(float32) float32) float32, it *iter.Rule) (iter.Kernel, error) {
+	if round := roundingTo(it.CommonDType()); round != nil {
+		return iter.Map2(func(a, b float32) float32 { return f(a, b, round) }), nil
+	}
+	return t.pick(name, it)
+}
 
 var division = graph.Pointwise{
 	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
@@ -47,9 +58,9 @@ var division = graph.Pointwise{
 	Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		switch kit.Attrs[divAttrs](c).mode() {
 		case "floor":
-			return divFloorBodies.pick("div_floor", it)
+			return quotients("div_floor", divFloorBodies, floorDiv16, it)
 		case "trunc":
-			return divTruncBodies.pick("div_trunc", it)
+			return quotients("div_trunc", divTruncBodies, truncDiv16, it)
 		}
 		return divBodies.pick("div_true", it)
 	},
@@ -113,6 +124,30 @@ func floorDiv32(a, b float32) float32 {
 	return floor
 }
 
+// floorDiv16 is floorDiv32 with each step rounded.
+func floorDiv16(a, b float32, round func(float32) float32) float32 {
+	if b == 0 {
+		return a / b
+	}
+	mod := mod32(a, b)
+	div := round(round(a-mod) / b)
+	if mod != 0 && (b < 0) != (mod < 0) {
+		div = round(div - 1)
+	}
+	if div == 0 {
+		return float32(math.Copysign(0, float64(a/b)))
+	}
+	floor := float32(math.Floor(float64(div)))
+	if round(div-floor) > 0.5 {
+		floor++
+	}
+	return floor
+}
+
+func truncDiv16(a, b float32, round func(float32) float32) float32 {
+	return float32(math.Trunc(float64(round(a / b))))
+}
+
 func floorDiv64(a, b float64) float64 {
 	if b == 0 {
 		return a / b
@@ -132,25 +167,48 @@ func floorDiv64(a, b float64) float64 {
 	return floor
 }
 
-func floorRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+// quotientRounding is roundingTo the dtype to which a division's operands are promoted.
+func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float32) float32 {
+	cfg, err := p.Config(c, make([]iter.Operand, 1))
+	if err != nil {
+		return nil
+	}
+	it, err := cfg.Rule()
+	if err != nil {
+		return nil
+	}
+	return roundingTo(it.CommonDType())
+}
+
+func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
+	round := quotientRounding(p, c)
 	return kit.ByKind(
 		byDivisor(floorQuotient),
 		func(x []float64) float64 {
+			if round != nil {
+				return float64(floorDiv16(float32(x[0]), float32(x[1]), round))
+			}
 			if q := x[0] / x[1]; x[1] == 0 || !math.IsInf(x[0], 0) {
 				return math.Floor(q)
 			}
 			return math.NaN() // the remainder of an infinity is
-		}, nil)(d, x)
+		}, nil)
 }
 
 func divRef(c *graph.Call) kit.ScalarFunc {
 	switch kit.Attrs[divAttrs](c).mode() {
 	case "floor":
-		return floorRef
+		return floorRef(&division, c)
 	case "trunc":
+		round := quotientRounding(&division, c)
 		return kit.ByKind(
 			byDivisor(func(a, b int64) int64 { return a / b }),
-			func(x []float64) float64 { return math.Trunc(x[0] / x[1]) }, nil)
+			func(x []float64) float64 {
+				if round != nil {
+					return float64(truncDiv16(float32(x[0]), float32(x[1]), round))
+				}
+				return math.Trunc(x[0] / x[1])
+			}, nil)
 	}
 	return kit.ByKind(nil,
 		func(x []float64) float64 { return x[0] / x[1] },

@@ -67,3 +67,14 @@ func mod32(a, b float32) float32 {
 	}
 	return float32(math.Copysign(r, x))
 }
+
+// roundingTo rounds to a 16-bit float; it is nil for other dtypes.
+func roundingTo(d tensor.DType) func(float32) float32 {
+	switch d {
+	case tensor.BFloat16:
+		return func(x float32) float32 { return tensor.BrainOf(x).Float32() }
+	case tensor.Float16:
+		return func(x float32) float32 { return tensor.HalfOf(x).Float32() }
+	}
+	return nil
+}

@@ -32,11 +32,12 @@ func TestZeroDivision(t *testing.T) {
 	}
 }
 
-// TestShiftWidth pins shifts that PyTorch 1.13 left to the processor.
+// TestShiftWidth pins shifts by less than 0 and by the width and more: PyTorch 1.13 takes the
+// lowest bits of the count.
 func TestShiftWidth(t *testing.T) {
 	a := tensor.Must(tensor.FromSlice([]int32{1, 1, 1, -5}, 4))
 	b := tensor.Must(tensor.FromSlice([]int32{40, -1, 31, 32}, 4))
-	for name, want := range map[string][]int32{"bitwise_left_shift": {0, 0, -1 << 31, 0}, "bitwise_right_shift": {0, 0, 0, -1}} {
+	for name, want := range map[string][]int32{"bitwise_left_shift": {256, -1 << 31, -1 << 31, -5}, "bitwise_right_shift": {0, 0, 0, -5}} {
 		op := kernels.Lookup(name)
 		c, _ := kerneltest.CallOf(op, nil, []tensor.Meta{a.Meta, b.Meta})
 		out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{a, b})
@@ -88,4 +89,37 @@ func allocations(op *graph.Op, c *graph.Call, in []*tensor.Tensor) (float64, err
 			err = e
 		}
 	}), err
+}
+
+// TestRoundedSteps pins 16-bit floats that PyTorch rounds before it cuts off or counts: what
+// lies just below 3, and between 16 and 17 tenths.
+func TestRoundedSteps(t *testing.T) {
+	for _, c := range []struct {
+		op    string
+		attrs graph.Attrs
+		in    []float64
+		want  float64
+	}{
+		{"div", graph.Attrs{"rounding_mode": "trunc"}, []float64{5.96875, 1.9921875}, 3},
+		{"div", graph.Attrs{"rounding_mode": "floor"}, []float64{5.96875, 1.9921875}, 2},
+		{"round", graph.Attrs{"decimals": 1}, []float64{-1.65625}, -1.6015625},
+	} {
+		m := tensor.New(tensor.BFloat16, 1)
+		var in []*tensor.Tensor
+		for _, v := range c.in {
+			in = append(in, kerneltest.Filled(m, func(tensor.DType) tensor.Scalar { return tensor.FloatScalar(v) }))
+		}
+		op := kernels.Lookup(c.op)
+		call, err := kerneltest.CallOf(op, c.attrs, []tensor.Meta{m, m}[:len(in)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := kerneltest.RunCall(op, call, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := got[0].At(0).Float(); x != c.want {
+			t.Errorf("%s %v of %v: got %v, want %v", c.op, c.attrs, c.in, x, c.want)
+		}
+	}
 }

@@ -19,7 +19,7 @@ type gluAttrs struct {
 var Prelu = kit.Define[kit.None](graph.Op{
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "prelu",
-	Doc:    "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The result is row-major.",
+	Doc:    "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The result has the memory format that self suggests.",
 	Params: []graph.Param{kit.Self, kit.Weight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, w := c.Type(0), c.Type(1)
@@ -39,7 +39,8 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		case w.DType != m.DType:
 			return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
 		}
-		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+		t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
+		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)

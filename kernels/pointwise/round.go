@@ -36,6 +36,8 @@ var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest
 			switch {
 			case d.IsIntegral(false):
 				return x[0]
+			case c.Type(0).DType.IsReducedFloat():
+				return tensor.FloatScalar(float64(round16(n, roundingTo(c.Type(0).DType))(float32(x[0].Float()))))
 			case d == tensor.Float32:
 				out := []float32{0}
 				roundSlice[float32](n)(out, []float32{float32(x[0].Float())})
@@ -53,6 +55,9 @@ var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest
 
 func roundBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	if n := kit.Attrs[roundAttrs](c).Decimals; n != 0 {
+		if round := roundingTo(it.CommonDType()); round != nil {
+			return iter.Map1(round16(n, round)), nil
+		}
 		t := floats1(roundSlice[float32](n), roundSlice[float64](n))
 		return t.pick("round", it)
 	}
@@ -101,5 +106,13 @@ func roundSlice[T float](decimals int) func(dst, a []T) {
 		for i := range dst {
 			dst[i] = T(math.RoundToEven(float64(a[i]/down*up))) / up * down
 		}
+	}
+}
+
+// round16 rounds 16-bit floats, whose scaled numbers PyTorch rounds to their dtype first.
+func round16(decimals int, round func(float32) float32) func(float32) float32 {
+	up, down := round(float32(math.Pow10(max(decimals, 0)))), round(float32(math.Pow10(max(-decimals, 0))))
+	return func(x float32) float32 {
+		return float32(math.RoundToEven(float64(round(x/down*up)))) / up * down
 	}
 }

@@ -97,7 +97,7 @@ func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*te
 func unknownResults(outs []graph.Output) []graph.Result {
 	res := make([]graph.Result, len(outs))
 	for i, o := range outs {
-		res[i] = graph.Result{Type: tensor.Type{DType: o.Value.Meta.DType}, Alias: graph.Fresh, Dynamic: true}
+		res[i] = graph.Outline{DType: o.Value.Meta.DType}.Result()
 	}
 	return res
 }

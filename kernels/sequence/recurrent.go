@@ -38,6 +38,7 @@ type recurrent struct {
 	resetAfter                     bool   // GRU: the reset gate applies after the product
 	couple                         bool   // LSTM: the forget gate is 1 minus the input gate
 	clip                           float64
+	integer                        tensor.DType  // in which integers wrap
 	acts                           [2][3]cellAct // functions of each direction: f, g, h
 	x, h0, c0, lens, y, hn, cn     copies.Spot
 	w, r, inBias, stateBias, peeps [2]copies.Spot
@@ -91,6 +92,43 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 		}
 	}
 	return addSteps[T](x, l, projected)
+}
+
+// addPlain adds the parts of a layer in numbers that have no fast products: a chunk takes one
+// sequence through all steps, in one direction, as the definition says. A layer of PyTorch's
+// has no lengths, peepholes or bounds.
+func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
+	spots := []copies.Spot{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
+	for dir := range 2 {
+		spots = append(spots, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
+	}
+	x.Run(0, 0, spots, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
+		var at [14][]T
+		for i, s := range spots {
+			if s.Given() {
+				at[i] = kit.ElementsOf[T](m.Ptrs[i], s.Meta.Numel())
+			}
+		}
+		state := func(dir, b, k int) int { return dir*l.stateDir + b*l.stateBatch + k }
+		c := &cellReference[T]{l: l,
+			x:  func(t, b, i int) T { return at[0][(t*l.xStep+b*l.xBatch)*l.inputs+i] },
+			y:  func(t, dir, b, k int, v T) { at[1][t*l.yStep+b*l.yBatch+dir*l.yDir+k] = v },
+			hn: func(dir, b, k int, v T) { at[2][state(dir, b, k)] = v },
+			h0: func(dir, b, k int) T { return at[4][state(dir, b, k)] },
+			w:  func(dir, row, i int) T { return at[6+4*dir][row*l.inputs+i] },
+			r:  func(dir, row, k int) T { return at[7+4*dir][row*l.hidden+k] }}
+		if l.kind == cellLSTM {
+			c.cn = func(dir, b, k int, v T) { at[3][state(dir, b, k)] = v }
+			c.c0 = func(dir, b, k int) T { return at[5][state(dir, b, k)] }
+		}
+		if l.inBias[0].Given() {
+			c.inBias = func(dir, row int) T { return at[8+4*dir][row] }
+			c.stateBias = func(dir, row int) T { return at[9+4*dir][row] }
+		}
+		c.runSequence(chunk/l.batch, chunk%l.batch)
+		return nil
+	}})
+	return nil
 }
 
 // joinBiases adds both biases up, but for that of a GRU's state that the reset gate

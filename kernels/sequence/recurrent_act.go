@@ -2,9 +2,11 @@ package sequence
 
 import (
 	"math"
+	"math/cmplx"
 	"strings"
 
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // cellActs are the functions that gates may have, by ONNX's names in lower case, and the
@@ -30,6 +32,40 @@ var cellActs = map[string]struct {
 		}
 		return 0
 	}},
+}
+
+// scalar is the function itself.
+func (a cellAct) scalar() func(float64) float64 {
+	f := cellActs[strings.ToLower(a.name)].f
+	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
+}
+
+// cellScalar is the function in the numbers of a layer's reference. Of complex numbers there
+// are sigmoid and tanh. Integers wrap as the layer's dtype does before they are bounded; a
+// tanh of theirs is left to the end of the layer, whose state it makes a float.
+func cellScalar[T kit.Widest](l *recurrent, a cellAct) func(T) T {
+	var f any
+	switch any(T(0)).(type) {
+	case float64:
+		f = a.scalar()
+	case complex128:
+		f = cmplx.Tanh
+		if a.name == "Sigmoid" {
+			f = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
+		}
+	default:
+		bits := 64 - 8*l.integer.Size()
+		f = func(v int64) int64 {
+			if v = v << bits >> bits; l.integer == tensor.Uint8 {
+				v &= 0xff
+			}
+			if a.name == "Relu" {
+				v = max(v, 0)
+			}
+			return v
+		}
+	}
+	return f.(func(T) T)
 }
 
 // cellFunction is the function on a row of a gate.
@@ -81,10 +117,4 @@ func tanhRow(v []float32) {
 		}
 		v[i] = float32(1 - 2/(1+shortExp(2*x)))
 	}
-}
-
-// scalar is the function itself.
-func (a cellAct) scalar() func(float64) float64 {
-	f := cellActs[strings.ToLower(a.name)].f
-	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
 }

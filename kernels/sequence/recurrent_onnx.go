@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -56,12 +55,4 @@ func (k cellKind) outputs() int {
 		return 3
 	}
 	return 2
-}
-
-// add adds the layer in its dtype.
-func (l *recurrent) add(x *copies.Compound, d tensor.DType) error {
-	if d == tensor.Float32 {
-		return addRecurrent[float32](x, l)
-	}
-	return addRecurrent[float64](x, l)
 }

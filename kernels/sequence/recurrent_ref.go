@@ -6,68 +6,72 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellReference defines a recurrent layer step by step, in float64. Its functions read the
-// operands and write the results by their indices; those of operands that are left out
-// are nil.
-type cellReference struct {
+// cellReference defines a recurrent layer step by step. Its functions read the operands and
+// write the results by their indices; those of operands that are left out are nil.
+type cellReference[T kit.Widest] struct {
 	l                   *recurrent
-	x                   func(t, b, i int) float64
-	w, r                func(dir, row, k int) float64
-	inBias, stateBias   func(dir, row int) float64
-	peep                func(dir, i int) float64
-	h0, c0              func(dir, b, k int) float64
+	x                   func(t, b, i int) T
+	w, r                func(dir, row, k int) T
+	inBias, stateBias   func(dir, row int) T
+	peep                func(dir, i int) T
+	h0, c0              func(dir, b, k int) T
 	length              func(b int) int
-	y                   func(t, dir, b, k int, v float64)
-	hn, cn              func(dir, b, k int, v float64)
-	acts                [3]func(float64) float64
+	y                   func(t, dir, b, k int, v T)
+	hn, cn              func(dir, b, k int, v T)
+	acts                [3]func(T) T
 	direction, sequence int
 }
 
-func (c *cellReference) run() {
-	l := c.l
-	for dir := range l.dirs {
-		for i := range c.acts {
-			if l.acts[dir][i].name != "" {
-				c.acts[i] = l.acts[dir][i].scalar()
-			}
+func (c *cellReference[T]) run() {
+	for dir := range c.l.dirs {
+		for b := range c.l.batch {
+			c.runSequence(dir, b)
 		}
-		for b := range l.batch {
-			c.direction, c.sequence = dir, b
-			h, cell := make([]float64, l.hidden), make([]float64, l.hidden)
-			for k := range h {
-				if c.h0 != nil {
-					h[k] = c.h0(dir, b, k)
-				}
-				if c.c0 != nil {
-					cell[k] = c.c0(dir, b, k)
-				}
-			}
-			n := l.steps
-			if c.length != nil {
-				n = min(max(c.length(b), 0), n)
-			}
-			for s := range n {
-				t := s
-				if l.backward[dir] {
-					t = n - 1 - s
-				}
-				h, cell = c.step(t, h, cell)
-				for k, v := range h {
-					c.y(t, dir, b, k, v)
-				}
-			}
-			for k := range h {
-				c.hn(dir, b, k, h[k])
-				if c.cn != nil {
-					c.cn(dir, b, k, cell[k])
-				}
-			}
+	}
+}
+
+// runSequence takes sequence b through all steps of a direction.
+func (c *cellReference[T]) runSequence(dir, b int) {
+	l := c.l
+	for i, a := range l.acts[dir] {
+		if c.acts[i] = nil; a.name != "" {
+			c.acts[i] = cellScalar[T](l, a)
+		}
+	}
+	c.direction, c.sequence = dir, b
+	h, cell := make([]T, l.hidden), make([]T, l.hidden)
+	for k := range h {
+		if c.h0 != nil {
+			h[k] = c.h0(dir, b, k)
+		}
+		if c.c0 != nil {
+			cell[k] = c.c0(dir, b, k)
+		}
+	}
+	n := l.steps
+	if c.length != nil {
+		n = min(max(c.length(b), 0), n)
+	}
+	for s := range n {
+		t := s
+		if l.backward[dir] {
+			t = n - 1 - s
+		}
+		h, cell = c.step(t, h, cell)
+		for k, v := range h {
+			c.y(t, dir, b, k, v)
+		}
+	}
+	for k := range h {
+		c.hn(dir, b, k, h[k])
+		if c.cn != nil {
+			c.cn(dir, b, k, cell[k])
 		}
 	}
 }
 
 // of gives a gate's input part, and its state part for the state h.
-func (c *cellReference) of(gate, k, t int, h []float64) (in, state float64) {
+func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
 	row := c.l.order[gate]*c.l.hidden + k
 	for i := range c.l.inputs {
 		in += c.w(c.direction, row, i) * c.x(t, c.sequence, i)
@@ -83,31 +87,31 @@ func (c *cellReference) of(gate, k, t int, h []float64) (in, state float64) {
 }
 
 // act clips a sum and applies function f.
-func (c *cellReference) act(f int, sum float64) float64 {
-	if c.l.clip > 0 {
-		sum = min(max(sum, -c.l.clip), c.l.clip)
+func (c *cellReference[T]) act(f int, sum T) T {
+	if v, ok := any(&sum).(*float64); ok && c.l.clip > 0 {
+		*v = min(max(*v, -c.l.clip), c.l.clip)
 	}
 	return c.acts[f](sum)
 }
 
-func (c *cellReference) gate(f, gate, k, t int, h []float64, more float64) float64 {
+func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
 	in, state := c.of(gate, k, t, h)
 	return c.act(f, in+state+more)
 }
 
-func (c *cellReference) step(t int, h, cell []float64) (newH, newC []float64) {
-	newH, newC = make([]float64, len(h)), make([]float64, len(h))
+func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
+	newH, newC = make([]T, len(h)), make([]T, len(h))
 	switch c.l.kind {
 	case cellRNN:
 		for k := range h {
 			newH[k] = c.gate(0, 0, k, t, h, 0)
 		}
 	case cellGRU:
-		reset := make([]float64, len(h))
+		reset := make([]T, len(h))
 		for k := range h {
 			reset[k] = c.gate(0, 1, k, t, h, 0)
 		}
-		kept := make([]float64, len(h))
+		kept := make([]T, len(h))
 		for k, v := range h {
 			kept[k] = reset[k] * v
 		}
@@ -122,7 +126,7 @@ func (c *cellReference) step(t int, h, cell []float64) (newH, newC []float64) {
 		}
 	default:
 		for k := range h {
-			p := func(i int) float64 {
+			p := func(i int) T {
 				if c.peep == nil {
 					return 0
 				}
@@ -138,20 +142,6 @@ func (c *cellReference) step(t int, h, cell []float64) (newH, newC []float64) {
 		}
 	}
 	return newH, newC
-}
-
-// sideOperands reads ONNX's B, sequence_lens and P, where they are given.
-func (c *cellReference) sideOperands(in []*tensor.Tensor, rows int) {
-	if in[4] != nil {
-		c.length = func(b int) int { return int(in[4].At(b).Int()) }
-	}
-	if in[3] != nil {
-		c.inBias = func(dir, row int) float64 { return in[3].At(dir, row).Float() }
-		c.stateBias = func(dir, row int) float64 { return in[3].At(dir, rows+row).Float() }
-	}
-	if in[7] != nil {
-		c.peep = func(dir, i int) float64 { return in[7].At(dir, i).Float() }
-	}
 }
 
 // ref defines ONNX's recurrent ops.
@@ -192,7 +182,7 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 			t.Set(tensor.FloatScalar(v), dir, b, k)
 		}
 	}
-	r := &cellReference{l: l, x: swapped(at(in[0])), w: at(in[1]), r: at(in[2]), h0: swapped(at(in[5])), c0: swapped(at(in[6])), hn: put(out[1])}
+	r := &cellReference[float64]{l: l, x: swapped(at(in[0])), w: at(in[1]), r: at(in[2]), h0: swapped(at(in[5])), c0: swapped(at(in[6])), hn: put(out[1])}
 	r.y = func(t, dir, b, k int, v float64) {
 		if a.Layout != 0 {
 			out[0].Set(tensor.FloatScalar(v), b, t, dir, k)
@@ -206,4 +196,18 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	r.sideOperands(in, l.hidden*o.kind.gates())
 	r.run()
 	return out, nil
+}
+
+// sideOperands reads ONNX's B, sequence_lens and P, where they are given.
+func (c *cellReference[T]) sideOperands(in []*tensor.Tensor, rows int) {
+	if in[4] != nil {
+		c.length = func(b int) int { return int(in[4].At(b).Int()) }
+	}
+	if in[3] != nil {
+		c.inBias = func(dir, row int) T { return kit.WidestOf[T](in[3].At(dir, row)) }
+		c.stateBias = func(dir, row int) T { return kit.WidestOf[T](in[3].At(dir, rows+row)) }
+	}
+	if in[7] != nil {
+		c.peep = func(dir, i int) T { return kit.WidestOf[T](in[7].At(dir, i)) }
+	}
 }

@@ -3,10 +3,12 @@ package sequence
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -103,7 +105,7 @@ func (a *recurrentAttrs) dirs() int {
 func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2], hidden: c.Meta(1).Shape[2],
-		resetAfter: true, backward: [2]bool{false, true},
+		integer: x.DType, resetAfter: true, backward: [2]bool{false, true},
 		order: [][4]int{{0}, {1, 0, 2}, {0, 3, 1, 2}}[o.kind]}
 	if i > 0 {
 		l.inputs = l.dirs * l.hidden
@@ -132,9 +134,6 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
 		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(), c.Type(1).Rank())
 	}
-	if !x.DType.IsFloat() {
-		return nil, kit.NotImplementedBy("addmm_impl_cpu_", x.DType)
-	}
 	if a.Train && a.Dropout != 0 {
 		return nil, fmt.Errorf("%s: dropout is not served in training", o.name)
 	}
@@ -159,19 +158,49 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if err := o.checkWeights(c, a, steps.Mul(batch)); err != nil {
 		return nil, err
 	}
+	d, err := o.dtype(a, x.DType, steps)
+	if err != nil {
+		return nil, err
+	}
 	// PyTorch turns the result of sequences whose batch comes first.
-	out := tensor.NewType(x.DType, steps, batch, hidden.Mul(sym.Of(a.dirs())))
+	out := tensor.NewType(d, steps, batch, hidden.Mul(sym.Of(a.dirs())))
 	if a.BatchFirst {
-		var err error
 		if out, err = out.Transpose(0, 1); err != nil {
 			return nil, err
 		}
 	}
 	res := graph.New1(out)
 	for range o.states() - 1 {
-		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
+		res = append(res, graph.Result{Type: tensor.NewType(d, state...), Alias: graph.Fresh})
 	}
 	return res, nil
+}
+
+// dtype is the dtype of the results. Of integers a sigmoid cannot be stored, so that LSTM and
+// GRU cells refuse them; a tanh gives float32, which the next step or layer cannot multiply
+// with integers; a relu stays what it is, but there is none of complex numbers.
+func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tensor.DType, error) {
+	switch {
+	case d == tensor.Bool:
+		return d, kit.NotImplementedBy("addmm_impl_cpu_", d)
+	case d.IsComplex() && o.act == "Relu":
+		return d, errors.New("clamp is not supported for complex types")
+	case d.IsFloat() || d.IsComplex() || o.act == "Relu":
+		return d, nil
+	case o.kind != cellRNN:
+		return d, fmt.Errorf("result type Float can't be cast to the desired output type %s", d.TorchName())
+	case a.NumLayers > 1 || steps.Gt(sym.Of(1)).Holds():
+		return d, errors.New("mat1 and mat2 must have the same dtype")
+	}
+	return tensor.Float32, nil
+}
+
+// cellLoops is the dtype in which a layer of d computes.
+func cellLoops(d tensor.DType) tensor.DType {
+	if d.IsComplex() {
+		return tensor.Complex128
+	}
+	return kit.Wide(d)
 }
 
 // checkWeights checks the parameters; items is the number of vectors in the input.
@@ -204,20 +233,24 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	if first.batch*first.hidden == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d := c.Meta(0).DType.OpMath()
+	d := cellLoops(c.Meta(0).DType)
 	x := copies.NewCompound(c)
-	ins := x.Operands(d)
-	y, from := x.Result(0, d), ins[0]
-	var last [2]copies.Spot
-	for i := range o.states() - 1 {
-		last[i] = x.Result(1+i, d)
+	var ins, outs []copies.Spot
+	for i := range c.In {
+		ins = append(ins, x.Dense(x.In(i), d))
 	}
+	floats := o.act == "Tanh" && d == tensor.Int64 // the results are floats that the sums become at the end
+	for i, m := range c.Out {
+		if floats {
+			outs = append(outs, x.Temp(d, m.Shape...))
+		} else {
+			outs = append(outs, x.Result(i, d))
+		}
+	}
+	y, from, last := outs[0], ins[0], outs[1:]
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
 		part := func(s copies.Spot) copies.Spot {
-			if !s.Given() {
-				return s
-			}
 			m := tensor.New(d, l.dirs, l.batch, l.hidden)
 			m.Offset = i * m.Numel()
 			return s.Show(m)
@@ -227,9 +260,9 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 			l.y = x.Temp(d, y.Meta.Shape...)
 		}
 		from = l.y
-		l.h0, l.hn, l.cn = part(ins[1]), part(last[0]), part(last[1])
+		l.h0, l.hn = part(ins[1]), part(last[0])
 		if o.kind == cellLSTM {
-			l.c0 = part(ins[2])
+			l.c0, l.cn = part(ins[2]), part(last[1])
 		}
 		for dir := range l.dirs {
 			p := ins[o.states()+(i*l.dirs+dir)*a.perLayer():]
@@ -241,47 +274,71 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 	}
+	for i, sums := range outs {
+		if floats {
+			x.Call(pointwise.Tanh, nil, []copies.Spot{x.Result(i, tensor.Float32)}, sums)
+		}
+	}
 	return x.Kernel()
 }
 
 // ref defines PyTorch's recurrent ops, layer by layer.
 func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	switch cellLoops(c.Type(0).DType) {
+	case tensor.Complex128:
+		return cellsReference[complex128](o, c, in)
+	case tensor.Int64:
+		return cellsReference[int64](o, c, in)
+	}
+	return cellsReference[float64](o, c, in)
+}
+
+func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := o.infer(c)
 	if err != nil {
 		return nil, err
 	}
+	d := tensor.DTypeOf[T]()
 	var out []*tensor.Tensor
 	for _, r := range res {
 		out = append(out, tensor.Zeros(r.Meta().DType, r.Meta().Shape...))
 	}
 	a := kit.Attrs[recurrentAttrs](c)
-	at := func(t *tensor.Tensor) func(i, j, k int) float64 {
-		return func(i, j, k int) float64 { return t.At(i, j, k).Float() }
+	at := func(t *tensor.Tensor) func(i, j, k int) T {
+		return func(i, j, k int) T { return kit.WidestOf[T](t.At(i, j, k)) }
+	}
+	// Only a tanh of integers has results of another kind.
+	number := func(v T, to *tensor.Tensor) tensor.Scalar {
+		s, _ := tensor.ScalarOf(v)
+		if d == tensor.Int64 && to.DType == tensor.Float32 {
+			return tensor.FloatScalar(math.Tanh(s.Float()))
+		}
+		return s
 	}
 	x := at(in[0])
 	if a.BatchFirst {
-		x = func(t, b, i int) float64 { return in[0].At(b, t, i).Float() }
+		x = func(t, b, i int) T { return kit.WidestOf[T](in[0].At(b, t, i)) }
 	}
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
 		width := l.dirs * l.hidden
-		y := tensor.Zeros(tensor.Float64, l.steps, l.batch, width)
+		y := tensor.Zeros(d, l.steps, l.batch, width)
 		param := func(dir, k int) *tensor.Tensor { return in[o.states()+(i*l.dirs+dir)*a.perLayer()+k] }
-		state := func(t *tensor.Tensor) func(dir, b, k int, v float64) {
-			return func(dir, b, k int, v float64) { t.Set(tensor.FloatScalar(v), i*l.dirs+dir, b, k) }
+		state := func(t *tensor.Tensor) func(dir, b, k int, v T) {
+			return func(dir, b, k int, v T) { t.Set(number(v, t), i*l.dirs+dir, b, k) }
 		}
-		r := &cellReference{l: l, x: x, hn: state(out[1]),
-			w:  func(dir, row, k int) float64 { return param(dir, 0).At(row, k).Float() },
-			r:  func(dir, row, k int) float64 { return param(dir, 1).At(row, k).Float() },
-			h0: func(dir, b, k int) float64 { return in[1].At(i*l.dirs+dir, b, k).Float() },
-			y:  func(t, dir, b, k int, v float64) { y.Set(tensor.FloatScalar(v), t, b, dir*l.hidden+k) }}
+		r := &cellReference[T]{l: l, x: x, hn: state(out[1]),
+			w:  func(dir, row, k int) T { return kit.WidestOf[T](param(dir, 0).At(row, k)) },
+			r:  func(dir, row, k int) T { return kit.WidestOf[T](param(dir, 1).At(row, k)) },
+			h0: func(dir, b, k int) T { return kit.WidestOf[T](in[1].At(i*l.dirs+dir, b, k)) },
+			y:  func(t, dir, b, k int, v T) { y.Set(number(v, y), t, b, dir*l.hidden+k) }}
 		if o.kind == cellLSTM {
-			r.c0 = func(dir, b, k int) float64 { return in[2].At(i*l.dirs+dir, b, k).Float() }
+			r.c0 = func(dir, b, k int) T { return kit.WidestOf[T](in[2].At(i*l.dirs+dir, b, k)) }
 			r.cn = state(out[2])
 		}
 		if a.HasBiases {
-			r.inBias = func(dir, row int) float64 { return param(dir, 2).At(row).Float() }
-			r.stateBias = func(dir, row int) float64 { return param(dir, 3).At(row).Float() }
+			r.inBias = func(dir, row int) T { return kit.WidestOf[T](param(dir, 2).At(row)) }
+			r.stateBias = func(dir, row int) T { return kit.WidestOf[T](param(dir, 3).At(row)) }
 		}
 		r.run()
 		x = at(y)
@@ -291,7 +348,7 @@ func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 		if a.BatchFirst {
 			t, b = b, t
 		}
-		out[0].Set(tensor.FloatScalar(x(t, b, index[2])), index...)
+		out[0].Set(number(x(t, b, index[2]), out[0]), index...)
 	})
 	return out, nil
 }

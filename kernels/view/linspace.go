@@ -3,7 +3,6 @@ package view
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -70,47 +69,5 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 // element.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[linspaceAttrs](c)
-	n := kit.NumberOf(a.Steps)
-	half := n / 2
-	d := a.dtype()
-	first, last := a.Start.Tensor(d).At(), a.End.Tensor(d).At()
-	switch {
-	case d.IsComplex():
-		start, end := first.Complex(), last.Complex()
-		step := (end - start) / complex(float64(max(n-1, 1)), 0)
-		return func(i int) tensor.Scalar {
-			if i < half || n == 1 {
-				return tensor.ComplexScalar(start + step*complex(float64(i), 0))
-			}
-			return tensor.ComplexScalar(end - step*complex(float64(n-i-1), 0))
-		}
-	case d == tensor.Float32:
-		start, end := float32(first.Float()), float32(last.Float())
-		step := (end - start) / float32(max(n-1, 1))
-		return func(i int) tensor.Scalar {
-			if i < half || n == 1 {
-				return tensor.FloatScalar(math.FMA(float64(step), float64(i), float64(start)))
-			}
-			return tensor.FloatScalar(math.FMA(-float64(step), float64(n-i-1), float64(end)))
-		}
-	case d.IsReducedFloat():
-		round := func(x float64) float64 { return tensor.FloatScalar(x).Tensor(d).At().Float() }
-		start, end := first.Float(), last.Float()
-		step := round(round(end-start) / float64(max(n-1, 1)))
-		return func(i int) tensor.Scalar {
-			if i < half || n == 1 {
-				return tensor.FloatScalar(start + round(step*round(float64(i))))
-			}
-			return tensor.FloatScalar(end - round(step*round(float64(n-i-1))))
-		}
-	default:
-		start, end := first.Float(), last.Float()
-		step := (end - start) / float64(max(n-1, 1))
-		return func(i int) tensor.Scalar {
-			if i < half || n == 1 {
-				return tensor.FloatScalar(math.FMA(step, float64(i), start))
-			}
-			return tensor.FloatScalar(math.FMA(-step, float64(n-i-1), end))
-		}
-	}
+	return kit.Spaced(a.Start, a.End, kit.NumberOf(a.Steps), a.dtype())
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -29,7 +27,7 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 			return &graph.Kernel{}, nil
 		}
 		if m.DType.IsComplex() || m.Rank() != 3 && m.Rank() != 4 || m.Numel() == 0 {
-			return adaptiveMean(m).Compile(c)
+			return adaptiveMean(m, 2).Compile(c)
 		}
 		rows, cols := adaptiveWindows(m, size)
 		return newPool(c, by, rows, cols, avgPoolOp(m.DType, 0)), nil
@@ -37,7 +35,7 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, size := in[0], outputNumbers(c)
 		if size == [2]int{1, 1} && (t.DType.IsComplex() || t.Rank() != 3 && t.Rank() != 4 || t.Numel() == 0) {
-			s := adaptiveMean(t.Meta)
+			s := adaptiveMean(t.Meta, 2)
 			return s.Reference(t), nil
 		}
 		rows, cols := adaptiveWindows(t.Meta, size)
@@ -103,13 +101,4 @@ func inferAdaptiveAvg(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("adaptive_avg_pool2d: output_size must be 2")
 	}
 	return inferAdaptiveTo(c.Type(0), outputSize(c))
-}
-
-// adaptiveMean is the mean over the last two dimensions.
-func adaptiveMean(m tensor.Meta) *folds.Spec {
-	mask := make([]bool, m.Rank())
-	mask[m.Rank()-1], mask[m.Rank()-2] = true, true
-	n := float64(folds.Count(m.Shape, mask))
-	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
 }

@@ -31,6 +31,9 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
 		Impls: looseImpls(spaces(dims), poolWork{kind, shared(spaces(dims))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			m := c.Meta(0)
+			if m.DType.IsComplex() {
+				return adaptiveMean(m, dims).Compile(c)
+			}
 			var axes [][]window
 			for d := m.Rank() - dims; d < m.Rank(); d++ {
 				axes = append(axes, adaptiveSide(m.Shape[d], c.Out[0].Shape[d]))
@@ -41,6 +44,9 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
 			if err != nil {
 				return nil, err
+			}
+			if in[0].DType.IsComplex() {
+				return adaptiveMean(in[0].Meta, dims).Reference(in[0]), nil
 			}
 			shape := kit.NumbersOf(sizes)
 			lead := in[0].Rank() - dims
@@ -69,7 +75,9 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 		return nil, err
 	}
 	t := c.Type(0)
-	if !t.DType.IsFloat() {
+	// To a single element PyTorch takes the mean, of complex numbers too.
+	mean := kind == poolAvg && dims == 3 && kit.Is(tensor.Product(shape[len(shape)-dims:]), 1)
+	if !t.DType.IsFloat() && !(mean && t.DType.IsComplex()) {
 		if dims == 1 {
 			return nil, kit.NotImplementedBy("adaptive_max_pool2d", t.DType)
 		}

@@ -108,7 +108,7 @@ func (s *gridSampling) place(x float64, size int) float64 {
 func (s *gridSampling) padded(x float64, size int) float64 {
 	switch s.a.PaddingMode {
 	case 1:
-		return clipPlace(x, size)
+		return s.clip(x, size)
 	case 2:
 		low, span := -0.5, float64(size)
 		if s.a.AlignCorners {
@@ -124,17 +124,31 @@ func (s *gridSampling) padded(x float64, size int) float64 {
 		} else {
 			x = span - extra + low
 		}
-		return clipPlace(x, size)
+		return s.clip(x, size)
 	}
 	return x
 }
 
-// clipPlace keeps a place on the axis; a NaN becomes 0.
-func clipPlace(x float64, size int) float64 {
-	if !(x > 0) {
-		return 0
+// clip keeps a place on the axis. A NaN becomes the first place of images and the last of
+// volumes: PyTorch compares vectors otherwise than numbers.
+func (s *gridSampling) clip(x float64, size int) float64 {
+	switch last := float64(size - 1); {
+	case x > last, x != x && len(s.axes) == 3:
+		return last
+	case x > 0:
+		return x
 	}
-	return min(x, float64(size-1))
+	return 0
+}
+
+// undefined reports whether the weights at a place of an image are NaN. Those of volumes, and
+// of what is clipped first, are not computed from places that are not finite.
+func (s *gridSampling) undefined(get func(k int) float64) bool {
+	if len(s.axes) == 3 || s.a.InterpolationMode == 1 || s.a.InterpolationMode == 0 && s.a.PaddingMode != 0 {
+		return false
+	}
+	x, y := get(0), get(1)
+	return x-x != 0 || y-y != 0
 }
 
 // along puts the taps of one axis into room and returns their number.
@@ -168,6 +182,10 @@ func (s *gridSampling) along(x float64, ax gridAxis, room *[4]gridTap) int {
 // the last dimension first.
 func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	room[0] = gridTap{0, 1}
+	if s.undefined(get) {
+		room[0].w = math.NaN()
+		return 1
+	}
 	n := 1
 	for d, ax := range s.axes {
 		var one [4]gridTap
@@ -272,76 +290,115 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 		if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.Is(t.Shape[1], n) || !kit.Is(t.Shape[2], n+1) {
 			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
 		}
-		if !t.DType.IsFloat() {
-			return nil, kit.NotImplementedBy("affine_grid_generator", t.DType)
+		if t.DType == tensor.Bool {
+			return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
 		}
 		out, err := kit.FreshType(t.DType, affineShape(a.Size))
 		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		out, th := c.Out[0], c.Meta(0)
-		n := out.Rank() - 2
-		l := kit.NewLineSet(out.Shape, n+1, out)
-		if out.Numel() == 0 {
-			return &graph.Kernel{}, nil
+		switch d := c.Meta(0).DType; {
+		case d.IsComplex():
+			return affineKernel[complex128](c)
+		case d.IsFloat():
+			return affineKernel[float64](c)
 		}
-		align, size := kit.Attrs[affineGridAttrs](c).AlignCorners, th.DType.Size()
-		read, write := tensor.Converter(tensor.Float64, th.DType), tensor.Converter(th.DType, tensor.Float64)
-		per := kit.IndexGrain / 16
-		return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
-			for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
-				var x [3]float64
-				rest := i
-				for k := range n {
-					sz := out.Shape[n-k]
-					x[k] = affinePlace(rest%sz, sz, align)
-					rest /= sz
-				}
-				dst := unsafe.Add(m.Ptrs[0], l.At(i)[0])
-				for r := range n {
-					sum := 0.0
-					for k := range n + 1 {
-						v := 0.0
-						read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1], (rest*th.Strides[0]+r*th.Strides[1]+k*th.Strides[2])*size), 0, 0, 1)
-						if k < n {
-							v *= x[k]
-						}
-						sum += v
-					}
-					write(unsafe.Add(dst, r*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
-				}
-			}
-			return nil
-		}}}}, nil
+		return affineKernel[int64](c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		a, th := kit.Attrs[affineGridAttrs](c), in[0]
-		n := len(a.Size) - 2
-		out := tensor.Zeros(th.DType, kit.NumbersOf(affineShape(a.Size))...)
-		kit.EachIndex(out.Shape, func(at []int) {
-			sum := th.At(at[0], at[n+1], n).Float()
-			for k := range n {
-				sum += th.At(at[0], at[n+1], k).Float() * affinePlace(at[n-k], out.Shape[n-k], a.AlignCorners)
-			}
-			out.Set(tensor.FloatScalar(sum), at...)
-		})
-		return []*tensor.Tensor{out}, nil
+		switch d := in[0].DType; {
+		case d.IsComplex():
+			return affineReference[complex128](c, in[0]), nil
+		case d.IsFloat():
+			return affineReference[float64](c, in[0]), nil
+		}
+		return affineReference[int64](c, in[0]), nil
 	},
 	Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
 })
+
+// affineKernel computes a grid in the widest numbers of theta's kind.
+func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
+	out, th := c.Out[0], c.Meta(0)
+	n := out.Rank() - 2
+	l := kit.NewLineSet(out.Shape, n+1, out)
+	if out.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	var places [3][]T
+	for k := range n {
+		places[k] = affinePlaces[T](out.Shape[n-k], th.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
+	}
+	size, d := th.DType.Size(), tensor.DTypeOf[T]()
+	read, write := tensor.Converter(d, th.DType), tensor.Converter(th.DType, d)
+	per := kit.IndexGrain / 16
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
+		for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
+			var x [3]T
+			rest := i
+			for k := range n {
+				sz := out.Shape[n-k]
+				x[k] = places[k][rest%sz]
+				rest /= sz
+			}
+			dst := unsafe.Add(m.Ptrs[0], l.At(i)[0])
+			for r := range n {
+				var sum T
+				for k := range n + 1 {
+					var v T
+					read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1], (rest*th.Strides[0]+r*th.Strides[1]+k*th.Strides[2])*size), 0, 0, 1)
+					if k < n {
+						v *= x[k]
+					}
+					sum += v
+				}
+				write(unsafe.Add(dst, r*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
+			}
+		}
+		return nil
+	}}}}, nil
+}
+
+func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
+	a := kit.Attrs[affineGridAttrs](c)
+	n := len(a.Size) - 2
+	out := tensor.Zeros(th.DType, kit.NumbersOf(affineShape(a.Size))...)
+	kit.EachIndex(out.Shape, func(at []int) {
+		sum := kit.WidestOf[T](th.At(at[0], at[n+1], n))
+		for k := range n {
+			sum += kit.WidestOf[T](th.At(at[0], at[n+1], k)) * affinePlaces[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
+		}
+		s, _ := tensor.ScalarOf(sum)
+		out.Set(s, at...)
+	})
+	return []*tensor.Tensor{out}
+}
 
 // affineShape is the shape of the grid for images or volumes of a size.
 func affineShape(size []sym.Int) []sym.Int {
 	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
 }
 
-// affinePlace is the coordinate of index i of n.
-func affinePlace(i, n int, align bool) float64 {
-	if align {
-		if n <= 1 {
-			return 0
-		}
-		return 2*float64(i)/float64(n-1) - 1
+// affinePlaces are the coordinates of n elements. Those of integers are linspace's, which
+// without align are multiplied as integers, divided as floats, and cut off.
+func affinePlaces[T kit.Widest](n int, d tensor.DType, align bool) []T {
+	places := make([]T, n)
+	if n <= 1 {
+		return places
 	}
-	return (2*float64(i)+1)/float64(n) - 1
+	for i := range places {
+		x := tensor.FloatScalar((2*float64(i)+1)/float64(n) - 1)
+		switch {
+		case d.IsIntegral(true):
+			x = kit.Spaced(tensor.IntScalar(-1), tensor.IntScalar(1), n, d)(i).Tensor(d).At()
+			if !align {
+				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(d).At()
+				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))
+			}
+		case align:
+			x = tensor.FloatScalar(2*float64(i)/float64(n-1) - 1)
+		}
+		places[i] = kit.WidestOf[T](x)
+	}
+	return places
 }

@@ -263,7 +263,11 @@ def _as_strided(r):
 @call("split")
 def _split(r):
     s = r.shape()
-    return [T(s)], dict(r.some(dim=(r.dim(s),)), split_size=r.of(1, 2, 3, 0, 9))
+    sizes, d = r.of(1, 2, 3, 0, 9), r.dim(s)
+    if s and r.flip(0.3):
+        a = r.rng.randrange(s[d] + 1)
+        return [T(s)], {"split_size": [a, s[d] - a], "dim": d}
+    return [T(s)], dict(r.some(dim=(d,)), split_size=sizes)
 
 
 @call("chunk")

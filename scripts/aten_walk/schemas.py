@@ -4,6 +4,9 @@ import bind
 # Arguments that mean nothing to a graph on the CPU.
 NOWHERE = {"layout", "device", "pin_memory", "generator", "requires_grad"}
 
+# Arguments that one overload calls otherwise than the others: (op, aten's name) -> ours.
+ALSO = {("split", "split_sizes"): "split_size"}
+
 # Deliberate differences: (op, what) -> reason. "*" stands for every op.
 REASONS = {
     ("*", "non_blocking"): "a graph has no streams",
@@ -71,10 +74,10 @@ def faults(name, op):
                 if a.name not in op.numbers and a.name not in op.attrs:
                     out.append((name, a.name, "%s: operand %s takes no number (%s)" % (tag, a.name, kind)))
                 continue
-            if a.name not in op.attrs:
+            ours = op.attrs.get(ALSO.get((name, a.name), a.name))
+            if ours is None:
                 out.append((name, a.name, "%s: no attribute %s (%s)" % (tag, a.name, kind)))
                 continue
-            ours = op.attrs[a.name]
             if a.has_default_value():
                 if a.name in op.required:
                     out.append((name, a.name, "%s: %s is required, aten's default is %s" % (tag, a.name, a.default_value)))

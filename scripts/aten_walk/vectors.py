@@ -45,12 +45,12 @@ def small(n, c):
     return all(np.prod(x["shape"]) <= MOST for x in ins + outs)
 
 
-def choose(op, make, count, seed, tool, before=None):
+def choose(op, make, count, seed, tool, before=None, mended_only=False):
     """The calls of an op that show the most between them, of those on which both agree.
 
-    Those on which the command before differs come first: they fail on the code before.
+    Those on which the command before differs come first, or alone: they fail on the code before.
     """
-    c = calls.drawn(op, make, 10 * count, seed, op not in ("topk", "kthvalue"))
+    c = calls.drawn(op, make, range((40 if mended_only else 10) * count), seed, op not in ("topk", "kthvalue"))
     if not c.nodes:
         return c
     with tempfile.TemporaryDirectory() as folder:
@@ -58,13 +58,15 @@ def choose(op, make, count, seed, tool, before=None):
         wrong = {n["name"] for _, n, _ in compare.check(tool, folder, c, late)}
         mended = {n["name"] for _, n, _ in compare.check(before, folder, c)} if before else set()
     left = [n for n in c.nodes if n["name"] not in wrong and n["name"] not in late and small(n, c)]
+    if mended_only:
+        left = [n for n in left if n["name"] in mended]
     seen, chosen = set(), []
     while left and len(chosen) < count:
         best = max(left, key=lambda n: (n["name"] in mended, len(features(n, c) - seen)))
         left.remove(best)
         seen |= features(best, c)
         chosen.append(best)
-    c.nodes = chosen
+    c.nodes, c.again, c.got = chosen, {}, {}
     return c
 
 
@@ -75,26 +77,38 @@ class Book:
         self.graph = {"version": 1, "name": "walk", "inputs": [], "nodes": [], "outputs": []}
         self.values, self.errors, self.ins, self.outs = {}, {}, {}, {}
 
-    def add(self, c):
-        names = {}
+    def read(self, folder):
+        """Takes over what a folder holds."""
+        def text(name):
+            with gzip.open(os.path.join(folder, name + ".json.gz")) as f:
+                return json.load(f)
+        self.graph, expected = text("graph"), text("expected")
+        self.values, self.errors = expected["values"], expected["errors"]
+        for name, to in (("inputs", self.ins), ("outputs", self.outs)):
+            with np.load(os.path.join(folder, name + ".npz")) as z:
+                to.update({d: [z[d]] for d in z.files})
+
+    def add(self, c, mark=""):
+        """Adds calls; mark tells them from others of the op."""
+        names, op = {}, c.op + mark
         for x in c.inputs:
             if any(x["name"] in n["inputs"] for n in c.nodes):
-                names[x["name"]] = "%s.%s" % (c.op, x["name"])
+                names[x["name"]] = "%s.%s" % (op, x["name"])
                 self.graph["inputs"].append(dict(x, name=names[x["name"]]))
                 self.ins.setdefault(x["dtype"], []).append(c.data[x["name"]].reshape(-1))
         for n in c.nodes:
-            name = "%s.%s" % (c.op, n["name"])
+            name = "%s.%s" % (op, n["name"])
             outs = n.get("outputs", [n["name"]])
             m = dict(n, name=name, inputs=[names[i] if isinstance(i, str) else i for i in n["inputs"]])
             if "outputs" in n:
-                m["outputs"] = ["%s.%s" % (c.op, o) for o in outs]
+                m["outputs"] = ["%s.%s" % (op, o) for o in outs]
             self.graph["nodes"].append(m)
             if n["name"] in c.errors:
                 self.errors[name] = c.errors[n["name"]]
                 continue
             for o in outs:
                 v = c.values[o]
-                self.values["%s.%s" % (c.op, o)] = {k: names[x] if k == "alias_of" and x else x for k, x in v.items() if k != "flags"}
+                self.values["%s.%s" % (op, o)] = {k: names[x] if k == "alias_of" and x else x for k, x in v.items() if k != "flags"}
                 self.outs.setdefault(v["dtype"], []).append(c.results[o].reshape(-1))
 
     def write(self, folder):

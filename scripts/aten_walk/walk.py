@@ -4,11 +4,12 @@
     go build -o /tmp/graphrun ./cmd/graphrun
     scripts/aten_walk/walk.py schemas --tool /tmp/graphrun
     scripts/aten_walk/walk.py vectors --tool /tmp/graphrun --out kernels/testdata/walk
+    scripts/aten_walk/walk.py vectors --tool /tmp/graphrun --out kernels/testdata/walk --add --before /tmp/older --seed 7 OP...
     scripts/aten_walk/walk.py calls   --tool /tmp/graphrun [--count 240] [--seed 1] [OP...]
 
 calls draws every op's operands (empty, 0-dim, size-1, strided, expanded, channels-last) and attributes,
-asks PyTorch, and compares dtypes, layouts, aliases, refusals and values; what differs
-on purpose is in reasons.py. vectors keeps a few calls of each op for a test. A Python with torch 1.13 and numpy is wanted.
+asks PyTorch, and compares dtypes, layouts, aliases, refusals and values; what differs on purpose is in
+reasons.py, and is counted at the end. vectors keeps a few calls of each op for a test. A Python with torch 1.13 and numpy is wanted.
 """
 import argparse
 import collections
@@ -51,13 +52,25 @@ def show(n, c):
     return "%s(%s) %s" % (n["op"], ", ".join(one(i) for i in n["inputs"]), json.dumps(n.get("attrs", {})))
 
 
-def examine(a, op):
-    """An op's calls and what differs."""
-    c = calls.drawn(op, CALLS[op], a.count, a.seed)
+def examine(a, op, calls_of):
+    """An op's calls, what differs, and what differs for a reason."""
+    c = calls.drawn(op, CALLS[op], calls_of, a.seed)
     with tempfile.TemporaryDirectory() as folder:
         bad = compare.check(a.tool, folder, c) if c.nodes else []
-    c.data, c.results = {}, {}
-    return c, bad
+    why = [reasons.reason(kind, n, text, c) for kind, n, text in bad]
+    c.data, c.results, c.again, c.got = {}, {}, {}, {}
+    return [(c, [b for b, w in zip(bad, why) if not w], [(b, w) for b, w in zip(bad, why) if w])]
+
+
+def survive(a, op, calls_of):
+    """What examine says of calls, by halves where PyTorch dies of one: 1.13 divides the least integer by -1."""
+    done = apart(lambda: examine(a, op, calls_of))
+    if done is not None:
+        return done
+    if len(calls_of) == 1:
+        return []
+    half = len(calls_of) // 2
+    return survive(a, op, calls_of[:half]) + survive(a, op, calls_of[half:])
 
 
 def apart(f):
@@ -87,6 +100,7 @@ def main():
     ap.add_argument("--tool", default="graphrun")
     ap.add_argument("--out", help="folder for vectors")
     ap.add_argument("--before", help="an older graphrun: vectors that it gets wrong are kept first")
+    ap.add_argument("--add", action="store_true", help="keep the vectors in --out, and add those that --before gets wrong")
     ap.add_argument("--count", type=int, default=240)
     ap.add_argument("--seed", default="1")
     ap.add_argument("--show", type=int, default=3, help="differences of a kind and op to print")
@@ -95,38 +109,40 @@ def main():
         sys.exit(schemas.walk(names(a.tool)))
     if a.what == "vectors":
         book = vectors.Book()
-        for op in sorted(CALLS):
-            c = apart(lambda: vectors.choose(op, CALLS[op], 8, a.seed, a.tool, a.before))
+        if a.add:
+            book.read(a.out)
+        for op in a.ops or sorted(CALLS):
+            c = apart(lambda: vectors.choose(op, CALLS[op], 8, a.seed, a.tool, a.before, a.add))
             if c is None:
                 sys.exit("PyTorch died at %s: take another --seed" % op)
-            book.add(c)
+            book.add(c, ".%s" % a.seed if a.add else "")
         book.write(a.out)
         sys.exit(0)
     known = {k[3:] for k in names(a.tool) if k.startswith("op.")}
-    tried = failed = meant = 0
+    tried = failed = died = 0
+    meant = collections.Counter()
     for op in a.ops or sorted(CALLS):
         if op not in known:
             print("%s: not in the catalogue" % op)
             continue
-        done = apart(lambda: examine(a, op))
-        if done is None:
-            print("== %s: PyTorch died" % op, flush=True)
-            failed += 1
-            continue
-        c, bad = done
-        tried += len(c.nodes)
-        known_bad = [b for b in bad if reasons.reason(b[0], b[1], b[2], c)]
-        bad = [b for b in bad if not reasons.reason(b[0], b[1], b[2], c)]
-        failed, meant = failed + len(bad), meant + len(known_bad)
+        done = survive(a, op, range(a.count))
+        lost = a.count - sum(c.drawn for c, _, _ in done)
+        bad = [(c, b) for c, some, _ in done for b in some]
+        kept = [w for _, _, some in done for _, w in some]
+        tried, failed, died = tried + sum(len(c.nodes) for c, _, _ in done), failed + len(bad), died + lost
+        meant.update("%s: %s" % (op, w) for w in kept)
         by = collections.defaultdict(list)
-        for kind, n, text in bad:
-            by[kind].append((n, text))
-        print("== %s: %d calls, %d refused by PyTorch, %d without an overload, %d differ for a reason; %s" % (
-            op, len(c.nodes), len(c.errors), c.unbound, len(known_bad), ", ".join("%s %d" % (k, len(v)) for k, v in by.items()) or "all agree"), flush=True)
+        for c, (kind, n, text) in bad:
+            by[kind].append((c, n, text))
+        print("== %s: %d calls, %d refused by PyTorch, %d without an overload, %d of which PyTorch dies, %d differ for a reason; %s" % (
+            op, sum(len(c.nodes) for c, _, _ in done), sum(len(c.errors) for c, _, _ in done), sum(c.unbound for c, _, _ in done),
+            lost, len(kept), ", ".join("%s %d" % (k, len(v)) for k, v in by.items()) or "all agree"), flush=True)
         for kind, some in by.items():
-            for n, text in some[:a.show]:
+            for c, n, text in some[:a.show]:
                 print("   %s: %s: %s" % (kind, show(n, c), text))
-    print("%d calls, %d differ, %d more for a reason" % (tried, failed, meant))
+    for why, times in sorted(meant.items()):
+        print("%6d %s" % (times, why))
+    print("%d calls, %d differ, %d more for a reason; PyTorch died of %d" % (tried, failed, sum(meant.values()), died))
     sys.exit(1 if failed else 0)
 
 

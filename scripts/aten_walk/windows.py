@@ -52,7 +52,8 @@ def pool(rank, kind):
 
 def adaptive(rank):
     def draw(r):
-        return [T(sized(r, rank))], {"output_size": [r.of(1, 2, 3, 7, 0) for _ in range(rank)]}
+        size = [1] * rank if r.flip(0.2) else [r.of(1, 2, 3, 7, 0) for _ in range(rank)]
+        return [T(sized(r, rank))], {"output_size": size}
     return draw
 
 
@@ -205,6 +206,8 @@ def _addmm(r):
 @call("baddbmm")
 def _baddbmm(r):
     b, m, k, n = r.size(), r.size(), r.size(), r.size()
+    if r.flip(0.1):
+        m = k = n = 8                                # PyTorch multiplies otherwise from 400 products on
     return [T(r.of([b, m, n], [n], [1, m, n], [])), T([b, m, k]), T([b, k, n])], r.some(beta=(0, 2), alpha=(0, 3))
 
 

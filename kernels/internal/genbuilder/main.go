@@ -1,9 +1,9 @@
-// Genbuilder writes the methods of graph.Graph that are named after ops: one for each op
-// of the catalogue, with its operands as parameters. Run it by "go generate ./graph", after
-// an op was added or changed.
+// Genbuilder writes package op: a function for each op of the catalogue, with its operands and attributes as
+// parameters. Beside it come a list of the functions for the package's tests, and for package graph the names of
+// the ops, which misspelt ones are compared with. Run it by "go generate ./op", after an op was added or changed.
 //
-// The methods call nothing but what builder.go has, and no package under kernels calls
-// them: so the file can always be made anew, also after it was deleted.
+// The functions call nothing but what op/op.go has, and no package under kernels calls them: so the files can
+// always be made anew, also after they were deleted.
 package main
 
 import (
@@ -14,29 +14,38 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 )
 
 func main() {
 	log.SetFlags(0)
-	out := flag.String("o", "ops_gen.go", "file to write, in the folder of package graph")
-	check := flag.Bool("check", false, "write nothing; fail if the file is not up to date")
+	log.SetPrefix("genbuilder: ")
+	files := []struct {
+		path  *string
+		write func(ops []*graph.Op, taken map[string]bool) ([]byte, error)
+	}{
+		{flag.String("functions", "ops_gen.go", "the functions, in the folder of package op"), functions},
+		{flag.String("list", "list_gen_test.go", "the list of functions, in the same folder"), list},
+		{flag.String("names", "../graph/names_gen.go", "the names, in the folder of package graph"), names},
+	}
+	check := flag.Bool("check", false, "write nothing; fail if a file is not up to date")
 	flag.Parse()
-	taken, err := methods(filepath.Dir(*out), filepath.Base(*out))
+	taken, err := declared(filepath.Dir(*files[0].path))
 	if err != nil {
-		log.Fatal("genbuilder: ", err)
+		log.Fatal(err)
 	}
-	text, err := generate(kernels.All(), taken)
-	if err != nil {
-		log.Fatal("genbuilder: ", err)
-	}
-	if *check {
-		if have, err := os.ReadFile(*out); err != nil || !bytes.Equal(have, text) {
-			log.Fatalf("genbuilder: %s is not up to date: run go generate ./graph", *out)
+	for _, f := range files {
+		text, err := f.write(kernels.All(), taken)
+		if err != nil {
+			log.Fatal(err)
 		}
-		return
-	}
-	if err := os.WriteFile(*out, text, 0o644); err != nil {
-		log.Fatal(fmt.Errorf("genbuilder: %w", err))
+		if *check {
+			if have, err := os.ReadFile(*f.path); err != nil || !bytes.Equal(have, text) {
+				log.Fatalf("%s is not up to date: run go generate ./op", *f.path)
+			}
+		} else if err := os.WriteFile(*f.path, text, 0o644); err != nil {
+			log.Fatal(fmt.Errorf("writing: %w", err))
+		}
 	}
 }

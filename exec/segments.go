@@ -1,0 +1,235 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// cut is a graph in segments, the same for all runs.
+type cut struct {
+	graph    *graph.Graph
+	segments []graph.Segment
+	stepOf   []int // by segment: its number among those with an op that decides shapes
+	steps    int   // how many of those there are
+}
+
+func newCut(g *graph.Graph) *cut {
+	c := &cut{graph: g, segments: g.Segments()}
+	c.stepOf = make([]int, len(c.segments))
+	for i, s := range c.segments {
+		c.stepOf[i] = c.steps
+		if s.Eager {
+			c.steps++
+		}
+	}
+	return c
+}
+
+// whole reports whether the graph is one segment that is compiled: a run of the graph is then one of
+// a program.
+func (c *cut) whole() bool { return len(c.segments) == 1 && c.steps == 0 }
+
+// pieces is one run from segment to segment.
+type pieces struct {
+	caller
+	*cut
+	known map[*graph.Value]*tensor.Tensor // inputs, and what segments gave
+	keep  bool                            // go on past nodes that fail
+
+	traced bool // the tracer wants to see the steps
+
+	failed graph.Errors
+	lost   map[*graph.Value]bool // values that are not made because something failed
+}
+
+// piecewise runs a graph in segments and returns its outputs in order. Where it is to keep
+// going, the error may be an [*Incomplete] beside outputs of which some are nil.
+func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tensor.Tensor,
+	keep bool) (_ []*tensor.Tensor, err error) {
+	p := &pieces{caller: caller{r: r, ctx: ctx, run: parent}, cut: c, keep: keep,
+		known: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), lost: map[*graph.Value]bool{}}
+	for i, v := range c.graph.Inputs {
+		p.known[v] = in[i]
+	}
+	if r.options.Tracer != nil && !c.whole() {
+		p.beginRun(parent)
+		defer func() { r.options.Tracer.EndRun(p.run, err) }()
+	}
+	for i := range c.segments {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		s := &c.segments[i]
+		switch err := p.segment(i); {
+		case err == nil:
+		case !keep || ctx.Err() != nil:
+			return nil, err
+		default:
+			p.fail(s, err)
+		}
+	}
+	return p.outputs()
+}
+
+// segment runs a segment, as far as what it needs is there.
+func (p *pieces) segment(i int) error {
+	s, kept := &p.segments[i], true
+	if len(p.lost) > 0 {
+		rest := s.Without(p.lost)
+		if len(rest.Nodes) == 0 {
+			return nil
+		}
+		if len(rest.Nodes) < len(s.Nodes) {
+			s, kept = &rest, false
+		}
+	}
+	if s.Eager {
+		return p.step(s, p.stepOf[i], kept)
+	}
+	return p.runSegment(s, kept)
+}
+
+// ready returns what a segment is prepared as; what is not to be kept, such as a part of one, is
+// prepared for this run.
+func (p *pieces) ready(s *graph.Segment, kept bool) (*prepared, error) {
+	prepare := func() (*prepared, error) { return p.r.prepare(s, p.known, p.keep) }
+	if !kept {
+		return prepare()
+	}
+	return p.r.classes.get(classKey{s, s.Class(p.known)}, prepare)
+}
+
+// runSegment runs a compiled segment and notes what it gives.
+func (p *pieces) runSegment(s *graph.Segment, kept bool) error {
+	ready, err := p.ready(s, kept)
+	if err != nil {
+		return err
+	}
+	failed := slices.Clone(ready.failed)
+	in := make([]*tensor.Tensor, len(s.In))
+	for i, v := range s.In {
+		in[i] = p.known[v]
+	}
+	var out []*tensor.Tensor
+	var outputs []graph.Output
+	if ready.inner != nil {
+		outputs = ready.inner.graph.Outputs
+		out, err = p.r.piecewise(p.ctx, p.run, ready.inner, in, p.keep)
+	} else {
+		outputs, out = ready.program.outputs, make([]*tensor.Tensor, len(ready.program.outputs))
+		err = ready.program.runInto(p.ctx, p.run, in, out)
+	}
+	var part *Incomplete
+	if errors.As(err, &part) {
+		failed = append(failed, part.Failed...)
+	} else if err != nil {
+		return err
+	}
+	byName := make(map[string]*tensor.Tensor, len(out))
+	for i, o := range outputs {
+		byName[o.Name] = out[i]
+	}
+	for _, v := range s.Out {
+		if t := byName[v.Name]; t != nil {
+			p.known[v] = t
+		}
+	}
+	if len(failed) > 0 {
+		return &Incomplete{Failed: failed}
+	}
+	return nil
+}
+
+// fail notes why a segment failed, and gives up what it did not make.
+func (p *pieces) fail(s *graph.Segment, err error) {
+	var part *Incomplete
+	if errors.As(err, &part) {
+		p.failed = append(p.failed, part.Failed...)
+	} else if one, ok := err.(*graph.Error); ok {
+		p.failed = append(p.failed, one)
+	} else {
+		// What failed is none of the nodes: all that the segment was to make is lost.
+		p.failed = append(p.failed, &graph.Error{Err: err})
+	}
+	for _, v := range s.Out {
+		if p.known[v] == nil {
+			p.lost[v] = true
+		}
+	}
+}
+
+// outputs lays the outputs out as they are pinned.
+func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	made := map[string]bool{}
+	out := make([]*tensor.Tensor, len(p.graph.Outputs))
+	for i, o := range p.graph.Outputs {
+		t := p.known[o.Value]
+		if o.Value.Const != nil {
+			t = o.Value.Const
+		}
+		if t == nil {
+			continue // it is lost
+		}
+		if !o.Pin.Holds(t.Meta) {
+			m, err := o.Pin.Lay(t.Meta)
+			if err != nil && p.keep {
+				p.failed = append(p.failed, p.graph.FailOutput(o, err))
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("output %q: %w", o.Name, err)
+			}
+			t = t.CopyTo(m)
+		} else if o.Value.Const != nil {
+			t = t.CopyTo(t.Meta) // the graph's own data is not handed out
+		}
+		out[i], made[o.Name] = t, true
+	}
+	return out, Without(p.graph, p.failed, func(name string) bool { return made[name] })
+}
+
+// call runs an op that decides shapes.
+func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
+	defer recovered(&err)
+	n := s.Nodes[0]
+	ready, err := p.ready(s, kept)
+	if err != nil {
+		return err
+	}
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, a := range n.In {
+		switch a.Kind {
+		case graph.TensorArg:
+			if in[i] = a.Value.Const; in[i] == nil {
+				in[i] = p.known[a.Value]
+			}
+		case graph.NumberArg:
+			in[i] = a.Number.Tensor(a.Number.DType())
+		}
+	}
+	out, err := n.Op.Eager(p.caller, ready.call, in)
+	if err != nil {
+		return err
+	}
+	if len(out) != len(n.Out) {
+		return fmt.Errorf("made %d values, \"outputs\" names %d", len(out), len(n.Out))
+	}
+	for i, v := range n.Out {
+		p.known[v] = out[i]
+	}
+	return nil
+}
+
+// cause takes off an error what names the node that it is then said of.
+func cause(n *graph.Node, err error) error {
+	if e, ok := err.(*graph.Error); ok && e.Node == n.Name {
+		return e.Err
+	}
+	return err
+}

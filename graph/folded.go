@@ -1,0 +1,170 @@
+package graph
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// folded finds what was computed from constants again, for as long as anybody has it. A graph, its
+// clones and its segments have one together, so that a weight in another layout is in memory once,
+// however many plans were made with it.
+type folded struct {
+	mu sync.Mutex
+	// ids are of storages that constants lie in. What is computed anew has the id that it had before,
+	// so that what was computed of it in turn is found.
+	ids    map[weak.Pointer[tensor.Storage]]int
+	enough int // how many ids there may be before those of storages that are gone are dropped
+	next   int
+	made   map[string][]*foldedCall // by op, operands and results
+}
+
+// foldedCall is a call whose operands are constants.
+type foldedCall struct {
+	attrs   any
+	ids     []int // of the results
+	results []weak.Pointer[tensor.Storage]
+}
+
+// Fold returns the results of a node whose tensor operands are all constants. Where an equal node of the
+// graph, its clones or its segments was given some that are still in use, it is these; else it is what
+// compute returns, which must have the metas of the node's outputs. They must not be written. It is
+// safe for concurrent use.
+func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
+	if compute == nil {
+		panic("graph: Fold needs a function")
+	}
+	if g == nil || g.folded == nil || n == nil || n.Op == nil ||
+		slices.ContainsFunc(n.Out, func(v *Value) bool { return v.Alias != nil }) { // a view takes no memory
+		return compute()
+	}
+	f := g.folded
+	f.mu.Lock()
+	key, ok := f.key(n)
+	if !ok {
+		f.mu.Unlock()
+		return compute()
+	}
+	found := f.call(key, n.Attrs).tensors(n)
+	f.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	out, err := compute()
+	if err != nil || len(out) != len(n.Out) {
+		return out, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.call(key, n.Attrs)
+	if found := c.tensors(n); found != nil {
+		return found, nil // by another goroutine meanwhile
+	}
+	f.note(c, out)
+	return out, nil
+}
+
+// key tells of a call whether it is the same as another, its attributes apart; false where an operand
+// is no constant.
+func (f *folded) key(n *Node) (string, bool) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%p", n.Op)
+	if n.Impl != nil {
+		fmt.Fprintf(&b, " %s %v", n.Impl.Name, n.Walk)
+	}
+	for _, a := range n.In {
+		switch {
+		case a.Kind == NumberArg:
+			fmt.Fprintf(&b, ";%#v", a.Number)
+		case a.Kind == Null:
+			b.WriteString(";-")
+		case a.Value == nil || a.Value.Const == nil:
+			return "", false
+		default:
+			fmt.Fprintf(&b, ";%d %v", f.id(a.Value.Const.Storage()), a.Value.Meta)
+		}
+	}
+	for _, v := range n.Out {
+		fmt.Fprintf(&b, ">%v", v.Meta)
+	}
+	return b.String(), true
+}
+
+func (f *folded) id(s *tensor.Storage) int {
+	p := weak.Make(s)
+	id := f.ids[p]
+	if id == 0 {
+		f.next++
+		id = f.next
+		f.setID(p, id)
+	}
+	return id
+}
+
+func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
+	if f.ids == nil {
+		f.ids = map[weak.Pointer[tensor.Storage]]int{}
+	}
+	if len(f.ids) > f.enough {
+		for p := range f.ids {
+			if p.Value() == nil {
+				delete(f.ids, p)
+			}
+		}
+		f.enough = 2*len(f.ids) + 64
+	}
+	f.ids[p] = id
+}
+
+// call returns the call of a key with some attributes.
+func (f *folded) call(key string, attrs any) *foldedCall {
+	for _, c := range f.made[key] {
+		if reflect.DeepEqual(c.attrs, attrs) {
+			return c
+		}
+	}
+	c := &foldedCall{attrs: attrs}
+	if f.made == nil {
+		f.made = map[string][]*foldedCall{}
+	}
+	f.made[key] = append(f.made[key], c)
+	return c
+}
+
+// tensors returns the results of a call while all are in use, else nil.
+func (c *foldedCall) tensors(n *Node) []*tensor.Tensor {
+	if len(c.results) != len(n.Out) {
+		return nil
+	}
+	out := make([]*tensor.Tensor, len(n.Out))
+	for i, p := range c.results {
+		s := p.Value()
+		if s == nil {
+			return nil
+		}
+		t, err := tensor.Over(n.Out[i].Meta, s)
+		if err != nil {
+			return nil
+		}
+		out[i] = t
+	}
+	return out
+}
+
+// note remembers results.
+func (f *folded) note(c *foldedCall, out []*tensor.Tensor) {
+	for len(c.ids) < len(out) {
+		f.next++
+		c.ids = append(c.ids, f.next)
+	}
+	c.results = make([]weak.Pointer[tensor.Storage], len(out))
+	for i, t := range out {
+		c.results[i] = weak.Make(t.Storage())
+		f.setID(c.results[i], c.ids[i])
+	}
+}

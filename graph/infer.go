@@ -1,0 +1,231 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Infer sets the metas and aliases of the node's outputs from those of its operands: what
+// eager PyTorch gives, and then the node's own pin. The error is the op's.
+func (n *Node) Infer() error { return n.infer(&inference{}) }
+
+// inference is what the nodes of a graph share while they are inferred one after another: a Call to be
+// overwritten, and what the last pointwise node was asked and gave. Nodes that follow one another are
+// often alike, and half the time of loading a graph of a million adds went into asking the same again.
+type inference struct {
+	call Call
+	last *Node
+	res  []Result
+}
+
+func (n *Node) infer(s *inference) error {
+	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return errors.New("the node was not made by a graph")
+	}
+	g := n.Out[0].graph
+	if len(g.refused) > 0 && g.refused[n.number] != nil {
+		return g.refused[n.number]
+	}
+	if n.Attrs == nil {
+		// Symbols may have been bound, or attributes that are values have become known, since.
+		a, err := n.decode(g.bound)
+		if err != nil {
+			return err
+		}
+		n.Attrs = a
+	}
+	if n.waits() {
+		for _, v := range n.Out {
+			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
+		}
+		return nil
+	}
+	if n.asks(s.last) {
+		return n.settle(s.res)
+	}
+	s.call = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
+	res, err := n.Op.Infer(&s.call)
+	if err != nil {
+		return err
+	}
+	if len(res) != len(n.Out) {
+		return n.outputsError(len(res))
+	}
+	s.last, s.res = n, res
+	return n.settle(res)
+}
+
+// asks reports whether a pointwise node asks its op what another one, inferred before, has asked: its
+// inference goes by the types of operands, by numbers and by attributes.
+func (n *Node) asks(last *Node) bool {
+	if last == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
+		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
+		return false
+	}
+	for i := range n.In {
+		if !n.In[i].alike(&last.In[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// alike reports whether operands are the same number, or values of one type whose data are not known.
+func (a *Arg) alike(b *Arg) bool {
+	switch {
+	case a.Kind != b.Kind:
+		return false
+	case a.Kind == NumberArg:
+		return a.Number == b.Number
+	case a.Value == b.Value:
+		return true
+	case a.Value == nil || b.Value == nil:
+		return false
+	}
+	t, u := &a.Value.Type, &b.Value.Type
+	return a.Value.Const == nil && b.Value.Const == nil && t.DType == u.DType && shares(t.Shape, u.Shape) &&
+		shares(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
+}
+
+// checkCall checks the operands, and the number of the node's outputs where the op alone
+// tells it.
+func (n *Node) checkCall() error {
+	if err := n.checkArity(); err != nil {
+		return err
+	}
+	if want := len(n.Op.Outputs); !n.Op.Many && want > 1 && len(n.Out) != want {
+		return n.outputsError(want)
+	}
+	return nil
+}
+
+// outputsError is the error of a node that makes more or fewer values than are named.
+func (n *Node) outputsError(makes int) error {
+	what := fmt.Sprintf("%d values", makes)
+	if makes == 1 {
+		what = "one value"
+	}
+	switch {
+	case len(n.Op.Outputs) == makes && makes > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\": %s", what, strings.Join(n.Op.Outputs, ", "))
+	case len(n.Out) == 1 && makes > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
+	}
+	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
+}
+
+// settle gives the outputs what was inferred, and the layout of the node's pin.
+func (n *Node) settle(res []Result) error {
+	if n.Pin.Impl != "" {
+		if _, err := n.Op.Impl(n.Pin.Impl); err != nil {
+			return err
+		}
+	}
+	for i, r := range res {
+		if r.Alias >= len(n.In) {
+			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
+		}
+		v := n.Out[i]
+		v.Alias, v.Dynamic = nil, r.Dynamic
+		if err := v.setType(r.Type, n.In); err != nil {
+			return err
+		}
+		if r.Dynamic {
+			continue
+		}
+		if r.Alias >= 0 {
+			v.Alias = n.In[r.Alias].Value
+		}
+		if n.Pin.Lays() && !n.Pin.Holds(v.Meta) {
+			m, err := n.Pin.Lay(v.Meta)
+			if err != nil {
+				return err
+			}
+			v.SetMeta(m)
+			v.Alias = nil
+		}
+		if err := v.Meta.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setType is SetMeta for what inference gives: sizes that are numbers. Where the type shares its slices
+// with that of an operand, the numbers are shared too: long chains of values of one shape then
+// take no memory of their own.
+func (v *Value) setType(t tensor.Type, in []Arg) error {
+	for i := range in {
+		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
+			if offset, known := t.Offset.Known(); known {
+				v.Type, v.Meta = t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
+				return nil
+			}
+		}
+	}
+	m, known := t.Meta()
+	if !known {
+		return fmt.Errorf("%v depends on sizes that are not known", t)
+	}
+	v.Type, v.Meta = t, m
+	return nil
+}
+
+// shares reports whether two lists of sizes are the same memory.
+func shares(a, b []sym.Int) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// Infer sets the metas of all values from those of the inputs, in order. The error names
+// the first node that is refused.
+func (g *Graph) Infer() error {
+	var s inference
+	for _, n := range g.Nodes {
+		if err := n.infer(&s); err != nil {
+			return g.Fail(n, err)
+		}
+	}
+	return nil
+}
+
+// InferAll is Infer that goes on past nodes that are refused. It returns their errors; a
+// node that depends on a refused one is refused too, with the reason that it does. The
+// values of refused nodes have no meta.
+func (g *Graph) InferAll() map[*Node]*Error {
+	refused := map[*Node]*Error{}
+	var s inference
+	for _, n := range g.Nodes {
+		err := n.dependsOn(refused)
+		if err == nil {
+			err = n.infer(&s)
+		}
+		if err == nil {
+			continue
+		}
+		refused[n] = g.Fail(n, err)
+		for _, v := range n.Out {
+			// What an earlier inference left does not hold any more.
+			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
+		}
+	}
+	return refused
+}
+
+func (n *Node) dependsOn(refused map[*Node]*Error) error {
+	for i := range n.deps() {
+		if v := n.dep(i); v != nil && v.Node != nil && refused[v.Node] != nil {
+			return &dependent{v.Name}
+		}
+	}
+	return nil
+}
+
+// dependent is the reason of a node that was never asked.
+type dependent struct{ on string }
+
+// Error names the operand that there is not.
+func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was refused", e.on) }

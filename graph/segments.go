@@ -1,0 +1,447 @@
+package graph
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Segment is a part of a graph whose shapes depend on data ([Graph.Segments]): nodes that are
+// prepared and run as one once the values that they read are known, or a single node whose results
+// decide shapes of what follows (Eager). It is fixed with the graph; what it becomes for values at
+// hand is [Segment.At].
+type Segment struct {
+	Nodes []*Node // in the order of the graph
+	// In are the operands that are made outside, inputs of the graph and results of earlier segments,
+	// and Awaits the values that attributes are read from; constants are in neither.
+	In, Awaits []*Value
+	Out        []*Value // the results that later segments or outputs of the graph read
+	After      []int    // the earlier segments that make In and Awaits, by their places, ascending
+	Eager      bool     // one node, of an op with [Op.Eager]
+
+	graph   *Graph
+	offsets bool // an op sees where its operand begins in its storage
+}
+
+// Segments cuts the graph, which must be sorted and inferred, into segments in an order in which
+// they can run. Nodes that no output depends on are in none. The cut follows from the graph alone: a
+// node comes as early as its operands allow, behind the nodes that decide its shapes, and all nodes
+// that become ready together are one segment. What depends on constants alone is in each segment that
+// reads it, where it can be folded. The cut takes time linear in the number of nodes.
+func (g *Graph) Segments() []Segment {
+	nodes := g.needed()
+	c := cutter{graph: g, made: NewByValue[place](g)}
+	for _, n := range nodes {
+		c.place(n)
+	}
+	c.findRounds(nodes)
+	return c.cut(nodes)
+}
+
+// place is when a value is there. Round 0 is what follows from the inputs, and after each round's
+// nodes the ops that decide shapes run. Zero for inputs and constants.
+type place struct {
+	round int
+	eager bool // made at the end of the round
+	fixed bool // depends on constants alone
+}
+
+type cutter struct {
+	graph *Graph
+	made  ByValue[place]
+	last  int // round
+	// rounds are those in which nodes that depend on constants alone are wanted.
+	rounds map[*Node][]int
+}
+
+// decides reports whether the node must have run before what reads it can be prepared. A node that is
+// not inferred yet and has a kernel too is taken for one that need not: where that is wrong, its
+// segment turns out to be [Graph.Dynamic] and is cut again.
+func (n *Node) decides() bool {
+	if n.Op == nil || n.Op.Eager == nil {
+		return false
+	}
+	if n.waits() {
+		return n.Op.Compile == nil && len(n.Op.Impls) == 0
+	}
+	return len(n.Out) > 0 && n.Out[0].Dynamic
+}
+
+// place notes when a node's results are there.
+func (c *cutter) place(n *Node) {
+	p := place{eager: n.decides()}
+	p.fixed = !p.eager
+	for i := range n.deps() {
+		v := n.dep(i)
+		if v == nil || v.Const != nil {
+			continue
+		}
+		from := c.made.At(v)
+		p.fixed = p.fixed && from.fixed && i < len(n.In)
+		if v.Node != nil && !p.eager && (from.eager || i >= len(n.In)) {
+			from.round++ // attributes are read before the segment is prepared
+		}
+		p.round = max(p.round, from.round)
+	}
+	c.last = max(c.last, p.round)
+	for _, v := range n.Out {
+		c.made.Set(v, p)
+	}
+}
+
+// findRounds finds where nodes that depend on constants alone are wanted: with the nodes that read them,
+// and in the first round for all that wants their results as they are.
+func (c *cutter) findRounds(nodes []*Node) {
+	c.rounds = map[*Node][]int{}
+	want := func(v *Value, rounds ...int) {
+		if v == nil || v.Node == nil || !c.made.At(v).fixed {
+			return
+		}
+		c.rounds[v.Node] = append(c.rounds[v.Node], rounds...)
+	}
+	for _, o := range c.graph.Outputs {
+		want(o.Value, 0)
+	}
+	for _, n := range slices.Backward(nodes) {
+		p := c.placeOf(n)
+		if p.fixed {
+			slices.Sort(c.rounds[n]) // all that read it have been seen
+			c.rounds[n] = slices.Compact(c.rounds[n])
+		}
+		for i := range n.deps() {
+			switch {
+			case p.fixed:
+				want(n.dep(i), c.rounds[n]...)
+			case p.eager || i >= len(n.In):
+				want(n.dep(i), 0)
+			default:
+				want(n.dep(i), p.round)
+			}
+		}
+	}
+}
+
+func (c *cutter) placeOf(n *Node) place {
+	if len(n.Out) == 0 {
+		return place{}
+	}
+	return c.made.At(n.Out[0])
+}
+
+// cut makes the segments of nodes that have their places.
+func (c *cutter) cut(nodes []*Node) []Segment {
+	together, single := make([][]*Node, c.last+1), make([][]*Node, c.last+1)
+	for _, n := range nodes {
+		p := c.placeOf(n)
+		switch {
+		case p.eager:
+			single[p.round] = append(single[p.round], n)
+		case p.fixed:
+			for _, r := range c.rounds[n] {
+				together[r] = append(together[r], n)
+			}
+		default:
+			together[p.round] = append(together[p.round], n)
+		}
+	}
+	var all []Segment
+	for round := range together {
+		if len(together[round]) > 0 {
+			all = append(all, Segment{Nodes: together[round], graph: c.graph})
+		}
+		for i := range single[round] {
+			all = append(all, Segment{Nodes: single[round][i : i+1 : i+1], Eager: true, graph: c.graph})
+		}
+	}
+	connect(c.graph, all)
+	return all
+}
+
+// connect finds what the segments of a graph read and what is read of them. Of several that make a value
+// the last one before hands it over.
+func connect(g *Graph, all []Segment) {
+	maker, handed := NewByValue[int](g), NewByValue[int](g) // segments, plus 1
+	hand := func(v *Value) (from int) {
+		from = maker.At(v) - 1
+		if from >= 0 && handed.At(v) != from+1 {
+			handed.Set(v, from+1)
+			all[from].Out = append(all[from].Out, v)
+		}
+		return from
+	}
+	after := make([]int, len(all)) // of a segment the last, plus 1, that was noted to come after it
+	for i := range all {
+		s := &all[i]
+		s.offsets = s.Eager // nobody says that the op does not look
+		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
+		for _, n := range s.Nodes {
+			s.offsets = s.offsets || n.Op.Storage
+			for k := range n.deps() {
+				v, list, role := n.dep(k), &s.In, 0
+				if k >= len(n.In) {
+					list, role = &s.Awaits, 1
+				}
+				if v == nil || v.Const != nil || own[v] || seen[role][v] {
+					continue
+				}
+				seen[role][v] = true
+				*list = append(*list, v)
+				if from := hand(v); from >= 0 && after[from] != i+1 {
+					after[from] = i + 1
+					s.After = append(s.After, from)
+				}
+			}
+			for _, v := range n.Out {
+				own[v] = true
+			}
+		}
+		for v := range own {
+			maker.Set(v, i+1)
+		}
+		slices.Sort(s.After)
+	}
+	for _, o := range g.Outputs {
+		hand(o.Value)
+	}
+}
+
+// needed returns the nodes that outputs depend on, in order.
+func (g *Graph) needed() []*Node {
+	live := NewByValue[bool](g)
+	for _, o := range g.Outputs {
+		live.Set(o.Value, true)
+	}
+	var nodes []*Node
+	for _, n := range slices.Backward(g.Nodes) {
+		if !slices.ContainsFunc(n.Out, func(v *Value) bool { return live.At(v) }) {
+			continue
+		}
+		nodes = append(nodes, n)
+		for i := range n.deps() {
+			live.Set(n.dep(i), true)
+		}
+	}
+	slices.Reverse(nodes)
+	return nodes
+}
+
+// Without returns the segment without the nodes that depend on values that are lost. It notes what
+// they would have made in lost.
+func (s *Segment) Without(lost map[*Value]bool) Segment {
+	rest := *s
+	if len(lost) == 0 {
+		return rest
+	}
+	rest.Nodes, rest.Out = nil, nil
+	for _, n := range s.Nodes {
+		if n == nil {
+			continue
+		}
+		follows := false
+		for i := range n.deps() {
+			follows = follows || lost[n.dep(i)]
+		}
+		if !follows {
+			rest.Nodes = append(rest.Nodes, n)
+			continue
+		}
+		for _, v := range n.Out {
+			lost[v] = true
+		}
+	}
+	for _, v := range s.Out {
+		if !lost[v] {
+			rest.Out = append(rest.Out, v)
+		}
+	}
+	isLost := func(v *Value) bool { return lost[v] }
+	rest.In = slices.DeleteFunc(slices.Clone(s.In), isLost)
+	rest.Awaits = slices.DeleteFunc(slices.Clone(s.Awaits), isLost)
+	return rest
+}
+
+// At returns the segment as a graph of its own for values at hand, by value: those of In and Awaits,
+// and inputs of the graph that have symbols. Its inputs are named as the values of In and have their
+// layouts, with offset 0 unless an op sees where they begin; its outputs are Out. The graph is inferred:
+// if a node is refused, it comes back with the error, for [Graph.InferAll] to go on.
+func (s *Segment) At(known map[*Value]*tensor.Tensor) (*Graph, error) {
+	if s.graph == nil {
+		return nil, errNoSegment
+	}
+	meta := func(v *Value) (tensor.Meta, error) {
+		t := known[v]
+		if t == nil {
+			return tensor.Meta{}, fmt.Errorf("value %q is not known", v.Name)
+		}
+		m := t.Meta
+		if !s.offsets {
+			m.Offset = 0
+		}
+		return m, nil
+	}
+	return s.graph.part(s, meta, known, s.graph.boundBy(known))
+}
+
+var errNoSegment = errors.New("the segment is of no graph: Graph.Segments makes them")
+
+// Ahead is [Segment.At] before the graph runs, nil where that cannot be: attributes are awaited, or a
+// shape among In depends on data.
+func (s *Segment) Ahead() (*Graph, error) {
+	switch {
+	case s.graph == nil:
+		return nil, errNoSegment
+	case s.Eager || len(s.Awaits) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
+		return nil, nil
+	}
+	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
+	return s.graph.part(s, meta, nil, s.graph.bound)
+}
+
+// Class tells for which values at hand [Segment.At] gives the same graph: those of one class, which are
+// alike in dtypes, shapes and strides of In, in offsets where an op sees them, in the elements
+// of Awaits, and in the sizes of symbols.
+func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
+	var b []byte
+	for _, v := range s.In {
+		t := known[v]
+		if t == nil {
+			b = append(b, 0xff)
+			continue
+		}
+		b = appendShape(b, t)
+		for _, n := range t.Strides {
+			b = binary.AppendVarint(b, int64(n))
+		}
+		if s.offsets {
+			b = binary.AppendVarint(b, int64(t.Offset))
+		}
+	}
+	for _, v := range s.Awaits {
+		if t := known[v]; t != nil {
+			b = appendShape(b, t)
+			if t.Numel() <= maxAttr {
+				rows := t.CopyTo(tensor.New(t.DType, t.Shape...))
+				b = append(b, rows.Storage().Bytes()[:rows.Bytes()]...)
+			}
+		}
+	}
+	if s.graph == nil {
+		return string(b)
+	}
+	for _, v := range s.graph.Inputs {
+		if t := known[v]; t != nil && v.Dims != nil {
+			b = appendShape(b, t)
+		}
+	}
+	return string(b)
+}
+
+func appendShape(b []byte, t *tensor.Tensor) []byte {
+	b = append(b, byte(t.DType), byte(len(t.Shape)))
+	for _, n := range t.Shape {
+		b = binary.AppendVarint(b, int64(n))
+	}
+	return b
+}
+
+// boundBy returns the sizes of symbols: those of the inputs at hand, else as they are bound.
+func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]int {
+	bound := g.bound
+	for _, v := range g.Inputs {
+		if t := known[v]; v.Dims != nil && t != nil {
+			bound = v.bindTo(t.Shape, bound)
+		}
+	}
+	return bound
+}
+
+// part makes a graph of a segment. meta tells of values made outside, known has those that attributes
+// are read from.
+func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known map[*Value]*tensor.Tensor,
+	bound map[string]int) (*Graph, error) {
+	s := New(g.Name, g.lookup)
+	s.bound, s.assumed, s.warnings, s.folded = bound, g.assumed, g.warnings, g.folded
+	// Nodes keep their numbers, so that those that passes add have others.
+	s.nodes, s.refused = g.nodes, map[int32]error{}
+	if g.places != nil {
+		s.places = nodePlaces{g.places}
+	}
+	to := map[*Value]*Value{}
+	enter := func(v *Value) (*Value, error) {
+		if w := to[v]; w != nil {
+			return w, nil
+		}
+		var w *Value
+		if v.Const != nil {
+			w = s.Constant(v.Name, v.Const)
+		} else {
+			m, err := meta(v)
+			if err != nil {
+				return nil, err
+			}
+			w = s.InputMeta(v.Name, m)
+		}
+		if v.Node == nil {
+			w.Pin = v.Pin
+		}
+		to[v] = w
+		return w, nil
+	}
+	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
+	for _, n := range seg.Nodes {
+		m, err := s.copyOf(n, data, enter)
+		if err != nil {
+			return nil, g.Fail(n, err)
+		}
+		for i, v := range n.Out {
+			w := &Value{Name: v.Name, Node: m, Index: i, graph: s}
+			m.Out = append(m.Out, w)
+			s.number(w)
+			to[v], s.named().values[v.Name] = w, w
+		}
+		s.named().addNode(m)
+		s.Nodes = append(s.Nodes, m)
+	}
+	for _, v := range seg.Out {
+		w, err := enter(v)
+		if err != nil {
+			return nil, err
+		}
+		s.Output(v.Name, w)
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	return s, s.Infer()
+}
+
+// copyOf returns a copy of a node for a segment, without outputs: its operands are those that
+// enter gives, and attributes that are values are read from data. That they will not do is what
+// inference tells.
+func (s *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
+	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
+	for i := range m.In {
+		if v := m.In[i].Value; v != nil {
+			w, err := enter(v)
+			if err != nil {
+				return nil, err
+			}
+			m.In[i].Value = w
+		}
+	}
+	given, ok, err := n.attrs.resolved(data)
+	switch {
+	case err != nil:
+		s.refused[m.number] = err
+	case !ok:
+		return nil, errors.New("a value that an attribute is read from is not known")
+	default:
+		m.attrs = attributesOf(given)
+		m.Attrs, _ = n.Op.Schema.Decode(given, s.bound)
+	}
+	return m, nil
+}

@@ -1,0 +1,132 @@
+package graph_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// dependent is a random graph of additions, ops that decide shapes, attributes that are values, and nodes
+// that depend on constants alone.
+func dependent(rng *rand.Rand, nodes int) *graph.Graph {
+	g := graph.New("g", kernels.Lookup)
+	vals := []*graph.Value{g.Input("x", tensor.Float32, 4), g.Constant("c", tensor.Zeros(tensor.Float32, 4))}
+	for range nodes {
+		a, b := vals[rng.IntN(len(vals))], vals[rng.IntN(len(vals))]
+		switch rng.IntN(6) {
+		case 0:
+			a = g.Apply("masked_select", nil, a, g.Apply("gt", nil, a, 0)[0])[0]
+		case 1:
+			k := g.Apply("sum", graph.Attrs{"dtype": tensor.Int64}, g.Apply("gt", nil, b, 0)[0])[0]
+			a = g.Apply("narrow", graph.Attrs{"dim": 0, "start": 0, "length": graph.Ref{Value: k}}, a)[0]
+		case 2:
+			a = g.Apply("neg", nil, a)[0]
+		default:
+			a = g.Apply("add", nil, a, b)[0]
+		}
+		vals = append(vals, a)
+	}
+	for i := range 3 {
+		g.Output(fmt.Sprint("y", i), vals[len(vals)-1-i])
+	}
+	return g
+}
+
+// Every needed node is in a segment behind all that it waits for; what crosses from one to another is
+// handed over, and nothing else is.
+func TestSegments(t *testing.T) {
+	several := 0
+	for seed := range uint64(200) {
+		g := dependent(rand.New(rand.NewPCG(seed, 1)), 40)
+		require.NoError(t, g.Err())
+		all := g.Segments()
+		made := map[*graph.Value]bool{} // and handed over
+		for _, v := range g.Inputs {
+			made[v] = true
+		}
+		in := map[*graph.Node]int{}
+		for i, s := range all {
+			inside := map[*graph.Value]bool{}
+			for _, n := range s.Nodes {
+				in[n]++
+				assert.Equal(t, s.Eager, n.Op.Name == "masked_select", n.Name)
+				for _, a := range n.In {
+					known := a.Value == nil || a.Value.Const != nil || inside[a.Value]
+					assert.True(t, known || made[a.Value] && slices.Contains(s.In, a.Value), n.Name)
+				}
+				for _, v := range n.Refs() {
+					assert.True(t, made[v] && slices.Contains(s.Awaits, v), n.Name)
+				}
+				for _, v := range n.Out {
+					inside[v] = true
+				}
+			}
+			for _, v := range s.Out {
+				assert.True(t, inside[v])
+				made[v] = true
+			}
+			assert.True(t, slices.IsSorted(s.After))
+			for _, k := range s.After {
+				assert.Less(t, k, i)
+				assert.True(t, slices.ContainsFunc(all[k].Out, func(v *graph.Value) bool {
+					return slices.Contains(s.In, v) || slices.Contains(s.Awaits, v)
+				}))
+			}
+		}
+		for _, o := range g.Outputs {
+			assert.True(t, made[o.Value] || o.Value.Const != nil)
+		}
+		for _, times := range in {
+			if times > 1 {
+				several++
+			}
+		}
+	}
+	assert.Positive(t, several, "nodes that depend on constants alone are in several")
+}
+
+// The number of segments is as small as the graph allows: what becomes ready together is one.
+func TestSegmentsAreFew(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 2, 3)
+	a, b := op.Neg(op.Nonzero(x)), op.Neg(op.Nonzero(op.Relu(x)))
+	g.Output("a", a).Output("b", op.Add(b, 1)).Output("c", op.Relu(op.Neg(x)))
+	op.Nonzero(op.Neg(x)) // nobody needs it
+	require.NoError(t, g.Err())
+	var sizes []int
+	for _, s := range g.Segments() {
+		sizes = append(sizes, len(s.Nodes))
+	}
+	assert.Equal(t, []int{3, 1, 1, 3}, sizes, "relu, neg and relu; two times nonzero; what follows")
+	ahead, err := g.Segments()[0].Ahead()
+	require.NoError(t, err)
+	assert.Len(t, ahead.Nodes, 3)
+	ahead, err = g.Segments()[3].Ahead()
+	require.NoError(t, err)
+	assert.Nil(t, ahead)
+}
+
+func TestSegmentsTakeLinearTime(t *testing.T) {
+	const n = 20000
+	g := graph.New("g", kernels.Lookup)
+	c := op.Neg(g.Constant("c", tensor.Zeros(tensor.Float32)))
+	v := g.Input("x", tensor.Float32, 2)
+	for range n {
+		v = op.Add(op.MaskedSelect(v, op.Gt(v, 0)), c)
+	}
+	g.Output("y", v)
+	require.NoError(t, g.Err())
+	start := time.Now()
+	assert.Len(t, g.Segments(), 2*n+1)
+	assert.Less(t, time.Since(start), 5*time.Second)
+}

@@ -1,0 +1,86 @@
+package graphfile_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func TestClone(t *testing.T) {
+	dir, open := weights(t)
+	g, err := graphfile.Read(strings.NewReader(contract), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
+	must(t, err)
+	c := g.Clone()
+	must(t, graph.Verify(c, graph.Sorted|graph.Typed))
+	if a, b := save(t, g), save(t, c); a != b {
+		t.Errorf("the clone is\n%s\nwant\n%s", b, a)
+	}
+	before := save(t, g)
+	c.Value("scaled").Named("other").Pinned(tensor.Contiguous)
+	op.Add(c.Value("lo"), 1)
+	c.Outputs = nil
+	must(t, c.Err())
+	must(t, graph.Verify(g, graph.Sorted|graph.Typed))
+	if after := save(t, g); after != before {
+		t.Errorf("changing the clone made the graph\n%s", after)
+	}
+	if g.Value("scaled").Meta.IsContiguous() {
+		t.Error("the pin reached the first graph")
+	}
+}
+
+func TestKeepGoing(t *testing.T) {
+	text := file(x, "", `{"name": "a", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}, {"name": "b", "op": "relu", "inputs": ["a"]},
+{"name": "c", "op": "relu", "inputs": ["x"]}`, `"b", "c"`)
+	g, err := graphfile.Parse(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: "."})
+	must(t, err)
+	refused := g.InferAll()
+	if len(refused) != 2 || refused[g.Nodes[1]].Error() != `g.json:4:84: node "b" (relu): depends on "a", which was refused` {
+		t.Errorf("refused %v", refused)
+	}
+	for _, bad := range []string{`"attrs": {"dims": "N"}`, `"attrs": {"more": 1}`, `"attrs": {}`} {
+		h, err := graphfile.Parse(strings.NewReader(strings.Replace(text, `"attrs": {"dims": [0]}`, bad, 1)), lookup, graphfile.Options{Name: "g.json", Dir: "."})
+		must(t, err)
+		if list := h.InferAll(); len(list) != 2 || !strings.Contains(list[h.Nodes[0]].Error(), "attribute") {
+			t.Errorf("%s: refused %v", bad, list)
+		}
+	}
+	d := g.Drop(refused)
+	must(t, graph.Verify(d, graph.Sorted|graph.Typed))
+	if len(d.Nodes) != 1 || len(d.Outputs) != 1 || d.Value("b") != nil || len(g.Nodes) != 3 {
+		t.Errorf("left are %v and %v", d.Nodes, d.Outputs)
+	}
+}
+
+func TestBind(t *testing.T) {
+	text := `{"version": 1, "inputs": [{"name": "x", "dtype": "int8", "shape": ["N", "M"]}],
+"symbols": {"N": {"min": 1, "max": 8}, "K": {"min": 3}},
+"nodes": [{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": ["K", "N", "M"]}}], "outputs": ["y"]}`
+	for _, c := range []struct {
+		dims map[string]int
+		want string
+	}{
+		{nil, "int8[3,2,2]@(0,2,1)"},
+		{map[string]int{"N": 8, "M": 3}, "int8[3,8,3]@(0,3,1)"},
+		{map[string]int{"M": 0}, "int8[3,2,0]@(0,1,1)"},
+		{map[string]int{"N": 9}, "N=9 is outside its bounds: min 1, max 8"},
+		{map[string]int{"K": 2}, "K=2 is outside its bounds: min 3, max 0"},
+		{map[string]int{"J": 2}, `the graph has no symbolic dimension "J"`},
+		{map[string]int{"M": -1}, "M=-1 is outside its bounds: min 0, max 0"},
+		{map[string]int{"M": 1 << 60}, `g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: more than the 140737488355328 of int8 that take 2^47 bytes`},
+	} {
+		g := mustLoad(t, text)
+		err := g.Bind(c.dims)
+		got := g.Value("y").Meta.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%v: got %s, want %s", c.dims, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package graphfile
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"weak"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// declared is what the file says of an input or a constant.
+type declared struct {
+	name, dtype, file, key string
+	hasDType, hasShape     bool
+	decl                   graph.Decl
+	data                   []byte
+	at, dtypeAt, dataAt    int
+}
+
+const (
+	inputKeys    = "name, dtype, shape, strides, offset, memory_format, order"
+	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
+)
+
+// declaration reads the object of an input or a constant. ok tells that nothing is wrong
+// with it so far.
+func (l *loader) declaration(at int, constant bool) (d *declared, ok bool, err error) {
+	d = &declared{at: at}
+	before := len(l.errs)
+	err = l.scan.object(func(key string, at int) error { return l.declare1(d, key, at, constant) })
+	what := "input"
+	if constant {
+		what = "constant"
+	}
+	if len(l.errs) == before && err == nil {
+		switch {
+		case d.name == "":
+			l.failAt(at, "it has no name")
+		case l.g.Value(d.name) != nil:
+			l.failAt(at, "two values are named %q", d.name)
+		case !d.hasDType:
+			l.failAt(at, "\"dtype\" is missing")
+		case !d.hasShape:
+			l.failAt(at, "\"shape\" is missing")
+		case d.decl.Strides != nil && d.decl.Layout.Lays():
+			key := "memory_format"
+			if d.decl.Layout.Order != "" {
+				key = "order"
+			}
+			l.failAt(at, "\"strides\" and %q cannot both be given", key)
+		default:
+			l.checkLayout(d.decl.Layout, at)
+		}
+	}
+	l.blame(before, what, d.name)
+	return d, len(l.errs) == before && err == nil, err
+}
+
+// blame says of the mistakes since before which input or constant they are of.
+func (l *loader) blame(before int, what, name string) {
+	for _, e := range l.errs[before:] {
+		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
+	}
+}
+
+func (l *loader) declare1(d *declared, key string, at int, constant bool) error {
+	switch {
+	case key == "name":
+		return l.scan.text(&d.name)
+	case key == "dtype":
+		d.hasDType, d.dtypeAt = true, l.scan.at()
+		return l.scan.text(&d.dtype)
+	case key == "shape":
+		d.hasShape = true
+		return l.scan.array(func(at int) error { return l.dim(d, at, constant) })
+	case key == "strides":
+		d.decl.Strides = []int{}
+		return l.scan.array(func(int) error {
+			var i int
+			err := l.scan.integer(&i)
+			d.decl.Strides = append(d.decl.Strides, i)
+			return err
+		})
+	case key == "offset":
+		return l.scan.integer(&d.decl.Offset)
+	case key == "memory_format":
+		return l.scan.format(&d.decl.Layout.Format)
+	case key == "order":
+		return l.scan.order(&d.decl.Layout.Order)
+	case key == "data" && constant:
+		d.dataAt = l.scan.at()
+		raw, err := l.scan.raw()
+		d.data = raw
+		return err
+	case key == "file" && constant:
+		return l.scan.text(&d.file)
+	case key == "key" && constant:
+		return l.scan.text(&d.key)
+	case constant:
+		return l.unknown(key, at, constantKeys)
+	}
+	return l.unknown(key, at, inputKeys)
+}
+
+func (l *loader) dim(d *declared, at int, constant bool) error {
+	var dim graph.Dim
+	var err error
+	if l.scan.isText() {
+		err = l.scan.text(&dim.Symbol)
+		switch {
+		case constant:
+			l.failAt(at, "a constant's shape cannot be symbolic")
+		default:
+			l.symbolic(d, dim.Symbol, at)
+		}
+	} else if err = l.scan.integer(&dim.Size); dim.Size < 0 {
+		l.failAt(at, "negative size %d", dim.Size)
+	}
+	d.decl.Dims = append(d.decl.Dims, dim)
+	return err
+}
+
+// symbolic notes a size that is written as text. What looks like arithmetic is refused when
+// all symbols are known, unless it is the name of one.
+func (l *loader) symbolic(d *declared, text string, at int) {
+	switch _, err := strconv.Atoi(text); {
+	case text == "":
+		l.failAt(at, "a symbol needs a name")
+	case err == nil:
+		l.failAt(at, "want an integer or the name of a symbol, got %q; did you mean %s?", text, text)
+	case numerals.IsExpression(text):
+		l.expressions = append(l.expressions, expression{d, text, at})
+	}
+}
+
+// expression is a size that is written as arithmetic.
+type expression struct {
+	of   *declared
+	text string
+	at   int
+}
+
+// checkExpressions refuses sizes that are arithmetic. A model from elsewhere may have a
+// symbol of such a name: it then stands among the file's symbols.
+func (l *loader) checkExpressions() {
+	for _, e := range l.expressions {
+		if !l.declaredSymbols[e.text] {
+			l.failAt(e.at, "input %q: want an integer or the name of a symbol, got %q: "+
+				"expressions over symbols are not supported yet", e.of.name, e.text)
+		}
+	}
+}
+
+func (l *loader) input(at int) error {
+	before := len(l.errs)
+	d, ok, err := l.declaration(at, false)
+	if !ok {
+		l.pass(l.standIn(d.name, false), before, err)
+		return err
+	}
+	if d.decl.DType, err = tensor.ParseDType(d.dtype); err != nil {
+		l.failAt(d.dtypeAt, "%w", err)
+	}
+	for _, dim := range d.decl.Dims {
+		if dim.Symbol == "" {
+			continue
+		}
+		l.symbol(dim.Symbol)
+		if d.decl.Strides != nil && len(l.errs) == before {
+			l.failAt(at, "\"strides\" cannot stand with symbolic sizes")
+		}
+	}
+	if len(l.errs) == before {
+		v, err := l.draft.Input(d.name, d.decl)
+		if err == nil {
+			l.places.setValue(v, at)
+			return nil
+		}
+		l.failAt(at, "%w", err)
+	}
+	l.blame(before, "input", d.name)
+	l.pass(l.standIn(d.name, false), before, nil)
+	return nil
+}
+
+// pass reads past the mistakes since before, which are of an input or a constant that then cannot be had, if
+// the loader does so and has not lost its place. v is nil where the name is another's, or there is none.
+func (l *loader) pass(v *graph.Value, before int, lost error) {
+	if v == nil || l.absent == nil || lost != nil || len(l.errs) == before {
+		return
+	}
+	l.absent[v] = true
+	l.missing, l.errs = append(l.missing, l.errs[before:]...), l.errs[:before]
+}
+
+// standIn makes the name of a refused input or constant known, so that its users are
+// not refused for that. It returns nil where there is no name, or it is another's.
+func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
+	if constant {
+		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
+	} else {
+		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
+	}
+	return v
+}
+
+func (l *loader) constant(at int) error {
+	before := len(l.errs)
+	d, ok, err := l.declaration(at, true)
+	if !ok {
+		l.pass(l.standIn(d.name, true), before, err)
+		return err
+	}
+	t, wrongAt, err := l.constData(d)
+	if err != nil {
+		l.failAt(wrongAt, "%w", err)
+		l.blame(before, "constant", d.name)
+		l.pass(l.standIn(d.name, true), before, nil)
+		return nil
+	}
+	if d.file != "" {
+		l.src.files[weak.Make(t)] = constFile{d.file, d.key}
+	}
+	v, err := l.draft.Constant(d.name, d.decl.Layout, t)
+	if err != nil {
+		return err
+	}
+	l.places.setValue(v, at)
+	return nil
+}
+
+// constData returns the data and, with an error, its place.
+func (l *loader) constData(d *declared) (*tensor.Tensor, int, error) {
+	dt, err := tensor.ParseDType(d.dtype)
+	if err != nil {
+		return nil, d.dtypeAt, err
+	}
+	d.decl.DType = dt
+	m, err := d.decl.Meta(nil)
+	if err != nil {
+		return nil, d.at, err
+	}
+	if err := checkSpread(m); err != nil {
+		return nil, d.at, err
+	}
+	var t *tensor.Tensor
+	at := d.at
+	switch {
+	case (d.data == nil) == (d.file == ""):
+		return nil, d.at, errors.New("wants either \"data\" or \"file\"")
+	case d.data != nil && d.key != "":
+		return nil, d.at, errors.New("\"key\" needs \"file\"")
+	case d.data != nil:
+		t, at, err = parseData(d.data, d.dataAt, m)
+	default:
+		t, err = l.readConst(d, m)
+	}
+	if err != nil {
+		return nil, at, err
+	}
+	t, err = layAs(t, m)
+	return t, d.at, err
+}
+
+// layAs returns t as m says, over its own storage if that will do: files may hold other
+// orders than row-major, and many tensors in one storage.
+func layAs(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
+	if m.Offset == 0 && m.SameAddresses(t.Meta) {
+		size := m.DType.Size()
+		return tensor.Over(m, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
+	}
+	laid := tensor.Empty(m)
+	tensor.CopyElements(laid, t)
+	return laid, nil
+}
+
+// maxSpread bounds the storage of a constant with strides to so many elements for each
+// of its own: a few bytes of a file must not make us allocate gigabytes.
+const maxSpread = 64
+
+func checkSpread(m tensor.Meta) error {
+	if m.Extent() > maxSpread*(m.Numel()+64) {
+		return fmt.Errorf("%d elements spread over %d of storage", m.Numel(), m.Extent())
+	}
+	return nil
+}
+
+// readConst opens a constant's file, which may not lie outside the graph's folder.
+func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
+	if l.open == nil {
+		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
+	}
+	path, err := inside(l.src.dir, d.file)
+	if err != nil {
+		return nil, files.OfFile(d.file, err)
+	}
+	found, read, err := l.open(path, d.key)
+	if err != nil {
+		return nil, err
+	}
+	// numpy has no bfloat16: the bits stand in a uint16 array.
+	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
+	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
+		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
+			m.DType, tensor.ListString(m.Shape))
+	}
+	t, err := read()
+	if err != nil || !bits {
+		return t, err
+	}
+	return t.View(t.Meta.WithDType(tensor.BFloat16))
+}
+
+// inside returns the path of a file in the folder, with symbolic links followed: neither
+// ".." nor a link may lead out of it.
+func inside(dir, file string) (string, error) {
+	outside := fmt.Errorf("file %q is outside the folder of the graph file", file)
+	local := filepath.FromSlash(file)
+	if !filepath.IsLocal(local) {
+		return "", outside
+	}
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, local))
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	// A link to an absolute path makes one of the two absolute.
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return "", err
+	}
+	if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
+		return "", outside
+	}
+	return path, nil
+}

@@ -1,0 +1,217 @@
+package graphfile
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed
+// for the constant's dtype, so that the shortest text that names an element gives it back.
+type dataReader struct {
+	scan   *scanner
+	base   int // offset of the data in the file
+	meta   tensor.Meta
+	flat   []float64 // elements of floating point; of a complex one both parts
+	ints   []int64   // elements of other dtypes; uint64 as its bits
+	mixed  bool      // lists and numbers stand side by side
+	lists  bool      // the outermost list holds lists
+	outer  int       // members of the outermost list
+	ragged error
+}
+
+// parseData reads nested or flat numbers in logical row-major order. A complex element is
+// a pair of numbers, or one number if all are. "NaN", "Infinity" and "-Infinity" stand as
+// strings. With an error comes its place, for data that starts at offset base.
+func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error) {
+	var first error
+	firstAt := base
+	fail := func(at int, err error) {
+		if first == nil {
+			first, firstAt = err, base+at
+		}
+	}
+	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: m}
+	if _, err := r.list(0); err != nil {
+		fail(0, err)
+	}
+	if first != nil {
+		return nil, firstAt, first
+	}
+	t, err := r.tensor()
+	return t, base, err
+}
+
+// list reads a number, or a list of lists or numbers, that stands depth lists deep. n is
+// the number of its members, -1 for a number.
+func (r *dataReader) list(depth int) (n int, err error) {
+	at := r.scan.at()
+	if r.scan.dec.PeekKind() != '[' {
+		return -1, r.number(at)
+	}
+	below := -2
+	err = r.scan.array(func(int) error {
+		k, err := r.list(depth + 1)
+		if n++; n == 1 {
+			below = k
+		}
+		if (k < 0) != (below < 0) {
+			r.mixed = true
+		}
+		return err
+	})
+	if depth == 0 {
+		r.lists, r.outer = below >= 0, n
+	}
+	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.ragged == nil {
+		r.ragged = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
+	}
+	return n, err
+}
+
+func (r *dataReader) number(at int) error {
+	tok, err := r.scan.dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(r.flat)+len(r.ints) > 2*r.meta.Numel():
+		return nil // too many: the count is reported
+	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
+		x, err := r.float(tok)
+		if err != nil {
+			r.scan.report(at, err)
+		}
+		r.flat = append(r.flat, x)
+	default:
+		i, err := r.integer(tok)
+		if err != nil {
+			r.scan.report(at, err)
+		}
+		r.ints = append(r.ints, i)
+	}
+	return nil
+}
+
+func (r *dataReader) float(tok jsontext.Token) (float64, error) {
+	switch tok.Kind() {
+	case 't':
+		return 1, nil
+	case 'f':
+		return 0, nil
+	case '"':
+		if x, ok := numerals.AnySpecial(tok.String()); ok {
+			return x, nil
+		}
+	case '0':
+		bits := 64
+		if d := r.meta.DType; d != tensor.Float64 && d != tensor.Complex128 {
+			// By way of float64 a number next to the middle of two is rounded twice.
+			bits = 32
+		}
+		x, err := strconv.ParseFloat(tok.String(), bits)
+		if err != nil {
+			return x, fmt.Errorf("data: %s is too large for %v", tok.String(), r.meta.DType)
+		}
+		return x, nil
+	}
+	return 0, wantNumber(tok)
+}
+
+func wantNumber(tok jsontext.Token) error {
+	if tok.Kind() == '"' {
+		return fmt.Errorf("data: want numbers, got %q", tok.String())
+	}
+	return fmt.Errorf("data: want numbers, got %s", kindName(tok.Kind()))
+}
+
+func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
+	switch tok.Kind() {
+	case 't':
+		return 1, nil
+	case 'f':
+		return 0, nil
+	case '0':
+	case '"':
+		if _, ok := numerals.AnySpecial(tok.String()); ok {
+			return 0, fmt.Errorf("data: %q does not fit %v", tok.String(), r.meta.DType)
+		}
+		return 0, wantNumber(tok)
+	default:
+		return 0, wantNumber(tok)
+	}
+	d, text := r.meta.DType, tok.String()
+	misfit := fmt.Errorf("data: %s does not fit %v", text, d)
+	if d == tensor.Uint64 {
+		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return int64(u), nil
+		}
+	}
+	i, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		x, err := strconv.ParseFloat(text, 64)
+		if i = int64(x); err != nil || float64(i) != x || x >= 1<<63 {
+			return 0, misfit
+		}
+	}
+	if d == tensor.Bool {
+		if i != 0 {
+			i = 1
+		}
+		return i, nil
+	}
+	bits := 8 * d.Size()
+	lo, hi := int64(-1)<<(bits-1), int64(1)<<(bits-1)-1
+	if !d.IsSigned() {
+		lo, hi = 0, int64(1)<<min(bits, 62)-1
+		if bits == 64 {
+			hi = 1<<63 - 1
+		}
+	}
+	if i < lo || i > hi {
+		return 0, misfit
+	}
+	return i, nil
+}
+
+// tensor checks the count of numbers and lays them out.
+func (r *dataReader) tensor() (*tensor.Tensor, error) {
+	m := tensor.New(r.meta.DType, r.meta.Shape...)
+	n, got := m.Numel(), len(r.flat)+len(r.ints)
+	pairs := m.DType.IsComplex() && got == 2*n && n > 0
+	switch {
+	case r.mixed:
+		return nil, errors.New("data: lists and numbers stand side by side")
+	case r.lists && r.ragged != nil && !(pairs && r.outer == n): // a flat list of pairs will do
+		return nil, r.ragged
+	case got != n && !pairs:
+		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", atMost(got, 2*n), tensor.ListString(m.Shape), n)
+	}
+	t := tensor.Empty(m)
+	if n == 0 {
+		return t, nil
+	}
+	from := tensor.Meta{DType: tensor.Int64, Shape: []int{n}, Strides: []int{1}}
+	src := unsafe.Pointer(unsafe.SliceData(r.ints))
+	switch {
+	case pairs:
+		from.DType, src = tensor.Complex128, unsafe.Pointer(unsafe.SliceData(r.flat))
+	case r.flat != nil:
+		from.DType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.flat))
+	}
+	tensor.Converter(m.DType, from.DType)(t.Pointer(), src, m.DType.Size(), from.DType.Size(), n)
+	return t, nil
+}
+
+func atMost(n, limit int) string {
+	if n > limit {
+		return "more than " + strconv.Itoa(limit)
+	}
+	return strconv.Itoa(n)
+}

@@ -1,0 +1,234 @@
+package graphfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// loader reads one graph: that of a file, or one that is an attribute in it.
+type loader struct {
+	draft  *graph.Draft
+	g      *graph.Graph
+	places *places
+	src    *source
+	lookup graph.Lookup
+	data   []byte
+	base   int // offset of data in the file
+	depth  int // of a graph that is an attribute, and so on
+	open   OpenConst
+
+	// What is read past has absent; nil otherwise.
+	absent  map[*graph.Value]bool // inputs and constants that cannot be had
+	missing graph.Errors          // why
+	scan    *scanner
+	errs    graph.Errors
+
+	raw     []rawNode
+	pending []pendingArg
+	scratch []graph.Arg
+	args    []graph.Arg // handed out to nodes
+	outputs []rawOutput
+
+	outputsAt int // where "outputs" stands
+
+	attrs map[attrsKey]*attrsValue
+
+	declaredSymbols map[string]bool // those that stand under "symbols"
+	expressions     []expression
+}
+
+// rawOutput is an output as read.
+type rawOutput struct {
+	value string
+	out   graph.Output
+	at    int
+}
+
+// newLoader returns a loader with room for about as many nodes as data holds: growing step by step copies
+// all of it again and again.
+func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
+	n := bytes.Count(data, []byte(`"op"`))
+	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
+	d := graph.NewDraft(lookup, n, p)
+	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data, raw: make([]rawNode, 0, n),
+		attrs: map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
+}
+
+// parse reads, resolves and sorts the graph of l.data.
+func (l *loader) parse() {
+	l.scan = newScanner(l.data, func(at int, err error) { l.failAt(at, "%w", err) })
+	l.scan.base = l.base
+	if err := l.file(); err != nil {
+		l.syntaxError(err)
+	} else {
+		l.checkExpressions()
+		l.resolve()
+	}
+	if len(l.errs) == 0 {
+		if err := l.draft.Sort(l.absent != nil); err != nil {
+			l.errs = asErrors(err)
+		}
+	}
+}
+
+func (l *loader) failAt(at int, format string, args ...any) {
+	l.add(l.src.fail(at, format, args...))
+}
+
+func (l *loader) add(e *graph.Error) {
+	if len(l.errs) < maxErrors {
+		l.errs = append(l.errs, e)
+	}
+}
+
+// syntaxError adds the error that ended the reading: in our words where the mistake is one
+// that is known, else in the library's.
+func (l *loader) syntaxError(err error) {
+	at, msg := l.scan.at(), err.Error()
+	var se *jsontext.SyntacticError
+	if errors.As(err, &se) {
+		at, msg = l.base+int(se.ByteOffset), "this is no JSON: "+se.Err.Error()
+	}
+	place := func(at int) string {
+		p := l.src.place(l.base + at)
+		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
+	}
+	if m := diagnose(l.data, place); m != nil {
+		at, msg = l.base+m.at, m.text
+	}
+	if len(l.errs) == maxErrors {
+		l.errs = l.errs[:maxErrors-1]
+	}
+	l.failAt(min(at, l.base+len(l.data)), "%s", msg)
+}
+
+// file reads the top-level object.
+func (l *loader) file() error {
+	seen := map[string]bool{}
+	err := l.scan.object(func(key string, at int) error {
+		seen[key] = true
+		switch key {
+		case "version":
+			v, err := l.scan.value()
+			if _, whole := v.(int64); err == nil && !whole {
+				l.failAt(at, "\"version\" must be the integer 1")
+			} else if err == nil && v != int64(1) {
+				l.failAt(at, "version %v is not served: want 1", v)
+			}
+			return err
+		case "name":
+			return l.scan.text(&l.g.Name)
+		case "symbols":
+			return l.symbols()
+		case "inputs":
+			return l.scan.array(l.input)
+		case "constants":
+			return l.scan.array(l.constant)
+		case "nodes":
+			return l.scan.array(l.node)
+		case "outputs":
+			l.outputsAt = at
+			return l.scan.array(l.output)
+		}
+		return l.unknown(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
+	})
+	if err != nil {
+		return err
+	}
+	l.scan.end()
+	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
+		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
+			l.failAt(l.base, "%q is missing", key)
+		}
+	}
+	return nil
+}
+
+func (l *loader) unknown(key string, at int, want string) error {
+	near := words.Nearest(key, slices.Values(strings.Split(want, ", ")))
+	l.failAt(at, "unknown key %q: want one of %s%s", key, want, words.DidYouMean(near))
+	return l.scan.skip()
+}
+
+func (l *loader) symbols() error {
+	return l.scan.object(func(name string, at int) error {
+		var b graph.Bounds
+		err := l.scan.object(func(key string, at int) error {
+			switch key {
+			case "min":
+				return l.scan.integer(&b.Min)
+			case "max":
+				return l.scan.integer(&b.Max)
+			}
+			return l.unknown(key, at, "min, max")
+		})
+		switch {
+		case name == "":
+			l.failAt(at, "a symbol needs a name")
+		case b.Min < 0 || b.Max != 0 && b.Max < b.Min:
+			l.failAt(at, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max)
+		}
+		l.symbol(name)
+		l.g.Symbols[name], l.declaredSymbols[name] = b, true
+		return err
+	})
+}
+
+// symbol makes a symbol known; a size may stand before, or without, its bounds.
+func (l *loader) symbol(name string) {
+	if l.g.Symbols == nil {
+		l.g.Symbols = map[string]graph.Bounds{}
+	}
+	if _, ok := l.g.Symbols[name]; !ok {
+		l.g.Symbols[name] = graph.Bounds{}
+	}
+}
+
+// output reads an output: a value's name, or an object.
+func (l *loader) output(at int) error {
+	r := rawOutput{at: at}
+	if l.scan.isText() {
+		err := l.scan.text(&r.value)
+		r.out.Name = r.value
+		l.outputs = append(l.outputs, r)
+		return err
+	}
+	before := len(l.errs)
+	err := l.scan.object(func(key string, at int) error {
+		switch key {
+		case "value":
+			return l.scan.text(&r.value)
+		case "name":
+			return l.scan.text(&r.out.Name)
+		case "memory_format":
+			return l.scan.format(&r.out.Pin.Format)
+		case "order":
+			return l.scan.order(&r.out.Pin.Order)
+		}
+		return l.unknown(key, at, "value, name, memory_format, order")
+	})
+	if r.out.Name == "" {
+		r.out.Name = r.value
+	}
+	l.checkLayout(r.out.Pin, at)
+	if len(l.errs) == before {
+		l.outputs = append(l.outputs, r)
+	}
+	return err
+}
+
+// checkLayout refuses two layouts at once.
+func (l *loader) checkLayout(p graph.Pin, at int) {
+	if p.Format != tensor.NoFormat && p.Order != "" {
+		l.failAt(at, "\"memory_format\" and \"order\" cannot both be given")
+	}
+}

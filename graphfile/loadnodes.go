@@ -1,0 +1,385 @@
+package graphfile
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// rawNode is a node as read. Names of values that stand later in the file wait among the
+// loader's pending operands.
+type rawNode struct {
+	node    *graph.Node // nil if there is none for want of a name
+	op      string
+	in      []graph.Arg
+	attrs   []byte // as written; part of the file
+	attrsAt int    // where they stand in it
+	pending int    // end of its pending operands, which start where the last node's end
+	wrong   bool   // a mistake has been told: what follows from it need not be
+	taken   bool   // a value of it has another's name
+}
+
+// pendingArg is an operand whose value was not known yet when it was read.
+type pendingArg struct {
+	name      string
+	index, at int
+}
+
+// attrsKey is what decoded attributes depend on: nodes of a model repeat them, so they
+// are parsed and decoded once, and shared.
+type attrsKey struct {
+	op   *graph.Op
+	text string
+}
+
+type attrsValue struct {
+	attrs  *graph.NodeAttrs
+	places map[string]int // of each attribute, from where they start
+	err    error          // they cannot be read, or are values that there are not
+	badAt  int            // where that is, from where they start
+}
+
+// declaredNode is what a node is declared with, in the order in which it stands.
+type declaredNode struct {
+	name, op   string
+	outputs    []string
+	hasOutputs bool
+	pin        graph.Pin
+}
+
+// node reads one node.
+func (l *loader) node(at int) error {
+	var r rawNode
+	var d declaredNode
+	before := len(l.errs)
+	err := l.scan.object(func(key string, at int) error { return l.nodeKey(&r, &d, key, at) })
+	r.pending, r.op = len(l.pending), d.op
+	if d.hasOutputs && len(d.outputs) == 0 && len(l.errs) == before {
+		l.failAt(at, "\"outputs\" is empty")
+	}
+	l.checkLayout(d.pin, at)
+	r.node, r.taken = l.declare(&d, at, before)
+	r.wrong = len(l.errs) > before
+	l.raw = append(l.raw, r)
+	for _, e := range l.errs[before:] {
+		e.Node, e.Op = d.name, d.op
+	}
+	l.passNode(&r, before, err != nil)
+	return err
+}
+
+// passNode goes on past the mistakes since before, which are a node's, if the loader does so, has not lost its
+// place, and the node takes no other's name: the first mistake is left to inference.
+func (l *loader) passNode(r *rawNode, before int, lost bool) {
+	if l.absent == nil || lost || r.node == nil || r.taken || len(l.errs) == before {
+		return
+	}
+	l.draft.Refuse(r.node, l.errs[before].Err)
+	op, _ := l.draft.Op(r.op)
+	l.draft.Complete(r.node, op, r.in, nil)
+	l.errs = l.errs[:before]
+}
+
+// nodeKey reads what stands under a key of a node.
+func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error {
+	switch key {
+	case "name":
+		return l.scan.text(&d.name)
+	case "op":
+		op, err := l.opName()
+		d.op = op
+		return err
+	case "inputs":
+		return l.operands(r)
+	case "attrs":
+		if ok, err := l.attrsKind(); !ok {
+			return err
+		}
+		r.attrsAt = l.scan.at()
+		raw, err := l.scan.raw()
+		r.attrs = raw
+		return err
+	case "outputs":
+		d.hasOutputs = true
+		return l.scan.array(func(int) error {
+			var s string
+			err := l.scan.text(&s)
+			d.outputs = append(d.outputs, s)
+			return err
+		})
+	case "memory_format":
+		return l.scan.format(&d.pin.Format)
+	case "order":
+		return l.scan.order(&d.pin.Order)
+	case "impl":
+		return l.scan.text(&d.pin.Impl)
+	}
+	return l.unknown(key, at, "name, op, inputs, attrs, outputs, memory_format, order, impl")
+}
+
+// opName reads the name of an op; one of the catalogue is not allocated again.
+func (l *loader) opName() (string, error) {
+	if ok, err := l.scan.is('"', "a string"); !ok {
+		return "", err
+	}
+	return l.scan.key()
+}
+
+// attrsKind lets an object pass and skips null.
+func (l *loader) attrsKind() (bool, error) {
+	if l.scan.dec.PeekKind() == 'n' {
+		return false, l.scan.skip()
+	}
+	return l.scan.is('{', "an object")
+}
+
+// operands reads the list of a node's inputs.
+func (l *loader) operands(r *rawNode) error {
+	l.scratch = l.scratch[:0]
+	err := l.scan.array(func(at int) error {
+		a, err := l.operand(at)
+		l.scratch = append(l.scratch, a)
+		return err
+	})
+	n := len(l.scratch)
+	if len(l.args) < n {
+		l.args = make([]graph.Arg, max(n, argBlock))
+	}
+	r.in, l.args = l.args[:n:n], l.args[n:]
+	copy(r.in, l.scratch)
+	return err
+}
+
+// argBlock is how many operands are allocated at once.
+const argBlock = 512
+
+func (l *loader) operand(at int) (graph.Arg, error) {
+	if l.scan.isText() {
+		raw, err := l.scan.quoted()
+		if v := l.g.Value(string(raw)); v != nil {
+			return graph.Arg{Kind: graph.TensorArg, Value: v}, err
+		}
+		l.pending = append(l.pending, pendingArg{string(raw), len(l.scratch), at})
+		return graph.Arg{Kind: graph.TensorArg}, err
+	}
+	switch l.scan.dec.PeekKind() {
+	case '[', '{':
+		v, err := l.scan.value()
+		if s, ok := spelledNumber(v); ok {
+			return graph.Arg{Kind: graph.NumberArg, Number: s}, err
+		}
+		if err == nil {
+			l.failAt(at, "an input must be a value's name, a number or null")
+		}
+		return graph.Arg{}, err
+	}
+	v, err := l.scan.value()
+	if s, ok := tensor.ScalarOf(v); ok {
+		return graph.Arg{Kind: graph.NumberArg, Number: s}, err
+	}
+	return graph.Arg{}, err
+}
+
+// spelledNumber reads {"number": ...}, which stands for an operand that JSON has no
+// literal for: "NaN", "Infinity", "-Infinity", or a complex number as a pair.
+func spelledNumber(v any) (tensor.Scalar, bool) {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) != 1 {
+		return tensor.Scalar{}, false
+	}
+	return numerals.Scalar(m["number"])
+}
+
+// declare makes the node and its outputs known by name. Mistakes since before are of this
+// node. taken tells that the name of a value is another's.
+func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken bool) {
+	if d.name == "" && len(l.errs) > before {
+		return nil, false
+	}
+	n, errs := l.draft.Node(d.name, d.outputs)
+	if n != nil {
+		n.Pin = d.pin
+		l.places.nodes = append(l.places.nodes, at) // at its number
+		if d.op == "" && len(l.errs) == before {
+			l.failAt(at, "\"op\" is missing")
+		}
+	}
+	for _, err := range errs {
+		l.failAt(at, "%w", err)
+	}
+	return n, errs != nil
+}
+
+// resolve completes the nodes and ties the outputs to values, when all of the file was
+// read.
+func (l *loader) resolve() {
+	at := 0
+	for i := range l.raw {
+		r := &l.raw[i]
+		waiting := l.pending[at:r.pending]
+		at = r.pending
+		if r.node != nil && r.op != "" && !(r.wrong && l.absent != nil) {
+			l.complete(r, waiting)
+		}
+	}
+	for _, r := range l.outputs {
+		v := l.g.Value(r.value)
+		_, twice := l.places.outputs[r.out.Name]
+		if !twice {
+			l.places.outputs[r.out.Name] = r.at
+		}
+		switch {
+		case v == nil && r.value != "" && l.absent != nil && !twice:
+			l.missing = append(l.missing, l.g.FailOutput(r.out, l.noValue(r.value)))
+			continue
+		case r.value == "":
+			l.failAt(r.at, "\"value\" is missing")
+		case v == nil:
+			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
+		case twice:
+			l.failAt(r.at, "two outputs are named %q", r.out.Name)
+		}
+		r.out.Value = v
+		l.g.Outputs = append(l.g.Outputs, r.out)
+	}
+}
+
+// complete finds the node's op and the operands that stand later in the file.
+func (l *loader) complete(r *rawNode, waiting []pendingArg) {
+	op, err := l.draft.Op(r.op)
+	l.draft.Refuse(r.node, err)
+	for _, p := range waiting {
+		v := l.g.Value(p.name)
+		if x, ok := numerals.Special(p.name); v == nil && ok {
+			r.in[p.index] = graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
+			continue
+		}
+		if v == nil {
+			l.refuse(r, p.at, l.noOperand(p.name))
+			l.draft.Complete(r.node, op, r.in, nil)
+			return
+		}
+		r.in[p.index].Value = v
+	}
+	if err != nil || len(r.attrs) == 0 {
+		l.draft.Complete(r.node, op, r.in, nil)
+		return
+	}
+	a := l.decode(op, r.attrs, r.attrsAt)
+	l.places.attrs = append(l.places.attrs, attrsPlace{r.node.Number(), r.attrsAt, a.places})
+	if a.err != nil {
+		l.refuse(r, r.attrsAt+a.badAt, a.err)
+	}
+	l.draft.Complete(r.node, op, r.in, a.attrs)
+}
+
+// refuse tells a mistake in a node, at which reading ends or, where it goes on past such, the node is
+// refused.
+func (l *loader) refuse(r *rawNode, at int, err error) {
+	if l.absent != nil {
+		l.draft.Refuse(r.node, err)
+		return
+	}
+	p := l.src.place(at)
+	l.add(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: r.node.Name, Op: r.op, Err: err})
+	r.wrong = true
+}
+
+// noValue returns the error of a name that no value has.
+func (l *loader) noValue(name string) error {
+	if near := words.Nearest(name, l.valueNames); near != "" {
+		return fmt.Errorf("there is no value %q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("there is no value %q", name)
+}
+
+// valueNames yields the names of all values.
+func (l *loader) valueNames(yield func(string) bool) {
+	more := true
+	l.g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
+}
+
+// noOperand is noValue for an operand, which may be a number in another spelling.
+func (l *loader) noOperand(name string) error {
+	if meant := numerals.Meant(name); meant != "" {
+		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
+	}
+	if _, err := strconv.ParseFloat(name, 64); err == nil {
+		return fmt.Errorf("there is no value %q; a number stands without quotes: %s", name, name)
+	}
+	return l.noValue(name)
+}
+
+// addRefusals adds what inference would tell to the mistakes of a file that gets no
+// further.
+func (l *loader) addRefusals() {
+	for _, r := range l.raw {
+		if err := l.draft.Refused(r.node); err != nil && !r.wrong {
+			l.add(l.g.Fail(r.node, err))
+		}
+	}
+}
+
+// decode parses and decodes attributes. Where sizes are symbolic they are decoded when
+// these are bound.
+func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
+	if a, ok := l.attrs[attrsKey{op, string(raw)}]; ok {
+		return a
+	}
+	a := &attrsValue{places: map[string]int{}}
+	l.attrs[attrsKey{op, string(raw)}] = a
+	s := newScanner(raw, func(bad int, err error) { a.err, a.badAt = err, bad-at })
+	s.base = at
+	given := graph.Attrs{}
+	if err := l.attrValues(op.Schema, s, given, a.places); err != nil {
+		a.err, a.badAt = err, s.at()-at
+	}
+	for attr, v := range given {
+		name, ok := refName(v)
+		if !ok {
+			continue
+		}
+		value := l.g.Value(name)
+		if value == nil && a.err == nil {
+			a.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
+			a.badAt = a.places[attr]
+		}
+		given[attr] = graph.Ref{Value: value}
+	}
+	if a.err == nil {
+		a.attrs = l.draft.Attributes(op, given)
+	}
+	return a
+}
+
+// attrValues reads the attributes of an object, and where each stands in it.
+func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
+	return s.object(func(key string, at int) error {
+		places[key] = at - s.base
+		if !isGraph(schema, key) {
+			v, err := s.value()
+			given[key] = v
+			return err
+		}
+		at = s.at()
+		raw, err := s.raw()
+		if err == nil {
+			given[key] = l.subgraph(raw, at)
+		}
+		return err
+	})
+}
+
+// refName returns the name in {"value": name}, an attribute that is a value.
+func refName(v any) (string, bool) {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) != 1 {
+		return "", false
+	}
+	name, ok := m["value"].(string)
+	return name, ok
+}

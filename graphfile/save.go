@@ -1,0 +1,362 @@
+package graphfile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"weak"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// SaveOption changes how [SaveFile] writes.
+type SaveOption func(*saver)
+
+// SideFile puts the data of the constants that takes chooses into a file beside the graph
+// file. write gets the file's path, and the tensors by the names of their constants, in
+// order (those of a graph that is an attribute begin with the names of node and attribute);
+// the format is that of the name's ending (.npz, .safetensors), as it is for
+// loading. A file that the graph's constants were read from is not overwritten: that is an
+// error.
+func SideFile(name string, takes func(*graph.Value) bool,
+	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
+	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
+}
+
+// Save writes the graph as a file, version 1, one node a line. What [Parse] reads from it
+// is the same graph: names, order, attributes (those of the default value are left out),
+// operands, layouts of inputs and constants, symbols, pins and outputs. The same graph
+// always gives the same bytes.
+//
+// A constant that came from a file keeps it; the data of others is written exactly, except
+// for the payloads of NaNs. What passes decided is not part of the format: a graph that
+// they changed is written with its nodes, to be inferred anew.
+func Save(w io.Writer, g *graph.Graph) error {
+	s := &saver{g: g}
+	return s.save(w)
+}
+
+// SaveFile is [Save] to a file on disk, which it replaces as a whole or not at all.
+// Constants that came from a file keep it if it lies at the same place seen from the new
+// graph file; else their data is written anew.
+func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
+	s := &saver{g: g, dir: filepath.Dir(path), moved: true}
+	for _, o := range opts {
+		if o != nil {
+			o(s)
+		}
+	}
+	if s.side != "" && (s.takes == nil || s.write == nil) {
+		return fmt.Errorf("file %q: SideFile needs a choice and a function that writes", s.side)
+	}
+	if s.side != "" && !filepath.IsLocal(filepath.FromSlash(s.side)) {
+		return fmt.Errorf("file %q is outside the folder of the graph file", s.side)
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return fmt.Errorf("%s is a folder", path) // found out before the other file is replaced
+	}
+	f, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the rename there is none
+	err = s.save(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	switch {
+	case err != nil || s.data == nil:
+	case s.source:
+		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.side)
+	default:
+		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.side)), s.names, s.data)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// saver writes one graph. Lines are put together in buf.
+type saver struct {
+	g   *graph.Graph
+	buf bytes.Buffer
+	// indent stands before the lines of a graph that is an attribute, and prefix before the
+	// keys of its constants.
+	indent, prefix string
+
+	dir   string // the folder written to
+	moved bool   // dir may differ from the folder that constants' files lie in
+
+	side   string
+	takes  func(*graph.Value) bool
+	write  func(path string, names []string, data []*tensor.Tensor) error
+	names  []string
+	data   []*tensor.Tensor
+	source bool // constants were read from what lies at side
+}
+
+func (s *saver) save(w io.Writer) error {
+	if w == nil {
+		return errors.New("there is nowhere to write the graph: the writer is nil")
+	}
+	if s.g == nil {
+		return errors.New("there is nothing to write: the graph is nil")
+	}
+	if err := s.g.Err(); err != nil {
+		return fmt.Errorf("a graph with mistakes is not written: %w", err)
+	}
+	g, out := s.g, bufio.NewWriter(w)
+	line := "\n" + s.indent
+	out.WriteString("{" + line + "  \"version\": 1")
+	if g.Name != "" {
+		fmt.Fprintf(out, ",%s  \"name\": %s", line, quote(g.Name))
+	}
+	if len(g.Symbols) > 0 {
+		out.WriteString("," + line + "  \"symbols\": {")
+		for i, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			fmt.Fprintf(out, "%s    %s: %s", line, quote(name), boundsText(g.Symbols[name]))
+		}
+		out.WriteString(line + "  }")
+	}
+	err := section(s, out, "inputs", g.Inputs, s.input)
+	if err == nil && len(g.Constants) > 0 {
+		err = section(s, out, "constants", g.Constants, s.constant)
+	}
+	if err == nil {
+		err = section(s, out, "nodes", g.Nodes, s.node)
+	}
+	if err == nil {
+		err = section(s, out, "outputs", g.Outputs, s.output)
+	}
+	if err != nil {
+		return err
+	}
+	out.WriteString(line + "}")
+	if s.indent == "" {
+		out.WriteByte('\n')
+	}
+	return out.Flush()
+}
+
+// section writes a list, one member a line.
+func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func(T) error) error {
+	fmt.Fprintf(out, ",\n%s  %q: [", s.indent, key)
+	for i, x := range list {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString("\n" + s.indent + "    ")
+		s.buf.Reset()
+		if err := line(x); err != nil {
+			return err
+		}
+		if _, err := out.Write(s.buf.Bytes()); err != nil {
+			return err
+		}
+	}
+	if len(list) > 0 {
+		out.WriteString("\n" + s.indent + "  ")
+	}
+	return out.WriteByte(']')
+}
+
+func boundsText(b graph.Bounds) string {
+	switch {
+	case b.Max > 0 && b.Min > 0:
+		return fmt.Sprintf("{\"min\": %d, \"max\": %d}", b.Min, b.Max)
+	case b.Max > 0:
+		return fmt.Sprintf("{\"max\": %d}", b.Max)
+	case b.Min > 0:
+		return fmt.Sprintf("{\"min\": %d}", b.Min)
+	}
+	return "{}"
+}
+
+// head writes what inputs and constants share: name, dtype and shape.
+func (s *saver) head(v *graph.Value) {
+	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
+	if v.Dims == nil {
+		s.ints(v.Meta.Shape)
+		return
+	}
+	s.buf.WriteByte('[')
+	for i, d := range v.Dims {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		if d.Symbol != "" {
+			s.buf.WriteString(quote(d.Symbol))
+		} else {
+			fmt.Fprint(&s.buf, d.Size)
+		}
+	}
+	s.buf.WriteByte(']')
+}
+
+// layout writes the strides, offset or memory format of an input or a constant.
+func (s *saver) layout(v *graph.Value) {
+	formatted := false
+	layout := v.Layout()
+	if layout.Lays() {
+		o, err := layout.For(v.Meta.Rank())
+		formatted = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
+	}
+	switch {
+	case formatted:
+		s.pin(layout)
+	case v.Dims == nil && !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
+		s.buf.WriteString(", \"strides\": ")
+		s.ints(v.Meta.Strides)
+	}
+	if v.Meta.Offset != 0 {
+		fmt.Fprintf(&s.buf, ", \"offset\": %d", v.Meta.Offset)
+	}
+}
+
+func (s *saver) pin(p graph.Pin) {
+	if p.Format != tensor.NoFormat {
+		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", p.Format)
+	}
+	if p.Order != "" {
+		s.buf.WriteString(", \"order\": ")
+		s.ints(p.Order.Dims())
+	}
+	if p.Impl != "" {
+		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(p.Impl))
+	}
+}
+
+func (s *saver) ints(list []int) {
+	s.buf.WriteByte('[')
+	for i, x := range list {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		fmt.Fprint(&s.buf, x)
+	}
+	s.buf.WriteByte(']')
+}
+
+func (s *saver) input(v *graph.Value) error {
+	s.head(v)
+	s.layout(v)
+	s.buf.WriteByte('}')
+	return nil
+}
+
+func (s *saver) constant(v *graph.Value) error {
+	if err := checkSpread(v.Meta); err != nil {
+		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
+	}
+	s.head(v)
+	s.layout(v)
+	from := fileOf(s.g, v)
+	file, key := from.path, from.key
+	switch {
+	case s.keepsFile(from.path):
+	case s.side != "" && s.takes(v):
+		file, key = s.side, s.prefix+v.Name
+		s.names, s.data = append(s.names, key), append(s.data, v.Const)
+	default:
+		file = ""
+	}
+	if file != "" {
+		fmt.Fprintf(&s.buf, ", \"file\": %s", quote(file))
+		if key != "" {
+			fmt.Fprintf(&s.buf, ", \"key\": %s", quote(key))
+		}
+	} else {
+		s.buf.WriteString(", \"data\": ")
+		writeData(&s.buf, v.Const)
+	}
+	s.buf.WriteByte('}')
+	return nil
+}
+
+// fileOf returns the file that a constant of a graph came from; the zero constFile if from none.
+func fileOf(g *graph.Graph, v *graph.Value) constFile {
+	if src := sourceOf(g); src != nil && v.Const != nil {
+		return src.files[weak.Make(v.Const)]
+	}
+	return constFile{}
+}
+
+// keepsFile reports whether a constant's file lies at the same place seen from where
+// the graph is written.
+func (s *saver) keepsFile(path string) bool {
+	if path == "" || !s.moved {
+		return path != ""
+	}
+	was, err := os.Stat(filepath.Join(sourceOf(s.g).dir, filepath.FromSlash(path)))
+	if err != nil {
+		return false
+	}
+	at := func(name string) bool {
+		is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
+		return err == nil && os.SameFile(was, is)
+	}
+	s.source = s.source || s.side != "" && at(s.side)
+	return at(path)
+}
+
+func (s *saver) node(n *graph.Node) error {
+	fmt.Fprintf(&s.buf, "{\"name\": %s, \"op\": %s, \"inputs\": [", quote(n.Name), quote(n.Op.Name))
+	for i, a := range n.In {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		switch a.Kind {
+		case graph.TensorArg:
+			s.buf.WriteString(quote(a.Value.Name))
+		case graph.NumberArg:
+			s.operandNumber(a.Number)
+		default:
+			s.buf.WriteString("null")
+		}
+	}
+	s.buf.WriteByte(']')
+	if err := s.attrs(n); err != nil {
+		return fmt.Errorf("node %q (%s): %w", n.Name, n.Op.Name, err)
+	}
+	if len(n.Out) != 1 || n.Out[0].Name != n.Name {
+		for i, v := range n.Out {
+			sep := ", "
+			if i == 0 {
+				sep = ", \"outputs\": ["
+			}
+			s.buf.WriteString(sep + quote(v.Name))
+		}
+		s.buf.WriteByte(']')
+	}
+	s.pin(n.Pin)
+	s.buf.WriteByte('}')
+	return nil
+}
+
+func (s *saver) output(o graph.Output) error {
+	if o.Name == o.Value.Name && o.Pin == (graph.Pin{}) {
+		s.buf.WriteString(quote(o.Name))
+		return nil
+	}
+	fmt.Fprintf(&s.buf, "{\"value\": %s", quote(o.Value.Name))
+	if o.Name != o.Value.Name {
+		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(o.Name))
+	}
+	s.pin(o.Pin)
+	s.buf.WriteByte('}')
+	return nil
+}

@@ -1,0 +1,193 @@
+package graphfile
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// quote writes a JSON string. Bytes that are no UTF-8 become U+FFFD: JSON cannot hold
+// them.
+func quote(s string) string {
+	b, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
+	return string(b)
+}
+
+// floatText writes a floating-point number so that it is read as one: with a point or an
+// exponent, or as the string that stands for a number without a literal.
+func floatText(x float64, bits int) string {
+	if name := numerals.SpecialText(x); name != "" {
+		return `"` + name + `"`
+	}
+	t := strconv.FormatFloat(x, 'g', -1, bits)
+	if !strings.ContainsAny(t, ".e") {
+		t += ".0"
+	}
+	return t
+}
+
+// scalarText writes a plain number. A complex one is a pair.
+func scalarText(x tensor.Scalar) string {
+	switch d := x.DType(); {
+	case d.IsFloat():
+		return floatText(x.Float(), 64)
+	case d.IsComplex():
+		z := x.Complex()
+		return "[" + floatText(real(z), 64) + ", " + floatText(imag(z), 64) + "]"
+	}
+	return x.String()
+}
+
+// operandNumber writes a number among a node's inputs, where a string is a value's name
+// before it is "Infinity" or the like.
+func (s *saver) operandNumber(x tensor.Scalar) {
+	text := scalarText(x)
+	if text[0] == '[' || text[0] == '"' && s.g.Value(strings.Trim(text, `"`)) != nil {
+		text = "{\"number\": " + text + "}"
+	}
+	s.buf.WriteString(text)
+}
+
+// attrs writes the attributes as they were given, in the order of the op's schema, and
+// leaves out those that say what holds anyway.
+func (s *saver) attrs(n *graph.Node) error {
+	sep := ", \"attrs\": {"
+	for name, v := range n.Written() {
+		s.buf.WriteString(sep + quote(name) + ": ")
+		var err error
+		if g, ok := v.(*graph.Graph); ok {
+			err = s.subgraph(g, n.Name+"."+name+".")
+		} else {
+			err = s.attr(v)
+		}
+		if err != nil {
+			return fmt.Errorf("attribute %q: %w", name, err)
+		}
+		sep = ", "
+	}
+	if sep == ", " {
+		s.buf.WriteByte('}')
+	}
+	return nil
+}
+
+// attr writes an attribute's value as JSON or Go gave it.
+func (s *saver) attr(v any) error {
+	switch x := v.(type) {
+	case nil:
+		s.buf.WriteString("null")
+		return nil
+	case graph.Ref:
+		s.buf.WriteString("{\"value\": " + quote(x.Value.Name) + "}")
+		return nil
+	case string:
+		s.buf.WriteString(quote(x))
+		return nil
+	case tensor.DType, tensor.MemoryFormat:
+		fmt.Fprintf(&s.buf, "%q", x)
+		return nil
+	}
+	if x, ok := tensor.ScalarOf(v); ok {
+		s.buf.WriteString(scalarText(x))
+		return nil
+	}
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Pointer:
+		if r.IsNil() {
+			return s.attr(nil)
+		}
+		return s.attr(r.Elem().Interface())
+	case reflect.Slice:
+		s.buf.WriteByte('[')
+		for i := range r.Len() {
+			if i > 0 {
+				s.buf.WriteString(", ")
+			}
+			if err := s.attr(r.Index(i).Interface()); err != nil {
+				return err
+			}
+		}
+		s.buf.WriteByte(']')
+		return nil
+	}
+	return fmt.Errorf("a %T cannot be written", v)
+}
+
+// writeData writes a constant's elements as nested lists. The text of each is the
+// shortest that gives the element back.
+func writeData(b *bytes.Buffer, t *tensor.Tensor) {
+	element := elementText(t)
+	var walk func(d, at int)
+	walk = func(d, at int) {
+		if d == t.Rank() {
+			element(b, at)
+			return
+		}
+		b.WriteByte('[')
+		for i := range t.Shape[d] {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			walk(d+1, at+i*t.Strides[d])
+		}
+		b.WriteByte(']')
+	}
+	walk(0, 0)
+}
+
+// elementText returns the function that writes the element at an index from the first.
+func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
+	size, bits := t.DType.Size(), 32
+	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {
+		bits = 64
+	}
+	base := t.Pointer()
+	to := tensor.Int64
+	switch {
+	case t.DType.IsComplex():
+		to = tensor.Complex128
+	case t.DType.IsFloat():
+		to = tensor.Float64
+	}
+	convert := tensor.Converter(to, t.DType)
+	return func(b *bytes.Buffer, at int) {
+		p := unsafe.Add(base, at*size)
+		switch {
+		case to == tensor.Complex128:
+			var z complex128
+			convert(unsafe.Pointer(&z), p, 0, 0, 1)
+			fmt.Fprintf(b, "[%s, %s]", plainFloat(real(z), bits), plainFloat(imag(z), bits))
+		case to == tensor.Float64:
+			var x float64
+			convert(unsafe.Pointer(&x), p, 0, 0, 1)
+			b.WriteString(plainFloat(x, bits))
+		default:
+			var i int64
+			convert(unsafe.Pointer(&i), p, 0, 0, 1)
+			b.WriteString(integerText(t.DType, i))
+		}
+	}
+}
+
+// plainFloat is floatText where the dtype is known already: 2 will do for 2.0.
+func plainFloat(x float64, bits int) string { return strings.TrimSuffix(floatText(x, bits), ".0") }
+
+func integerText(d tensor.DType, i int64) string {
+	switch {
+	case d == tensor.Bool:
+		return strconv.FormatBool(i != 0)
+	case d == tensor.Uint64:
+		return strconv.FormatUint(uint64(i), 10)
+	}
+	return strconv.FormatInt(i, 10)
+}

@@ -1,0 +1,294 @@
+package graphfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// scanner reads JSON by kind, keeping track of places. It is the only user of the JSON
+// library, which is still experimental.
+//
+// Mistakes of syntax end the reading: they are the errors that methods return. A value of
+// the wrong kind does not: it is reported and skipped, so that one reading finds all.
+type scanner struct {
+	dec    *jsontext.Decoder
+	data   []byte
+	base   int // offset of data in the file
+	report func(at int, err error)
+	keys   map[string]string // keys of objects recur: each is allocated once
+}
+
+func newScanner(data []byte, report func(at int, err error)) *scanner {
+	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
+}
+
+// at returns the offset in the file at which the next token starts.
+func (s *scanner) at() int {
+	at := int(s.dec.InputOffset())
+	for at < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[at]) >= 0 {
+		at++
+	}
+	return s.base + at
+}
+
+// is reports whether the next value is of the kind. If it is of another one, that is
+// reported and the value skipped; a mistake of syntax is returned.
+func (s *scanner) is(kind jsontext.Kind, what string) (bool, error) {
+	switch got := s.dec.PeekKind(); got {
+	case kind:
+		return true, nil
+	case 0, '}', ']':
+		// PeekKind hides the mistake of syntax; reading the token tells it.
+		_, err := s.dec.ReadToken()
+		if err == nil {
+			err = fmt.Errorf("want %s, got %q", what, got)
+		}
+		return false, err
+	default:
+		s.report(s.at(), fmt.Errorf("want %s, got %s", what, kindName(got)))
+		return false, s.dec.SkipValue()
+	}
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "true or false"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	}
+	return "a list"
+}
+
+// object reads an object and calls f at each value with its key and the key's offset.
+func (s *scanner) object(f func(key string, at int) error) error {
+	if ok, err := s.is('{', "an object"); !ok {
+		return err
+	}
+	if _, err := s.dec.ReadToken(); err != nil {
+		return err
+	}
+	for s.dec.PeekKind() == '"' {
+		at := s.at()
+		key, err := s.key()
+		if err != nil {
+			return err
+		}
+		if err := f(key, at); err != nil {
+			return err
+		}
+	}
+	_, err := s.dec.ReadToken()
+	return err
+}
+
+// array reads a list and calls f at each element with its offset.
+func (s *scanner) array(f func(at int) error) error {
+	if ok, err := s.is('[', "a list"); !ok {
+		return err
+	}
+	if _, err := s.dec.ReadToken(); err != nil {
+		return err
+	}
+	for {
+		switch s.dec.PeekKind() {
+		case ']', '}', 0:
+			_, err := s.dec.ReadToken()
+			return err
+		}
+		if err := f(s.at()); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *scanner) isText() bool { return s.dec.PeekKind() == '"' }
+
+func (s *scanner) key() (string, error) {
+	raw, err := s.quoted()
+	if err != nil {
+		return "", err
+	}
+	if key, ok := s.keys[string(raw)]; ok {
+		return key, nil
+	}
+	key := string(raw)
+	s.keys[key] = key
+	return key, nil
+}
+
+// quoted reads a string, which must be next, without its quotes. The bytes are valid
+// until the next call.
+func (s *scanner) quoted() ([]byte, error) {
+	raw, err := s.dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], nil
+	}
+	return jsontext.AppendUnquote(nil, raw)
+}
+
+func (s *scanner) text(p *string) error {
+	if ok, err := s.is('"', "a string"); !ok {
+		return err
+	}
+	raw, err := s.quoted()
+	*p = string(raw)
+	return err
+}
+
+func (s *scanner) integer(p *int) error {
+	at := s.at()
+	if ok, err := s.is('0', "an integer"); !ok {
+		return err
+	}
+	tok, err := s.dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	i, err := strconv.Atoi(tok.String())
+	if err != nil {
+		s.report(at, fmt.Errorf("want an integer, got %s", tok.String()))
+		return nil
+	}
+	*p = i
+	return nil
+}
+
+// format reads the name of a memory format, or null.
+func (s *scanner) format(p *tensor.MemoryFormat) error {
+	at := s.at()
+	var name string
+	if s.dec.PeekKind() == 'n' {
+		return s.skip()
+	}
+	if ok, err := s.is('"', "a memory format"); !ok {
+		return err
+	}
+	if err := s.text(&name); err != nil {
+		return err
+	}
+	f, err := tensor.ParseMemoryFormat(name)
+	if err == nil && f == tensor.Preserve {
+		err = errors.New("memory format preserve cannot be demanded")
+	}
+	if err != nil {
+		s.report(at, err)
+		return nil
+	}
+	*p = f
+	return nil
+}
+
+// order reads a list of dimensions, the slowest first.
+func (s *scanner) order(p *tensor.Order) error {
+	at := s.at()
+	dims := []int{}
+	err := s.array(func(int) error {
+		var d int
+		err := s.integer(&d)
+		dims = append(dims, d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	o, err := tensor.NewOrder(dims...)
+	if err != nil {
+		s.report(at, err)
+		return nil
+	}
+	*p = o
+	return nil
+}
+
+func (s *scanner) skip() error { return s.dec.SkipValue() }
+
+// raw returns the bytes of the next value, which are part of the file's.
+func (s *scanner) raw() ([]byte, error) {
+	v, err := s.dec.ReadValue()
+	end := int(s.dec.InputOffset())
+	return s.data[end-len(v) : end : end], err
+}
+
+// end reports anything that stands after the top-level value.
+func (s *scanner) end() {
+	if at := s.at(); at < s.base+len(s.data) {
+		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))
+	}
+}
+
+// value reads any value: nil, bool, int64, float64, string, []any or map[string]any. A
+// number is an int64 if it is written without a point and exponent.
+func (s *scanner) value() (any, error) {
+	switch s.dec.PeekKind() {
+	case '{':
+		m := map[string]any{}
+		err := s.object(func(key string, _ int) error {
+			v, err := s.value()
+			m[key] = v
+			return err
+		})
+		return m, err
+	case '[':
+		list := []any{}
+		err := s.array(func(int) error {
+			v, err := s.value()
+			list = append(list, v)
+			return err
+		})
+		return list, err
+	}
+	at := s.at()
+	tok, err := s.dec.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch tok.Kind() {
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	case '"':
+		return tok.String(), nil
+	case '0':
+		v, err := number(tok.String())
+		if err != nil {
+			s.report(at, err)
+		}
+		return v, nil
+	}
+	return nil, nil
+}
+
+// number tells integers from floating-point numbers as Python does: by how they are
+// written.
+func number(text string) (any, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		i, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return i, fmt.Errorf("%s is no 64-bit integer", text)
+		}
+		return i, nil
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return x, fmt.Errorf("%s is too large for a 64-bit float", text)
+	}
+	return x, nil
+}

@@ -1,0 +1,381 @@
+package graphfile
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Schema returns a JSON Schema (2020-12) of the graph file, version 1, for graphs of
+// the given ops, so that editors complete ops and attributes and show their documentation.
+// Names of values, cycles, and what inference finds are beyond it.
+//
+// A node is described by what its op is: the operands by aten's names and in their number,
+// the attributes with types, defaults and permitted values. Any attribute may be a [graph.Ref].
+func Schema(ops []*graph.Op) ([]byte, error) {
+	for _, o := range ops {
+		if o == nil || o.Schema == nil {
+			return nil, errors.New("an op is nil, or not made by Define")
+		}
+	}
+	defs := object{
+		"name":          object{"type": "string", "minLength": 1},
+		"dtype":         object{"enum": dtypeNames()},
+		"memory_format": object{"enum": []string{"contiguous", "channels_last", "channels_last_3d"}},
+		"order": object{"type": "array", "items": object{"type": "integer", "minimum": 0}, "uniqueItems": true,
+			"description": "the dimensions from the slowest to the fastest"},
+		"dim":      anyOf(object{"type": "integer", "minimum": 0}, object{"$ref": "#/$defs/name", "description": "a symbol"}),
+		"number":   numberSchema,
+		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, pythonSchema),
+		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
+		"value":    closed(object{"value": described(ref("name"), "the value that the attribute is read from")}, "value"),
+		"input":    inputSchema(),
+		"constant": constantSchema(),
+		"node":     nodeSchema(ops),
+		"output":   outputSchema(),
+	}
+	for _, o := range ops {
+		defs["op."+o.Name] = opSchema(o)
+	}
+	root := closed(object{
+		"version": object{"const": 1},
+		"name":    object{"type": "string"},
+		"symbols": object{
+			"description":   "bounds of symbolic dimensions",
+			"type":          "object",
+			"propertyNames": ref("name"),
+			"additionalProperties": closed(object{
+				"min": object{"type": "integer", "minimum": 0},
+				"max": object{"type": "integer", "minimum": 0},
+			}),
+		},
+		"inputs":    arrayOf(ref("input")),
+		"constants": arrayOf(ref("constant")),
+		"nodes":     arrayOf(ref("node")),
+		"outputs":   arrayOf(ref("output")),
+	}, "version", "inputs", "nodes", "outputs")
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "graphrun graph file, version 1"
+	root["$defs"] = defs
+	return json.MarshalIndent(root, "", " ")
+}
+
+// object is a JSON object; it is written with its keys sorted.
+type object map[string]any
+
+var (
+	specialNumber = object{"enum": []string{"NaN", "Infinity", "-Infinity"}}
+	numberSchema  = anyOf(object{"type": "number"}, specialNumber)
+	pairSchema    = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
+		"description": "a complex number: real and imaginary part"}
+)
+
+func ref(name string) object              { return object{"$ref": "#/$defs/" + name} }
+func anyOf(alternatives ...object) object { return object{"anyOf": alternatives} }
+func arrayOf(item object) object          { return object{"type": "array", "items": item} }
+
+func described(s object, doc string) object {
+	if doc != "" {
+		s["description"] = doc
+	}
+	return s
+}
+
+// closed is an object that has no other members.
+func closed(members object, required ...string) object {
+	o := object{"type": "object", "properties": members, "additionalProperties": false}
+	if len(required) > 0 {
+		o["required"] = required
+	}
+	return o
+}
+
+func dtypeNames() []string {
+	var names []string
+	for _, d := range tensor.DTypes() {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// layoutMembers are what inputs and constants share.
+func layoutMembers() object {
+	return object{
+		"name":  ref("name"),
+		"dtype": ref("dtype"),
+		"strides": described(arrayOf(object{"type": "integer"}),
+			"in elements; without them the value is row-major, or what memory_format says"),
+		"offset":        object{"type": "integer", "minimum": 0, "description": "in elements"},
+		"memory_format": ref("memory_format"),
+		"order":         ref("order"),
+	}
+}
+
+// twoLayouts holds of what is laid out in two ways.
+var twoLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
+	object{"required": []string{"strides", "order"}},
+	formatAndOrder)
+
+var formatAndOrder = object{"required": []string{"memory_format", "order"}}
+
+func inputSchema() object {
+	m := layoutMembers()
+	m["shape"] = arrayOf(ref("dim"))
+	s := closed(m, "name", "dtype", "shape")
+	s["not"] = twoLayouts
+	return s
+}
+
+func constantSchema() object {
+	m := layoutMembers()
+	m["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
+	m["data"] = described(ref("data"), "elements in row-major order, nested or flat")
+	m["file"] = object{"type": "string", "minLength": 1, "pattern": `\.(npy|npz|safetensors|NPY|NPZ|SAFETENSORS)$`,
+		"description": "a file in the folder of the graph file"}
+	m["key"] = object{"type": "string", "description": "name of the array in the file"}
+	s := closed(m, "name", "dtype", "shape")
+	s["not"] = twoLayouts
+	s["oneOf"] = []object{{"required": []string{"data"}}, {"required": []string{"file"}}}
+	s["dependentRequired"] = object{"key": []string{"file"}}
+	return s
+}
+
+func outputSchema() object {
+	full := closed(object{"value": ref("name"), "name": object{"type": "string"}, "memory_format": ref("memory_format"),
+		"order": ref("order")}, "value")
+	full["not"] = formatAndOrder
+	return anyOf(ref("name"), full)
+}
+
+// nodeSchema tells ops apart by name. The base already has every member, so that editors
+// complete them before the op is known.
+func nodeSchema(ops []*graph.Op) object {
+	var names, docs []string
+	var cases []object
+	for _, o := range ops {
+		names, docs = append(names, o.Name), append(docs, firstLine(o.Doc))
+		is := object{"required": []string{"op"}, "properties": object{"op": object{"const": o.Name}}}
+		cases = append(cases, object{"if": is, "then": ref("op." + o.Name)})
+	}
+	s := closed(object{
+		"name":          described(ref("name"), "the node's name, and its value's unless outputs names several"),
+		"op":            object{"enum": names, "enumDescriptions": docs},
+		"inputs":        object{"type": "array"},
+		"attrs":         object{"type": []string{"object", "null"}},
+		"outputs":       object{"type": "array", "items": ref("name"), "minItems": 1},
+		"memory_format": described(ref("memory_format"), "the layout that the output must have"),
+		"order":         described(ref("order"), "the layout that the output must have"),
+		"impl":          described(object{"type": "string", "minLength": 1}, "the implementation that must compute it"),
+	}, "name", "op")
+	s["not"] = formatAndOrder
+	if len(cases) > 0 {
+		s["allOf"] = cases
+	}
+	return s
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// opSchema describes the nodes of an op.
+func opSchema(o *graph.Op) object {
+	attrs := object{}
+	var required []string
+	for _, f := range o.Schema.Fields {
+		attrs[f.Name] = attrSchema(f)
+		if f.Required {
+			required = append(required, f.Name)
+		}
+	}
+	a := closed(attrs, required...)
+	for _, p := range o.Params {
+		if name := o.NumberAttr(p); name != "" {
+			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", where it is a number")
+		}
+	}
+	inputs, least := inputsSchema(o)
+	members := object{"inputs": inputs, "attrs": a}
+	if len(o.Impls) > 0 {
+		var names []string
+		for _, m := range o.Impls {
+			names = append(names, m.Name)
+		}
+		members["impl"] = object{"enum": names}
+	}
+	node := object{"description": o.Doc, "properties": members}
+	var needs []string
+	if least > 0 {
+		needs = append(needs, "inputs")
+	}
+	if required != nil {
+		needs = append(needs, "attrs")
+	} else {
+		a["type"] = []string{"object", "null"}
+	}
+	if needs != nil {
+		node["required"] = needs
+	}
+	if ways := numberWays(o, least); ways != nil {
+		node["anyOf"] = ways
+	}
+	return node
+}
+
+// numberWays lists the ways to give the operands that may be numbers: each among the inputs
+// or as an attribute. least is the number of the others.
+func numberWays(o *graph.Op, least int) []object {
+	ways := []object{{"inputs": least, "attrs": []string{}}}
+	for _, p := range o.Params {
+		name := o.NumberAttr(p)
+		if p.Optional || name == "" {
+			continue
+		}
+		for _, w := range ways {
+			names := append(slices.Clone(w["attrs"].([]string)), name)
+			ways = append(ways, object{"inputs": w["inputs"], "attrs": names})
+			w["inputs"] = w["inputs"].(int) + 1
+		}
+	}
+	if len(ways) == 1 {
+		return nil
+	}
+	var all []object
+	for _, w := range ways {
+		way, members, required := object{}, object{}, []string{}
+		if n := w["inputs"].(int); n > 0 {
+			members["inputs"] = object{"minItems": n}
+			required = append(required, "inputs")
+		}
+		if names := w["attrs"].([]string); len(names) > 0 {
+			members["attrs"] = object{"type": "object", "required": names}
+			required = append(required, "attrs")
+		}
+		if way["properties"] = members; len(required) > 0 {
+			way["required"] = required
+		}
+		all = append(all, way)
+	}
+	return all
+}
+
+// inputsSchema describes the operands, and tells how many there must be. A null at the end
+// stands for nothing: the list may be longer than the operands by these. One that may be a
+// number may stand among the attributes instead.
+func inputsSchema(o *graph.Op) (object, int) {
+	least := 0
+	var places []object
+	var rest any = object{"type": "null"}
+	for _, p := range o.Params {
+		if p.Variadic {
+			rest = operandSchema(p)
+		} else {
+			places = append(places, operandSchema(p))
+		}
+		if !p.Optional && o.NumberAttr(p) == "" {
+			least++
+		}
+	}
+	s := object{"type": "array", "items": rest}
+	if places != nil {
+		s["prefixItems"] = places
+	}
+	if least > 0 {
+		s["minItems"] = least
+	}
+	return s, least
+}
+
+// operandSchema describes an operand: a value's name, and what else may stand there.
+func operandSchema(p graph.Param) object {
+	types := []string{"string"}
+	if p.Optional {
+		types = append(types, "null")
+	}
+	doc := p.Name
+	if !p.Number {
+		return object{"type": types, "description": doc}
+	}
+	types = append(types, "number", "boolean")
+	spelled := closed(object{"number": ref("scalar")}, "number")
+	return described(anyOf(object{"type": types}, spelled),
+		doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value is named so")
+}
+
+// attrSchema describes an attribute.
+func attrSchema(f graph.Field) object {
+	if f.Type == "graph" {
+		return object{"$ref": "#", "description": f.Doc}
+	}
+	names := strings.Split(strings.TrimSuffix(f.Type, "?"), "|")
+	if f.Words != nil {
+		names = names[:1]
+	}
+	var alternatives []object
+	for _, name := range names {
+		s := typeSchema(f, name)
+		if all, ok := s["anyOf"].([]object); ok {
+			alternatives = append(alternatives, all...)
+		} else {
+			alternatives = append(alternatives, s)
+		}
+	}
+	alternatives = append(alternatives, ref("value"))
+	if f.Words != nil {
+		alternatives = append(alternatives, object{"enum": f.Words})
+	}
+	if strings.HasSuffix(f.Type, "?") || f.Default == "none" {
+		alternatives = append(alternatives, object{"type": "null"})
+	}
+	s := described(anyOf(alternatives...), f.Doc)
+	if v, ok := f.DefaultValue(); ok {
+		s["default"] = v
+	}
+	return s
+}
+
+// symbolic is an integer, or the symbol that stands for one.
+var symbolic = anyOf(object{"type": "integer"}, ref("name"))
+
+// typeSchema describes the values of a type by its name in [graph.Field.Type].
+func typeSchema(f graph.Field, name string) object {
+	if item, isList := strings.CutSuffix(name, "[]"); isList {
+		one := typeSchema(f, item)
+		list := arrayOf(one)
+		if f.Len > 0 {
+			lengths := []object{{"minItems": f.Len, "maxItems": f.Len}, {"minItems": 1, "maxItems": 1}}
+			if f.Default == "none" {
+				lengths = append(lengths, object{"maxItems": 0})
+			}
+			list["anyOf"] = lengths
+		}
+		return anyOf(list, one)
+	}
+	switch name {
+	case "int":
+		return symbolic
+	case "float":
+		return ref("number")
+	case "number":
+		return ref("scalar")
+	case "bool":
+		return object{"type": "boolean"}
+	case "dtype":
+		return ref("dtype")
+	case "memory_format":
+		return object{"enum": []string{"contiguous", "channels_last", "channels_last_3d", "preserve"}}
+	}
+	if f.OneOf != nil {
+		return object{"enum": f.OneOf}
+	}
+	return object{"type": "string"}
+}
+
+// pythonSchema is a complex number as Python prints it.
+var pythonSchema = object{"type": "string",
+	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}

@@ -1,0 +1,363 @@
+package graphfile
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/numerals"
+)
+
+// mistake is what stands where JSON wants something else.
+type mistake struct {
+	at   int // offset in the data
+	text string
+}
+
+// syntax finds the first mistake of syntax in a file that the JSON library refused, to say
+// in words what an editor's user did: the library names a character. It reads no more than
+// structure, and only when there is a mistake.
+type syntax struct {
+	data  []byte
+	at    int
+	place func(at int) string // "line 3, column 5"
+	open  []bracket
+}
+
+// bracket is an object or a list that is open, and the keys that it has.
+type bracket struct {
+	kind byte // '{' or '['
+	at   int
+	keys map[string]int
+}
+
+// diagnose returns the first mistake of syntax; nil if it finds none.
+func diagnose(data []byte, place func(at int) string) (m *mistake) {
+	if m := wrongEncoding(data); m != nil {
+		return m
+	}
+	s := &syntax{data: data, place: place}
+	defer func() {
+		if r, ok := recover().(*mistake); ok {
+			m = r
+		}
+	}()
+	s.space()
+	if s.at == len(data) {
+		s.fail(s.at, "the file is empty")
+	}
+	s.value()
+	return nil
+}
+
+// wrongEncoding finds files that are no UTF-8 text by how they begin.
+func wrongEncoding(data []byte) *mistake {
+	starts := func(prefix string) bool { return bytes.HasPrefix(data, []byte(prefix)) }
+	switch {
+	case starts("\xef\xbb\xbf"):
+		return &mistake{0, "the file starts with a byte-order mark: save it as UTF-8 without one"}
+	case starts("\xff\xfe"), starts("\xfe\xff"), starts("{\x00"), starts("\x00{"):
+		return &mistake{0, "the file is UTF-16: save it as UTF-8"}
+	case starts("\x08"):
+		return &mistake{0, "this is no graph file but binary: a model's name must end in .onnx"}
+	}
+	if kind := files.Kind(data); kind != "" && !starts("{") {
+		return &mistake{0, "this is no graph file: " + kind}
+	}
+	return nil
+}
+
+func (s *syntax) fail(at int, format string, args ...any) {
+	panic(&mistake{at, fmt.Sprintf(format, args...)})
+}
+
+// space skips white space, and refuses comments.
+func (s *syntax) space() {
+	for s.at < len(s.data) {
+		switch c := s.data[s.at]; {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			s.at++
+		case c == '#' || c == '/' && s.at+1 < len(s.data) && (s.data[s.at+1] == '/' || s.data[s.at+1] == '*'):
+			s.fail(s.at, "JSON has no comments: remove it")
+		case bytes.HasPrefix(s.data[s.at:], []byte("\u00a0")):
+			s.fail(s.at, "a no-break space stands here: write a plain one")
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the next character; at the end of the file it says what is still open.
+func (s *syntax) peek() byte {
+	s.space()
+	if s.at < len(s.data) {
+		return s.data[s.at]
+	}
+	if len(s.open) == 0 {
+		s.fail(s.at, "the file ends where a value must stand")
+	}
+	top := s.open[len(s.open)-1]
+	s.fail(s.at, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind), s.place(top.at))
+	return 0
+}
+
+func kindOf(bracket byte) string {
+	if bracket == '{' {
+		return "object"
+	}
+	return "list"
+}
+
+// value reads a value of any kind. Nesting is bounded by what the library accepts.
+func (s *syntax) value() {
+	switch c := s.peek(); {
+	case c == '{':
+		s.members('}', s.member)
+	case c == '[':
+		s.members(']', s.value)
+	case c == '"':
+		s.text()
+	case c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9':
+		s.number()
+	case c == '\'' || c == '`':
+		s.fail(s.at, "a string stands in double quotes, \"...\"")
+	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) ||
+		bytes.HasPrefix(s.data[s.at:], []byte("‘")):
+		s.fail(s.at, "these are typographic quotes: a string stands in plain ones, \"...\"")
+	case c == ',':
+		s.fail(s.at, "a value is missing before this comma")
+	case c == ']' || c == '}':
+		s.fail(s.at, "a value is missing before this %c", c)
+	case c == ':':
+		s.fail(s.at, "a colon stands where a value must: only objects, {...}, have keys")
+	default:
+		s.word()
+	}
+}
+
+// members reads what stands between brackets.
+func (s *syntax) members(end byte, member func()) {
+	s.open = append(s.open, bracket{kind: s.data[s.at], at: s.at})
+	if len(s.open) > 10000 {
+		s.fail(s.at, "lists and objects are nested too deep")
+	}
+	s.at++
+	for first := true; ; first = false {
+		c := s.peek()
+		switch {
+		case c == end:
+			s.at++
+			s.open = s.open[:len(s.open)-1]
+			return
+		case c == ']' || c == '}':
+			top := s.open[len(s.open)-1]
+			s.fail(s.at, "%c stands where the %s that starts at %s ends with %c", c, kindOf(top.kind), s.place(top.at), end)
+		case !first && c != ',':
+			s.missingComma(c)
+		case !first:
+			comma := s.at
+			s.at++
+			if c := s.peek(); c == ']' || c == '}' {
+				s.fail(comma, "a comma stands after the last member: remove it")
+			}
+		}
+		member()
+	}
+}
+
+// missingComma is at a character that stands where a comma must.
+func (s *syntax) missingComma(c byte) {
+	switch {
+	case c == ':' && s.open[len(s.open)-1].kind == '[':
+		s.fail(s.at, "a colon stands in a list: only objects, {...}, have keys")
+	case c == ';':
+		s.fail(s.at, "a comma separates members, not a semicolon")
+	case c == ':' || c == '=':
+		s.fail(s.at, "%c stands where a comma or } must", c)
+	}
+	s.fail(s.at, "a comma is missing before this")
+}
+
+// member reads a key and its value.
+func (s *syntax) member() {
+	switch c := s.peek(); {
+	case c == '"':
+	case c == '\'':
+		s.fail(s.at, "a key stands in double quotes, \"...\"")
+	case c == ',':
+		s.fail(s.at, "a member is missing before this comma")
+	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+		s.fail(s.at, "a key stands in double quotes: \"%s\"", s.name())
+	default:
+		s.fail(s.at, "a key in double quotes must stand here")
+	}
+	at := s.at
+	key := s.text()
+	top := &s.open[len(s.open)-1]
+	if first, ok := top.keys[key]; ok {
+		s.fail(at, "the key %q stands twice in one object, first at %s", key, s.place(first))
+	}
+	if top.keys == nil {
+		top.keys = map[string]int{}
+	}
+	top.keys[key] = at
+	if c := s.peek(); c != ':' {
+		if c == '=' {
+			s.fail(s.at, "a colon follows a key, not =")
+		}
+		s.fail(s.at, "a colon is missing after the key %q", key)
+	}
+	s.at++
+	if c := s.peek(); c == '}' || c == ',' {
+		s.fail(s.at, "the key %q has no value", key)
+	}
+	s.value()
+}
+
+// name returns the letters, digits and the like that stand here.
+func (s *syntax) name() string {
+	end := s.at
+	for end < len(s.data) && (s.data[end] == '_' || s.data[end] == '.' || s.data[end] >= '0' && s.data[end] <= '9' ||
+		s.data[end] >= 'a' && s.data[end] <= 'z' || s.data[end] >= 'A' && s.data[end] <= 'Z') {
+		end++
+	}
+	return string(s.data[s.at:min(end, s.at+40)])
+}
+
+// word reads true, false and null, and knows what other languages have for these and for
+// numbers.
+func (s *syntax) word() {
+	name := s.name()
+	switch name {
+	case "true", "false", "null":
+		s.at += len(name)
+		return
+	case "True", "TRUE", "yes":
+		s.fail(s.at, "JSON has true, not %s", name)
+	case "False", "FALSE", "no":
+		s.fail(s.at, "JSON has false, not %s", name)
+	case "None", "nil", "NULL", "Null", "undefined":
+		s.fail(s.at, "JSON has null, not %s", name)
+	case "":
+		r, n := utf8.DecodeRune(s.data[s.at:])
+		if r == utf8.RuneError && n <= 1 {
+			s.notText(s.at)
+		}
+		s.fail(s.at, "%q stands where a value must", r)
+	}
+	if meant := numerals.Meant(name); meant != "" || numerals.IsSpecial(name) {
+		s.special(s.at, name)
+	}
+	s.fail(s.at, "%s stands where a value must: a string stands in double quotes", name)
+}
+
+// special refuses an infinity or NaN that stands without quotes.
+func (s *syntax) special(at int, name string) {
+	meant := numerals.Meant(name)
+	if meant == "" {
+		meant = name
+	}
+	s.fail(at, "JSON has no %s: write \"%s\", in quotes", name, meant)
+}
+
+// number reads a number by JSON's rules, which are narrower than those of most languages.
+func (s *syntax) number() {
+	start := s.at
+	digits := func() int {
+		from := s.at
+		for s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {
+			s.at++
+		}
+		return s.at - from
+	}
+	next := func(chars string) bool {
+		if s.at < len(s.data) && strings.IndexByte(chars, s.data[s.at]) >= 0 {
+			s.at++
+			return true
+		}
+		return false
+	}
+	if next("+-"); s.at < len(s.data) && s.name() != "" && !isDigit(s.data[s.at]) && s.data[s.at] != '.' {
+		s.special(start, string(s.data[start:s.at])+s.name())
+	}
+	whole := s.at
+	n := digits()
+	text := func() string { return string(s.data[start:s.at]) + s.name() }
+	switch {
+	case s.data[start] == '+':
+		s.fail(start, "a number has no plus sign in JSON")
+	case n == 0 && s.at < len(s.data) && s.data[s.at] == '.':
+		s.fail(start, "a digit must stand before the point of a number: 0.5, not .5")
+	case n == 0:
+		s.fail(start, "a number must stand after the sign")
+	case n > 1 && s.data[whole] == '0':
+		s.fail(start, "%s starts with a zero: JSON's numbers do not", text())
+	}
+	if next(".") && digits() == 0 {
+		s.fail(start, "a digit must stand after the point of a number: 1.0, not 1.")
+	}
+	if next("eE") {
+		if next("+-"); digits() == 0 {
+			s.fail(start, "the exponent of a number is missing")
+		}
+	}
+	if rest := s.name(); rest != "" {
+		s.fail(start, "%s is no number of JSON, which are written as 12, -0.5 or 1e-05", text())
+	}
+}
+
+// notText is at a byte that is no part of a character.
+func (s *syntax) notText(at int) {
+	s.fail(at, "the file is no UTF-8 text: byte %#02x stands here", s.data[at])
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// text reads a string and returns what stands between the quotes.
+func (s *syntax) text() string {
+	start := s.at
+	for s.at++; s.at < len(s.data); s.at++ {
+		switch c := s.data[s.at]; {
+		case c == '"':
+			s.at++
+			return string(s.data[start+1 : s.at-1])
+		case c == '\n' || c == '\r':
+			s.fail(start, "the string that starts here is not closed on its line")
+		case c < ' ':
+			s.fail(s.at, "a control character stands in a string: write it as \\u%04x", c)
+		case c == '\\':
+			s.escape()
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRune(s.data[s.at:])
+			if r == utf8.RuneError && n == 1 {
+				s.notText(s.at)
+			}
+			s.at += n - 1
+		}
+	}
+	s.fail(start, "the file ends in the string that starts here")
+	return ""
+}
+
+// escape reads what follows a backslash, up to its last character.
+func (s *syntax) escape() {
+	at := s.at
+	if s.at++; s.at >= len(s.data) {
+		return // the end of the file is told
+	}
+	switch c := s.data[s.at]; {
+	case strings.IndexByte(`"\/bfnrt`, c) >= 0:
+	case c == 'u':
+		for range 4 {
+			if s.at++; s.at >= len(s.data) || strings.IndexByte("0123456789abcdefABCDEF", s.data[s.at]) < 0 {
+				s.fail(at, "four hexadecimal digits must follow \\u")
+			}
+		}
+	case c == '\'':
+		s.fail(at, "JSON does not know \\': an apostrophe needs no backslash")
+	default:
+		s.fail(at, "JSON does not know \\%c: a backslash itself is written \\\\", c)
+	}
+}

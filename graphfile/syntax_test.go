@@ -1,0 +1,73 @@
+package graphfile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const sound = `{"a": [1, -2.5e-3, "t\u00e9xt \" \\", {"b": true, "c": null}], "d": {}, "e": [], "f": "ü", "g": false, "h": [[0], [1.0E+2]]}`
+
+// checkDiagnosis demands that what the library takes has no mistake, and that what it
+// refuses has one at a place of the file.
+func checkDiagnosis(t *testing.T, text []byte) {
+	t.Helper()
+	m := diagnose(text, func(int) string { return "here" })
+	valid := jsontext.Value(text).IsValid()
+	switch {
+	case valid && m != nil:
+		t.Errorf("%q: %d: %s", text, m.at, m.text)
+	case !valid && m != nil && (m.at < 0 || m.at > len(text) || m.text == ""):
+		t.Errorf("%q: place %d", text, m.at)
+	case !valid && m == nil && !beyond(text):
+		t.Errorf("%q: no mistake is found", text)
+	}
+}
+
+// beyond reports what is left to the library: half a pair of escapes, keys that are the
+// same only when escapes are read, and text behind the value.
+func beyond(text []byte) bool {
+	d := jsontext.NewDecoder(strings.NewReader(string(text)))
+	_, err := d.ReadValue()
+	return err == nil || strings.Contains(string(text), `\u`)
+}
+
+func TestMistakesOfSyntaxAreFound(t *testing.T) {
+	checkDiagnosis(t, []byte(sound))
+	r := rand.New(rand.NewPCG(7, 8))
+	alphabet := `{}[],:"'\/*#.+-eE019 tfnuNI` + "\n\x00\xff"
+	for range 20000 {
+		text := []byte(sound)
+		for range 1 + r.IntN(2) {
+			at := r.IntN(len(text))
+			c := alphabet[r.IntN(len(alphabet))]
+			switch r.IntN(4) {
+			case 0:
+				text[at] = c
+			case 1:
+				text = append(text[:at], text[at+1:]...)
+			case 2:
+				text = append(text[:at], append([]byte{c}, text[at:]...)...)
+			default:
+				text = text[:at+1]
+			}
+		}
+		checkDiagnosis(t, text)
+	}
+}
+
+func FuzzMistakesOfSyntax(f *testing.F) {
+	f.Add([]byte(sound))
+	f.Add([]byte(`{"a": .5, 'b': NaN, // c`))
+	f.Fuzz(func(t *testing.T, text []byte) { checkDiagnosis(t, text) })
+}
+
+func TestDeepNestingIsRefused(t *testing.T) {
+	m := diagnose([]byte(strings.Repeat("[", 1<<20)), func(at int) string { return fmt.Sprint(at) })
+	if m == nil || m.text != "lists and objects are nested too deep" {
+		t.Errorf("got %+v", m)
+	}
+}

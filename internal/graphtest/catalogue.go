@@ -1,0 +1,192 @@
+// Package graphtest is a catalogue of a few ops, one of each kind, for the tests of package graph and of what
+// reads and writes graphs: they must not need the real one, which is built on package graph. Nothing of it
+// can be run.
+package graphtest
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type alphaAttrs struct {
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of other"`
+}
+
+type noAttrs struct{}
+
+type permuteAttrs struct {
+	Dims []int `attr:"dims"`
+}
+
+// SizeAttrs are those of the op expand.
+type SizeAttrs struct {
+	Size []int `attr:"size"`
+}
+
+type chunkAttrs struct {
+	Chunks int `attr:"chunks"`
+	Dim    int `attr:"dim" default:"0"`
+}
+
+type windowAttrs struct {
+	Stride  []int   `attr:"stride" default:"1" len:"2"`
+	Padding []int   `attr:"padding" default:"0" len:"2"`
+	Groups  int     `attr:"groups" default:"1"`
+	Eps     float64 `attr:"eps" default:"1e-05"`
+	Mode    string  `attr:"mode" default:"zeros" oneof:"zeros|reflect"`
+}
+
+// EveryAttrs are those of the op every: one of each type.
+type EveryAttrs struct {
+	Flag   bool                `attr:"flag" default:"false"`
+	Int    int                 `attr:"int" default:"3"`
+	Float  float64             `attr:"float" default:"0.5"`
+	Text   string              `attr:"text" default:"a" oneof:"a|b"`
+	Ints   []int               `attr:"ints" default:"1,2"`
+	Floats []float64           `attr:"floats" default:"none"`
+	Bools  []bool              `attr:"bools" default:"none"`
+	MaybeI *int                `attr:"maybe_int" default:"none"`
+	MaybeF *float64            `attr:"maybe_float" default:"none"`
+	MaybeB *bool               `attr:"maybe_bool" default:"none"`
+	Number tensor.Scalar       `attr:"number" default:"1"`
+	DType  tensor.DType        `attr:"dtype" default:"none"`
+	Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
+	Pair   []int               `attr:"pair" default:"0" len:"2"`
+}
+
+type bodyAttrs struct {
+	Body *graph.Graph `attr:"body"`
+	Int  int          `attr:"int" default:"1"`
+}
+
+func inferBody(c *graph.Call) ([]graph.Result, error) {
+	return graph.New1(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
+}
+
+func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	return iter.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()), nil
+}
+
+// Unary is the iteration of an op of one operand.
+func Unary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	return iter.Unary(outs[0], c.In[0].Operand()), nil
+}
+
+// NoBody is a kernel that does nothing.
+func NoBody(*graph.Call, *iter.Rule) (iter.Kernel, error) { return iter.Kernel{}, nil }
+
+func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph.Param) *graph.Op {
+	p.Body = NoBody
+	return &graph.Op{Name: name, Doc: name, Params: params, Schema: s, Pointwise: p}
+}
+
+var (
+	// Self is the one operand of most ops.
+	Self     = graph.Param{Name: "self"}
+	selfNum  = graph.Param{Name: "self", Number: true}
+	otherNum = graph.Param{Name: "other", Number: true}
+
+	// Catalogue holds the ops by name.
+	Catalogue = map[string]*graph.Op{}
+)
+
+func init() {
+	for _, o := range []*graph.Op{
+		pointwise("add", graph.SchemaOf[alphaAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
+		pointwise("mul", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: binary}, selfNum, otherNum),
+		pointwise("relu", graph.SchemaOf[noAttrs](), &graph.Pointwise{Config: Unary}, Self),
+		pointwise("every", graph.SchemaOf[EveryAttrs](), &graph.Pointwise{Config: Unary}, Self),
+		{Name: "permute", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[permuteAttrs](),
+			Infer: inferPermute},
+		{Name: "expand", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[SizeAttrs](),
+			Infer: inferExpand},
+		{Name: "chunk", Kind: graph.View, Params: []graph.Param{Self}, Schema: graph.SchemaOf[chunkAttrs](),
+			Infer: inferChunk, Many: true},
+		{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](),
+			Infer: InferCat},
+		{Name: "conv2d", Kind: graph.Requires, Schema: graph.SchemaOf[windowAttrs](), Infer: inferConv, Impls: ConvImpls(),
+			Params: []graph.Param{{Name: "input"}, {Name: "weight"}, {Name: "bias", Optional: true}}},
+		{Name: "var_mean", Params: []graph.Param{Self}, Schema: graph.SchemaOf[noAttrs](),
+			Outputs: []string{"var", "mean"}, Infer: inferVarMean},
+		{Name: "call", Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}},
+			Infer: inferBody, Schema: graph.SchemaOf[bodyAttrs]()},
+		{Name: "clone", Params: []graph.Param{Self}, Schema: graph.SchemaOf[struct {
+			Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
+		}](), Infer: InferCat},
+	} {
+		o.NoRef = "nothing is evaluated here"
+		if o.Compile == nil && o.Pointwise == nil && o.Impls == nil {
+			o.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
+		}
+		Catalogue[o.Name] = defined(*o)
+	}
+}
+
+func defined(o graph.Op) *graph.Op {
+	d, err := graph.Define(o)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// Lookup finds an op of the catalogue.
+func Lookup(name string) *graph.Op { return Catalogue[name] }
+
+func inferPermute(c *graph.Call) ([]graph.Result, error) {
+	m, err := c.Meta(0).Permute(c.Attrs.(*permuteAttrs).Dims)
+	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
+}
+
+func inferExpand(c *graph.Call) ([]graph.Result, error) {
+	m, err := c.Meta(0).Expand(c.Attrs.(*SizeAttrs).Size)
+	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
+}
+
+func inferChunk(c *graph.Call) ([]graph.Result, error) {
+	a := c.Attrs.(*chunkAttrs)
+	ms, err := c.Meta(0).Chunk(a.Chunks, a.Dim)
+	var res []graph.Result
+	for _, m := range ms {
+		res = append(res, graph.Result{Type: m.Type(), Alias: 0})
+	}
+	return res, err
+}
+
+// InferCat gives a row-major result like the first operand.
+func InferCat(c *graph.Call) ([]graph.Result, error) {
+	m := c.Meta(0)
+	return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+}
+
+func inferConv(c *graph.Call) ([]graph.Result, error) {
+	x, w := c.Meta(0), c.Meta(1)
+	if x.Rank() != 4 || w.Rank() != 4 {
+		return nil, errors.New("expected 4D operands")
+	}
+	shape := []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}
+	m, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
+	return graph.New1(m.Type()), err
+}
+
+// ConvImpls are two ways to convolve images, each of which wants them in one order.
+func ConvImpls() []graph.Impl {
+	one := func(name string, f tensor.MemoryFormat) graph.Impl {
+		o, _ := f.Order(4)
+		return graph.Impl{Name: name,
+			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
+			Read: func(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+				return graph.Work{}, i > 0 || o.Holds(m)
+			},
+			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
+	}
+	return []graph.Impl{one("nchw", tensor.Contiguous), one("nhwc", tensor.ChannelsLast)}
+}
+
+func inferVarMean(c *graph.Call) ([]graph.Result, error) {
+	m := tensor.New(c.Meta(0).DType)
+	return []graph.Result{{Type: m.Type(), Alias: graph.Fresh}, {Type: m.Type(), Alias: graph.Fresh}}, nil
+}

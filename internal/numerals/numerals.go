@@ -1,0 +1,129 @@
+// Package numerals reads and writes numbers as graph files and attributes have them: JSON has no
+// literal for infinities, NaN and complex numbers, and people spell them in many ways.
+package numerals
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Special returns the floating-point number that a string names in a graph file: "NaN", "Infinity" or
+// "-Infinity".
+func Special(text string) (float64, bool) {
+	switch text {
+	case "NaN":
+		return math.NaN(), true
+	case "Infinity":
+		return math.Inf(1), true
+	case "-Infinity":
+		return math.Inf(-1), true
+	}
+	return 0, false
+}
+
+// IsSpecial reports whether a string is what [Special] reads.
+func IsSpecial(text string) bool {
+	_, ok := Special(text)
+	return ok
+}
+
+// AnySpecial is [Special] in any spelling that Go reads, "-inf" and "nan" for two: attributes
+// and the data of constants may have them.
+func AnySpecial(text string) (float64, bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
+}
+
+// Meant returns what [Special] reads, for a string that means it in another spelling: "-inf", "nan",
+// "+Infinity", "np.inf". It is empty for others.
+func Meant(text string) string {
+	sign, name := "", strings.ToLower(strings.TrimSpace(text))
+	if IsSpecial(text) || name == "" {
+		return ""
+	}
+	if name[0] == '-' || name[0] == '+' {
+		sign, name = strings.Trim(name[:1], "+"), name[1:]
+	}
+	for _, prefix := range []string{"math.", "np.", "numpy.", "torch.", "float(", "."} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	switch strings.Trim(name, "()'\"") {
+	case "inf", "infinity", "infty":
+		return sign + "Infinity"
+	case "nan":
+		return "NaN"
+	}
+	return ""
+}
+
+// IsExpression reports whether a size is written as arithmetic.
+func IsExpression(text string) bool {
+	return strings.ContainsAny(text, "+*/%()<>=") || strings.Contains(text, " - ")
+}
+
+// Float returns the number that a value of a file is, or names in any spelling.
+func Float(v any) (float64, bool) {
+	switch x := v.(type) {
+	case int:
+		return float64(x), true
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, true
+	case string:
+		return AnySpecial(x)
+	}
+	return 0, false
+}
+
+// Scalar is [tensor.ScalarOf] that also takes what JSON has no literals for: the names of infinities
+// and NaN, and for a complex number a pair of numbers or Python's spelling ("1+2j").
+func Scalar(v any) (tensor.Scalar, bool) {
+	switch x := v.(type) {
+	case string:
+		if f, ok := AnySpecial(x); ok {
+			return tensor.FloatScalar(f), true
+		}
+		z, ok := pythonComplex(x)
+		return tensor.ComplexScalar(z), ok
+	case []any:
+		if len(x) != 2 {
+			return tensor.Scalar{}, false
+		}
+		re, ok := Float(x[0])
+		im, ok2 := Float(x[1])
+		return tensor.ComplexScalar(complex(re, im)), ok && ok2
+	}
+	return tensor.ScalarOf(v)
+}
+
+// pythonComplex reads a complex number as Python prints it: 2j, 1+2j, (1+2j).
+func pythonComplex(s string) (complex128, bool) {
+	if t, ok := strings.CutPrefix(s, "("); ok {
+		if s, ok = strings.CutSuffix(t, ")"); !ok {
+			return 0, false
+		}
+	}
+	t, ok := strings.CutSuffix(s, "j")
+	if !ok || strings.ContainsAny(t, "ij() ") {
+		return 0, false
+	}
+	z, err := strconv.ParseComplex(t+"i", 128)
+	return z, err == nil
+}
+
+// SpecialText names an infinity or NaN; it is empty for other numbers.
+func SpecialText(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "NaN"
+	case math.IsInf(x, 1):
+		return "Infinity"
+	case math.IsInf(x, -1):
+		return "-Infinity"
+	}
+	return ""
+}

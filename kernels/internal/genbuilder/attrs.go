@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/token"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// constraints are those of package op: a parameter of one is generic.
+var constraints = []string{"Operand", "Optional", "Int", "Ints", "IntOrInts"}
+
+func operandType(p graph.Param) string {
+	switch {
+	case p.Variadic:
+		return "[]*graph.Value"
+	case p.Number && p.Optional:
+		return "Optional"
+	case p.Number:
+		return "Operand"
+	}
+	return "*graph.Value"
+}
+
+// requiredType is the type of an attribute that must be given. Integers may be values of the graph.
+func requiredType(o *graph.Op, a graph.Field) string {
+	switch a.Type {
+	case "int":
+		return "Int"
+	case "int[]":
+		return "Ints"
+	case "int|int[]":
+		return "IntOrInts"
+	case "number":
+		return "Operand"
+	}
+	typ, _ := fieldType(o, a)
+	return typ
+}
+
+// fieldType is the type of an attribute as a field, whose zero value stands for the default. shown tells that the
+// default is not Go's zero value, and must be said.
+func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
+	name, optional := strings.CutSuffix(a.Type, "?")
+	name, _, _ = strings.Cut(name, "|")
+	if item, list := strings.CutSuffix(name, "[]"); list {
+		return "[]" + goTypes[item], a.Default != "none"
+	}
+	switch {
+	case name == "graph":
+		return "*graph.Graph", false
+	case name == "string" && a.OneOf != nil:
+		return camel(o.Name) + camel(a.Name) + "Word", true
+	case name == "string", name == "dtype", name == "memory_format", name == "number":
+		return goTypes[name], a.Default != "none"
+	case optional:
+		return "*" + goTypes[name], false
+	}
+	zero := a.Default == "0" || a.Default == "false" || a.Default == "none" || a.Required
+	if !zero {
+		return "*" + goTypes[name], true
+	}
+	return goTypes[name], false
+}
+
+var goTypes = map[string]string{"int": "int", "float": "float64", "bool": "bool", "string": "string",
+	"number": "tensor.Scalar", "dtype": "tensor.DType", "memory_format": "tensor.MemoryFormat"}
+
+// wordType is a type of strings whose values are constants.
+type wordType struct {
+	name, doc string
+	constants [][2]string // names and values
+}
+
+// words returns the types for attributes that take certain words only.
+func (f *function) words() []wordType {
+	var list []wordType
+	for _, a := range f.op.Schema.Fields {
+		prefix := camel(f.op.Name) + camel(a.Name)
+		w := wordType{name: prefix + "Word", doc: fmt.Sprintf("is the attribute %s of [%s]", a.Name, f.name)}
+		values := a.OneOf
+		if a.Words != nil {
+			w.doc = fmt.Sprintf("is a word in place of the attribute %s of [%s]", a.Name, f.name)
+			values = a.Words
+		}
+		if values == nil {
+			continue
+		}
+		for _, v := range values {
+			w.constants = append(w.constants, [2]string{prefix + camel(strings.ToLower(v)), v})
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+func (f *function) writeWords(b *bytes.Buffer) {
+	for _, w := range f.words() {
+		fmt.Fprintf(b, "\n// %s %s.\ntype %s string\n\n// The words that %s takes.\nconst (\n", w.name, w.doc, w.name, w.name)
+		for _, c := range w.constants {
+			fmt.Fprintf(b, "\t%s %s = %q\n", c[0], w.name, c[1])
+		}
+		b.WriteString(")\n")
+	}
+}
+
+// writeStruct writes the struct of the optional attributes.
+func (f *function) writeStruct(b *bytes.Buffer) {
+	if len(f.optional) == 0 {
+		return
+	}
+	name := f.structName()
+	fmt.Fprintf(b, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", name, f.name, name)
+	for _, a := range f.optional {
+		typ, shown := fieldType(f.op, a)
+		text := strings.Join(strings.Fields(a.Doc), " ")
+		if shown && a.Default != "" {
+			text += fmt.Sprintf(" (default %s)", a.Default)
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			writeWrapped(b, "\t", "", text)
+		}
+		fmt.Fprintf(b, "\t%s %s `attr:%q`\n", camel(a.Name), typ, a.Name)
+		if a.Words != nil {
+			name := camel(a.Name) + "Word"
+			typ := camel(f.op.Name) + name
+			fmt.Fprintf(b, "\t// %s stands in place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
+		}
+	}
+	if slices.ContainsFunc(f.optional, computable) {
+		b.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n" +
+			"\tValues map[string]*graph.Value\n")
+	}
+	b.WriteString("}\n")
+}
+
+// computable reports whether an attribute is what a graph may compute: a number or a list of numbers.
+func computable(a graph.Field) bool {
+	return strings.HasPrefix(a.Type, "int") || strings.HasPrefix(a.Type, "float") || strings.HasPrefix(a.Type, "number")
+}
+
+// writeDoc writes the op's documentation, its attributes that must be given, and its operands that may be left
+// out.
+func (f *function) writeDoc(b *bytes.Buffer) {
+	if f.overload != "" {
+		plain := camel(f.op.Name)
+		fmt.Fprintf(b, "\n// %s is the op %s with the operand %s; see [%s].\n", f.name, f.op.Name, f.overload, plain)
+		return
+	}
+	fmt.Fprintf(b, "\n// %s is the op %s.\n//\n", f.name, f.op.Name)
+	for _, line := range strings.Split(strings.TrimSpace(f.op.Doc), "\n") {
+		writeWrapped(b, "", "", strings.TrimSpace(line))
+	}
+	var optional []string
+	for _, p := range f.params {
+		if p.nilable {
+			optional = append(optional, p.name)
+		}
+	}
+	if optional != nil {
+		writeWrapped(b, "", "", "\n")
+		writeWrapped(b, "", "", "May be nil: "+strings.Join(optional, ", ")+".")
+	}
+	var lines []string
+	for _, p := range f.params {
+		i := slices.IndexFunc(f.op.Schema.Fields, func(a graph.Field) bool { return a.Name == p.attr })
+		if p.attr == "" || f.op.Schema.Fields[i].Doc == "" {
+			continue
+		}
+		lines = append(lines, p.name+": "+strings.Join(strings.Fields(f.op.Schema.Fields[i].Doc), " "))
+	}
+	if lines != nil {
+		b.WriteString("//\n// Attributes:\n//\n")
+		for _, l := range lines {
+			writeWrapped(b, "", "  - ", l)
+		}
+	}
+}
+
+// writeWrapped writes a line of a comment, broken where it gets too long to read. Later
+// lines stand under the text of the first.
+func writeWrapped(b *bytes.Buffer, indent, mark, text string) {
+	const width = 110
+	line := mark
+	for _, word := range strings.Fields(text) {
+		if len(line) > len(mark) && len(line)+len(word) > width {
+			fmt.Fprintln(b, indent+"// "+strings.TrimRight(line, " "))
+			line = strings.Repeat(" ", len(mark))
+		}
+		line += word + " "
+	}
+	fmt.Fprintln(b, indent+strings.TrimRight("// "+line, " "))
+}
+
+// camel makes a Go name of an op's: batch_norm is BatchNorm, conv2d is Conv2d, dtype is DType.
+func camel(name string) string {
+	var b strings.Builder
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '.' || r == ':' }) {
+		if word == "dtype" {
+			word = "DType"
+		}
+		b.WriteString(string(unicode.ToUpper(rune(word[0]))) + word[1:])
+	}
+	return b.String()
+}
+
+// reserved are the names that functions use themselves.
+var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
+
+// parameterName makes a Go parameter of an operand's name: running_mean is runningMean.
+func parameterName(name string) string {
+	s := camel(name)
+	if s = string(unicode.ToLower(rune(s[0]))) + s[1:]; s == "dType" {
+		s = "dtype"
+	}
+	switch {
+	case token.IsKeyword(s), slices.Contains(reserved, s):
+		s += "_"
+	}
+	return s
+}

@@ -1,0 +1,52 @@
+package kit
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Spaced returns the n numbers of linspace from one to another, in dtype d.
+func Spaced(from, to tensor.Scalar, n int, d tensor.DType) func(i int) tensor.Scalar {
+	half := n / 2
+	first, last := from.Tensor(d).At(), to.Tensor(d).At()
+	switch {
+	case d.IsComplex():
+		start, end := first.Complex(), last.Complex()
+		step := (end - start) / complex(float64(max(n-1, 1)), 0)
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.ComplexScalar(start + step*complex(float64(i), 0))
+			}
+			return tensor.ComplexScalar(end - step*complex(float64(n-i-1), 0))
+		}
+	case d == tensor.Float32:
+		start, end := float32(first.Float()), float32(last.Float())
+		step := (end - start) / float32(max(n-1, 1))
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.FloatScalar(math.FMA(float64(step), float64(i), float64(start)))
+			}
+			return tensor.FloatScalar(math.FMA(-float64(step), float64(n-i-1), float64(end)))
+		}
+	case d.IsReducedFloat():
+		round := func(x float64) float64 { return tensor.FloatScalar(x).Tensor(d).At().Float() }
+		start, end := first.Float(), last.Float()
+		step := round(round(end-start) / float64(max(n-1, 1)))
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.FloatScalar(start + round(step*round(float64(i))))
+			}
+			return tensor.FloatScalar(end - round(step*round(float64(n-i-1))))
+		}
+	default:
+		start, end := first.Float(), last.Float()
+		step := (end - start) / float64(max(n-1, 1))
+		return func(i int) tensor.Scalar {
+			if i < half || n == 1 {
+				return tensor.FloatScalar(math.FMA(step, float64(i), start))
+			}
+			return tensor.FloatScalar(math.FMA(-step, float64(n-i-1), end))
+		}
+	}
+}
