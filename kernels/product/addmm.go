@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -22,7 +21,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
 	Params:   []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
 	Infer:    inferSum(addmmType),
-	Compile:  compileSum,
+	Impls:    productImpls(sumTerms),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{
@@ -39,7 +38,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
 	Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
 	Infer:    inferSum(baddbmmType),
-	Compile:  compileSum,
+	Impls:    productImpls(sumTerms),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
@@ -134,18 +133,13 @@ func leavesOut(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-func compileSum(c *graph.Call) (*graph.Kernel, error) {
-	without := leavesOut(c)
-	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := sumOf(c)
-		if err != nil {
-			return nil, err
-		}
-		if without {
-			x.k = 0
-		}
-		return x.compile(c)
-	})
+// sumTerms is sumOf with nothing to sum where the product is left out.
+func sumTerms(c *graph.Call) (*contraction, error) {
+	x, err := sumOf(c)
+	if err == nil && leavesOut(c) {
+		x.k = 0
+	}
+	return x, err
 }
 
 func sumFlops(c *graph.Call) float64 {

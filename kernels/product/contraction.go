@@ -24,6 +24,7 @@ type contraction struct {
 	// opA, opB and opAdd are the places of the matrices among the operands.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
+	way             gemm.Way
 }
 
 // matrices are the strides of a batch of matrices.
@@ -153,13 +154,18 @@ func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
+// spec is the product of one entry, of strided matrices.
+func (x *contraction) spec() gemm.Spec {
+	return gemm.Spec{M: x.m, N: x.n, K: x.k,
+		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
+		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
+		CRowStride: x.c.row, CColStride: x.c.col, Way: x.way}
+}
+
 func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Kernel, error) {
 	x.fold()
 	w := &multiply.Multiplier[T]{Entries: x.entries(), MACs: x.m * x.n * max(1, x.k)}
-	spec := gemm.Spec{M: x.m, N: x.n, K: x.k,
-		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
-		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
-		CRowStride: x.c.row, CColStride: x.c.col}
+	spec := x.spec()
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
 	packedB := prepack[T](x, c.Const(x.opB), x.b, &w.B, false)
@@ -209,11 +215,11 @@ const tinyMACs = 4096
 // prepack packs a constant matrix, or batch of them, once. Each distinct matrix of a
 // broadcast batch is packed once; offsets become those of the packed ones.
 func prepack[T gemm.Number](x *contraction, t *tensor.Tensor, p matrices, offsets *[]int, isA bool) []T {
-	if t == nil || t.Numel() == 0 || x.m*x.n*x.k <= tinyMACs {
+	if t == nil || t.Numel() == 0 || x.way == gemm.Any && x.m*x.n*x.k <= tinyMACs {
 		return nil
 	}
 	unit := p.row == 1 || p.col == 1
-	if (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit {
+	if x.way == gemm.Loops || x.way != gemm.Tiled && (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit {
 		return nil
 	}
 	n := gemm.PackedBLen[T](x.k, x.n)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -17,7 +16,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 	Doc:      "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
 	Params:   []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 	Infer:    inferLinear,
-	Compile:  compileLinear,
+	Impls:    productImpls(linearOf),
 	Flops:    linearFlops,
 	Ref:      linearRef,
 	Examples: []graph.Example{
@@ -128,16 +127,6 @@ func linearOf(c *graph.Call) (*contraction, error) {
 	}
 	x.add.batch = e.Strides[:lead]
 	return x, nil
-}
-
-func compileLinear(c *graph.Call) (*graph.Kernel, error) {
-	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := linearOf(c)
-		if err != nil {
-			return nil, err
-		}
-		return x.compile(c)
-	})
 }
 
 func linearFlops(c *graph.Call) float64 {

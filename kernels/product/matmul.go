@@ -2,7 +2,6 @@ package product
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -13,11 +12,11 @@ var Matmul = kit.Define[kit.None](graph.Op{
 	Name:     "matmul",
 	Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
 		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
-	Params:  []graph.Param{kit.Self, kit.Other},
-	Infer:   inferBy(matmulType),
-	Compile: compileProduct,
-	Flops:   productFlops,
-	Ref:     productRef,
+	Params: []graph.Param{kit.Self, kit.Other},
+	Infer:  inferBy(matmulType),
+	Impls:  productImpls(callProduct),
+	Flops:  productFlops,
+	Ref:    productRef,
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 3, 4), tensor.New(tensor.Float32, 5, 4, 6)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
@@ -33,7 +32,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 	Doc:      "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(mmType),
-	Compile:  compileProduct,
+	Impls:    productImpls(callProduct),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{
@@ -49,7 +48,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 	Doc:      "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
-	Compile:  compileProduct,
+	Impls:    productImpls(callProduct),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{
@@ -62,7 +61,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 	Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
 	Params:   []graph.Param{kit.Self, {Name: "vec"}},
 	Infer:    inferBy(mvType),
-	Compile:  compileProduct,
+	Impls:    productImpls(callProduct),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
@@ -74,7 +73,7 @@ var Dot = kit.Define[kit.None](graph.Op{
 	Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
 	Params:   []graph.Param{kit.Self, {Name: "tensor"}},
 	Infer:    inferBy(dotType),
-	Compile:  compileProduct,
+	Impls:    productImpls(callProduct),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
@@ -90,15 +89,8 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 	}
 }
 
-func compileProduct(c *graph.Call) (*graph.Kernel, error) {
-	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := productOf(c, c.Out[0])
-		if err != nil {
-			return nil, err
-		}
-		return x.compile(c)
-	})
-}
+// callProduct reads a call of matmul or one of its special cases.
+func callProduct(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
 
 func productFlops(c *graph.Call) float64 {
 	x, err := productOf(c, c.Out[0])

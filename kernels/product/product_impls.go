@@ -1,0 +1,121 @@
+package product
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// ways are the ways to compute the products of a call, the simplest first.
+var ways = []struct {
+	name, doc string
+	way       gemm.Way
+}{
+	{"loops", "Plain loops over the matrices as they lie; for tiny products.", gemm.Loops},
+	{"thin", "Reads the larger matrix once, where it lies; for up to four rows or columns.", gemm.Thin},
+	{"tiled", "Packs the matrices into panels, a constant one once, and multiplies tiles that stay in registers.", gemm.Tiled},
+}
+
+// productImpls lists the ways of an op whose calls read as contractions. Results lie in any order.
+func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
+	list := make([]graph.Impl, len(ways))
+	for i, w := range ways {
+		list[i] = graph.Impl{Name: w.name, Doc: w.doc,
+			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+				x, err := read(c)
+				if err != nil || !x.serves(c, w.way) {
+					return nil
+				}
+				walks := []graph.Walk{{}}
+				for _, o := range candidates {
+					if o != "" && o.Rank() == c.Out[0].Rank() {
+						walks = append(walks, c.InOrder(o))
+					}
+				}
+				return walks
+			},
+			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
+				if c.Const(k) != nil && w.way == gemm.Tiled { // panels follow one another
+					m = tensor.New(m.DType, m.Shape...)
+				}
+				return graph.ReadWork(m, m), true
+			},
+			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
+				work := kit.Stored(c, walk, "")
+				if x, err := read(c); err == nil {
+					x.work(c, w.way, &work)
+				}
+				return work
+			},
+			Lower: func(c *graph.Call) (*graph.Kernel, error) {
+				given, err := read(c)
+				if err != nil {
+					return nil, err
+				}
+				return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
+					x, err := read(c)
+					if err != nil {
+						return nil, err
+					}
+					x.k = given.k           // whether there is something to sum may go by the dtype given
+					if x.serves(c, w.way) { // operands that were converted may lie otherwise
+						x.way = w.way
+					}
+					return x.compile(c)
+				})
+			}}
+	}
+	return list
+}
+
+// serves reports whether the products of a call can be computed in a way. Loops take those that are tiny
+// only, or have nothing to sum: for others nobody would want them.
+func (x *contraction) serves(c *graph.Call, w gemm.Way) bool {
+	y := *x
+	y.fold()
+	s := y.spec()
+	switch empty := s.M == 0 || s.N == 0 || s.K == 0; {
+	case empty || w == gemm.Loops:
+		return w == gemm.Loops && (empty || s.M*s.N*s.K <= tinyMACs)
+	case c.Out[0].DType.OpMath() == tensor.Float64:
+		return gemm.Serves[float64](s, w)
+	}
+	return gemm.Serves[float32](s, w)
+}
+
+// What there is to do besides multiplying, in simple operations (measured).
+const (
+	beginThin  = 1000 // to begin a product that reads its matrices as they lie
+	beginTiled = 1500 // to begin one that packs them
+	packOps    = 0.5  // to pack an element
+	loopOps    = 2    // a multiplication and an addition of plain loops
+)
+
+// work adds the products of a call, computed in a way.
+func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
+	y := *x
+	y.fold()
+	entries, d := float64(y.entries()), c.Out[0].DType
+	macs := float64(y.m) * float64(y.n) * float64(y.k)
+	switch w {
+	case gemm.Loops:
+		work.Ops[graph.Simple] += entries * macs * loopOps
+	case gemm.Thin:
+		work.Ops[graph.Simple] += beginThin
+		work.Ops[graph.Product] += entries * 2 * macs * multiply.Weight(d)
+	default:
+		work.Ops[graph.Simple] += beginTiled
+		work.Ops[graph.Product] += entries * multiply.Ops(d, max(y.m, multiply.Thin+1), max(y.n, multiply.Thin+1), y.k)
+		for _, side := range []struct{ op, lanes int }{{y.opA, y.m}, {y.opB, y.n}} {
+			if c.Const(side.op) == nil {
+				work.Ops[graph.Simple] += entries * packOps * float64(side.lanes) * float64(y.k)
+			}
+		}
+	}
+	if y.hasAdd {
+		work.Ops[graph.Simple] += entries * float64(y.m) * float64(y.n)
+	}
+}
