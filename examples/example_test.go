@@ -10,11 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun/exec"
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/op"
-	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,19 +21,17 @@ func check(err error) {
 	}
 }
 
-// Building a graph collects mistakes, planning chooses layouts, compiling prepares all
-// loops; the program can then run any number of times.
+// Building a graph collects mistakes, compiling chooses layouts and prepares all loops; the program can
+// then run any number of times.
 func Example() {
-	g := graph.New("demo", kernels.Lookup)
+	g := graphrun.New("demo")
 	x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	b := g.Input("b", tensor.Float32, 3, 1, 1)
 	g.Output("y", op.Relu(op.Add(x, b)))
 	check(g.Err()) // every mistake made so far
-	plan, err := passes.Run(g, passes.Options{})
+	p, err := graphrun.Compile(g, graphrun.Options{})
 	check(err)
-	program, err := exec.Compile(plan.Graph, exec.Options{})
-	check(err)
-	out, err := program.Run(context.Background(), map[string]*tensor.Tensor{
+	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{
 		"x": tensor.Empty(x.Meta), // zeros
 		"b": tensor.Must(tensor.FromSlice([]float32{-1, 0, 1}, 3, 1, 1)),
 	})

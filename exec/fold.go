@@ -7,7 +7,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -163,7 +162,7 @@ func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := graph.Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+	m := k.NewMem()
 	for i, v := range n.Out {
 		out[i] = tensor.Empty(v.Meta)
 		m.Ptrs = append(m.Ptrs, out[i].Pointer())
@@ -180,7 +179,7 @@ func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	}
 	for _, ph := range k.Phases {
 		for c := range ph.Chunks {
-			if err := ph.Run(&m, c); err != nil {
+			if err := ph.Run(m, c); err != nil {
 				return nil, err
 			}
 		}

@@ -288,14 +288,15 @@ type Step struct {
 
 // Steps returns what runs, in a valid order.
 func (p *Program) Steps() []Step {
-	out := make([]Step, len(p.steps))
+	out, names := make([]Step, len(p.steps)), make([]string, len(p.steps))
 	for i, s := range p.steps {
 		n := s.node
+		names[i] = n.Name
 		bytes := 0
 		for _, v := range n.Out {
 			bytes += v.Meta.Bytes()
 		}
-		out[i] = Step{Name: n.Name, Ops: []string{n.Name}, Node: n, Loop: s.kernel.Loop,
+		out[i] = Step{Name: n.Name, Ops: names[i : i+1 : i+1], Node: n, Loop: s.kernel.Loop,
 			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
 	return out

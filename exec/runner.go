@@ -58,6 +58,33 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 // Program returns the compiled program, nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.static }
 
+// Ahead prepares what can be prepared before a run of a graph that is cut: the first segment whose shapes
+// are known ([graph.Segment.Ahead]), for inputs that lie as the graph declares them. Runs then find it prepared.
+// It returns the segment's place, and its program; without such a segment, -1 and nil.
+func (r *Runner) Ahead() (segment int, p *Program, err error) {
+	if r.cut == nil {
+		return -1, nil, nil
+	}
+	for i := range r.cut.segments {
+		s := &r.cut.segments[i]
+		if g, err := s.Ahead(); err != nil || g == nil || g.Dynamic() {
+			continue // what is refused, a run tells or leaves out
+		}
+		known := make(map[*graph.Value]*tensor.Tensor, len(r.graph.Inputs)+len(s.In))
+		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
+			known[v] = &tensor.Tensor{Meta: v.Meta} // nothing reads it
+		}
+		ready, err := r.classes.get(classKey{s, s.Class(known)}, func() (*prepared, error) {
+			return r.prepare(s, known, r.options.KeepGoing)
+		})
+		if err != nil {
+			return -1, nil, err
+		}
+		return i, ready.program, nil
+	}
+	return -1, nil, nil
+}
+
 // compile plans and compiles. Where o says to keep going, failed lists what planning
 // refused.
 func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Errors, err error) {

@@ -41,6 +41,7 @@ type patch struct {
 type workerState struct {
 	mem    graph.Mem
 	cursor iter.Cursor
+	state  graph.WorkerState
 	index  int
 	at     int // 1 + the step that the tracer believes the worker at; 0 for none
 }
@@ -57,7 +58,7 @@ func (p *Program) NewSession() *Session {
 	for i := range s.workers {
 		w := &s.workers[i]
 		w.mem.Worker = tensor.NewStorage(p.worker).Bytes()
-		w.mem.Cursor = &w.cursor
+		w.mem.Cursor, w.mem.State = &w.cursor, &w.state
 		w.index = i
 	}
 	for i := range p.steps {

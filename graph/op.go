@@ -297,13 +297,35 @@ type Phase struct {
 	Run    func(m *Mem, chunk int) error
 }
 
-// Mem is the memory of one execution of a kernel. Ptrs holds the addresses of the first
-// elements of the outputs, then of all operands (nil for one left out).
+// Mem is the memory of one execution of a kernel in one worker. Ptrs holds the addresses of the
+// first elements of the outputs, then of all operands (nil for one left out). Scratch is shared
+// by all workers; what follows belongs to the worker: bytes, the state of walks, and what the
+// kernels' [PerWorker] made (nil: none as yet).
 type Mem struct {
 	Ptrs    []unsafe.Pointer
 	Scratch []byte
 	Worker  []byte
 	Cursor  *iter.Cursor
+	State   *WorkerState
+}
+
+// NewMem returns memory for the kernel in one worker, without addresses.
+func (k *Kernel) NewMem() *Mem {
+	return &Mem{Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(),
+		Cursor: new(iter.Cursor), State: new(WorkerState)}
+}
+
+// Within makes in the memory of a kernel within the kernel: all that m has, with scratch memory
+// from byte at on, but no addresses.
+func (m *Mem) Within(in *Mem, at int) {
+	in.Ptrs = in.Ptrs[:0]
+	in.Scratch, in.Worker, in.Cursor, in.State = m.Scratch[at:], m.Worker, m.Cursor, m.State
+}
+
+// Release forgets all that Within lent.
+func (m *Mem) Release() {
+	clear(m.Ptrs)
+	*m = Mem{Ptrs: m.Ptrs[:0]}
 }
 
 // Example is a call for tests and documentation. In holds metas; values are made up.

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// copyGrain is the number of elements worth a task of a copy.
-const copyGrain = GrainSize
 
 // CopyInto writes the values of src into dst, which keeps its layout (Tensor.copy_): src is
 // broadcast to the shape of dst and converted to its dtype, by c10::convert's rules. The
@@ -35,13 +32,13 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	if same || it.numel == 0 {
 		return nil
 	}
-	axes := make([]tiles.Axis, len(it.walkShape))
+	axes := make([]strided.Axis, len(it.walkShape))
 	for d, n := range it.walkShape {
-		axes[d] = tiles.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
+		axes[d] = strided.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
 	}
-	p := tiles.New(dst.DType, src.DType, axes)
+	p := strided.New(elemOf(dst.DType, src.DType), axes)
 	to, from := dst.Pointer(), src.Pointer()
-	each := max(1, copyGrain/p.Len())
+	each := max(1, GrainSize/p.Len())
 	return forTasks(ctx, (p.Tiles()-1)/each+1, workers, func(c *Cursor, task int) error {
 		if len(c.stage) < p.Room() {
 			c.stage = tensor.NewStorage(p.Room()).Bytes()

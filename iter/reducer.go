@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -43,13 +44,13 @@ type reduceOut struct {
 	store, load tensor.ConvertFunc // fold to memory, and back
 }
 
-// reduceGrain is the number of cheap elements worth a chunk; minChunks is the number of
-// chunks below which the reduced range is cut, up to maxCuts.
+// The cut of a reduction decides its bits. So all of these are constants, and no profile of a
+// machine is asked: minChunks is the number of chunks below which the reduced range is cut, up
+// to maxCuts.
 const (
-	reduceGrain = 1 << 16
-	minChunks   = 16
-	maxCuts     = 64
-	rowUnit     = 64
+	minChunks = 16
+	maxCuts   = 64
+	rowUnit   = 64
 	// columnLevel is the number of elements that a column adds up before the sum goes to the
 	// next level, to bound the rounding error.
 	columnLevel = 256
@@ -65,7 +66,7 @@ func (r *Reducer) plan() {
 	} else {
 		r.rows = k.N < 8 && k.N <= a.N
 	}
-	grain := max(reduceGrain/r.f.weight, 1024)
+	grain := max(machine.ReduceGrain/r.f.weight, 1024)
 	r.unit = min(max(k.N, 1), axes.BlockLen)
 	if r.rows {
 		r.unit = min(r.unit, rowUnit, max(1, grain/max(r.reduced, 1)))

@@ -3,12 +3,14 @@ package iter
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // blockBytes is the size of the block in which an operand is gathered or converted: a
 // few of them fit the L1 cache together.
-const blockBytes = 4096
+const blockBytes = machine.BlockBytes
 
 // forBlocks walks a checked range with a body that knows contiguous blocks only; rows tells
 // rowsContiguous.
@@ -71,6 +73,7 @@ type stager struct {
 	it     *Iterator
 	c      *Cursor
 	len    int  // elements in a block
+	lines  int  // rows that a piece has at least where an operand is turned; else 1
 	blocks bool // all operands must be contiguous, not just of the right dtype
 }
 
@@ -84,20 +87,42 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	}
 	c.filled = sized(c.filled, len(it.ops))
 	clear(c.filled)
-	return stager{it, c, blockBytes / size, blocks}
+	lines := 1
+	if blocks && !it.flags.reduction {
+		lines = it.turnedLines()
+	}
+	return stager{it, c, blockBytes / size, lines, blocks}
+}
+
+// turnedLines returns the number of rows that use whole cache lines of operands which are read
+// faster across rows than along them; 1 if there are none.
+func (it *Iterator) turnedLines() int {
+	lines := 1
+	if len(it.walkShape) < 2 {
+		return lines
+	}
+	for i := range it.ops {
+		st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+		if st0, st1 = max(st0, -st0), max(st1, -st1); 0 < st1 && st1 < machine.LineBytes && st1 < st0 {
+			lines = max(lines, machine.LineBytes/st1)
+		}
+	}
+	return lines
 }
 
 // pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit a
-// block, and calls f with the addresses in c.ptrs.
+// block, and calls f with the addresses in c.ptrs. Pieces are whole rows if they can; where
+// an operand is turned they are of as many rows as its cache lines have elements, or each
+// line would be read again for every row.
 func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
-	rows := 1
-	if n0 <= s.len/2 {
-		rows = s.len / n0
+	rows, long := max(1, s.len/n0), s.len
+	if lines := min(s.lines, n1); rows < lines {
+		rows, long = lines, s.len/lines
 	}
 	for j := 0; j < n1; j += rows {
 		k1 := min(rows, n1-j)
-		for at := 0; at < n0; at += s.len {
-			k0 := min(s.len, n0-at)
+		for at := 0; at < n0; at += long {
+			k0 := min(long, n0-at)
 			for i := range p {
 				s.enter(i, p[i], piece{at, j, k0, k1, n0})
 			}
@@ -147,26 +172,17 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 	if i < it.noutputs && !it.flags.reduction {
 		return
 	}
-	size := o.target.Size()
-	cv := o.loader()
+	e := o.loader()
 	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
 		// A scalar stays in its block from piece to piece.
 		if s.c.filled[i] != src {
-			cv(blk, src, size, 0, s.len)
+			e.Row(blk, src, e.Dst, 0, s.len)
 			s.c.filled[i] = src
 		}
 		return
 	}
 	s.c.filled[i] = nil
-	if q.k1 > q.k0 {
-		for x := range q.k0 {
-			cv(unsafe.Add(blk, x*size), unsafe.Add(src, x*st0), q.k0*size, st1, q.k1)
-		}
-		return
-	}
-	for r := range q.k1 {
-		cv(unsafe.Add(blk, r*q.k0*size), unsafe.Add(src, r*st1), size, st0, q.k0)
-	}
+	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
 }
 
 // leave writes an output's block back.
@@ -181,10 +197,8 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 	if o.cast != tensor.Invalid {
 		o.round(s.block(i), q.k0*q.k1)
 	}
-	cv := tensor.Converter(o.meta.DType, o.target)
-	for r := range q.k1 {
-		cv(unsafe.Add(dst, r*st1), unsafe.Add(s.block(i), r*q.k0*size), st0, size, q.k0)
-	}
+	e := elemOf(o.meta.DType, o.target)
+	e.Block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
 }
 
 // round rounds n results in a block to what the dtype of PyTorch's temporary can hold, from
@@ -199,11 +213,20 @@ func (o *operand) asItIs() bool { return o.target == o.held && o.cast == tensor.
 
 // loader converts an input to what loops see: by way of the dtype that PyTorch promotes it
 // to, whose rounding counts even where loops compute in a wider one.
-func (o *operand) loader() tensor.ConvertFunc {
+func (o *operand) loader() strided.Elem {
 	if o.cast == tensor.Invalid {
-		return tensor.Converter(o.target, o.meta.DType)
+		return elemOf(o.target, o.meta.DType)
 	}
-	return rounded[[2]tensor.DType{o.cast, o.meta.DType}]
+	return strided.Convert(o.target.Size(), o.meta.DType.Size(), rounded[[2]tensor.DType{o.cast, o.meta.DType}])
+}
+
+// elemOf returns how elements go from one dtype to another. Those of one dtype are moved as
+// they are: the converter from bool to bool would look at every byte.
+func elemOf(dst, src tensor.DType) strided.Elem {
+	if dst == src {
+		return strided.Move(dst.Size())
+	}
+	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
 // rounded holds the conversions to float32 by way of the 16-bit floats. Both halves of one

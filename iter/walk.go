@@ -7,12 +7,13 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // GrainSize is the least number of elements worth a parallel task
 // (at::internal::GRAIN_SIZE).
-const GrainSize = 32768
+const GrainSize = machine.MoveGrain
 
 // Range is a run [Begin, End) of the coalesced iteration space, counted in elements.
 type Range struct{ Begin, End int }

@@ -77,7 +77,7 @@ func pricedCalls() []pricedCall {
 		pricedCall{"to", graph.Attrs{"dtype": "bfloat16"}, []tensor.Meta{f32}, nil})
 }
 
-// BenchmarkPrices runs implementations on one core, in every walk that they would take of their own accord, and
+// BenchmarkPrices runs implementations on one core, with results as they would lay them out themselves and as images, and
 // prints the price beside the time: ns/op and predicted-ns/op. What matters is that both order implementations the
 // same way.
 func BenchmarkPrices(b *testing.B) {
@@ -103,11 +103,16 @@ func BenchmarkPrices(b *testing.B) {
 		}
 		for k := range op.Impls {
 			m := &op.Impls[k]
-			for _, w := range m.Walks(c, nil) {
+			var orders []tensor.Order
+			if last, err := tensor.ChannelsLast.Order(c.Out[0].Rank()); err == nil {
+				orders = append(orders, tensor.RowMajorOrder(4), last)
+			}
+			for _, w := range m.Walks(c, orders) {
 				if !m.Reads(c, w) {
 					continue
 				}
-				b.Run(fmt.Sprintf("%02d_%s/%v/%s", i, pc.op, pc.in[0], m.Name), func(b *testing.B) {
+				to, _ := tensor.OrderOf(w.Lay(0, c.Out[0]))
+				b.Run(fmt.Sprintf("%02d_%s/%v/%s>%v", i, pc.op, pc.in[0], m.Name, to), func(b *testing.B) {
 					price(b, profile, m, *c, w, in)
 				})
 			}

@@ -19,7 +19,7 @@ func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
 
 // ops is op for any number of results. Where all operands are known, so are the results.
 func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
-	o := n.model.lookup(name)
+	o := n.opts.Lookup(name)
 	if o == nil {
 		n.failf("the op %q that it takes is not served", name)
 	}
@@ -35,7 +35,7 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 // emit adds an op to the graph, whatever is known of its operands.
 func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	count := 0
-	if o := n.model.lookup(name); o != nil && o.Many {
+	if o := n.opts.Lookup(name); o != nil && o.Many {
 		count = len(n.proto.Output)
 	}
 	return n.emitN(name, count, attrs, operands...)
@@ -76,7 +76,7 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 // the op takes one and nothing depends on its being a value: another operand has its dtype
 // and at least its dimensions. Else it returns nil.
 func (n *node) plain(op string, i int, x *val, operands []any) any {
-	o := n.model.lookup(op)
+	o := n.opts.Lookup(op)
 	d := x.dtype()
 	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number || d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
 		return nil

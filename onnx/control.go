@@ -89,7 +89,7 @@ func (n *node) section(name string) *section {
 	if name == "" {
 		name = "body"
 	}
-	return &section{im: &importer{model: n.model, opts: n.opts, g: graph.New(name, n.model.lookup), named: map[*graph.Value]bool{},
+	return &section{im: &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
 		read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +22,6 @@ type Model struct {
 	proto     *pb.ModelProto
 	name      string
 	dir       string // where external data lies; empty: nowhere
-	lookup    graph.Lookup
 	functions map[functionKey]*pb.FunctionProto
 	files     map[string][]byte // external data by path
 	weights   map[*pb.TensorProto]*tensor.Tensor
@@ -43,23 +41,32 @@ type Options struct {
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 
+	// Lookup finds the ops that operators become; nil finds those of package kernels.
+	Lookup graph.Lookup
+	// Operators are operators of one's own: those that nobody knows yet. They stand before functions
+	// of the model that have the same name. One that is known already is refused.
+	Operators Operators
+	// Replaced are converters that stand in place of those for operators that are known. One that is
+	// not known is refused.
+	Replaced Operators
+
 	// Lost are inputs that cannot be had, by name, and why: [Model.GraphSome] leaves out what
 	// depends on them. [Model.Graph] does not ask.
 	Lost map[string]error
 
-	some      bool        // go on past what is wrong, see some.go
-	decisions *[]decision // what was decided, see guess.go
+	some      bool                   // go on past what is wrong, see some.go
+	table     map[operator]converter // all of them: see [Options.complete]
+	decisions *[]decision            // what was decided, see guess.go
 }
 
-// Load reads a model and converts it to a graph. Its symbols stay symbols. The ops are
-// those of package kernels, so that a file name is all it takes; nothing else here knows
-// that package.
-func Load(path string) (*graph.Graph, error) {
+// Load reads a model and converts it to a graph. With the zero Options its symbols stay symbols, and
+// the ops are those of package kernels.
+func Load(path string, o Options) (*graph.Graph, error) {
 	m, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return m.Graph(Options{})
+	return m.Graph(o)
 }
 
 // Open reads a model. External data is looked for in the model's folder only.
@@ -88,7 +95,7 @@ func Parse(data []byte, dir string) (*Model, error) {
 	if p.Graph == nil {
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
-	m := &Model{proto: p, name: p.Graph.Name, dir: dir, lookup: kernels.Lookup, functions: map[functionKey]*pb.FunctionProto{},
+	m := &Model{proto: p, name: p.Graph.Name, dir: dir, functions: map[functionKey]*pb.FunctionProto{},
 		files: map[string][]byte{}, weights: map[*pb.TensorProto]*tensor.Tensor{}}
 	for _, f := range p.Functions {
 		m.functions[functionKey{domainOf(f.Domain), f.Name, f.Overload}] = f
@@ -168,6 +175,9 @@ func assuming(sizes map[string]int, err error) error {
 // what is wrong, under those by which it loses the least.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
 	sets, err := opsetsOf(m.proto.OpsetImport)
 	if err != nil {
 		return nil, err
@@ -176,7 +186,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 		sets[""] = 1 // models older than operator sets
 	}
 	if !o.some {
-		if err := m.checkServed(sets); err != nil {
+		if err := m.checkServed(sets, o); err != nil {
 			return nil, err
 		}
 	}
@@ -210,7 +220,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 
 // importer returns what converts the model's main graph.
 func (m *Model) importer(o Options) *importer {
-	return &importer{model: m, opts: o, g: graph.New(m.name, m.lookup), named: map[*graph.Value]bool{},
+	return &importer{model: m, opts: o, g: graph.New(m.name, o.Lookup), named: map[*graph.Value]bool{},
 		read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
 }
 

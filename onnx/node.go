@@ -25,6 +25,7 @@ type node struct {
 	// results but sets final: the outputs of the outermost graph that follows.
 	behind *rest
 	final  []*val
+	over   bool // it has been converted by a [Converter]
 }
 
 // converter makes the outputs of a node.
@@ -121,13 +122,13 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	if err := n.operands(); err != nil {
 		return nil, err
 	}
-	if f := n.model.functions[functionKey{domain, n.proto.OpType, n.proto.Overload}]; f != nil {
+	if f := n.model.function(n.proto, n.opts); f != nil {
 		return n.call(f)
 	}
 	if n.lost != nil {
 		return nil, &dependency{n.lost}
 	}
-	c := operators(domain, n.proto.OpType)
+	c := n.opts.table[operator{domain, n.proto.OpType}]
 	if c == nil {
 		return nil, errors.New("the operator is not served")
 	}

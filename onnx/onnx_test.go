@@ -227,7 +227,7 @@ func loadFrom(t *testing.T, dir string, m *pb.ModelProto) (*graph.Graph, error) 
 	require.NoError(t, err)
 	path := filepath.Join(dir, "model.onnx")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
-	return Load(path)
+	return Load(path, Options{})
 }
 
 func TestExternalData(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 )
 
 // checkServed reports all operators of the model that the table lacks in one error.
-func (m *Model) checkServed(sets map[string]int) error {
+func (m *Model) checkServed(sets map[string]int, o Options) error {
 	missing := map[string]int{}
 	seen := map[*pb.FunctionProto]bool{}
-	m.countUnserved(m.proto.Graph.Node, missing, seen, 0)
+	m.countUnserved(m.proto.Graph.Node, o, missing, seen, 0)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -24,18 +24,18 @@ func (m *Model) checkServed(sets map[string]int) error {
 	return fmt.Errorf("the model needs operators that are not served: %s", strings.Join(list, ", "))
 }
 
-func (m *Model) countUnserved(nodes []*pb.NodeProto, missing map[string]int, seen map[*pb.FunctionProto]bool, depth int) {
+func (m *Model) countUnserved(nodes []*pb.NodeProto, o Options, missing map[string]int, seen map[*pb.FunctionProto]bool, depth int) {
 	if depth > maxDepth {
 		return // the conversion refuses it
 	}
 	for _, n := range nodes {
 		domain := domainOf(n.Domain)
-		if f := m.functions[functionKey{domain, n.OpType, n.Overload}]; f != nil {
+		if f := m.function(n, o); f != nil {
 			if !seen[f] {
 				seen[f] = true
-				m.countUnserved(f.Node, missing, seen, depth+1)
+				m.countUnserved(f.Node, o, missing, seen, depth+1)
 			}
-		} else if operators(domain, n.OpType) == nil {
+		} else if o.table[operator{domain, n.OpType}] == nil {
 			name := n.OpType
 			if domain != "" {
 				name = domain + "." + name
@@ -45,7 +45,7 @@ func (m *Model) countUnserved(nodes []*pb.NodeProto, missing map[string]int, see
 		for _, a := range n.Attribute {
 			for _, g := range append(slices.Clone(a.Graphs), a.G) {
 				if g != nil {
-					m.countUnserved(g.Node, missing, seen, depth+1)
+					m.countUnserved(g.Node, o, missing, seen, depth+1)
 				}
 			}
 		}

@@ -15,12 +15,12 @@ import (
 // graph of its own, and a loop that is written out, is converted as a whole or not at all.
 
 // LoadSome is [Load] that goes on past what is wrong: see [Model.GraphSome].
-func LoadSome(path string) (*graph.Graph, graph.Errors, error) {
+func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 	m, err := Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.GraphSome(Options{})
+	return m.GraphSome(o)
 }
 
 // GraphSome is [Model.Graph] that goes on past what is wrong. A node that cannot be converted, or

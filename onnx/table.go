@@ -1,135 +1,119 @@
 package onnx
 
-import "maps"
+import "fmt"
 
-// operators returns the converter of an operator; nil if it is not served.
-func operators(domain, name string) converter {
-	if domain != "" {
-		return nil
+// standard holds all operators of the default domain that are known, by ONNX's name. Models find
+// converters in [conversion.operators], which is made of it: those of control flow look operators up
+// again, and could not stand in a table that they refer to.
+var standard = joined(elements, activations, reductions, shapes, products, normalisations, losses, vision, recurrents,
+	quantised, signals, control)
+
+// joined puts tables together. An operator that stands in two of them is a mistake in the program.
+func joined(tables ...map[string]converter) map[string]converter {
+	all := map[string]converter{}
+	for _, t := range tables {
+		for name, c := range t {
+			if all[name] != nil {
+				panic(fmt.Sprintf("onnx: operator %s stands in two tables", name))
+			}
+			all[name] = c
+		}
 	}
-	return table[name]
+	return all
 }
 
-// table holds all operators that are served, by ONNX's name. It is filled by init, for
-// converters of control flow look into it again.
-var table = map[string]converter{}
-
 // Elements.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"Abs": same("abs"), "Acos": same("acos"), "Acosh": same("acosh"), "Asin": same("asin"), "Asinh": same("asinh"),
-		"Atan": same("atan"), "Atanh": same("atanh"), "Ceil": same("ceil"), "Cos": same("cos"), "Cosh": same("cosh"),
-		"Erf": same("erf"), "Exp": same("exp"), "Floor": same("floor"), "IsNaN": same("isnan"), "Log": same("log"),
-		"Neg": same("neg"), "Not": same("logical_not"), "Reciprocal": same("reciprocal"), "Round": same("round"),
-		"Sigmoid": same("sigmoid"), "Sign": same("sign"), "Sin": same("sin"), "Sinh": same("sinh"), "Sqrt": same("sqrt"),
-		"Tan": same("tan"), "Tanh": same("tanh"), "BitwiseNot": same("bitwise_not"), "IsInf": isInf,
-		"Identity": identity, "Cast": castOp, "CastLike": castLike, "Clip": clip,
-		"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
-		"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
-		"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"), "LessOrEqual": binary("le"),
-		"BitwiseAnd": binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"), "BitwiseXor": binary("bitwise_xor"), "BitShift": bitShift,
-		"Max": extremum("maximum"), "Min": extremum("minimum"), "Sum": sumOf, "Mean": meanOf, "Where": where,
-	})
+var elements = map[string]converter{
+	"Abs": same("abs"), "Acos": same("acos"), "Acosh": same("acosh"), "Asin": same("asin"), "Asinh": same("asinh"),
+	"Atan": same("atan"), "Atanh": same("atanh"), "Ceil": same("ceil"), "Cos": same("cos"), "Cosh": same("cosh"),
+	"Erf": same("erf"), "Exp": same("exp"), "Floor": same("floor"), "IsNaN": same("isnan"), "Log": same("log"),
+	"Neg": same("neg"), "Not": same("logical_not"), "Reciprocal": same("reciprocal"), "Round": same("round"),
+	"Sigmoid": same("sigmoid"), "Sign": same("sign"), "Sin": same("sin"), "Sinh": same("sinh"), "Sqrt": same("sqrt"),
+	"Tan": same("tan"), "Tanh": same("tanh"), "BitwiseNot": same("bitwise_not"), "IsInf": isInf,
+	"Identity": identity, "Cast": castOp, "CastLike": castLike, "Clip": clip,
+	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
+	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
+	"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"), "LessOrEqual": binary("le"),
+	"BitwiseAnd": binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"), "BitwiseXor": binary("bitwise_xor"), "BitShift": bitShift,
+	"Max": extremum("maximum"), "Min": extremum("minimum"), "Sum": sumOf, "Mean": meanOf, "Where": where,
 }
 
 // Activations.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"Relu": same("relu"), "LeakyRelu": leakyRelu, "PRelu": prelu, "Elu": elu, "Celu": celu, "Selu": selu,
-		"Gelu": gelu, "HardSigmoid": hardSigmoid, "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
-		"Softsign": softsign, "Shrink": shrink, "ThresholdedRelu": thresholdedRelu, "Softmax": softmax("softmax"),
-		"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": dropout,
-		"Affine": affine, "Scale": scale, "ScaledTanh": scaledTanh, "ParametricSoftplus": parametricSoftplus,
-	})
+var activations = map[string]converter{
+	"Relu": same("relu"), "LeakyRelu": leakyRelu, "PRelu": prelu, "Elu": elu, "Celu": celu, "Selu": selu,
+	"Gelu": gelu, "HardSigmoid": hardSigmoid, "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
+	"Softsign": softsign, "Shrink": shrink, "ThresholdedRelu": thresholdedRelu, "Softmax": softmax("softmax"),
+	"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": dropout,
+	"Affine": affine, "Scale": scale, "ScaledTanh": scaledTanh, "ParametricSoftplus": parametricSoftplus,
 }
 
 // Reductions.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("amax"), "ReduceMin": reduce("amin"),
-		"ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"), "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("logsum"),
-		"ReduceLogSumExp": reduce("logsumexp"), "ReduceSumSquare": reduce("sumsquare"),
-		"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumSum, "TopK": topK, "LpNormalization": lpNormalization,
-	})
+var reductions = map[string]converter{
+	"ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("amax"), "ReduceMin": reduce("amin"),
+	"ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"), "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("logsum"),
+	"ReduceLogSumExp": reduce("logsumexp"), "ReduceSumSquare": reduce("sumsquare"),
+	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumSum, "TopK": topK, "LpNormalization": lpNormalization,
 }
 
 // Shapes and places.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"Shape": shapeOp, "Size": size, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze,
-		"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice, "Pad": pad,
-		"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "Scatter": scatterElements,
-		"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero, "Unique": unique,
-		"OneHot": oneHot, "Constant": constant, "ConstantOfShape": constantOfShape, "Range": rangeOp, "EyeLike": eyeLike,
-		"Trilu": trilu, "DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth, "ReverseSequence": reverseSequence,
-		"Crop": crop, "CenterCropPad": centerCropPad, "Col2Im": col2Im,
-	})
+var shapes = map[string]converter{
+	"Shape": shapeOp, "Size": size, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze,
+	"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice, "Pad": pad,
+	"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "Scatter": scatterElements,
+	"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero, "Unique": unique,
+	"OneHot": oneHot, "Constant": constant, "ConstantOfShape": constantOfShape, "Range": rangeOp, "EyeLike": eyeLike,
+	"Trilu": trilu, "DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth, "ReverseSequence": reverseSequence,
+	"Crop": crop, "CenterCropPad": centerCropPad, "Col2Im": col2Im,
 }
 
 // Products and windows.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose, "DeformConv": deformConv,
-		"MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
-		"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
-	})
+var products = map[string]converter{
+	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose, "DeformConv": deformConv,
+	"MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
+	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
 // Normalisations.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": lrn,
-		"LayerNormalization": layerNormalization, "GroupNormalization": groupNormalization,
-		"MeanVarianceNormalization": meanVarianceNormalization,
-	})
+var normalisations = map[string]converter{
+	"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": lrn,
+	"LayerNormalization": layerNormalization, "GroupNormalization": groupNormalization,
+	"MeanVarianceNormalization": meanVarianceNormalization,
 }
 
 // Losses.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"NegativeLogLikelihoodLoss": nllLoss, "SoftmaxCrossEntropyLoss": crossEntropyLoss,
-	})
+var losses = map[string]converter{
+	"NegativeLogLikelihoodLoss": nllLoss, "SoftmaxCrossEntropyLoss": crossEntropyLoss,
 }
 
 // Images and boxes.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"Resize": resize, "Upsample": upsample, "GridSample": gridSample, "AffineGrid": affineGrid, "RoiAlign": roiAlign,
-		"NonMaxSuppression": nonMaxSuppression, "ImageScaler": imageScaler,
-	})
+var vision = map[string]converter{
+	"Resize": resize, "Upsample": upsample, "GridSample": gridSample, "AffineGrid": affineGrid, "RoiAlign": roiAlign,
+	"NonMaxSuppression": nonMaxSuppression, "ImageScaler": imageScaler,
 }
 
 // Recurrent networks.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"RNN": recurrent("onnx_rnn", 6), "LSTM": recurrent("onnx_lstm", 8), "GRU": recurrent("onnx_gru", 6),
-	})
+var recurrents = map[string]converter{
+	"RNN": recurrent("onnx_rnn", 6), "LSTM": recurrent("onnx_lstm", 8), "GRU": recurrent("onnx_gru", 6),
 }
 
 // Quantised.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
-		"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
-	})
+var quantised = map[string]converter{
+	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
+	"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
 }
 
 // Signals, text and chance.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"HannWindow": window(0.5, 0.5, 0), "HammingWindow": window(25.0/46, 21.0/46, 0), "BlackmanWindow": window(0.42, 0.5, 0.08),
-		"DFT": dft, "STFT": stft, "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
-		"RandomNormal": random("randn"), "RandomUniform": random("rand"), "RandomNormalLike": randomLike("randn"),
-		"RandomUniformLike": randomLike("rand"), "Bernoulli": bernoulli, "Multinomial": multinomial,
-	})
+var signals = map[string]converter{
+	"HannWindow": window(0.5, 0.5, 0), "HammingWindow": window(25.0/46, 21.0/46, 0), "BlackmanWindow": window(0.42, 0.5, 0.08),
+	"DFT": dft, "STFT": stft, "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
+	"RandomNormal": random("randn"), "RandomUniform": random("rand"), "RandomNormalLike": randomLike("randn"),
+	"RandomUniformLike": randomLike("rand"), "Bernoulli": bernoulli, "Multinomial": multinomial,
 }
 
 // Sequences, optionals and control flow.
-func init() {
-	maps.Copy(table, map[string]converter{
-		"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt, "SequenceInsert": sequenceInsert,
-		"SequenceErase": sequenceErase, "SequenceLength": sequenceLength, "SplitToSequence": splitToSequence,
-		"ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap, "Optional": optional, "OptionalHasElement": optionalHasElement,
-		"OptionalGetElement": optionalGetElement, "If": ifOp, "Loop": loop, "Scan": scan,
-	})
+var control = map[string]converter{
+	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt, "SequenceInsert": sequenceInsert,
+	"SequenceErase": sequenceErase, "SequenceLength": sequenceLength, "SplitToSequence": splitToSequence,
+	"ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap, "Optional": optional, "OptionalHasElement": optionalHasElement,
+	"OptionalGetElement": optionalGetElement, "If": ifOp, "Loop": loop, "Scan": scan,
 }

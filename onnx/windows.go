@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -125,9 +126,12 @@ func (n *node) convolve(x, w, bias *val) *val {
 	}
 	g := n.geometryOf(in, rank, n.shape(w)[2:])
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
-	if g.even() {
+	switch {
+	case g.even():
 		attrs["padding"] = g.before
-	} else {
+	case slices.Min(g.before) >= 0 && slices.Min(g.after) >= 0:
+		attrs["padding"] = slices.Concat(g.before, g.after)
+	default: // it is cut
 		x = n.spatial(x, g.before, g.after, 0)
 	}
 	return n.op(fmt.Sprintf("conv%dd", rank), attrs, x, w, bias)

@@ -3,6 +3,8 @@ package tensor
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
 )
 
 // ConvertFunc converts n elements. Strides are in bytes and may be 0 or negative; the
@@ -45,7 +47,7 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	t[Bool][Complex64], t[Bool][Complex128] = notZero[complex64], notZero[complex128]
 	t[Complex64][Complex128], t[Complex128][Complex64] = narrowComplex, widenComplex
 	for d := Bool; d < numDTypes; d++ {
-		t[d][d] = copiers[dtypeInfo[d].size]
+		t[d][d] = strided.Move(dtypeInfo[d].size).Row
 	}
 	t[Bool][Bool] = notZero[uint8]
 	return t
@@ -93,20 +95,6 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 			b = 1
 		}
 		*(*uint8)(unsafe.Add(dst, i*ds)) = b
-	}
-}
-
-// copiers move elements of a size without looking at them.
-var copiers = [17]ConvertFunc{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
-
-func move[T uint8 | uint16 | uint32 | uint64 | [2]uint64](dst, src unsafe.Pointer, ds, ss, n int) {
-	var z T
-	if size := int(unsafe.Sizeof(z)); ds == size && ss == size {
-		copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(src), n))
-		return
-	}
-	for i := range n {
-		*(*T)(unsafe.Add(dst, i*ds)) = *(*T)(unsafe.Add(src, i*ss))
 	}
 }
 

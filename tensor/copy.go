@@ -3,7 +3,8 @@ package tensor
 import (
 	"fmt"
 	"slices"
-	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
 )
 
 // CopyTo returns a copy of the values with the layout and dtype of m, converted as
@@ -47,22 +48,43 @@ func copyElements(dst, src *Tensor) {
 	if dst.Numel() == 0 {
 		return
 	}
-	cv := Converter(dst.DType, src.DType)
-	ds, ss := dst.DType.Size(), src.DType.Size()
-	dp, sp := dst.Pointer(), src.Pointer()
-	last := dst.Rank() - 1
-	if last < 0 {
-		cv(dp, sp, 0, 0, 1)
+	e := elemOf(dst.DType, src.DType)
+	var few [8]strided.Axis
+	axes := append(few[:0], make([]strided.Axis, dst.Rank())...)
+	for d, n := range dst.Shape {
+		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * e.Dst, Src: src.Strides[d] * e.Src}
+	}
+	if dst.repeats() {
+		e.InOrder(dst.Pointer(), src.Pointer(), axes)
 		return
 	}
-	outer := Meta{DType: dst.DType, Shape: dst.Shape[:last], Strides: dst.Strides[:last]}
-	starts := make([]int, 0, outer.Numel())
-	outer.Walk(func(at int) { starts = append(starts, at) })
-	i := 0
-	Meta{DType: src.DType, Shape: src.Shape[:last], Strides: src.Strides[:last]}.Walk(func(at int) {
-		cv(unsafe.Add(dp, starts[i]*ds), unsafe.Add(sp, at*ss), dst.Strides[last]*ds, src.Strides[last]*ss, dst.Shape[last])
-		i++
-	})
+	e.Run(dst.Pointer(), src.Pointer(), axes)
+}
+
+// elemOf returns how elements go from one dtype to another. Bools become 0 or 1, whatever
+// byte they were.
+func elemOf(dst, src DType) strided.Elem {
+	if dst == src && dst != Bool {
+		return strided.Move(dst.Size())
+	}
+	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
+}
+
+// repeats reports whether several elements may be one place in memory.
+func (m Meta) repeats() bool {
+	for d, n := range m.Shape {
+		// The furthest that the dimensions within this one reach.
+		within := 0
+		for k, s := range m.Strides {
+			if s < m.Strides[d] || s == m.Strides[d] && k > d {
+				within += (m.Shape[k] - 1) * s
+			}
+		}
+		if n > 1 && m.Strides[d] <= within {
+			return true
+		}
+	}
+	return false
 }
 
 // sameElements reports whether every element of t lies where that of o does, so that

@@ -12,9 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -56,8 +55,8 @@ func (f *timingFlags) workers() int {
 
 // options are those of a program that is measured: its inputs are made before it is
 // compiled.
-func (f *timingFlags) options() exec.Options {
-	return exec.Options{Threads: f.threads, InputsHeld: true}
+func (f *timingFlags) options(strategy string, j *job) graphrun.Options {
+	return graphrun.Options{Strategy: strategyOf(strategy), Threads: f.threads, InputsHeld: true, Progress: j.enterUntilRun}
 }
 
 func benchCommand() *cobra.Command {
@@ -116,10 +115,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 		return err
 	}
 	var r *runner
-	if err := j.do(planning, func() (err error) { r, err = benchRunner(t.g, f, j.enter); return err }); err != nil {
+	if err := j.do(planning, func() (err error) { r, err = benchRunner(t, f, j); return err }); err != nil {
 		return err
 	}
-	r.in = t.in.values
 	err := measure(j.ctx, []*runner{r}, f.timing.runs, j.report)
 	if err == nil {
 		err = r.traceRun(j.ctx)
@@ -149,17 +147,19 @@ type benchReport struct {
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*planCosts
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
-	notes
+	graphrun.Notes
 }
 
 // show prints what was measured.
 func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &benchReport{Strategy: f.strategy, Threads: f.timing.workers(), Interrupted: cut, spread: r.spread(),
-		Piecewise: r.plan == nil, Samples: filled(r.times), notes: notesOf(g)}
-	if r.plan != nil {
-		costs := r.plan.costs()
+		Samples: filled(r.times), Notes: graphrun.NotesOf(g)}
+	if report := r.program.Report(); report.Segments == nil {
+		costs := costsOf(report)
 		doc.planCosts = &costs
+	} else {
+		doc.Piecewise = true
 	}
 	if f.json {
 		writeDocument(out, doc)
@@ -207,46 +207,27 @@ func loadTimed(path string, dims, pins []string, src sources) (t timed, err erro
 // warmUps is the number of runs before the measured ones.
 const warmUps = 2
 
-// runner runs one graph again and again and keeps the times.
+// runner runs one program again and again and keeps the times.
 type runner struct {
-	plan  *planned // nil for a graph that runs in segments
-	run   func(context.Context, map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error)
-	in    map[string]*tensor.Tensor
-	times []float64 // ns
-	keep  bool      // what the last run made
-	trace *chromeTrace
-	out   map[string]*tensor.Tensor
+	strategy string
+	program  *graphrun.Program
+	in       map[string]*tensor.Tensor
+	times    []float64 // ns
+	keep     bool      // what the last run made
+	trace    *chromeTrace
+	out      map[string]*tensor.Tensor
 }
 
-func newRunner(p *planned, in map[string]*tensor.Tensor) (_ *runner, err error) {
-	defer tensor.CatchMemory(&err)
-	return &runner{plan: p, run: p.program.NewSession().Run, in: in}, nil
-}
-
-// benchRunner prepares a graph. The segments of one whose shapes depend on data are planned when
-// they are first run.
-func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runner, error) {
-	o := f.timing.options()
-	var trace *chromeTrace
+// benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
+func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
+	r := &runner{strategy: f.strategy, in: t.in.values}
+	o := f.timing.options(f.strategy, j)
 	if f.trace != "" {
-		trace = &chromeTrace{}
-		o.Tracer = trace
+		r.trace = &chromeTrace{}
+		o.Tracer = r.trace
 	}
-	if g.Dynamic() {
-		r, err := exec.NewRunner(g, planner(f.strategy, false, func(string) {}), o)
-		if err != nil {
-			return nil, err
-		}
-		return &runner{run: r.Run, trace: trace}, nil
-	}
-	p, err := prepare(g, passes.Options{Strategy: strategyOf(f.strategy)}, o, enter)
-	if err != nil {
-		return nil, err
-	}
-	r, err := newRunner(p, nil)
-	if err == nil {
-		r.trace = trace
-	}
+	var err error
+	r.program, err = graphrun.Compile(t.g, o)
 	return r, err
 }
 
@@ -254,7 +235,7 @@ func benchRunner(g *graph.Graph, f benchFlags, enter func(phase string)) (*runne
 // measured.
 func (r *runner) once(ctx context.Context, measured bool) error {
 	start := time.Now()
-	out, err := r.run(ctx, r.in)
+	out, err := r.program.Run(ctx, r.in)
 	if err != nil {
 		return err
 	}
@@ -280,7 +261,7 @@ func measure(ctx context.Context, all []*runner, runs int, report func(done, tot
 			switch {
 			case err == nil || ctx.Err() != nil:
 			case len(all) > 1:
-				return under(r.plan.plan.Strategy, err)
+				return fmt.Errorf("%w (strategy %s)", err, r.strategy)
 			default:
 				return err
 			}
@@ -320,17 +301,16 @@ func quantile(sorted []float64, q float64) float64 {
 
 // planCosts are what a plan costs besides time.
 type planCosts struct {
-	Copies      int       `json:"copies" doc:"How many copies were inserted."`
-	CopiedBytes int       `json:"copied_bytes" doc:"The bytes that they copy."`
-	Elided      int       `json:"elided" doc:"How many nodes were found to be needless."`
-	Steps       int       `json:"steps" doc:"How many steps run."`
-	PeakBytes   int       `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
-	Memory      memoryDoc `json:"memory" doc:"What a run needs in all."`
-	CostNS      float64   `json:"cost_ns" doc:"What the plan is estimated to cost, in nanoseconds."`
-	PlanMS      float64   `json:"plan_ms" doc:"How long planning and compiling took, in milliseconds."`
+	Copies      int                   `json:"copies" doc:"How many copies were inserted."`
+	CopiedBytes int                   `json:"copied_bytes" doc:"The bytes that they copy."`
+	Elided      int                   `json:"elided" doc:"How many nodes were found to be needless."`
+	Steps       int                   `json:"steps" doc:"How many steps run."`
+	PeakBytes   int                   `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
+	Memory      graphrun.MemoryReport `json:"memory" doc:"What a run needs in all."`
+	CostNS      float64               `json:"cost_ns" doc:"What the plan is estimated to cost, in nanoseconds."`
+	PlanMS      float64               `json:"plan_ms" doc:"How long planning and compiling took, in milliseconds."`
 }
 
-func (p *planned) costs() planCosts {
-	return planCosts{len(p.plan.Copies), p.copyBytes(), len(p.plan.Elided), len(p.program.Steps()),
-		p.program.PeakBytes(), memoryOf(p.program.Need()), p.plan.CostNS, milliseconds(p.took)}
+func costsOf(r *graphrun.Report) planCosts {
+	return planCosts{len(r.Copies), copiedBytes(r), len(r.Elided), len(r.Steps), r.PeakBytes, r.Memory, r.CostNS, r.PlanMS}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -17,12 +18,25 @@ type bindings struct {
 	bounds map[string]graph.Bounds
 }
 
-// bindGiven adds to dims the symbols that the shapes of given inputs bind. An array that cannot
+// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of given inputs. An array that cannot
 // be the input's is refused and binds none. What has a symbol that only a refused one would have
 // bound is refused too: a size that is made up is none of its results.
-func bindGiven(g *graph.Graph, given *given, dims map[string]int) error {
-	b := bindings{dims, map[string]string{}, g.Symbols}
-	for _, v := range g.Inputs {
+func bindGiven(f *graphrun.File, given *given) (g *graph.Graph, err error) {
+	inputs, l := f.Inputs(), &f.Loader
+	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
+		return nil, err
+	}
+	l.Shapes, l.Lost = map[string][]int{}, given.lost
+	for name, a := range given.arrays {
+		l.Shapes[name] = a.meta.Shape
+	}
+	g, given.missing, err = graphOf(f)
+	return g, err
+}
+
+// bind finds the sizes that the arrays tell, and refuses those that cannot be the inputs'.
+func (given *given) bind(inputs []*graph.Value, b bindings) error {
+	for _, v := range inputs {
 		a, ok := given.arrays[v.Name]
 		if !ok {
 			continue
@@ -33,14 +47,14 @@ func bindGiven(g *graph.Graph, given *given, dims map[string]int) error {
 			}
 		}
 	}
-	for _, v := range g.Inputs {
+	for _, v := range inputs {
 		for _, d := range v.Dims {
-			if _, bound := dims[d.Symbol]; given.lost[v.Name] != nil && d.Symbol != "" && !bound {
+			if _, bound := b.dims[d.Symbol]; given.lost[v.Name] != nil && d.Symbol != "" && !bound {
 				given.unknown = append(given.unknown, d.Symbol)
 			}
 		}
 	}
-	for _, v := range g.Inputs {
+	for _, v := range inputs {
 		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(given.unknown, d.Symbol) })
 		if i >= 0 && given.lost[v.Name] == nil {
 			given.lost[v.Name] = fmt.Errorf("its size %s is not known: an input that cannot be read would tell it", v.Dims[i].Symbol)

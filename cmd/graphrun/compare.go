@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -50,7 +49,7 @@ the exit code is 130.`,
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", passes.Strategies(),
+	fl.StringSliceVar(&f.strategies, "strategies", strategyNames(),
 		"compare strategies `A,B`, the first is the base")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
@@ -98,23 +97,22 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
-	if u := newUnfixed(t.g); u != nil {
-		return named(path, u.refuse(t.g, "the graph can be run and measured, but plans of it are not compared as a whole"))
+	if err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole"); err != nil {
+		return named(path, err)
 	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
-	var plans []*planned
 	for _, s := range f.strategies {
-		var p *planned
+		r := &runner{strategy: s, in: t.in.values, keep: true}
 		err := j.do(planning, func() (err error) {
-			p, err = prepare(t.g, passes.Options{Strategy: strategyOf(s)}, f.timing.options(), j.enter)
+			r.program, err = graphrun.Compile(t.g, f.timing.options(s, j))
 			return err
 		})
 		if err != nil {
 			return named(path, err)
 		}
-		plans = append(plans, p)
+		c.runners = append(c.runners, r)
 	}
-	if err := c.start(plans, t.in.values); err != nil {
+	if err := c.fits(); err != nil {
 		return err
 	}
 	err := measure(j.ctx, c.runners, f.timing.runs, j.report)
@@ -143,27 +141,19 @@ type comparison struct {
 	Different   []string // what values differ, and by how much
 }
 
-// start makes the runners, if their runs can be in memory at the same time: each keeps its
-// arena and the outputs of its last run, while one of them makes others.
-func (c *comparison) start(plans []*planned, in map[string]*tensor.Tensor) error {
-	programs := make([]*exec.Program, len(plans))
+// fits checks that the runs can be in memory at the same time: each program keeps its arena and the
+// outputs of its last run, while one of them makes others.
+func (c *comparison) fits() error {
+	var programs []*graphrun.Program
 	most := 0
-	for i, p := range plans {
-		programs[i] = p.program
-		most = max(most, p.program.Need().Outputs)
+	for _, r := range c.runners {
+		programs = append(programs, r.program)
+		most = max(most, r.program.Need().Outputs)
 	}
-	n := exec.Together(programs...)
+	n := graphrun.Together(programs...)
 	n.Outputs += most
 	if err := n.Check(0, n.Held()+n.Inputs); err != nil {
-		return fmt.Errorf("%s side by side: %w", countIrregular(len(plans), "strategy", "strategies"), err)
-	}
-	for _, p := range plans {
-		r, err := newRunner(p, in)
-		if err != nil {
-			return err
-		}
-		r.keep = true
-		c.runners = append(c.runners, r)
+		return fmt.Errorf("%s side by side: %w", countIrregular(len(programs), "strategy", "strategies"), err)
 	}
 	return nil
 }
@@ -179,7 +169,7 @@ func (c *comparison) check(g *graph.Graph) {
 		for _, o := range g.Outputs {
 			if why := differ(base.out[o.Name], r.out[o.Name]); why != "" {
 				c.Different = append(c.Different, fmt.Sprintf("output %q under %s and %s: %s",
-					o.Name, base.plan.plan.Strategy, r.plan.plan.Strategy, why))
+					o.Name, base.strategy, r.strategy, why))
 			}
 		}
 	}
@@ -223,7 +213,7 @@ type compareReport struct {
 	Equal       bool          `json:"equal" doc:"Whether no output differs between strategies."`
 	Differences []string      `json:"differences" doc:"The outputs that differ, in words."`
 	Strategies  []strategyDoc `json:"strategies" doc:"The strategies, of which the first is the base."`
-	notes
+	graphrun.Notes
 }
 
 type strategyDoc struct {
@@ -235,9 +225,9 @@ type strategyDoc struct {
 
 func (c *comparison) doc() *compareReport {
 	r := &compareReport{File: c.File, Threads: c.Threads, Interrupted: c.Interrupted, Equal: len(c.Different) == 0,
-		Differences: filled(c.Different), notes: notesOf(c.runners[0].plan.plan.Graph)}
+		Differences: filled(c.Different), Notes: graphrun.NotesOf(c.runners[0].program.Graph())}
 	for _, x := range c.runners {
-		r.Strategies = append(r.Strategies, strategyDoc{x.plan.plan.Strategy, x.spread(), x.plan.costs(), filled(x.times)})
+		r.Strategies = append(r.Strategies, strategyDoc{x.strategy, x.spread(), costsOf(x.program.Report()), filled(x.times)})
 	}
 	return r
 }
@@ -304,7 +294,7 @@ func (c *comparison) writeTable(w *bufio.Writer, show display) {
 func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	head := typed[:strings.LastIndex(typed, ",")+1]
 	var out []string
-	for _, s := range passes.Strategies() {
+	for _, s := range strategyNames() {
 		if !slices.Contains(strings.Split(head, ","), s) {
 			out = append(out, head+s)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
-	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -103,33 +102,25 @@ func convert(cmd *cobra.Command, in, out string, dims []string) error {
 	return err
 }
 
-// loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols.
-func loadConvert(path string, list []string) (*graph.Graph, error) {
-	dims, err := parseDims(list)
+// loadConvert reads what is to be converted. Sizes that nobody fixes stay symbols; a model that needs
+// them to be known is refused with the way out.
+func loadConvert(path string, dims []string) (*graph.Graph, error) {
+	f, err := openFile(path, dims, false)
 	if err != nil {
 		return nil, err
 	}
-	if isONNX(path) {
-		return loadSymbolic(path, dims)
-	}
-	if len(dims) > 0 {
+	if !f.IsModel() && len(dims) > 0 {
 		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
-	return loadGraph(path, nil)
-}
-
-// loadSymbolic reads a model whose sizes stay symbols. A model that needs them to be known is
-// refused with the way out.
-func loadSymbolic(path string, dims map[string]int) (*graph.Graph, error) {
-	m, err := openModel(path, dims)
+	f.Loader.Default = 0
+	g, _, err := graphOf(f)
+	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
+		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(symbols))))
+	}
 	if err != nil {
 		return nil, err
 	}
-	g, _, err := m.convert(onnx.Options{Dims: dims}, false)
-	if err != nil && len(m.inputs.Symbols) > len(dims) {
-		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(m.inputs.Symbols))))
-	}
-	return g, err
+	return g, inferStrictly(g)
 }
 
 // maxInline is the most elements of a constant that stays readable in the graph file.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -13,7 +14,7 @@ import (
 // documents are what commands print under --json, by the names of the commands.
 var documents = map[string]reflect.Type{
 	"infer":   reflect.TypeFor[inferReport](),
-	"plan":    reflect.TypeFor[planReport](),
+	"plan":    reflect.TypeFor[graphrun.Report](),
 	"run":     reflect.TypeFor[runReport](),
 	"bench":   reflect.TypeFor[benchReport](),
 	"compare": reflect.TypeFor[compareReport](),
@@ -115,17 +116,23 @@ func (b schemaBuilder) nullable(m member) map[string]any {
 	return s
 }
 
+// definitionOf is the name of a struct in schemas: stepDoc and StepReport are both a step.
+func definitionOf(t reflect.Type) string {
+	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
 // value describes a type; of names what strings in it may be.
 func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
 		return map[string]any{"type": "array", "items": b.value(l.itemType(), of)}
 	}
-	if own, ok := reflect.Zero(t).Interface().(interface{ schema() map[string]any }); ok {
-		return own.schema()
+	if own, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
+		return own.JSONSchema()
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		name := strings.TrimSuffix(t.Name(), "Doc")
+		name := definitionOf(t)
 		if b.defs[name] == nil {
 			b.defs[name] = b.object(t)
 		}

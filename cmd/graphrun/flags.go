@@ -57,10 +57,7 @@ func applyPins(g *graph.Graph, pins []string) error {
 	if len(pins) == 0 {
 		return nil
 	}
-	if err := g.Infer(); err != nil {
-		return wrong(err)
-	}
-	return checkPins(g)
+	return inferStrictly(g)
 }
 
 // noArguments is the argument check of the commands that take none.

@@ -58,17 +58,17 @@ func (g *given) refuse(name string, err error) error {
 }
 
 // read finds the arrays that files give, by input name, and reads their headers.
-func (s sources) read(g *graph.Graph) (*given, error) {
+func (s sources) read(inputs []*graph.Value) (*given, error) {
 	out := &given{arrays: map[string]array{}, path: s.archive}
 	if s.keepGoing {
 		out.lost = map[string]error{}
 	}
-	err := s.findInArchive(g, out)
+	err := s.findInArchive(inputs, out)
 	if err == nil {
-		err = s.findFiles(g, out)
+		err = s.findFiles(inputs, out)
 	}
 	if err == nil {
-		err = s.findMissing(g, out)
+		err = s.findMissing(inputs, out)
 	}
 	if err != nil {
 		out.close()
@@ -77,7 +77,7 @@ func (s sources) read(g *graph.Graph) (*given, error) {
 	return out, nil
 }
 
-func (s sources) findInArchive(g *graph.Graph, out *given) error {
+func (s sources) findInArchive(inputs []*graph.Value, out *given) error {
 	if s.archive == "" {
 		return nil
 	}
@@ -87,14 +87,14 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 	case out.lost == nil:
 		return wrong(err)
 	default:
-		for _, v := range g.Inputs {
+		for _, v := range inputs {
 			out.lost[v.Name] = err
 		}
 		return nil
 	}
 	out.archive = a
 	for _, name := range a.Names() {
-		if !isInput(g, name) {
+		if !isInput(inputs, name) {
 			out.extra = append(out.extra, name)
 			continue
 		}
@@ -109,11 +109,11 @@ func (s sources) findInArchive(g *graph.Graph, out *given) error {
 }
 
 // findFiles finds the files that give one input each, whatever the archive has for it.
-func (s sources) findFiles(g *graph.Graph, out *given) error {
+func (s sources) findFiles(inputs []*graph.Value, out *given) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
-		if !isInput(g, name) {
-			return wrongf("--input %s: the graph has no input %q%s", f, name, didYouMean(name, inputNames(g)))
+		if !isInput(inputs, name) {
+			return wrongf("--input %s: the graph has no input %q%s", f, name, didYouMean(name, inputNames(inputs)))
 		}
 		m, err := npz.NPYFileMeta(path)
 		if err == nil {
@@ -128,11 +128,11 @@ func (s sources) findFiles(g *graph.Graph, out *given) error {
 
 // findMissing refuses the inputs that nobody gives, where some are given and none is to be made
 // up.
-func (s sources) findMissing(g *graph.Graph, out *given) error {
+func (s sources) findMissing(inputs []*graph.Value, out *given) error {
 	if s.makeUp || s.archive == "" && len(s.files) == 0 {
 		return nil
 	}
-	for _, v := range g.Inputs {
+	for _, v := range inputs {
 		if _, ok := out.arrays[v.Name]; ok || out.lost[v.Name] != nil {
 			continue
 		}
@@ -145,8 +145,8 @@ func (s sources) findMissing(g *graph.Graph, out *given) error {
 	return nil
 }
 
-func isInput(g *graph.Graph, name string) bool {
-	return slices.ContainsFunc(g.Inputs, func(v *graph.Value) bool { return v.Name == name })
+func isInput(inputs []*graph.Value, name string) bool {
+	return slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name })
 }
 
 // insteadOf says what the archive has where it lacks an input, and which of that may be

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -108,24 +109,10 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 // inferStrictly infers a graph. The error holds every node that is refused for a reason of
 // its own.
 func inferStrictly(g *graph.Graph) error {
-	refused := g.InferAll()
-	if len(refused) == 0 {
-		return checkPins(g)
+	if err := graphrun.Infer(g); err != nil {
+		return wrong(err)
 	}
-	own := make(map[*graph.Node]*graph.Error)
-	for n, e := range refused {
-		if !dependsOn(n, refused) {
-			own[n] = e
-		}
-	}
-	return wrong(graph.Errors(inOrder(own)))
-}
-
-// dependsOn reports whether an operand, or a value that an attribute is read from, is of a
-// refused node.
-func dependsOn(n *graph.Node, refused map[*graph.Node]*graph.Error) bool {
-	bad := func(v *graph.Value) bool { return v != nil && v.Node != nil && refused[v.Node] != nil }
-	return slices.ContainsFunc(n.In, func(a graph.Arg) bool { return bad(a.Value) }) || slices.ContainsFunc(n.Refs(), bad)
+	return nil
 }
 
 // inOrder sorts refused nodes by their places.
@@ -171,30 +158,35 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 
 // inferReport is what infer prints.
 type inferReport struct {
-	Values stream[valueDoc] `json:"values" doc:"Inputs, constants, and what nodes make."`
-	Errors []errorDoc       `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
-	notes
+	Values stream[valueDoc]   `json:"values" doc:"Inputs, constants, and what nodes make."`
+	Errors []graphrun.Mistake `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
+	graphrun.Notes
 	segments bool // shapes depend on data
 }
 
 // valueDoc is what infer says of a value.
 type valueDoc struct {
-	Name       string              `json:"name" doc:"The name of the value."`
-	Op         string              `json:"op" doc:"The op that makes it, input or constant."`
-	DType      textOrNull          `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
-	Shape      listOrNull[sizeDoc] `json:"shape" doc:"Its sizes; null if unknown."`
-	Strides    listOrNull[int]     `json:"strides" doc:"Steps in elements; null if unknown."`
-	Offset     *int                `json:"offset" doc:"Where it begins; null if unknown."`
-	Flags      []string            `json:"flags" of:"flag" doc:"What holds of its strides."`
-	AliasOf    textOrNull          `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
-	Conditions map[string]string   `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
-	Dynamic    bool                `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
-	Segment    *int                `json:"segment,omitzero" doc:"The segment of plan that makes it first."`
+	Name       string            `json:"name" doc:"The name of the value."`
+	Op         string            `json:"op" doc:"The op that makes it, input or constant."`
+	DType      textOrNull        `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
+	Shape      graphrun.Sizes    `json:"shape" doc:"Its sizes; null if unknown."`
+	Strides    listOrNull[int]   `json:"strides" doc:"Steps in elements; null if unknown."`
+	Offset     *int              `json:"offset" doc:"Where it begins; null if unknown."`
+	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides."`
+	AliasOf    textOrNull        `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
+	Conditions map[string]string `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
+	Dynamic    bool              `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
+	Segment    *int              `json:"segment,omitzero" doc:"The segment of plan that makes it first."`
 }
 
-func valueOf(v *graph.Value, u *unfixed) valueDoc {
-	d := valueDoc{Name: v.Name, Op: v.Kind(), DType: u.dtype(v), Shape: u.sizes(v), Dynamic: v.Dynamic,
-		Segment: u.segment(v)}
+func valueOf(v *graph.Value, known *graphrun.Known) valueDoc {
+	d := valueDoc{Name: v.Name, Op: v.Kind(), Shape: known.Sizes(v), Dynamic: v.Dynamic}
+	if t := known.DType(v); t.Valid() {
+		d.DType = textOrNull(t.String())
+	}
+	if i, ok := known.Segment(v); ok {
+		d.Segment = &i
+	}
 	if v.Dynamic {
 		return d
 	}
@@ -207,17 +199,17 @@ func valueOf(v *graph.Value, u *unfixed) valueDoc {
 
 func inferReportOf(g *graph.Graph, errs []*graph.Error) *inferReport {
 	values := func(yield func(*valueDoc) bool) {
-		u := newUnfixed(g)
+		known := graphrun.KnownOf(g)
 		var d valueDoc
 		more := true
 		inferred(g, errs, func(v *graph.Value) {
 			if more {
-				d = valueOf(v, u)
+				d = valueOf(v, known)
 				more = yield(&d)
 			}
 		})
 	}
-	return &inferReport{Values: values, Errors: errorsOf(errs), notes: notesOf(g), segments: g != nil && g.Dynamic()}
+	return &inferReport{Values: values, Errors: errorsOf(errs), Notes: graphrun.NotesOf(g), segments: g != nil && g.Dynamic()}
 }
 
 // writeInferTable prints the values as columns.
@@ -243,17 +235,4 @@ func writeInferTable(w io.Writer, show display, r *inferReport) {
 		t.add(row...)
 	}
 	t.write(w, show)
-}
-
-// checkPins refuses outputs of a rank that their layout is not one of.
-func checkPins(g *graph.Graph) error {
-	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value.Dynamic {
-			continue
-		}
-		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
-			return wrong(g.FailOutput(o, err))
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -164,26 +165,15 @@ func memberOf(f reflect.StructField) (member, bool) {
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// errorDoc is a mistake in a graph.
-type errorDoc struct {
-	Node    string `json:"node" doc:"The node that it is a mistake of; empty for none."`
-	Op      string `json:"op,omitzero" doc:"The op of the node."`
-	Message string `json:"message" doc:"What is wrong, in PyTorch's words where it has some."`
-	File    string `json:"file,omitzero" doc:"The file that has the mistake."`
-	Line    int    `json:"line,omitzero" doc:"The line in the file, from 1."`
-	Col     int    `json:"col,omitzero" doc:"The column in the line, from 1."`
+// errorOf is a mistake in a graph, in words for those who do not read Go.
+func errorOf(e *graph.Error) graphrun.Mistake {
+	m := graphrun.MistakeOf(e)
+	m.Message = plain(e.Err)
+	return m
 }
 
-func errorOf(e *graph.Error) errorDoc {
-	d := errorDoc{Node: e.Node, Op: e.Op, Message: plain(e.Err)}
-	if e.Line > 0 {
-		d.File, d.Line, d.Col = e.File, e.Line, e.Col
-	}
-	return d
-}
-
-func errorsOf(errs []*graph.Error) []errorDoc {
-	list := make([]errorDoc, len(errs))
+func errorsOf(errs []*graph.Error) []graphrun.Mistake {
+	list := make([]graphrun.Mistake, len(errs))
 	for i, e := range errs {
 		list[i] = errorOf(e)
 	}

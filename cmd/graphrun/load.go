@@ -3,61 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/graphfile"
-	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/kernels"
 )
-
-// parseGraph reads a graph file without inferring it. All errors are the file's.
-func parseGraph(path string) (g *graph.Graph, err error) {
-	err = withFile(path, func(r io.Reader, o graphfile.Options) error {
-		g, err = graphfile.Parse(r, kernels.Lookup, o)
-		return err
-	})
-	return g, err
-}
-
-// parseSome is parseGraph that goes on past constants that cannot be read, which it
-// returns, and nodes that are wrong.
-func parseSome(path string) (g *graph.Graph, missing graph.Errors, err error) {
-	err = withFile(path, func(r io.Reader, o graphfile.Options) error {
-		g, missing, err = graphfile.ParseSome(r, kernels.Lookup, o)
-		return err
-	})
-	return g, missing, err
-}
-
-// parserOf returns parseSome, or parseGraph in its form.
-func parserOf(some bool) func(path string) (*graph.Graph, graph.Errors, error) {
-	if some {
-		return parseSome
-	}
-	return func(path string) (*graph.Graph, graph.Errors, error) {
-		g, err := parseGraph(path)
-		return g, nil, err
-	}
-}
-
-// withFile opens a graph file for parse.
-func withFile(path string, parse func(r io.Reader, o graphfile.Options) error) error {
-	f, _, err := files.Open(path)
-	if err != nil {
-		return wrong(err)
-	}
-	defer f.Close()
-	if err := parse(f, graphfile.Options{Name: path, Dir: filepath.Dir(path)}); err != nil {
-		return wrong(err)
-	}
-	return nil
-}
 
 // parseDims reads values of --dim: N=8. A symbol has one size.
 func parseDims(list []string) (map[string]int, error) {
@@ -95,27 +48,40 @@ func checkDims[T any](path string, dims map[string]int, symbols map[string]T) er
 	return nil
 }
 
-// openGraph reads a graph file or a model, with all sizes bound. It is yet to be inferred. With
-// some it goes on past what is wrong: see [parseSome].
-func openGraph(path string, dims []string, some bool) (_ *graph.Graph, missing graph.Errors, err error) {
+// unboundSize is the size of a model's symbols that nobody binds, when it is run or planned.
+const unboundSize = 2
+
+// openFile reads a graph file or a model, with sizes still open but for those of --dim. With some it
+// goes on past what is wrong.
+func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
 	bound, err := parseDims(dims)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if isONNX(path) {
-		return loadModel(path, bound, some)
+	f, err := graphrun.Loader{Sizes: bound, Default: unboundSize, KeepGoing: some}.Open(path)
+	if err != nil {
+		return nil, wrong(err)
 	}
-	g, missing, err := parserOf(some)(path)
+	return f, checkDims(path, bound, f.Symbols())
+}
+
+// graphOf returns the graph of a file, with all sizes bound, and what was read past. It is yet to be
+// inferred.
+func graphOf(f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
+	g, err = f.Graph()
+	if err != nil && (g == nil || !errors.As(err, &missing)) {
+		return nil, nil, wrong(err)
+	}
+	return g, missing, nil
+}
+
+// openGraph is openFile and graphOf.
+func openGraph(path string, dims []string, some bool) (*graph.Graph, graph.Errors, error) {
+	f, err := openFile(path, dims, some)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkDims(path, bound, g.Symbols); err != nil {
-		return nil, nil, err
-	}
-	if err := g.BindOnly(bound); err != nil {
-		return nil, nil, wrong(named(path, err))
-	}
-	return g, missing, nil
+	return graphOf(f)
 }
 
 // loadGraph reads, binds and infers a graph file or a model.
@@ -124,46 +90,21 @@ func loadGraph(path string, dims []string) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := inferStrictly(g); err != nil {
-		return nil, err
-	}
-	return g, nil
+	return g, inferStrictly(g)
 }
 
 // loadFor reads a graph file or a model and the values that files give for its inputs, whose
 // shapes bind its symbols together with those of --dim. It is yet to be inferred.
-func loadFor(src sources, path string, list []string) (*graph.Graph, *given, error) {
-	dims, err := parseDims(list)
+func loadFor(src sources, path string, dims []string) (*graph.Graph, *given, error) {
+	f, err := openFile(path, dims, src.keepGoing)
 	if err != nil {
 		return nil, nil, err
 	}
-	if isONNX(path) {
-		return loadModelFor(src, path, dims)
-	}
-	return loadGraphFor(src, path, dims)
-}
-
-// loadGraphFor reads a graph file and the values of its inputs, whose shapes bind its
-// symbols together with dims.
-func loadGraphFor(src sources, path string, dims map[string]int) (*graph.Graph, *given, error) {
-	g, missing, err := parserOf(src.keepGoing)(path)
+	given, err := src.read(f.Inputs())
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkDims(path, dims, g.Symbols); err != nil {
-		return nil, nil, err
-	}
-	given, err := src.read(g)
-	if err != nil {
-		return nil, nil, err
-	}
-	given.missing = missing
-	err = bindGiven(g, given, dims)
-	if err == nil {
-		if err = g.BindOnly(dims); err != nil {
-			err = wrong(named(path, err))
-		}
-	}
+	g, err := bindGiven(f, given)
 	if err != nil {
 		given.close()
 		return nil, nil, err

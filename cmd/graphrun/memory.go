@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -28,9 +28,9 @@ const leastHeap = 256 << 20
 
 // noteLimit says so where a run needs more than GOMEMLIMIT. That is a hint to the garbage
 // collector, no limit: the run goes on, and the collector goes round and round.
-func noteLimit(cmd *cobra.Command, p *exec.Program) {
+func noteLimit(cmd *cobra.Command, p *graphrun.Program) {
 	limit := debug.SetMemoryLimit(-1)
-	if p == nil || os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
+	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
 		return
 	}
 	if need := p.Need().Total(); int64(need) > limit {
@@ -39,34 +39,8 @@ func noteLimit(cmd *cobra.Command, p *exec.Program) {
 	}
 }
 
-// memoryDoc is what a run needs, in bytes, by what it is for.
-type memoryDoc struct {
-	Inputs    int          `json:"inputs" doc:"For the inputs."`
-	Constants int          `json:"constants" doc:"For the constants."`
-	Packed    int          `json:"packed" doc:"For weights that kernels have packed for themselves."`
-	Arena     int          `json:"arena" doc:"For the arena, in which intermediate values take turns."`
-	Outputs   int          `json:"outputs" doc:"For the outputs."`
-	Scratch   int          `json:"scratch" doc:"For the scratch of all workers."`
-	Total     int          `json:"total" doc:"All of these."`
-	Largest   []holdingDoc `json:"largest" doc:"What takes most."`
-}
-
-type holdingDoc struct {
-	Kind  string `json:"kind" doc:"What it is for."`
-	Name  string `json:"name" doc:"The value."`
-	Bytes int    `json:"bytes" doc:"Its size."`
-}
-
-func memoryOf(n exec.Need) memoryDoc {
-	d := memoryDoc{n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch, n.Total(), []holdingDoc{}}
-	for _, h := range n.Largest {
-		d.Largest = append(d.Largest, holdingDoc{h.Kind, h.Name, h.Bytes})
-	}
-	return d
-}
-
 // writeMemory prints what a run needs, and whether it could run here.
-func writeMemory(w io.Writer, show display, n exec.Need) {
+func writeMemory(w io.Writer, show display, n graphrun.Need) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Memory of a run"))
 	t := newTable(nameCol("for"), wholeCol("bytes"))
 	for _, c := range n.Categories() {
@@ -74,7 +48,7 @@ func writeMemory(w io.Writer, show display, n exec.Need) {
 	}
 	t.add("all", byteSize(n.Total()))
 	t.write(w, show)
-	var short *exec.MemoryError
+	var short *graphrun.MemoryError
 	if errors.As(n.Check(0, n.Held()), &short) {
 		fmt.Fprintf(w, "That is more than it may have here: %s is %s, of which %s is left.\n",
 			short.From, byteSize(short.Limit), byteSize(short.Left))

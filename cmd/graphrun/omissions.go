@@ -37,8 +37,10 @@ func (w *runWork) lose(given *given) {
 			lost[v] = err
 		}
 	}
-	g, errs := w.g.DropValues(lost, given.unknown...)
-	w.g, w.left.Failed = g, append(w.left.Failed, errs...)
+	if len(lost) > 0 { // a model is read without them
+		g, errs := w.g.DropValues(lost, given.unknown...)
+		w.g, w.left.Failed = g, append(w.left.Failed, errs...)
+	}
 	clear(given.lost)
 	given.unknown = nil
 }

@@ -8,9 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes"
 )
 
 type planFlags struct {
@@ -76,21 +75,15 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}); err != nil {
 		return err
 	}
-	var p *planned
-	var u *unfixed
+	var p *graphrun.Program
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err := j.do(planning, func() (err error) {
-		o := passes.Options{Strategy: strategyOf(f.strategy), Check: f.check}
+		o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter,
+			MemoryLimit: -1} // it may be for another machine
 		if f.dump {
 			o.Dump = &dump
 		}
-		ahead := g
-		if u = newUnfixed(g); u != nil {
-			if ahead, err = u.ahead(g); err != nil {
-				return err
-			}
-		}
-		p, err = prepare(ahead, o, exec.Options{MemoryLimit: -1}, j.enter) // it may be for another machine
+		p, err = graphrun.Compile(g, o)
 		return err
 	})
 	j.end()
@@ -102,15 +95,16 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
-	for _, u := range p.plan.Unchecked {
+	r := p.Report()
+	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if r := planReportOf(p, u, f); f.json {
+		if f.json {
 			writeDocument(out, r)
 		} else {
-			writePlan(out, shown(cmd), r)
+			writePlan(out, shown(cmd), r, p.Need())
 		}
 		return out.Flush()
 	})

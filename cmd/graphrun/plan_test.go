@@ -8,41 +8,42 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 type planJSON struct {
 	toldDoc
-	Version   int          `json:"version"`
-	Strategy  string       `json:"strategy"`
-	Optimal   bool         `json:"optimal"`
-	CostNS    float64      `json:"cost_ns"`
-	Copies    []copyDoc    `json:"copies"`
-	Elided    []elisionDoc `json:"elided"`
-	Steps     []stepDoc    `json:"steps"`
-	PeakBytes int          `json:"peak_bytes"`
-	Memory    memoryDoc    `json:"memory"`
-	PlanMS    float64      `json:"plan_ms"`
-	Bound     *float64     `json:"lower_bound_ns"`
+	Version   int                      `json:"version"`
+	Strategy  string                   `json:"strategy"`
+	Optimal   bool                     `json:"optimal"`
+	CostNS    float64                  `json:"cost_ns"`
+	Copies    []graphrun.CopyReport    `json:"copies"`
+	Elided    []graphrun.ElisionReport `json:"elided"`
+	Steps     []graphrun.StepReport    `json:"steps"`
+	PeakBytes int                      `json:"peak_bytes"`
+	Memory    graphrun.MemoryReport    `json:"memory"`
+	PlanMS    float64                  `json:"plan_ms"`
+	Bound     *float64                 `json:"lower_bound_ns"`
 }
 
 type timesDoc struct {
-	Runs       int       `json:"runs"`
-	Median     float64   `json:"median_ns"`
-	Min        float64   `json:"min_ns"`
-	P10        float64   `json:"p10_ns"`
-	P90        float64   `json:"p90_ns"`
-	Max        float64   `json:"max_ns"`
-	Copies     int       `json:"copies"`
-	Copied     int       `json:"copied_bytes"`
-	Elided     int       `json:"elided"`
-	Steps      int       `json:"steps"`
-	PeakBytes  int       `json:"peak_bytes"`
-	Memory     memoryDoc `json:"memory"`
-	CostNS     float64   `json:"cost_ns"`
-	PlanMS     float64   `json:"plan_ms"`
-	StrategyIs string    `json:"strategy"`
-	Samples    []float64 `json:"samples_ns"`
+	Runs       int                   `json:"runs"`
+	Median     float64               `json:"median_ns"`
+	Min        float64               `json:"min_ns"`
+	P10        float64               `json:"p10_ns"`
+	P90        float64               `json:"p90_ns"`
+	Max        float64               `json:"max_ns"`
+	Copies     int                   `json:"copies"`
+	Copied     int                   `json:"copied_bytes"`
+	Elided     int                   `json:"elided"`
+	Steps      int                   `json:"steps"`
+	PeakBytes  int                   `json:"peak_bytes"`
+	Memory     graphrun.MemoryReport `json:"memory"`
+	CostNS     float64               `json:"cost_ns"`
+	PlanMS     float64               `json:"plan_ms"`
+	StrategyIs string                `json:"strategy"`
+	Samples    []float64             `json:"samples_ns"`
 }
 
 type benchDoc struct {
@@ -83,7 +84,7 @@ func TestPlanJSON(t *testing.T) {
 			t.Errorf("%v: no %q", err, key)
 		}
 	}
-	i := slices.IndexFunc(doc.Steps, func(s stepDoc) bool { return slices.Contains(s.Ops, "y") })
+	i := slices.IndexFunc(doc.Steps, func(s graphrun.StepReport) bool { return slices.Contains(s.Ops, "y") })
 	if i < 0 {
 		t.Fatalf("no step runs y: %+v", doc.Steps)
 	}
@@ -129,7 +130,7 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 	if strings.Count(r.errors, want) != 1 || strings.Count(r.errors, "\n") != 1 {
 		t.Errorf("stderr:\n%s", r.errors)
 	}
-	var doc struct{ Unchecked []uncheckedDoc }
+	var doc struct{ Unchecked []graphrun.UncheckedReport }
 	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 || !slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
 		t.Errorf("%v, %+v", err, doc)
 	}

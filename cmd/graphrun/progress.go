@@ -67,6 +67,13 @@ func (j *job) enter(phase string) {
 	j.phase.Store(phase)
 }
 
+// enterUntilRun is enter that does nothing once runs are counted: some plan a part of the graph on their way.
+func (j *job) enterUntilRun(phase string) {
+	if j.phase.Load() != running {
+		j.enter(phase)
+	}
+}
+
 // BeginRun has the steps of a run counted from now on; of runs within others it is the last that
 // counts.
 func (j *job) BeginRun(r *exec.Run) bool {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
@@ -92,22 +92,22 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 		w.in.say(cmd)
 	})
 	defer aside()
-	var r *exec.Runner
+	var p *graphrun.Program
 	err := j.do(planning, func() (err error) {
-		r, err = exec.NewRunner(w.g, planner(f.strategy, f.keepGoing, j.enter),
-			exec.Options{Threads: f.threads, Tracer: j, InputsHeld: true, KeepGoing: f.keepGoing})
+		p, err = graphrun.Compile(w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, Tracer: j,
+			InputsHeld: true, KeepGoing: f.keepGoing, Progress: j.enter})
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	var out map[string]*tensor.Tensor
-	err = j.do(running, func() (err error) { out, err = r.Run(j.ctx, w.in.values); return err })
+	err = j.do(running, func() (err error) { out, err = p.Run(j.ctx, w.in.values); return err })
 	if err := w.omit(out, err); err != nil {
 		return w.in.blame(err)
 	}
 	aside()
-	noteLimit(cmd, r.Program())
+	noteLimit(cmd, p)
 	if err := w.deliver(j, cmd, out, f); err != nil {
 		return err
 	}
@@ -203,10 +203,10 @@ func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*ten
 
 // runReport is what run prints.
 type runReport struct {
-	Outputs stream[outputDoc] `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
-	Errors  []errorDoc        `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
-	LeftOut []leftOutDoc      `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
-	notes
+	Outputs stream[outputDoc]  `json:"outputs" doc:"The outputs that there are, in the order of the graph."`
+	Errors  []graphrun.Mistake `json:"errors,omitzero" doc:"The nodes, inputs and constants that failed, with --keep-going."`
+	LeftOut []leftOutDoc       `json:"left_out,omitzero" doc:"The outputs that are missing, with --keep-going."`
+	graphrun.Notes
 }
 
 type outputDoc struct {
@@ -222,7 +222,7 @@ type outputDoc struct {
 }
 
 func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, left omissions) *runReport {
-	r := &runReport{notes: notesOf(g)}
+	r := &runReport{Notes: graphrun.NotesOf(g)}
 	r.Outputs = streamOf(entries(g, out), func(e npz.Entry) outputDoc {
 		v := e.Tensor
 		least, most, mean := v.Stats()

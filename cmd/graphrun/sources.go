@@ -34,9 +34,9 @@ func (s *sources) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func inputNames(g *graph.Graph) []string {
-	names := make([]string, len(g.Inputs))
-	for i, v := range g.Inputs {
+func inputNames(inputs []*graph.Value) []string {
+	names := make([]string, len(inputs))
+	for i, v := range inputs {
 		names[i] = v.Name
 	}
 	return names

@@ -38,22 +38,3 @@ func dimExample(symbol string) string {
 	}
 	return symbol + "=SIZE"
 }
-
-// notes are what tell prints, in a document.
-type notes struct {
-	Assumed  map[string]int `json:"assumed,omitzero" doc:"Sizes that nobody gave, by symbol."`
-	Warnings []errorDoc     `json:"warnings,omitzero" doc:"What may be wrong with the file."`
-}
-
-func notesOf(g *graph.Graph) (n notes) {
-	if g == nil {
-		return n
-	}
-	if assumed := g.Assumed(); len(assumed) > 0 {
-		n.Assumed = assumed
-	}
-	if list := g.Warnings(); len(list) > 0 {
-		n.Warnings = errorsOf(list)
-	}
-	return n
-}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -68,17 +68,17 @@ func (s sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 // fit refuses more inputs than there is memory for: first those that nothing reads, then the
 // largest.
 func fit(g *graph.Graph, given *given) error {
-	var sizes exec.Need
+	var sizes graphrun.Need
 	for _, v := range g.Inputs {
 		sizes.AddInput(v)
 	}
 	err := sizes.Check(0, 0)
-	var short *exec.MemoryError
+	var short *graphrun.MemoryError
 	if given.lost == nil || !errors.As(err, &short) {
 		return err
 	}
 	bytes := func(v *graph.Value) int {
-		var n exec.Need
+		var n graphrun.Need
 		n.AddInput(v)
 		return n.Inputs
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes"
 )
 
 type viewFlags struct {
@@ -79,9 +79,12 @@ func drawn(g *graph.Graph, strategy string) ([]byte, error) {
 	if strategy == "" {
 		return g.DOT()
 	}
-	p, err := passes.Run(g, passes.Options{Strategy: strategyOf(strategy)})
+	if err := refuseDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
+		return nil, err
+	}
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: strategyOf(strategy), MemoryLimit: -1})
 	if err != nil {
 		return nil, err
 	}
-	return p.Graph.DOT()
+	return p.Graph().DOT()
 }

@@ -10,28 +10,22 @@ import (
 	"log"
 	"os"
 
-	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/npz"
-	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/op"
-	"github.com/graphrun/graphrun/passes"
 )
 
 func main() {
-	g, err := onnx.Load(os.Args[1])
+	g, err := graphrun.Load(os.Args[1])
 	check(err)
 	scores := g.Outputs[0].Value // logits, [batch, classes]
 	probabilities, classes := op.Topk(op.Softmax(scores, -1), 5)
 	g.Output("probability", probabilities)
 	g.Output("class", classes)
 	check(g.Err())
-	plan, err := passes.Run(g, passes.Options{})
-	check(err)
-	program, err := exec.Compile(plan.Graph, exec.Options{})
-	check(err)
 	images, err := npz.ReadFile(os.Args[2])
 	check(err)
-	out, err := program.Run(context.Background(), images)
+	out, err := graphrun.Run(context.Background(), g, images)
 	check(err)
 	for i := range 5 {
 		fmt.Printf("class %4v  %.4f\n", out["class"].At(0, i), out["probability"].At(0, i).Float())

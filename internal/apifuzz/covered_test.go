@@ -21,6 +21,9 @@ func exported(t *testing.T, dir string) (funcs, methods []string) {
 		t.Fatalf("no files in %s: %v", dir, err)
 	}
 	pkg, fset := path.Base(dir), token.NewFileSet()
+	if dir == "." {
+		pkg = "graphrun"
+	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue

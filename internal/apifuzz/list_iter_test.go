@@ -116,6 +116,7 @@ var vouched = map[string]string{
 	"(axes.Walker).Next":        "a walk over axes that the caller makes",
 	"(axes.Walker).Seek":        "a walk over axes that the caller makes",
 	"(tensor.Scalar).Store":     "an address",
+	"(graph.Mem).Within":        "an offset within scratch memory",
 	"(graph.Pointwise).Compile": "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Infer":   "a call of the op, with the operands that graph has checked",
 }

@@ -3,6 +3,7 @@ package apifuzz
 import (
 	"reflect"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
@@ -26,7 +27,7 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{"sym", "tensor", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx",
+var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx",
 	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
@@ -161,10 +162,24 @@ var functions = joined(iterFunctions, map[string]any{
 	"safetensors.Write":     safetensors.Write,
 	"safetensors.WriteFile": safetensors.WriteFile,
 
+	"onnx.As":       onnx.As,
 	"onnx.Load":     onnx.Load,
 	"onnx.LoadSome": onnx.LoadSome,
 	"onnx.Open":     onnx.Open,
 	"onnx.Parse":    onnx.Parse,
+
+	"graphrun.Compile":       graphrun.Compile,
+	"graphrun.Infer":         graphrun.Infer,
+	"graphrun.KnownOf":       graphrun.KnownOf,
+	"graphrun.Load":          graphrun.Load,
+	"graphrun.Lookup":        graphrun.Lookup,
+	"graphrun.MistakeOf":     graphrun.MistakeOf,
+	"graphrun.New":           graphrun.New,
+	"graphrun.NotesOf":       graphrun.NotesOf,
+	"graphrun.Run":           graphrun.Run,
+	"graphrun.Strategies":    graphrun.Strategies,
+	"graphrun.StrategyNamed": graphrun.StrategyNamed,
+	"graphrun.Together":      graphrun.Together,
 })
 
 // receivers are the exported types whose methods are called. What is an interface, or has
@@ -203,11 +218,14 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[graph.Field](),
 	reflect.TypeFor[*graph.Graph](),
 	reflect.TypeFor[*graph.Impl](),
+	reflect.TypeFor[*graph.Kernel](),
 	reflect.TypeFor[graph.Kind](),
+	reflect.TypeFor[*graph.Mem](),
 	reflect.TypeFor[graph.NoReference](),
 	reflect.TypeFor[*graph.Node](),
 	reflect.TypeFor[*graph.Op](),
 	reflect.TypeFor[graph.Outline](),
+	reflect.TypeFor[*graph.PerWorker[int]](),
 	reflect.TypeFor[graph.Pin](),
 	reflect.TypeFor[*graph.Pointwise](),
 	reflect.TypeFor[graph.Props](),
@@ -234,6 +252,17 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[*npz.Archive](),
 	reflect.TypeFor[*safetensors.File](),
 	reflect.TypeFor[*onnx.Model](),
+	reflect.TypeFor[onnx.Node](),
+	reflect.TypeFor[onnx.Value](),
+
+	reflect.TypeFor[*graphrun.File](),
+	reflect.TypeFor[*graphrun.Known](),
+	reflect.TypeFor[graphrun.Loader](),
+	reflect.TypeFor[*graphrun.PinError](),
+	reflect.TypeFor[*graphrun.Program](),
+	reflect.TypeFor[graphrun.Size](),
+	reflect.TypeFor[graphrun.Sizes](),
+	reflect.TypeFor[graphrun.UncheckedReport](),
 )
 
 func joined(maps ...map[string]any) map[string]any {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -53,6 +54,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Node]():   func(w *world) any { return w.node() },
 	reflect.TypeFor[*graph.Op]():     func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
 	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
+	reflect.TypeFor[*graph.Kernel](): func(w *world) any { return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)} },
+	reflect.TypeFor[*graph.Mem]():    func(w *world) any { return new(graph.Mem) },
 	reflect.TypeFor[*graph.Call]():   func(w *world) any { return w.call() },
 	reflect.TypeFor[graph.Places]():  func(w *world) any { return pick(w, []graph.Places{nil, nowhere{}}) },
 	reflect.TypeFor[*graph.Draft]():  func(w *world) any { return w.draft() },
@@ -93,20 +96,25 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
 	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
 	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
-	reflect.TypeFor[*onnx.Model]():       func(w *world) any { return model() },
-	reflect.TypeFor[iter.Operand]():      func(w *world) any { return w.operand() },
-	reflect.TypeFor[iter.Config]():       func(w *world) any { return w.config() },
-	reflect.TypeFor[*iter.Iterator]():    func(w *world) any { return w.iterator() },
-	reflect.TypeFor[*iter.Rule]():        func(w *world) any { return &w.iterator().Rule },
-	reflect.TypeFor[iter.Kernel]():       func(w *world) any { return pick(w, loops) },
-	reflect.TypeFor[*iter.Table]():       func(w *world) any { return pick(w, []*iter.Table{nil, table}) },
-	reflect.TypeFor[iter.Kernels]():      func(w *world) any { return pick(w, []iter.Kernels{nil, loops[1], table}) },
-	reflect.TypeFor[*iter.Fold]():        func(w *world) any { return fold() },
-	reflect.TypeFor[*iter.Reducer]():     func(w *world) any { return reducer() },
-	reflect.TypeFor[any]():               func(w *world) any { return w.any() },
-	reflect.TypeFor[error]():             func(w *world) any { return pick(w, []error{nil, errTest}) },
-	reflect.TypeFor[unsafe.Pointer]():    func(w *world) any { return unsafe.Pointer(nil) },
-	reflect.TypeFor[context.Context]():   func(w *world) any { return pick(w, []context.Context{nil, context.Background(), cancelled()}) },
+	reflect.TypeFor[*graphrun.Program](): func(w *world) any { return w.compiled() },
+	reflect.TypeFor[*graphrun.Known](): func(w *world) any {
+		return pick(w, []*graphrun.Known{nil, graphrun.KnownOf(dynamic())})
+	},
+	reflect.TypeFor[*graphrun.File]():  func(w *world) any { return w.opened() },
+	reflect.TypeFor[*onnx.Model]():     func(w *world) any { return model() },
+	reflect.TypeFor[iter.Operand]():    func(w *world) any { return w.operand() },
+	reflect.TypeFor[iter.Config]():     func(w *world) any { return w.config() },
+	reflect.TypeFor[*iter.Iterator]():  func(w *world) any { return w.iterator() },
+	reflect.TypeFor[*iter.Rule]():      func(w *world) any { return &w.iterator().Rule },
+	reflect.TypeFor[iter.Kernel]():     func(w *world) any { return pick(w, loops) },
+	reflect.TypeFor[*iter.Table]():     func(w *world) any { return pick(w, []*iter.Table{nil, table}) },
+	reflect.TypeFor[iter.Kernels]():    func(w *world) any { return pick(w, []iter.Kernels{nil, loops[1], table}) },
+	reflect.TypeFor[*iter.Fold]():      func(w *world) any { return fold() },
+	reflect.TypeFor[*iter.Reducer]():   func(w *world) any { return reducer() },
+	reflect.TypeFor[any]():             func(w *world) any { return w.any() },
+	reflect.TypeFor[error]():           func(w *world) any { return pick(w, []error{nil, errTest}) },
+	reflect.TypeFor[unsafe.Pointer]():  func(w *world) any { return unsafe.Pointer(nil) },
+	reflect.TypeFor[context.Context](): func(w *world) any { return pick(w, []context.Context{nil, context.Background(), cancelled()}) },
 	reflect.TypeFor[io.Reader](): func(w *world) any {
 		return pick(w, []io.Reader{nil, strings.NewReader(""), strings.NewReader(graphFile), failing{}})
 	},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 var benchShapes = []struct {
@@ -65,5 +66,28 @@ func BenchmarkPlan(b *testing.B) {
 		if _, err := NewPlan[float32](Spec{M: 1024, N: 1024, K: 1024, CColStride: 1, CRowStride: 1024}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkPack packs a matrix of 1024x1024 whose lanes are adjacent, or whose depths are, or neither.
+func BenchmarkPack(b *testing.B) {
+	const n = 1024
+	src, dst := make([]float32, 2*n*n), make([]float32, PackedBLen[float32](n, n))
+	for _, c := range []struct {
+		name   string
+		rs, cs int
+	}{{"Lanes", n, 1}, {"Depths", 1, n}, {"Neither", 2 * n, 2}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(4 * n * n)
+			for b.Loop() {
+				PackB(dst, unsafe.Pointer(&src[0]), n, n, c.rs, c.cs)
+			}
+		})
+		b.Run("A"+c.name, func(b *testing.B) {
+			b.SetBytes(4 * n * n)
+			for b.Loop() {
+				PackA(dst[:PackedALen[float32](n, n-256)], unsafe.Pointer(&src[0]), n-256, n, c.rs, c.cs)
+			}
+		})
 	}
 }

@@ -1,6 +1,11 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/strided"
+)
 
 const (
 	// simpleMACs is the size up to which plain strided loops beat packing.
@@ -9,9 +14,9 @@ const (
 	// too rarely to repay packing it.
 	directRows = 4
 	// directMACs is the least work of a tile of the direct paths.
-	directMACs = 32 << 10
+	directMACs = machine.MoveGrain
 	// emptyElems is the size of a tile that only stores zeros or biases.
-	emptyElems = 16 << 10
+	emptyElems = machine.MoveGrain / 2
 )
 
 // planSimple schedules strided loops: one tile, or row slices of a C that has
@@ -104,11 +109,10 @@ func (x *exec[T]) runDirect(j0, j1 int) {
 	rows, lda := x.pa, s.A.RowStride
 	if s.A.ColStride != 1 {
 		rows, lda = x.worker, s.K
-		for i := range s.M {
-			for k := range s.K {
-				*at[T](rows, i*s.K+k) = *at[T](x.pa, i*s.A.RowStride+k*s.A.ColStride)
-			}
-		}
+		size := int(unsafe.Sizeof(*(*T)(nil)))
+		e := strided.Move(size)
+		e.Block(rows, x.pa, strided.Axis{N: s.K, Dst: size, Src: s.A.ColStride * size},
+			strided.Axis{N: s.M, Dst: s.K * size, Src: s.A.RowStride * size})
 	}
 	sums := unsafe.Pointer(at[T](x.worker, x.Plan.worker.b))
 	n := j1 - j0

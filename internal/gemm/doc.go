@@ -62,6 +62,7 @@
 //
 // # Kernels
 //
-// The noasm build tag and CPUs without AVX2 and FMA select the portable
-// kernels; GODEBUG=cpu.avx512f=off or cpu.avx2=off do so at run time.
+// machine.Instructions says which kernel set is used: the noasm build tag and
+// CPUs without AVX2 and FMA select the portable kernels, and so does
+// GODEBUG=cpu.avx2=off at run time; cpu.avx512f=off selects those of AVX2.
 package gemm

@@ -128,10 +128,10 @@ func (p *problem[T]) args(pl *Plan[T]) *Args[T] {
 	x := &Args[T]{A: p.a.ptr(), B: p.b.ptr(), C: p.c.ptr(), Bias: unsafe.Pointer(&p.bias[0]),
 		Shared: make([]T, pl.ScratchLen())}
 	packA := func(dst []T, k0, k1, l0, l1 int) {
-		packPanels(pl.set, dst, pl.PackRows(), p.a.ptr(), p.a.rs, p.a.cs, k0, k1, l0, l1)
+		packPanels(dst, pl.PackRows(), p.a.ptr(), p.a.rs, p.a.cs, k0, k1, l0, l1)
 	}
 	packB := func(dst []T, k0, k1, l0, l1 int) {
-		packPanels(pl.set, dst, pl.PackCols(), p.b.ptr(), p.b.cs, p.b.rs, k0, k1, l0, l1)
+		packPanels(dst, pl.PackCols(), p.b.ptr(), p.b.cs, p.b.rs, k0, k1, l0, l1)
 	}
 	switch s.A.Source {
 	case Prepacked:

@@ -34,11 +34,6 @@ type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
-// transposeFunc stores dst[k, q] = s_q[k] for q < 4 and k < n, n being a
-// positive multiple of the set's runQuantum and step the bytes between
-// consecutive k in dst.
-type transposeFunc func(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-
 // variant is a micro-kernel for at most rows×cols live elements. Narrow ones
 // spare edge tiles the arithmetic on padding.
 type variant struct {
@@ -55,8 +50,6 @@ type kernelSet struct {
 	variants   []variant // the first one is the full mr×nr kernel
 	axpy4      axpyFunc
 	dot        dotFunc
-	transpose4 transposeFunc // nil when the portable loop serves
-	runQuantum int
 }
 
 // micro returns the cheapest variant that covers rows×cols.

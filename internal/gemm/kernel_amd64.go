@@ -5,13 +5,7 @@ package gemm
 import (
 	"reflect"
 
-	"golang.org/x/sys/cpu"
-)
-
-var (
-	haveAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL &&
-		cpu.X86.HasFMA && cpu.X86.HasBMI2
-	haveAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 var avx512F32 = &kernelSet{
@@ -20,7 +14,7 @@ var avx512F32 = &kernelSet{
 		{12, 32, micro12x2AVX512F32}, {8, 32, micro8x2AVX512F32}, {4, 32, micro4x2AVX512F32},
 		{12, 16, micro12x1AVX512F32},
 	},
-	axpy4: axpy4AVX512F32, dot: dotAVX512F32, transpose4: transpose4F32, runQuantum: 8,
+	axpy4: axpy4AVX512F32, dot: dotAVX512F32,
 }
 
 var avx512F64 = &kernelSet{
@@ -29,7 +23,7 @@ var avx512F64 = &kernelSet{
 		{12, 16, micro12x2AVX512F64}, {8, 16, micro8x2AVX512F64}, {4, 16, micro4x2AVX512F64},
 		{12, 8, micro12x1AVX512F64},
 	},
-	axpy4: axpy4AVX512F64, dot: dotAVX512F64, transpose4: transpose4F64, runQuantum: 4,
+	axpy4: axpy4AVX512F64, dot: dotAVX512F64,
 }
 
 var avx2F32 = &kernelSet{
@@ -37,7 +31,7 @@ var avx2F32 = &kernelSet{
 	variants: []variant{
 		{6, 16, micro6x2AVX2F32}, {4, 16, micro4x2AVX2F32}, {2, 16, micro2x2AVX2F32},
 	},
-	axpy4: axpy4AVX2F32, dot: dotAVX2F32, transpose4: transpose4F32, runQuantum: 8,
+	axpy4: axpy4AVX2F32, dot: dotAVX2F32,
 }
 
 var avx2F64 = &kernelSet{
@@ -45,28 +39,26 @@ var avx2F64 = &kernelSet{
 	variants: []variant{
 		{6, 8, micro6x2AVX2F64}, {4, 8, micro4x2AVX2F64}, {2, 8, micro2x2AVX2F64},
 	},
-	axpy4: axpy4AVX2F64, dot: dotAVX2F64, transpose4: transpose4F64, runQuantum: 4,
+	axpy4: axpy4AVX2F64, dot: dotAVX2F64,
 }
 
 // asmKernels lists the assembly kernel sets usable for kind on this CPU, best
 // first.
 func asmKernels(kind reflect.Kind) []*kernelSet {
-	var out []*kernelSet
+	var wide, narrow *kernelSet
 	switch kind {
 	case reflect.Float32:
-		if haveAVX512 {
-			out = append(out, avx512F32)
-		}
-		if haveAVX2 {
-			out = append(out, avx2F32)
-		}
+		wide, narrow = avx512F32, avx2F32
 	case reflect.Float64:
-		if haveAVX512 {
-			out = append(out, avx512F64)
-		}
-		if haveAVX2 {
-			out = append(out, avx2F64)
-		}
+		wide, narrow = avx512F64, avx2F64
+	default:
+		return nil
 	}
-	return out
+	switch machine.Instructions() {
+	case machine.AVX512:
+		return []*kernelSet{wide, narrow}
+	case machine.AVX2:
+		return []*kernelSet{narrow}
+	}
+	return nil
 }

@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
+)
 
 // PackFunc fills packed panels from a source only the caller knows, such as
 // the implicit im2col matrix of a convolution. For lanes l in [l0, l1) (rows
@@ -29,14 +33,14 @@ func PackedBLen[T Number](k, n int) int { return roundUp(n, kernelsOf[T]().nr) *
 // faster to read. The format depends on the CPU: it must not be stored.
 func PackA[T Number](dst []T, src unsafe.Pointer, m, k, rs, cs int) {
 	set := kernelsOf[T]()
-	packPanels(set, dst[:roundUp(m, set.mr)*k], set.mr, src, rs, cs, 0, k, 0, m)
+	packPanels(dst[:roundUp(m, set.mr)*k], set.mr, src, rs, cs, 0, k, 0, m)
 }
 
 // PackB packs the k×n matrix at src, with element strides rs and cs, into
 // dst[:PackedBLen(k, n)]; see PackA.
 func PackB[T Number](dst []T, src unsafe.Pointer, k, n, rs, cs int) {
 	set := kernelsOf[T]()
-	packPanels(set, dst[:roundUp(n, set.nr)*k], set.nr, src, cs, rs, 0, k, 0, n)
+	packPanels(dst[:roundUp(n, set.nr)*k], set.nr, src, cs, rs, 0, k, 0, n)
 }
 
 // Interleave stores dst[k*w+l] = runs[l][k] for k < depth and l < len(runs)
@@ -48,119 +52,27 @@ func (p *Plan[T]) Interleave(dst []T, w int, runs []unsafe.Pointer, depth int) {
 		return
 	}
 	dst = dst[:(depth-1)*w+len(runs)]
-	l := 0
-	for ; l+4 <= len(runs); l += 4 {
-		r := runs[l : l+4]
-		if r[0] == nil || r[1] == nil || r[2] == nil || r[3] == nil {
-			for q, s := range r {
-				interleaveOne(dst[l+q:], w, s, 1, depth)
-			}
-			continue
-		}
-		interleave4(p.set, dst[l:], w, r[0], r[1], r[2], r[3], 1, depth)
-	}
-	for ; l < len(runs); l++ {
-		interleaveOne(dst[l:], w, runs[l], 1, depth)
-	}
+	size := int(unsafe.Sizeof(dst[0]))
+	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), w*size, runs, depth)
 }
 
 // packPanels is the PackFunc of a strided operand: element (l, k) lies ls·l +
 // ks·k elements from src. Lanes past l1 are stored as zero.
-func packPanels[T Number](set *kernelSet, dst []T, w int, src unsafe.Pointer, ls, ks, k0, k1, l0, l1 int) {
+func packPanels[T Number](dst []T, w int, src unsafe.Pointer, ls, ks, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {
 		return
 	}
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	e := strided.Move(size)
 	for l := l0; l < l1; l += w {
 		panel := dst[:w*depth]
 		dst = dst[w*depth:]
-		from := unsafe.Pointer(at[T](src, l*ls+k0*ks))
-		if ls == 1 && w <= l1-l {
-			copyPanel(panel, w, from, ks, depth)
-			continue
-		}
 		lanes := min(w, l1-l)
 		if lanes < w {
 			clear(panel)
 		}
-		if ls == 1 && ks != 1 {
-			for k := range depth {
-				copy(panel[k*w:k*w+lanes], unsafe.Slice(at[T](from, k*ks), lanes))
-			}
-			continue
-		}
-		gatherPanel(set, panel, w, from, ls, ks, depth, lanes)
-	}
-}
-
-// copyPanel packs a full panel whose lanes are adjacent in memory. The widths
-// of the kernels have their own loops so that a row moves without a call.
-func copyPanel[T Number](panel []T, w int, from unsafe.Pointer, ks, depth int) {
-	to := unsafe.Pointer(unsafe.SliceData(panel))
-	switch w {
-	case 32:
-		for k := range depth {
-			*(*[32]T)(unsafe.Pointer(at[T](to, k*32))) = *(*[32]T)(unsafe.Pointer(at[T](from, k*ks)))
-		}
-	case 16:
-		for k := range depth {
-			*(*[16]T)(unsafe.Pointer(at[T](to, k*16))) = *(*[16]T)(unsafe.Pointer(at[T](from, k*ks)))
-		}
-	case 12:
-		for k := range depth {
-			*(*[12]T)(unsafe.Pointer(at[T](to, k*12))) = *(*[12]T)(unsafe.Pointer(at[T](from, k*ks)))
-		}
-	case 8:
-		for k := range depth {
-			*(*[8]T)(unsafe.Pointer(at[T](to, k*8))) = *(*[8]T)(unsafe.Pointer(at[T](from, k*ks)))
-		}
-	default:
-		for k := range depth {
-			copy(panel[k*w:(k+1)*w], unsafe.Slice(at[T](from, k*ks), w))
-		}
-	}
-}
-
-// gatherPanel packs lanes of any stride, four at a time to keep the number of
-// read streams low and the stores adjacent.
-func gatherPanel[T Number](set *kernelSet, panel []T, w int, from unsafe.Pointer, ls, ks, depth, lanes int) {
-	l := 0
-	for ; l+4 <= lanes; l += 4 {
-		interleave4(set, panel[l:], w,
-			unsafe.Pointer(at[T](from, l*ls)), unsafe.Pointer(at[T](from, (l+1)*ls)),
-			unsafe.Pointer(at[T](from, (l+2)*ls)), unsafe.Pointer(at[T](from, (l+3)*ls)), ks, depth)
-	}
-	for ; l < lanes; l++ {
-		interleaveOne(panel[l:], w, unsafe.Pointer(at[T](from, l*ls)), ks, depth)
-	}
-}
-
-// interleave4 stores dst[k*w+q] = s_q[k*ks] for q < 4.
-func interleave4[T Number](set *kernelSet, dst []T, w int, s0, s1, s2, s3 unsafe.Pointer, ks, depth int) {
-	to := unsafe.Pointer(&dst[0])
-	k := 0
-	if ks == 1 && set.transpose4 != nil && depth >= set.runQuantum {
-		k = depth - depth%set.runQuantum
-		set.transpose4(k, to, w*int(unsafe.Sizeof(dst[0])), s0, s1, s2, s3)
-	}
-	for ; k < depth; k++ {
-		d := (*[4]T)(unsafe.Pointer(at[T](to, k*w)))
-		d[0] = *at[T](s0, k*ks)
-		d[1] = *at[T](s1, k*ks)
-		d[2] = *at[T](s2, k*ks)
-		d[3] = *at[T](s3, k*ks)
-	}
-}
-
-// interleaveOne stores dst[k*w] = s[k*ks], or zeros when s is nil.
-func interleaveOne[T Number](dst []T, w int, s unsafe.Pointer, ks, depth int) {
-	if s == nil {
-		for k := range depth {
-			dst[k*w] = 0
-		}
-		return
-	}
-	for k := range depth {
-		dst[k*w] = *at[T](s, k*ks)
+		e.Block(unsafe.Pointer(unsafe.SliceData(panel)), unsafe.Pointer(at[T](src, l*ls+k0*ks)),
+			strided.Axis{N: lanes, Dst: size, Src: ls * size}, strided.Axis{N: depth, Dst: w * size, Src: ks * size})
 	}
 }

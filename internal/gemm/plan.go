@@ -107,6 +107,7 @@ type side struct {
 	source Source
 	shared bool // packed once by a packing phase, else per tile
 	w      int  // panel width
+	size   int  // of an element in bytes
 	lanes  int  // m or n
 	ls, ks int  // strides along lanes and along K
 }
@@ -197,8 +198,8 @@ func (p *Plan[T]) planTiled(maxShared int) {
 	s, size := &p.spec, int(unsafe.Sizeof(*(*T)(nil)))
 	p.path = pathTiled
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, p.set.kc))
-	p.a = side{source: s.A.Source, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
-	p.b = side{source: s.B.Source, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
+	p.a = side{source: s.A.Source, size: size, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
+	p.b = side{source: s.B.Source, size: size, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.w = p.set.panelRows(s.M)
 	}

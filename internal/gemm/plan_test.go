@@ -3,6 +3,7 @@ package gemm
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"unsafe"
@@ -245,5 +246,44 @@ func TestInterleave(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestProfileDecidesNoBits plans by the prices and caches of quite another machine.
+func TestProfileDecidesNoBits(t *testing.T) {
+	oldPrices, oldBytes := prices, blockBytes
+	defer func() { prices, blockBytes = oldPrices, oldBytes }()
+	r := rand.New(rand.NewPCG(8, 8))
+	others := 0
+	for _, set := range candidates[float32]() {
+		for _, n := range [][3]int{{150, 333, 700}, {61, 1000, 300}, {700, 70, 1100}, {33, 33, 2000}} {
+			p := newProblem[float32](r, n[0], n[1], n[2], rowMajor, colMajor, rowMajor)
+			before := append([]float32(nil), p.c.buf...)
+			var got [2][]float32
+			var grids [2]grid
+			for i := range got {
+				prices, blockBytes = oldPrices, oldBytes
+				if i == 1 {
+					prices.tile, prices.phase, prices.pack, blockBytes = 1e-3, 1e6, 1e-3, 20<<10
+				}
+				pl, err := newPlan[float32](set, p.spec, sharedElems)
+				if err != nil {
+					t.Fatal(err)
+				}
+				copy(p.c.buf, before)
+				run(pl, p.args(pl), false)
+				got[i] = append(got[i], p.c.buf...)
+				grids[i] = grid{pl.mt, pl.nt, pl.mTiles, pl.nTiles, pl.a.shared, pl.b.shared}
+			}
+			if grids[0] != grids[1] {
+				others++
+			}
+			if !slices.Equal(got[0], got[1]) {
+				t.Errorf("%s %v: grids %v and %v give other bits", set.name, n, grids[0], grids[1])
+			}
+		}
+	}
+	if others == 0 {
+		t.Error("the other machine has the same grids")
 	}
 }

@@ -1,6 +1,10 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
+)
 
 // exec is one Run call: the arguments in the plan's own orientation.
 type exec[T Number] struct {
@@ -96,21 +100,21 @@ func (x *exec[T]) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc[T
 	if chunk == x.depth {
 		// Whole panels follow one another, so one call packs the group.
 		dst := unsafe.Slice(at[T](to, l0*x.depth), roundUp(l1-l0, d.w)*x.depth)
-		pack(x.set, dst, d, src, fn, x.superK, x.superK+x.depth, l0, l1)
+		pack(dst, d, src, fn, x.superK, x.superK+x.depth, l0, l1)
 		return
 	}
 	for l := l0; l < l1; l += d.w {
 		dst := unsafe.Slice(at[T](to, l*x.depth+k0*d.w), d.w*(k1-k0))
-		pack(x.set, dst, d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.w, d.lanes))
+		pack(dst, d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.w, d.lanes))
 	}
 }
 
-func pack[T Number](set *kernelSet, dst []T, d side, src unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) {
+func pack[T Number](dst []T, d side, src unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) {
 	if d.source == Custom {
 		fn(dst, k0, k1, l0, l1)
 		return
 	}
-	packPanels(set, dst, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
+	packPanels(dst, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
 }
 
 // panels locates the packed block [k0, k1) of lanes [l0, l1), packing it into
@@ -124,7 +128,7 @@ func (x *exec[T]) panels(d side, src, shared, local unsafe.Pointer, fn PackFunc[
 		return unsafe.Pointer(at[T](shared, l0*x.depth+(k0-x.superK)*d.w)), d.w * x.depth
 	}
 	dst := unsafe.Slice((*T)(local), roundUp(l1-l0, d.w)*(k1-k0))
-	pack(x.set, dst, d, src, fn, k0, k1, l0, l1)
+	pack(dst, d, src, fn, k0, k1, l0, l1)
 	return local, d.w * (k1 - k0)
 }
 
@@ -142,7 +146,7 @@ func (x *exec[T]) runTile(i0, i1, j0, j1 int) {
 		aBase, aStride := x.panels(p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
 		bBase, bStride := x.panels(p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
 		t := tileState[T]{exec: x, i0: i0, j0: j0, kc: k1 - k0, first: k0 == 0}
-		block := max(1, blockElems/(p.a.w*t.kc)) * p.a.w
+		block := max(1, blockBytes/(p.a.w*t.kc*p.a.size)) * p.a.w
 		for ib := i0; ib < i1; ib += block {
 			ie := min(ib+block, i1)
 			for j := j0; j < j1; j += p.b.w {
@@ -167,8 +171,9 @@ func (x *exec[T]) gatherBias(i0, i1, j0, j1 int) {
 	case BiasCols:
 		to, l0, l1 = unsafe.Pointer(at[T](x.worker, x.Plan.worker.colBias)), j0, j1
 	}
-	for l := l0; l < l1; l++ {
-		*at[T](to, l-l0) = *at[T](x.bias, l*x.spec.BiasStride)
+	if l1 > l0 {
+		size := int(unsafe.Sizeof(*(*T)(nil)))
+		strided.Move(size).Row(to, unsafe.Pointer(at[T](x.bias, l0*x.spec.BiasStride)), size, x.spec.BiasStride*size, l1-l0)
 	}
 }
 

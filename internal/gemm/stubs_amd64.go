@@ -72,9 +72,3 @@ func axpy4AVX2F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 
 //go:noescape
 func dotAVX2F64(n int, x, y, out unsafe.Pointer)
-
-//go:noescape
-func transpose4F32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-
-//go:noescape
-func transpose4F64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)

@@ -1,31 +1,48 @@
 package gemm
 
+import "github.com/graphrun/graphrun/internal/machine"
+
 const (
 	// alignBytes is the alignment of packed panels inside scratch buffers: a
 	// vector load that straddles two cache lines costs two.
-	alignBytes = 64
+	alignBytes = machine.LineBytes
 	// sharedElems bounds the panels that packing phases keep at a time. Larger
-	// products pack and multiply one super-block of K after another.
+	// products pack and multiply one super-block of K after another. Super-blocks
+	// are whole blocks of K, so that it decides no bits.
 	sharedElems = 8 << 20
 	// packTileElems is the size of one packing tile.
-	packTileElems = 32 << 10
-	// blockElems bounds the A panels swept per panel of B, so that they stay
-	// in L2 beside the tile's B block.
-	blockElems = 96 << 10
+	packTileElems = machine.MoveGrain
 )
 
-// Costs in multiply-adds of the widest kernel, from measurements on Zen 5.
-// They only have to rank grids; slower kernels shift the balance little.
-const (
-	costTile   = 40 << 10  // dispatching a tile
-	costPhase  = 120 << 10 // a barrier between phases
-	costPack   = 24        // packing an element from memory
-	costCustom = 48        // packing an element through a callback
-	costShare  = 12        // writing a packed element out and reading it back
-	costLoadA  = 4         // moving an element of A into L2, once per tile
-	costLoadB  = 10        // moving an element of B into L1
-	costC      = 5         // updating an element of C once per K block
-)
+// profile prices grids and tells the size of the caches. Neither decides bits:
+// those follow from the depth of a block of K, which belongs to the kernel set.
+var profile = machine.DefaultProfile()
+
+// blockBytes bounds the A panels swept per panel of B, so that they stay in L2
+// beside the tile's B block, and the panels that a tile may pack for itself.
+var blockBytes = profile.Cache[1] / 8 * 3
+
+// price is what work takes, in nanoseconds, by elements of 32 bits. It only has
+// to rank grids; slower kernels and other dtypes shift the balance little.
+type price struct {
+	mac    float64 // a multiply-add
+	tile   float64 // dispatching a tile
+	phase  float64 // a barrier between phases
+	pack   float64 // packing an element from memory
+	custom float64 // packing an element through a callback
+	share  float64 // writing a packed element out and reading it back
+	loadA  float64 // moving an element of A into L2, once per tile
+	loadB  float64 // moving an element of B into L1
+	c      float64 // updating an element of C once per K block
+}
+
+// prices follow from the profile. Packing goes through memory with steps. What stays in the caches is a fraction of
+// packing an element from memory, as measured on Zen 5.
+var prices = func() price {
+	pack := 4 / profile.Bytes[1]
+	return price{mac: 1 / profile.MACs, tile: profile.ChunkNS, phase: profile.PhaseNS, pack: pack, custom: 2 * pack,
+		share: pack / 2, loadA: pack / 6, loadB: pack * 5 / 12, c: pack * 5 / 24}
+}()
 
 // grid is a division of C into mTiles×nTiles tiles of mt×nt.
 type grid struct {
@@ -41,12 +58,9 @@ var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 // tiles, which even out 16 workers of unequal speed.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels bounds how many panels a tile may pack for itself: beyond that
-// its block outgrows L2.
-const (
-	localPanelsA = 32
-	localPanelsB = 12
-)
+// localPanels is how many panels a tile may pack for itself: beyond that its
+// block outgrows L2.
+func (d side) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
 
 // chooseGrid picks the grid with the least core time summed over several
 // worker counts. Small tiles balance load, large ones reuse packed panels; a
@@ -73,8 +87,8 @@ func chooseGrid(a, b side, k, kc int) grid {
 			}
 			lastN = np
 			g := grid{mt: mp * a.w, nt: np * b.w, mTiles: ceilDiv(pa, mp), nTiles: ceilDiv(pb, np)}
-			g.shareA = a.source != Prepacked && (g.nTiles > 1 || mp > localPanelsA)
-			g.shareB = b.source != Prepacked && (g.mTiles > 1 || np > localPanelsB)
+			g.shareA = a.source != Prepacked && (g.nTiles > 1 || mp > a.localPanels(kc))
+			g.shareB = b.source != Prepacked && (g.mTiles > 1 || np > b.localPanels(kc))
 			if c := g.cost(a, b, k, kc); bestCost < 0 || c < bestCost {
 				best, bestCost = g, c
 			}
@@ -88,27 +102,27 @@ func (g grid) cost(a, b side, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
 	mt, nt := float64(min(g.mt, roundUp(a.lanes, a.w))), float64(min(g.nt, roundUp(b.lanes, b.w)))
-	tile := mt*nt*depth + costTile + mt*nt*blocks*costC + mt*depth*costLoadA + nt*depth*costLoadB
+	tile := mt*nt*depth*prices.mac + prices.tile + mt*nt*blocks*prices.c + mt*depth*prices.loadA + nt*depth*prices.loadB
 	shared := 0.0
 	for _, s := range []struct {
 		side
 		extent float64
 		shared bool
 	}{{a, mt, g.shareA}, {b, nt, g.shareB}} {
-		each := float64(costPack)
+		each := prices.pack
 		if s.source == Custom {
-			each = costCustom
+			each = prices.custom
 		}
 		switch {
 		case s.shared:
-			shared += float64(roundUp(s.lanes, s.w)) * depth * (each + costShare)
+			shared += float64(roundUp(s.lanes, s.w)) * depth * (each + prices.share)
 		case s.source != Prepacked:
 			tile += s.extent * depth * each
 		}
 	}
 	barrier := 0.0
 	if g.shareA || g.shareB {
-		barrier = costPhase
+		barrier = prices.phase
 	}
 	total := 0.0
 	for _, w := range gridWorkers {

@@ -14,6 +14,9 @@ import (
 
 const module = "github.com/graphrun/graphrun/"
 
+// root is the package at the module's root, as [list] calls it.
+const root = "graphrun"
+
 // pkg is what go list tells of a package. Deps are all packages that it is built from, Imports those that it names.
 type pkg struct {
 	ImportPath    string
@@ -39,17 +42,25 @@ func list(t *testing.T, of func(pkg) []string) map[string][]string {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		name, ours := strings.CutPrefix(p.ImportPath, module)
+		name, ours := own(p.ImportPath)
 		if !ours {
 			continue
 		}
 		deps[name] = nil
 		for _, d := range of(p) {
-			if d, ours := strings.CutPrefix(d, module); ours {
+			if d, ours := own(d); ours {
 				deps[name] = append(deps[name], d)
 			}
 		}
 	}
+}
+
+// own returns a package of ours without the module's path.
+func own(path string) (name string, ours bool) {
+	if path+"/" == module {
+		return root, true
+	}
+	return strings.CutPrefix(path, module)
 }
 
 // within reports whether a package is one of the named ones or lies below one.
@@ -68,20 +79,21 @@ func within(name string, trees ...string) bool {
 func TestWalls(t *testing.T) {
 	only := map[string][]string{
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
-		"sym": {}, "tensor": {"sym", "internal/machine", "internal/words"},
+		"sym": {}, "tensor": {"sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/machine": {}, "internal/words": {}, "internal/files": {},
-		"internal/tiles":    {"tensor", "sym", "internal/machine", "internal/words"},
-		"iter":              {"tensor", "sym", "internal/tiles", "internal/machine", "internal/words"},
-		"internal/numerals": {"tensor", "sym", "internal/machine", "internal/words"},
+		"internal/strided":  {"internal/machine"},
+		"internal/gemm":     {"internal/strided", "internal/machine"},
+		"iter":              {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		// A graph knows no file.
-		"graph": {"iter", "tensor", "sym", "internal/tiles", "internal/machine", "internal/words", "internal/numerals"},
+		"graph": {"iter", "tensor", "sym", "internal/strided", "internal/machine", "internal/words", "internal/numerals"},
 		// Formats know graphs and tensors, and nothing that runs them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},
 		"graphfile":   {"graph", "npz", "safetensors", "iter", "tensor", "sym", "internal"},
 		// Typed functions find ops by name, in whatever catalogue a graph has.
 		"op": {"graph", "iter", "tensor", "sym", "internal"},
-		// onnx.Load takes nothing but a file name, so it brings the ops that it maps to.
+		// Its converters have their ops, unless a user brings others.
 		"onnx": {"graph", "iter", "tensor", "sym", "internal", "kernels"},
 	}
 	never := map[string][]string{
@@ -103,6 +115,26 @@ func TestWalls(t *testing.T) {
 			}
 			if within(d, never[tree]...) {
 				t.Errorf("%s is built from %s, which stands behind a wall", name, d)
+			}
+		}
+	}
+}
+
+// behind is what nobody but the front door joins.
+var behind = []string{"passes", "onnx"}
+
+// TestFrontDoor keeps the command and the examples outside: they load, compile and run by the root package. What
+// they may name of package exec are the types that a tracer is told of, which no import can tell. A strategy of one's
+// own is written against passes/layout. Nothing that the root package is built from knows it.
+func TestFrontDoor(t *testing.T) {
+	for name, imports := range list(t, func(p pkg) []string { return p.Imports }) {
+		outside := within(name, "cmd", "examples")
+		for _, d := range imports {
+			if outside && within(d, behind...) && d != "passes/layout" {
+				t.Errorf("%s names %s: the front door is package %s", name, d, root)
+			}
+			if d == root && !outside {
+				t.Errorf("%s names the package at the root", name)
 			}
 		}
 	}

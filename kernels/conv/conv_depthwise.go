@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -12,12 +13,9 @@ import (
 // from packing, so windows slide over the planes (NCHW) or over vectors of channels
 // (NHWC) directly.
 
-// directMACs is the work of a chunk of output rows.
-const directMACs = 1 << 17
-
 // depthwiseRows cuts rows, of macs multiplications each, into chunks.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
-	group := max(1, directMACs/max(1, macs))
+	group := max(1, machine.DirectMACGrain/max(1, macs))
 	return graph.Phase{Chunks: kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		for r := chunk * group; r < min(rows, (chunk+1)*group); r++ {
 			run(m, r)

@@ -289,12 +289,12 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], kit.Elem[T](m.Ptrs[1], n0*s.c*points)
 		}
 		ph, scratch, worker := w.Phases(0)
-		x.Run(scratch, worker, []copies.Spot{cols, ins[0], ins[1]}, ph...)
-		spots := []copies.Spot{out, cols}
+		x.Run(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
+		buffers := []kit.Buffer{out, cols}
 		if s.bias {
-			spots = append(spots, ins[2])
+			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, 0, spots, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out), func(m *graph.Mem, begin, end int) error {
+		x.Run(0, 0, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out), func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
 				var bias T
 				if s.bias {

@@ -213,7 +213,7 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 		bias = x.Dense(bias, bias.Meta.DType)
 	}
 	apart := bias.Given() && bias.Meta.DType != d
-	var out copies.Spot
+	var out kit.Buffer
 	if apart {
 		out = x.Temp(d, c.Out[0].Shape...)
 	} else {
@@ -221,23 +221,23 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	}
 	images := min(s.n, max(1, spreadBytes/max(1, s.c*s.taps()*s.points*d.Size())))
 	cols := x.Temp(d, images, s.c*s.taps(), s.points)
-	spots := []copies.Spot{out, cols, weight}
+	buffers := []kit.Buffer{out, cols, weight}
 	if bias.Given() && !apart {
-		spots = append(spots, bias)
+		buffers = append(buffers, bias)
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
 		ph, worker := sampleColumns[T](s, n0, n)
-		x.Run(0, worker, []copies.Spot{cols, in, offset, mask}, ph)
-		w, err := deformProduct[T](s, n0, n, len(spots) > 3)
+		x.Run(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
+		w, err := deformProduct[T](s, n0, n, len(buffers) > 3)
 		if err != nil {
 			return nil, err
 		}
 		phases, scratch, worker := w.Phases(0)
-		x.Run(scratch, worker, spots, phases...)
+		x.Run(scratch, worker, buffers, phases...)
 	}
 	if apart {
-		x.Call(pointwise.Add, nil, []copies.Spot{{Meta: c.Out[0], Place: 0}}, out, bias.Show(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
+		x.Call(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out, bias.Show(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
 	}
 	return x.Kernel()
 }

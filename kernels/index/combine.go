@@ -3,7 +3,6 @@ package index
 import (
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/tiles"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -30,7 +29,7 @@ type realElement interface {
 // writeOps combine the near side into the far one, alpha times for combineAdd.
 func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	if how == combineSet {
-		move := tiles.Mover(d, d)
+		move := kit.Mover(d, d)
 		return kit.RowOps{
 			Block: func(near, far unsafe.Pointer, ns, fs, n int) { move(far, near, fs, ns, n) },
 			Each:  kit.WriteEach[d.Size()],

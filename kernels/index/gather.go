@@ -79,7 +79,7 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	if out.Rank() == 0 {
 		far = nil
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{near, {at: 1, steps: far}, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	x := &indexed{shape: out.Shape, sides: []walkSide{near, {kit.PtrBuffer(1, m), far}, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
@@ -232,7 +232,7 @@ func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 			ix, out = src, v
 		}
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: make([]int, out.Rank())}, sideOf(2, ix)},
+	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.PtrBuffer(1, m), make([]int, out.Rank())}, sideOf(2, ix)},
 		looks: []lookup{{side: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	return x.kernel(kit.ReadOps(out.DType))
 }

@@ -95,7 +95,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {at: 1, steps: t.far}, {at: 2, steps: t.index}}}
+		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {kit.InBuffer(c, 0), t.far}, {kit.InBuffer(c, 1), t.index}}}
 		return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -146,12 +146,12 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		k, err := copySelf(c)
-		if err != nil || tensor.Numel(t.shape) == 0 {
-			return k, err
+		k := copySelf(c)
+		if tensor.Numel(t.shape) == 0 {
+			return k, nil
 		}
 		x := &indexed{shape: t.shape, looks: t.looks, writes: true,
-			sides: []walkSide{sideOf(3, c.Meta(2)), {at: 0, steps: t.far}, {at: 2, steps: t.index}}}
+			sides: []walkSide{sideOf(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.far}, {kit.InBuffer(c, 1), t.index}}}
 		k.Phases = append(k.Phases, x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 		return k, nil
 	},

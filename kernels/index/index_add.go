@@ -7,7 +7,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -125,10 +124,11 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 
 func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
-	k, err := copySelf(c)
-	if err != nil || ix.Numel() == 0 || out.Numel() == 0 {
-		return k, err
+	k := copySelf(c)
+	if ix.Numel() == 0 || out.Numel() == 0 {
+		return k, nil
 	}
+	var err error
 	if dim, err = tensor.WrapDim(dim, out.Rank()); err != nil {
 		return nil, err
 	}
@@ -139,28 +139,29 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 		out.Shape = shape
 	}
 	shape[dim] = ix.Numel()
-	near := walkSide{at: 3, steps: make([]int, len(shape))}
+	near := walkSide{kit.InBuffer(c, 2), make([]int, len(shape))}
 	if a := c.In[2]; a.Kind == graph.NumberArg {
-		near.own = a.Number.Tensor(out.DType)
+		near.Buffer = kit.DataBuffer(a.Number.Tensor(out.DType))
 	} else {
 		copy(near.steps, kit.ByteStrides(src))
 	}
-	idx := walkSide{at: 2, steps: make([]int, len(shape))}
+	idx := walkSide{kit.InBuffer(c, 1), make([]int, len(shape))}
 	if ix.Rank() == 1 {
 		idx.steps[dim] = kit.StepAt(ix, 0)
 	}
-	x := &indexed{shape: shape, sides: []walkSide{near, {at: 0, steps: without(kit.ByteStrides(out), dim)}, idx},
+	x := &indexed{shape: shape, sides: []walkSide{near, {kit.OutBuffer(c, 0), without(kit.ByteStrides(out), dim)}, idx},
 		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
-	if src.DType != out.DType && near.own == nil {
+	if src.DType != out.DType && !near.IsData() {
 		// A value of another dtype is 0-dim: it is converted into scratch memory first.
+		room := kit.ScratchBuffer(0, tensor.New(out.DType))
 		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			one, err := convertedItem(out.DType, src.DType, m.Ptrs[3])
 			if err == nil {
-				kit.CopyElement(copies.Side{At: copies.ScratchMem}.Base(m), one.Pointer(), out.DType.Size())
+				kit.CopyElement(room.Address(m), one.Pointer(), out.DType.Size())
 			}
 			return err
 		}})
-		k.Scratch, x.sides[0].at = 64, copies.ScratchMem
+		k.Scratch, x.sides[0].Buffer = room.Meta.Bytes(), room
 	}
 	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
 	return k, nil

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -102,7 +101,7 @@ func indexEager(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // runAtOnce runs a kernel of one result in the caller's goroutine.
 func runAtOnce(k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Empty(m)
-	mem := &graph.Mem{Worker: tensor.NewStorage(k.Worker).Bytes(), Scratch: tensor.NewStorage(k.Scratch).Bytes(), Cursor: new(iter.Cursor)}
+	mem := k.NewMem()
 	mem.Ptrs = append(mem.Ptrs, out.Pointer())
 	for _, t := range in {
 		if t == nil {

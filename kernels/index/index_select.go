@@ -43,7 +43,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		return selectKernel(c, m, c.Meta(1), 1, 2, dim), nil
+		return selectKernel(c, kit.InBuffer(c, 1), dim), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
@@ -108,7 +108,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		return graph.New1(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		return selectKernel(c, c.Meta(0), c.Meta(1), 1, 2, 0), nil
+		return selectKernel(c, kit.InBuffer(c, 1), 0), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out, err := selectRef(in[0], in[1], 0)

@@ -13,11 +13,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel puts the index's dimensions at the place of dimension dim of the value.
-func selectKernel(c *graph.Call, m, ix tensor.Meta, at, indexAt, dim int) *graph.Kernel {
-	out := c.Out[0]
+// selectKernel puts the index's dimensions at the place of dimension dim of operand 0.
+func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
+	out, m, ix := c.Out[0], c.Meta(0), index.Meta
 	near := sideOf(0, out)
-	far, idx := walkSide{at: at}, walkSide{at: indexAt}
+	far, idx := walkSide{Buffer: kit.InBuffer(c, 0)}, walkSide{Buffer: index}
 	for d := range m.Rank() {
 		if d == dim {
 			far.steps = append(far.steps, make([]int, ix.Rank())...)
@@ -157,10 +157,8 @@ func (p *indexing) layout() (tensor.Type, error) {
 }
 
 // copySelf is the phase that copies operand 0 to the output, from which these ops start.
-func copySelf(c *graph.Call) (*graph.Kernel, error) {
-	k, err := copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Src: copies.InSide(c, 0)})
-	if err == nil {
-		k.Worker = max(k.Worker, placeBlock*8)
-	}
-	return k, err
+func copySelf(c *graph.Call) *graph.Kernel {
+	k := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
+	k.Worker = max(k.Worker, placeBlock*8)
+	return k
 }

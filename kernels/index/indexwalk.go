@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -52,24 +52,15 @@ func outOfBounds(i, dim, size int) error {
 	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
 }
 
-// walkSide is one value of an indexed walk: its place in Mem.Ptrs, or scratchMem, or
-// a tensor that the kernel brings itself, and its steps in bytes by dimension of the walk.
+// walkSide is one value of an indexed walk, and its steps in bytes by dimension of the walk.
 type walkSide struct {
-	at    int
-	own   *tensor.Tensor
+	kit.Buffer
 	steps []int
 }
 
-func sideOf(at int, m tensor.Meta) walkSide { return walkSide{at: at, steps: kit.ByteStrides(m)} }
-
-func (s walkSide) base(m *graph.Mem) unsafe.Pointer {
-	switch {
-	case s.own != nil:
-		return s.own.Pointer()
-	case s.at == copies.ScratchMem:
-		return unsafe.Pointer(unsafe.SliceData(m.Scratch))
-	}
-	return m.Ptrs[s.at]
+// sideOf is what lies at place at of Mem.Ptrs, in a walk over its dimensions.
+func sideOf(at int, m tensor.Meta) walkSide {
+	return walkSide{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
 
 // indexed walks a shape over several sides: side 0, the near one, as it lies; side 1, the
@@ -155,14 +146,14 @@ func (x *indexed) arrange() {
 	n := x.shape[x.inner]
 	x.piece = max(1, n)
 	if !x.serial(x.inner) {
-		x.piece = max(1, min(n, max(64, kit.IndexGrain/max(1, x.mids))))
+		x.piece = max(1, min(n, max(64, machine.GatherGrain/max(1, x.mids))))
 	}
 	x.pieces = kit.DivUp(n, x.piece)
 	x.units *= x.pieces
 	if x.mids == 0 {
 		x.units = 0
 	}
-	x.perChunk = max(1, kit.IndexGrain/max(1, x.mids*x.piece))
+	x.perChunk = max(1, machine.GatherGrain/max(1, x.mids*x.piece))
 	for _, l := range x.looks {
 		x.moves = x.moves || x.sides[l.side].steps[x.inner] != 0
 	}
@@ -201,7 +192,7 @@ func (x *indexed) seek(p *[maxSides]unsafe.Pointer, dims []int, i int) {
 func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, places []int) error {
 	var start [maxSides]unsafe.Pointer
 	for s := range x.sides {
-		start[s] = x.sides[s].base(m)
+		start[s] = x.sides[s].Address(m)
 	}
 	at := u % x.pieces * x.piece
 	x.seek(&start, x.outer, u/x.pieces)

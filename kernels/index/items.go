@@ -3,7 +3,6 @@ package index
 import (
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/tiles"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -11,7 +10,7 @@ import (
 // convertedItem converts the element of dtype v at p to d.
 func convertedItem(d, v tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(v)
-	tiles.Mover(v, v)(item.Pointer(), p, 0, 0, 1)
+	kit.Mover(v, v)(item.Pointer(), p, 0, 0, 1)
 	number := item.At()
 	return number.Tensor(d), kit.NumberFits(number, d)
 }

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/tiles"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -86,7 +85,7 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	l := kit.NewLineSet(out.Shape, dim, out, beside)
 	step, n, size, given := kit.StepAt(out, dim), kit.NumberOf(a.NumClasses), out.DType.Size(), c.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
-	move := tiles.Mover(out.DType, out.DType)
+	move := kit.Mover(out.DType, out.DType)
 	return &graph.Kernel{Phases: []graph.Phase{l.Phase(n, func(mem *graph.Mem, off [4]int) error {
 		at, p := 0, unsafe.Add(mem.Ptrs[1], off[1])
 		if m.DType == tensor.Int64 {

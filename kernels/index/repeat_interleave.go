@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/tiles"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -190,7 +189,7 @@ func repeatedPlaces(t *tensor.Tensor, n, size int) ([]int, error) {
 
 // equally sees the repetitions as a dimension of stride 0 behind the repeated one.
 func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
-	dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1
 	if r.flat {
 		d = src.Meta.Rank()
@@ -201,7 +200,7 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)})
+	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)}), nil
 }
 
 // byPlaces lists the places in scratch memory first, and then takes what stands there.
@@ -210,7 +209,7 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	m, size := kit.OfNumbers(r.t), kit.NumberOf(r.size)
 	list := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		t := tensor.Zeros(by.DType, by.Shape...)
-		tiles.Mover(by.DType, by.DType)(t.Pointer(), mem.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), by.Numel())
+		kit.Mover(by.DType, by.DType)(t.Pointer(), mem.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), by.Numel())
 		places, err := repeatedPlaces(t, m.Shape[r.dim], size)
 		if err != nil || size == 0 {
 			return err
@@ -218,26 +217,23 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 		copy(unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.Scratch))), size), places)
 		return nil
 	}}
-	index := tensor.New(tensor.Int64, size)
+	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
 	k := &graph.Kernel{Phases: []graph.Phase{list}, Scratch: 8 * size}
 	var x *indexed
 	switch {
 	case out.Numel() == 0:
 		return k, nil
 	case r.at == 0:
-		to := copies.Side{At: 0, Meta: out}
-		deal, err := copies.Kernel(copies.Job{Dst: to, Src: copies.Side{At: copies.ScratchMem, Meta: index}})
-		if err != nil {
-			return nil, err
-		}
+		to := kit.PtrBuffer(0, out)
+		deal := copies.Kernel(copies.Job{Dst: to, Src: index})
 		k.Phases, k.Worker = append(k.Phases, deal.Phases...), deal.Worker
 		return k, nil
 	case r.flat:
 		m := c.Meta(0)
-		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {at: 1, steps: []int{0}}, sideOf(copies.ScratchMem, index)},
+		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.InBuffer(c, 0), []int{0}}, {index, kit.ByteStrides(index.Meta)}},
 			looks: []lookup{{side: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	default:
-		inner := selectKernel(c, m, index, 1, copies.ScratchMem, r.dim)
+		inner := selectKernel(c, index, r.dim)
 		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
 		return k, nil
 	}

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -119,40 +119,37 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	return nil
 }
 
-// walk is a walk over the index that writes to the far side, of row-major elements of far's
-// dtype at place at.
-func (s *scattering) walk(c *graph.Call, at int, far tensor.Meta, near walkSide) *indexed {
+// walk is a walk over the index that writes to the far side.
+func (s *scattering) walk(c *graph.Call, far kit.Buffer, near walkSide) *indexed {
 	ix := c.Meta(1)
-	steps := without(kit.ByteStrides(far), s.dim)
+	steps := without(kit.ByteStrides(far.Meta), s.dim)
 	if ix.Rank() == 0 {
 		steps = nil
-	} else if far.Rank() == 0 {
+	} else if far.Meta.Rank() == 0 {
 		steps = []int{0}
 	}
-	if near.own != nil {
-		near.steps = make([]int, ix.Rank())
-	} else if len(near.steps) != ix.Rank() {
+	if near.IsData() || len(near.steps) != ix.Rank() {
 		near.steps = make([]int, ix.Rank())
 	}
-	return &indexed{shape: ix.Shape, sides: []walkSide{near, {at: at, steps: steps}, sideOf(2, ix)},
-		looks: []lookup{lookAlong(far, ix, s.dim)}, writes: true}
+	return &indexed{shape: ix.Shape, sides: []walkSide{near, {far, steps}, sideOf(2, ix)},
+		looks: []lookup{lookAlong(far.Meta, ix, s.dim)}, writes: true}
 }
 
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
-	k, err := copySelf(c)
-	if err != nil || c.Meta(1).Numel() == 0 || c.Out[0].Numel() == 0 && c.Meta(1).Numel() == 0 {
-		return k, err
+	k := copySelf(c)
+	if c.Meta(1).Numel() == 0 {
+		return k, nil
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
-		id := walkSide{own: identityOf(out.DType, s.how())}
-		k.Phases = append(k.Phases, s.walk(c, 0, out, id).phase(writeOps(out.DType, combineSet, one)))
+		id := walkSide{Buffer: kit.DataBuffer(identityOf(out.DType, s.how()))}
+		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(writeOps(out.DType, combineSet, one)))
 	}
 	near := sideOf(3, c.Meta(2))
 	if a := c.In[2]; a.Kind == graph.NumberArg {
-		near = walkSide{own: a.Number.Tensor(out.DType)}
+		near = walkSide{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
-	k.Phases = append(k.Phases, s.walk(c, 0, out, near).phase(writeOps(out.DType, s.how(), one)))
+	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), near).phase(writeOps(out.DType, s.how(), one)))
 	if s.reduce == "mean" {
 		s.divide(c, k)
 	}
@@ -188,12 +185,13 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	if s.includeSelf {
 		first = tensor.IntScalar(1)
 	}
-	count := tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides} // beside the sums, which are dense
+	// Counts lie beside the sums, which are dense.
+	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
 	k.Scratch = 8 * n
 	sweep := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
-		return graph.Phase{Chunks: kit.DivUp(n, kit.IndexGrain), Run: func(m *graph.Mem, chunk int) error {
-			at := chunk * kit.IndexGrain
-			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+kit.IndexGrain)], at)
+		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {
+			at := chunk * machine.GatherGrain
+			f(m, unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(m.Scratch))), n)[at:min(n, at+machine.GatherGrain)], at)
 			return nil
 		}}
 	}
@@ -202,7 +200,8 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 			counts[i] = first.Int()
 		}
 	})
-	counting := s.walk(c, copies.ScratchMem, count, walkSide{own: tensor.IntScalar(1).Tensor(tensor.Int64)}).
+	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
+	counting := s.walk(c, count, walkSide{Buffer: one}).
 		phase(writeOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	wideD := kit.Wide(out.DType)
 	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)

@@ -5,6 +5,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -27,7 +28,7 @@ var Sigmoid = transcendental("sigmoid", "sigmoid_cpu", "Takes 1 divided by 1 plu
 
 // Silu is self times its sigmoid.
 var Silu = elementwise[kit.None]("silu", "Multiplies each element by its sigmoid. Serves floats and complex numbers.", unary1,
-	&graph.Pointwise{Grain: heavyGrain, Config: unary, Body: fixed("silu", mathBodies(silu, siluComplex))},
+	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: fixed("silu", mathBodies(silu, siluComplex))},
 	kit.Always(kit.ByKind(nil,
 		func(x []float64) float64 { return silu(x[0]) },
 		func(x []complex128) complex128 { return siluComplex(x[0]) })),

@@ -2,6 +2,7 @@ package pointwise
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
@@ -21,7 +22,7 @@ func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float
 // exponential anyway.
 func curve[A any](name, label, doc string, f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: heavyGrain, Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 			t := floatBodies(f(kit.Attrs[A](c)))
 			return t.pickLabel(label, it)
 		}},

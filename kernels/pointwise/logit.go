@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
@@ -14,7 +15,7 @@ type logitAttrs struct {
 
 // Logit is the inverse of sigmoid.
 var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if eps is given.", unary1,
-	&graph.Pointwise{Grain: heavyGrain, Config: unaryFloat, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		t := floatBodies(logit(kit.Attrs[logitAttrs](c)))
 		return t.pick("logit", it)
 	}},
@@ -44,6 +45,6 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 	Examples: []graph.Example{kit.ExUnary},
 })
 
-var logSigmoids = graph.Pointwise{Grain: heavyGrain, Config: unary, Body: fixed("log_sigmoid", floatBodies(logSigmoid))}
+var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: fixed("log_sigmoid", floatBodies(logSigmoid))}
 
 func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x))) }

@@ -6,6 +6,7 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -48,7 +49,7 @@ var (
 	power = graph.Pointwise{
 		Config: checked(binary, powCheck),
 		Body:   powBody,
-		Grain:  heavyGrain,
+		Grain:  machine.FunctionGrain,
 	}
 	squaring = graph.Pointwise{
 		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {

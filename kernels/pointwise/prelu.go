@@ -76,7 +76,7 @@ func compilePrelu[T float32 | float64](c *graph.Call, q kit.AxisIndex) (*graph.K
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	weights := ins[1].Meta.Numel()
-	x.Run(0, 0, []copies.Spot{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
 		y, v, w := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], weights)
 		for begin < end {
 			to, at := q.Run(begin, end)
@@ -159,14 +159,14 @@ func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
 func compileGlu[T float32 | float64](c *graph.Call, a, b tensor.Meta) (*graph.Kernel, error) {
 	d, n := tensor.DTypeOf[T](), a.Numel()
 	x := copies.NewCompound(c)
-	half := func(m tensor.Meta) copies.Spot {
+	half := func(m tensor.Meta) kit.Buffer {
 		m.Offset -= c.Meta(0).Offset
 		s := x.In(0)
 		s.Data = nil
 		return x.Dense(s.Show(m), d)
 	}
 	left, right := half(a), half(b)
-	x.Run(0, 0, []copies.Spot{x.Result(0, d), left, right}, copies.CutUnits(n, 8, func(m *graph.Mem, begin, end int) error {
+	x.Run(0, 0, []kit.Buffer{x.Result(0, d), left, right}, copies.CutUnits(n, 8, func(m *graph.Mem, begin, end int) error {
 		y, u, v := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], n)
 		for i := begin; i < end; i++ {
 			y[i] = T(float64(u[i]) / (1 + math.Exp(-float64(v[i]))))

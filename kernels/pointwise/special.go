@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -23,7 +24,7 @@ var (
 )
 
 func special2(name, doc string, params []graph.Param, cfg config, f func(x, y float64) float64, more ...graph.Example) *graph.Op {
-	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: heavyGrain, Config: cfg, Body: fixed(name, floatBodies2(f))},
+	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg, Body: fixed(name, floatBodies2(f))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
 

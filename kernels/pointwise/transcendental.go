@@ -2,6 +2,7 @@ package pointwise
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -11,15 +12,12 @@ import (
 // be nil. bool and integers are computed as float32. label is what refusals go by.
 func transcendental(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return elementwise[kit.None](name, doc, unary1,
-		&graph.Pointwise{Config: unaryFloat, Body: labelled(label, mathBodies(f, z)), Grain: heavyGrain},
+		&graph.Pointwise{Config: unaryFloat, Body: labelled(label, mathBodies(f, z)), Grain: machine.FunctionGrain},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
-
-// heavyGrain is the chunk of pointwise ops that take some ten nanoseconds an element.
-const heavyGrain = 4096
 
 // mathBodies makes loops of functions of one element: the call costs little beside what
 // these functions do.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -171,7 +170,7 @@ type attention[T float32 | float64] struct {
 	work, shared   int
 	hasMask, bits  bool
 	exp            func(y, x []T, m T) float64
-	jobs           sync.Pool
+	args           graph.PerWorker[gemm.Args[T]]
 }
 
 func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T) float64) (*graph.Kernel, error) {
@@ -182,16 +181,16 @@ func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T
 	d := tensor.DTypeOf[T]()
 	x := copies.NewCompound(c)
 	a := &attention[T]{attentionShape: s, rows: min(attentionRows, s.l), exp: exp, hasMask: c.Has(3)}
-	spots := []copies.Spot{x.Laid(0, d)}
+	buffers := []kit.Buffer{x.Laid(0, d)}
 	for i := range 4 {
 		v := x.In(i)
 		if v.Meta.DType != d && v.Meta.DType != tensor.Bool {
 			v = x.Dense(v, d)
 		}
-		spots = append(spots, v)
+		buffers = append(buffers, v)
 	}
-	a.bits = spots[4].Meta.DType == tensor.Bool
-	for i, v := range spots {
+	a.bits = buffers[4].Meta.DType == tensor.Bool
+	for i, v := range buffers {
 		if !v.Given() {
 			continue
 		}
@@ -213,7 +212,7 @@ func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T
 	}
 	size := int(unsafe.Sizeof(T(0)))
 	blocks := kit.DivUp(s.l, a.rows)
-	x.Run(0, kit.AlignUp(a.rows*s.s*size)+kit.AlignUp(a.work*size)+kit.AlignUp(a.shared*size), spots, graph.Phase{
+	x.Run(0, kit.AlignUp(a.rows*s.s*size)+kit.AlignUp(a.work*size)+kit.AlignUp(a.shared*size), buffers, graph.Phase{
 		Chunks: len(a.at[0]) * blocks,
 		Run: func(m *graph.Mem, chunk int) error {
 			a.block(m, chunk/blocks, chunk%blocks*a.rows)
@@ -260,9 +259,6 @@ func (a *attention[T]) plan() error {
 	return nil
 }
 
-// attentionJob is what a chunk needs while it runs; the products take its address.
-type attentionJob[T float32 | float64] struct{ args gemm.Args[T] }
-
 // block computes the results of the queries from row on.
 func (a *attention[T]) block(m *graph.Mem, entry, row int) {
 	n, which := min(a.rows, a.l-row), 0
@@ -272,29 +268,25 @@ func (a *attention[T]) block(m *graph.Mem, entry, row int) {
 	size := int(unsafe.Sizeof(T(0)))
 	at := kit.AlignUp(a.rows * a.s * size)
 	scores, work := kit.SliceOf[T](m.Worker, 0, n*a.s), kit.SliceOf[T](m.Worker, at, a.work)
-	j, _ := a.jobs.Get().(*attentionJob[T])
-	if j == nil {
-		j = new(attentionJob[T])
-	}
+	args := a.args.Of(m)
 	place := func(i int) unsafe.Pointer {
 		if m.Ptrs[i] == nil {
 			return nil
 		}
 		return kit.Elem[T](m.Ptrs[i], a.at[i][entry])
 	}
-	j.args = gemm.Args[T]{Shared: kit.SliceOf[T](m.Worker, at+kit.AlignUp(a.work*size), a.shared),
+	*args = gemm.Args[T]{Shared: kit.SliceOf[T](m.Worker, at+kit.AlignUp(a.work*size), a.shared),
 		B: place(2), C: unsafe.Pointer(unsafe.SliceData(scores))}
 	if q := place(1); q != nil {
-		j.args.A = kit.Elem[T](q, row*a.step[1][0])
+		args.A = kit.Elem[T](q, row*a.step[1][0])
 	}
-	a.scores[which].RunAll(&j.args, work)
+	a.scores[which].RunAll(args, work)
 	for i := range n {
 		a.softmax(m, entry, row+i, scores[i*a.s:][:a.s])
 	}
-	j.args.A, j.args.B, j.args.C = j.args.C, place(3), kit.Elem[T](place(0), row*a.step[0][0])
-	a.values[which].RunAll(&j.args, work)
-	j.args = gemm.Args[T]{}
-	a.jobs.Put(j)
+	args.A, args.B, args.C = args.C, place(3), kit.Elem[T](place(0), row*a.step[0][0])
+	a.values[which].RunAll(args, work)
+	*args = gemm.Args[T]{}
 }
 
 // softmax turns the scores of a query into weights.

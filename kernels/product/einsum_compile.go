@@ -2,7 +2,6 @@ package product
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -18,11 +17,8 @@ type einsumPlan struct {
 	d     tensor.DType
 	k     *graph.Kernel
 	inner int // scratch that the products need, one at a time
-	subs  []*subKernel
+	nest  kit.Nest
 }
-
-// onesMem stands for the number one in side.at.
-const onesMem = -2
 
 func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	e, err := newEinsum(c)
@@ -32,10 +28,10 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	p := &einsumPlan{e: e, c: c, d: c.Out[0].DType, k: &graph.Kernel{}}
 	for i := range e.terms {
 		t := &e.terms[i]
-		t.at = copies.Side{At: 1 + t.at.At, Meta: t.meta(e, p.d)}
+		t.at.Meta = t.meta(e, p.d)
 	}
 	if tensor.Numel(e.shape(p.allLabels())) == 0 {
-		return copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Fill: tensor.Zeros(p.d)})
+		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: tensor.Zeros(p.d)}), nil
 	}
 	cur := e.terms[0]
 	for i := 1; i < len(e.terms); i++ {
@@ -46,26 +42,22 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	if cur, err = p.sum(cur, e.out); err != nil {
 		return nil, err
 	}
-	if cur.at.At == 0 {
+	if cur.at.IsPtr(0) {
 		return p.done(), nil
 	}
-	out := copies.OutSide(c, 0)
+	out := kit.OutBuffer(c, 0)
 	src := cur.at
 	src.Meta = tensor.Meta{DType: p.d, Shape: out.Meta.Shape, Strides: make([]int, len(e.out))}
 	for i, l := range e.out {
 		src.Meta.Strides[i] = cur.step(l)
 	}
-	if err := p.copy(out, src); err != nil {
-		return nil, err
-	}
+	p.copy(out, src)
 	return p.done(), nil
 }
 
 // done sets the scratch memory: that of terms, then what a product needs.
 func (p *einsumPlan) done() *graph.Kernel {
-	for _, s := range p.subs {
-		s.scratch = p.k.Scratch
-	}
+	p.nest.Scratch = p.k.Scratch
 	p.k.Scratch += p.inner
 	return p.k
 }
@@ -87,16 +79,15 @@ func (p *einsumPlan) kept(i int) []int {
 	return all
 }
 
-func (p *einsumPlan) copy(dst, src copies.Side) error {
-	ph, worker, err := copies.Phase(copies.Job{Dst: dst, Src: src})
+func (p *einsumPlan) copy(dst, src kit.Buffer) {
+	ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
-	return err
 }
 
 // room is scratch memory for a row-major term.
 func (p *einsumPlan) room(labels []int) einsumTerm {
 	m := tensor.New(p.d, p.e.shape(labels)...)
-	t := einsumTerm{labels: labels, steps: m.Strides, at: copies.Side{At: copies.ScratchMem, Off: p.k.Scratch, Meta: m}}
+	t := einsumTerm{labels: labels, steps: m.Strides, at: kit.ScratchBuffer(p.k.Scratch, m)}
 	p.k.Scratch += kit.AlignUp(m.Bytes())
 	return t
 }
@@ -106,7 +97,7 @@ func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	if !slices.ContainsFunc(t.labels, func(l int) bool { return !slices.Contains(kept, l) }) {
 		return t, nil
 	}
-	one := einsumTerm{at: copies.Side{At: onesMem, Meta: tensor.New(p.d)}}
+	one := einsumTerm{at: kit.DataBuffer(tensor.IntScalar(1).Tensor(p.d))}
 	return p.contract(t, one, kept, false)
 }
 
@@ -144,11 +135,11 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 
 // arranged returns the term, or a copy of it in which the groups of labels lie as single
 // dimensions. All of the labels are the term's.
-func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) (einsumTerm, error) {
+func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
 	_, okCols := p.joinStep(&t, cols)
 	if okRows && okCols {
-		return t, nil
+		return t
 	}
 	out := p.room(slices.Concat(batch, rows, cols))
 	src := t.at
@@ -156,7 +147,8 @@ func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) (einsumTerm
 	for i, l := range out.labels {
 		src.Meta.Strides[i] = t.step(l)
 	}
-	return out, p.copy(out.at, src)
+	p.copy(out.at, src)
+	return out
 }
 
 // contract multiplies two terms and sums over the labels that both have and that are not
@@ -182,23 +174,19 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 			inner = append(inner, l)
 		}
 	}
-	a, err := p.arranged(a, batch, rows, inner)
-	if err != nil {
-		return a, err
+	a = p.arranged(a, batch, rows, inner)
+	if !b.at.IsData() {
+		b = p.arranged(b, batch, inner, cols)
 	}
-	if b.at.At != onesMem {
-		if b, err = p.arranged(b, batch, inner, cols); err != nil {
-			return b, err
-		}
-	}
+	before := p.k.Scratch
 	to := p.room(slices.Concat(batch, rows, cols))
 	if last && len(to.labels) == len(p.e.out) {
 		o := p.c.Out[0]
-		direct := einsumTerm{labels: p.e.out, steps: o.Strides, at: copies.OutSide(p.c, 0)}
+		direct := einsumTerm{labels: p.e.out, steps: o.Strides, at: kit.OutBuffer(p.c, 0)}
 		_, okRows := p.joinStep(&direct, rows)
 		_, okCols := p.joinStep(&direct, cols)
 		if okRows && okCols {
-			p.k.Scratch = to.at.Off
+			p.k.Scratch = before
 			to = direct
 		}
 	}
@@ -231,47 +219,12 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	if err != nil {
 		return err
 	}
-	s := &subKernel{sides: [3]copies.Side{to.at, a.at, b.at}, one: tensor.IntScalar(1).Tensor(p.d)}
-	p.subs = append(p.subs, s)
 	p.inner = max(p.inner, k.Scratch)
 	p.k.Worker = max(p.k.Worker, k.Worker)
 	for _, ph := range k.Phases {
-		p.k.Phases = append(p.k.Phases, s.phase(ph))
+		p.k.Phases = append(p.k.Phases, p.nest.Phase(ph, []kit.Buffer{to.at, a.at, b.at}))
 	}
 	return nil
-}
-
-// subKernel lends the memory of a run to a kernel within a kernel, whose output and
-// operands are at sides.
-type subKernel struct {
-	sides   [3]copies.Side
-	one     *tensor.Tensor
-	scratch int // where the inner kernel's scratch memory begins
-	mems    sync.Pool
-}
-
-func (s *subKernel) phase(ph graph.Phase) graph.Phase {
-	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		in, _ := s.mems.Get().(*graph.Mem)
-		if in == nil {
-			in = new(graph.Mem)
-		}
-		in.Ptrs = in.Ptrs[:0]
-		for _, x := range s.sides {
-			if x.At == onesMem {
-				in.Ptrs = append(in.Ptrs, s.one.Pointer())
-			} else {
-				in.Ptrs = append(in.Ptrs, x.Base(m))
-			}
-		}
-		in.Scratch = m.Scratch[s.scratch:]
-		in.Worker, in.Cursor = m.Worker, m.Cursor
-		err := ph.Run(in, chunk)
-		clear(in.Ptrs)
-		in.Scratch, in.Worker, in.Cursor = nil, nil, nil
-		s.mems.Put(in)
-		return err
-	}}
 }
 
 func (t *einsumTerm) meta(e *einsum, d tensor.DType) tensor.Meta {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -22,7 +21,7 @@ type einsumAttrs struct {
 type einsumTerm struct {
 	labels []int
 	steps  []int
-	at     copies.Side
+	at     kit.Buffer
 }
 
 func (t *einsumTerm) step(label int) int {
@@ -179,7 +178,7 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 // addTerm joins the dimensions of equal labels, and leaves those out along which the operand
 // repeats.
 func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
-	t := einsumTerm{at: copies.Side{At: operand}}
+	t := einsumTerm{at: kit.PtrBuffer(1+operand, m)}
 	for d, l := range labels {
 		if m.Shape[d] == 1 && e.sizes[l] != 1 {
 			continue

@@ -45,7 +45,9 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work := kit.Stored(c, walk, "")
-				if x, err := read(c); err == nil {
+				laid := *c
+				laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+				if x, err := read(&laid); err == nil {
 					x.work(c, w.way, &work)
 				}
 				return work
@@ -109,6 +111,10 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	default:
 		work.Ops[graph.Simple] += beginTiled
 		work.Ops[graph.Product] += entries * multiply.Ops(d, max(y.m, multiply.Thin+1), max(y.n, multiply.Thin+1), y.k)
+		turns := y.c.row == 1 && c.Const(y.opA) == nil && c.Const(y.opB) == nil // the product is transposed
+		if y.n > 1 && y.c.col != 1 && !turns {
+			work.Ops[graph.Simple] += entries * multiply.TurnOps(y.m*y.n, y.k)
+		}
 		for _, side := range []struct{ op, lanes int }{{y.opA, y.m}, {y.opB, y.n}} {
 			if c.Const(side.op) == nil {
 				work.Ops[graph.Simple] += entries * packOps * float64(side.lanes) * float64(y.k)

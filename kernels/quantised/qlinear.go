@@ -117,11 +117,11 @@ func (q *quantMatmul) compile(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	a, b := zeroed(x, x.In(q.a), x.In(q.aZero), d, p.a), zeroed(x, x.In(q.b), x.In(q.bZero), d, p.b)
 	sums := x.Temp(d, c.Out[0].Shape...)
-	x.Call(product.Matmul, nil, []copies.Spot{sums}, a, b)
+	x.Call(product.Matmul, nil, []kit.Buffer{sums}, a, b)
 	if q.aScale < 0 {
 		wholeNumbers(x, sums)
 	} else {
-		requantized(x, sums, x.In(q.aScale), x.In(q.bScale), x.In(6), x.In(7), copies.Spot{}, p.rows, p.cols)
+		requantized(x, sums, x.In(q.aScale), x.In(q.bScale), x.In(6), x.In(7), kit.Buffer{}, p.rows, p.cols)
 	}
 	return x.Kernel()
 }

@@ -142,7 +142,7 @@ func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	xs, ws := zeroed(x, x.In(0), x.In(q.xZero), d, p.a), zeroed(x, x.In(q.w), x.In(q.wZero), d, p.b)
 	sums := x.Temp(d, out.Shape...)
-	x.Call(op, at, []copies.Spot{sums}, xs, ws)
+	x.Call(op, at, []kit.Buffer{sums}, xs, ws)
 	if !q.scaled {
 		wholeNumbers(x, sums)
 		return x.Kernel()
@@ -152,14 +152,14 @@ func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
 		// One scale serves every channel.
 		all := x.Temp(tensor.Float32, o)
 		m := tensor.Meta{DType: tensor.Float32, Shape: []int{o}, Strides: []int{0}}
-		if scale.Place < 0 && scale.Data != nil {
+		if scale.IsData() {
 			t := tensor.Zeros(tensor.Float32, o)
 			for i := range o {
 				t.Set(tensor.FloatScalar(scale.Data.At(kit.Unravel(0, scale.Meta.Shape)...).Float()), i)
 			}
-			all = copies.Spot{Meta: t.Meta, Place: -1, Data: t}
+			all = kit.DataBuffer(t)
 		} else {
-			x.Copies(copies.Job{Dst: all.Side(), Src: scale.Show(m).Side()})
+			x.Copies(copies.Job{Dst: all, Src: scale.Show(m)})
 		}
 		scale = all
 	}

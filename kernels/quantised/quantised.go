@@ -88,7 +88,7 @@ func saturated(d tensor.DType, x float64) int64 {
 
 // zeroed adds the parts that subtract zero points from a quantised operand and convert it
 // to the float dtype d. The zero points may be left out.
-func zeroed(x *copies.Compound, v, zero copies.Spot, d tensor.DType, q kit.AxisIndex) copies.Spot {
+func zeroed(x *copies.Compound, v, zero kit.Buffer, d tensor.DType, q kit.AxisIndex) kit.Buffer {
 	if v.Data != nil && (!zero.Given() || zero.Data != nil) {
 		t := v.Data.CopyTo(tensor.New(d, v.Meta.Shape...))
 		if zero.Given() {
@@ -100,7 +100,7 @@ func zeroed(x *copies.Compound, v, zero copies.Spot, d tensor.DType, q kit.AxisI
 				t.Set(tensor.FloatScalar(t.At(index...).Float()-zs[at]), index...)
 			}
 		}
-		return copies.Spot{Meta: t.Meta, Place: -1, Data: t}
+		return kit.DataBuffer(t)
 	}
 	from, out := x.Dense(v, tensor.Int32), x.Temp(d, v.Meta.Shape...)
 	n, points := v.Meta.Numel(), zero.Meta.Numel()
@@ -109,7 +109,7 @@ func zeroed(x *copies.Compound, v, zero copies.Spot, d tensor.DType, q kit.AxisI
 	if d == tensor.Float32 {
 		f = subtractZeros[float32]
 	}
-	x.Run(0, 0, []copies.Spot{out, from, zero}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+	x.Run(0, 0, []kit.Buffer{out, from, zero}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
 		f(m, n, points, begin, end, &q)
 		return nil
 	}))
@@ -132,9 +132,9 @@ func subtractZeros[T float32 | float64](m *graph.Mem, n, points, begin, end int,
 }
 
 // wholeNumbers adds the part that turns exact sums into output 0 of int32, which wraps.
-func wholeNumbers(x *copies.Compound, sums copies.Spot) {
+func wholeNumbers(x *copies.Compound, sums kit.Buffer) {
 	n, single := sums.Meta.Numel(), sums.Meta.DType == tensor.Float32
-	x.Run(0, 0, []copies.Spot{x.Result(0, tensor.Int32), sums}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+	x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Int32), sums}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
 		y := kit.ElementsOf[int32](m.Ptrs[0], n)[begin:end]
 		if single {
 			for i, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[begin:end] {
@@ -151,14 +151,14 @@ func wholeNumbers(x *copies.Compound, sums copies.Spot) {
 
 // requantized adds the part that scales exact sums to output 0: by a*b/y, where a and b
 // have one scale or one for each index that q tells, and y one. bias is added first.
-func requantized(x *copies.Compound, sums, a, b, y, zero, bias copies.Spot, qa, qb kit.AxisIndex) {
+func requantized(x *copies.Compound, sums, a, b, y, zero, bias kit.Buffer, qa, qb kit.AxisIndex) {
 	d := x.C.Out[0].DType
 	n := sums.Meta.Numel()
-	spots := []copies.Spot{x.Result(0, d), x.Dense(sums, tensor.Float64)}
-	for _, s := range []copies.Spot{a, b, y} {
-		spots = append(spots, x.Dense(s, tensor.Float32))
+	buffers := []kit.Buffer{x.Result(0, d), x.Dense(sums, tensor.Float64)}
+	for _, s := range []kit.Buffer{a, b, y} {
+		buffers = append(buffers, x.Dense(s, tensor.Float32))
 	}
-	spots = append(spots, x.Dense(zero, tensor.Int32), x.Dense(bias, tensor.Int32))
+	buffers = append(buffers, x.Dense(zero, tensor.Int32), x.Dense(bias, tensor.Int32))
 	counts := []int{a.Meta.Numel(), b.Meta.Numel(), bias.Meta.Numel()}
 	run := func(put func(m *graph.Mem, i int, v float64)) graph.Phase {
 		return copies.CutUnits(n, 4, func(m *graph.Mem, begin, end int) error {
@@ -181,12 +181,12 @@ func requantized(x *copies.Compound, sums, a, b, y, zero, bias copies.Spot, qa, 
 		})
 	}
 	if d == tensor.Int8 {
-		x.Run(0, 0, spots, run(func(m *graph.Mem, i int, v float64) {
+		x.Run(0, 0, buffers, run(func(m *graph.Mem, i int, v float64) {
 			kit.ElementsOf[int8](m.Ptrs[0], n)[i] = clipTo[int8](v, math.MinInt8, math.MaxInt8)
 		}))
 		return
 	}
-	x.Run(0, 0, spots, run(func(m *graph.Mem, i int, v float64) {
+	x.Run(0, 0, buffers, run(func(m *graph.Mem, i int, v float64) {
 		kit.ElementsOf[uint8](m.Ptrs[0], n)[i] = clipTo[uint8](v, 0, math.MaxUint8)
 	}))
 }

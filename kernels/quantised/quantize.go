@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -60,8 +61,8 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			return &graph.Kernel{}, err
 		}
 		x := copies.NewCompound(c)
-		spots := []copies.Spot{x.Result(0, c.Out[0].DType), x.Dense(x.In(0), tensor.Float32), x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
-		x.Run(0, 0, spots, quantizePhase(c.Out[0].DType, q, c.Out[0].Numel(), tensor.Numel(c.Meta(1).Shape)))
+		buffers := []kit.Buffer{x.Result(0, c.Out[0].DType), x.Dense(x.In(0), tensor.Float32), x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
+		x.Run(0, 0, buffers, quantizePhase(c.Out[0].DType, q, c.Out[0].Numel(), tensor.Numel(c.Meta(1).Shape)))
 		return x.Kernel()
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -106,8 +107,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		}
 		x := copies.NewCompound(c)
 		scales := c.Meta(1).Numel()
-		spots := []copies.Spot{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int32), x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
-		x.Run(0, 0, spots, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+		buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int32), x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
+		x.Run(0, 0, buffers, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
 			y, v := kit.ElementsOf[float32](m.Ptrs[0], n), kit.ElementsOf[int32](m.Ptrs[1], n)
 			scale, zero := kit.ElementsOf[float32](m.Ptrs[2], scales), kit.ElementsOf[int32](m.Ptrs[3], scales)
 			for begin < end {
@@ -315,19 +316,19 @@ func compileDynamicQuantize(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	n := c.Meta(0).Numel()
 	from := x.Dense(x.In(0), tensor.Float32)
-	chunks := kit.DivUp(n, copies.UnitGrain)
+	chunks := kit.DivUp(n, machine.MoveGrain)
 	ranges, zero := x.Temp(tensor.Float32, chunks, 2), x.Temp(tensor.Int32, 1)
 	scale, point := x.Result(1, tensor.Float32), x.Result(2, tensor.Uint8)
-	x.Run(0, 0, []copies.Spot{ranges, from}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	x.Run(0, 0, []kit.Buffer{ranges, from}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := kit.ElementsOf[[2]float32](m.Ptrs[0], chunks)
 		least, most := float32(0), float32(0)
-		for _, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[chunk*copies.UnitGrain : min(n, (chunk+1)*copies.UnitGrain)] {
+		for _, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[chunk*machine.MoveGrain : min(n, (chunk+1)*machine.MoveGrain)] {
 			least, most = min(least, v), max(most, v)
 		}
 		r[chunk] = [2]float32{least, most}
 		return nil
 	}})
-	x.Run(0, 0, []copies.Spot{ranges, scale, point, zero}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+	x.Run(0, 0, []kit.Buffer{ranges, scale, point, zero}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		least, most := float32(0), float32(0)
 		for _, r := range kit.ElementsOf[[2]float32](m.Ptrs[0], chunks) {
 			least, most = min(least, r[0]), max(most, r[1])
@@ -337,7 +338,7 @@ func compileDynamicQuantize(c *graph.Call) (*graph.Kernel, error) {
 		return nil
 	}})
 	if n > 0 {
-		x.Run(0, 0, []copies.Spot{x.Result(0, tensor.Uint8), from, scale, zero}, quantizeInto[uint8](&kit.AxisIndex{Inner: n, N: 1}, n, 1, 0, math.MaxUint8))
+		x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Uint8), from, scale, zero}, quantizeInto[uint8](&kit.AxisIndex{Inner: n, N: 1}, n, 1, 0, math.MaxUint8))
 	}
 	return x.Kernel()
 }

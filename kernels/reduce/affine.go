@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -55,7 +56,7 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	k.Scratch = end
 	items := s.rows * s.groups
-	perChunk := max(1, scaleChunk*s.groups/channels)
+	perChunk := max(1, machine.FunctionGrain*s.groups/channels)
 	scales := graph.Phase{Chunks: (items + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
 		for g := chunk * perChunk; g < min((chunk+1)*perChunk, items); g++ {
 			s.scales(c, m, g, loops, scaleAt, shiftAt)
@@ -99,9 +100,6 @@ func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*grap
 	k.Phases = append(phases, k.Phases...)
 	return k, nil
 }
-
-// scaleChunk is the number of scales worth a chunk.
-const scaleChunk = 4096
 
 // scales computes the scales and shifts of the channels of group g, counted over all rows.
 func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DType, scaleAt, shiftAt int) {

@@ -4,8 +4,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/axes"
-	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -48,7 +48,7 @@ func newLinePlan(m tensor.Meta, dim int, out tensor.Meta, side []tensor.Meta, ca
 	} else {
 		p.rows = k.N < 8 && k.N <= p.line.N
 	}
-	grain := folds.Grain / weight
+	grain := machine.ReduceGrain / weight
 	p.unit = max(1, min(k.N, columnUnit))
 	if p.rows {
 		p.unit = max(1, min(p.unit, grain/max(p.line.N, 1)))

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -221,15 +222,15 @@ func (l *lossData[T]) spread(base int, share, every T) T {
 func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
 	d, n := tensor.DTypeOf[T](), l.n*l.inner
 	x := copies.NewCompound(c)
-	ins := append(x.Operands(d), copies.Spot{})
+	ins := append(x.Operands(d), kit.Buffer{})
 	logs := ins[0]
 	if l.entropy && logs.Meta.Numel() > 0 {
 		logs = x.Temp(d, ins[0].Meta.Shape...)
-		x.Call(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []copies.Spot{logs}, ins[0])
+		x.Call(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
 	}
-	chunks := kit.DivUp(n, nllGrain)
+	chunks := kit.DivUp(n, machine.FunctionGrain)
 	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
-	x.Run(0, 0, []copies.Spot{out, sums, logs, ins[1], ins[2]}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+	x.Run(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes), w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
 		if l.soft {
 			data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
@@ -237,7 +238,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
 		}
 		loss, total := 0.0, 0.0
-		for i := chunk * nllGrain; i < min(n, (chunk+1)*nllGrain); i++ {
+		for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
 			one, by, err := data.one(i)
 			if err != nil {
 				return err
@@ -251,7 +252,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 		return nil
 	}})
 	if l.reduction != 0 {
-		x.Run(0, 0, []copies.Spot{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		x.Run(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			loss, total := 0.0, 0.0
 			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
 				loss, total = loss+s[0], total+s[1]
@@ -265,9 +266,6 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	}
 	return x.Kernel()
 }
-
-// nllGrain is the number of targets of a chunk.
-const nllGrain = 4096
 
 func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, t := in[0], in[1]

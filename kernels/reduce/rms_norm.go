@@ -182,7 +182,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	blocks := kit.DivUp(inner, localBlock)
 	power := localPower(a.Beta)
 	x := copies.NewCompound(c)
-	x.Run(0, 8*localBlock, []copies.Spot{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
+	x.Run(0, 8*localBlock, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
 		y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
 		for u := begin; u < end; u++ {
 			ch, from := u%channels, u/channels%blocks*localBlock

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -69,7 +70,7 @@ func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64, norma
 			return nil
 		}})
 	}
-	perChunk := max(1, folds.Grain/2/l.n)
+	perChunk := max(1, machine.ReduceGrain/2/l.n)
 	k.Phases = append(k.Phases, graph.Phase{Chunks: (l.rows + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
 		l.run(m, chunk*perChunk, min((chunk+1)*perChunk, l.rows))
 		return nil

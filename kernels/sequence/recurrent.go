@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -40,8 +39,8 @@ type recurrent struct {
 	clip                           float64
 	integer                        tensor.DType  // in which integers wrap
 	acts                           [2][3]cellAct // functions of each direction: f, g, h
-	x, h0, c0, lens, y, hn, cn     copies.Spot
-	w, r, inBias, stateBias, peeps [2]copies.Spot
+	x, h0, c0, lens, y, hn, cn     kit.Buffer
+	w, r, inBias, stateBias, peeps [2]kit.Buffer
 }
 
 // cellAct is an activation with its parameters.
@@ -67,7 +66,7 @@ type stepper[T float32 | float64] struct {
 	buffers  int // elements of a worker's state and gates
 	gemmWork int
 	shared   int
-	runs     sync.Pool
+	runs     graph.PerWorker[cellRun[T]]
 }
 
 // addRecurrent adds the parts of a layer: biases, the product of all inputs, and the steps.
@@ -76,7 +75,7 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 	rows := l.kind.gates() * l.hidden
 	bias := x.Temp(d, l.dirs, rows)
 	for dir := range l.dirs {
-		x.Run(0, 0, []copies.Spot{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}), l.inBias[dir], l.stateBias[dir]},
+		x.Run(0, 0, []kit.Buffer{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}), l.inBias[dir], l.stateBias[dir]},
 			graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 				joinBiases(l, kit.ElementsOf[T](m.Ptrs[0], rows), kit.ElementsOf[T](m.Ptrs[1], rows), kit.ElementsOf[T](m.Ptrs[2], rows))
 				return nil
@@ -98,13 +97,13 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 // sequence through all steps, in one direction, as the definition says. A layer of PyTorch's
 // has no lengths, peepholes or bounds.
 func addPlain[T complex128 | int64](x *copies.Compound, l *recurrent) error {
-	spots := []copies.Spot{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
+	buffers := []kit.Buffer{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
 	for dir := range 2 {
-		spots = append(spots, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
+		buffers = append(buffers, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
 	}
-	x.Run(0, 0, spots, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
+	x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
 		var at [14][]T
-		for i, s := range spots {
+		for i, s := range buffers {
 			if s.Given() {
 				at[i] = kit.ElementsOf[T](m.Ptrs[i], s.Meta.Numel())
 			}
@@ -145,7 +144,7 @@ func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
 }
 
 // project adds to = from @ wᵀ + bias.
-func project[T float32 | float64](x *copies.Compound, to, from, w, bias copies.Spot, m, n, k int) error {
+func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
 	var packed []T
@@ -166,13 +165,13 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias copies.S
 		}
 	}
 	ph, scratch, worker := p.Phases(0)
-	x.Run(scratch, worker, []copies.Spot{to, from, w, bias}, ph...)
+	x.Run(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
 	return nil
 }
 
 // addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
 // direction.
-func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected copies.Spot) error {
+func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected kit.Buffer) error {
 	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.batch}
 	if l.batch > cellBlock/2 {
 		s.block = min(cellBlock, kit.DivUp(l.batch, 2))
@@ -188,12 +187,12 @@ func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected c
 		return err
 	}
 	packs := x.Temp(tensor.DTypeOf[T](), s.packAll(x))
-	spots := []copies.Spot{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
-	spots = append(spots, l.r[:]...)
-	spots = append(spots, l.stateBias[:]...)
-	spots = append(spots, l.peeps[:]...)
+	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
+	buffers = append(buffers, l.r[:]...)
+	buffers = append(buffers, l.stateBias[:]...)
+	buffers = append(buffers, l.peeps[:]...)
 	if s.prepack && packs.Meta.Numel() > 0 {
-		x.Run(0, 0, spots, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
+		x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
 			s.pack(dir, kit.ElementsOf[T](m.Ptrs[0], packs.Meta.Numel()), m.Ptrs[stepR+dir])
 			return nil
 		}})
@@ -201,7 +200,7 @@ func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected c
 	size := int(unsafe.Sizeof(T(0)))
 	blocks := kit.DivUp(l.batch, s.block)
 	worker := kit.AlignUp(s.buffers*size) + kit.AlignUp(s.gemmWork*size) + kit.AlignUp(s.shared*size)
-	x.Run(0, worker, spots, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
+	x.Run(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
 		s.run(m, chunk/blocks, chunk%blocks*s.block)
 		return nil
 	}})

@@ -140,10 +140,10 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	for len(ins) < 8 {
-		ins = append(ins, copies.Spot{})
+		ins = append(ins, kit.Buffer{})
 	}
 	rows := l.hidden * o.kind.gates()
-	part := func(s copies.Spot, dir, per, at int, shape ...int) copies.Spot {
+	part := func(s kit.Buffer, dir, per, at int, shape ...int) kit.Buffer {
 		if !s.Given() {
 			return s
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cellRun is a block of sequences on its way through the steps. Runs are kept for the next
-// chunk: the products take the address of args.
+// cellRun is a block of sequences on its way through the steps. A worker keeps its
+// own: the products take the address of args.
 type cellRun[T float32 | float64] struct {
 	m              *graph.Mem
 	dir, b0, n     int
@@ -26,10 +26,7 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 	size := int(unsafe.Sizeof(T(0)))
 	room := kit.RegionOf(m.Worker)
 	buffers := kit.ElementsOf[T](room.Take(s.buffers*size), s.buffers)
-	r, _ := s.runs.Get().(*cellRun[T])
-	if r == nil {
-		r = new(cellRun[T])
-	}
+	r := s.runs.Of(m)
 	*r = cellRun[T]{m: m, dir: dir, b0: b0, n: n,
 		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens:  kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch),
@@ -56,7 +53,6 @@ func (s *stepper[T]) run(m *graph.Mem, dir, b0 int) {
 	}
 	s.finish(r)
 	*r = cellRun[T]{}
-	s.runs.Put(r)
 }
 
 // length is the number of steps of the block's sequence i.

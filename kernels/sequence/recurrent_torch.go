@@ -235,7 +235,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	d := cellLoops(c.Meta(0).DType)
 	x := copies.NewCompound(c)
-	var ins, outs []copies.Spot
+	var ins, outs []kit.Buffer
 	for i := range c.In {
 		ins = append(ins, x.Dense(x.In(i), d))
 	}
@@ -250,7 +250,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	y, from, last := outs[0], ins[0], outs[1:]
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
-		part := func(s copies.Spot) copies.Spot {
+		part := func(s kit.Buffer) kit.Buffer {
 			m := tensor.New(d, l.dirs, l.batch, l.hidden)
 			m.Offset = i * m.Numel()
 			return s.Show(m)
@@ -276,7 +276,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	for i, sums := range outs {
 		if floats {
-			x.Call(pointwise.Tanh, nil, []copies.Spot{x.Result(i, tensor.Float32)}, sums)
+			x.Call(pointwise.Tanh, nil, []kit.Buffer{x.Result(i, tensor.Float32)}, sums)
 		}
 	}
 	return x.Kernel()

@@ -46,7 +46,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil || kit.Empty(whole) {
 		return &graph.Kernel{}, err
 	}
-	out := copies.OutSide(c, 0)
+	out := kit.OutBuffer(c, 0)
 	var jobs []copies.Job
 	at := 0
 	for i, t := range parts {
@@ -59,9 +59,9 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 		at += p.Shape[dim]
-		jobs = append(jobs, copies.Job{Dst: out.Show(place), Src: copies.InSide(c, i).Show(p)})
+		jobs = append(jobs, copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i).Show(p)})
 	}
-	return copies.Kernel(jobs...)
+	return copies.Kernel(jobs...), nil
 }
 
 // ref walks the parts index by index.

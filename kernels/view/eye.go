@@ -48,17 +48,14 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 
 // compileEye fills everything with zeros, then the diagonal with ones.
 func compileEye(c *graph.Call) (*graph.Kernel, error) {
-	out := copies.OutSide(c, 0)
-	zeros, w, err := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
-	if err != nil {
-		return nil, err
-	}
+	out := kit.OutBuffer(c, 0)
+	zeros, w := copies.Phase(copies.Job{Dst: out, Fill: tensor.Zeros(out.Meta.DType)})
 	m, err := out.Meta.Diagonal(0, 0, 1)
 	if err != nil {
 		return nil, err
 	}
-	ones, _, err := copies.Phase(copies.Job{Dst: out.Show(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
-	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, Worker: w}, err
+	ones, _ := copies.Phase(copies.Job{Dst: out.Show(m), Fill: tensor.IntScalar(1).Tensor(out.Meta.DType)})
+	return &graph.Kernel{Phases: []graph.Phase{zeros, ones}, Worker: w}, nil
 }
 
 func refEye(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {

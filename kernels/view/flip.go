@@ -33,7 +33,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		return copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Src: copies.InSide(c, 0)}.Reversed(dims...))
+		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}.Reversed(dims...)), nil
 	},
 	Ref:      refFlip,
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),

@@ -19,7 +19,7 @@ func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), va
 		return graph.New1(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		return copies.Kernel(copies.Job{Dst: copies.OutSide(c, 0), Fill: value(c).Tensor(c.Out[0].DType)})
+		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: value(c).Tensor(c.Out[0].DType)}), nil
 	}
 	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		t, err := kind(c)

@@ -162,13 +162,13 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 			spans[d] = copies.SpansOf(t)
 		}
 	}
-	return copies.SpanKernel(copies.OutSide(c, 0), copies.InSide(c, 0), spans)
+	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }
 
 // compileConstantPad copies the inner part and fills the border, which is cut into two
 // slabs a dimension that do not overlap: nothing is written twice.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
-	dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	part, _, err := padInner(src.Meta.Type(), sym.Ints(pad...))
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 			return nil, err
 		}
 	}
-	return copies.Kernel(append(jobs, copies.Job{Dst: dst.Show(rest), Src: src.Show(inner)})...)
+	return copies.Kernel(append(jobs, copies.Job{Dst: dst.Show(rest), Src: src.Show(inner)})...), nil
 }
 
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -178,7 +179,7 @@ func bernoulliAt(i int, seed uint64, p float64) float64 {
 
 // drawKernel computes elements from their place in row-major order and operand 0's element.
 func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph.Kernel {
-	const grain = 2048
+	const grain = machine.CallGrain
 	m, out := c.Meta(0), c.Out[0]
 	n := out.Numel()
 	os, ms := kit.ByteStrides(out), kit.ByteStrides(m)

@@ -80,7 +80,7 @@ func inferRepeat(t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
 // compileRepeat sees every dimension of the output as repetitions times size, and the
 // operand as expanded along the repetitions.
 func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
-	dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	if dst.Meta.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
@@ -98,5 +98,5 @@ func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	in.Shape = out.Shape
 	in.DType, out.DType = src.Meta.DType, dst.Meta.DType
 	dst.Meta, src.Meta = out, in
-	return copies.Kernel(copies.Job{Dst: dst, Src: src})
+	return copies.Kernel(copies.Job{Dst: dst, Src: src}), nil
 }

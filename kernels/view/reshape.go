@@ -32,7 +32,7 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 	}
 	o.AnyOrder = true
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		return copies.Ordered(copies.OutSide(c, 0), copies.InSide(c, 0))
+		return copies.Ordered(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		res, err := o.Infer(c)

@@ -109,7 +109,7 @@ func rollSpans(shape, starts []int) [][]copies.Span {
 }
 
 func compileRoll(c *graph.Call) (*graph.Kernel, error) {
-	a, dst, src := kit.Attrs[rollAttrs](c), copies.OutSide(c, 0), copies.InSide(c, 0)
+	a, dst, src := kit.Attrs[rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	n := src.Meta.Numel()
 	if n == 0 {
 		return &graph.Kernel{}, nil
@@ -134,7 +134,7 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 
 // compileFlatRoll rolls by row-major order between layouts that are not row-major: into
 // scratch memory, rolled on the way out.
-func compileFlatRoll(dst, src copies.Side, shifts []int) (*graph.Kernel, error) {
+func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	d, n := src.Meta.DType, src.Meta.Numel()
 	starts, err := rollStarts([]int{n}, shifts, []int{0})
 	if err != nil {
@@ -146,14 +146,11 @@ func compileFlatRoll(dst, src copies.Side, shifts []int) (*graph.Kernel, error) 
 	// run of it.
 	var jobs []copies.Job
 	for k := range 2 {
-		jobs = append(jobs, copies.Job{Dst: copies.Side{At: copies.ScratchMem, Off: k * n * size, Meta: tensor.New(d, src.Meta.Shape...)}, Src: src})
+		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(d, src.Meta.Shape...)), Src: src})
 	}
-	in, w0, err := copies.Phase(jobs...)
-	if err != nil {
-		return nil, err
-	}
-	out, w1, err := copies.Phase(copies.Job{Dst: dst, Src: copies.Side{At: copies.ScratchMem, Off: start * size, Meta: tensor.New(d, dst.Meta.Shape...)}})
-	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: 2 * n * size}, err
+	in, w0 := copies.Phase(jobs...)
+	out, w1 := copies.Phase(copies.Job{Dst: dst, Src: kit.ScratchBuffer(start*size, tensor.New(d, dst.Meta.Shape...))})
+	return &graph.Kernel{Phases: []graph.Phase{in, out}, Worker: max(w0, w1), Scratch: 2 * n * size}, nil
 }
 
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -4,13 +4,14 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // sequence compiles an op whose elements depend on their index in one dimension.
 func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
-	const grain = 8192
+	const grain = machine.CallGrain
 	m := c.Out[0]
 	n := m.Numel()
 	return &graph.Kernel{Phases: []graph.Phase{{

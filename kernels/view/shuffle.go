@@ -91,7 +91,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 			if err != nil || c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, err
 			}
-			dst, src := copies.OutSide(c, 0), copies.InSide(c, 0)
+			dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 			cut, err := src.Meta.View(kit.NumbersOf(s.split))
 			if err != nil {
 				return nil, err
@@ -103,7 +103,7 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(
 			if err != nil {
 				return nil, err
 			}
-			return copies.Kernel(copies.Job{Dst: dst.Show(place), Src: src.Show(cut)})
+			return copies.Kernel(copies.Job{Dst: dst.Show(place), Src: src.Show(cut)}), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			s, err := spec(c)

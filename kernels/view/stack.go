@@ -58,7 +58,7 @@ func inferStack(c *graph.Call) ([]graph.Result, error) {
 }
 
 func compileStack(c *graph.Call) (*graph.Kernel, error) {
-	out := copies.OutSide(c, 0)
+	out := kit.OutBuffer(c, 0)
 	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, out.Meta.Rank())
 	if err != nil {
 		return nil, err
@@ -69,9 +69,9 @@ func compileStack(c *graph.Call) (*graph.Kernel, error) {
 		if err != nil {
 			return nil, err
 		}
-		jobs[i] = copies.Job{Dst: out.Show(place), Src: copies.InSide(c, i)}
+		jobs[i] = copies.Job{Dst: out.Show(place), Src: kit.InBuffer(c, i)}
 	}
-	return copies.Kernel(jobs...)
+	return copies.Kernel(jobs...), nil
 }
 
 func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -5,8 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/tiles"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -77,8 +76,8 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	n, size := dst.Rank(), dst.DType.Size()
 	cols := dst.Shape[n-1]
 	rows := dst.Numel() / cols
-	grain := max(1, copies.Grain/cols)
-	move := tiles.Mover(dst.DType, src.DType)
+	grain := max(1, machine.MoveGrain/cols)
+	move := kit.Mover(dst.DType, src.DType)
 	ds, ss := dst.Strides[n-1]*size, src.Strides[n-1]*size
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{

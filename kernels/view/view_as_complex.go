@@ -121,14 +121,14 @@ var Complex = kit.Define[kit.None](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			src := copies.InSide(c, i)
+			src := kit.InBuffer(c, i)
 			e, err := src.Meta.Expand(part.Shape)
 			if err != nil {
 				return nil, err
 			}
-			jobs = append(jobs, copies.Job{Dst: copies.Side{At: 0, Off: i * part.DType.Size(), Meta: part}, Src: src.Show(e)})
+			jobs = append(jobs, copies.Job{Dst: kit.PtrBuffer(0, part).Shifted(i*part.DType.Size(), part), Src: src.Show(e)})
 		}
-		return copies.Kernel(jobs...)
+		return copies.Kernel(jobs...), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)

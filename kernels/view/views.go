@@ -49,7 +49,7 @@ func copyShown(c *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (
 		if c.Meta(0).Numel() == 0 && r.Meta().Numel() > 0 {
 			return nil, errors.New("a view that finds elements where its operand has none cannot be copied")
 		}
-		jobs = append(jobs, copies.Job{Dst: copies.OutSide(c, i), Src: copies.InSide(c, 0).Show(r.Meta())})
+		jobs = append(jobs, copies.Job{Dst: kit.OutBuffer(c, i), Src: kit.InBuffer(c, 0).Show(r.Meta())})
 	}
-	return copies.Kernel(jobs...)
+	return copies.Kernel(jobs...), nil
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -331,7 +332,7 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 	}
 	size, d := th.DType.Size(), tensor.DTypeOf[T]()
 	read, write := tensor.Converter(d, th.DType), tensor.Converter(th.DType, d)
-	per := kit.IndexGrain / 16
+	per := machine.GatherGrain / 16
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
 		for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
 			var x [3]T

@@ -111,7 +111,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	x := copies.NewCompound(c)
-	spots := []copies.Spot{x.Result(0, out.DType), x.Dense(x.In(0), out.DType), x.Dense(x.In(1), tensor.Int64)}
+	buffers := []kit.Buffer{x.Result(0, out.DType), x.Dense(x.In(0), out.DType), x.Dense(x.In(1), tensor.Int64)}
 	lead := out.Rank() - dims
 	p := unpooling{size: out.Shape[lead:], to: tensor.Numel(out.Shape[lead:]), from: tensor.Numel(c.Meta(0).Shape[lead:])}
 	run := unpoolPlanes[uint16]
@@ -121,7 +121,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	x.Run(0, 0, spots, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to, func(m *graph.Mem, begin, end int) error {
+	x.Run(0, 0, buffers, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to, func(m *graph.Mem, begin, end int) error {
 		return run(&p, m, begin, end)
 	}))
 	return x.Kernel()

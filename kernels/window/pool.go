@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -110,7 +111,7 @@ func (p *pool) area() int {
 
 func (p *pool) byPlanes() *graph.Kernel {
 	ow := len(p.cols)
-	grain := folds.Grain / 2
+	grain := machine.ReduceGrain / 2
 	p.rowsPer = min(max(1, grain/(ow*p.area())), len(p.rows))
 	p.blocks = (len(p.rows) + p.rowsPer - 1) / p.rowsPer
 	units := p.n * p.c * p.blocks
@@ -197,7 +198,7 @@ func (p *pool) deliver(at, dst [2]unsafe.Pointer, d, n int) {
 func (p *pool) byPixels() *graph.Kernel {
 	oh, ow := len(p.rows), len(p.cols)
 	units := p.n * oh * ow
-	perChunk := max(1, folds.Grain/2/(p.c*p.area()))
+	perChunk := max(1, machine.ReduceGrain/2/(p.c*p.area()))
 	block := min(p.c, folds.BlockLen)
 	return &graph.Kernel{
 		Worker: kit.AlignUp(block*p.op.size()) + 2*axes.BlockBytes + 2*kit.AlignUp(block*8),

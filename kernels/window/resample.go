@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -87,9 +88,9 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 		return r.pickKernel(c), nil
 	}
 	if resampleDType(c.Out[0].DType) == tensor.Float32 {
-		return resampleKernel[float32](r, c)
+		return resampleKernel[float32](r, c), nil
 	}
-	return resampleKernel[float64](r, c)
+	return resampleKernel[float64](r, c), nil
 }
 
 // pickKernel moves elements, row by row of the output.
@@ -108,7 +109,7 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 		}
 	}
 	cols := dst.Shape[last]
-	rows, grain := dst.Numel()/cols, max(1, copies.Grain/cols)
+	rows, grain := dst.Numel()/cols, max(1, machine.MoveGrain/cols)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(rows, grain), Run: func(m *graph.Mem, chunk int) error {
 		for i := chunk * grain; i < min(rows, (chunk+1)*grain); i++ {
 			to, from, rest := 0, 0, i
@@ -126,7 +127,7 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 // resamplePass resamples one dimension: a row-major array [outer, in, inner] becomes
 // [outer, n, inner].
 type resamplePass[T float32 | float64] struct {
-	from, to         copies.Side
+	from, to         kit.Buffer
 	outer, in, inner int
 	taps             *axisTaps
 	w                []T
@@ -135,25 +136,22 @@ type resamplePass[T float32 | float64] struct {
 
 // resampleKernel converts the operand to a row-major array, resamples dimension by
 // dimension from the last on, and converts the result.
-func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.Kernel, error) {
+func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) *graph.Kernel {
 	d := tensor.DTypeOf[T]()
-	src, k := copies.InSide(c, 0), &graph.Kernel{}
-	room := func(shape []int) copies.Side {
-		s := copies.Side{At: copies.ScratchMem, Off: k.Scratch, Meta: tensor.New(d, shape...)}
+	src, k := kit.InBuffer(c, 0), &graph.Kernel{}
+	room := func(shape []int) kit.Buffer {
+		s := kit.ScratchBuffer(k.Scratch, tensor.New(d, shape...))
 		k.Scratch += kit.AlignUp(s.Meta.Bytes())
 		return s
 	}
-	move := func(dst, src copies.Side) error {
-		ph, worker, err := copies.Phase(copies.Job{Dst: dst, Src: src})
+	move := func(dst, src kit.Buffer) {
+		ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 		k.Phases, k.Worker = append(k.Phases, ph), max(k.Worker, worker)
-		return err
 	}
 	cur := src
 	if src.Meta.DType != d || !src.Meta.IsContiguous() {
 		cur = room(src.Meta.Shape)
-		if err := move(cur, src); err != nil {
-			return nil, err
-		}
+		move(cur, src)
 	}
 	cur.Meta = tensor.New(d, src.Meta.Shape...)
 	direct := c.Out[0].DType == d && c.Out[0].IsContiguous()
@@ -177,7 +175,7 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		shape := slices.Clone(s)
 		shape[dim] = t.size()
 		if left == 0 && direct {
-			p.to = copies.OutSide(c, 0)
+			p.to = kit.OutBuffer(c, 0)
 		} else {
 			p.to = room(shape)
 		}
@@ -186,18 +184,18 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		cur.Meta = tensor.New(d, shape...)
 	}
 	if !direct {
-		return k, move(copies.OutSide(c, 0), cur)
+		move(kit.OutBuffer(c, 0), cur)
 	}
-	return k, nil
+	return k
 }
 
 func (p *resamplePass[T]) phase() graph.Phase {
 	n := p.taps.size()
 	units := p.outer * n
 	each := max(1, p.inner*max(1, len(p.w)/max(1, n)))
-	grain := max(1, kit.IndexGrain/each)
+	grain := max(1, machine.GatherGrain/each)
 	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(m *graph.Mem, chunk int) error {
-		from, to := p.from.Base(m), p.to.Base(m)
+		from, to := p.from.Address(m), p.to.Address(m)
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
 			o, i := u/n, u%n
 			src := unsafe.Slice((*T)(kit.Elem[T](from, o*p.in*p.inner)), p.in*p.inner)

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/tiles"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -105,7 +105,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	rows, cols := nearestTables(c, dst.Shape)
 	size := dst.DType.Size()
 	gather := gathers[size]
-	move := tiles.Mover(dst.DType, src.DType)
+	move := kit.Mover(dst.DType, src.DType)
 	ds, ss := kit.ByteStrides(dst), kit.ByteStrides(src)
 	for i := range cols {
 		cols[i] *= ss[3]
@@ -117,7 +117,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	if !pixels {
 		work, each = work*chans, width
 	}
-	grain := max(1, copies.Grain/each)
+	grain := max(1, machine.MoveGrain/each)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: (work + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
 		for r := chunk * grain; r < min(work, (chunk+1)*grain); r++ {
 			y, rest := r%dst.Shape[2], r/dst.Shape[2]

@@ -159,13 +159,13 @@ func volumeKernel(c *graph.Call, by poolWalk, kind poolKind, a *poolArgs, axes [
 	if by != poolPixels {
 		result = x.Result
 	}
-	spots := []copies.Spot{result(0, d)}
+	buffers := []kit.Buffer{result(0, d)}
 	if len(c.Out) > 1 {
-		spots = append(spots, result(1, tensor.Int64))
+		buffers = append(buffers, result(1, tensor.Int64))
 	}
 	var s sliding
 	if by == poolPixels {
-		s.pixels = newVolumePixels(from.Meta, spots, axes)
+		s.pixels = newVolumePixels(from.Meta, buffers, axes)
 	} else {
 		s.planes = newVolume(from.Meta, axes)
 	}
@@ -179,7 +179,7 @@ func volumeKernel(c *graph.Call, by poolWalk, kind poolKind, a *poolArgs, axes [
 	default:
 		ph, worker = normOf(d, s, a.norm)
 	}
-	x.Run(0, worker, append(spots, from), ph)
+	x.Run(0, worker, append(buffers, from), ph)
 	return x.Kernel()
 }
 

@@ -22,7 +22,7 @@ type volumePixels struct {
 }
 
 // newVolumePixels takes an operand with a batch.
-func newVolumePixels(m tensor.Meta, outs []copies.Spot, axes [][]window) *volumePixels {
+func newVolumePixels(m tensor.Meta, outs []kit.Buffer, axes [][]window) *volumePixels {
 	dims := len(axes)
 	strides := func(m tensor.Meta) (st [5]int) {
 		copy(st[:2], m.Strides[:2])

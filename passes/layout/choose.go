@@ -129,7 +129,7 @@ func servedBy(n *graph.Node, call *graph.Call) string {
 // price finds what has to be copied for the offer, and what all of it costs; false where some operand cannot
 // be read in any order that there is reason to try.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
-	work := o.impl.Work(call, o.walk)
+	work, p := o.impl.Work(call, o.walk), d.Problem.Profile
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -148,7 +148,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 			to := m.WithStrides(order.Strides(m.Shape))
 			read, _ = o.impl.Read(call, o.walk, k, to)
 			if v := n.In[k].Value; v.Const == nil && d.copies[copyKey{value: v, order: order}] == nil {
-				work = work.Plus(copyWork(m, to))
+				o.ns += Price(p, copyWork(m, to)) // a step of its own
 			}
 		}
 		work = work.Plus(read)
@@ -159,10 +159,10 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 		case want == "" || want.Rank() != m.Rank():
 			o.off = o.off || !lies.SameLayout(m)
 		case !want.Holds(lies):
-			work = work.Plus(copyWork(lies, m.WithStrides(want.Strides(m.Shape))))
+			o.ns += Price(p, copyWork(lies, m.WithStrides(want.Strides(m.Shape))))
 		}
 	}
-	o.ns = Price(d.Problem.Profile, work)
+	o.ns += Price(p, work)
 	return true
 }
 

@@ -2,10 +2,9 @@ package copies
 
 import (
 	"fmt"
-	"sync"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -21,96 +20,50 @@ type Compound struct {
 	phases   []graph.Phase
 	delivery []Job
 	err      error
-	mems     sync.Pool
-}
-
-// Spot is a value inside a compound.
-type Spot struct {
-	Meta  tensor.Meta
-	Place int            // in Mem.Ptrs of the run; -1: in scratch memory, or data
-	at    int            // in scratch memory
-	shift int            // bytes from there to the first element
-	Data  *tensor.Tensor // what is known when the kernel is compiled
+	nest     kit.Nest
 }
 
 // NewCompound begins the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i as it lies; one that is left out has the zero meta.
-func (x *Compound) In(i int) Spot {
-	return Spot{Meta: x.C.Meta(i), Place: len(x.C.Out) + i, Data: x.C.Const(i)}
+// In returns operand i as it lies; one that is left out has the zero meta. Offsets of views that
+// it is shown as count from its first element.
+func (x *Compound) In(i int) kit.Buffer {
+	b := kit.InBuffer(x.C, i)
+	b.Meta.Offset = 0
+	b.Data = x.C.Const(i)
+	return b
 }
 
 // Temp returns room for a row-major value.
-func (x *Compound) Temp(d tensor.DType, shape ...int) Spot {
-	s := Spot{Meta: tensor.New(d, shape...), Place: -1, at: x.bytes}
-	x.bytes += kit.AlignUp(s.Meta.Bytes())
-	return s
+func (x *Compound) Temp(d tensor.DType, shape ...int) kit.Buffer {
+	return x.room(tensor.New(d, shape...))
 }
 
-// Given reports whether the spot is that of an operand that was not left out.
-func (s Spot) Given() bool { return s.Meta.DType != tensor.Invalid }
-
-// Show returns the spot under another meta of the same memory; its offset counts from the
-// spot's first element.
-func (s Spot) Show(m tensor.Meta) Spot {
-	s.shift += m.Offset * m.DType.Size()
-	if s.Data != nil {
-		part := m
-		part.Offset += s.Data.Offset
-		s.Data = tensor.Must(tensor.Over(part, s.Data.Storage()))
-	}
-	m.Offset = 0
-	s.Meta = m
-	return s
+// room returns room for a dense value.
+func (x *Compound) room(m tensor.Meta) kit.Buffer {
+	b := kit.ScratchBuffer(x.bytes, m)
+	x.bytes += kit.AlignUp(m.Bytes())
+	return b
 }
 
-// address is where the spot's first element lies in a run.
-func (s *Spot) address(m *graph.Mem) unsafe.Pointer {
-	switch {
-	case !s.Given():
-		return nil
-	case s.Place >= 0:
-		if p := m.Ptrs[s.Place]; p != nil {
-			return unsafe.Add(p, s.shift)
-		}
-		return nil
-	case s.Data != nil:
-		return s.Data.Pointer()
-	case s.Meta.Numel() == 0:
-		return nil
-	}
-	return unsafe.Pointer(&m.Scratch[s.at+s.shift])
-}
-
-// Side is the spot as one end of a copy.
-func (s Spot) Side() Side {
-	m := s.Meta
-	m.Offset = 0
-	if s.Place >= 0 {
-		return Side{At: s.Place, Off: s.shift, Meta: m}
-	}
-	return Side{At: ScratchMem, Off: s.at + s.shift, Meta: m}
-}
-
-// Dense returns the spot's elements in dtype d and in row-major order: the spot itself, or
+// Dense returns the buffer's elements in dtype d and in row-major order: the buffer itself, or
 // a copy.
-func (x *Compound) Dense(s Spot, d tensor.DType) Spot {
+func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 	if !s.Given() || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
 	}
 	if s.Data != nil {
-		t := s.Data.CopyTo(tensor.New(d, s.Meta.Shape...))
-		return Spot{Meta: t.Meta, Place: -1, Data: t}
+		return kit.DataBuffer(s.Data.CopyTo(tensor.New(d, s.Meta.Shape...)))
 	}
 	t := x.Temp(d, s.Meta.Shape...)
-	x.Copies(Job{Dst: t.Side(), Src: s.Side()})
+	x.Copies(Job{Dst: t, Src: s})
 	return t
 }
 
 // Operands returns all operands row-major, floats in the dtype in which d computes.
-func (x *Compound) Operands(d tensor.DType) []Spot {
-	var out []Spot
+func (x *Compound) Operands(d tensor.DType) []kit.Buffer {
+	var out []kit.Buffer
 	for i := range x.C.In {
 		s := x.In(i)
 		if s.Meta.DType.IsFloat() || s.Meta.DType.IsComplex() {
@@ -125,63 +78,45 @@ func (x *Compound) Operands(d tensor.DType) []Spot {
 
 // Copies adds a phase of copies.
 func (x *Compound) Copies(jobs ...Job) {
-	ph, worker, err := Phase(jobs...)
-	if err != nil && x.err == nil {
-		x.err = err
-	}
+	ph, worker := Phase(jobs...)
 	x.phases = append(x.phases, ph)
 	x.worker = max(x.worker, worker)
 }
 
 // Result returns where the parts write output i, row-major and in dtype d: the output, or
 // room from which it is copied at the end.
-func (x *Compound) Result(i int, d tensor.DType) Spot {
+func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	m := x.C.Out[i]
 	if m.DType == d && m.IsContiguous() {
-		return Spot{Meta: m, Place: i}
+		m.Offset = 0
+		return kit.PtrBuffer(i, m)
 	}
 	t := x.Temp(d, m.Shape...)
-	x.delivery = append(x.delivery, Job{Dst: OutSide(x.C, i), Src: t.Side()})
+	x.delivery = append(x.delivery, Job{Dst: kit.OutBuffer(x.C, i), Src: t})
 	return t
 }
 
 // Laid is [Compound.Result] for parts that write any strides: the output as it lies, or, where its dtype
 // is another, room.
-func (x *Compound) Laid(i int, d tensor.DType) Spot {
+func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {
-		return Spot{Meta: m, Place: i}
+		m.Offset = 0
+		return kit.PtrBuffer(i, m)
 	}
 	return x.Result(i, d)
 }
 
-// Run adds phases. They see the spots' addresses as their Mem.Ptrs, scratch bytes of
+// Run adds phases. They see the buffers as their Mem.Ptrs, scratch bytes of
 // memory for themselves, and worker bytes for each worker.
-func (x *Compound) Run(scratch, worker int, spots []Spot, phases ...graph.Phase) {
+func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.own, x.worker = max(x.own, scratch), max(x.worker, worker)
 	for _, ph := range phases {
-		run := ph.Run
-		ph.Run = func(m *graph.Mem, chunk int) error {
-			in, _ := x.mems.Get().(*graph.Mem)
-			if in == nil {
-				in = new(graph.Mem)
-			}
-			in.Ptrs = in.Ptrs[:0]
-			for i := range spots {
-				in.Ptrs = append(in.Ptrs, spots[i].address(m))
-			}
-			in.Scratch, in.Worker, in.Cursor = m.Scratch[x.bytes:], m.Worker, m.Cursor
-			err := run(in, chunk)
-			clear(in.Ptrs)
-			in.Scratch, in.Worker, in.Cursor = nil, nil, nil
-			x.mems.Put(in)
-			return err
-		}
-		x.phases = append(x.phases, ph)
+		x.phases = append(x.phases, x.nest.Phase(ph, buffers))
 	}
 }
 
 // Call adds the kernel of another op. Operands without a meta count as left out.
-func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []Spot, ins ...Spot) {
+func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	if x.err != nil {
 		return
 	}
@@ -204,13 +139,17 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []Spot, ins ...Spot) {
 		x.err = fmt.Errorf("%s: %w", op.Name, err)
 		return
 	}
-	spots := append(append([]Spot(nil), outs...), ins...)
+	x.runKernel(k, len(outs), append(append([]kit.Buffer(nil), outs...), ins...))
+}
+
+// runKernel adds the phases of a kernel of some outputs, with the tensors that it brings itself.
+func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	for i, t := range k.Bound {
 		if t != nil {
-			spots[len(outs)+i] = Spot{Meta: t.Meta, Place: -1, Data: t}
+			buffers[outs+i] = kit.DataBuffer(t)
 		}
 	}
-	x.Run(k.Scratch, k.Worker, spots, k.Phases...)
+	x.Run(k.Scratch, k.Worker, buffers, k.Phases...)
 }
 
 // Kernel returns the whole.
@@ -218,16 +157,14 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 	if len(x.delivery) > 0 {
 		x.Copies(x.delivery...)
 	}
+	x.nest.Scratch = x.bytes
 	return &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.own, Worker: x.worker}, x.err
 }
 
 // CutUnits parts units of work, each worth some elements, into chunks.
 func CutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
-	per := max(1, UnitGrain/max(1, elements))
+	per := max(1, machine.MoveGrain/max(1, elements))
 	return graph.Phase{Chunks: kit.DivUp(units, per), Run: func(m *graph.Mem, chunk int) error {
 		return f(m, chunk*per, min((chunk+1)*per, units))
 	}}
 }
-
-// UnitGrain is the number of simple steps worth a chunk.
-const UnitGrain = 1 << 15

@@ -8,7 +8,7 @@ import (
 
 // Call compiles a copy of the first operand.
 func Call(c *graph.Call) (*graph.Kernel, error) {
-	return Kernel(Job{Dst: OutSide(c, 0), Src: InSide(c, 0)})
+	return Kernel(Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}), nil
 }
 
 // Ref copies element by element, to the dtype that the call infers.

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -37,10 +38,7 @@ func TestLargeCopies(t *testing.T) {
 			for _, d := range []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128} {
 				dst, src := kerneltest.Strewn(rng, d, shape, false), kerneltest.Strewn(rng, d, shape, true)
 				in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
-				k, err := copies.Kernel(copies.Job{Dst: copies.Side{At: 0, Meta: dst}, Src: copies.Side{At: 1, Meta: src}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 				kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
 				want := in.CopyTo(tensor.New(d, shape...))
 				if diff := kerneltest.ValuesDiffer(out, want, 0); diff != "" {
@@ -57,10 +55,7 @@ func TestCopyOrdered(t *testing.T) {
 	phases := map[int]bool{}
 	for range 300 {
 		src, dst := kerneltest.Strewn(rng, tensor.Int32, []int{2, 3, 4, 5}, true), kerneltest.Strewn(rng, tensor.Int32, []int{6, 2, 10}, false)
-		k, err := copies.Ordered(copies.Side{At: 0, Meta: dst}, copies.Side{At: 1, Meta: src})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := copies.Ordered(kit.PtrBuffer(0, dst), kit.PtrBuffer(1, src))
 		phases[len(k.Phases)] = true
 		in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
 		kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
@@ -78,10 +73,7 @@ func TestCopyOrdered(t *testing.T) {
 func TestCopyAllocatesNothing(t *testing.T) {
 	src := tensor.Meta{DType: tensor.Float32, Shape: []int{300, 300}, Strides: []int{1, 300}}
 	dst := tensor.New(tensor.Float32, 300, 300)
-	k, err := copies.Kernel(copies.Job{Dst: copies.Side{At: 0, Meta: dst}, Src: copies.Side{At: 1, Meta: src}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()}, Worker: kerneltest.DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
 	if n := testing.AllocsPerRun(5, func() {
 		for i := range k.Phases[0].Chunks {

@@ -34,7 +34,7 @@ func SpansOf(table []int) []Span {
 
 // SpanKernel copies from the operand by spans: spans[d] covers dimension d of the output.
 // Every combination of spans is one job, a copy forward, backward or broadcast.
-func SpanKernel(dst, src Side, spans [][]Span) (*graph.Kernel, error) {
+func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	jobs := []Job{{Dst: dst, Src: src}}
 	for d := range spans {
 		var next []Job
@@ -46,7 +46,7 @@ func SpanKernel(dst, src Side, spans [][]Span) (*graph.Kernel, error) {
 					return nil, err
 				}
 				k.Dst = j.Dst.Show(k.Dst.Meta)
-				if k.Src, err = j.Src.along(d, s); err != nil {
+				if k.Src, err = along(j.Src, d, s); err != nil {
 					return nil, err
 				}
 				if s.Step < 0 {
@@ -57,7 +57,7 @@ func SpanKernel(dst, src Side, spans [][]Span) (*graph.Kernel, error) {
 		}
 		jobs = next
 	}
-	return Kernel(jobs...)
+	return Kernel(jobs...), nil
 }
 
 // IdentitySpans covers every dimension by itself.
@@ -84,8 +84,8 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	return out
 }
 
-// along shows the part of a side that a span reads, in ascending order.
-func (s Side) along(d int, p Span) (Side, error) {
+// along shows the part of a buffer that a span reads, in ascending order.
+func along(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
 	least, n := p.From, p.N
 	switch p.Step {
 	case -1:

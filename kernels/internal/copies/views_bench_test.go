@@ -7,15 +7,13 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // benchCopy measures bytes written by one worker; as many are read.
 func benchCopy(b *testing.B, dst, src tensor.Meta) {
-	k, err := copies.Kernel(copies.Job{Dst: copies.Side{At: 0, Meta: dst}, Src: copies.Side{At: 1, Meta: src}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	d, s := tensor.Empty(dst), tensor.Empty(src)
 	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()}, Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: new(iter.Cursor)}
 	b.SetBytes(int64(dst.Bytes()))

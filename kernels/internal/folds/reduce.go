@@ -158,6 +158,3 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 
 // BlockLen is the number of elements that loops take at once.
 const BlockLen = axes.BlockLen
-
-// Grain is the number of cheap elements worth a chunk.
-const Grain = 1 << 16

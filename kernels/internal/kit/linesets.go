@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -56,7 +57,7 @@ func (l *LineSet) At(i int) (off [4]int) {
 
 // Phase runs f on all lines, each of which costs as much as cost elements of a copy.
 func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
-	per := max(1, IndexGrain/max(1, cost))
+	per := max(1, machine.GatherGrain/max(1, cost))
 	return graph.Phase{Chunks: DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
 		for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
 			if err := f(m, l.At(i)); err != nil {
@@ -66,6 +67,3 @@ func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.
 		return nil
 	}}
 }
-
-// IndexGrain is the number of elements worth a chunk where each is looked up by itself.
-const IndexGrain = 16384

@@ -3,7 +3,6 @@ package kit
 import (
 	"unsafe"
 
-	"github.com/graphrun/graphrun/internal/tiles"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,7 +15,7 @@ type RowOps struct {
 
 // ReadOps move elements from the far side to the near one.
 func ReadOps(d tensor.DType) RowOps {
-	move := tiles.Mover(d, d)
+	move := Mover(d, d)
 	return RowOps{
 		Block: func(near, far unsafe.Pointer, ns, fs, n int) { move(near, far, ns, fs, n) },
 		Each:  ReadEach[d.Size()],

@@ -3,11 +3,11 @@
 package multiply
 
 import (
-	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
@@ -26,12 +26,13 @@ type Multiplier[T gemm.Number] struct {
 	// Prepare sets the callbacks of a new job; nil for none.
 	Prepare func(j *Job[T])
 
-	jobs sync.Pool
+	jobs graph.PerWorker[Job[T]]
 }
 
-// Job is what one chunk needs while it runs. Jobs are kept from run to run, since the
+// Job is what one chunk needs while it runs. Workers keep theirs from run to run, since the
 // callbacks in Args are closures over them.
 type Job[T gemm.Number] struct {
+	prepared  bool
 	Args      gemm.Args[T]
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
@@ -49,7 +50,7 @@ const (
 	// their panels stay in its cache, and no barrier parts packing from computing.
 	wholeMACs = 32 << 20
 	// smallMACs is the entry that is no work for two workers.
-	smallMACs = 1 << 20
+	smallMACs = machine.MACGrain
 	// wholeEntries is the number of entries that keeps all workers busy.
 	wholeEntries = 16
 	// panelBytes bounds the packed panels that entries of one wave hold together.
@@ -92,9 +93,9 @@ func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 func (x *Multiplier[T]) chunkMACs() int {
 	switch any(*new(T)).(type) {
 	case float32, float64:
-		return 1 << 20
+		return machine.MACGrain
 	}
-	return 1 << 16
+	return machine.PortableMACGrain
 }
 
 // wave is phase p of n entries from e0 on, each with panels of its own.
@@ -108,7 +109,7 @@ func (x *Multiplier[T]) wave(e0, n, p, at, shared int) graph.Phase {
 			x.enter(j, e0+e)
 			j.Args.Shared = kit.SliceOf[T](m.Scratch, at+e*shared, x.Plan.ScratchLen())
 			x.Plan.Run(p, chunk%tiles, &j.Args, kit.SliceOf[T](m.Worker, 0, x.Plan.WorkerScratchLen()))
-			x.put(j)
+			j.release()
 			return nil
 		},
 	}
@@ -124,28 +125,25 @@ func (x *Multiplier[T]) runWhole(m *graph.Mem, e0, e1, own int) {
 		x.enter(j, e)
 		x.Plan.RunAll(&j.Args, worker)
 	}
-	x.put(j)
+	j.release()
 }
 
 func (x *Multiplier[T]) get(m *graph.Mem) *Job[T] {
-	j, _ := x.jobs.Get().(*Job[T])
-	if j == nil {
-		j = new(Job[T])
-		if x.Prepare != nil {
-			x.Prepare(j)
-		}
+	j := x.jobs.Of(m)
+	if x.Prepare != nil && !j.prepared {
+		x.Prepare(j)
 	}
+	j.prepared = true
 	x.Bind(m, j)
 	return j
 }
 
-// put returns a job without the addresses of the run, which would keep its memory alive.
-func (x *Multiplier[T]) put(j *Job[T]) {
+// release clears the addresses of the run, which would keep its memory alive.
+func (j *Job[T]) release() {
 	a := &j.Args
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd = nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
-	x.jobs.Put(j)
 }
 
 func (x *Multiplier[T]) enter(j *Job[T], e int) {

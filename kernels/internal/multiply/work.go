@@ -31,3 +31,12 @@ func Weight(d tensor.DType) float64 {
 	}
 	return 32
 }
+
+// passTerms is the depth of a block of a product: the result is gone through once for each.
+const passTerms = 256
+
+// TurnOps are the simple operations that a product takes besides where its rows are not what lies together in the
+// result, of so many elements, and k terms each: every pass brings tiles to their places element by element.
+func TurnOps(elements, k int) float64 {
+	return 2 * float64(elements) * float64(kit.DivUp(k, passTerms))
+}

@@ -1,4 +1,4 @@
-package tiles
+package strided_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +24,7 @@ type buffer struct {
 
 // room makes a buffer for elements of a size. The bytes are drawn; those between elements must
 // stay.
-func room(r *rand.Rand, axes []Axis, size int, step func(Axis) int) buffer {
+func room(r *rand.Rand, axes []strided.Axis, size int, step func(strided.Axis) int) buffer {
 	low, high := 0, 0
 	for _, x := range axes {
 		low, high = low+min(0, (x.N-1)*step(x)), high+max(0, (x.N-1)*step(x))
@@ -39,10 +40,10 @@ func room(r *rand.Rand, axes []Axis, size int, step func(Axis) int) buffer {
 func (b buffer) pointer() unsafe.Pointer { return unsafe.Pointer(&b.data[b.first]) }
 
 // plain copies element by element.
-func plain(dst, src buffer, axes []Axis, size int) []byte {
+func plain(dst, src buffer, axes []strided.Axis, size int) []byte {
 	out := slices.Clone(dst.data)
-	var walk func(axes []Axis, d, s int)
-	walk = func(axes []Axis, d, s int) {
+	var walk func(axes []strided.Axis, d, s int)
+	walk = func(axes []strided.Axis, d, s int) {
 		if len(axes) == 0 {
 			copy(out[d:d+size], src.data[s:s+size])
 			return
@@ -71,12 +72,12 @@ func laid(sizes, order []int, size, gap int) []int {
 }
 
 // check copies with tiles, in any order of them, and by plain loops.
-func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []Axis) {
+func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 	t.Helper()
-	dst := room(r, axes, d.Size(), func(x Axis) int { return x.Dst })
-	src := room(r, axes, d.Size(), func(x Axis) int { return x.Src })
+	dst := room(r, axes, d.Size(), func(x strided.Axis) int { return x.Dst })
+	src := room(r, axes, d.Size(), func(x strided.Axis) int { return x.Src })
 	want := plain(dst, src, axes, d.Size())
-	p := New(d, d, axes)
+	p := strided.New(strided.Move(d.Size()), axes)
 	n := 1
 	for _, x := range axes {
 		n *= x.N
@@ -95,7 +96,7 @@ func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []Axis) {
 }
 
 // TestCopy has sizes around those of tiles, so that the last ones are cut short.
-func TestCopy(t *testing.T) {
+func TestTiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shapes := [][]int{{1, 1}, {1, 7}, {3, 5}, {4, 4}, {127, 129}, {128, 128}, {130, 257}, {5, 1000}, {1000, 5}, {3, 40_000}, {40_000, 3},
 		{2, 131, 133}, {131, 2, 133}, {131, 133, 2}, {15, 2000}, {2000, 15}, {2, 3, 4, 5}}
@@ -109,9 +110,9 @@ func TestCopy(t *testing.T) {
 				for _, from := range orders {
 					for _, gap := range []int{0, 3} {
 						dst, src := laid(sizes, to, d.Size(), gap), laid(sizes, from, d.Size(), (gap+r.IntN(2))%4)
-						axes := make([]Axis, len(sizes))
+						axes := make([]strided.Axis, len(sizes))
 						for i, n := range sizes {
-							axes[i] = Axis{n, dst[i], src[i]}
+							axes[i] = strided.Axis{n, dst[i], src[i]}
 						}
 						check(t, r, d, axes)
 					}
@@ -122,24 +123,24 @@ func TestCopy(t *testing.T) {
 }
 
 // Steps of the source may be 0 or negative.
-func TestCopyBackwardsAndSpread(t *testing.T) {
+func TestTilesBackwardsAndSpread(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, d := range sized {
 		s := d.Size()
 		for _, n := range []int{1, 3, 64, 129, 300} {
 			for _, m := range []int{2, 130, 257} {
-				check(t, r, d, []Axis{{n, m * s, 0}, {m, s, s}})
-				check(t, r, d, []Axis{{n, m * s, s}, {m, s, 0}})
-				check(t, r, d, []Axis{{n, m * s, -m * s}, {m, s, s}})
-				check(t, r, d, []Axis{{n, m * s, s}, {m, s, -n * s}})
-				check(t, r, d, []Axis{{n, m * s, -s}, {m, s, n * s}})
+				check(t, r, d, []strided.Axis{{n, m * s, 0}, {m, s, s}})
+				check(t, r, d, []strided.Axis{{n, m * s, s}, {m, s, 0}})
+				check(t, r, d, []strided.Axis{{n, m * s, -m * s}, {m, s, s}})
+				check(t, r, d, []strided.Axis{{n, m * s, s}, {m, s, -n * s}})
+				check(t, r, d, []strided.Axis{{n, m * s, -s}, {m, s, n * s}})
 			}
 		}
 	}
 }
 
 // What is converted is what the converter says, whatever the layouts.
-func TestCopyConverts(t *testing.T) {
+func TestTilesConvert(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, c := range [][2]tensor.DType{{tensor.Float32, tensor.Int16}, {tensor.Uint8, tensor.Float64}, {tensor.Complex128, tensor.Float32},
 		{tensor.Bool, tensor.Bool}, {tensor.BFloat16, tensor.Float32}} {
@@ -156,7 +157,7 @@ func TestCopyConverts(t *testing.T) {
 			flat := make([]uint64, 2*n)
 			tensor.Converter(to, from)(unsafe.Pointer(&flat[0]), in, to.Size(), from.Size(), n)
 			got := make([]uint64, 2*n)
-			p := New(to, from, []Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
+			p := strided.New(strided.Convert(to.Size(), from.Size(), tensor.Converter(to, from)), []strided.Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
 			p.Run(unsafe.Pointer(&got[0]), in, make([]byte, p.Room()), 0, p.Tiles())
 			for i := range n {
 				row, col := i/sizes[1], i%sizes[1]
@@ -173,18 +174,18 @@ func TestCopyConverts(t *testing.T) {
 // Tiles are cut from shapes alone, and no tile is larger than it says.
 func TestTileSizes(t *testing.T) {
 	for _, c := range []struct {
-		axes       []Axis
+		axes       []strided.Axis
 		tiles, len int
 		turned     bool
 	}{
-		{[]Axis{{256, 4, 1024}, {256, 1024, 4}}, 4, 128 * 128, true},
-		{[]Axis{{257, 4, 1028}, {256, 1028, 4}}, 6, 128 * 128, true},
-		{[]Axis{{2, 4, 4 << 10}, {1024, 8, 4}}, 1, 2048, false},
-		{[]Axis{{1 << 15, 4, 4}}, 2, 1 << 14, false},
-		{[]Axis{{3, 4, 4}, {4096, 12, 16}}, 4, 3 * 1024, false},
+		{[]strided.Axis{{256, 4, 1024}, {256, 1024, 4}}, 4, 128 * 128, true},
+		{[]strided.Axis{{257, 4, 1028}, {256, 1028, 4}}, 6, 128 * 128, true},
+		{[]strided.Axis{{2, 4, 4 << 10}, {1024, 8, 4}}, 1, 2048, false},
+		{[]strided.Axis{{1 << 15, 4, 4}}, 2, 1 << 14, false},
+		{[]strided.Axis{{3, 4, 4}, {4096, 12, 16}}, 4, 3 * 1024, false},
 		{nil, 1, 1, false},
 	} {
-		p := New(tensor.Float32, tensor.Float32, c.axes)
+		p := strided.New(strided.Move(4), c.axes)
 		got := fmt.Sprint(p.Tiles(), p.Len(), p.Room() > 0)
 		if want := fmt.Sprint(c.tiles, c.len, c.turned); got != want {
 			t.Errorf("%v: %s, want %s", c.axes, got, want)

@@ -1,7 +1,7 @@
 //go:build amd64 && !noasm
 
-// Transposing copies from four runs into packed panels. They need AVX2 only,
-// so both kernel sets share them: the stores, not the vector width, limit them.
+// Transposing copies from four runs, with AVX2: the stores, not the width of the
+// vectors, limit them.
 
 #include "textflag.h"
 
@@ -22,8 +22,8 @@
 	VMOVUPS (R11)(AX*1), Y3 \
 	ADDQ    $32, AX
 
-// func transpose4F32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-TEXT ·transpose4F32(SB), NOSPLIT, $0-56
+// func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+TEXT ·transpose4x32(SB), NOSPLIT, $0-56
 	ARGS
 	LEAQ (R12)(R12*2), R13
 
@@ -52,8 +52,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func transpose4F64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-TEXT ·transpose4F64(SB), NOSPLIT, $0-56
+// func transpose4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+TEXT ·transpose4x64(SB), NOSPLIT, $0-56
 	ARGS
 	LEAQ (R12)(R12*2), R13
 

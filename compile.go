@@ -1,0 +1,218 @@
+package graphrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Strategy chooses layouts and implementations. Anybody's own will do: it sees a whole
+// [layout.Problem] and returns a [layout.Assignment], which the planner applies as it is.
+type Strategy = layout.Strategy
+
+// The strategies that are always there.
+var (
+	// Propagate keeps the layouts that eager PyTorch gives, and drops copies that nobody needs.
+	Propagate Strategy = layout.Propagate
+	// Contiguous makes everything row-major.
+	Contiguous Strategy = layout.Contiguous
+	// ChannelsLast gives images their channels last: what convolutions, pools and batch norms make, and
+	// what follows it.
+	ChannelsLast Strategy = layout.ChannelsLast
+)
+
+// Strategies lists the strategies that are always there, the default first.
+func Strategies() []Strategy { return layout.All() }
+
+// StrategyNamed returns one of [Strategies] by its name; an empty name is that of the default.
+func StrategyNamed(name string) (Strategy, error) { return layout.Named(name) }
+
+// Options choose how a graph is planned and how it runs. Zero values are good defaults.
+type Options struct {
+	// Strategy chooses layouts and implementations; nil is Propagate. Outputs have the same layout
+	// under every strategy: that which the graph has them in, unless they are pinned.
+	Strategy Strategy
+	// Threads bounds the workers of a run; 0 is GOMAXPROCS.
+	Threads int
+	// Sizes fixes the sizes of symbols for all runs. Symbols that neither it nor the graph's loader
+	// gives a size take it from the inputs of each run.
+	Sizes map[string]int
+	// Pins demand a layout of values, or an implementation of nodes, by their names, beside what the
+	// graph demands itself. One that cannot be met is a [*PinError].
+	Pins map[string]graph.Pin
+	// Costs prices the work, so that plans can be compared; nil: the prices that are used where nobody
+	// measured.
+	Costs *layout.Profile
+	// Tracer, if set, sees what runs do.
+	Tracer Tracer
+	// MemoryLimit bounds the bytes that a run may need; 0: what the process may have when the graph is
+	// compiled; negative: nobody asks.
+	MemoryLimit int
+	// InputsHeld says that the inputs of a run are in memory already when the graph is compiled.
+	InputsHeld bool
+	// KeepGoing delivers whatever can be made: nodes that fail at any stage are left out with what
+	// depends on them, and the error of a run is an [*Incomplete] beside its other outputs.
+	KeepGoing bool
+	// Check verifies the graph after each pass, and the values of small graphs: see
+	// [Report.Unchecked] for what could not be compared.
+	Check bool
+	// Dump, if set, gets the graph after each pass as text.
+	Dump io.Writer
+	// Progress, if set, is told what is begun: "planning" or "compiling". Runs that plan something call it
+	// too, from any goroutine.
+	Progress func(stage string)
+}
+
+// These are what users of this package meet of package exec.
+type (
+	// Tracer sees what runs do.
+	Tracer = exec.Tracer
+	// Need is the memory that a run takes, by what it is for.
+	Need = exec.Need
+	// MemoryError says that a run needs more memory than it may have.
+	MemoryError = exec.MemoryError
+	// Incomplete says what a run that keeps going has left out.
+	Incomplete = exec.Incomplete
+)
+
+// PinError is a demand of [Options.Pins] that cannot be met.
+type PinError struct {
+	Name string
+	Pin  graph.Pin
+	Err  error
+}
+
+// Error tells what was demanded of what, and why it cannot be.
+func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, e.Pin, e.Err) }
+
+// Unwrap returns why it cannot be met.
+func (e *PinError) Unwrap() error { return e.Err }
+
+// Run compiles a graph with default options and runs it once. Symbols take their sizes from the inputs.
+// A graph that runs more often is better compiled once, by [Compile].
+func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	p, err := newProgram(g, Options{InputsHeld: true})
+	if err != nil {
+		return nil, err
+	}
+	return p.Run(ctx, in)
+}
+
+// Compile plans a graph and prepares it to be run. The graph is not changed, and the program does not
+// depend on it any more. Where sizes are open, it is compiled for those that the graph assumes
+// ([graph.Graph.Assumed]), and a run that brings others is planned for them then.
+//
+// The error names the node that no implementation serves, with its place in the file, or is a
+// [*PinError] or an [*MemoryError].
+func Compile(g *graph.Graph, o Options) (*Program, error) {
+	p, err := newProgram(g, o)
+	if err != nil {
+		return nil, err
+	}
+	if p.first, err = p.compiledFor(nil); err != nil {
+		return nil, err
+	}
+	if len(p.open) == 0 {
+		p.graph = nil // nothing is planned any more
+	}
+	return p, nil
+}
+
+// newProgram checks options, and notes what they and the graph fix.
+func newProgram(g *graph.Graph, o Options) (*Program, error) {
+	if g == nil {
+		return nil, errors.New("there is no graph to compile: it is nil")
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Sizes)) {
+		if _, ok := g.Symbols[name]; !ok {
+			return nil, fmt.Errorf("Options.Sizes: %w", noSymbol(name, g.Symbols))
+		}
+	}
+	if o.Strategy == nil {
+		o.Strategy = Propagate
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	o.Pins = maps.Clone(o.Pins)
+	p := &Program{graph: g, options: o, fixed: given(g)}
+	maps.Copy(p.fixed, o.Sizes)
+	p.findOpen()
+	p.infers = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)
+	if p.infers || g.Dynamic() {
+		// It is read when runs are planned, and by then the caller may have changed it.
+		p.graph = g.Clone()
+	}
+	return p, p.pin()
+}
+
+// given returns the sizes of symbols that somebody gave when the graph was loaded or bound.
+func given(g *graph.Graph) map[string]int {
+	sizes := g.Bound()
+	if sizes == nil {
+		sizes = map[string]int{}
+	}
+	for name := range g.Assumed() {
+		delete(sizes, name)
+	}
+	return sizes
+}
+
+// inferred reports whether every value has a type, or waits for data.
+func inferred(g *graph.Graph) bool {
+	return !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+		return len(n.Out) == 0 || !n.Out[0].Dynamic && !n.Out[0].Meta.DType.Valid()
+	})
+}
+
+// findOpen finds the symbols that runs give sizes to, and the inputs that have symbols.
+func (p *Program) findOpen() {
+	for i, v := range p.graph.Inputs {
+		symbolic := false
+		for _, d := range v.Dims {
+			if d.Symbol == "" {
+				continue
+			}
+			symbolic = true
+			if _, fixed := p.fixed[d.Symbol]; !fixed && !slices.Contains(p.open, d.Symbol) {
+				p.open = append(p.open, d.Symbol)
+			}
+		}
+		if symbolic {
+			p.symbolic = append(p.symbolic, i)
+		}
+	}
+	slices.Sort(p.open)
+}
+
+// pin demands what the options do.
+func (p *Program) pin() error {
+	for _, name := range slices.Sorted(maps.Keys(p.options.Pins)) {
+		pin := p.options.Pins[name]
+		if err := p.graph.Pin(name, pin); err != nil {
+			return &PinError{name, pin, err}
+		}
+	}
+	return nil
+}
+
+// sizesText lists sizes of symbols: "H=224, N=8".
+func sizesText(sizes map[string]int) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,39 @@
+package apifuzz
+
+import (
+	"path/filepath"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+)
+
+// residual is a graph file, by an absolute path: calls are made in a folder of their own.
+var residual, _ = filepath.Abs("../../examples/models/residual.json")
+
+// compiled gives a program of some graph, one with symbols and one that depends on data among them.
+func (w *world) compiled() *graphrun.Program {
+	g := pick(w, []*graph.Graph{small(), symbolic(), dynamic(), nil})
+	if g == nil {
+		return new(graphrun.Program)
+	}
+	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1 + w.rng.IntN(2), KeepGoing: w.rng.IntN(2) == 0})
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// opened gives a file that was read, with sizes that may not suit it.
+func (w *world) opened() *graphrun.File {
+	f, err := graphrun.Loader{}.Open(residual)
+	if err != nil {
+		panic(err)
+	}
+	if w.rng.IntN(2) == 0 {
+		f.Loader.Sizes = map[string]int{pick(w, words): w.int()}
+	}
+	if w.rng.IntN(2) == 0 {
+		f.Loader.Shapes = map[string][]int{"image": w.ints()}
+	}
+	return pick(w, []*graphrun.File{f, f, new(graphrun.File)})
+}

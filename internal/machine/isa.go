@@ -1,0 +1,22 @@
+package machine
+
+// ISA is a level of vector instructions for which this module has code of its own. Each level
+// includes those below it, so that code asks for the least level that it needs.
+type ISA uint8
+
+const (
+	// Portable is Go alone: other processors, and builds with the tag noasm.
+	Portable ISA = iota
+	// AVX2 has 256-bit vectors with FMA (x86-64-v3).
+	AVX2
+	// AVX512 has 512-bit vectors with masks: the F, DQ and VL parts (x86-64-v4 without BW).
+	AVX512
+)
+
+func (i ISA) String() string { return [...]string{"portable", "avx2", "avx512"}[min(i, AVX512)] }
+
+// Instructions returns the highest level that this processor and this build have. It is the one
+// place where an instruction set is chosen: engines with kernels for several levels take theirs
+// by it. It never changes while the process runs, so that packed data fits every kernel.
+// GODEBUG=cpu.avx512f=off or cpu.avx2=off, as golang.org/x/sys/cpu reads them, lower it.
+func Instructions() ISA { return instructions }

@@ -1,0 +1,16 @@
+//go:build amd64 && !noasm
+
+package machine
+
+import "golang.org/x/sys/cpu"
+
+var instructions = func() ISA {
+	x := &cpu.X86
+	switch {
+	case !x.HasAVX2 || !x.HasFMA:
+		return Portable
+	case !x.HasAVX512F || !x.HasAVX512DQ || !x.HasAVX512VL || !x.HasBMI2:
+		return AVX2
+	}
+	return AVX512
+}()

@@ -1,0 +1,5 @@
+//go:build !amd64 || noasm
+
+package machine
+
+const instructions = Portable

@@ -1,0 +1,30 @@
+package machine
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestInstructions lowers the level from outside, in a process of its own.
+func TestInstructions(t *testing.T) {
+	if os.Getenv("PRINT_ISA") != "" {
+		os.Stdout.WriteString("isa=" + Instructions().String() + "\n")
+		return
+	}
+	for _, tc := range []struct {
+		debug string
+		most  ISA
+	}{{"", AVX512}, {"cpu.avx512f=off", AVX2}, {"cpu.avx2=off", Portable}} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestInstructions$")
+		cmd.Env = append(os.Environ(), "PRINT_ISA=1", "GODEBUG="+tc.debug)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "isa=" + min(Instructions(), tc.most).String() + "\n"; !strings.Contains(string(out), want) {
+			t.Errorf("GODEBUG=%s: %q, want %q", tc.debug, out, want)
+		}
+	}
+}

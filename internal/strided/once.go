@@ -1,0 +1,51 @@
+package strided
+
+import "unsafe"
+
+// Run copies once, in this goroutine: axes as [New] takes them, which are sorted and joined in
+// place.
+func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
+	for _, x := range axes {
+		if x.N == 0 {
+			return
+		}
+	}
+	switch axes = Coalesce(axes); {
+	case len(axes) == 0:
+		e.Row(dst, src, 0, 0, 1)
+		return
+	case len(axes) == 1:
+		e.Row(dst, src, axes[0].Dst, axes[0].Src, axes[0].N)
+		return
+	case len(axes) == 2 && axes[0].N*axes[1].N <= nearElems:
+		e.Block(dst, src, axes[0], axes[1])
+		return
+	}
+	p := Copy{elem: e}
+	p.arrange(axes)
+	var room []byte
+	if n := p.Room(); n > 0 {
+		room = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]uint64, (n+7)/8)))), n)
+	}
+	p.Run(dst, src, room, 0, p.tiles)
+}
+
+// nearElems is the number of elements up to which tiles are not worth their plan.
+const nearElems = 1024
+
+// InOrder copies in the order of the axes, the last one fastest: where several elements of dst
+// are one place in memory, the last one stays.
+func (e Elem) InOrder(dst, src unsafe.Pointer, axes []Axis) {
+	switch len(axes) {
+	case 0:
+		e.Row(dst, src, 0, 0, 1)
+	case 1:
+		if axes[0].N > 0 {
+			e.Row(dst, src, axes[0].Dst, axes[0].Src, axes[0].N)
+		}
+	default:
+		for i := range axes[0].N {
+			e.InOrder(unsafe.Add(dst, i*axes[0].Dst), unsafe.Add(src, i*axes[0].Src), axes[1:])
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package strided
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Copy is a copy made ready: tiles over the two dimensions that matter, a along which dst
+// is written fastest and b along which src is read fastest, times all others. It is
+// immutable.
+type Copy struct {
+	elem  Elem
+	a, b  axis
+	outer []axis
+	turn  bool // dst is dense along a, src along b, and tiles are turned in a worker's room
+	tiles int
+}
+
+// axis is a dimension cut into tiles of some length.
+type axis struct {
+	Axis
+	tile, tiles int
+}
+
+func (x *axis) cut(tile int) {
+	x.tile = max(1, min(tile, x.N))
+	x.tiles = (x.N + x.tile - 1) / x.tile
+}
+
+const (
+	// tileSide is the side of a tile where dst and src disagree about the fastest dimension: a
+	// line of the cache for each row of both sides is half of L1.
+	tileSide = 128
+	// rowTile is the elements of a tile where they agree: half of what is worth a chunk, so that
+	// chunks of whole tiles are about even.
+	rowTile = machine.MoveGrain / 2
+	// nearSpan is the bytes of dst that stay in L1 beside what is read, whatever their steps.
+	nearSpan = 8 << 10
+)
+
+// New makes a copy ready. Axes may stand in any order; those that are one run on both sides are
+// joined. The steps of dst must not be negative.
+func New(e Elem, axes []Axis) *Copy {
+	p := &Copy{elem: e}
+	p.arrange(Coalesce(append([]Axis(nil), axes...)))
+	return p
+}
+
+// Coalesce drops dimensions of size 1, sorts the others by how far apart their elements lie,
+// nearest first in dst, then in src, and joins those that are one run on both sides. It
+// works in place.
+func Coalesce(axes []Axis) []Axis {
+	out := axes[:0]
+	for _, x := range axes {
+		if x.N == 1 {
+			continue
+		}
+		at := len(out)
+		out = append(out, x)
+		for ; at > 0 && nearer(x, out[at-1]); at-- {
+			out[at] = out[at-1]
+		}
+		out[at] = x
+	}
+	k := 0
+	for _, x := range out {
+		if k > 0 && x.Dst == out[k-1].N*out[k-1].Dst && x.Src == out[k-1].N*out[k-1].Src {
+			out[k-1].N *= x.N
+			continue
+		}
+		out[k] = x
+		k++
+	}
+	return out[:k]
+}
+
+func nearer(x, y Axis) bool {
+	if x.Dst != y.Dst {
+		return y.Dst == 0 || x.Dst != 0 && x.Dst < y.Dst
+	}
+	return abs(x.Src) < abs(y.Src)
+}
+
+// Tiles returns the number of tiles, which may be copied in any order and at the same time.
+func (p *Copy) Tiles() int { return p.tiles }
+
+// Len returns the number of elements of a tile, at most.
+func (p *Copy) Len() int { return p.a.tile * p.b.tile }
+
+// Room returns the bytes of memory, aligned to 8, that a worker needs while it runs.
+func (p *Copy) Room() int {
+	if !p.turn {
+		return 0
+	}
+	return p.b.tile * p.roomRow()
+}
+
+// roomRow is the bytes from row to row of a tile that is turned: a cache line more than it needs,
+// so that rows do not lie a power of two apart there either.
+func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
+
+// arrange picks a and b from coalesced axes and cuts them into tiles.
+func (p *Copy) arrange(rest []Axis) {
+	one := axis{Axis{N: 1}, 1, 1}
+	p.a, p.b, p.tiles = one, one, 1
+	take := func(i int) axis {
+		x := axis{Axis: rest[i]}
+		rest = append(rest[:i:i], rest[i+1:]...)
+		return x
+	}
+	if len(rest) > 0 {
+		p.a = take(0)
+	}
+	at := -1
+	for i, x := range rest {
+		if s := abs(x.Src); s > 0 && s < abs(p.a.Src) && (at < 0 || s < abs(rest[at].Src)) {
+			at = i
+		}
+	}
+	switch {
+	case at >= 0:
+		p.b = take(at)
+		p.cutSquare()
+	case len(rest) > 0:
+		p.b = take(0)
+		p.cutRows()
+	default:
+		p.cutRows()
+	}
+	p.tiles = p.a.tiles * p.b.tiles
+	for _, x := range rest {
+		p.outer = append(p.outer, axis{Axis: x})
+		p.tiles *= x.N
+	}
+}
+
+// cutSquare cuts tiles in which the lines of both sides stay in the cache.
+func (p *Copy) cutSquare() {
+	ta, tb := min(tileSide, p.a.N), min(tileSide, p.b.N)
+	if ta < tileSide {
+		tb = min(p.b.N, tileSide*tileSide/max(1, ta))
+	} else if tb < tileSide {
+		ta = min(p.a.N, tileSide*tileSide/max(1, tb))
+	}
+	p.a.cut(ta)
+	p.b.cut(tb)
+	e := &p.elem
+	far := !e.moves || p.b.Dst*tb > nearSpan
+	p.turn = p.a.Dst == e.Dst && p.b.Src == e.Src && min(ta, tb) >= 4 && far
+}
+
+// cutRows cuts tiles of long rows; where rows are short and many, more of them.
+func (p *Copy) cutRows() {
+	if p.a.N < longRow && p.b.N > p.a.N {
+		p.a.cut(p.a.N)
+		p.b.cut(1024)
+		return
+	}
+	p.a.cut(rowTile)
+	p.b.cut(rowTile / p.a.tile)
+}
+
+// Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of
+// all axes; room is memory of Room bytes.
+func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
+	for t := from; t < to; t++ {
+		ia, r := t%p.a.tiles, t/p.a.tiles
+		ib, r := r%p.b.tiles, r/p.b.tiles
+		ia, ib = ia*p.a.tile, ib*p.b.tile
+		d, s := ia*p.a.Dst+ib*p.b.Dst, ia*p.a.Src+ib*p.b.Src
+		for i := range p.outer {
+			x := &p.outer[i]
+			k := r % x.N
+			r /= x.N
+			d, s = d+k*x.Dst, s+k*x.Src
+		}
+		p.tile(room, unsafe.Add(dst, d), unsafe.Add(src, s), min(p.a.tile, p.a.N-ia), min(p.b.tile, p.b.N-ib))
+	}
+}
+
+// tile copies na by nb elements. One that is turned is turned in room and goes to dst row by row
+// from there: rows of large arrays lie a power of two apart, so that the lines of a tile
+// written directly would push one another out of the cache before they are full.
+func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
+	a, b := Axis{na, p.a.Dst, p.a.Src}, Axis{nb, p.b.Dst, p.b.Src}
+	if !p.turn {
+		p.elem.Block(dst, src, a, b)
+		return
+	}
+	size := p.elem.Src
+	at, row := unsafe.Pointer(unsafe.SliceData(room)), p.roomRow()
+	blocks[size](at, src, Axis{na, size, a.Src}, Axis{nb, row, size})
+	for j := range nb {
+		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.Dst, size, na)
+	}
+}

@@ -1,0 +1,96 @@
+// Package strided copies elements between two layouts of one shape. It is the one engine
+// under the copies of tensors, the blocks in which loops are staged, the panels of matrix
+// products and the ops that copy.
+//
+// It works on addresses and steps in bytes, and knows nothing of tensors. An [Elem] says how
+// an element goes over: moved as it is, or converted by a loop over a row. There are three
+// ways to use one:
+//
+//   - [Elem.Block] copies two dimensions at once, for hot loops: no plan, no memory.
+//   - [New] makes a copy of any number of dimensions ready: coalesced, cut into tiles that
+//     workers may share, transposed tile by tile where the sides disagree about the fastest
+//     dimension.
+//   - [Elem.Run] does so once, in this goroutine, and [Elem.InOrder] goes element by element
+//     in the order of the dimensions, for a destination that overlaps itself.
+//
+// Steps may be 0 or negative on the side that is read. Both sides must be disjoint, or the same
+// elements of the same size, but where it says otherwise. All copies of moved elements are
+// bit for bit.
+package strided
+
+import "unsafe"
+
+// Row copies n elements that lie dstStep and srcStep bytes apart.
+type Row = func(dst, src unsafe.Pointer, dstStep, srcStep, n int)
+
+// Elem says how elements go over, of Dst and of Src bytes each.
+type Elem struct {
+	Dst, Src int
+	Row      Row
+	moves    bool // as they are
+}
+
+// Move moves elements of 1, 2, 4, 8 or 16 bytes as they are.
+func Move(size int) Elem { return Elem{size, size, movers[size], true} }
+
+// Convert converts elements by a loop over a row.
+func Convert(dst, src int, row Row) Elem { return Elem{Dst: dst, Src: src, Row: row} }
+
+// Axis is a dimension of a copy: its size, and the steps in bytes on both sides.
+type Axis struct{ N, Dst, Src int }
+
+// Swapped returns the axis of the copy back.
+func (x Axis) Swapped() Axis { return Axis{x.N, x.Src, x.Dst} }
+
+// bits are the types by which elements are moved.
+type bits interface {
+	uint8 | uint16 | uint32 | uint64 | [2]uint64
+}
+
+var movers = [17]Row{1: move[uint8], 2: move[uint16], 4: move[uint32], 8: move[uint64], 16: move[[2]uint64]}
+
+// move is the Row of elements moved as they are.
+func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	switch {
+	case n == 1:
+		*(*T)(dst) = *(*T)(src)
+	case dstStep == size && srcStep == size:
+		copy(unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(src), n))
+	case dstStep == size && srcStep == 0:
+		fill(unsafe.Slice((*T)(dst), n), *(*T)(src))
+	case dstStep == size:
+		at := 0
+		for i := range unsafe.Slice((*T)(dst), n) {
+			unsafe.Slice((*T)(dst), n)[i] = *(*T)(unsafe.Add(src, at))
+			at += srcStep
+		}
+	default:
+		to, at := 0, 0
+		for range n {
+			*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, at))
+			to, at = to+dstStep, at+srcStep
+		}
+	}
+}
+
+// fill sets every element to v, by 64 bytes at a time.
+func fill[T bits](to []T, v T) {
+	const step = 64
+	size := int(unsafe.Sizeof(v))
+	whole := len(to) * size / step * step
+	if whole >= 2*step {
+		var block [step]byte
+		for i := 0; i < step; i += size {
+			*(*T)(unsafe.Pointer(&block[i])) = v
+		}
+		p := unsafe.Pointer(unsafe.SliceData(to))
+		for at := 0; at < whole; at += step {
+			*(*[step]byte)(unsafe.Add(p, at)) = block
+		}
+		to = to[whole/size:]
+	}
+	for i := range to {
+		to[i] = v
+	}
+}

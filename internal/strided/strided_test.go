@@ -1,0 +1,229 @@
+package strided
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+)
+
+var sizes = []int{1, 2, 4, 8, 16}
+
+// layout lays a shape out in a random order of dimensions, with gaps at times, and returns its
+// steps, the bytes that it takes and where its first element lies.
+func layout(r *rand.Rand, shape []int, size int, reads bool) (steps []int, bytes, first int) {
+	steps = make([]int, len(shape))
+	at := size
+	for _, d := range r.Perm(len(shape)) {
+		if r.IntN(4) == 0 {
+			at += size * r.IntN(3)
+		}
+		steps[d] = at
+		switch {
+		case reads && r.IntN(6) == 0:
+			steps[d] = 0
+			continue
+		case reads && r.IntN(6) == 0:
+			steps[d] = -at
+			first += (shape[d] - 1) * at
+		}
+		at *= max(1, shape[d])
+	}
+	return steps, at + size, first
+}
+
+// each calls f with the offsets of every element on both sides, in order.
+func each(axes []Axis, f func(dst, src int)) {
+	if len(axes) == 0 {
+		f(0, 0)
+		return
+	}
+	for i := range axes[0].N {
+		each(axes[1:], func(d, s int) { f(d+i*axes[0].Dst, s+i*axes[0].Src) })
+	}
+}
+
+// problem is a copy with what it reads, and what must be written.
+type problem struct {
+	elem       Elem
+	axes       []Axis
+	src, want  []byte
+	srcFirst   int
+	background []byte
+}
+
+// widened moves elements, and adds as many bytes of 0xAA to each.
+func widened(size int) Elem {
+	return Convert(2*size, size, func(dst, src unsafe.Pointer, ds, ss, n int) {
+		for i := range n {
+			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*ds)), 2*size)
+			copy(to, unsafe.Slice((*byte)(unsafe.Add(src, i*ss)), size))
+			for k := size; k < 2*size; k++ {
+				to[k] = 0xAA
+			}
+		}
+	})
+}
+
+func makeUp(r *rand.Rand, e Elem, shape []int) problem {
+	p := problem{elem: e}
+	ds, nd, _ := layout(r, shape, e.Dst, false)
+	ss, ns, first := layout(r, shape, e.Src, true)
+	for d, n := range shape {
+		p.axes = append(p.axes, Axis{n, ds[d], ss[d]})
+	}
+	p.src, p.srcFirst = room(ns), first
+	for i := range p.src {
+		p.src[i] = byte(r.Uint32())
+	}
+	p.background = room(nd)
+	for i := range p.background {
+		p.background[i] = 0x55
+	}
+	p.want = slices.Clone(p.background)
+	each(p.axes, func(d, s int) {
+		copy(p.want[d:d+e.Dst], p.src[first+s:first+s+e.Src])
+		for k := e.Src; k < e.Dst; k++ {
+			p.want[d+k] = 0xAA
+		}
+	})
+	return p
+}
+
+// room returns bytes aligned to 16.
+func room(n int) []byte {
+	s := make([][2]uint64, n/16+1)
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), n)
+}
+
+func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Pointer)) {
+	t.Helper()
+	got := room(len(p.background))
+	copy(got, p.background)
+	run(unsafe.Pointer(&got[0]), unsafe.Pointer(&p.src[p.srcFirst]))
+	if !bytes.Equal(got, p.want) {
+		t.Fatalf("%s: %d bytes to %d over %v: wrong", how, p.elem.Src, p.elem.Dst, p.axes)
+	}
+}
+
+// TestCopies copies random shapes between random layouts in every way there is.
+func TestCopies(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	ns := []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33}
+	turned, blocks := 0, 0
+	for i := range 1500 {
+		e := Move(sizes[r.IntN(len(sizes))])
+		if i%5 == 0 {
+			e = widened(sizes[r.IntN(4)])
+		}
+		var shape []int
+		for n := 1; len(shape) < 1+r.IntN(5) && n < 20000; {
+			k := ns[r.IntN(len(ns))]
+			if i%7 == 0 && len(shape) < 2 {
+				k = 100 + r.IntN(200)
+			}
+			shape, n = append(shape, k), n*k
+		}
+		p := makeUp(r, e, shape)
+		c := New(e, p.axes)
+		if c.turn {
+			turned++
+		}
+		p.check(t, "New", func(dst, src unsafe.Pointer) {
+			mem := room(c.Room())
+			for _, tile := range r.Perm(c.Tiles()) {
+				c.Run(dst, src, mem, tile, tile+1)
+			}
+		})
+		p.check(t, "Run", func(dst, src unsafe.Pointer) { e.Run(dst, src, slices.Clone(p.axes)) })
+		p.check(t, "InOrder", func(dst, src unsafe.Pointer) { e.InOrder(dst, src, p.axes) })
+		if len(shape) == 2 {
+			blocks++
+			p.check(t, "Block", func(dst, src unsafe.Pointer) { e.Block(dst, src, p.axes[0], p.axes[1]) })
+		}
+	}
+	if turned < 25 || blocks < 100 {
+		t.Errorf("%d copies were turned and %d blocks; the test is to have more", turned, blocks)
+	}
+}
+
+// TestEmpty copies nothing.
+func TestEmpty(t *testing.T) {
+	for _, axes := range [][]Axis{{{0, 4, 4}}, {{3, 4, 4}, {0, 12, 12}}, {{0, 4, 8}, {5, 40, 4}, {300, 4000, 40}}} {
+		e := Move(4)
+		if n := New(e, axes).Tiles(); n != 0 {
+			t.Errorf("%v: %d tiles", axes, n)
+		}
+		if len(axes) == 2 {
+			e.Block(nil, nil, axes[0], axes[1])
+		}
+		e.InOrder(nil, nil, axes)
+		e.Run(nil, nil, axes)
+	}
+}
+
+// TestInOrder writes places several times.
+func TestInOrder(t *testing.T) {
+	src := []uint32{1, 2, 3, 4, 5, 6}
+	for _, tc := range []struct {
+		axes []Axis
+		want []uint32
+	}{
+		{[]Axis{{6, 0, 4}}, []uint32{6, 0, 0}},
+		{[]Axis{{2, 0, 12}, {3, 4, 4}}, []uint32{4, 5, 6}},
+		{[]Axis{{3, 4, 8}, {2, 4, 4}}, []uint32{1, 3, 5, 6}},
+	} {
+		dst := make([]uint32, len(tc.want))
+		Move(4).InOrder(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), tc.axes)
+		if !slices.Equal(dst, tc.want) {
+			t.Errorf("%v: %v, want %v", tc.axes, dst, tc.want)
+		}
+	}
+}
+
+// TestCoalesce joins what is one run on both sides.
+func TestCoalesce(t *testing.T) {
+	for _, tc := range []struct{ axes, want []Axis }{
+		{[]Axis{{2, 48, 48}, {3, 16, 16}, {4, 4, 4}}, []Axis{{24, 4, 4}}},
+		{[]Axis{{2, 48, 4}, {1, 9, 9}, {12, 4, 8}}, []Axis{{12, 4, 8}, {2, 48, 4}}},
+		{[]Axis{{3, 4, 0}, {5, 12, 0}}, []Axis{{15, 4, 0}}},
+		{[]Axis{{5, 0, 4}, {3, 4, 20}}, []Axis{{3, 4, 20}, {5, 0, 4}}},
+		{[]Axis{{4, 4, -4}, {2, 16, -16}}, []Axis{{8, 4, -4}}},
+		{[]Axis{{1, 4, 4}}, nil},
+	} {
+		if got := Coalesce(slices.Clone(tc.axes)); fmt.Sprint(got) != fmt.Sprint(tc.want) {
+			t.Errorf("%v: %v, want %v", tc.axes, got, tc.want)
+		}
+	}
+}
+
+// TestInterleave transposes rows that lie anywhere, some of which are missing.
+func TestInterleave(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		size, n, lanes := sizes[r.IntN(len(sizes))], r.IntN(40), 1+r.IntN(14)
+		step := (lanes + r.IntN(3)) * size
+		got, want := room(step*n+1), make([]byte, step*n+1)
+		runs := make([]unsafe.Pointer, lanes)
+		for l := range runs {
+			data := room(n*size + 1)
+			for i := range data {
+				data[i] = byte(r.Uint32())
+			}
+			if r.IntN(9) == 0 {
+				clear(data)
+			} else {
+				runs[l] = unsafe.Pointer(&data[0])
+			}
+			for k := range n {
+				copy(want[k*step+l*size:][:size], data[k*size:][:size])
+			}
+		}
+		Interleave(size, unsafe.Pointer(&got[0]), step, runs, n)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("%d runs of %d elements of %d bytes, %d apart: wrong", lanes, n, size, step)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package strided
+
+import "unsafe"
+
+// transpose moves a times b elements, of which dst is dense along a, four rows of src at a time:
+// few streams are read, and what is written is adjacent.
+func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	if b.N < 8 && b.N < a.N && b.Src == size {
+		split[T](dst, src, b.Dst, a.Src, a.N, b.N)
+		return
+	}
+	i := 0
+	for ; i+4 <= a.N; i += 4 {
+		s := unsafe.Add(src, i*a.Src)
+		interleave4[T](unsafe.Add(dst, i*size), b.Dst, s, unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src),
+			unsafe.Add(s, 3*a.Src), b.Src, b.N)
+	}
+	d, s := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
+	switch to, at := 0, 0; a.N - i {
+	case 3:
+		r1, r2 := unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src)
+		for range b.N {
+			t := (*[3]T)(unsafe.Add(d, to))
+			t[0], t[1], t[2] = *(*T)(unsafe.Add(s, at)), *(*T)(unsafe.Add(r1, at)), *(*T)(unsafe.Add(r2, at))
+			to, at = to+b.Dst, at+b.Src
+		}
+	case 2:
+		r1 := unsafe.Add(s, a.Src)
+		for range b.N {
+			t := (*[2]T)(unsafe.Add(d, to))
+			t[0], t[1] = *(*T)(unsafe.Add(s, at)), *(*T)(unsafe.Add(r1, at))
+			to, at = to+b.Dst, at+b.Src
+		}
+	case 1:
+		move[T](d, s, b.Dst, b.Src, b.N)
+	}
+}
+
+// split is transpose for runs of src that are short: it goes along them, and writes rows side by
+// side.
+func split[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), na) }
+	j := 0
+	for ; j+4 <= nb; j += 4 {
+		d0, at := row(j), j*size
+		d1, d2, d3 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)], row(j + 3)[:len(d0)]
+		for i := range d0 {
+			s := (*[4]T)(unsafe.Add(src, at))
+			d0[i], d1[i], d2[i], d3[i] = s[0], s[1], s[2], s[3]
+			at += srcStep
+		}
+	}
+	switch at := j * size; nb - j {
+	case 3:
+		d0 := row(j)
+		d1, d2 := row(j + 1)[:len(d0)], row(j + 2)[:len(d0)]
+		for i := range d0 {
+			s := (*[3]T)(unsafe.Add(src, at))
+			d0[i], d1[i], d2[i] = s[0], s[1], s[2]
+			at += srcStep
+		}
+	case 2:
+		d0 := row(j)
+		d1 := row(j + 1)[:len(d0)]
+		for i := range d0 {
+			s := (*[2]T)(unsafe.Add(src, at))
+			d0[i], d1[i] = s[0], s[1]
+			at += srcStep
+		}
+	case 1:
+		move[T](unsafe.Pointer(unsafe.SliceData(row(j))), unsafe.Add(src, at), size, srcStep, na)
+	}
+}
+
+// interleave4 stores dst[k*step + q*size] = s_q[k*from] for q < 4 and k < n; step and from are
+// bytes.
+func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, from, n int) {
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	k := 0
+	switch {
+	case !vectors || from != size || n < 8:
+	case size == 4:
+		k = n &^ 7
+		transpose4x32(k, dst, step, s0, s1, s2, s3)
+	case size == 8:
+		k = n &^ 3
+		transpose4x64(k, dst, step, s0, s1, s2, s3)
+	}
+	to, at := k*step, k*from
+	for ; k < n; k++ {
+		t := (*[4]T)(unsafe.Add(dst, to))
+		t[0], t[1] = *(*T)(unsafe.Add(s0, at)), *(*T)(unsafe.Add(s1, at))
+		t[2], t[3] = *(*T)(unsafe.Add(s2, at)), *(*T)(unsafe.Add(s3, at))
+		to, at = to+step, at+from
+	}
+}
+
+// Interleave stores dst[k*step + l*size] = runs[l][k] for k < n and every run: it transposes rows
+// that lie anywhere. A nil run stands for zeros. size is 1, 2, 4, 8 or 16.
+func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
+	if n > 0 && len(runs) > 0 {
+		interleavers[size](dst, step, runs, n)
+	}
+}
+
+var interleavers = [17]func(dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int){1: interleave[uint8],
+	2: interleave[uint16], 4: interleave[uint32], 8: interleave[uint64], 16: interleave[[2]uint64]}
+
+func interleave[T bits](dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
+	size := int(unsafe.Sizeof(*(*T)(nil)))
+	for l := 0; l < len(runs); l += 4 {
+		d, group := unsafe.Add(dst, l*size), runs[l:min(l+4, len(runs))]
+		if len(group) == 4 && group[0] != nil && group[1] != nil && group[2] != nil && group[3] != nil {
+			interleave4[T](d, step, group[0], group[1], group[2], group[3], size, n)
+			continue
+		}
+		for q, r := range group {
+			interleaveOne[T](unsafe.Add(d, q*size), step, r, n)
+		}
+	}
+}
+
+// interleaveOne stores dst[k*step] = r[k] for k < n, or zeros if r is nil.
+func interleaveOne[T bits](dst unsafe.Pointer, step int, r unsafe.Pointer, n int) {
+	if r != nil {
+		move[T](dst, r, step, int(unsafe.Sizeof(*(*T)(nil))), n)
+		return
+	}
+	var zero T
+	for k := range n {
+		*(*T)(unsafe.Add(dst, k*step)) = zero
+	}
+}

@@ -1,0 +1,301 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Operators are converters by the domain and the name of their operators. The default domain is "" or
+// "ai.onnx".
+type Operators map[string]map[string]Converter
+
+// Converter makes the outputs of an operator's node: a value for each, of which those that nobody names
+// may be left out at the end. It may be called several times for one node, for a model is read under
+// several sizes, and must do the same each time. [As] is the converter of an operator that is one op.
+type Converter func(n Node) ([]Value, error)
+
+// As is the converter of an operator that is an op of the graph's catalogue, with the same operands and
+// with attributes of the same names.
+func As(op string) Converter {
+	return func(n Node) ([]Value, error) {
+		attrs, err := n.Attrs()
+		if err != nil {
+			return nil, err
+		}
+		operands := make([]any, len(n.Inputs()))
+		for i, v := range n.Inputs() {
+			operands[i] = v
+		}
+		return n.Apply(op, attrs, operands...)
+	}
+}
+
+// Node is a node of a model as its converter sees it. It serves until the converter returns.
+type Node struct{ n *node }
+
+// Value is a value of a model while it is converted. The zero Value stands for an operand that is left
+// out.
+type Value struct{ v *val }
+
+var errNoNode = errors.New("onnx: a Node is given to converters, it cannot be made")
+
+// Name is the node's name; that of its first output where it has none.
+func (n Node) Name() string {
+	if n.n == nil {
+		return ""
+	}
+	return nameOf(n.n.proto)
+}
+
+// Operator returns the domain, empty for the default one, the name, and the version of the operator set
+// of the domain that the model asks for.
+func (n Node) Operator() (domain, name string, version int) {
+	if n.n == nil {
+		return "", "", 0
+	}
+	return domainOf(n.n.proto.Domain), n.n.proto.OpType, n.n.ver
+}
+
+// Inputs returns the operands.
+func (n Node) Inputs() []Value {
+	if n.n == nil {
+		return nil
+	}
+	list := make([]Value, len(n.n.in))
+	for i, v := range n.n.in {
+		list[i] = Value{v}
+	}
+	return list
+}
+
+// Outputs returns the number of outputs that the node has.
+func (n Node) Outputs() int {
+	if n.n == nil {
+		return 0
+	}
+	return len(n.n.proto.Output)
+}
+
+// Attrs returns the attributes as an op takes them: integers as int, floats as float64, strings, lists
+// of these, and tensors as *tensor.Tensor. One that is a graph is an error.
+func (n Node) Attrs() (graph.Attrs, error) {
+	if n.n == nil {
+		return nil, errNoNode
+	}
+	attrs := graph.Attrs{}
+	for name, a := range n.n.attrs {
+		v, err := n.n.attrValue(a)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", name, err)
+		}
+		attrs[name] = v
+	}
+	return attrs, nil
+}
+
+func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
+	switch a.Type {
+	case pb.AttributeProto_INT:
+		return int(a.I), nil
+	case pb.AttributeProto_FLOAT:
+		return shortest(a.F), nil
+	case pb.AttributeProto_STRING:
+		return string(a.S), nil
+	case pb.AttributeProto_INTS:
+		return mapped(a.Ints, func(i int64) int { return int(i) }), nil
+	case pb.AttributeProto_FLOATS:
+		return mapped(a.Floats, shortest), nil
+	case pb.AttributeProto_STRINGS:
+		return mapped(a.Strings, func(s []byte) string { return string(s) }), nil
+	case pb.AttributeProto_TENSOR:
+		if a.T == nil {
+			return nil, errors.New("it has no tensor")
+		}
+		return n.model.weight(a.T)
+	}
+	return nil, fmt.Errorf("what is of type %s cannot be an attribute of an op", strings.ToLower(a.Type.String()))
+}
+
+func mapped[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, a := range list {
+		out[i] = f(a)
+	}
+	return out
+}
+
+// Apply applies an op of the graph's catalogue. An operand is a [Value], a number, true or false, a
+// tensor, or nil for one that is left out. Where all operands are known and few, so is the result, and
+// nothing is added to the graph. An op of which the number of results is not fixed makes as many as the
+// node has outputs.
+func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
+	if n.n == nil {
+		return nil, errNoNode
+	}
+	if n.n.over {
+		return nil, errors.New("the node has been converted: it serves until its converter returns")
+	}
+	defer caught(&err)
+	args := make([]any, len(operands))
+	for i, o := range operands {
+		switch x := o.(type) {
+		case Value:
+			if x.v != nil && x.v.kind != isTensor {
+				return nil, fmt.Errorf("operand %d of %s must be a tensor", i, op)
+			}
+			args[i] = x.v
+		case *tensor.Tensor:
+			if x == nil {
+				continue
+			}
+			if err := x.Check(); err != nil {
+				return nil, fmt.Errorf("operand %d of %s: %w", i, op, err)
+			}
+			args[i] = known(x)
+		default:
+			if _, number := tensor.ScalarOf(o); o != nil && !number {
+				return nil, fmt.Errorf("operand %d of %s is a %T: want a Value, a tensor or a number", i, op, o)
+			}
+			args[i] = o
+		}
+	}
+	for _, v := range n.n.ops(op, maps.Clone(attrs), args...) {
+		out = append(out, Value{v})
+	}
+	return out, nil
+}
+
+// Given reports whether the operand is there.
+func (v Value) Given() bool { return v.v != nil }
+
+// DType returns the dtype; [tensor.Invalid] where it is not known before the graph runs, or the value is
+// no tensor.
+func (v Value) DType() tensor.DType {
+	if v.v == nil || v.v.kind != isTensor {
+		return tensor.Invalid
+	}
+	return v.v.dtype()
+}
+
+// Data returns the elements of a value that is known when the model is converted: a weight, or what is
+// computed from such. They must not be changed. It is nil for any other.
+func (v Value) Data() *tensor.Tensor {
+	if v.v == nil {
+		return nil
+	}
+	return v.v.data
+}
+
+// Shape returns the sizes of an operand, -1 for those that depend on symbols or data; ok is false where
+// even the number of dimensions does.
+func (n Node) Shape(v Value) (sizes []int, ok bool) {
+	if n.n == nil || v.v == nil || v.v.kind != isTensor {
+		return nil, false
+	}
+	if v.v.dynamic() {
+		return slices.Clone(v.v.outline.Sizes), v.v.outline.Sizes != nil
+	}
+	return append([]int{}, n.n.sizes(v.v)...), true
+}
+
+// operator is a key of the table of converters.
+type operator struct{ domain, name string }
+
+// complete fills in what was left out, and makes the table of converters.
+func (o *Options) complete() error {
+	if o.Lookup == nil {
+		o.Lookup = kernels.Lookup
+	}
+	if o.table != nil {
+		return nil
+	}
+	table := make(map[operator]converter, len(standard))
+	for name, c := range standard {
+		table[operator{"", name}] = c
+	}
+	if err := o.Replaced.enter(table, true); err != nil {
+		return fmt.Errorf("Options.Replaced: %w", err)
+	}
+	if err := o.Operators.enter(table, false); err != nil {
+		return fmt.Errorf("Options.Operators: %w", err)
+	}
+	o.table = table
+	return nil
+}
+
+// enter puts converters into a table, all of which must replace one, or none.
+func (o Operators) enter(table map[operator]converter, replace bool) error {
+	for _, domain := range slices.Sorted(maps.Keys(o)) {
+		for _, name := range slices.Sorted(maps.Keys(o[domain])) {
+			key := operator{domainOf(domain), name}
+			c := o[domain][name]
+			switch old := table[key]; {
+			case c == nil:
+				return fmt.Errorf("the converter of %s is nil", key)
+			case old == nil && replace:
+				return fmt.Errorf("%s is not known, so that nothing is replaced%s", key, nearest(key, table))
+			case old != nil && !replace:
+				return fmt.Errorf("%s is known already: Options.Replaced takes what is to stand in its place", key)
+			}
+			table[key] = c.convert
+		}
+	}
+	return nil
+}
+
+// nearest asks for the operator of the domain that may be meant.
+func nearest(key operator, table map[operator]converter) string {
+	return words.DidYouMean(words.Nearest(key.name, func(yield func(string) bool) {
+		for k := range table {
+			if k.domain == key.domain && !yield(k.name) {
+				return
+			}
+		}
+	}))
+}
+
+// String writes domain and name.
+func (o operator) String() string {
+	if o.domain == "" {
+		return o.name
+	}
+	return o.domain + "." + o.name
+}
+
+// convert is the converter as the importer calls it.
+func (c Converter) convert(n *node) []*val {
+	defer func() { n.over = true }()
+	values, err := c(Node{n})
+	if err != nil {
+		n.failf("%w", err)
+	}
+	if len(values) > len(n.proto.Output) {
+		n.failf("its converter makes %d values, and it has %d outputs", len(values), len(n.proto.Output))
+	}
+	out := make([]*val, len(values))
+	for i, v := range values {
+		out[i] = v.v
+	}
+	return out
+}
+
+// function returns the function of the model that a node calls; nil for an operator, and where a
+// converter of one's own stands before the function.
+func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
+	domain := domainOf(n.Domain)
+	for d, list := range o.Operators {
+		if domainOf(d) == domain && list[n.OpType] != nil {
+			return nil
+		}
+	}
+	return m.functions[functionKey{domain, n.OpType, n.Overload}]
+}

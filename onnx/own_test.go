@@ -1,0 +1,169 @@
+package onnx
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/graphrun/graphrun/graph"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// mineModel applies operator op of the domain "mine" to x of shape [N, 3] and the weight w of [3].
+func mineModel(op string, functions ...*pb.FunctionProto) *pb.ModelProto {
+	n := node1(op, names("x", "w", ""), names("y"), attrInt("axis", 1))
+	n.Domain, n.Name = "mine", "own"
+	return model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{n},
+		Input: infos(info("x", pb.TensorProto_FLOAT, "N", 3)), Output: infos(info("y", pb.TensorProto_FLOAT)),
+		Initializer: []*pb.TensorProto{floats("w", []int64{3}, 1, 2, 3)}}, functions...)
+}
+
+// own converts a model with a converter for mine.Own.
+func own(t *testing.T, m *pb.ModelProto, c Converter) (*graph.Graph, error) {
+	t.Helper()
+	return graphWith(t, m, Options{Operators: Operators{"mine": {"Own": c}}})
+}
+
+func graphWith(t *testing.T, m *pb.ModelProto, o Options) (*graph.Graph, error) {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	require.NoError(t, err)
+	read, err := Parse(data, "")
+	require.NoError(t, err)
+	return read.Graph(o)
+}
+
+// A converter sees operands, attributes and versions, and makes values of ops.
+func TestOwnOperator(t *testing.T) {
+	var shapes [][]int // under one reading after the other
+	g, err := own(t, mineModel("Own"), func(n Node) ([]Value, error) {
+		domain, name, version := n.Operator()
+		assert.Equal(t, []any{"mine", "Own", 1, "own", 1}, []any{domain, name, version, n.Name(), n.Outputs()})
+		in := n.Inputs()
+		assert.Equal(t, []bool{true, true, false}, []bool{in[0].Given(), in[1].Given(), in[2].Given()})
+		assert.Nil(t, in[0].Data())
+		assert.Equal(t, []int{3}, in[1].Data().Shape)
+		shape, ok := n.Shape(in[0])
+		assert.True(t, ok)
+		shapes = append(shapes, shape)
+		assert.Equal(t, tensor.Float32, in[0].DType())
+		attrs, err := n.Attrs()
+		assert.NoError(t, err)
+		assert.Equal(t, graph.Attrs{"axis": 1}, attrs)
+		double, err := n.Apply("mul", nil, in[1], 2)
+		if !assert.NoError(t, err) {
+			return nil, err
+		}
+		assert.NotNil(t, double[0].Data(), "what is known is computed here")
+		return n.Apply("add", graph.Attrs{"alpha": 3}, in[0], double[0])
+	})
+	require.NoError(t, err)
+	require.Len(t, g.Nodes, 1)
+	assert.Equal(t, [][]int{{-1, 3}, {1, 3}, {5, 3}, {1024, 3}}, shapes)
+	assert.Equal(t, "y", g.Nodes[0].Out[0].Name)
+	require.NoError(t, g.Bind(map[string]int{"N": 5}))
+	assert.Equal(t, []int{5, 3}, g.Value("y").Meta.Shape)
+	out, err := graph.Evaluate(g, map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 5, 3)})
+	require.NoError(t, err)
+	assert.Equal(t, 18.0, out["y"].At(4, 2).Float())
+}
+
+// What a converter does wrong is an error that names the node.
+func TestOwnOperatorFails(t *testing.T) {
+	var kept Node
+	for want, c := range map[string]Converter{
+		`it is not for me`:                                                  func(Node) ([]Value, error) { return nil, errors.New("it is not for me") },
+		`output 0 ("y") is not served`:                                      func(Node) ([]Value, error) { return nil, nil },
+		`its converter makes 2 values, and it has 1 outputs`:                func(n Node) ([]Value, error) { return n.Inputs()[:2], nil },
+		`the op "rleu" that it takes is not served`:                         func(n Node) ([]Value, error) { return n.Apply("rleu", nil, n.Inputs()[0]) },
+		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) { return n.Apply("relu", nil, "x") },
+		`takes at most 1 operands, got 2`:                                   As("relu"),
+		`operand 1 of add: `:                                                func(n Node) ([]Value, error) { return n.Apply("add", nil, n.Inputs()[0], new(tensor.Tensor)) },
+	} {
+		_, err := own(t, mineModel("Own"), func(n Node) ([]Value, error) { kept = n; return c(n) })
+		if assert.Error(t, err, want) {
+			assert.Contains(t, err.Error(), `node "own" (Own): `)
+			assert.Contains(t, err.Error(), want)
+		}
+	}
+	_, err := kept.Apply("relu", nil, kept.Inputs()[0])
+	assert.EqualError(t, err, "the node has been converted: it serves until its converter returns")
+	_, err = Node{}.Apply("relu", nil)
+	assert.Error(t, err)
+	_, err = Node{}.Attrs()
+	assert.Error(t, err)
+}
+
+// A converter of one's own stands before a function of the model, which others get.
+func TestOwnOperatorBeforeFunction(t *testing.T) {
+	f := &pb.FunctionProto{Name: "Own", Domain: "mine", Input: names("a", "b", "c"), Output: names("d"),
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("d"))}}
+	g, err := graphWith(t, mineModel("Own", f), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "neg", g.Nodes[0].Op.Name)
+	g, err = own(t, mineModel("Own", f), func(n Node) ([]Value, error) { return n.Apply("abs", nil, n.Inputs()[0]) })
+	require.NoError(t, err)
+	assert.Equal(t, "abs", g.Nodes[0].Op.Name)
+}
+
+// Nothing is replaced by accident, and what is to be replaced must be there.
+func TestOperatorsAreRefused(t *testing.T) {
+	c := As("relu")
+	for want, o := range map[string]Options{
+		"Options.Operators: Relu is known already: Options.Replaced takes what is to stand in its place": {
+			Operators: Operators{"ai.onnx": {"Relu": c}}},
+		"Options.Operators: the converter of mine.Own is nil":                                  {Operators: Operators{"mine": {"Own": nil}}},
+		"Options.Replaced: Rleu is not known, so that nothing is replaced; did you mean Relu?": {Replaced: Operators{"": {"Rleu": c}}},
+		"the model needs operators that are not served: mine.Own (1)":                          {Operators: Operators{"mine": {"own": c}}},
+	} {
+		_, err := graphWith(t, mineModel("Own"), o)
+		assert.EqualError(t, err, want)
+	}
+	m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{node1("Relu", names("x"), names("y"))},
+		Input: infos(info("x", pb.TensorProto_FLOAT, 3)), Output: infos(info("y", pb.TensorProto_FLOAT))})
+	g, err := graphWith(t, m, Options{Replaced: Operators{"": {"Relu": As("neg")}}})
+	require.NoError(t, err)
+	assert.Equal(t, "neg", g.Nodes[0].Op.Name)
+}
+
+// A catalogue of one's own is where ops are looked for.
+func TestOwnLookup(t *testing.T) {
+	asked := map[string]bool{}
+	lookup := func(name string) *graph.Op { asked[name] = true; return kernels.Lookup(name) }
+	_, err := graphWith(t, mineModel("Own"), Options{Lookup: lookup, Operators: Operators{"mine": {"Own": func(n Node) ([]Value, error) {
+		return n.Apply("neg", nil, n.Inputs()[0])
+	}}}})
+	require.NoError(t, err)
+	assert.True(t, asked["neg"])
+}
+
+// Padding that differs by side is the op's own: nothing is copied for it.
+func TestUnevenPadding(t *testing.T) {
+	for _, c := range []struct {
+		pads []int64
+		ops  []string
+	}{{[]int64{0, 1, 2, 1}, []string{"conv2d"}}, {[]int64{1, 1, 1, 1}, []string{"conv2d"}}, {[]int64{-1, 0, 0, 0}, []string{"constant_pad_nd", "conv2d"}}} {
+		m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{node1("Conv", names("x", "w"), names("y"), attrInts("pads", c.pads...))},
+			Input:  infos(info("x", pb.TensorProto_FLOAT, 1, 1, 5, 5), info("w", pb.TensorProto_FLOAT, 1, 1, 3, 3)),
+			Output: infos(info("y", pb.TensorProto_FLOAT))})
+		g, err := graphWith(t, m, Options{})
+		require.NoError(t, err)
+		var ops []string
+		for _, n := range g.Nodes {
+			ops = append(ops, n.Op.Name)
+		}
+		assert.Equal(t, c.ops, ops, "%v", c.pads)
+		assert.Equal(t, []int{1, 1, 3 + int(c.pads[0]+c.pads[2]), 3 + int(c.pads[1]+c.pads[3])}, g.Value("y").Meta.Shape)
+	}
+}
+
+// The tables are joined without a loss, and an operator in two of them is noticed.
+func TestTablesAreDisjoint(t *testing.T) {
+	assert.Panics(t, func() { joined(control, map[string]converter{"If": ifOp}) })
+	assert.Len(t, joined(map[string]converter{"A": ifOp}, map[string]converter{"B": ifOp}), 2)
+}

@@ -1,0 +1,238 @@
+package graphrun
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/passes"
+)
+
+// Report tells what a program does, and why. It is what the command graphrun prints as plan: its JSON
+// has the keys of that document.
+type Report struct {
+	Strategy     string            `json:"strategy" doc:"The strategy that was applied."`
+	Optimal      bool              `json:"optimal" doc:"Whether it is proved that no plan costs less."`
+	CostNS       float64           `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+	LowerBoundNS *float64          `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
+	Copies       []CopyReport      `json:"copies" doc:"The copies that were inserted."`
+	Elided       []ElisionReport   `json:"elided" doc:"The nodes that were found to be needless."`
+	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
+	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
+	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
+	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
+	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
+	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Notes
+}
+
+// CopyReport is a copy of a value in another layout that was inserted.
+type CopyReport struct {
+	Value  string  `json:"value" doc:"The value that is copied."`
+	From   []int   `json:"from" doc:"Its strides, in elements."`
+	To     []int   `json:"to" doc:"The strides of the copy, in elements."`
+	Bytes  int     `json:"bytes" doc:"The size of the copy."`
+	CostNS float64 `json:"cost_ns" doc:"What the copy is estimated to cost, in nanoseconds."`
+	Why    string  `json:"why" doc:"What wants the copy."`
+}
+
+// ElisionReport is a node of the graph that does not run.
+type ElisionReport struct {
+	Node string `json:"node" doc:"The node that does not run."`
+	Why  string `json:"why" doc:"Why it need not."`
+}
+
+// UncheckedReport is what [Options.Check] could not compare, because of a node or in general.
+type UncheckedReport struct {
+	Node    string   `json:"node,omitzero" doc:"The node because of which nothing was compared."`
+	Op      string   `json:"op,omitzero" doc:"The op of the node."`
+	Why     string   `json:"why" doc:"Why it could not be compared."`
+	Outputs []string `json:"outputs" doc:"The outputs that went unchecked."`
+}
+
+// String says what went unchecked, and why.
+func (u UncheckedReport) String() string {
+	return passes.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: u.Outputs}.String()
+}
+
+// LoopReport is how a pointwise step walks over its operands.
+type LoopReport struct {
+	Shape   []int   `json:"shape" doc:"The coalesced shape, the fastest dimension first."`
+	Strides [][]int `json:"strides" doc:"For each operand, outputs first, its strides in bytes, in the same order."`
+}
+
+// StepReport is a kernel call.
+type StepReport struct {
+	Name      string      `json:"name" doc:"The name of the step."`
+	Ops       []string    `json:"ops" doc:"The nodes that it computes."`
+	Op        string      `json:"op,omitzero" doc:"The op of the node where it computes one."`
+	Impl      string      `json:"impl,omitzero" doc:"The implementation of the op that computes it."`
+	Loop      *LoopReport `json:"loop,omitzero" doc:"The loop over elements; left out for what is none."`
+	FastSetup string      `json:"fast_setup" of:"fast_setup" doc:"TensorIterator's short cut that laid it out."`
+	CostNS    float64     `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
+	Strides   []int       `json:"strides" doc:"Strides of its first output, in elements."`
+	Buffer    int         `json:"buffer" doc:"The memory of its first output, by number."`
+}
+
+// MemoryReport is what a run needs, in bytes, by what it is for.
+type MemoryReport struct {
+	Inputs    int             `json:"inputs" doc:"For the inputs."`
+	Constants int             `json:"constants" doc:"For the constants."`
+	Packed    int             `json:"packed" doc:"For weights that kernels have packed for themselves."`
+	Arena     int             `json:"arena" doc:"For the arena, in which intermediate values take turns."`
+	Outputs   int             `json:"outputs" doc:"For the outputs."`
+	Scratch   int             `json:"scratch" doc:"For the scratch of all workers."`
+	Total     int             `json:"total" doc:"All of these."`
+	Largest   []HoldingReport `json:"largest" doc:"What takes most."`
+}
+
+// HoldingReport is a value that takes memory.
+type HoldingReport struct {
+	Kind  string `json:"kind" doc:"What it is for."`
+	Name  string `json:"name" doc:"The value."`
+	Bytes int    `json:"bytes" doc:"Its size."`
+}
+
+// Notes are what should be known of a graph beside results.
+type Notes struct {
+	Assumed  map[string]int `json:"assumed,omitzero" doc:"Sizes that nobody gave, by symbol."`
+	Warnings []Mistake      `json:"warnings,omitzero" doc:"What may be wrong with the file."`
+}
+
+// Mistake is a [graph.Error] in a document.
+type Mistake struct {
+	Node    string `json:"node" doc:"The node that it is a mistake of; empty for none."`
+	Op      string `json:"op,omitzero" doc:"The op of the node."`
+	Message string `json:"message" doc:"What is wrong, in PyTorch's words where it has some."`
+	File    string `json:"file,omitzero" doc:"The file that has the mistake."`
+	Line    int    `json:"line,omitzero" doc:"The line in the file, from 1."`
+	Col     int    `json:"col,omitzero" doc:"The column in the line, from 1."`
+}
+
+// Report tells what the program does, for the sizes that [Compile] saw. A graph whose shapes depend on data
+// runs in segments, which are planned in runs but for the one whose shapes are known ahead: of that one are
+// copies, steps and all else.
+func (p *Program) Report() *Report {
+	if p == nil || p.first == nil {
+		return nil
+	}
+	plan, program := p.first.plan, p.first.ahead
+	if program == nil { // nothing can be planned ahead
+		plan, program = &passes.Plan{}, new(exec.Program)
+	}
+	r := &Report{Strategy: p.options.Strategy.Name(), CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
+		Memory: memoryOf(program.Need()), PlanMS: float64(p.first.took.Microseconds()) / 1000,
+		Notes: NotesOf(p.first.graph)}
+	if known := KnownOf(p.first.runs); known != nil {
+		r.Segments = known.segments(p.first.place)
+	}
+	r.Copies = mapped(plan.Copies, func(c passes.Copy) CopyReport {
+		return CopyReport{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
+	})
+	r.Elided = mapped(plan.Elided, func(e passes.Elision) ElisionReport { return ElisionReport{e.Node, e.Why} })
+	if p.options.Check {
+		r.Unchecked = mapped(plan.Unchecked, func(u passes.Unchecked) UncheckedReport {
+			return UncheckedReport{u.Node, u.Op, u.Why, filled(u.Outputs)}
+		})
+	}
+	var loop *LoopReport
+	r.Steps = mapped(program.Steps(), func(s exec.Step) StepReport {
+		d := stepOf(plan, s)
+		if s.Loop != nil {
+			if !isLoop(loop, s.Loop) { // of a million steps in a row that walk alike, one is kept
+				loop = loopOf(s.Loop)
+			}
+			d.Loop, d.FastSetup = loop, s.Loop.FastSetup().String()
+		}
+		return d
+	})
+	return r
+}
+
+// stepOf describes a step but for its loop.
+func stepOf(p *passes.Plan, s exec.Step) StepReport {
+	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides), Buffer: s.Buffer}
+	if s.Node != nil {
+		d.CostNS = p.Cost(s.Node)
+		if s.Node.Impl != nil {
+			d.Impl = s.Node.Impl.Name
+		}
+	}
+	if len(s.Ops) == 1 && s.Node != nil {
+		d.Op = s.Node.Op.Name
+	}
+	return d
+}
+
+func loopOf(it *iter.Iterator) *LoopReport {
+	d := &LoopReport{Shape: filled(it.WalkShape())}
+	for i := range it.Len() {
+		d.Strides = append(d.Strides, filled(it.WalkStrides(i)))
+	}
+	return d
+}
+
+// isLoop reports whether a description is that of an iterator. A nil one is of none.
+func isLoop(d *LoopReport, it *iter.Iterator) bool {
+	if d == nil || it.Len() != len(d.Strides) || !slices.Equal(d.Shape, it.WalkShape()) {
+		return false
+	}
+	for i, st := range d.Strides {
+		if !slices.Equal(st, it.WalkStrides(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func memoryOf(n exec.Need) MemoryReport {
+	return MemoryReport{n.Inputs, n.Constants, n.Packed, n.Arena, n.Outputs, n.Scratch, n.Total(),
+		mapped(n.Largest, func(h exec.Holding) HoldingReport { return HoldingReport{h.Kind, h.Name, h.Bytes} })}
+}
+
+// NotesOf returns what should be known of a graph: the sizes that were assumed, and its warnings.
+func NotesOf(g *graph.Graph) (n Notes) {
+	if g == nil {
+		return n
+	}
+	if assumed := g.Assumed(); len(assumed) > 0 {
+		n.Assumed = assumed
+	}
+	for _, e := range g.Warnings() {
+		n.Warnings = append(n.Warnings, MistakeOf(e))
+	}
+	return n
+}
+
+// MistakeOf returns an error as it stands in documents; the zero Mistake for nil.
+func MistakeOf(e *graph.Error) Mistake {
+	if e == nil {
+		return Mistake{}
+	}
+	m := Mistake{Node: e.Node, Op: e.Op}
+	if e.Err != nil {
+		m.Message = e.Err.Error()
+	}
+	if e.Line > 0 {
+		m.File, m.Line, m.Col = e.File, e.Line, e.Col
+	}
+	return m
+}
+
+// mapped returns a list that is never nil, as documents have lists.
+func mapped[A, B any](list []A, f func(A) B) []B {
+	out := make([]B, len(list))
+	for i, a := range list {
+		out[i] = f(a)
+	}
+	return out
+}
+
+// filled makes a nil list empty.
+func filled[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}
