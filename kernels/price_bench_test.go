@@ -72,6 +72,13 @@ func pricedCalls() []pricedCall {
 			pricedCall{"sort", graph.Attrs{"dim": 3}, []tensor.Meta{m}, nil},
 		)
 	}
+	for _, n := range []int{2, 4, 8, 16, 32} {
+		lines := vec(1<<15/n, n)
+		calls = append(calls, pricedCall{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{lines}, nil},
+			pricedCall{"softmax", graph.Attrs{"dim": 0}, []tensor.Meta{lines}, nil},
+			pricedCall{"cumsum", graph.Attrs{"dim": 1}, []tensor.Meta{lines}, nil},
+			pricedCall{"cumsum", graph.Attrs{"dim": 0}, []tensor.Meta{lines}, nil})
+	}
 	return append(calls, pricedCall{"embedding", nil, []tensor.Meta{vec(30000, 768), kit.I64(1, 512)}, nil},
 		pricedCall{"gather", graph.Attrs{"dim": 0}, []tensor.Meta{vec(512, 768), kit.I64(512, 768)}, nil},
 		pricedCall{"to", graph.Attrs{"dtype": "bfloat16"}, []tensor.Meta{f32}, nil})
