@@ -4,8 +4,9 @@ package machine
 // nanosecond's, but for those named NS. Everything that weighs one way to compute against
 // another reads it: prices of implementations, the tiling of matrix products, grains.
 //
-// No number of a profile may decide bits of a result. What does, such as the cuts of reductions
-// and the depth of a product's blocks, is a constant where it stands, and goes by shape alone.
+// Prices choose among implementations, which may round differently; within one no number of a profile
+// may decide bits of a result. What does, such as the cuts of reductions and the depth of a product's
+// blocks, is a constant where it stands, and goes by shape alone.
 type Profile struct {
 	// Bytes by kind of access: dense, strided, gathered.
 	Bytes [3]float64

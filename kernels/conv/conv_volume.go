@@ -41,6 +41,7 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 			}
 			return list
 		},
+		Work:  conv3dWork,
 		Lower: compileConv3d,
 	}},
 	Flops: conv3d.flops,
@@ -232,4 +233,27 @@ func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 		j.TapPad[tap] = lanes - covered
 	}
 	j.TapStart[product3(v.k)] = len(j.Moves)
+}
+
+// conv3dWork is that of a convolution of volumes, which packs windows as those of planes do.
+func conv3dWork(c *graph.Call, walk graph.Walk) graph.Work {
+	w := kit.Stored(c, walk, "")
+	if c.Out[0].Numel() == 0 {
+		return w
+	}
+	laid := *c
+	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	v := newConvVolume(&laid)
+	points, taps := product3(v.out), product3(v.k)
+	w.Ops[graph.Product] = float64(v.n*v.groups.groups) * multiply.Ops(c.Out[0].DType, v.groups.og(), points, v.c*taps)
+	each := elementOps
+	if v.step[2] != 1 || v.xs[4] != 1 {
+		each = stridedOps
+	}
+	all := float64(v.n*v.groups.groups) * float64(points) * float64(v.c*taps)
+	w.Ops[graph.Simple] = all * (each + runOps/float64(min(v.out[2], rowPixels)))
+	if v.point != 1 {
+		w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), v.c*taps)
+	}
+	return w
 }
