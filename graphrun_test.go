@@ -70,7 +70,8 @@ func swishModel(t *testing.T, change func(*pb.ModelProto)) []byte {
 		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
 			TensorType: &pb.TypeProto_Tensor{ElemType: 1, Shape: shape}}}}
 	}
-	m := &pb.ModelProto{IrVersion: 8, OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 2}},
+	m := &pb.ModelProto{IrVersion: 8,
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 2}},
 		Graph: &pb.GraphProto{Name: "g", Input: []*pb.ValueInfoProto{info("x")}, Output: []*pb.ValueInfoProto{info("y")},
 			Node: []*pb.NodeProto{
 				{OpType: "Relu", Input: []string{"x"}, Output: []string{"r"}},
@@ -89,7 +90,8 @@ func TestLoadTellsFiles(t *testing.T) {
 	model := swishModel(t, func(m *pb.ModelProto) {
 		m.Graph.Node[1] = &pb.NodeProto{OpType: "Neg", Input: []string{"r"}, Output: []string{"y"}}
 	})
-	text := []byte("\n {\"version\": 1, \"inputs\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\": [\"N\", 3]}],\n" +
+	text := []byte("\n {\"version\": 1, \"inputs\": [{\"name\": \"x\", " +
+		"\"dtype\": \"float32\", \"shape\": [\"N\", 3]}],\n" +
 		"\"nodes\": [{\"name\": \"y\", \"op\": \"relu\", \"inputs\": [\"x\"]}], \"outputs\": [\"y\"]}")
 	for name, data := range map[string][]byte{"m.onnx": model, "M.ONNX": model, "m.bin": model, "m": model,
 		"g.json": text, "g.JSON": text, "g.txt": text, "g": text} {
@@ -112,7 +114,8 @@ func TestLoadRefuses(t *testing.T) {
 	assert.EqualError(t, err, folder+": this is a folder, not a file")
 	for name, c := range map[string]struct{ data, want string }{
 		"empty.json": {"", ":1:1: the file is empty"},
-		"g.json": {"{\"version\": 1, \"inputs\": [],\n\"nodes\": [{\"name\": \"y\", \"op\": \"rleu\", \"inputs\": []}], \"outputs\": [\"y\"]}",
+		"g.json": {`{"version": 1, "inputs": [],
+"nodes": [{"name": "y", "op": "rleu", "inputs": []}], "outputs": ["y"]}`,
 			":2:"},
 		"m.onnx": {"PK\x03\x04", "not an ONNX model"},
 		"pins.json": {`{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [3]}], "nodes": [],
@@ -149,9 +152,10 @@ func TestLoaderSizes(t *testing.T) {
 		assert.Equal(t, []int{5, 8, 16, 16}, g.Outputs[0].Value.Meta.Shape)
 		assert.Empty(t, g.Assumed())
 	}
+	differ := map[string][]int{"image": {5, 8, 16, 16}, "skip": {4, 8, 16, 16}}
 	for want, l := range map[string]graphrun.Loader{
 		`there is no symbolic dimension "M"; it has N`:                             {Sizes: map[string]int{"M": 5}},
-		`N is 5 in input "image", but 4 in input "skip"`:                           {Shapes: map[string][]int{"image": {5, 8, 16, 16}, "skip": {4, 8, 16, 16}}},
+		`N is 5 in input "image", but 4 in input "skip"`:                           {Shapes: differ},
 		`a shape is given for "imag": there is no such input; did you mean image?`: {Shapes: map[string][]int{"imag": {5}}},
 		`N=65 is outside its bounds: min 1, max 64`:                                {Sizes: map[string]int{"N": 65}},
 	} {
@@ -191,7 +195,8 @@ func TestGivenSizes(t *testing.T) {
 	require.NoError(t, err)
 	for want, in := range map[string]map[string]*tensor.Tensor{
 		"": {"x": floats(7, 3), "b": floats(3)},
-		`input "x" has shape [7, 4]: the program is compiled for C=3, which was given, and C is 4 there`: {"x": floats(7, 4), "b": floats(3)},
+		`input "x" has shape [7, 4]: the program is compiled for C=3, which was given, and C is 4 there`: {
+			"x": floats(7, 4), "b": floats(3)},
 		`input "b" is missing`:                            {"x": floats(7, 3)},
 		`the graph has no input "z"`:                      {"x": floats(7, 3), "b": floats(3), "z": floats(1)},
 		`input "x" has shape [7], the graph wants [2, 3]`: {"x": floats(7), "b": floats(3)},
@@ -352,7 +357,8 @@ func TestKeepGoing(t *testing.T) {
 func TestLoadKeepsGoing(t *testing.T) {
 	text := []byte(`{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
 "constants": [{"name": "w", "dtype": "float32", "shape": [3], "file": "none.npy"}],
-"nodes": [{"name": "r", "op": "relu", "inputs": ["x"]}, {"name": "y", "op": "mul", "inputs": ["r", "w"]}], "outputs": ["y", "r"]}`)
+"nodes": [{"name": "r", "op": "relu", "inputs": ["x"]}, {"name": "y", "op": "mul", "inputs": ["r", "w"]}],
+"outputs": ["y", "r"]}`)
 	model := swishModel(t, func(m *pb.ModelProto) {
 		m.Graph.Output = append(m.Graph.Output, &pb.ValueInfoProto{Name: "r", Type: m.Graph.Output[0].Type})
 	})
@@ -406,7 +412,8 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	var dump bytes.Buffer
 	var stages []string
-	p, err := graphrun.Compile(g, graphrun.Options{Check: true, Dump: &dump, Progress: func(s string) { stages = append(stages, s) }})
+	p, err := graphrun.Compile(g, graphrun.Options{Check: true, Dump: &dump,
+		Progress: func(s string) { stages = append(stages, s) }})
 	require.NoError(t, err)
 	assert.Contains(t, dump.String(), "after layout")
 	assert.Equal(t, []string{"planning", "compiling"}, stages)
@@ -448,7 +455,8 @@ func TestOwnOps(t *testing.T) {
 }
 
 func TestLookupRefuses(t *testing.T) {
-	relu, err := graph.Define(graph.Op{Name: "relu", Params: swish().Params, Pointwise: swish().Pointwise, NoRef: "a test"})
+	o := swish()
+	relu, err := graph.Define(graph.Op{Name: "relu", Params: o.Params, Pointwise: o.Pointwise, NoRef: "a test"})
 	require.NoError(t, err)
 	for want, own := range map[string][]*graph.Op{
 		`op 1 is nil`:               {swish(), nil},
@@ -483,6 +491,7 @@ func TestMisuse(t *testing.T) {
 	assert.Error(t, err)
 	p, err := graphrun.Compile(symbolic(), graphrun.Options{})
 	require.NoError(t, err)
-	_, err = p.Run(nil, map[string]*tensor.Tensor{"x": floats(2, 2), "b": floats(2)}) //nolint:staticcheck // that is what is tried
+	var none context.Context
+	_, err = p.Run(none, map[string]*tensor.Tensor{"x": floats(2, 2), "b": floats(2)})
 	assert.Error(t, err)
 }

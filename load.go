@@ -225,7 +225,8 @@ func (f *File) sizes() (map[string]int, error) {
 			}
 		}
 	}
-	return sizesOf(f.signature.Inputs, func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }, f.Loader.Sizes)
+	shapeOf := func(name string) ([]int, bool) { s, ok := f.Loader.Shapes[name]; return s, ok }
+	return sizesOf(f.signature.Inputs, shapeOf, f.Loader.Sizes)
 }
 
 // noSymbol is the error of a size for what is no symbol.
@@ -242,7 +243,8 @@ func noSymbol(name string, symbols map[string]graph.Bounds) error {
 
 // sizesOf returns given sizes of symbols and those that follow from shapes of inputs. What is given
 // stays: whoever compares the shape tells where it does not agree.
-func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), given map[string]int) (map[string]int, error) {
+func sizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
+	given map[string]int) (map[string]int, error) {
 	sizes, from := maps.Clone(given), map[string]string{}
 	if sizes == nil {
 		sizes = map[string]int{}
@@ -286,18 +288,8 @@ func Infer(g *graph.Graph) error {
 	if refused := g.InferAll(); len(refused) > 0 {
 		return g.RootErrors(refused)
 	}
-	return checkPins(g)
-}
-
-// checkPins refuses outputs of a rank that their layout is not one of.
-func checkPins(g *graph.Graph) error {
-	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value.Dynamic {
-			continue
-		}
-		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
-			return g.FailOutput(o, err)
-		}
+	if errs := g.PinErrors(nil); len(errs) > 0 {
+		return errs
 	}
 	return nil
 }

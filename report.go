@@ -152,7 +152,8 @@ func (p *Program) Report() *Report {
 
 // stepOf describes a step but for its loop.
 func stepOf(p *passes.Plan, s exec.Step) StepReport {
-	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides), Buffer: s.Buffer}
+	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides),
+		Buffer: s.Buffer}
 	if s.Node != nil {
 		d.CostNS = p.Cost(s.Node)
 		if s.Node.Impl != nil {

@@ -16,6 +16,8 @@ type cut struct {
 	segments []graph.Segment
 	stepOf   []int // by segment: its number among those with an op that decides shapes
 	steps    int   // how many of those there are
+	// done are, by segment, the values that nothing reads behind it.
+	done [][]*graph.Value
 }
 
 func newCut(g *graph.Graph) *cut {
@@ -27,7 +29,37 @@ func newCut(g *graph.Graph) *cut {
 			c.steps++
 		}
 	}
+	c.findDone()
 	return c
+}
+
+// findDone finds the last reader of each value, or its maker where only other values of that are
+// read. Outputs stay, and so do inputs, which the caller holds and whose shapes bind symbols.
+func (c *cut) findDone() {
+	c.done = make([][]*graph.Value, len(c.segments))
+	seen := graph.NewByValue[bool](c.graph)
+	for _, list := range [][]*graph.Value{c.graph.Inputs, c.graph.Constants} {
+		for _, v := range list {
+			seen.Set(v, true)
+		}
+	}
+	for _, o := range c.graph.Outputs {
+		seen.Set(o.Value, true)
+	}
+	for i, s := range slices.Backward(c.segments) {
+		made := s.Out
+		if s.Eager {
+			made = s.Nodes[0].Out // all of them are noted
+		}
+		for _, list := range [][]*graph.Value{s.In, s.Awaits, made} {
+			for _, v := range list {
+				if !seen.At(v) {
+					seen.Set(v, true)
+					c.done[i] = append(c.done[i], v)
+				}
+			}
+		}
+	}
 }
 
 // whole reports whether the graph is one segment that is compiled: a run of the graph is then one of
@@ -40,6 +72,8 @@ type pieces struct {
 	*cut
 	known map[*graph.Value]*tensor.Tensor // inputs, and what segments gave
 	keep  bool                            // go on past nodes that fail
+	// givenBack are the storages of constants in which results of ops that decide shapes lie.
+	givenBack map[*tensor.Storage]bool
 
 	traced bool // the tracer wants to see the steps
 
@@ -71,6 +105,9 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *cut, in []*tenso
 			return nil, err
 		default:
 			p.fail(s, err)
+		}
+		for _, v := range c.done[i] {
+			delete(p.known, v)
 		}
 	}
 	return p.outputs()
@@ -186,7 +223,7 @@ func (p *pieces) outputs() (_ []*tensor.Tensor, err error) {
 				return nil, fmt.Errorf("output %q: %w", o.Name, err)
 			}
 			t = t.CopyTo(m)
-		} else if o.Value.Const != nil {
+		} else if o.Value.Const != nil || p.givenBack[t.Storage()] {
 			t = t.CopyTo(t.Meta) // the graph's own data is not handed out
 		}
 		out[i], made[o.Name] = t, true
@@ -222,8 +259,22 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 	}
 	for i, v := range n.Out {
 		p.known[v] = out[i]
+		p.noteGivenBack(n, out[i])
 	}
 	return nil
+}
+
+// noteGivenBack notes a result that lies in a constant operand, as that of a branch that hands its
+// input on.
+func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg && a.Value.Const != nil && result != nil && a.Value.Const.Storage() == result.Storage() {
+			if p.givenBack == nil {
+				p.givenBack = map[*tensor.Storage]bool{}
+			}
+			p.givenBack[result.Storage()] = true
+		}
+	}
 }
 
 // cause takes off an error what names the node that it is then said of.

@@ -3,9 +3,12 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -161,4 +164,46 @@ func TestRefToConstant(t *testing.T) {
 	require.NoError(t, g.Err())
 	assert.False(t, h.Dynamic)
 	assert.Equal(t, []int{2}, h.Meta.Shape)
+}
+
+// What no later segment reads is let go while the run goes on.
+func TestSegmentsLetGo(t *testing.T) {
+	var read []weak.Pointer[tensor.Storage]
+	var held []int // by call: how many of those read before are in memory
+	note := defined(graph.Op{Name: "note", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: dynamicOps["positive"].Infer,
+		Eager: func(_ graph.Runtime, _ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			runtime.GC()
+			n := 0
+			for _, p := range read {
+				if p.Value() != nil {
+					n++
+				}
+			}
+			held, read = append(held, n), append(read, weak.Make(in[0].Storage()))
+			return []*tensor.Tensor{in[0].CopyTo(tensor.New(tensor.Float32, in[0].Shape...))}, nil
+		}})
+	g := graph.New("g", func(name string) *graph.Op {
+		if name == "note" {
+			return note
+		}
+		return lookupDynamic(name)
+	})
+	v := g.Input("x", tensor.Float32, 6)
+	first := v
+	for range 6 {
+		v = g.Apply("note", nil, g.Apply("half", nil, v)[0])[0]
+		if first == g.Inputs[0] {
+			first = v
+		}
+	}
+	g.Output("y", g.Apply("add", nil, g.Apply("half", nil, v)[0], first)[0]).Output("v", v)
+	require.NoError(t, g.Err())
+	r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: 1})
+	require.NoError(t, err)
+	out, err := r.Run(t.Context(), six(64, 64, 64, 64, 64, 64))
+	require.NoError(t, err)
+	assert.Equal(t, []float32{32.5, 32.5, 32.5, 32.5, 32.5, 32.5}, bits(t, out["y"]))
+	assert.Len(t, held, 6)
+	assert.LessOrEqual(t, slices.Max(held), 1, "%v", held)
 }

@@ -115,7 +115,7 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]int) bool {
 	if f.Default != "none" && f.set(left, f.defaultValue(), nil) != nil {
 		return false
 	}
-	return reflect.DeepEqual(got.Interface(), left.Interface())
+	return identical(got, left)
 }
 
 func namesSymbol(v any, symbols map[string]int) bool {

@@ -22,11 +22,15 @@ type folded struct {
 	enough int // how many ids there may be before those of storages that are gone are dropped
 	next   int
 	made   map[string][]*foldedCall // by op, operands and results
+	calls  int                      // in made
+	most   int                      // how many there may be before those of results that are gone are dropped
 }
 
 // foldedCall is a call whose operands are constants.
 type foldedCall struct {
+	op      *Op // its address is in the key, and no other's while the call is kept
 	attrs   any
+	recent  bool  // asked for since calls were dropped
 	ids     []int // of the results
 	results []weak.Pointer[tensor.Storage]
 }
@@ -50,7 +54,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 		f.mu.Unlock()
 		return compute()
 	}
-	found := f.call(key, n.Attrs).tensors(n)
+	found := f.call(key, n).tensors(n)
 	f.mu.Unlock()
 	if found != nil {
 		return found, nil
@@ -61,7 +65,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.call(key, n.Attrs)
+	c := f.call(key, n)
 	if found := c.tensors(n); found != nil {
 		return found, nil // by another goroutine meanwhile
 	}
@@ -121,19 +125,47 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 	f.ids[p] = id
 }
 
-// call returns the call of a key with some attributes.
-func (f *folded) call(key string, attrs any) *foldedCall {
+// call returns the call of a key with the node's attributes.
+func (f *folded) call(key string, n *Node) *foldedCall {
 	for _, c := range f.made[key] {
-		if reflect.DeepEqual(c.attrs, attrs) {
+		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(n.Attrs)) {
+			c.recent = true
 			return c
 		}
 	}
-	c := &foldedCall{attrs: attrs}
+	if f.calls >= f.most {
+		f.dropCalls()
+	}
+	c := &foldedCall{op: n.Op, attrs: n.Attrs, recent: true}
 	if f.made == nil {
 		f.made = map[string][]*foldedCall{}
 	}
 	f.made[key] = append(f.made[key], c)
+	f.calls++
 	return c
+}
+
+// dropCalls forgets calls whose results are gone: attributes that are values of a graph may have
+// others in every run. Those asked for since the last time stay, for what was computed of them may
+// be in use.
+func (f *folded) dropCalls() {
+	const few = 256
+	f.calls = 0
+	for key, calls := range f.made {
+		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.recent && c.gone() })
+		for _, c := range calls {
+			c.recent = false
+		}
+		if f.made[key] = calls; len(calls) == 0 {
+			delete(f.made, key)
+		}
+		f.calls += len(calls)
+	}
+	f.most = 2*f.calls + few
+}
+
+func (c *foldedCall) gone() bool {
+	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
 }
 
 // tensors returns the results of a call while all are in use, else nil.

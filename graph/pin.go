@@ -233,3 +233,17 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 	v.layout = &p
 	return v
 }
+
+// PinErrors returns the mistakes of outputs whose rank the layout that they are pinned to is not one of,
+// with their places; those of refused nodes are left out.
+func (g *Graph) PinErrors(refused map[*Node]*Error) (errs Errors) {
+	for _, o := range g.Outputs {
+		if !o.Pin.Lays() || o.Value == nil || o.Value.Dynamic || refused[o.Value.Node] != nil {
+			continue
+		}
+		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {
+			errs = append(errs, g.FailOutput(o, err))
+		}
+	}
+	return errs
+}

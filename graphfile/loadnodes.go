@@ -240,6 +240,10 @@ func (l *loader) resolve() {
 			l.failAt(r.at, "\"value\" is missing")
 		case v == nil:
 			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
+		case twice && l.absent != nil:
+			// The first has the name, and nothing depends on the second.
+			l.missing = append(l.missing, l.src.fail(r.at, "output %q: an output of this name stands before it", r.out.Name))
+			continue
 		case twice:
 			l.failAt(r.at, "two outputs are named %q", r.out.Name)
 		}

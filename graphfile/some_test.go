@@ -16,7 +16,8 @@ func TestParseSome(t *testing.T) {
  "nodes": [{"name": "after", "op": "relu", "inputs": ["a"]}, {"name": "a", "op": "add", "inputs": ["x", "k"]}, {"name": "b", "op": "add", "inputs": ["x", "nothing"]},
   {"name": "d", "op": "nosuch", "inputs": ["x"]}, {"name": "e", "op": "add", "inputs": ["c", "x"]}, {"name": "f", "op": "relu", "inputs": ["x"]},
   {"name": "g", "op": "permute", "inputs": ["x"], "attrs": {"dims": {"value": "nowhere"}}}],
- "outputs": ["after", "b", "d", "e", "f", "g", "k"]}`
+ "outputs": ["after", "b", "d", "e", "f", "g", "k",
+  "f"]}`
 	open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 		return tensor.Meta{}, nil, errors.New("damaged")
 	}
@@ -25,10 +26,11 @@ func TestParseSome(t *testing.T) {
 		t.Error("Parse takes it")
 	}
 	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
-	if err != nil || len(missing) != 3 {
+	if err != nil || len(missing) != 4 {
 		t.Fatalf("%v, %v", missing, err)
 	}
-	for i, want := range []string{`constant "k": `, `constant "c": data holds 3 numbers`, `depends on constant "k", which cannot be read`} {
+	for i, want := range []string{`constant "k": `, `constant "c": data holds 3 numbers`, `output "f": an output of this name stands before it`,
+		`output "k": depends on constant "k"`} {
 		if !strings.Contains(missing[i].Error(), want) || !strings.HasPrefix(missing[i].Error(), "g.json:") {
 			t.Errorf("%v: want %s", missing[i], want)
 		}

@@ -146,7 +146,7 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		case f.some:
 			im.miss(s, "input", in.Name, err)
 		default:
-			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+			return nil, about("input", in.Name, err)
 		}
 	}
 	results, err := im.results(p, s, f)
@@ -154,7 +154,11 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		return nil, err
 	}
 	for i, out := range p.Output {
-		switch err := im.output(out.Name, results[i]); {
+		err := im.output(out.Name, results[i])
+		if err == nil && f.some && im.g.Err() != nil {
+			err = im.g.Err() // of a name that there is already
+		}
+		switch {
 		case err == nil:
 		case f.some:
 			im.missOutput(out.Name, err)

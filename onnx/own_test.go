@@ -77,13 +77,25 @@ func TestOwnOperator(t *testing.T) {
 func TestOwnOperatorFails(t *testing.T) {
 	var kept Node
 	for want, c := range map[string]Converter{
-		`it is not for me`:                                                  func(Node) ([]Value, error) { return nil, errors.New("it is not for me") },
-		`output 0 ("y") is not served`:                                      func(Node) ([]Value, error) { return nil, nil },
-		`its converter makes 2 values, and it has 1 outputs`:                func(n Node) ([]Value, error) { return n.Inputs()[:2], nil },
-		`the op "rleu" that it takes is not served`:                         func(n Node) ([]Value, error) { return n.Apply("rleu", nil, n.Inputs()[0]) },
-		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) { return n.Apply("relu", nil, "x") },
-		`takes at most 1 operands, got 2`:                                   As("relu"),
-		`operand 1 of add: `:                                                func(n Node) ([]Value, error) { return n.Apply("add", nil, n.Inputs()[0], new(tensor.Tensor)) },
+		`it is not for me`: func(Node) ([]Value, error) {
+			return nil, errors.New("it is not for me")
+		},
+		`output 0 ("y") is not served`: func(Node) ([]Value, error) {
+			return nil, nil
+		},
+		`its converter makes 2 values, and it has 1 outputs`: func(n Node) ([]Value, error) {
+			return n.Inputs()[:2], nil
+		},
+		`the op "rleu" that it takes is not served`: func(n Node) ([]Value, error) {
+			return n.Apply("rleu", nil, n.Inputs()[0])
+		},
+		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) {
+			return n.Apply("relu", nil, "x")
+		},
+		`takes at most 1 operands, got 2`: As("relu"),
+		`operand 1 of add: `: func(n Node) ([]Value, error) {
+			return n.Apply("add", nil, n.Inputs()[0], new(tensor.Tensor))
+		},
 	} {
 		_, err := own(t, mineModel("Own"), func(n Node) ([]Value, error) { kept = n; return c(n) })
 		if assert.Error(t, err, want) {
@@ -117,9 +129,12 @@ func TestOperatorsAreRefused(t *testing.T) {
 	for want, o := range map[string]Options{
 		"Options.Operators: Relu is known already: Options.Replaced takes what is to stand in its place": {
 			Operators: Operators{"ai.onnx": {"Relu": c}}},
-		"Options.Operators: the converter of mine.Own is nil":                                  {Operators: Operators{"mine": {"Own": nil}}},
-		"Options.Replaced: Rleu is not known, so that nothing is replaced; did you mean Relu?": {Replaced: Operators{"": {"Rleu": c}}},
-		"the model needs operators that are not served: mine.Own (1)":                          {Operators: Operators{"mine": {"own": c}}},
+		"Options.Operators: the converter of mine.Own is nil": {
+			Operators: Operators{"mine": {"Own": nil}}},
+		"Options.Replaced: Rleu is not known, so that nothing is replaced; did you mean Relu?": {
+			Replaced: Operators{"": {"Rleu": c}}},
+		"the model needs operators that are not served: mine.Own (1)": {
+			Operators: Operators{"mine": {"own": c}}},
 	} {
 		_, err := graphWith(t, mineModel("Own"), o)
 		assert.EqualError(t, err, want)
@@ -135,9 +150,8 @@ func TestOperatorsAreRefused(t *testing.T) {
 func TestOwnLookup(t *testing.T) {
 	asked := map[string]bool{}
 	lookup := func(name string) *graph.Op { asked[name] = true; return kernels.Lookup(name) }
-	_, err := graphWith(t, mineModel("Own"), Options{Lookup: lookup, Operators: Operators{"mine": {"Own": func(n Node) ([]Value, error) {
-		return n.Apply("neg", nil, n.Inputs()[0])
-	}}}})
+	neg := func(n Node) ([]Value, error) { return n.Apply("neg", nil, n.Inputs()[0]) }
+	_, err := graphWith(t, mineModel("Own"), Options{Lookup: lookup, Operators: Operators{"mine": {"Own": neg}}})
 	require.NoError(t, err)
 	assert.True(t, asked["neg"])
 }
@@ -147,8 +161,13 @@ func TestUnevenPadding(t *testing.T) {
 	for _, c := range []struct {
 		pads []int64
 		ops  []string
-	}{{[]int64{0, 1, 2, 1}, []string{"conv2d"}}, {[]int64{1, 1, 1, 1}, []string{"conv2d"}}, {[]int64{-1, 0, 0, 0}, []string{"constant_pad_nd", "conv2d"}}} {
-		m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{node1("Conv", names("x", "w"), names("y"), attrInts("pads", c.pads...))},
+	}{
+		{[]int64{0, 1, 2, 1}, []string{"conv2d"}},
+		{[]int64{1, 1, 1, 1}, []string{"conv2d"}},
+		{[]int64{-1, 0, 0, 0}, []string{"constant_pad_nd", "conv2d"}},
+	} {
+		conv := node1("Conv", names("x", "w"), names("y"), attrInts("pads", c.pads...))
+		m := model(17, &pb.GraphProto{Name: "g", Node: []*pb.NodeProto{conv},
 			Input:  infos(info("x", pb.TensorProto_FLOAT, 1, 1, 5, 5), info("w", pb.TensorProto_FLOAT, 1, 1, 3, 3)),
 			Output: infos(info("y", pb.TensorProto_FLOAT))})
 		g, err := graphWith(t, m, Options{})

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -51,8 +52,16 @@ func (d *dependency) Error() string {
 // miss notes that an initializer or an input cannot be had.
 func (im *importer) miss(s *scope, what, name string, err error) {
 	_ = im.g.TakeErr()
-	im.missing = append(im.missing, &graph.Error{Err: fmt.Errorf("%s %q: %w", what, name, err)})
+	im.missing = append(im.missing, &graph.Error{Err: about(what, name, err)})
 	s.vals[name] = &val{name: name, kind: isLost, lack: what}
+}
+
+// about puts before an error what it is of, if that does not stand there.
+func about(what, name string, err error) error {
+	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
+		return fmt.Errorf("%s%w", title, err)
+	}
+	return err
 }
 
 // missOutput notes that an output cannot be had.

@@ -70,21 +70,22 @@ func troubledModel() *pb.GraphProto {
 			node1("Relu", names("after"), names("more")),
 			called("tail", node1("Mul", names("fine", "w2"), names("tail"))),
 		},
-		Input: infos(info("x", tFloat, 2, 2), &pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{}}}),
+		Input: infos(info("x", tFloat, 2, 2), info("vast", tFloat, 1<<40, 1<<40), &pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{}}}),
 		Initializer: []*pb.TensorProto{floats("w", []int64{3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9), floats("w2", []int64{2}, 1, 2),
 			floats("damaged", []int64{2, 2}, 1),
 			{Name: "elsewhere", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.TensorProto_EXTERNAL,
 				ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: "none.bin"}}}},
 		Output: infos(info("more", tFloat), info("fine", tFloat), info("unknown", tFloat), info("turned", tFloat), info("joined", tFloat),
-			info("weighed", tFloat), info("outside", tFloat), info("gone", tFloat), info("damaged", tFloat), info("nowhere", tFloat), info("tail", tFloat)),
+			info("weighed", tFloat), info("outside", tFloat), info("gone", tFloat), info("damaged", tFloat), info("nowhere", tFloat), info("tail", tFloat), info("fine", tFloat)),
 	}
 }
 
 func TestGraphSome(t *testing.T) {
 	g, told := some(t, model(13, troubledModel()), Options{})
 	require.Equal(t, []string{"fine", "tail"}, outputNames(g))
-	requireTold(t, told, `initializer "damaged": 1 numbers of data`, `initializer "elsewhere": external data`, `input "s": only tensors`,
+	requireTold(t, told, `initializer "damaged": 1 numbers of data`, `initializer "elsewhere": external data`, `input "vast": shape [1099511627776, 1099511627776] has`, `input "s": only tensors`,
 		`output "damaged": depends on initializer "damaged", which cannot be read`, `output "nowhere": it is not made by any node`,
+		`output "fine": two outputs are named "fine"`,
 		`node "odd" (NoSuch): the operator is not served`, `node "turn" (Transpose): `, `node "join" (Concat): `,
 		`node "weigh" (Add): depends on initializer "damaged", which cannot be read`,
 		`node "far" (Add): depends on initializer "elsewhere"`, `node "gone" (Add): depends on input "s"`)

@@ -56,7 +56,8 @@ func (f *timingFlags) workers() int {
 // options are those of a program that is measured: its inputs are made before it is
 // compiled.
 func (f *timingFlags) options(strategy string, j *job) graphrun.Options {
-	return graphrun.Options{Strategy: strategyOf(strategy), Threads: f.threads, InputsHeld: true, Progress: j.enterUntilRun}
+	return graphrun.Options{Strategy: strategyOf(strategy), Threads: f.threads, InputsHeld: true,
+		Progress: j.enterUntilRun}
 }
 
 func benchCommand() *cobra.Command {
@@ -312,5 +313,6 @@ type planCosts struct {
 }
 
 func costsOf(r *graphrun.Report) planCosts {
-	return planCosts{len(r.Copies), copiedBytes(r), len(r.Elided), len(r.Steps), r.PeakBytes, r.Memory, r.CostNS, r.PlanMS}
+	return planCosts{len(r.Copies), copiedBytes(r), len(r.Elided), len(r.Steps), r.PeakBytes, r.Memory, r.CostNS,
+		r.PlanMS}
 }

@@ -18,8 +18,8 @@ type bindings struct {
 	bounds map[string]graph.Bounds
 }
 
-// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of given inputs. An array that cannot
-// be the input's is refused and binds none. What has a symbol that only a refused one would have
+// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of given inputs.
+// An array that cannot be the input's is refused and binds none. What has a symbol that only a refused one would have
 // bound is refused too: a size that is made up is none of its results.
 func bindGiven(f *graphrun.File, given *given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
@@ -35,29 +35,30 @@ func bindGiven(f *graphrun.File, given *given) (g *graph.Graph, err error) {
 }
 
 // bind finds the sizes that the arrays tell, and refuses those that cannot be the inputs'.
-func (given *given) bind(inputs []*graph.Value, b bindings) error {
+func (g *given) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
-		a, ok := given.arrays[v.Name]
+		a, ok := g.arrays[v.Name]
 		if !ok {
 			continue
 		}
 		if err := b.bind(v, a.meta); err != nil {
-			if err := given.refuse(v.Name, err); err != nil {
+			if err := g.refuse(v.Name, err); err != nil {
 				return err
 			}
 		}
 	}
 	for _, v := range inputs {
 		for _, d := range v.Dims {
-			if _, bound := b.dims[d.Symbol]; given.lost[v.Name] != nil && d.Symbol != "" && !bound {
-				given.unknown = append(given.unknown, d.Symbol)
+			if _, bound := b.dims[d.Symbol]; g.lost[v.Name] != nil && d.Symbol != "" && !bound {
+				g.unknown = append(g.unknown, d.Symbol)
 			}
 		}
 	}
 	for _, v := range inputs {
-		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(given.unknown, d.Symbol) })
-		if i >= 0 && given.lost[v.Name] == nil {
-			given.lost[v.Name] = fmt.Errorf("its size %s is not known: an input that cannot be read would tell it", v.Dims[i].Symbol)
+		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(g.unknown, d.Symbol) })
+		if i >= 0 && g.lost[v.Name] == nil {
+			g.lost[v.Name] = fmt.Errorf("its size %s is not known: an input that cannot be read would tell it",
+				v.Dims[i].Symbol)
 		}
 	}
 	return nil

@@ -97,7 +97,8 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
 		return err
 	}
-	if err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole"); err != nil {
+	err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole")
+	if err != nil {
 		return named(path, err)
 	}
 	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
@@ -115,7 +116,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := c.fits(); err != nil {
 		return err
 	}
-	err := measure(j.ctx, c.runners, f.timing.runs, j.report)
+	err = measure(j.ctx, c.runners, f.timing.runs, j.report)
 	j.end()
 	tell(cmd, path, t.g)
 	t.in.say(cmd)
@@ -227,7 +228,8 @@ func (c *comparison) doc() *compareReport {
 	r := &compareReport{File: c.File, Threads: c.Threads, Interrupted: c.Interrupted, Equal: len(c.Different) == 0,
 		Differences: filled(c.Different), Notes: graphrun.NotesOf(c.runners[0].program.Graph())}
 	for _, x := range c.runners {
-		r.Strategies = append(r.Strategies, strategyDoc{x.strategy, x.spread(), costsOf(x.program.Report()), filled(x.times)})
+		r.Strategies = append(r.Strategies,
+			strategyDoc{x.strategy, x.spread(), costsOf(x.program.Report()), filled(x.times)})
 	}
 	return r
 }

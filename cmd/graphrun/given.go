@@ -31,15 +31,6 @@ type array struct {
 	read func() (*tensor.Tensor, error)
 }
 
-// of returns the array for an input. A nil given has none.
-func (g *given) of(name string) (array, bool) {
-	if g == nil {
-		return array{}, false
-	}
-	a, ok := g.arrays[name]
-	return a, ok
-}
-
 func (g *given) close() {
 	if g != nil && g.archive != nil {
 		g.archive.Close()

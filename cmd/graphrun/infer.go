@@ -81,7 +81,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	}
 	for _, e := range errs {
 		if !f.json {
-			report(cmd, e)
+			report(cmd, named(path, e))
 		}
 	}
 	if err == nil && len(errs) > 0 {
@@ -103,7 +103,10 @@ func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error)
 		}
 		return g, nil, nil
 	}
-	return g, append(missing, inOrder(g.InferAll())...), nil
+	refused := g.InferAll()
+	errs := slices.Concat(missing, inOrder(refused), g.PinErrors(refused))
+	slices.SortStableFunc(errs, byPlace)
+	return g, errs, nil
 }
 
 // inferStrictly infers a graph. The error holds every node that is refused for a reason of
@@ -115,15 +118,16 @@ func inferStrictly(g *graph.Graph) error {
 	return nil
 }
 
+// byPlace compares errors by their places in the file.
+func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
+
 // inOrder sorts refused nodes by their places.
 func inOrder(refused map[*graph.Node]*graph.Error) []*graph.Error {
 	errs := make([]*graph.Error, 0, len(refused))
 	for _, e := range refused {
 		errs = append(errs, e)
 	}
-	slices.SortFunc(errs, func(a, b *graph.Error) int {
-		return cmp.Or(a.Line-b.Line, a.Col-b.Col, strings.Compare(a.Node, b.Node))
-	})
+	slices.SortFunc(errs, func(a, b *graph.Error) int { return cmp.Or(byPlace(a, b), strings.Compare(a.Node, b.Node)) })
 	return errs
 }
 

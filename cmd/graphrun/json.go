@@ -48,12 +48,6 @@ func streamOf[A, T any](list []A, doc func(A) T) stream[T] {
 	}
 }
 
-// all returns the items of a stream.
-func (s stream[T]) all() (list []T) {
-	s(func(x *T) bool { list = append(list, *x); return true })
-	return list
-}
-
 // textOrNull is a string that stands as null where it is empty.
 type textOrNull string
 

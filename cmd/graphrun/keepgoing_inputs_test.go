@@ -196,3 +196,25 @@ func TestKeepGoingPastWeights(t *testing.T) {
 		}
 	}
 }
+
+// infer tells in the order of the file, and of outputs that cannot lie as they are pinned.
+func TestInferKeepsGoingInOrder(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
+ "constants": [{"name": "k", "dtype": "float32", "shape": [3], "file": "none.npy"}],
+ "nodes": [{"name": "a", "op": "add", "inputs": ["x", "k"]}, {"name": "b", "op": "neg", "inputs": ["x"]}],
+ "outputs": ["a", "k",
+  {"value": "b", "memory_format": "channels_last"},
+  "b"]}`)
+	r := call(t, "infer", path, "--keep-going")
+	want := []string{`:2:16: constant "k": none.npy`, `:3:12: node "a" (add): depends on constant "k"`,
+		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": required rank 4`, `:6:3: output "b": an output of this name`}
+	told := strings.Split(strings.TrimSpace(r.errors), "\n")
+	if r.code != exitFailed || len(told) != len(want) || !strings.Contains(r.out, "neg") {
+		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.errors)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(told[i], path+w) {
+			t.Errorf("%s: want %s", told[i], w)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 	path := troubledONNX(t)
 	x := npyFile(t, counted(tensor.Float32, 2))
 	y := npyFile(t, counted(tensor.Float32, 3, 2))
-	told := []string{`initializer "bad": 1 numbers of data`, `initializer "far": external data`, `node "odd" (NoSuch): the operator is not served`,
+	told := []string{"graphrun: " + path + `: initializer "bad": 1 numbers of data`, `initializer "far": external data`, `node "odd" (NoSuch): the operator is not served`,
 		`node "weigh" (Add): depends on initializer "bad", which cannot be read`, `node "off" (Add): depends on initializer "far"`,
 		`output "r" is left out: it depends on node "odd"`, `output "a" is left out: it depends on node "weigh"`}
 	for _, c := range []struct {

@@ -94,10 +94,10 @@ func (w *runWork) omit(out map[string]*tensor.Tensor, err error) error {
 	return nil
 }
 
-// report names every node that failed with its reason, and every output that is not there.
-func (o omissions) report(cmd *cobra.Command) {
+// report names every node of the file that failed with its reason, and every output that is not there.
+func (o omissions) report(cmd *cobra.Command, path string) {
 	for _, e := range o.Failed {
-		report(cmd, e)
+		report(cmd, named(path, e))
 	}
 	for _, l := range o.LeftOut {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)

@@ -88,7 +88,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	aside := sync.OnceFunc(func() {
 		j.end()
 		tell(cmd, path, w.g)
-		w.left.report(cmd)
+		w.left.report(cmd, path)
 		w.in.say(cmd)
 	})
 	defer aside()

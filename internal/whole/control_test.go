@@ -106,3 +106,38 @@ func TestComputedShapes(t *testing.T) {
 	pieces(t, g, map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{-1, 5, 2, -4, 7, 0}, 6))},
 		map[string][]float32{"top": {7, 5, 2}, "where": {1, 2, 4}})
 }
+
+// Nobody may write to the constants of a graph through what a run hands out, though a loop without
+// iterations and a branch of nothing give them back.
+func TestConstantsAreNotHandedOut(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	k := g.Constant("k", tensor.Must(tensor.FromSlice([]float32{3, 10}, 2)))
+	loop := g.ApplyN("loop", 2, graph.Attrs{"body": doubling(), "carried": 1}, g.Input("trips", tensor.Int64), true, k)
+	same := graph.New("same", kernels.Lookup)
+	same.Output("y", same.Input("x", f32, 2))
+	own := graph.New("own", kernels.Lookup)
+	own.Input("x", f32, 2)
+	own.Output("y", own.Constant("c", tensor.Must(tensor.FromSlice([]float32{1, 2}, 2))))
+	yes := g.Input("yes", tensor.Bool)
+	first := g.ApplyN("if", 1, graph.Attrs{"then_branch": same, "else_branch": own}, yes, k, k)
+	g.Output("loop", loop[0]).Output("view", op.View(loop[0], op.ViewAttrs{Size: []int{2, 1}})).Output("if", first[0]).Output("k", k)
+	require.NoError(t, g.Err())
+	require.NoError(t, g.Infer())
+	r, err := exec.NewRunner(g, planned, exec.Options{})
+	require.NoError(t, err)
+	for _, yes := range []bool{true, false, true, false} {
+		out, err := r.Run(t.Context(), map[string]*tensor.Tensor{"trips": tensor.Must(tensor.FromSlice([]int64{0})),
+			"yes": tensor.Must(tensor.FromSlice([]bool{yes}))})
+		require.NoError(t, err)
+		require.Equal(t, []float32{3, 10}, floats(out["loop"]))
+		require.Equal(t, []float32{3, 10}, floats(out["view"]))
+		require.Equal(t, map[bool][]float32{true: {3, 10}, false: {1, 2}}[yes], floats(out["if"]))
+		require.Equal(t, []float32{3, 10}, floats(out["k"]))
+		for _, o := range out {
+			b := o.Storage().Bytes()
+			for i := range b {
+				b[i] = 0xff
+			}
+		}
+	}
+}

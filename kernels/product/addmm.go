@@ -165,11 +165,20 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if !without {
 			productTerms(in[1], in[2], index, &p)
 		}
-		s.Mul(alpha, p.Value())
+		addTimes(&s, alpha, p.Value())
 		if beta.Complex() != 0 {
-			s.Mul(beta, broadcastAt(in[0], index))
+			addTimes(&s, beta, broadcastAt(in[0], index))
 		}
 		out.Set(s.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// addTimes adds a product, of which a factor of 1 is none.
+func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
+	if factor.Complex() == 1 {
+		s.Add(v)
+		return
+	}
+	s.Mul(factor, v)
 }

@@ -56,3 +56,36 @@ func TestProductLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestFactorsOfOne has an infinity as addend: times 1+0i it would have a NaN beside it.
+func TestFactorsOfOne(t *testing.T) {
+	for _, name := range []string{"addmm", "baddbmm"} {
+		shape := []int{3, 3}
+		if name == "baddbmm" {
+			shape = []int{8, 8, 8}
+		}
+		m := tensor.New(tensor.Complex64, shape...)
+		fill := func(v float64) *tensor.Tensor {
+			return kerneltest.Filled(m, func(tensor.DType) tensor.Scalar { return tensor.FloatScalar(v) })
+		}
+		in := []*tensor.Tensor{fill(math.Inf(1)), fill(1), fill(1)}
+		op := kernels.Lookup(name)
+		call, err := kerneltest.CallOf(op, nil, []tensor.Meta{m, m, m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := kerneltest.RunCall(op, call, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := op.Ref(call, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*tensor.Tensor{got[0], ref[0]} {
+			if v := tensor.Must(x.View(tensor.New(tensor.Complex64, x.Numel()))).At(0).Complex(); v != complex(math.Inf(1), 0) {
+				t.Errorf("%s: got %v", name, v)
+			}
+		}
+	}
+}

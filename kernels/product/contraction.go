@@ -248,7 +248,8 @@ func prepack[T gemm.Number](x *contraction, t *tensor.Tensor, p matrices, offset
 }
 
 // affine is the step after a product: out = alpha * out + beta * add. As in BLAS, a beta
-// of 0 leaves the addend unread.
+// of 0 leaves the addend unread, and factors of 1 are none: a complex infinity times 1 has a NaN
+// in it.
 type affine[T gemm.Number] struct {
 	alpha, beta    T
 	cRow, cCol     int
@@ -271,10 +272,17 @@ func (f *affine[T]) prepare(j *multiply.Job[T]) {
 			c := kit.Elem[T](j.Args.C, i*f.cRow)
 			for q := j0; q < j1; q++ {
 				v := (*T)(kit.Elem[T](c, q*f.cCol))
-				*v *= f.alpha
-				if f.add {
-					*v += f.beta * *(*T)(kit.Elem[T](j.EntryAdd, i*f.addRow+q*f.addCol))
+				if f.alpha != 1 {
+					*v *= f.alpha
 				}
+				if !f.add {
+					continue
+				}
+				add := *(*T)(kit.Elem[T](j.EntryAdd, i*f.addRow+q*f.addCol))
+				if f.beta != 1 {
+					add *= f.beta
+				}
+				*v += add
 			}
 		}
 	}

@@ -26,7 +26,13 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 }
 
 // Add adds a number.
-func (s *Accumulator) Add(a tensor.Scalar) { s.Mul(a, tensor.IntScalar(1)) }
+func (s *Accumulator) Add(a tensor.Scalar) {
+	if s.D.IsComplex() {
+		s.z += a.Complex() // times 1 an infinity would have a NaN beside it
+		return
+	}
+	s.Mul(a, tensor.IntScalar(1))
+}
 
 // Value is the sum so far.
 func (s *Accumulator) Value() tensor.Scalar {
