@@ -65,7 +65,8 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 	if err != nil {
 		return n, errRefused
 	}
-	if len(res) == 0 || c.Out[0].Rank() < 2 || slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias >= 0 || r.Dynamic }) {
+	shared := func(r graph.Result) bool { return r.Alias >= 0 || r.Dynamic }
+	if len(res) == 0 || c.Out[0].Rank() < 2 || slices.ContainsFunc(res, shared) {
 		return n, nil
 	}
 	inferred := slices.Clone(c.Out)

@@ -16,7 +16,7 @@ var ways = []struct {
 }{
 	{"loops", "Plain loops over the matrices as they lie; for tiny products.", gemm.Loops},
 	{"thin", "Reads the larger matrix once, where it lies; for up to four rows or columns.", gemm.Thin},
-	{"tiled", "Packs the matrices into panels, a constant one once, and multiplies tiles that stay in registers.", gemm.Tiled},
+	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
 }
 
 // productImpls lists the ways of an op whose calls read as contractions. Results lie in any order.

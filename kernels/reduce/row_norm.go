@@ -35,7 +35,8 @@ type normParam struct {
 }
 
 // newRowNorm normalises over the last dims dimensions; operands 1 and 2 are weight and bias, if given.
-func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64, normalize func(y, x, w, b []T, eps float64)) *graph.Kernel {
+func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64,
+	normalize func(y, x, w, b []T, eps float64)) *graph.Kernel {
 	m, loops := c.Meta(0), c.Meta(0).DType.OpMath()
 	mask := make([]bool, m.Rank())
 	for d := m.Rank() - dims; d < m.Rank(); d++ {
@@ -71,7 +72,8 @@ func newRowNorm[T float32 | float64](c *graph.Call, dims int, eps float64, norma
 		}})
 	}
 	perChunk := max(1, machine.ReduceGrain/2/l.n)
-	k.Phases = append(k.Phases, graph.Phase{Chunks: (l.rows + perChunk - 1) / perChunk, Run: func(m *graph.Mem, chunk int) error {
+	chunks := kit.DivUp(l.rows, perChunk)
+	k.Phases = append(k.Phases, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		l.run(m, chunk*perChunk, min((chunk+1)*perChunk, l.rows))
 		return nil
 	}})

@@ -81,7 +81,8 @@ func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
 	}
 	return []graph.Impl{
-		{Name: "pixels", Doc: "Folds the pixels of a window, all channels at once; channels last.", Lower: lower(poolPixels), Work: p.by(poolPixels),
+		{Name: "pixels", Doc: "Folds the pixels of a window, all channels at once; channels last.",
+			Lower: lower(poolPixels), Work: p.by(poolPixels),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				switch m := c.Meta(0); {
 				case m.Rank() == 4 && m.Shape[1] > 1:
@@ -91,7 +92,8 @@ func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 				}
 				return nil
 			}, Read: readsOrder},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes), Work: p.by(poolPlanes),
+		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
+			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 			}, Read: readsOrder},
@@ -105,7 +107,8 @@ func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) [
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
 	}
 	return []graph.Impl{
-		{Name: "pixels", Doc: "Folds the elements of a window, all channels at once; channels last.", Lower: lower(poolPixels), Work: p.by(poolPixels),
+		{Name: "pixels", Doc: "Folds the elements of a window, all channels at once; channels last.",
+			Lower: lower(poolPixels), Work: p.by(poolPixels),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				m := c.Meta(0)
 				if m.Rank() != dims(c)+2 || m.Shape[1] < 2 {
@@ -116,7 +119,8 @@ func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) [
 			Read: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
 				return graph.ReadWork(m, m), m.Strides[1] == 1
 			}},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes), Work: p.by(poolPlanes),
+		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
+			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return looseWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 			}},

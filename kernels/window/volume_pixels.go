@@ -29,7 +29,8 @@ func newVolumePixels(m tensor.Meta, outs []kit.Buffer, axes [][]window) *volumeP
 		copy(st[5-dims:], m.Strides[2:])
 		return st
 	}
-	p := &volumePixels{volume: newVolume(m, axes), n: m.Shape[0], c: m.Shape[1], xs: strides(m), block: min(m.Shape[1], folds.BlockLen)}
+	p := &volumePixels{volume: newVolume(m, axes), n: m.Shape[0], c: m.Shape[1], xs: strides(m),
+		block: min(m.Shape[1], folds.BlockLen)}
 	for i, o := range outs {
 		p.ys[i] = strides(o.Meta)
 	}
@@ -137,7 +138,8 @@ func scatter[T volumeElement](dst unsafe.Pointer, v []T, step int) {
 }
 
 // sumPixels is sumVolume with all channels of a position at once. The additions have the same order.
-func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A, g func(sum A, size int) T) (ph graph.Phase, worker int) {
+func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A,
+	g func(sum A, size int) T) (ph graph.Phase, worker int) {
 	return p.phase(func(m *graph.Mem, at pixel) {
 		size := at.ds.size * at.hs.size * at.ws.size
 		for c := 0; c < p.c; c += p.block {
