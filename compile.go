@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -49,6 +50,9 @@ type Options struct {
 	// Pins demand a layout of values, or an implementation of nodes, by their names, beside what the
 	// graph demands itself. One that cannot be met is a [*PinError].
 	Pins map[string]graph.Pin
+	// Passes is the list of passes that plan the graph, in their order; nil is [passes.Passes]. Own ones are put
+	// into that by [passes.Before] and [passes.After]. [Report.Passes] tells what each did.
+	Passes []passes.Pass
 	// Costs prices the work, so that plans can be compared; nil: the prices that are used where nobody
 	// measured.
 	Costs *layout.Profile
@@ -146,7 +150,7 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	o.Pins = maps.Clone(o.Pins)
+	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
 	p := &Program{graph: g, options: o, fixed: given(g)}
 	maps.Copy(p.fixed, o.Sizes)
 	p.findOpen()

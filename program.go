@@ -96,7 +96,8 @@ func (c *compiled) compile(p *Program) (err error) {
 	o, ahead := p.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		o.Progress("planning")
-		how := passes.Options{Strategy: o.Strategy, Profile: o.Costs, Check: o.Check, KeepGoing: o.KeepGoing}
+		how := passes.Options{Strategy: o.Strategy, Profile: o.Costs, Passes: o.Passes, MemoryLimit: o.MemoryLimit,
+			Check: o.Check, KeepGoing: o.KeepGoing}
 		if ahead {
 			how.Dump = o.Dump
 		}

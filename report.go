@@ -2,6 +2,7 @@ package graphrun
 
 import (
 	"slices"
+	"time"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -16,8 +17,12 @@ type Report struct {
 	Optimal      bool              `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64           `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64          `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
+	Passes       []PassReport      `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       []CopyReport      `json:"copies" doc:"The copies that were inserted."`
 	Elided       []ElisionReport   `json:"elided" doc:"The nodes that were found to be needless."`
+	Folded       []FoldingReport   `json:"folded" doc:"The nodes that were computed ahead: they depend on constants alone."`
+	Decomposed   []PartsReport     `json:"decomposed" doc:"The nodes of composite ops, for which others run."`
+	Packed       []PackingReport   `json:"packed" doc:"The constants in the form of an implementation."`
 	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
@@ -41,6 +46,39 @@ type CopyReport struct {
 type ElisionReport struct {
 	Node string `json:"node" doc:"The node that does not run."`
 	Why  string `json:"why" doc:"Why it need not."`
+}
+
+// PassReport is a pass that was applied: see [Options.Passes].
+type PassReport struct {
+	Pass  string  `json:"pass" doc:"The name of the pass."`
+	Doc   string  `json:"doc" doc:"What the pass does."`
+	Did   string  `json:"did" doc:"What it did to this graph, in a few words; empty for nothing."`
+	Nodes int     `json:"nodes" doc:"The nodes that the graph has after it."`
+	MS    float64 `json:"ms" doc:"The time that it took, in milliseconds."`
+}
+
+// FoldingReport is a node that does not run, because it depends on constants alone.
+type FoldingReport struct {
+	Node  string `json:"node" doc:"The node that was computed ahead."`
+	Op    string `json:"op" doc:"The op of the node."`
+	Bytes int    `json:"bytes" doc:"The size of its results; 0 for a view."`
+	Why   string `json:"why,omitzero" doc:"Of a node that a pass inserted, why it did."`
+}
+
+// PartsReport is a node of a composite op.
+type PartsReport struct {
+	Node string   `json:"node" doc:"The node of a composite op."`
+	Op   string   `json:"op" doc:"The op of the node."`
+	Into []string `json:"into" doc:"The nodes that run in its place."`
+}
+
+// PackingReport is a constant that was brought into the form in which an implementation reads it.
+type PackingReport struct {
+	Value   string   `json:"value" doc:"The packed constant."`
+	Of      string   `json:"of" doc:"The constant that it was made of."`
+	Form    string   `json:"form" doc:"The form, in words."`
+	Bytes   int      `json:"bytes" doc:"The size of the packed constant."`
+	Readers []string `json:"readers" doc:"The nodes that read it."`
 }
 
 // UncheckedReport is what [Options.Check] could not compare, because of a node or in general.
@@ -79,7 +117,7 @@ type StepReport struct {
 type MemoryReport struct {
 	Inputs    int             `json:"inputs" doc:"For the inputs."`
 	Constants int             `json:"constants" doc:"For the constants."`
-	Packed    int             `json:"packed" doc:"For weights that kernels have packed for themselves."`
+	Packed    int             `json:"packed" doc:"For constants in the forms of implementations."`
 	Arena     int             `json:"arena" doc:"For the arena, in which intermediate values take turns."`
 	Outputs   int             `json:"outputs" doc:"For the outputs."`
 	Scratch   int             `json:"scratch" doc:"For the scratch of all workers."`
@@ -122,15 +160,12 @@ func (p *Program) Report() *Report {
 		plan, program = &passes.Plan{}, new(exec.Program)
 	}
 	r := &Report{Strategy: p.options.Strategy.Name(), CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
-		Memory: memoryOf(program.Need()), PlanMS: float64(p.first.took.Microseconds()) / 1000,
+		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
 		Notes: NotesOf(p.first.graph)}
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}
-	r.Copies = mapped(plan.Copies, func(c passes.Copy) CopyReport {
-		return CopyReport{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
-	})
-	r.Elided = mapped(plan.Elided, func(e passes.Elision) ElisionReport { return ElisionReport{e.Node, e.Why} })
+	r.rewrites(plan)
 	if p.options.Check {
 		r.Unchecked = mapped(plan.Unchecked, func(u passes.Unchecked) UncheckedReport {
 			return UncheckedReport{u.Node, u.Op, u.Why, filled(u.Outputs)}
@@ -149,6 +184,28 @@ func (p *Program) Report() *Report {
 	})
 	return r
 }
+
+// rewrites tells what the passes did.
+func (r *Report) rewrites(plan *passes.Plan) {
+	r.Passes = mapped(plan.Passes, func(d passes.Done) PassReport {
+		return PassReport{d.Name, d.Doc, d.Did, d.Nodes, milliseconds(d.Took)}
+	})
+	r.Copies = mapped(plan.Copies, func(c passes.Copy) CopyReport {
+		return CopyReport{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
+	})
+	r.Elided = mapped(plan.Elided, func(e passes.Elision) ElisionReport { return ElisionReport{e.Node, e.Why} })
+	r.Folded = mapped(plan.Folded, func(f passes.Folding) FoldingReport {
+		return FoldingReport{f.Node, f.Op, f.Bytes, f.Why}
+	})
+	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) PartsReport {
+		return PartsReport{d.Node, d.Op, filled(d.Into)}
+	})
+	r.Packed = mapped(plan.Packed, func(c passes.Packing) PackingReport {
+		return PackingReport{c.Value, c.Of, c.Form, c.Bytes, filled(c.Readers)}
+	})
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // stepOf describes a step but for its loop.
 func stepOf(p *passes.Plan, s exec.Step) StepReport {

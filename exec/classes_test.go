@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -202,7 +203,7 @@ func TestSegmentsAreCutAgain(t *testing.T) {
 	}
 }
 
-// What is computed from constants when a segment is compiled is computed once for all classes, and kept
+// What is computed from constants when a segment is planned is computed once for all classes, and kept
 // as long as one of their programs is.
 func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
 	var folded atomic.Int64
@@ -231,7 +232,14 @@ func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
 		assert.Equal(t, want, bits(t, out["y"]))
 	}
 	var c counting
-	r, err := exec.NewRunner(g, c.plan, exec.Options{})
+	r, err := exec.NewRunner(g, func(g *graph.Graph) (*graph.Graph, error) {
+		c.plans.Add(1)
+		p, err := passes.Run(g, passes.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return p.Graph, nil
+	}, exec.Options{})
 	require.NoError(t, err)
 	run(r, []float32{3, 4}, 2, 4, -1, -1, -1, -1)
 	assert.EqualValues(t, 2, folded.Load())

@@ -264,20 +264,3 @@ func TestNoInPlaceUnderATransposedReader(t *testing.T) {
 		}
 	}
 }
-
-// What depends on constants alone is computed when the program is compiled.
-func TestConstantsAreFolded(t *testing.T) {
-	g := graph.New("g", lookup)
-	x := g.Input("x", tensor.Float32, 2, 3)
-	c := g.Constant("c", tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)))
-	h := g.Apply("half", nil, g.Apply("flip", nil, c)[0])[0]
-	g.Output("y", g.Apply("add", nil, x, h)[0]).Output("h", h)
-	p := compile(t, g, 1)
-	require.Len(t, p.Steps(), 1)
-	assert.Equal(t, "add", p.Steps()[0].Name)
-	assert.NotNil(t, h.Node, "the graph given is not changed")
-	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2, 3)})
-	require.NoError(t, err)
-	assert.Equal(t, []float32{0.5, 1.5, 2.5, 1, 2, 3}, bits(t, out["y"]))
-	assert.Equal(t, bits(t, out["y"]), bits(t, out["h"]))
-}

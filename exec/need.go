@@ -16,7 +16,7 @@ import (
 type Need struct {
 	Inputs    int // the values of the inputs
 	Constants int // the constants, as they lie in the graph
-	Packed    int // what kernels made of constants when they were compiled
+	Packed    int // constants in the forms of implementations, and what kernels bring themselves
 	Arena     int // intermediate values and scratch of kernels, which take turns in one arena
 	Outputs   int // outputs, which outlive the run
 	Scratch   int // what every worker has for itself, for all workers
@@ -27,7 +27,7 @@ type Need struct {
 
 // Holding is a value that takes memory.
 type Holding struct {
-	Kind  string // "input", "constant", "output" or "value"
+	Kind  string // "input", "constant", "packed weight", "output" or "value"
 	Name  string
 	Meta  tensor.Meta
 	Bytes int
@@ -214,11 +214,14 @@ func (p *Program) measure() {
 			n.add("output", s.root, bytes)
 		case s.kind == inArena:
 			n.add("value", s.root, bytes)
-		case s.root != nil:
+		case s.root != nil && s.root.Packed == nil:
 			n.Constants = sum(n.Constants, bytes)
 			n.add("constant", s.root, bytes)
 		default:
 			n.Packed = sum(n.Packed, bytes)
+			if s.root != nil {
+				n.add("packed weight", s.root, bytes)
+			}
 		}
 	}
 	for _, o := range p.outputs {

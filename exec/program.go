@@ -125,12 +125,10 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return compile(g, o)
 }
 
+// compile makes one step of each node that is no view, in their order, and rewrites nothing.
 func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := o.check(leastNeed(g)); err != nil {
-		return nil, err
-	}
-	if g, err = fold(g, o); err != nil {
 		return nil, err
 	}
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g, of: graph.NewByValue[int32](g)}
@@ -140,7 +138,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 		p.lost = map[*graph.Value]bool{}
 	}
 	for _, n := range g.Nodes {
-		if p.lost != nil && p.loses(n) || isView(n) {
+		if p.lost != nil && p.loses(n) || n.IsView() {
 			continue
 		}
 		if err := p.addStep(n); err != nil {
@@ -188,11 +186,6 @@ func panicked(x any) error {
 	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }
 
-// isView reports whether all of a node's outputs share the storage of its operands.
-func isView(n *graph.Node) bool {
-	return !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias == nil })
-}
-
 // addStorages gives every root value its storage.
 func (p *Program) addStorages(g *graph.Graph) {
 	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
@@ -228,6 +221,9 @@ func (p *Program) storageOf(root *graph.Value) int { return int(max(p.of.At(root
 // addStep compiles the node's kernel.
 func (p *Program) addStep(n *graph.Node) (err error) {
 	defer recovered(&err)
+	if n.Op.Decompose != nil {
+		return errors.New("it is stated as other nodes: the graph must be planned first")
+	}
 	if n.Op.Compile == nil {
 		return fmt.Errorf("no kernel makes this value")
 	}

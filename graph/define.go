@@ -151,8 +151,11 @@ func (d *definer) functions() {
 	if o.Infer == nil {
 		d.fail("Infer", "it is missing, and there is no Pointwise part that it follows from")
 	}
-	if o.Compile == nil && len(o.Impls) == 0 && o.Eager == nil && o.Kind != View {
-		d.fail("Compile", "it is missing: only a view, or an op with Eager, can do without")
+	switch {
+	case o.Decompose != nil && (o.Compile != nil || len(o.Impls) > 0 || o.Eager != nil):
+		d.fail("Decompose", "its parts are what computes: it has no kernel beside them")
+	case o.Compile == nil && len(o.Impls) == 0 && o.Eager == nil && o.Kind != View && o.Decompose == nil:
+		d.fail("Compile", "it is missing: only a view, or an op with Decompose or Eager, can do without")
 	}
 	switch {
 	case o.Ref == nil && o.NoRef == "":

@@ -28,7 +28,7 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 		return nil, err
 	}
 	for _, v := range g.Constants {
-		vals[v] = v.Const
+		vals[v] = v.Data()
 	}
 	if err := tensor.CheckMemory(g.allValues()); err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"fmt"
 	"maps"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -52,8 +51,10 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand whose storage the value shares, the nearest one; else nil.
 	Alias *Value
-	// Const holds the data of a constant.
-	Const *tensor.Tensor
+	// Const holds the data of a constant. Packed is set where these are in the form of an
+	// implementation: see [Value.Data].
+	Const  *tensor.Tensor
+	Packed *Packed
 	// Pin is the layout in which all that read an input or a constant want it. A node has its own.
 	Pin Pin
 	// Dims is the shape as written, for inputs that have symbolic dimensions.
@@ -84,6 +85,8 @@ type Node struct {
 	Walk Walk
 	// Why tells the reason for a node that a pass inserted; empty for the user's own.
 	Why string
+	// Part is the node of a composite op of which this one is a part: errors are said of that. Nil for others.
+	Part *Node
 
 	attrs  *attributes // what Attrs is decoded from; nil if there are none
 	number int32       // in its graph, whose Places know it by this
@@ -167,6 +170,17 @@ func (v *Value) Kind() string {
 	return "input"
 }
 
+// IsView reports whether all of the node's outputs share the storage of its operands, so that there is
+// nothing to run.
+func (n *Node) IsView() bool {
+	for _, v := range n.Out {
+		if v.Alias == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, Out: make([]tensor.Meta, len(n.Out))}
@@ -174,85 +188,6 @@ func (n *Node) Call() *Call {
 		c.Out[i] = v.Meta
 	}
 	return c
-}
-
-// Fresh returns a name that no value and no node has, made from base.
-func (g *Graph) Fresh(base string) string {
-	name, names := base, g.named()
-	for names.taken(name) {
-		g.serial++
-		name = fmt.Sprintf("%s.%d", base, g.serial)
-	}
-	return name
-}
-
-// Insert makes a node for a pass, with one output named like it, and infers it. The pass
-// places it in Nodes. why is the reason that users are told. After an error the graph is as
-// it was.
-func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
-	o, err := g.find(op)
-	switch {
-	case err != nil:
-		return nil, err
-	case o == nil:
-		return nil, NoOp(op, g.lookup)
-	case name == "":
-		return nil, g.nameError(name)
-	}
-	a, err := o.Schema.Decode(attrs, g.bound)
-	if err != nil {
-		return nil, err
-	}
-	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, attrs: attributesOf(attrs), Why: why}
-	for i, x := range in {
-		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
-			return nil, fmt.Errorf("operand %d is no value of the graph", i)
-		}
-	}
-	if err := n.checkArity(); err != nil {
-		return nil, err
-	}
-	n.Out = []*Value{{Name: n.Name, Node: n, graph: g}}
-	g.numberNode(n)
-	if err := n.Infer(); err != nil {
-		return nil, err
-	}
-	g.number(n.Out[0])
-	g.named().values[n.Name] = n.Out[0]
-	return n, nil
-}
-
-// MakeConstant turns the result of a node into a constant. The node is the caller's to
-// remove. It is for passes, and panics where v is no value of the graph or t no tensor.
-func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
-	g.mustOwn(v)
-	if err := t.Check(); err != nil {
-		panic("graph: constant " + v.Name + ": " + err.Error())
-	}
-	v.SetMeta(t.Meta)
-	v.Const, v.Node, v.Alias, v.Index = t, nil, nil, 0
-	g.Constants = append(g.Constants, v)
-}
-
-// mustOwn panics where v is no value of the graph.
-func (g *Graph) mustOwn(v *Value) {
-	if v == nil || g.named().values[v.Name] != v {
-		panic("graph: the value is not one of the graph's")
-	}
-}
-
-// Rename gives a value another name; the old name is free afterwards. It is for passes, and
-// panics where v is no value of the graph, or the name is empty or another value's. Users
-// have [Value.Named].
-func (g *Graph) Rename(v *Value, name string) {
-	g.mustOwn(v)
-	names := g.named()
-	if o := names.values[name]; name == "" || o != nil && o != v {
-		panic("graph: " + g.nameError(name).Error())
-	}
-	names.dropValue(v)
-	v.Name = name
-	names.values[name] = v
 }
 
 // Clone returns a copy whose nodes and values a pass may change. Ops, attributes, metas

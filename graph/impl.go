@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -32,7 +33,12 @@ type Impl struct {
 	// Work is what computing and storing the results take; reading is not in it. Nil: the op's
 	// Flops, and every byte of the results once.
 	Work func(c *Call, w Walk) Work
-	// Lower prepares the kernel; c.Out holds the results as they will lie.
+	// Pack tells in which form the implementation wants operand i, a constant, for the call with its
+	// walk and its results as they will lie; false: as it lies. It must not read the data of the
+	// operand, and gives the same for one that is packed so already. Nil: no operand is packed.
+	Pack func(c *Call, i int) (Packing, bool)
+	// Lower prepares the kernel; c.Out holds the results as they will lie. Operands for which Pack has
+	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
 
 	selective bool // Read was given: not every layout will do
@@ -258,15 +264,33 @@ func (o *Op) completeImpls() {
 // compile is Compile of an op that lists implementations: the one chosen, else the first that
 // serves the call as it lies.
 func (o *Op) compile(c *Call) (*Kernel, error) {
+	m := o.Fitting(c)
+	if m == nil {
+		return nil, ErrNoImpl
+	}
+	return m.Lower(c)
+}
+
+// Fitting returns the implementation that was chosen for a call, else the first that serves it as it
+// lies; nil if none does, or if the call was not inferred for this op.
+func (o *Op) Fitting(c *Call) *Impl {
+	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
+		return nil
+	}
 	if c.Impl != nil {
-		return c.Impl.Lower(c)
+		return c.Impl
 	}
 	for i := range o.Impls {
 		if o.Impls[i].fits(c) {
-			return o.Impls[i].Lower(c)
+			return &o.Impls[i]
 		}
 	}
-	return nil, ErrNoImpl
+	return nil
+}
+
+// owns reports whether attributes are those of the op, where it has any.
+func (o *Op) owns(attrs any) bool {
+	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
 }
 
 // walks is what an implementation that says nothing of its walks can do.

@@ -73,5 +73,21 @@ func (s *names) dropNode(n *Node) {
 	delete(s.nodes, n.Name)
 }
 
+// dropNodeName forgets a node's name, and keeps its values.
+func (s *names) dropNodeName(n *Node) { delete(s.nodes, n.Name) }
+
+// renameNode gives a node a name that no other node has.
+func (s *names) renameNode(n *Node, name string) {
+	delete(s.nodes, n.Name)
+	n.Name = name
+	s.addNode(n)
+	for _, v := range n.Out {
+		if v.Name == name {
+			return
+		}
+	}
+	s.nodes[name] = n
+}
+
 // taken reports whether a value or a node has the name.
 func (s *names) taken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }

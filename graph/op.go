@@ -43,6 +43,12 @@ type Op struct {
 	// result that shares storage. Of an op with Impls it is the chosen one's Lower.
 	Compile func(c *Call) (*Kernel, error)
 
+	// Decompose states a composite op as nodes of other ops, which run in its place; it has no kernel
+	// of its own then. It returns what stands for each output: of the same dtype and shape as Infer
+	// gives, and lying so. It is asked when the graph is planned, with the results as inferred in c.Out, and must
+	// take every call that Infer does.
+	Decompose func(p *Parts, c *Call) ([]*Value, error)
+
 	// Identity says that the result holds operand 0's elements unchanged where the dtypes
 	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
 	Identity bool
@@ -181,6 +187,8 @@ func (a Arg) Type() tensor.Type {
 		return tensor.Type{DType: a.Number.DType()}
 	case a.Kind == Null || a.Value == nil:
 		return tensor.Type{}
+	case a.Value.Packed != nil:
+		return a.Value.Packed.Type
 	case a.Value.Type.DType == tensor.Invalid:
 		return a.Value.Meta.Type() // a value made by hand
 	}
@@ -194,6 +202,9 @@ func (a Arg) Meta() tensor.Meta {
 	case TensorArg:
 		if a.Value == nil {
 			return tensor.Meta{}
+		}
+		if p := a.Value.Packed; p != nil {
+			return p.Meta
 		}
 		return a.Value.Meta
 	case NumberArg:
@@ -231,9 +242,9 @@ func (c *Call) Meta(i int) tensor.Meta {
 }
 
 // Const returns the data of operand i where it is known when the graph is compiled: a
-// constant, else nil.
+// constant that is not packed, else nil.
 func (c *Call) Const(i int) *tensor.Tensor {
-	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil {
+	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil || c.In[i].Value.Packed != nil {
 		return nil
 	}
 	return c.In[i].Value.Const

@@ -37,6 +37,9 @@ func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
 	}
+	for n.Part != nil {
+		n = n.Part
+	}
 	e := &Error{Node: n.Name, Err: err}
 	if n.Op != nil {
 		e.Op = n.Op.Name

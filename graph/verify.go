@@ -14,12 +14,24 @@ const (
 	Sorted Props = 1 << iota
 	// Typed: shapes, dtypes and aliases are those that the ops infer from their operands,
 	// and so are strides, except where they may be chosen: of outputs of ops that follow,
-	// of pinned nodes, and of nodes with a variant.
+	// of pinned nodes, and of nodes whose walk was chosen.
 	Typed
-	// LaidOut: every node that has variants has chosen one, whose formats its operands and
-	// outputs are in, and what is pinned is in the format of its pin.
+	// LaidOut: every node that has implementations has chosen one, which reads its operands and gives
+	// its outputs as they lie, and what is pinned lies as its pin says. From then on values are
+	// copied as they are now: no pass adds or drops a copy of a value that is not constant.
 	LaidOut
 )
+
+// Each returns the properties of the set one by one.
+func (p Props) Each() []Props {
+	var list []Props
+	for one := Props(1); one != 0; one <<= 1 {
+		if p&one != 0 {
+			list = append(list, one)
+		}
+	}
+	return list
+}
 
 // String lists the properties.
 func (p Props) String() string {
@@ -271,6 +283,9 @@ func (v *verifier) laidOut(n *Node) {
 	for i, a := range n.In {
 		if a.Kind != TensorArg {
 			continue
+		}
+		if err := n.checkPacked(c, i); err != nil {
+			v.fail(n, "%v", err)
 		}
 		if _, ok := n.Impl.Read(c, n.Walk, i, a.Meta()); !ok {
 			v.fail(n, "implementation %s does not read operand %d as it is: %q is %v", n.Impl.Name, i, a.Value.Name, a.Meta())

@@ -259,6 +259,12 @@ func (s *saver) input(v *graph.Value) error {
 }
 
 func (s *saver) constant(v *graph.Value) error {
+	if v.Packed != nil { // an implementation's form is no matter of files
+		plain := *v
+		plain.Const, plain.Packed = v.Data(), nil
+		plain.SetMeta(plain.Const.Meta)
+		v = &plain
+	}
 	if err := checkSpread(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
 	}

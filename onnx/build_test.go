@@ -2,7 +2,9 @@ package onnx
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,17 +119,31 @@ func runGraph(t testing.TB, g *graph.Graph, in map[string]*tensor.Tensor) map[st
 	return out
 }
 
+// execute runs a graph, and holds that what was planned is what runs where it is planned as a whole.
 func execute(g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	var planned *graph.Graph
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		p, err := passes.Run(g, passes.Options{})
 		if err != nil {
 			return nil, err
 		}
+		planned = p.Graph
 		return p.Graph, nil
 	}
 	r, err := exec.NewRunner(g, plan, exec.Options{Threads: 2})
 	if err != nil {
 		return nil, err
+	}
+	if p := r.Program(); p != nil {
+		nodes := slices.DeleteFunc(slices.Clone(planned.Nodes), (*graph.Node).IsView)
+		for i, s := range p.Steps() {
+			if i >= len(nodes) || s.Node != nodes[i] {
+				return nil, fmt.Errorf("step %d, %q, is not the node that was planned", i, s.Name)
+			}
+		}
+		if len(p.Steps()) != len(nodes) {
+			return nil, fmt.Errorf("%d steps of %d nodes", len(p.Steps()), len(nodes))
+		}
 	}
 	return r.Run(context.Background(), in)
 }

@@ -45,7 +45,8 @@ type checker struct {
 	inputs    map[string]*tensor.Tensor
 	want      map[string]*tensor.Tensor // outputs that can be compared
 	unchecked []Unchecked
-	some      bool // passes may leave outputs out
+	some      bool            // passes may leave outputs out
+	copies    map[string]bool // of values that are not constant, by the nodes' names; nil before they are settled
 }
 
 // newChecker evaluates what it can of g by reference, on inputs that are made up, and notes
@@ -176,9 +177,12 @@ func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
 	return graph.Evaluate(g, in)
 }
 
-// after verifies the graph's structure, the properties that hold, and its meaning.
-func (c *checker) after(g *graph.Graph, props graph.Props) error {
+// after verifies the graph's structure, the properties that hold, its copies and its meaning.
+func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 	if err := graph.Verify(g, props); err != nil {
+		return err
+	}
+	if err := c.checkCopies(g, props, pass); err != nil {
 		return err
 	}
 	if len(c.want) == 0 {
@@ -195,11 +199,69 @@ func (c *checker) after(g *graph.Graph, props graph.Props) error {
 		if got[name] == nil {
 			return fmt.Errorf("output %q cannot be evaluated any more", name)
 		}
-		if err := same(got[name], c.want[name]); err != nil {
+		if err := same(got[name], c.want[name], pass.Rounds); err != nil {
 			return fmt.Errorf("output %q changed its value: %w", name, err)
 		}
 	}
+	if pass.Rounds {
+		c.want = got // what is rounded so now is what the next pass must keep
+	}
 	return nil
+}
+
+// checkCopies holds that copies of values that are not constant, and that outputs depend on, stay as they
+// are once layouts are chosen.
+func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) error {
+	if props&graph.LaidOut == 0 {
+		c.copies = nil
+		return nil
+	}
+	now := settledCopies(g)
+	if c.copies != nil && pass.Makes&graph.LaidOut == 0 && !maps.Equal(now, c.copies) {
+		for _, name := range slices.Sorted(maps.Keys(now)) {
+			if !c.copies[name] {
+				return fmt.Errorf("copy %q was added, though layouts were chosen before", name)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.copies)) {
+			if !now[name] {
+				return fmt.Errorf("copy %q was dropped, though layouts were chosen before", name)
+			}
+		}
+	}
+	c.copies = now
+	return nil
+}
+
+// settledCopies returns the nodes that copy what depends on inputs and is needed for outputs.
+func settledCopies(g *graph.Graph) map[string]bool {
+	varies := map[*graph.Value]bool{}
+	for _, v := range g.Inputs {
+		varies[v] = true
+	}
+	live := map[*graph.Value]bool{}
+	for _, o := range g.Outputs {
+		live[o.Value] = true
+	}
+	for _, n := range g.Nodes {
+		from := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && varies[a.Value] })
+		for _, v := range n.Out {
+			varies[v] = from
+		}
+	}
+	copies := map[string]bool{}
+	for _, n := range slices.Backward(g.Nodes) {
+		if !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return live[v] }) {
+			continue
+		}
+		for _, a := range n.In {
+			live[a.Value] = true
+		}
+		if n.Op.Identity && varies[n.Out[0]] && n.Out[0].Alias == nil && n.In[0].Meta().DType == n.Out[0].Meta.DType {
+			copies[n.Name] = true
+		}
+	}
+	return copies
 }
 
 func quotedList(names []string) string {
@@ -217,15 +279,24 @@ func quotedList(names []string) string {
 	return "outputs " + strings.Join(quoted, ", ")
 }
 
-func same(got, want *tensor.Tensor) error {
+// nearness bounds what rounding otherwise may change of a result, relative to 1 + |value|. Other dtypes
+// are exact.
+var nearness = map[tensor.DType]float64{
+	tensor.Float16: 2e-2, tensor.BFloat16: 1e-1, tensor.Float32: 1e-4, tensor.Float64: 1e-10,
+	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
+}
+
+// same reports where two results differ: in any bit, or by more than rounding may.
+func same(got, want *tensor.Tensor, rounds bool) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
 	}
 	f := tensor.New(tensor.Complex128, want.Shape...)
 	a, _ := tensor.ToSlice[complex128](got.CopyTo(f))
 	b, _ := tensor.ToSlice[complex128](want.CopyTo(f))
+	near := nearness[got.DType]
 	for i := range a {
-		if bits(a[i]) != bits(b[i]) {
+		if bits(a[i]) != bits(b[i]) && !(rounds && cmplx.Abs(a[i]-b[i]) <= near*(1+cmplx.Abs(b[i]))) {
 			return fmt.Errorf("element %d is %v, want %v", i, a[i], b[i])
 		}
 	}
@@ -245,7 +316,11 @@ func dump(w io.Writer, g *graph.Graph) {
 		fmt.Fprintf(w, "  %s: %v = input\n", v.Name, v.Meta)
 	}
 	for _, v := range g.Constants {
-		fmt.Fprintf(w, "  %s: %v = constant\n", v.Name, v.Meta)
+		fmt.Fprintf(w, "  %s: %v = constant", v.Name, v.Meta)
+		if p := v.Packed; p != nil {
+			fmt.Fprintf(w, ": %v in the form %q", p.Meta, p.Form)
+		}
+		fmt.Fprintln(w)
 	}
 	for _, n := range g.Nodes {
 		var in []string

@@ -6,27 +6,45 @@ import (
 )
 
 // Cost returns what a node is expected to take in nanoseconds on one core, by the plan's profile.
-func (p *Plan) Cost(n *graph.Node) float64 { return cost(n, p.profile) }
+func (p *Plan) Cost(n *graph.Node) float64 {
+	if n != nil && len(n.Out) > 0 {
+		if c := p.costs.At(n.Out[0]); c.node == n {
+			return c.ns
+		}
+	}
+	return cost(n, p.profile, &graph.Call{})
+}
+
+// costOf is what a node was found to cost.
+type costOf struct {
+	node *graph.Node
+	ns   float64
+}
 
 // NodeCost is [Plan.Cost] by the default profile, for a node of any graph: the work of its
 // implementation, or of the first one where none is chosen. A view costs nothing, nor does what is no
 // node of a graph.
-func NodeCost(n *graph.Node) float64 { return cost(n, nil) }
+func NodeCost(n *graph.Node) float64 { return cost(n, nil, &graph.Call{}) }
 
-func cost(n *graph.Node, p *layout.Profile) float64 {
+// cost builds the node's call in c.
+func cost(n *graph.Node, p *layout.Profile, c *graph.Call) float64 {
 	if n == nil || n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Alias != nil || len(n.Op.Impls) == 0 {
 		return 0
 	}
 	if p == nil {
 		p = layout.DefaultProfile()
 	}
-	return layout.Price(p, workOf(n))
+	*c = graph.Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, Out: c.Out[:0]}
+	for _, v := range n.Out {
+		c.Out = append(c.Out, v.Meta)
+	}
+	return layout.Price(p, workOf(n, c))
 }
 
 // workOf returns what there is to do for a node that has implementations: what its own computes, stores
 // and reads, or what the first one does where none is chosen.
-func workOf(n *graph.Node) graph.Work {
-	impl, c := n.Impl, n.Call()
+func workOf(n *graph.Node, c *graph.Call) graph.Work {
+	impl := n.Impl
 	if impl == nil {
 		impl = &n.Op.Impls[0]
 	}

@@ -233,11 +233,19 @@ func dropDead(p *Plan) error {
 			}
 		}
 	}
+	before := len(p.Elided)
 	for _, n := range p.Graph.Nodes {
 		if !isLive(n) {
 			p.Elided = append(p.Elided, Elision{n.Name, "no output depends on it"})
 		}
 	}
-	p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
+	dropped := len(p.Elided) - before
+	if dropped > 0 {
+		p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
+		p.Note("%s", counted(dropped, "node dropped", "nodes dropped"))
+	}
+	if n := p.dropConstants(); n > 0 {
+		p.Note("%s", counted(n, "constant dropped", "constants dropped"))
+	}
 	return nil
 }

@@ -8,6 +8,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// layOut is the layout pass. After it, it is settled which copies there are.
+func layOut(p *Plan) error {
+	elided := len(p.Elided)
+	if err := cancelPermutes(p); err != nil {
+		return err
+	}
+	before := len(p.Graph.Nodes)
+	if err := chooseLayouts(p); err != nil {
+		return err
+	}
+	if n := len(p.Graph.Nodes) - before; n > 0 {
+		p.Note("%s", counted(n, "copy inserted", "copies inserted"))
+	}
+	if err := elideCopies(p); err != nil {
+		return err
+	}
+	if n := len(p.Elided) - elided; n > 0 {
+		p.Note("%s", counted(n, "node dropped", "nodes dropped"))
+	}
+	return nil
+}
+
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
 	problem := layout.NewProblem(p.Graph, p.profile)

@@ -5,30 +5,118 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// Pass is one rewrite of the graph. Needs and Makes are the properties that must hold
-// before and that hold after it; what holds is verified when checking is on.
+// Pass is one rewrite of the graph. [Run] checks that what a pass needs was made before it and not
+// broken since; under [Options.Check] the verifier holds what was made after every pass.
 type Pass struct {
-	Name, Doc    string
-	Needs, Makes graph.Props
-	Run          func(p *Plan) error
+	Name string
+	Doc  string // what it does, in one sentence
+	// Needs must hold before the pass. Breaks may not hold after it, so that another pass must make it
+	// again for those that need it; Makes holds after it, and all else that held before.
+	Needs, Makes, Breaks graph.Props
+	// Rounds says that results may be rounded otherwise after the pass: where values are compared under
+	// Check, they need only be near.
+	Rounds bool
+	Run    func(p *Plan) error
 }
+
+// final is what must hold of the graph that runs.
+const final = graph.Sorted | graph.Typed | graph.LaidOut
 
 // pipeline is the way from the graph as written to the graph as run.
 var pipeline = []Pass{
-	{"infer", "gives every value eager PyTorch's dtype, shape and layout", graph.Sorted, graph.Typed, inferTypes},
-	{"cancel", "drops permutations that undo one another", graph.Typed, 0, cancelPermutes},
-	{"layout", "chooses layouts by the strategy and inserts the copies they need", graph.Typed, graph.LaidOut, chooseLayouts},
-	{"elide", "drops copies that do nothing, copies of copies, and copies that every consumer can do without", graph.LaidOut, 0, elideCopies},
-	{"dead", "drops nodes that no output needs", graph.LaidOut, 0, dropDead},
+	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
+		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
+	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
+	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
+		Needs: graph.Typed, Rounds: true, Run: decompose},
+	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these need, and drops " +
+		"those that nobody needs, with permutations that undo one another",
+		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
+	{Name: "fold", Doc: "computes the copies of constants",
+		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
+	{Name: "lower", Doc: "brings constants into the forms in which the chosen implementations read them",
+		Needs: graph.Typed | graph.LaidOut, Run: packConstants},
+	{Name: "dead", Doc: "drops nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
 }
 
-// Passes returns the pipeline, for display.
+// Passes returns the list of passes that [Run] applies where [Options.Passes] gives none. The list is the
+// caller's to change: see [Before] and [After].
 func Passes() []Pass { return slices.Clone(pipeline) }
+
+// Before returns a list with a pass inserted before the first one of a name. The error tells that the
+// list has none of that name.
+func Before(list []Pass, name string, p Pass) ([]Pass, error) {
+	i := slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
+	return inserted(list, i, i, name, p)
+}
+
+// After returns a list with a pass inserted after the last one of a name. The error tells that the list
+// has none of that name.
+func After(list []Pass, name string, p Pass) ([]Pass, error) {
+	i := len(list) - 1
+	for i >= 0 && list[i].Name != name {
+		i--
+	}
+	return inserted(list, i, i+1, name, p)
+}
+
+// inserted inserts a pass at a place, which was found where found is not negative.
+func inserted(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
+	if found >= 0 {
+		return slices.Insert(slices.Clone(list), at, p), nil
+	}
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Name
+	}
+	hint := ""
+	if near := words.Nearest(name, slices.Values(names)); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return nil, fmt.Errorf("there is no pass %q in the list%s", name, hint)
+}
+
+// checkList reports where a list of passes cannot do: a pass that needs what does not hold when it
+// comes, or a graph that could not be run at the end.
+func checkList(list []Pass) error {
+	props, broken := graph.Sorted, map[graph.Props]string{}
+	for i, p := range list {
+		switch {
+		case p.Name == "":
+			return fmt.Errorf("pass %d has no name", i)
+		case p.Run == nil:
+			return fmt.Errorf("pass %s does nothing: its Run is nil", p.Name)
+		}
+		if missing := p.Needs &^ props; missing != 0 {
+			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, whoBroke(missing, broken))
+		}
+		props = props&^p.Breaks | p.Makes
+		for _, one := range p.Breaks.Each() {
+			broken[one] = p.Name
+		}
+	}
+	if missing := final &^ props; missing != 0 {
+		return fmt.Errorf("after all passes the graph is not %v%s", missing, whoBroke(missing, broken))
+	}
+	return nil
+}
+
+// whoBroke names the pass that broke a property last.
+func whoBroke(missing graph.Props, broken map[graph.Props]string) string {
+	for _, one := range missing.Each() {
+		if name := broken[one]; name != "" {
+			return fmt.Sprintf(": pass %s broke it, and no pass makes it again", name)
+		}
+	}
+	return ": no pass before makes it so"
+}
 
 // Options choose what Run does.
 type Options struct {
@@ -37,6 +125,12 @@ type Options struct {
 	Strategy layout.Strategy
 	// Profile prices work; nil means [layout.DefaultProfile].
 	Profile *layout.Profile
+	// Passes is the list that is applied; nil means [Passes].
+	Passes []Pass
+	// MemoryLimit bounds the bytes that a run may need, as it does for the program: constants are
+	// computed ahead only as far as there is room for them. 0 means what the process may have,
+	// negative that nobody asks.
+	MemoryLimit int
 	// Check verifies the graph after every pass, and evaluates small graphs by reference
 	// before and after it, on data that is made up. An error names the pass; what could not
 	// be evaluated, and why, is in [Plan.Unchecked].
@@ -52,9 +146,14 @@ type Options struct {
 type Plan struct {
 	Graph    *graph.Graph
 	Strategy string
+	Passes   []Done    // what each pass did, in their order
 	Copies   []Copy    // inserted copies that are left
 	Elided   []Elision // nodes that were dropped
-	CostNS   float64   // sum of Cost over all nodes
+	Folded   []Folding // nodes whose results are constants now
+	Packed   []Packing // constants in the forms of implementations
+	// Decomposed lists the nodes of composite ops, for which others run.
+	Decomposed []Decomposition
+	CostNS     float64 // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.
 	Failed graph.Errors
@@ -65,6 +164,29 @@ type Plan struct {
 	strategy  layout.Strategy
 	profile   *layout.Profile
 	keepGoing bool
+	room      foldBudget
+	costs     graph.ByValue[costOf] // by the first output
+}
+
+// Done is what a pass did: Did in a few words, empty for nothing; the nodes that the graph has after it;
+// and the time that it took.
+type Done struct {
+	Name, Doc string
+	Did       string
+	Nodes     int
+	Took      time.Duration
+}
+
+// Note says what the pass that is running did, in a few words: what the plan shows of it.
+func (p *Plan) Note(format string, args ...any) {
+	if len(p.Passes) == 0 {
+		return
+	}
+	d, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
+	if d.Did != "" && text != "" {
+		text = d.Did + ", " + text
+	}
+	d.Did = text
 }
 
 // Copy is a copy that a pass inserted: of which value, between which strides (in
@@ -90,7 +212,8 @@ func Strategies() []string {
 	return names
 }
 
-// Run plans a graph, which must be sorted and is not changed.
+// Run plans a graph, which must be sorted and is not changed. Constants are shared with it, but for those
+// that are computed.
 func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if g == nil {
 		return nil, errors.New("there is no graph to plan: it is nil")
@@ -101,37 +224,37 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if o.Profile == nil {
 		o.Profile = layout.DefaultProfile()
 	}
+	if o.Passes == nil {
+		o.Passes = pipeline
+	}
+	if err := checkList(o.Passes); err != nil {
+		return nil, err
+	}
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}
-	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile, keepGoing: o.KeepGoing}
-	props := graph.Sorted
+	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
+		keepGoing: o.KeepGoing, room: foldBudget{limit: o.MemoryLimit}}
 	var check *checker
 	if o.Check {
-		if err := graph.Verify(p.Graph, props); err != nil {
+		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
 			return nil, err
 		}
 		check = newChecker(g)
 		check.some = o.KeepGoing
 		p.Unchecked = check.unchecked
 	}
-	for _, pass := range pipeline {
-		if missing := pass.Needs &^ props; missing != 0 {
-			panic(fmt.Sprintf("passes: %s needs %v", pass.Name, missing))
-		}
-		if err := pass.Run(p); err != nil {
+	props := graph.Sorted
+	for _, pass := range o.Passes {
+		if err := p.apply(pass, o.Dump); err != nil {
 			return nil, err
 		}
-		props |= pass.Makes
-		if o.Dump != nil {
-			fmt.Fprintf(o.Dump, "after %s: %s\n", pass.Name, pass.Doc)
-			dump(o.Dump, p.Graph)
-		}
+		props = props&^pass.Breaks | pass.Makes
 		if o.Check {
-			if err := check.after(p.Graph, props); err != nil {
+			if err := check.after(p.Graph, props, pass); err != nil {
 				return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 			}
 		}
@@ -140,23 +263,59 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	return p, nil
 }
 
+// apply runs one pass and notes what it did.
+func (p *Plan) apply(pass Pass, w io.Writer) error {
+	start := time.Now()
+	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
+	if err := pass.Run(p); err != nil {
+		return err
+	}
+	if p.Graph == nil {
+		return fmt.Errorf("pass %s leaves no graph", pass.Name)
+	}
+	d := &p.Passes[len(p.Passes)-1]
+	d.Nodes, d.Took = len(p.Graph.Nodes), time.Since(start)
+	if w != nil {
+		fmt.Fprintf(w, "after %s: %s\n", pass.Name, pass.Doc)
+		dump(w, p.Graph)
+	}
+	return nil
+}
+
 func inferTypes(p *Plan) error {
 	if !p.keepGoing {
 		return p.Graph.Infer()
 	}
 	if refused := p.Graph.InferAll(); len(refused) > 0 {
-		p.Failed = p.Graph.RootErrors(refused)
+		p.Failed = append(p.Failed, p.Graph.RootErrors(refused)...)
 		p.Graph = p.Graph.Drop(refused)
+		p.Note("%s", counted(len(refused), "node refused", "nodes refused"))
 	}
 	return nil
 }
 
+// counted is a number with its noun; empty for none.
+func counted(n int, one, many string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // summarise lists the inserted copies that are left and adds the costs up.
 func (p *Plan) summarise() {
+	p.costs = graph.NewByValue[costOf](p.Graph)
+	var call graph.Call
 	for _, n := range p.Graph.Nodes {
-		cost := p.Cost(n)
+		cost := cost(n, p.profile, &call)
+		if len(n.Out) > 0 {
+			p.costs.Set(n.Out[0], costOf{n, cost})
+		}
 		p.CostNS += cost
-		if n.Why == "" {
+		if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 			continue
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta

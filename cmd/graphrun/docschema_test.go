@@ -163,7 +163,10 @@ func TestContractIsInTheSchemas(t *testing.T) {
 	if err := json.Unmarshal([]byte(contractPlan), &doc); err != nil {
 		t.Fatal(err)
 	}
-	doc["memory"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}} // is ours
+	// These are ours.
+	doc["memory"], doc["passes"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}}, []graphrun.PassReport{}
+	doc["folded"], doc["decomposed"] = []graphrun.FoldingReport{}, []graphrun.PartsReport{}
+	doc["packed"] = []graphrun.PackingReport{}
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {
 		t.Error(err)

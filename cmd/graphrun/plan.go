@@ -23,12 +23,14 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what will run under a strategy, and why",
-		Long: `Applies a strategy and shows what will run: the copies that were inserted and why, the nodes
-that were elided and why, and the steps with their loops, buffers and estimated costs.
+		Long: `Applies a strategy and shows what will run: what each pass did to the graph, the copies that were
+inserted and why, the nodes that were elided and why, the nodes that were computed ahead because
+they depend on constants alone, the nodes for which others run, the constants that were packed for
+the implementations that read them, and the steps with their loops, buffers and estimated costs.
 
 Peak memory is that of the arena, the outputs and the scratch of one worker. What a run needs in
-all is listed by what it is for: inputs, constants, weights that kernels have packed for
-themselves, the arena in which intermediate values take turns, outputs, and the scratch of all
+all is listed by what it is for: inputs, constants, constants packed into the forms in which
+implementations read them, the arena in which intermediate values take turns, outputs, and the scratch of all
 workers.
 
 The implementation that computes a step is one of those that graphrun ops NAME lists; --pin

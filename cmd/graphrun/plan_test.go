@@ -20,6 +20,10 @@ type planJSON struct {
 	CostNS    float64                  `json:"cost_ns"`
 	Copies    []graphrun.CopyReport    `json:"copies"`
 	Elided    []graphrun.ElisionReport `json:"elided"`
+	Passes    []graphrun.PassReport    `json:"passes"`
+	Folded    []graphrun.FoldingReport `json:"folded"`
+	Packed    []graphrun.PackingReport `json:"packed"`
+	Parts     []graphrun.PartsReport   `json:"decomposed"`
 	Steps     []graphrun.StepReport    `json:"steps"`
 	PeakBytes int                      `json:"peak_bytes"`
 	Memory    graphrun.MemoryReport    `json:"memory"`
@@ -105,6 +109,53 @@ func TestPlanLoop(t *testing.T) {
 	}
 }
 
+// The plan shows what composite nodes are stated as, and what is packed for whom.
+func TestPlanShowsPartsAndPackings(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [30, 40]}],
+ "constants": [{"name": "w", "dtype": "float32", "shape": [40, 50], "data": [`+strings.Repeat("0.5, ", 1999)+`0.5]}],
+ "nodes": [{"name": "y", "op": "matmul", "inputs": ["x", "w"]}, {"name": "t", "op": "trace", "inputs": ["y"]}],
+ "outputs": ["y", "t"]}`)
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
+	if len(doc.Parts) != 1 || doc.Parts[0].Node != "t" || !slices.Equal(doc.Parts[0].Into, []string{"t.diagonal", "t"}) {
+		t.Errorf("decomposed %+v", doc.Parts)
+	}
+	if len(doc.Packed) != 1 || doc.Packed[0].Of != "w" || !slices.Equal(doc.Packed[0].Readers, []string{"y"}) ||
+		doc.Packed[0].Bytes != doc.Memory.Packed || doc.Memory.Constants != 0 {
+		t.Errorf("packed %+v, memory %+v", doc.Packed, doc.Memory)
+	}
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"Composite nodes", "t.diagonal, t", "Packed constants", "panels of"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// The plan shows every pass and what it did; the cost is that of what is left to run.
+func TestPlanShowsThePasses(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
+ "constants": [{"name": "c", "dtype": "float32", "shape": [4], "data": [1, 2, 3, 4]}],
+ "nodes": [{"name": "h", "op": "neg", "inputs": ["c"]}, {"name": "y", "op": "add", "inputs": ["x", "h"]}],
+ "outputs": ["y"]}`)
+	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
+	if len(doc.Folded) != 1 || doc.Folded[0] != (graphrun.FoldingReport{Node: "h", Op: "neg", Bytes: 16}) {
+		t.Errorf("folded %+v", doc.Folded)
+	}
+	i := slices.IndexFunc(doc.Passes, func(p graphrun.PassReport) bool { return p.Pass == "fold" })
+	if i < 0 || doc.Passes[i].Did != "1 node folded into 16 bytes of constants" || doc.Passes[i].Nodes != 1 {
+		t.Errorf("passes %+v", doc.Passes)
+	}
+	if len(doc.Steps) != 1 || doc.CostNS != doc.Steps[0].CostNS {
+		t.Errorf("the plan costs %v, its steps are %+v", doc.CostNS, doc.Steps)
+	}
+	out := succeed(t, "plan", path)
+	for _, want := range []string{"Folded nodes", "it depends on constants alone", "Passes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 func TestPlanText(t *testing.T) {
 	path := write(t, "g.json", strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
 	out := succeed(t, "plan", path)
@@ -113,10 +164,11 @@ func TestPlanText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after elide") {
+	if dump := succeed(t, "plan", path, "--dump", "--check"); !strings.Contains(dump, "after layout") {
 		t.Errorf("no dump in\n%s", dump)
 	}
-	if r := call(t, "plan", path, "--dump", "--json"); !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after elide") {
+	r := call(t, "plan", path, "--dump", "--json")
+	if !json.Valid([]byte(r.out)) || !strings.Contains(r.errors, "after layout") {
 		t.Errorf("--dump --json: stdout\n%s\nstderr\n%s", r.out, r.errors)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,32 +12,48 @@ import (
 
 // writePlan prints the plan for a reader.
 func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need) {
-	copies, elided, steps := r.Copies, r.Elided, r.Steps
-	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided\n", r.Strategy, count(len(steps), "step"),
-		countIrregular(len(copies), "copy", "copies"), byteSize(copiedBytes(r)), count(len(elided), "node"))
+	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, count(len(r.Steps), "step"),
+		countIrregular(len(r.Copies), "copy", "copies"), byteSize(copiedBytes(r)), count(len(r.Elided), "node"),
+		count(len(r.Folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
 	writeSegments(w, show, r.Segments)
-	if len(copies) > 0 {
-		fmt.Fprintln(w, "\n"+show.paint(strong, "Inserted copies"))
-		t := newTable(nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"), wholeCol("cost"),
-			proseCol("why"))
-		for _, c := range copies {
-			t.add(c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why)
-		}
-		t.write(w, show)
-	}
-	if len(elided) > 0 {
-		fmt.Fprintln(w, "\n"+show.paint(strong, "Elided nodes"))
-		t := newTable(nameCol("node"), proseCol("why"))
-		for _, e := range elided {
-			t.add(e.Node, e.Why)
-		}
-		t.write(w, show)
-	}
-	writeSteps(w, show, steps)
+	writeList(w, show, "Inserted copies", r.Copies, []column{nameCol("value"), listCol("from"), listCol("to"),
+		wholeCol("bytes"), wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
+		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
+	})
+	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},
+		func(e graphrun.ElisionReport) []any { return []any{e.Node, e.Why} })
+	writeList(w, show, "Folded nodes", r.Folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"),
+		proseCol("why")}, func(f graphrun.FoldingReport) []any {
+		return []any{f.Node, f.Op, byteSize(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
+	})
+	writeList(w, show, "Composite nodes", r.Decomposed, []column{nameCol("node"), nameCol("op"), proseCol("stated as")},
+		func(d graphrun.PartsReport) []any { return []any{d.Node, d.Op, strings.Join(d.Into, ", ")} })
+	writeSteps(w, show, r.Steps)
+	writeList(w, show, "Packed constants", r.Packed, []column{nameCol("constant"), proseCol("form"),
+		wholeCol("bytes"), nameCol("readers")}, func(c graphrun.PackingReport) []any {
+		return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")}
+	})
+	writeList(w, show, "Passes", r.Passes, []column{nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did")},
+		func(p graphrun.PassReport) []any {
+			return []any{p.Pass, p.Nodes, nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
+		})
 	writeMemory(w, show, need)
+}
+
+// writeList prints a table of a list under a title; nothing where it is empty.
+func writeList[T any](w io.Writer, show display, title string, list []T, columns []column, row func(T) []any) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\n"+show.paint(strong, title))
+	t := newTable(columns...)
+	for _, x := range list {
+		t.add(row(x)...)
+	}
+	t.write(w, show)
 }
 
 // copiedBytes is the total size of the copies that were inserted.

@@ -52,6 +52,7 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Graph]():  func(w *world) any { return w.graph() },
 	reflect.TypeFor[*graph.Value]():  func(w *world) any { return w.value() },
 	reflect.TypeFor[*graph.Node]():   func(w *world) any { return w.node() },
+	reflect.TypeFor[*graph.Parts]():  func(w *world) any { return pick(w, []*graph.Parts{nil, new(graph.Parts)}) },
 	reflect.TypeFor[*graph.Op]():     func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
 	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
 	reflect.TypeFor[*graph.Kernel](): func(w *world) any { return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)} },

@@ -167,6 +167,7 @@ func agree(t *testing.T, seed uint64) {
 		for _, threads := range []int{1, 3} {
 			program, err := exec.Compile(p.Graph, exec.Options{Threads: threads})
 			require.NoError(t, err, "seed %d, %s", seed, s)
+			require.Equal(t, shownNodes(p.Graph), stepNodes(program), "seed %d, %s: what is planned is what runs", seed, s)
 			got, err := program.Run(context.Background(), in)
 			require.NoError(t, err, "seed %d, %s", seed, s)
 			if first == nil {
@@ -181,6 +182,24 @@ func agree(t *testing.T, seed uint64) {
 			}
 		}
 	}
+}
+
+// shownNodes are the nodes of a planned graph that are no views, by name.
+func shownNodes(g *graph.Graph) (names []string) {
+	for _, n := range g.Nodes {
+		if !n.IsView() {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// stepNodes are the nodes of a program's steps.
+func stepNodes(p *exec.Program) (names []string) {
+	for _, s := range p.Steps() {
+		names = append(names, s.Node.Name)
+	}
+	return names
 }
 
 func TestRandomGraphs(t *testing.T) {

@@ -67,3 +67,33 @@ var (
 		return newConvParams(c, 1, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 )
+
+type conv3dAttrs struct {
+	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [depth, height, width]"`
+	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it; valid: none, same: as many as give the result the size of the input"`
+	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [depth, height, width]"`
+	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
+}
+
+var conv3d = convolution{"conv3d", 3, func(c *graph.Call) convParams {
+	a := kit.Attrs[conv3dAttrs](c)
+	return newConvParams(c, 3, a.Stride, a.Padding, a.Dilation, a.Groups)
+}}
+
+// Conv3d is the cross-correlation of volumes with a window.
+var Conv3d = kit.Define[conv3dAttrs](graph.Op{
+	Name: "conv3d",
+	Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
+		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
+	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:  conv3d.infer,
+	Impls:  conv3d.volumeImpls(),
+	Flops:  conv3d.flops,
+	Ref:    conv3d.ref,
+	Examples: []graph.Example{
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3), tensor.New(tensor.Float32, 4)},
+			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 4, 3, 5, 4), tensor.New(tensor.Float32, 4, 2, 2, 1, 3)},
+			Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
+	},
+})

@@ -2,11 +2,13 @@ package conv
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +25,7 @@ type convShape struct {
 	xs, ws, os [4]int // strides of input, weight and output
 	bias       int    // stride of the bias
 	hasBias    bool
-	constant   unsafe.Pointer // the weight, if it is constant
+	call       *graph.Call // whose operand 1 is the weight
 }
 
 // spatial returns sizes and strides as of rank 4.
@@ -68,75 +70,87 @@ func (s *convShape) pixelStride() (int, bool) {
 // errUneven is what no implementation comes to whose walks were asked for.
 var errUneven = errors.New("convolution writes outputs whose pixels lie evenly only")
 
-// packedWeight brings the weight of each group into gemm's panels: at once if it is
-// constant, else by a phase of the kernel. terms are the weight's offsets by k, for one
-// output channel.
-type packedWeight[T gemm.Number] struct {
-	panels  []T // of a constant weight
-	width   int
-	perG    int // elements of a group's panels
-	terms   []int
-	s       *convShape
-	Scratch int // bytes at the start of the kernel's scratch
+// convTerms are the steps of a weight by depth: by place in the window and channel, or by channel and
+// place.
+func (s *convShape) convTerms(channelsLast bool) []int {
+	terms := make([]int, 0, s.depth())
+	add := func(c, kh, kw int) { terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3]) }
+	for i := range s.depth() {
+		if channelsLast {
+			add(i%s.cg, i/s.cg/s.kw, i/s.cg%s.kw)
+		} else {
+			add(i/(s.kh*s.kw), i/s.kw%s.kh, i%s.kw)
+		}
+	}
+	return terms
 }
 
-func newPackedWeight[T gemm.Number](s *convShape, width int, terms []int) *packedWeight[T] {
-	p := &packedWeight[T]{width: width, terms: terms, s: s}
-	p.perG = kit.DivUp(s.og(), width) * width * len(terms)
-	if s.constant != nil {
-		p.panels = kit.AlignedSlice[T](p.perG * s.groups)
-		for i := range p.chunks() {
-			p.pack(p.panels, s.constant, i)
-		}
+// convPanels are the panels of the weight for an algorithm; nil where it is read as it lies.
+func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
+	switch a {
+	case convByPixels:
+		return s.weightPanels(d, gemm.PanelCols[T](), "kh,kw,c", s.convTerms(true))
+	case convByPlanes:
+		return s.weightPanels(d, gemm.PanelRows[T](), "c,kh,kw", s.convTerms(false))
+	case depthwiseByPixels:
+		p := s.weightPanels(d, s.o, "kh,kw", s.convTerms(true))
+		p.Lanes, p.Starts = s.o, []int{0} // groups make no difference
 		return p
 	}
-	p.Scratch = kit.AlignUp(p.perG * s.groups * int(unsafe.Sizeof(*(*T)(nil))))
+	return nil
+}
+
+// weightPanels are the panels of each group's output channels. by names the order of the terms.
+func (s *convShape) weightPanels(d tensor.DType, width int, by string, terms []int) *multiply.Panels {
+	p := &multiply.Panels{Width: width, Lanes: s.og(), Lane: s.ws[0], Depth: len(terms), Terms: terms}
+	p.Form = fmt.Sprintf("%v panels of %d by %s", d, width, by)
+	if s.groups > 1 {
+		p.Form += fmt.Sprintf(" in %d groups", s.groups)
+	}
+	for g := range s.groups {
+		p.Starts = append(p.Starts, g*s.og()*s.ws[0])
+	}
 	return p
 }
 
-func (p *packedWeight[T]) perGroup() int { return kit.DivUp(p.s.og(), p.width) }
-
-func (p *packedWeight[T]) chunks() int { return p.perGroup() * p.s.groups }
-
-// pack fills panel i of all groups'.
-func (p *packedWeight[T]) pack(dst []T, w unsafe.Pointer, i int) {
-	g, l0 := i/p.perGroup(), i%p.perGroup()*p.width
-	dst = dst[g*p.perG+l0*len(p.terms):][:p.width*len(p.terms)]
-	lanes := min(p.width, p.s.og()-l0)
-	if lanes < p.width {
-		clear(dst)
-	}
-	for l := range lanes {
-		from := kit.Elem[T](w, (g*p.s.og()+l0+l)*p.s.ws[0])
-		at := l
-		for _, t := range p.terms {
-			dst[at] = *(*T)(kit.Elem[T](from, t))
-			at += p.width
-		}
-	}
+// packedWeight is the weight in panels: packed before, or by a phase of the kernel.
+type packedWeight[T gemm.Number] struct {
+	*multiply.Panels
+	before  bool
+	Scratch int // bytes at the start of the kernel's scratch
 }
 
-// phases is the packing phase of a weight that is not constant.
-func (p *packedWeight[T]) phases() []graph.Phase {
-	if p.panels != nil {
+func newPackedWeight[T gemm.Number](c *graph.Call, p *multiply.Panels) (w packedWeight[T], err error) {
+	w.Panels = p
+	if w.before, err = multiply.InPanels(c, 1, p); !w.before {
+		w.Scratch = kit.AlignUp(p.Each() * len(p.Starts) * int(unsafe.Sizeof(*(*T)(nil))))
+	}
+	return w, err
+}
+
+// phases is the packing phase of a weight that was not packed before.
+func (w packedWeight[T]) phases() []graph.Phase {
+	if w.before {
 		return nil
 	}
-	n := p.perG * p.s.groups
+	each, cuts := w.Each(), kit.DivUp(w.Lanes, w.Width)
+	chunks := cuts * len(w.Starts)
 	// A chunk of some ten thousand elements.
-	group := max(1, 1<<14/(p.width*len(p.terms)))
-	return []graph.Phase{{Chunks: kit.DivUp(p.chunks(), group), Run: func(m *graph.Mem, chunk int) error {
-		dst := kit.SliceOf[T](m.Scratch, 0, n)
-		for i := chunk * group; i < min((chunk+1)*group, p.chunks()); i++ {
-			p.pack(dst, m.Ptrs[2], i)
+	group := max(1, 1<<14/max(1, w.Width*w.Depth))
+	return []graph.Phase{{Chunks: kit.DivUp(chunks, group), Run: func(m *graph.Mem, chunk int) error {
+		dst := kit.SliceOf[T](m.Scratch, 0, each*len(w.Starts))
+		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
+			g := i / cuts
+			multiply.FillPanel(w.Panels, dst[g*each:][:each], kit.Elem[T](m.Ptrs[2], w.Starts[g]), i%cuts)
 		}
 		return nil
 	}}}
 }
 
 // at returns the address of the panels.
-func (p *packedWeight[T]) at(m *graph.Mem) unsafe.Pointer {
-	if p.panels != nil {
-		return unsafe.Pointer(unsafe.SliceData(p.panels))
+func (w packedWeight[T]) at(m *graph.Mem) unsafe.Pointer {
+	if w.before {
+		return m.Ptrs[2]
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
@@ -177,9 +191,7 @@ func (v convolution) shape(c *graph.Call) *convShape {
 	if c.Has(2) {
 		s.hasBias, s.bias = true, c.Meta(2).Strides[0]
 	}
-	if t := c.Const(1); t != nil {
-		s.constant = t.Pointer()
-	}
+	s.call = c
 	return s
 }
 

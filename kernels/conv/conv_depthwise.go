@@ -98,41 +98,23 @@ func slideTap[T gemm.Number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, 
 }
 
 // depthwiseNHWC convolves pixel by pixel, all channels at a time. The weight is brought
-// into the order (kh, kw, channel).
-func depthwiseNHWC[T gemm.Number](s *convShape) *graph.Kernel {
+// into the order (kh, kw, channel): one panel of all channels.
+func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	taps := s.kh * s.kw
-	reorder := func(dst []T, w unsafe.Pointer) {
-		for t := range taps {
-			from := kit.Elem[T](w, t/s.kw*s.ws[2]+t%s.kw*s.ws[3])
-			for o := range s.o {
-				dst[t*s.o+o] = *(*T)(kit.Elem[T](from, o*s.ws[0]))
-			}
-		}
+	weight, err := newPackedWeight[T](s.call, convPanels[T](s, depthwiseByPixels, s.call.Out[0].DType))
+	if err != nil {
+		return nil, err
 	}
-	k := &graph.Kernel{}
-	var ordered []T
-	if s.constant != nil {
-		ordered = kit.AlignedSlice[T](taps * s.o)
-		reorder(ordered, s.constant)
-	} else {
-		k.Scratch = taps * s.o * int(unsafe.Sizeof(*(*T)(nil)))
-		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			reorder(kit.SliceOf[T](m.Scratch, 0, taps*s.o), m.Ptrs[2])
-			return nil
-		}})
-	}
+	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
 	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {
-		w := ordered
-		if w == nil {
-			w = kit.SliceOf[T](m.Scratch, 0, taps*s.o)
-		}
+		w := kit.ElementsOf[T](weight.at(m), taps*s.o)
 		for ow := range s.ow {
 			out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.ow+ow)*s.o)), s.o)
 			fillBias(out, s.biasAt(m), s.bias)
 			depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.oh*s.h*s.w*s.c), w, row%s.oh, ow)
 		}
 	}))
-	return k
+	return k, nil
 }
 
 func fillBias[T gemm.Number](out []T, bias unsafe.Pointer, stride int) {

@@ -1,11 +1,10 @@
 package conv
 
 import (
-	"fmt"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,7 +23,7 @@ func (a convAlgorithm) byPixels() bool { return a == depthwiseByPixels || a == c
 func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	switch a {
 	case depthwiseByPixels:
-		return depthwiseNHWC[T](s), nil
+		return depthwiseNHWC[T](s)
 	case depthwiseByPlanes:
 		return depthwisePlanes[T](s), nil
 	case convByPixels:
@@ -48,7 +47,14 @@ func (v convolution) impls() []graph.Impl {
 		out[i] = graph.Impl{Name: l.name, Doc: l.doc,
 			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
 			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) }}
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },
+			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
+				e := engines[c.Out[0].DType]
+				if e == nil || i != 1 {
+					return graph.Packing{}, false
+				}
+				return e.packing(v.shape(c), a, c.Out[0].DType)
+			})}
 		out[i].Read = func(c *graph.Call, w graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
 			return v.read(c, a, w, k, m)
 		}
@@ -147,29 +153,11 @@ func (v convolution) lower(c *graph.Call, a convAlgorithm) (*graph.Kernel, error
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		s := v.shape(c)
-		switch d := c.Out[0].DType; d {
-		case tensor.Uint8:
-			return lowerConv[uint8](s, a)
-		case tensor.Int8:
-			return lowerConv[int8](s, a)
-		case tensor.Int16:
-			return lowerConv[int16](s, a)
-		case tensor.Int32:
-			return lowerConv[int32](s, a)
-		case tensor.Int64:
-			return lowerConv[int64](s, a)
-		case tensor.Float32:
-			return lowerConv[float32](s, a)
-		case tensor.Float64:
-			return lowerConv[float64](s, a)
-		case tensor.Complex64:
-			return lowerConv[complex64](s, a)
-		case tensor.Complex128:
-			return lowerConv[complex128](s, a)
-		default:
-			return nil, fmt.Errorf("no convolution of %v", d)
+	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+		e, err := engines.For(c.Out[0].DType, "convolution")
+		if err != nil {
+			return nil, err
 		}
+		return e.lower(v.shape(c), a)
 	})
 }

@@ -36,18 +36,13 @@ func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := make([]int, 0, s.depth())
-	for c := range s.cg {
-		for kh := range s.kh {
-			for kw := range s.kw {
-				terms = append(terms, c*s.ws[1]+kh*s.ws[2]+kw*s.ws[3])
-			}
-		}
+	weight, err := newPackedWeight[T](s.call, convPanels[T](s, convByPlanes, s.call.Out[0].DType))
+	if err != nil {
+		return nil, err
 	}
-	weight := newPackedWeight[T](s, gemm.PanelRows[T](), terms)
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: s.n * s.groups, MACs: s.og() * s.oh * s.ow * s.depth()}
 	if x.Entries > 1 {
-		x.A = eachEntry(s.n, 0, s.groups, weight.perG)
+		x.A = eachEntry(s.n, 0, s.groups, weight.Each())
 		x.B = eachEntry(s.n, s.xs[0], s.groups, s.cg*s.xs[1])
 		x.C = eachEntry(s.n, s.os[0], s.groups, s.og()*s.os[1])
 		x.Bias = eachEntry(s.n, 0, s.groups, s.og()*s.bias)

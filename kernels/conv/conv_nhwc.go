@@ -48,20 +48,15 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := make([]int, 0, s.depth())
-	for kh := range s.kh {
-		for kw := range s.kw {
-			for c := range s.cg {
-				terms = append(terms, kh*s.ws[2]+kw*s.ws[3]+c*s.ws[1])
-			}
-		}
+	weight, err := newPackedWeight[T](s.call, convPanels[T](s, convByPixels, s.call.Out[0].DType))
+	if err != nil {
+		return nil, err
 	}
-	weight := newPackedWeight[T](s, gemm.PanelCols[T](), terms)
 	entries := s.n / images
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: entries * s.groups, MACs: pixels * s.og() * s.depth()}
 	if x.Entries > 1 {
 		x.A = eachEntry(entries, images*s.h*s.w*s.c, s.groups, s.cg)
-		x.B = eachEntry(entries, 0, s.groups, weight.perG)
+		x.B = eachEntry(entries, 0, s.groups, weight.Each())
 		x.C = eachEntry(entries, images*s.os[0], s.groups, s.og()*s.os[1])
 		x.Bias = eachEntry(entries, 0, s.groups, s.og()*s.bias)
 	}
@@ -186,7 +181,7 @@ func (p *pixelPacker[T]) packRow(j *multiply.Job[T], to []T, kh, a, b, lanes int
 }
 
 // kernel joins the packing of the weight and the products.
-func (p *packedWeight[T]) kernel(x *multiply.Multiplier[T]) *graph.Kernel {
+func (p packedWeight[T]) kernel(x *multiply.Multiplier[T]) *graph.Kernel {
 	k := &graph.Kernel{Phases: p.phases()}
 	ph, scratch, worker := x.Phases(p.Scratch)
 	k.Phases = append(k.Phases, ph...)

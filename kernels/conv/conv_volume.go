@@ -1,8 +1,6 @@
 package conv
 
 import (
-	"fmt"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -10,49 +8,6 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-type conv3dAttrs struct {
-	Stride   []int            `attr:"stride" default:"1" doc:"steps of the window: [depth, height, width]"`
-	Padding  graph.IntsOrWord `attr:"padding" default:"0" words:"same|valid" doc:"zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it; valid: none, same: as many as give the result the size of the input"`
-	Dilation []int            `attr:"dilation" default:"1" doc:"distance between the elements of the window: [depth, height, width]"`
-	Groups   int              `attr:"groups" default:"1" doc:"channels are parted into groups that do not see one another"`
-}
-
-var conv3d = convolution{"conv3d", 3, func(c *graph.Call) convParams {
-	a := kit.Attrs[conv3dAttrs](c)
-	return newConvParams(c, 3, a.Stride, a.Padding, a.Dilation, a.Groups)
-}}
-
-// Conv3d is the cross-correlation of volumes with a window.
-var Conv3d = kit.Define[conv3dAttrs](graph.Op{
-	Name: "conv3d",
-	Doc: "Convolves volumes: input [n, c, d, h, w] or [c, d, h, w], weight [o, c/groups, kd, kh, kw] and bias [o] give " +
-		"[n, o, od, oh, ow] with od = (d + 2*padding - dilation*(kd-1) - 1)/stride + 1. The result is row-major.",
-	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:  conv3d.infer,
-	Impls: []graph.Impl{{
-		Name: "volumes", Doc: "Multiplies the packed weight by windows of volumes, one after another.",
-		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-			list := []graph.Walk{{}}
-			for _, o := range candidates {
-				if _, even := pointStride(c.Out[0].WithStrides(o.Strides(c.Out[0].Shape))); even && o.Rank() == c.Out[0].Rank() {
-					list = append(list, c.InOrder(o))
-				}
-			}
-			return list
-		},
-		Work:  conv3dWork,
-		Lower: compileConv3d,
-	}},
-	Flops: conv3d.flops,
-	Ref:   conv3d.ref,
-	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3), tensor.New(tensor.Float32, 4)},
-			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 4, 3, 5, 4), tensor.New(tensor.Float32, 4, 2, 2, 1, 3)},
-			Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
-	},
-})
 
 // convVolume is a convolution over three dimensions as its kernel sees it. Strides count
 // elements; those of spatial dimensions come last.
@@ -65,30 +20,28 @@ type convVolume struct {
 	groups             convShape // groups and weight, as packing needs them
 }
 
-func newConvVolume(c *graph.Call) *convVolume {
-	p, x, w, out := conv3d.params(c), c.Meta(0), c.Meta(1), c.Out[0]
-	v := &convVolume{n: 1, c: w.Shape[1]}
+func (v convolution) volume(c *graph.Call) *convVolume {
+	p, x, w, out := v.params(c), c.Meta(0), c.Meta(1), c.Out[0]
+	s := &convVolume{n: 1, c: w.Shape[1]}
 	lead := x.Rank() - 3
 	if lead == 2 {
-		v.n = x.Shape[0]
+		s.n = x.Shape[0]
 	}
-	copy(v.xs[2-lead:], x.Strides)
-	copy(v.ws[:], w.Strides)
-	copy(v.os[2-lead:], out.Strides)
-	v.point, _ = pointStride(out)
+	copy(s.xs[2-lead:], x.Strides)
+	copy(s.ws[:], w.Strides)
+	copy(s.os[2-lead:], out.Strides)
+	s.point, _ = pointStride(out)
 	for d := range 3 {
-		v.in[d], v.out[d], v.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
-		v.step[d], v.pad[d], v.dilated[d] = p.stride[d], p.padding[d], p.dilation[d]
+		s.in[d], s.out[d], s.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
+		s.step[d], s.pad[d], s.dilated[d] = p.stride[d], p.padding[d], p.dilation[d]
 	}
-	v.groups = convShape{groups: p.groups, o: w.Shape[0]}
-	v.groups.ws[0] = w.Strides[0]
+	s.groups = convShape{groups: p.groups, o: w.Shape[0]}
+	s.groups.ws[0] = w.Strides[0]
 	if c.Has(2) {
-		v.groups.hasBias, v.groups.bias = true, c.Meta(2).Strides[0]
+		s.groups.hasBias, s.groups.bias = true, c.Meta(2).Strides[0]
 	}
-	if t := c.Const(1); t != nil {
-		v.groups.constant = t.Pointer()
-	}
-	return v
+	s.groups.call = c
+	return s
 }
 
 // pointStride returns the distance between the elements of a channel, which must lie evenly.
@@ -108,35 +61,56 @@ func pointStride(m tensor.Meta) (step int, even bool) {
 	return step, true
 }
 
-func compileConv3d(c *graph.Call) (*graph.Kernel, error) {
+// volumeImpls is the only implementation of convolutions of volumes. It writes results of which the
+// elements of a channel lie evenly.
+func (v convolution) volumeImpls() []graph.Impl {
+	return []graph.Impl{{Name: "planes", Doc: "Multiplies the packed weight by windows of volumes, one after another.",
+		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+			list := []graph.Walk{{}}
+			for _, o := range candidates {
+				if o.Rank() != c.Out[0].Rank() {
+					continue
+				}
+				if _, even := pointStride(c.Out[0].WithStrides(o.Strides(c.Out[0].Shape))); even {
+					list = append(list, c.InOrder(o))
+				}
+			}
+			return list
+		},
+		Work:  v.volumeWork,
+		Lower: v.lowerVolume,
+		Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
+			e := engines[c.Out[0].DType]
+			if e == nil || i != 1 {
+				return graph.Packing{}, false
+			}
+			return e.volumePacking(v.volume(c), c.Out[0].DType)
+		})}}
+}
+
+func (v convolution) lowerVolume(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-		v := newConvVolume(c)
-		switch d := c.Out[0].DType; d {
-		case tensor.Uint8:
-			return convVolumes[uint8](v)
-		case tensor.Int8:
-			return convVolumes[int8](v)
-		case tensor.Int16:
-			return convVolumes[int16](v)
-		case tensor.Int32:
-			return convVolumes[int32](v)
-		case tensor.Int64:
-			return convVolumes[int64](v)
-		case tensor.Float32:
-			return convVolumes[float32](v)
-		case tensor.Float64:
-			return convVolumes[float64](v)
-		case tensor.Complex64:
-			return convVolumes[complex64](v)
-		case tensor.Complex128:
-			return convVolumes[complex128](v)
-		default:
-			return nil, fmt.Errorf("no convolution of %v", d)
+	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+		e, err := engines.For(c.Out[0].DType, "convolution")
+		if err != nil {
+			return nil, err
 		}
+		return e.lowerVolume(v.volume(c))
 	})
+}
+
+// volumePanels are the panels of the weight, by channel and place in the window.
+func volumePanels[T gemm.Number](v *convVolume, d tensor.DType) *multiply.Panels {
+	taps := product3(v.k)
+	terms := make([]int, 0, v.c*taps)
+	for c := range v.c {
+		for t := range taps {
+			terms = append(terms, c*v.ws[1]+t/v.k[2]/v.k[1]*v.ws[2]+t/v.k[2]%v.k[1]*v.ws[3]+t%v.k[2]*v.ws[4])
+		}
+	}
+	return v.groups.weightPanels(d, gemm.PanelRows[T](), "c,kd,kh,kw", terms)
 }
 
 // convVolumes multiplies channels by the windows under the elements of the output, as
@@ -155,16 +129,13 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := make([]int, 0, spec.K)
-	for c := range v.c {
-		for t := range taps {
-			terms = append(terms, c*v.ws[1]+t/v.k[2]/v.k[1]*v.ws[2]+t/v.k[2]%v.k[1]*v.ws[3]+t%v.k[2]*v.ws[4])
-		}
+	weight, err := newPackedWeight[T](s.call, volumePanels[T](v, s.call.Out[0].DType))
+	if err != nil {
+		return nil, err
 	}
-	weight := newPackedWeight[T](s, gemm.PanelRows[T](), terms)
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: s.og() * points * spec.K}
 	if x.Entries > 1 {
-		x.A = eachEntry(v.n, 0, s.groups, weight.perG)
+		x.A = eachEntry(v.n, 0, s.groups, weight.Each())
 		x.B = eachEntry(v.n, v.xs[0], s.groups, v.c*v.xs[1])
 		x.C = eachEntry(v.n, v.os[0], s.groups, s.og()*v.os[1])
 		x.Bias = eachEntry(v.n, 0, s.groups, s.og()*s.bias)
@@ -235,25 +206,25 @@ func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 	j.TapStart[product3(v.k)] = len(j.Moves)
 }
 
-// conv3dWork is that of a convolution of volumes, which packs windows as those of planes do.
-func conv3dWork(c *graph.Call, walk graph.Walk) graph.Work {
+// volumeWork is that of a convolution of volumes, which packs windows as those of planes do.
+func (v convolution) volumeWork(c *graph.Call, walk graph.Walk) graph.Work {
 	w := kit.Stored(c, walk, "")
 	if c.Out[0].Numel() == 0 {
 		return w
 	}
 	laid := *c
 	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
-	v := newConvVolume(&laid)
-	points, taps := product3(v.out), product3(v.k)
-	w.Ops[graph.Product] = float64(v.n*v.groups.groups) * multiply.Ops(c.Out[0].DType, v.groups.og(), points, v.c*taps)
+	s := v.volume(&laid)
+	points, taps := product3(s.out), product3(s.k)
+	w.Ops[graph.Product] = float64(s.n*s.groups.groups) * multiply.Ops(c.Out[0].DType, s.groups.og(), points, s.c*taps)
 	each := elementOps
-	if v.step[2] != 1 || v.xs[4] != 1 {
+	if s.step[2] != 1 || s.xs[4] != 1 {
 		each = stridedOps
 	}
-	all := float64(v.n*v.groups.groups) * float64(points) * float64(v.c*taps)
-	w.Ops[graph.Simple] = all * (each + runOps/float64(min(v.out[2], rowPixels)))
-	if v.point != 1 {
-		w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), v.c*taps)
+	all := float64(s.n*s.groups.groups) * float64(points) * float64(s.c*taps)
+	w.Ops[graph.Simple] = all * (each + runOps/float64(min(s.out[2], rowPixels)))
+	if s.point != 1 {
+		w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), s.c*taps)
 	}
 	return w
 }

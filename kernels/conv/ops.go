@@ -6,9 +6,8 @@ import "github.com/graphrun/graphrun/graph"
 // Ops returns the family's ops, file by file.
 func Ops() []*graph.Op {
 	return []*graph.Op{
-		Conv2d, Conv1d,
+		Conv2d, Conv1d, Conv3d,
 		ConvTranspose1d, ConvTranspose2d, ConvTranspose3d,
-		Conv3d,
 		DeformConv2d,
 	}
 }

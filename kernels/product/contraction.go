@@ -1,9 +1,7 @@
 package product
 
 import (
-	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
@@ -42,36 +40,11 @@ func (x *contraction) flops() float64 {
 
 // compile makes the kernel of a contraction in the dtype of the output.
 func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
-	switch d := c.Out[0].DType; d {
-	case tensor.Bool, tensor.Uint8:
-		return compileContraction[uint8](x, c)
-	case tensor.Int8:
-		return compileContraction[int8](x, c)
-	case tensor.Int16:
-		return compileContraction[int16](x, c)
-	case tensor.Int32:
-		return compileContraction[int32](x, c)
-	case tensor.Int64:
-		return compileContraction[int64](x, c)
-	case tensor.Float32:
-		return compileContraction[float32](x, c)
-	case tensor.Float64:
-		return compileContraction[float64](x, c)
-	case tensor.Complex64:
-		return compileContraction[complex64](x, c)
-	case tensor.Complex128:
-		return compileContraction[complex128](x, c)
-	case tensor.Uint16:
-		// Infer lets bool and the wider unsigned dtypes through only where there is nothing
-		// to multiply.
-		return compileContraction[uint16](x, c)
-	case tensor.Uint32:
-		return compileContraction[uint32](x, c)
-	case tensor.Uint64:
-		return compileContraction[uint64](x, c)
-	default:
-		return nil, fmt.Errorf("no matrix product of %v", d)
+	e, err := engines.For(c.Out[0].DType, "matrix product")
+	if err != nil {
+		return nil, err
 	}
+	return e.compile(x, c)
 }
 
 // fold makes dimensions of the batch part of m or n, where one of the matrices is the same
@@ -168,13 +141,16 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 	spec := x.spec()
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
-	packedB := prepack[T](x, c.Const(x.opB), x.b, &w.B, false)
-	if packedB != nil {
-		spec.B.Source = gemm.Prepacked
+	panelsA, panelsB := contractionPanels[T](x, true, c.Out[0].DType), contractionPanels[T](x, false, c.Out[0].DType)
+	if is, err := multiply.InPanels(c, x.opA, panelsA); err != nil {
+		return nil, err
+	} else if is {
+		spec.A.Source, w.A = gemm.Prepacked, panelsA.Places(w.A)
 	}
-	packedA := prepack[T](x, c.Const(x.opA), x.a, &w.A, true)
-	if packedA != nil {
-		spec.A.Source = gemm.Prepacked
+	if is, err := multiply.InPanels(c, x.opB, panelsB); err != nil {
+		return nil, err
+	} else if is {
+		spec.B.Source, w.B = gemm.Prepacked, panelsB.Places(w.B)
 	}
 
 	bias, stride, vector := x.vectorBias()
@@ -188,12 +164,6 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 	opA, opB, opAdd, hasAdd := 1+x.opA, 1+x.opB, 1+x.opAdd, x.hasAdd
 	w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
 		j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[opA], m.Ptrs[opB]
-		if packedA != nil {
-			j.A = unsafe.Pointer(&packedA[0])
-		}
-		if packedB != nil {
-			j.B = unsafe.Pointer(&packedB[0])
-		}
 		if hasAdd && vector {
 			j.Bias = m.Ptrs[opAdd]
 		} else if hasAdd {
@@ -212,39 +182,21 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 // tinyMACs is the product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// prepack packs a constant matrix, or batch of them, once. Each distinct matrix of a
-// broadcast batch is packed once; offsets become those of the packed ones.
-func prepack[T gemm.Number](x *contraction, t *tensor.Tensor, p matrices, offsets *[]int, isA bool) []T {
-	if t == nil || t.Numel() == 0 || x.way == gemm.Any && x.m*x.n*x.k <= tinyMACs {
-		return nil
+// contractionPanels are the panels of a constant matrix, or batch of them; nil where it is read as it
+// lies.
+func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) *multiply.Panels {
+	p, width, lanes := x.b, gemm.PanelCols[T](), x.n
+	lane, step := p.col, p.row
+	if isA {
+		p, width, lanes = x.a, gemm.PanelRows[T](), x.m
+		lane, step = p.row, p.col
 	}
 	unit := p.row == 1 || p.col == 1
-	if x.way == gemm.Loops || x.way != gemm.Tiled && (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit {
+	switch thin := (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit; {
+	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || x.m*x.n*x.k <= tinyMACs):
 		return nil
 	}
-	n := gemm.PackedBLen[T](x.k, x.n)
-	pack := func(dst []T, src unsafe.Pointer) { gemm.PackB(dst, src, x.k, x.n, p.row, p.col) }
-	if isA {
-		n = gemm.PackedALen[T](x.m, x.k)
-		pack = func(dst []T, src unsafe.Pointer) { gemm.PackA(dst, src, x.m, x.k, p.row, p.col) }
-	}
-	if *offsets == nil {
-		out := kit.AlignedSlice[T](n)
-		pack(out, t.Pointer())
-		return out
-	}
-	distinct := slices.Compact(slices.Sorted(slices.Values(*offsets)))
-	out := kit.AlignedSlice[T](n * len(distinct))
-	place := make([]int, len(*offsets))
-	for i, o := range distinct {
-		pack(out[i*n:(i+1)*n], kit.Elem[T](t.Pointer(), o))
-	}
-	for e, o := range *offsets {
-		i, _ := slices.BinarySearch(distinct, o)
-		place[e] = i * n
-	}
-	*offsets = place
-	return out
+	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))
 }
 
 // affine is the step after a product: out = alpha * out + beta * add. As in BLAS, a beta

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -19,13 +20,11 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 		"products lie in memory as PyTorch's matrix products leave them.",
 	Params: []graph.Param{kit.Tensors},
 	Infer:  inferEinsum,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		d := c.Out[0].DType.OpMath()
-		if d == tensor.Bool { // the and of bools is the product of numbers
-			d = tensor.Uint8
-		}
-		return copies.Converted(c, d, compileEinsum)
-	},
+	Impls: []graph.Impl{{Name: "gemm", Doc: "Multiplies the operands one after another as matrices.",
+		Lower: func(c *graph.Call) (*graph.Kernel, error) {
+			return copies.Converted(c, multiply.ComputesIn(c), compileEinsum)
+		},
+		Pack: multiply.Packs(nil)}},
 	Flops: func(c *graph.Call) float64 {
 		e, err := newEinsum(c)
 		if err != nil {

@@ -14,7 +14,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 		"on the left is a row, on the right a column, and the dimension of size 1 is dropped from the result.",
 	Params: []graph.Param{kit.Self, kit.Other},
 	Infer:  inferBy(matmulType),
-	Impls:  productImpls(callProduct),
+	Impls:  productImpls(matmulOf),
 	Flops:  productFlops,
 	Ref:    productRef,
 	Examples: []graph.Example{
@@ -32,7 +32,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 	Doc:      "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(mmType),
-	Impls:    productImpls(callProduct),
+	Impls:    productImpls(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{
@@ -48,7 +48,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 	Doc:      "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
 	Params:   []graph.Param{kit.Self, {Name: "mat2"}},
 	Infer:    inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
-	Impls:    productImpls(callProduct),
+	Impls:    productImpls(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{
@@ -61,7 +61,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 	Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
 	Params:   []graph.Param{kit.Self, {Name: "vec"}},
 	Infer:    inferBy(mvType),
-	Impls:    productImpls(callProduct),
+	Impls:    productImpls(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
@@ -73,7 +73,7 @@ var Dot = kit.Define[kit.None](graph.Op{
 	Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",
 	Params:   []graph.Param{kit.Self, {Name: "tensor"}},
 	Infer:    inferBy(dotType),
-	Impls:    productImpls(callProduct),
+	Impls:    productImpls(matmulOf),
 	Flops:    productFlops,
 	Ref:      productRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
@@ -89,8 +89,7 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 	}
 }
 
-// callProduct reads a call of matmul or one of its special cases.
-func callProduct(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
+func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
 
 func productFlops(c *graph.Call) float64 {
 	x, err := productOf(c, c.Out[0])

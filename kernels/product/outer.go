@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/kernels/reduce"
+	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -25,71 +26,73 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 	return out, nil
 }
 
-// Outer is torch.outer.
-var Outer = delegateOp[kit.None](graph.Op{
-	AnyOrder: true,
-	Name:     "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
+// Outer is torch.outer: the product of a column and a row.
+var Outer = composite[kit.None](graph.Op{
+	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
 	Params: []graph.Param{kit.Self, {Name: "vec2"}}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
-}, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, any, error) {
+	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		column, err := p.Add(view.Unsqueeze, graph.Attrs{"dim": 1}, c.In[0])
+		if err != nil {
+			return nil, err
+		}
+		return p.Add(pointwise.Mul, nil, graph.Of(column[0]), c.In[1])
+	},
+}, pointwise.Mul, func(c *graph.Call) ([]tensor.Type, error) {
 	a, b := c.Type(0), c.Type(1)
 	if a.Rank() != 1 || b.Rank() != 1 {
-		return nil, nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
+		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
 	}
 	a, err := a.Unsqueeze(1)
-	if err != nil {
-		return nil, nil, err
-	}
-	attrs, err := pointwise.Mul.Schema.Decode(nil, nil)
-	return []tensor.Type{a, b}, attrs, err
+	return []tensor.Type{a, b}, err
 })
 
-// Trace is torch.trace.
-var Trace = delegateOp[kit.None](graph.Op{
+// Trace is torch.trace: the sum of the diagonal.
+var Trace = composite[kit.None](graph.Op{
 	Name: "trace", Doc: "Sums the diagonal of a matrix.",
 	Params: []graph.Param{kit.Self}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4)}}},
-}, reduce.Sum, func(c *graph.Call) ([]tensor.Type, any, error) {
+	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		diagonal, err := p.Add(view.Diagonal, nil, c.In[0])
+		if err != nil {
+			return nil, err
+		}
+		return p.Add(reduce.Sum, nil, graph.Of(diagonal[0]))
+	},
+}, reduce.Sum, func(c *graph.Call) ([]tensor.Type, error) {
 	m := c.Type(0)
 	if m.Rank() != 2 {
-		return nil, nil, errors.New("trace: expected a matrix")
+		return nil, errors.New("trace: expected a matrix")
 	}
 	m, err := m.Diagonal(0, 0, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	attrs, err := reduce.Sum.Schema.Decode(nil, nil)
-	return []tensor.Type{m}, attrs, err
+	return []tensor.Type{m}, err
 })
 
-// delegateOp defines an op that is another one on views of its operands. The views begin
-// at the same elements.
-func delegateOp[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, any, error)) *graph.Op {
-	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		types, a, err := views(c)
+// composite defines an op that is another one, without attributes, on views of its operands: what is inferred, and
+// what it means, are the other one's.
+func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
+	of := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
+		types, err := views(c)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return to.Infer(kit.Delegated(c, a, types...))
+		a, err := to.Schema.Decode(nil, nil)
+		return kit.Delegated(c, a, types...), types, err
 	}
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		types, a, err := views(c)
+	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		inner, _, err := of(c)
 		if err != nil {
 			return nil, err
 		}
-		k, err := to.Compile(kit.Delegated(c, a, types...))
-		if k != nil {
-			k.InPlace = nil // operands have other shapes than they are said to have
-		}
-		return k, err
+		return to.Infer(inner)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		types, a, err := views(c)
+		inner, types, err := of(c)
 		if err != nil {
 			return nil, err
 		}
 		if in, err = viewsOf(in, types...); err != nil {
 			return nil, err
 		}
-		return to.Ref(kit.Delegated(c, a, types...), in)
+		return to.Ref(inner, in)
 	}
 	return kit.Define[A](o)
 }

@@ -52,25 +52,41 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 				}
 				return work
 			},
-			Lower: func(c *graph.Call) (*graph.Kernel, error) {
-				given, err := read(c)
-				if err != nil {
-					return nil, err
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, w.way, read) },
+			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
+				x, err := read(c)
+				e := engines[c.Out[0].DType]
+				if err != nil || e == nil || x.k == 0 || i != x.opA && i != x.opB {
+					return graph.Packing{}, false
 				}
-				return copies.Converted(c, c.Out[0].DType.OpMath(), func(c *graph.Call) (*graph.Kernel, error) {
-					x, err := read(c)
-					if err != nil {
-						return nil, err
-					}
-					x.k = given.k           // whether there is something to sum may go by the dtype given
-					if x.serves(c, w.way) { // operands that were converted may lie otherwise
-						x.way = w.way
-					}
-					return x.compile(c)
-				})
-			}}
+				x.take(c, w.way)
+				return e.packing(x, i == x.opA, c.Out[0].DType)
+			})}
 	}
 	return list
+}
+
+func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
+	given, err := read(c)
+	if err != nil {
+		return nil, err
+	}
+	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+		x, err := read(c)
+		if err != nil {
+			return nil, err
+		}
+		x.k = given.k // whether there is something to sum may go by the dtype given
+		x.take(c, w)
+		return x.compile(c)
+	})
+}
+
+// take computes the products in a way, if they can be: operands that were converted may lie otherwise.
+func (x *contraction) take(c *graph.Call, w gemm.Way) {
+	if x.serves(c, w) {
+		x.way = w
+	}
 }
 
 // serves reports whether the products of a call can be computed in a way. Loops take those that are tiny

@@ -57,9 +57,9 @@ type stepper[T float32 | float64] struct {
 	*recurrent
 	rows     int // of all gates
 	block    int
-	packed   [2][2][]T // of constants: the weights of all gates, or of the gates but h, and of h
-	at       [2][2]int // where the others are packed in scratch memory, in elements
+	at       [2][2]int // where weights that are not packed before are in scratch memory, in elements
 	prepack  bool
+	second   int                 // where the second product's weights lie behind the first one's, in elements
 	plans    [2][2]*gemm.Plan[T] // for whole blocks and for the last one; the second product of a GRU
 	acts     [2][3]func(v []T)
 	limit    T
@@ -147,10 +147,7 @@ func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
 func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
-	var packed []T
-	if w.Data != nil && m > multiply.Thin && k > 0 {
-		packed = kit.AlignedSlice[T](gemm.PackedBLen[T](k, n))
-		gemm.PackB(packed, w.Data.Pointer(), k, n, 1, k)
+	if w.Packed {
 		spec.B = gemm.Operand{Source: gemm.Prepacked}
 	}
 	plan, err := gemm.NewPlan[T](spec)
@@ -160,9 +157,6 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buff
 	p := &multiply.Multiplier[T]{Plan: plan, Entries: 1, MACs: m * n * max(k, 1)}
 	p.Bind = func(mem *graph.Mem, j *multiply.Job[T]) {
 		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
-		if packed != nil {
-			j.B = unsafe.Pointer(unsafe.SliceData(packed))
-		}
 	}
 	ph, scratch, worker := p.Phases(0)
 	x.Run(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
@@ -172,10 +166,7 @@ func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buff
 // addSteps adds the steps: a chunk takes a block of sequences through all of them, in one
 // direction.
 func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected kit.Buffer) error {
-	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.batch}
-	if l.batch > cellBlock/2 {
-		s.block = min(cellBlock, kit.DivUp(l.batch, 2))
-	}
+	s := &stepper[T]{recurrent: l, rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.block > multiply.Thin
 	s.limit = T(l.clip)
 	for dir := range l.dirs {
@@ -186,7 +177,7 @@ func addSteps[T float32 | float64](x *copies.Compound, l *recurrent, projected k
 	if err := s.plan(); err != nil {
 		return err
 	}
-	packs := x.Temp(tensor.DTypeOf[T](), s.packAll(x))
+	packs := x.Temp(tensor.DTypeOf[T](), s.packingRoom())
 	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
 	buffers = append(buffers, l.r[:]...)
 	buffers = append(buffers, l.stateBias[:]...)
@@ -222,15 +213,6 @@ const (
 	stepPeeps = stepBias + 2
 )
 
-// products returns the numbers of rows of the weights that the two products of a step
-// take. Only a GRU whose reset gate applies before the product has a second one.
-func (s *stepper[T]) products() [2]int {
-	if s.kind == cellGRU && !s.resetAfter {
-		return [2]int{2 * s.hidden, s.hidden}
-	}
-	return [2]int{s.rows, 0}
-}
-
 func (s *stepper[T]) plan() error {
 	h := s.hidden
 	for i, m := range []int{s.block, s.batch % s.block} {
@@ -256,43 +238,33 @@ func (s *stepper[T]) plan() error {
 	return nil
 }
 
-// firstRow is the first row of the weights that product q takes. The gates z and r of a
-// GRU lie side by side in both orders, and h last.
-func (s *stepper[T]) firstRow(q int) int { return q * 2 * s.hidden }
-
-// packAll packs constants, and returns the room that the rest needs.
-func (s *stepper[T]) packAll(x *copies.Compound) int {
+// packingRoom returns the room for weights that are packed in the run.
+func (s *stepper[T]) packingRoom() int {
 	room := 0
 	if !s.prepack {
 		return 0
 	}
+	s.second = gemm.PackedBLen[T](s.hidden, s.products()[0])
 	for dir := range s.dirs {
 		for q, n := range s.products() {
-			if n == 0 {
-				continue
+			if n > 0 && !s.r[dir].Packed {
+				s.at[dir][q] = room
+				room += kit.AlignUp(gemm.PackedBLen[T](s.hidden, n)*8) / 8
 			}
-			size := gemm.PackedBLen[T](s.hidden, n)
-			if s.r[dir].Data != nil {
-				s.packed[dir][q] = kit.AlignedSlice[T](size)
-				s.packOne(dir, q, s.packed[dir][q], s.r[dir].Data.Pointer())
-				continue
-			}
-			s.at[dir][q] = room
-			room += kit.AlignUp(size*8) / 8
 		}
 	}
 	return room
 }
 
-func (s *stepper[T]) packOne(dir, q int, dst []T, r unsafe.Pointer) {
-	gemm.PackB(dst, kit.Elem[T](r, s.firstRow(q)*s.hidden), s.hidden, s.products()[q], 1, s.hidden)
-}
-
-// pack packs the weights of a direction that are no constants.
+// pack packs the weights of a direction that were not packed before.
 func (s *stepper[T]) pack(dir int, room []T, r unsafe.Pointer) {
+	if s.r[dir].Packed {
+		return
+	}
 	for q, n := range s.products() {
-		if n > 0 && s.packed[dir][q] == nil {
-			s.packOne(dir, q, room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)], r)
+		if n > 0 {
+			dst := room[s.at[dir][q]:][:gemm.PackedBLen[T](s.hidden, n)]
+			gemm.PackB(dst, kit.Elem[T](r, s.firstRow(q)*s.hidden), s.hidden, n, 1, s.hidden)
 		}
 	}
 }
@@ -302,8 +274,8 @@ func (s *stepper[T]) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	switch {
 	case !s.prepack:
 		return kit.Elem[T](m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden)
-	case s.packed[dir][q] != nil:
-		return unsafe.Pointer(unsafe.SliceData(s.packed[dir][q]))
+	case s.r[dir].Packed:
+		return kit.Elem[T](m.Ptrs[stepR+dir], q*s.second)
 	}
 	return kit.Elem[T](m.Ptrs[stepPacks], s.at[dir][q])
 }

@@ -17,7 +17,7 @@ func BenchmarkLSTM(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k, err := op.Compile(c)
+	k, err := kerneltest.CompileAny(op, c)
 	if err != nil {
 		b.Fatal(err)
 	}

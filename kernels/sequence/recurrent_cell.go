@@ -143,18 +143,22 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		ins = append(ins, kit.Buffer{})
 	}
 	rows := l.hidden * o.kind.gates()
-	part := func(s kit.Buffer, dir, per, at int, shape ...int) kit.Buffer {
+	part := func(i, dir, per, at int, shape ...int) kit.Buffer {
+		s := ins[i]
 		if !s.Given() {
 			return s
+		}
+		if s.Packed { // directions follow one another
+			return s.Shifted(dir*c.In[i].Value.Meta.Bytes()/l.dirs, s.Meta)
 		}
 		return s.Show(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
 	}
 	l.x, l.lens, l.h0, l.c0 = ins[0], ins[4], ins[5], ins[6]
 	for dir := range l.dirs {
-		l.w[dir] = part(ins[1], dir, rows*l.inputs, 0, rows, l.inputs)
-		l.r[dir] = part(ins[2], dir, rows*l.hidden, 0, rows, l.hidden)
-		l.inBias[dir], l.stateBias[dir] = part(ins[3], dir, 2*rows, 0, rows), part(ins[3], dir, 2*rows, rows, rows)
-		l.peeps[dir] = part(ins[7], dir, 3*l.hidden, 0, 3*l.hidden)
+		l.w[dir] = part(1, dir, rows*l.inputs, 0, rows, l.inputs)
+		l.r[dir] = part(2, dir, rows*l.hidden, 0, rows, l.hidden)
+		l.inBias[dir], l.stateBias[dir] = part(3, dir, 2*rows, 0, rows), part(3, dir, 2*rows, rows, rows)
+		l.peeps[dir] = part(7, dir, 3*l.hidden, 0, 3*l.hidden)
 	}
 	l.y, l.hn = x.Result(0, d), x.Result(1, d)
 	if o.kind == cellLSTM {

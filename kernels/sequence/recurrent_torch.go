@@ -65,9 +65,9 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	return kit.Define[recurrentAttrs](graph.Op{
 		AsInferred: "each step writes the states of a whole batch, one after another",
 		Name:       name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
-		Params:  []graph.Param{{Name: "operands", Variadic: true}},
-		Infer:   o.infer,
-		Compile: o.compile,
+		Params: []graph.Param{{Name: "operands", Variadic: true}},
+		Infer:  o.infer,
+		Impls:  recurrentImpls(o.compile, o.pack),
 		Flops: func(c *graph.Call) float64 {
 			x, n := c.Meta(0), 0
 			for i := o.states(); i < len(c.In); i++ {
@@ -280,6 +280,17 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	return x.Kernel()
+}
+
+// pack is the Pack of PyTorch's ops: the weights of each layer and direction are operands of their own.
+func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
+	a, k := kit.Attrs[recurrentAttrs](c), i-o.states()
+	if k < 0 || k%a.perLayer() > 1 {
+		return graph.Packing{}, false
+	}
+	d := cellLoops(c.Meta(0).DType)
+	m := copies.InDType(c, d).Meta(i)
+	return o.layer(c, k/a.perLayer()/a.dirs()).packing(d, k%a.perLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
 }
 
 // ref defines PyTorch's recurrent ops, layer by layer.

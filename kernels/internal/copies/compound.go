@@ -12,6 +12,9 @@ import (
 // Compound builds a kernel of parts that run one after another: copies into the layout and
 // dtype that loops want, kernels of other ops, and phases of the op's own. What they hand
 // on to one another lies in scratch memory.
+//
+// Ops are made so, rather than stated as nodes of others (Decompose), where steps of their own for the parts
+// would go over memory more often, or round to the dtype of values in between.
 type Compound struct {
 	C        *graph.Call
 	bytes    int // of scratch memory that holds values
@@ -50,7 +53,7 @@ func (x *Compound) room(m tensor.Meta) kit.Buffer {
 // Dense returns the buffer's elements in dtype d and in row-major order: the buffer itself, or
 // a copy.
 func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
-	if !s.Given() || s.Meta.DType == d && s.Meta.IsContiguous() {
+	if !s.Given() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
 	}
 	if s.Data != nil {
@@ -127,6 +130,7 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...k
 	for _, o := range outs {
 		c.Out = append(c.Out, o.Meta)
 	}
+	buffers := append(append([]kit.Buffer(nil), outs...), ins...)
 	for _, s := range ins {
 		arg := graph.Arg{}
 		if s.Given() {
@@ -134,12 +138,40 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...k
 		}
 		c.In = append(c.In, arg)
 	}
+	if x.err = packInner(op, c, buffers[len(outs):]); x.err != nil {
+		return
+	}
 	k, err := op.Compile(c)
 	if err != nil {
 		x.err = fmt.Errorf("%s: %w", op.Name, err)
 		return
 	}
-	x.runKernel(k, len(outs), append(append([]kit.Buffer(nil), outs...), ins...))
+	x.runKernel(k, len(outs), buffers)
+}
+
+// packInner packs the operands of another op's call that are known when the kernel is compiled: no pass
+// sees them.
+func packInner(op *graph.Op, c *graph.Call, ins []kit.Buffer) error {
+	c.Impl = op.Fitting(c)
+	if c.Impl == nil || c.Impl.Pack == nil {
+		return nil
+	}
+	for i := range ins {
+		if ins[i].Data == nil {
+			continue
+		}
+		form, ok := c.Impl.Pack(c, i)
+		if !ok {
+			continue
+		}
+		v, err := graph.PackConstant(c.In[i].Value, form)
+		if err != nil {
+			return err
+		}
+		c.In[i].Value = v
+		ins[i] = kit.DataBuffer(v.Const)
+	}
+	return nil
 }
 
 // runKernel adds the phases of a kernel of some outputs, with the tensors that it brings itself.

@@ -8,44 +8,34 @@ import (
 
 // Converted compiles a call such that it computes in dtype d: operands of other dtypes are
 // converted into scratch memory by a phase of their own, and the results by one at the
-// end, which rounds once. Constants are converted here. Layouts stay as they are, but for
+// end, which rounds once. Packed operands are in dtype d already. Layouts stay as they are, but for
 // operands that are not dense.
 //
 // It serves kernels that use every element many times, for which the copies are cheap.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	x := NewCompound(c)
-	in := graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk}
+	in := InDType(c, d)
 	var buffers []kit.Buffer
 	var jobs []Job
-	differs := false
 	for i, m := range c.Out {
 		b := kit.OutBuffer(c, i)
 		if m.DType != d {
-			b = x.room(denseAs(m, d))
+			b = x.room(in.Out[i])
 			x.delivery = append(x.delivery, Job{Dst: kit.OutBuffer(c, i), Src: b})
 		}
-		buffers, in.Out = append(buffers, b), append(in.Out, b.Meta)
+		buffers = append(buffers, b)
 	}
 	for i, a := range c.In {
 		b := kit.InBuffer(c, i)
-		if a.Kind == graph.TensorArg && b.Meta.DType != d {
-			v := *a.Value
-			if v.Const != nil {
-				v.Const = v.Const.CopyTo(denseAs(v.Meta, d))
-				b = kit.DataBuffer(v.Const)
-				differs = true
-			} else {
-				to := x.room(denseAs(v.Meta, d))
-				jobs = append(jobs, Job{Dst: to, Src: b})
-				b = to
-			}
-			v.SetMeta(b.Meta)
-			a.Value = &v
+		if a.Kind == graph.TensorArg && !b.Packed && b.Meta.DType != d {
+			to := x.room(in.Meta(i))
+			jobs = append(jobs, Job{Dst: to, Src: b})
+			b = to
 		}
-		buffers, in.In = append(buffers, b), append(in.In, a)
+		buffers = append(buffers, b)
 	}
-	k, err := compile(&in)
-	if err != nil || !differs && len(jobs)+len(x.delivery) == 0 {
+	k, err := compile(in)
+	if err != nil || len(jobs)+len(x.delivery) == 0 {
 		return k, err
 	}
 	if len(jobs) > 0 {
@@ -55,8 +45,39 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 	return x.Kernel()
 }
 
-// denseAs is the meta of a dense copy in dtype d with the order of dimensions of m.
-func denseAs(m tensor.Meta, d tensor.DType) tensor.Meta {
+// InDType is the call as a kernel that computes in dtype d sees it.
+func InDType(c *graph.Call, d tensor.DType) *graph.Call {
+	as := func(m tensor.Meta) tensor.Meta {
+		if m.DType == d || m.DType == tensor.Invalid {
+			return m
+		}
+		return DenseAs(m, d)
+	}
+	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk}
+	for _, m := range c.Out {
+		in.Out = append(in.Out, as(m))
+	}
+	for _, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			v := *a.Value
+			if p := v.Packed; p != nil {
+				q := *p
+				q.Meta = as(p.Meta)
+				q.Type = q.Meta.Type()
+				v.Packed = &q
+			} else if m := as(v.Meta); m.DType != v.Meta.DType {
+				v.SetMeta(m)
+				v.Const = nil // it is the copy that is read
+			}
+			a.Value = &v
+		}
+		in.In = append(in.In, a)
+	}
+	return in
+}
+
+// DenseAs is the meta of a dense copy in dtype d with the order of dimensions of m.
+func DenseAs(m tensor.Meta, d tensor.DType) tensor.Meta {
 	if m.IsNonOverlappingAndDense() {
 		return tensor.Meta{DType: d, Shape: m.Shape, Strides: m.Strides}
 	}

@@ -8,10 +8,12 @@ import (
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -54,6 +56,9 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	if len(res) > 0 && res[0].Dynamic {
 		return op.Eager(nil, c, in)
 	}
+	if op.Decompose != nil {
+		return runParts(op, c, in)
+	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
 	for i, r := range res {
@@ -82,19 +87,87 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	return outs, RunKernel(k, c, in, outs)
 }
 
-// compileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
-// them for. What needs copies is the last resort's.
-func compileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
-	k, err := op.Compile(c)
-	if !errors.Is(err, graph.ErrNoImpl) {
-		return k, err
+// runParts runs what a composite call is stated as.
+func runParts(op *graph.Op, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if len(op.Schema.Fields) > 0 {
+		return nil, errors.New("attributes are not handed on")
 	}
-	for i := range op.Impls {
-		if m := &op.Impls[i]; len(m.Walks(c, nil)) > 0 {
-			k, err = m.Lower(c)
+	g := graph.New("parts", kernels.Lookup)
+	vals := map[*graph.Value]*tensor.Tensor{}
+	args := make([]any, len(c.In))
+	for i, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			v := g.Constant(fmt.Sprint("x", i), in[i])
+			args[i], vals[v] = v, in[i]
 		}
 	}
-	return k, err
+	out := g.Apply(op.Name, nil, args...)
+	if g.Err() != nil {
+		return nil, g.Err()
+	}
+	nodes, err := g.Decompose(out[0].Node)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		var part []*tensor.Tensor
+		for _, a := range n.In {
+			part = append(part, vals[a.Value])
+		}
+		made, err := RunCall(n.Op, &graph.Call{In: n.In, Attrs: n.Attrs}, part)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range n.Out {
+			vals[v] = made[i]
+		}
+	}
+	var made []*tensor.Tensor
+	for _, v := range out {
+		made = append(made, vals[v])
+	}
+	return made, nil
+}
+
+// CompileAny compiles a call whatever its layouts: kernels take more of them than is worth asking
+// them for. What needs copies is the last resort's. Constants are packed, in the call too.
+func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
+	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
+		return op.Compile(c)
+	}
+	impl := op.Fitting(c)
+	for i := len(op.Impls) - 1; i >= 0 && impl == nil; i-- {
+		if m := &op.Impls[i]; len(m.Walks(c, nil)) > 0 {
+			impl = m
+		}
+	}
+	if impl == nil {
+		return nil, graph.ErrNoImpl
+	}
+	for i, a := range c.In {
+		if impl.Pack == nil || c.Const(i) == nil {
+			continue
+		}
+		if form, ok := impl.Pack(c, i); ok {
+			v, err := graph.PackConstant(a.Value, form)
+			if err != nil {
+				return nil, err
+			}
+			c.In[i].Value = v
+		}
+	}
+	return impl.Lower(c)
+}
+
+// DataOf is where a run finds operand i of a call.
+func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
+	switch {
+	case c.Packed(i) != nil:
+		return c.In[i].Value.Const.Pointer()
+	case in[i] != nil:
+		return in[i].Pointer()
+	}
+	return nil
 }
 
 // MemOf makes the memory of a run.
@@ -104,12 +177,9 @@ func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem
 		m.Ptrs = append(m.Ptrs, t.Pointer())
 	}
 	for i := range c.In {
-		var p unsafe.Pointer
-		switch {
-		case k.Bound != nil && k.Bound[i] != nil:
+		p := DataOf(c, i, in)
+		if k.Bound != nil && k.Bound[i] != nil {
 			p = k.Bound[i].Pointer()
-		case in[i] != nil:
-			p = in[i].Pointer()
 		}
 		m.Ptrs = append(m.Ptrs, p)
 	}

@@ -12,7 +12,7 @@ import (
 
 // CompoundAllocs counts a run's allocations.
 func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
-	k, err := op.Compile(c)
+	k, err := CompileAny(op, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 
 // CompoundRun runs the call with memory full of a byte, its chunks forward or backward.
 func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
-	k, err := compileAny(op, c)
+	k, err := CompileAny(op, c)
 	if err != nil {
 		return nil, err
 	}

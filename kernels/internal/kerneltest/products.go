@@ -121,19 +121,15 @@ type productRun struct {
 
 // Compile returns what runs the call, with dirty memory.
 func (p *ProductCall) Compile(t testing.TB) *productRun {
-	k, err := compileAny(p.Op, p.Call)
+	k, err := CompileAny(p.Op, p.Call)
 	if err != nil {
 		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
 	}
 	r := &productRun{k: k, Out: tensor.Empty(p.Call.Out[0])}
 	r.mem = graph.Mem{Ptrs: []unsafe.Pointer{r.Out.Pointer()}, Cursor: &iter.Cursor{},
 		Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
-	for _, x := range p.in {
-		if x == nil {
-			r.mem.Ptrs = append(r.mem.Ptrs, nil)
-			continue
-		}
-		r.mem.Ptrs = append(r.mem.Ptrs, x.Pointer())
+	for i := range p.in {
+		r.mem.Ptrs = append(r.mem.Ptrs, DataOf(p.Call, i, p.in))
 	}
 	return r
 }

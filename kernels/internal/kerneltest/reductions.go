@@ -40,7 +40,7 @@ func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 // RunReduce compiles and runs a call. Chunks run in the given order of preference, memory
 // starts dirty.
 func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
-	k, err := compileAny(op, c)
+	k, err := CompileAny(op, c)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor)
 
 // checkReduceInPlace runs a kernel that allows it with an operand's memory as output.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
-	k, err := compileAny(op, c)
+	k, err := CompileAny(op, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Ten
 		return out
 	}
 	c := n.Call()
-	k, err := compileAny(n.Op, c)
+	k, err := CompileAny(n.Op, c)
 	if err != nil {
 		t.Fatalf("%s: %v", n.Op.Name, err)
 	}
@@ -195,7 +195,7 @@ func AgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, metas ..
 		c.Out[i] = Strewn(rng, c.Out[i].DType, c.Out[i].Shape, false)
 		out[i] = tensor.Empty(c.Out[i])
 	}
-	k, err := compileAny(n.Op, c)
+	k, err := CompileAny(n.Op, c)
 	if err != nil {
 		t.Fatalf("%s %v %v to %v: %v", op, metas, a, c.Out, err)
 	}

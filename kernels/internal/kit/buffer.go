@@ -14,6 +14,9 @@ type Buffer struct {
 	Meta tensor.Meta
 	// Data is what the elements are, where that is known when the kernel is compiled; else nil.
 	Data *tensor.Tensor
+	// Packed says that it is an operand in the form for which the implementation asked: Meta is that of what it
+	// stands for.
+	Packed bool
 
 	in  place
 	at  int // index in Mem.Ptrs
@@ -39,7 +42,9 @@ func InBuffer(c *graph.Call, i int) Buffer {
 	if m.DType == tensor.Invalid {
 		return Buffer{}
 	}
-	return PtrBuffer(len(c.Out)+i, m)
+	b := PtrBuffer(len(c.Out)+i, m)
+	b.Packed = c.Packed(i) != nil
+	return b
 }
 
 // PtrBuffer is what lies at Mem.Ptrs[i].

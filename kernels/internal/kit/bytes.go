@@ -34,11 +34,6 @@ func SliceOf[T any](b []byte, at, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// AlignedSlice allocates n elements at a cache line, for panels packed at compile time.
-func AlignedSlice[T any](n int) []T {
-	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(*(*T)(nil)))).Bytes(), 0, n)
-}
-
 // DivUp is a/b rounded up, for a that is not negative.
 func DivUp(a, b int) int { return (a + b - 1) / b }
 

@@ -1,0 +1,113 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Parts collects the nodes that stand for one node of a composite op: see [Op.Decompose].
+type Parts struct {
+	g     *Graph
+	whole *Node
+	nodes []*Node
+}
+
+// Add adds a node and returns what it makes. The op must be one of a catalogue; operands are those of the
+// composite call, or what other parts make.
+func (p *Parts) Add(op *Op, attrs Attrs, in ...Arg) ([]*Value, error) {
+	if p == nil || p.g == nil {
+		return nil, errors.New("parts are added in a Decompose")
+	}
+	n, err := p.g.insert(p.whole.Name+"."+nameOf(op), op, slices.Clone(in), attrs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nameOf(op), err)
+	}
+	n.Why, n.Part = p.whole.Why, p.whole
+	p.nodes = append(p.nodes, n)
+	return n.Out, nil
+}
+
+func nameOf(op *Op) string {
+	if op == nil {
+		return "nil"
+	}
+	return op.Name
+}
+
+// Of returns an operand that reads a value.
+func Of(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
+
+// Decompose returns the nodes that stand for a node of a composite op, in a valid order: the values that
+// it makes are theirs now, and so is its pin. The caller puts them into Nodes in the node's place. After an
+// error the graph is as it was, but for names that were taken. It is for passes.
+func (g *Graph) Decompose(n *Node) ([]*Node, error) {
+	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
+		return nil, errors.New("it is no node of a composite op in the graph")
+	}
+	p := &Parts{g: g, whole: n}
+	results, err := n.Op.Decompose(p, n.Call())
+	if err == nil && len(results) != len(n.Out) {
+		err = fmt.Errorf("its parts make %d values, and it makes %d", len(results), len(n.Out))
+	}
+	for i := 0; err == nil && i < len(results); i++ {
+		if err = p.check(i, results[i]); err == nil && slices.Contains(results[:i], results[i]) {
+			err = fmt.Errorf("result %d of its parts is another one too", i)
+		}
+	}
+	if err != nil {
+		for _, m := range p.nodes {
+			g.named().dropNode(m)
+		}
+		return nil, err
+	}
+	for i, v := range results {
+		if err := p.take(i, v); err != nil {
+			return nil, err
+		}
+	}
+	g.named().dropNodeName(n)
+	last := results[len(results)-1].Node
+	g.named().renameNode(last, n.Name)
+	return p.nodes, nil
+}
+
+// check reports where a result is not what the node makes.
+func (p *Parts) check(i int, v *Value) error {
+	is := p.whole.Out[i]
+	switch {
+	case v == nil || v.Node == nil || v.Node.Part != p.whole || !slices.Contains(p.nodes, v.Node):
+		return fmt.Errorf("result %d is made by none of its parts", i)
+	case v.Meta.DType != is.Meta.DType || !slices.Equal(v.Meta.Shape, is.Meta.Shape):
+		return fmt.Errorf("result %d of its parts is %v, and its own %v", i, v.Meta, is.Meta)
+	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil)):
+		return fmt.Errorf("result %d of its parts lies as %v, and its own as %v", i, v.Meta, is.Meta)
+	}
+	return nil
+}
+
+// take makes a result of the parts the value that the node made.
+func (p *Parts) take(i int, v *Value) error {
+	own, maker := p.whole.Out[i], v.Node
+	delete(p.g.names.values, v.Name)
+	maker.Out[v.Index] = own
+	for _, m := range p.nodes {
+		for k := range m.In {
+			if m.In[k].Value == v {
+				m.In[k].Value = own
+			}
+		}
+		for _, o := range m.Out {
+			if o.Alias == v {
+				o.Alias = own
+			}
+		}
+	}
+	own.Node, own.Index, own.Alias = maker, v.Index, v.Alias
+	if p.whole.Pin.Lays() {
+		maker.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
+		return maker.Infer()
+	}
+	own.Type, own.Meta = v.Type, v.Meta
+	return nil
+}

@@ -1,0 +1,113 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file is what passes change graphs with.
+
+// Fresh returns a name that no value and no node has, made from base.
+func (g *Graph) Fresh(base string) string {
+	name, names := base, g.named()
+	for names.taken(name) {
+		g.serial++
+		name = fmt.Sprintf("%s.%d", base, g.serial)
+	}
+	return name
+}
+
+// Insert makes a node for a pass, with one output named like it, and infers it. The pass
+// places it in Nodes. why is the reason that users are told. After an error the graph is as
+// it was.
+func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
+	o, err := g.find(op)
+	switch {
+	case err != nil:
+		return nil, err
+	case o == nil:
+		return nil, NoOp(op, g.lookup)
+	case o.Many || len(o.Outputs) > 1:
+		return nil, fmt.Errorf("%s makes several values", op)
+	}
+	n, err := g.insert(name, o, in, attrs)
+	if err != nil {
+		return nil, err
+	}
+	n.Why = why
+	return n, nil
+}
+
+// insert is Insert for an op at hand, which may make several values if their number is known.
+func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error) {
+	switch {
+	case o == nil || o.defined != o:
+		return nil, errors.New("the op was not made by graph.Define")
+	case name == "":
+		return nil, g.nameError(name)
+	}
+	a, err := o.Schema.Decode(attrs, g.bound)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Name: g.Fresh(name), Op: o, In: in, Attrs: a, attrs: attributesOf(attrs)}
+	for i, x := range in {
+		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
+			return nil, fmt.Errorf("operand %d is no value of the graph", i)
+		}
+	}
+	if err := n.checkArity(); err != nil {
+		return nil, err
+	}
+	for i := range max(len(o.Outputs), 1) {
+		v := &Value{Name: n.Name, Node: n, Index: i, graph: g}
+		if i > 0 {
+			v.Name = g.Fresh(n.Name + "." + o.Outputs[i])
+		}
+		n.Out = append(n.Out, v)
+	}
+	g.numberNode(n)
+	if err := n.Infer(); err != nil {
+		return nil, err
+	}
+	for _, v := range n.Out {
+		g.number(v)
+		g.named().values[v.Name] = v
+	}
+	return n, nil
+}
+
+// MakeConstant turns the result of a node into a constant. The node is the caller's to
+// remove. It is for passes, and panics where v is no value of the graph or t no tensor.
+func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
+	g.mustOwn(v)
+	if err := t.Check(); err != nil {
+		panic("graph: constant " + v.Name + ": " + err.Error())
+	}
+	v.SetMeta(t.Meta)
+	v.Const, v.Node, v.Alias, v.Index = t, nil, nil, 0
+	g.Constants = append(g.Constants, v)
+}
+
+// mustOwn panics where v is no value of the graph.
+func (g *Graph) mustOwn(v *Value) {
+	if v == nil || g.named().values[v.Name] != v {
+		panic("graph: the value is not one of the graph's")
+	}
+}
+
+// Rename gives a value another name; the old name is free afterwards. It is for passes, and
+// panics where v is no value of the graph, or the name is empty or another value's. Users
+// have [Value.Named].
+func (g *Graph) Rename(v *Value, name string) {
+	g.mustOwn(v)
+	names := g.named()
+	if o := names.values[name]; name == "" || o != nil && o != v {
+		panic("graph: " + g.nameError(name).Error())
+	}
+	names.dropValue(v)
+	v.Name = name
+	names.values[name] = v
+}

@@ -1,0 +1,62 @@
+package multiply
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// densePacking packs an operand as a dense copy in the dtype d in which its kernel computes.
+func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
+	dense := copies.DenseAs(m, d)
+	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(dense, row.Storage())) }
+	return graph.Packing{Form: denseForm(d), DType: d, Len: dense.Numel(),
+		Fill:   func(dst, src *tensor.Tensor) { tensor.CopyElements(as(dst), src) },
+		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, as(packed)) }}
+}
+
+func denseForm(d tensor.DType) string { return d.String() }
+
+// Packs returns the Pack of an implementation whose kernel is made by [copies.Converted]. form tells in which
+// form it wants an operand of a call in the dtype in which it computes, and may be nil; other operands
+// are converted ahead.
+func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
+	return func(c *graph.Call, i int) (graph.Packing, bool) {
+		d, m := ComputesIn(c), c.Meta(i)
+		if c.Out[0].Numel() == 0 || m.Numel() == 0 {
+			return graph.Packing{}, false
+		}
+		if form != nil {
+			if p, ok := form(copies.InDType(c, d), i); ok {
+				return p, true
+			}
+		}
+		if m.DType == d {
+			return graph.Packing{}, false
+		}
+		return densePacking(m, d), true
+	}
+}
+
+// ComputesIn is the dtype in which products compute a result. The and of bools is the product of numbers.
+func ComputesIn(c *graph.Call) tensor.DType {
+	if d := c.Out[0].DType.OpMath(); d != tensor.Bool {
+		return d
+	}
+	return tensor.Uint8
+}
+
+// Engines holds what a family of ops asks of the matrix engine, by the dtypes that it multiplies. Inference lets other
+// dtypes through only where there is nothing to multiply.
+type Engines[E any] map[tensor.DType]E
+
+// For returns the engine of a dtype; what is what it is wanted for.
+func (e Engines[E]) For(d tensor.DType, what string) (E, error) {
+	one, ok := e[d]
+	if !ok {
+		return one, fmt.Errorf("no %s of %v", what, d)
+	}
+	return one, nil
+}

@@ -1,0 +1,171 @@
+package multiply
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Panels is the form in which the matrix engine wants the constant side of a product: matrices of an
+// operand, each cut into panels of Width lanes (rows of A, columns of B), in which the elements of one
+// depth stand side by side.
+type Panels struct {
+	Form   string // as in [graph.Packing]
+	Width  int
+	Lanes  int
+	Starts []int // where each matrix begins in the operand
+	Lane   int   // from one lane to the next; all steps count elements
+	Terms  []int // steps by depth; nil: they are even
+	Depth  int
+	Step   int // of even ones
+}
+
+// Each is the elements that one matrix takes.
+func (p *Panels) Each() int { return kit.DivUp(p.Lanes, p.Width) * p.Width * p.Depth }
+
+// term is the step to depth k.
+func (p *Panels) term(k int) int {
+	if p.Terms == nil {
+		return k * p.Step
+	}
+	return p.Terms[k]
+}
+
+// FillPanel fills panel i of a matrix that begins at src. dst holds the matrix.
+func FillPanel[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer, i int) {
+	first := i * p.Width
+	dst = dst[first*p.Depth:][:p.Width*p.Depth]
+	lanes := min(p.Width, p.Lanes-first)
+	if lanes < p.Width {
+		clear(dst)
+	}
+	for l := range lanes {
+		from, at := kit.Elem[T](src, (first+l)*p.Lane), l
+		for k := range p.Depth {
+			dst[at] = *(*T)(kit.Elem[T](from, p.term(k)))
+			at += p.Width
+		}
+	}
+}
+
+// fillMatrix fills all panels of a matrix. Even steps are the engine's own.
+func fillMatrix[T gemm.Number](p *Panels, dst []T, src unsafe.Pointer) {
+	switch {
+	case p.Terms == nil && p.Width == gemm.PanelCols[T]():
+		gemm.PackB(dst, src, p.Depth, p.Lanes, p.Step, p.Lane)
+	case p.Terms == nil && p.Width == gemm.PanelRows[T]():
+		gemm.PackA(dst, src, p.Lanes, p.Depth, p.Lane, p.Step)
+	default:
+		for i := range kit.DivUp(p.Lanes, p.Width) {
+			FillPanel(p, dst, src, i)
+		}
+	}
+}
+
+// unpackMatrix is the inverse of fillMatrix.
+func unpackMatrix[T gemm.Number](p *Panels, dst unsafe.Pointer, src []T) {
+	for l := range p.Lanes {
+		at := l/p.Width*p.Width*p.Depth + l%p.Width
+		for k := range p.Depth {
+			*(*T)(kit.Elem[T](dst, l*p.Lane+p.term(k))) = src[at+k*p.Width]
+		}
+	}
+}
+
+// PackingOf is the form of an operand whose kernel computes in dtype d, that of T: lists of panels one
+// after another.
+func PackingOf[T gemm.Number](d tensor.DType, list ...*Panels) graph.Packing {
+	pk := graph.Packing{DType: d}
+	for i, p := range list {
+		if i > 0 {
+			pk.Form += " and "
+		}
+		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+p.Each()*len(p.Starts)
+	}
+	each := func(row *tensor.Tensor, f func(p *Panels, matrix []T, start int)) {
+		all := kit.ElementsOf[T](row.Pointer(), pk.Len)
+		for _, p := range list {
+			for _, start := range p.Starts {
+				f(p, all[:p.Each()], start)
+				all = all[p.Each():]
+			}
+		}
+	}
+	pk.Fill = func(dst, src *tensor.Tensor) {
+		if src.DType != d {
+			src = src.CopyTo(copies.DenseAs(src.Meta, d))
+		}
+		each(dst, func(p *Panels, to []T, start int) { fillMatrix(p, to, kit.Elem[T](src.Pointer(), start)) })
+	}
+	pk.Unpack = func(dst, packed *tensor.Tensor) {
+		t := dst
+		if dst.DType != d {
+			t = tensor.Empty(copies.DenseAs(dst.Meta, d))
+		}
+		each(packed, func(p *Panels, from []T, start int) { unpackMatrix(p, kit.Elem[T](t.Pointer(), start), from) })
+		if t != dst {
+			tensor.CopyElements(dst, t)
+		}
+	}
+	return pk
+}
+
+// InPanels reports whether operand i comes in the panels that are wanted of it. A kernel that wants
+// none passes nil. The error tells of another form.
+func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
+	is := c.Packed(i)
+	switch {
+	case is == nil || is.Form == denseForm(is.Meta.DType):
+		return false, nil
+	case want != nil && want.Form == is.Form:
+		return true, nil
+	case want == nil:
+		return false, fmt.Errorf("operand %d is packed as %s, and is wanted as it lies", i, is.Form)
+	}
+	return false, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", i, is.Form, want.Form)
+}
+
+// MatrixPanels are the panels of one side of a product, of lanes by depth elements, whose entries begin
+// at offsets: each distinct matrix is packed once.
+func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
+	p := &Panels{Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
+	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
+	if offsets != nil {
+		p.Starts = slices.Compact(slices.Sorted(slices.Values(offsets)))
+		p.Form += fmt.Sprintf(" at %s", startsText(p.Starts))
+	}
+	return p
+}
+
+// startsText names offsets: by their number and distance where they are even, else one by one.
+func startsText(starts []int) string {
+	if len(starts) > 1 {
+		by := starts[1] - starts[0]
+		for i, s := range starts {
+			if s != starts[0]+i*by {
+				return tensor.ListString(starts)
+			}
+		}
+		return fmt.Sprintf("%d+%dx%d", starts[0], len(starts), by)
+	}
+	return tensor.ListString(starts)
+}
+
+// Places returns where the packed matrices of entries lie whose offsets in the operand are these.
+func (p *Panels) Places(offsets []int) []int {
+	if offsets == nil {
+		return nil
+	}
+	out := make([]int, len(offsets))
+	for e, o := range offsets {
+		i, _ := slices.BinarySearch(p.Starts, o)
+		out[e] = i * p.Each()
+	}
+	return out
+}

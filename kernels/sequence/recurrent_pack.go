@@ -1,0 +1,101 @@
+package sequence
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// blockSize is the number of sequences that go through the steps together.
+func (l *recurrent) blockSize() int {
+	if l.batch > cellBlock/2 {
+		return min(cellBlock, kit.DivUp(l.batch, 2))
+	}
+	return l.batch
+}
+
+// products returns the numbers of rows of the weights that the two products of a step
+// take. Only a GRU whose reset gate applies before the product has a second one.
+func (l *recurrent) products() [2]int {
+	if l.kind == cellGRU && !l.resetAfter {
+		return [2]int{2 * l.hidden, l.hidden}
+	}
+	return [2]int{l.kind.gates() * l.hidden, 0}
+}
+
+// firstRow is the first row of the weights that product q takes. The gates z and r of a
+// GRU lie side by side in both orders, and h last.
+func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
+
+// packing is the form of the weights of the input or of the state, whose rows and columns are so far apart,
+// for dirs directions one after another; false where products read them as they lie.
+func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
+	width := gemm.PanelCols[float64]()
+	switch d {
+	case tensor.Float32:
+		width = gemm.PanelCols[float32]()
+	case tensor.Float64:
+	default: // plain loops
+		return graph.Packing{}, false
+	}
+	if ofState && l.blockSize() <= multiply.Thin || !ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0) || l.hidden == 0 {
+		return graph.Packing{}, false
+	}
+	var list []*multiply.Panels
+	for i := range dirs {
+		if !ofState {
+			list = append(list, multiply.MatrixPanels(d, width, l.kind.gates()*l.hidden, row, l.inputs, col, []int{i * dir}))
+			continue
+		}
+		for q, n := range l.products() {
+			if n > 0 {
+				list = append(list, multiply.MatrixPanels(d, width, n, row, l.hidden, col, []int{i*dir + l.firstRow(q)*row}))
+			}
+		}
+	}
+	if d == tensor.Float32 {
+		return multiply.PackingOf[float32](d, list...), true
+	}
+	return multiply.PackingOf[float64](d, list...), true
+}
+
+// pack is the Pack of ONNX's ops: an operand holds the weights of all directions.
+func (o onnxCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != 1 && i != 2 {
+		return graph.Packing{}, false
+	}
+	d, l := c.Meta(0).DType.OpMath(), o.shape(c)
+	m := copies.InDType(c, d).Meta(i)
+	return l.packing(d, i == 2, l.dirs, m.Strides[0], m.Strides[1], m.Strides[2])
+}
+
+// packedAsAsked reports an operand that is packed otherwise than pack asks for.
+func packedAsAsked(c *graph.Call, pack func(*graph.Call, int) (graph.Packing, bool)) error {
+	for i := range c.In {
+		if p := c.Packed(i); p != nil {
+			if want, ok := pack(c, i); !ok || want.Form != p.Form {
+				return fmt.Errorf("operand %d is packed as %s, and is wanted otherwise", i, p.Form)
+			}
+		}
+	}
+	return nil
+}
+
+// recurrentImpls is the only implementation of recurrent layers.
+func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
+	pack func(*graph.Call, int) (graph.Packing, bool)) []graph.Impl {
+	return []graph.Impl{{Name: "steps",
+		Doc:  "Multiplies all inputs at once, and then takes blocks of sequences through the steps.",
+		Pack: pack,
+		Lower: func(c *graph.Call) (*graph.Kernel, error) {
+			if err := packedAsAsked(c, pack); err != nil {
+				return nil, err
+			}
+			return lower(c)
+		}}}
+}

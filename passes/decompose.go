@@ -1,0 +1,66 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+)
+
+// Decomposition is a node of a composite op, and the names of the nodes that run in its place.
+type Decomposition struct {
+	Node, Op string
+	Into     []string
+}
+
+// decompose puts the parts of composite nodes into their places. Parts may be composite too.
+func decompose(p *Plan) error {
+	composite := func(n *graph.Node) bool { return n.Op.Decompose != nil }
+	first := slices.IndexFunc(p.Graph.Nodes, composite)
+	if first < 0 {
+		return nil
+	}
+	nodes := slices.Clone(p.Graph.Nodes[:first])
+	failed := map[*graph.Node]*graph.Error{}
+	var add func(n *graph.Node, into *[]string) error
+	add = func(n *graph.Node, into *[]string) error {
+		if !composite(n) {
+			*into = append(*into, n.Name)
+			nodes = append(nodes, n)
+			return nil
+		}
+		parts, err := p.Graph.Decompose(n)
+		if err != nil {
+			return err
+		}
+		for _, m := range parts {
+			if err := add(m, into); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, n := range p.Graph.Nodes[first:] {
+		var into []string
+		name := n.Name
+		switch err := add(n, &into); {
+		case err != nil && p.keepGoing:
+			failed[n] = p.Graph.Fail(n, err)
+			nodes = append(nodes, n)
+		case err != nil:
+			return p.Graph.Fail(n, err)
+		case composite(n):
+			p.Decomposed = append(p.Decomposed, Decomposition{name, n.Op.Name, into})
+		}
+	}
+	p.Graph.Nodes = nodes
+	if len(failed) > 0 {
+		for _, e := range failed {
+			p.Failed = append(p.Failed, e)
+		}
+		p.Graph = p.Graph.Drop(failed)
+	}
+	if n := len(p.Decomposed); n > 0 {
+		p.Note("%s stated as others", counted(n, "node", "nodes"))
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package passes
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Folding is a node whose results were computed when the graph was planned, because they depend on
+// constants alone: the bytes that they take, 0 for a view, and for a node that a pass inserted why it
+// did.
+type Folding struct {
+	Node, Op string
+	Bytes    int
+	Why      string
+}
+
+// foldLimit is the number of bytes up to which results are always computed ahead: a big
+// range, say, is cheaper to make than to keep.
+const foldLimit = 1 << 14
+
+// foldConstants computes what depends on constants alone, once, such as a weight in another layout or
+// dtype. What memory is short for is left to the run, and so are what fails where planning is to keep
+// going, and what no kernel makes as it lies: layouts may change yet, and compiling tells.
+func foldConstants(p *Plan) error {
+	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
+	if first < 0 {
+		return nil
+	}
+	before, bytes := len(p.Folded), 0
+	rest := p.Graph.Nodes[:first:first]
+	for _, n := range p.Graph.Nodes[first:] {
+		if !p.folds(n) {
+			rest = append(rest, n)
+			continue
+		}
+		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
+		if err != nil && (p.keepGoing || errors.As(err, new(*uncompiled)) || errors.As(err, new(*tensor.MemoryError))) {
+			rest = append(rest, n)
+			continue
+		}
+		if err != nil {
+			return p.Graph.Fail(n, err)
+		}
+		f := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
+		if !n.IsView() {
+			f.Bytes = resultBytes(n)
+		}
+		p.room.spent, bytes = sum(p.room.spent, f.Bytes), sum(bytes, f.Bytes)
+		p.Folded = append(p.Folded, f)
+		for i, v := range n.Out {
+			p.Graph.MakeConstant(v, data[i])
+		}
+	}
+	p.Graph.Nodes = rest
+	p.dropConstants()
+	if n := len(p.Folded) - before; n > 0 {
+		p.Note("%s into %s of constants", counted(n, "node folded", "nodes folded"), machine.Bytes(bytes))
+	}
+	return nil
+}
+
+// folds reports whether a node's results are to be computed ahead.
+func (p *Plan) folds(n *graph.Node) bool {
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg && a.Value.Const == nil {
+			return false
+		}
+	}
+	return n.Op.Eager == nil && (n.IsView() || worthKeeping(n) && p.room.allows(n, p.Graph))
+}
+
+// worthKeeping reports whether the node's results take no more memory than a few times
+// its operands, or little anyway.
+func worthKeeping(n *graph.Node) bool {
+	in := 0
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			in += a.Value.Const.Storage().Len()
+		}
+	}
+	return resultBytes(n) <= max(foldLimit, 4*in)
+}
+
+// foldBudget is the memory that results computed ahead may take: half of what
+// there is, for they come on top of what they were computed from.
+type foldBudget struct {
+	limit int // as in [Options.MemoryLimit]
+	most  int // found when it is first needed
+	spent int
+}
+
+// unasked is the number of bytes below which nobody asks what the process may have: to ask takes
+// longer than to plan a small graph.
+const unasked = 64 << 20
+
+// allows reports whether there is memory for the results of a node. Little always is.
+func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
+	after := sum(b.spent, resultBytes(n))
+	if after < unasked && b.limit == 0 || b.limit < 0 {
+		return true
+	}
+	if b.most == 0 {
+		b.most = machine.Memory().Left / 2
+		if b.limit > 0 {
+			b.most = b.limit
+			for _, v := range g.Constants {
+				b.most -= v.Meta.Extent() * v.Meta.DType.Size()
+			}
+			b.most = max(b.most/2, 1)
+		}
+	}
+	return after <= max(b.most, foldLimit)
+}
+
+func resultBytes(n *graph.Node) int {
+	bytes := 0
+	for _, v := range n.Out {
+		bytes = sum(bytes, v.Meta.Extent()*v.Meta.DType.Size())
+	}
+	return bytes
+}
+
+// sum adds sizes, of which some are absurd.
+func sum(a, b int) int {
+	if b > math.MaxInt-a {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+// dropConstants drops the constants that nobody reads any more, whose memory is free for others
+// then unless the graph that was planned holds it. It returns how many there were.
+func (p *Plan) dropConstants() int {
+	g := p.Graph
+	if len(g.Constants) == 0 {
+		return 0
+	}
+	read := graph.NewByValue[bool](g)
+	for _, n := range g.Nodes {
+		for _, a := range n.In {
+			read.Set(a.Value, true)
+		}
+		for _, v := range n.Refs() {
+			read.Set(v, true)
+		}
+	}
+	for _, o := range g.Outputs {
+		read.Set(o.Value, true)
+	}
+	before := len(g.Constants)
+	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool { return !read.At(v) })
+	return before - len(g.Constants)
+}
+
+// uncompiled is the error of a node that no kernel computes as it lies.
+type uncompiled struct{ error }
+
+// Unwrap returns the op's own error.
+func (e *uncompiled) Unwrap() error { return e.error }
+
+// compute runs one node whose operands are constants, in this goroutine.
+func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
+	defer recovered(&err)
+	if n.IsView() {
+		out := make([]*tensor.Tensor, len(n.Out))
+		for i, v := range n.Out {
+			if out[i], err = v.Alias.Const.View(v.Meta); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
+		return nil, &uncompiled{errors.New("no kernel makes this value")}
+	}
+	k, err := n.Op.Compile(n.Call())
+	if err != nil {
+		return nil, &uncompiled{err}
+	}
+	return runKernel(k, n)
+}
+
+// runKernel runs a node's kernel on its constant operands.
+func runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
+	out := make([]*tensor.Tensor, len(n.Out))
+	m := k.NewMem()
+	for i, v := range n.Out {
+		out[i] = tensor.Empty(v.Meta)
+		m.Ptrs = append(m.Ptrs, out[i].Pointer())
+	}
+	for i, a := range n.In {
+		var p unsafe.Pointer
+		switch {
+		case i < len(k.Bound) && k.Bound[i] != nil:
+			p = k.Bound[i].Pointer()
+		case a.Kind == graph.TensorArg:
+			p = a.Value.Const.Pointer()
+		}
+		m.Ptrs = append(m.Ptrs, p)
+	}
+	for _, ph := range k.Phases {
+		for c := range ph.Chunks {
+			if err := ph.Run(m, c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// recovered, deferred, makes an error of a panic in an op. That is a broken invariant of the op, or
+// storage that cannot be had.
+func recovered(err *error) {
+	switch x := recover().(type) {
+	case nil:
+	case *tensor.MemoryError:
+		*err = x
+	default:
+		*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	}
+}

@@ -1,0 +1,134 @@
+package passes_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// small is a graph with an input in no order that its op minds.
+func small(t *testing.T) *graph.Graph {
+	g := graph.New("g", kernels.Lookup)
+	g.Output("y", op.Relu(g.Input("x", f32, 2, 3)).Named("r"))
+	require.NoError(t, g.Err())
+	return g
+}
+
+func nothingToDo(*passes.Plan) error { return nil }
+
+// A pass of the user's own runs where it was inserted, and the plan shows what it did.
+func TestOwnPassRunsInTheList(t *testing.T) {
+	own := passes.Pass{Name: "negate", Doc: "puts neg before outputs", Needs: graph.Typed}
+	own.Run = func(p *passes.Plan) error {
+		for i, o := range p.Graph.Outputs {
+			n, err := p.Graph.Insert("negated", "neg", []graph.Arg{{Kind: graph.TensorArg, Value: o.Value}}, nil, "")
+			if err != nil {
+				return err
+			}
+			p.Graph.Nodes = append(p.Graph.Nodes, n)
+			p.Graph.Outputs[i].Value = n.Out[0]
+		}
+		p.Note("%d outputs negated", len(p.Graph.Outputs))
+		return nil
+	}
+	list, err := passes.After(passes.Passes(), "infer", own)
+	require.NoError(t, err)
+	p, err := passes.Run(small(t), passes.Options{Passes: list})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"relu", "neg"}, ops(p))
+	assert.Equal(t, "negate", p.Passes[1].Name)
+	assert.Equal(t, "1 outputs negated", p.Passes[1].Did)
+	assert.Equal(t, 2, p.Passes[1].Nodes)
+	_, err = passes.Run(small(t), passes.Options{Passes: list, Check: true})
+	assert.ErrorContains(t, err, `after pass negate: output "y" changed its value`)
+}
+
+func TestPlaceInTheList(t *testing.T) {
+	own := passes.Pass{Name: "own", Run: nothingToDo}
+	names := func(list []passes.Pass, err error) (names []string) {
+		require.NoError(t, err)
+		for _, p := range list {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	list := []passes.Pass{{Name: "a"}, {Name: "b"}, {Name: "a"}, {Name: "c"}}
+	assert.Equal(t, []string{"own", "a", "b", "a", "c"}, names(passes.Before(list, "a", own)))
+	assert.Equal(t, []string{"a", "b", "a", "own", "c"}, names(passes.After(list, "a", own)))
+	_, err := passes.After(passes.Passes(), "layuot", own)
+	assert.EqualError(t, err, `there is no pass "layuot" in the list; did you mean layout?`)
+}
+
+// A list is refused in which a pass needs what does not hold, or that leaves a graph that cannot run.
+func TestListsThatCannotDo(t *testing.T) {
+	breaks := passes.Pass{Name: "mess", Breaks: graph.LaidOut | graph.Typed, Run: nothingToDo}
+	needs := passes.Pass{Name: "needy", Needs: graph.LaidOut, Run: nothingToDo}
+	after := func(name string, p ...passes.Pass) []passes.Pass {
+		list := passes.Passes()
+		for _, one := range p {
+			var err error
+			list, err = passes.After(list, name, one)
+			require.NoError(t, err)
+		}
+		return list
+	}
+	const never, again = ": no pass before makes it so", ": pass mess broke it, and no pass makes it again"
+	for want, list := range map[string][]passes.Pass{
+		"pass needy needs a graph that is laid out" + never:         after("infer", needs),
+		"pass needy needs a graph that is laid out" + again:         after("dead", needs, breaks),
+		"after all passes the graph is not typed, laid out" + again: after("dead", breaks),
+		"after all passes the graph is not typed, laid out" + never: {{Name: "own", Run: nothingToDo}},
+		"pass 0 has no name":                     {{Run: nothingToDo}},
+		"pass idle does nothing: its Run is nil": {{Name: "idle"}},
+	} {
+		_, err := passes.Run(small(t), passes.Options{Passes: list})
+		assert.EqualError(t, err, want)
+	}
+	lose := passes.Pass{Name: "lose", Run: func(p *passes.Plan) error { p.Graph = nil; return nil }}
+	_, err := passes.Run(small(t), passes.Options{Passes: after("infer", lose)})
+	assert.EqualError(t, err, "pass lose leaves no graph")
+	errStop := errors.New("no more")
+	stop := passes.Pass{Name: "stop", Run: func(*passes.Plan) error { return errStop }}
+	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", stop)})
+	assert.ErrorIs(t, err, errStop)
+}
+
+// Once layouts are chosen no pass adds or drops a copy of a value that is not constant.
+func TestCopiesAreSettled(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
+	g.Output("y", op.View(op.Contiguous(x).Named("c"), op.ViewAttrs{Size: []int{6, 20}}))
+	require.NoError(t, g.Err())
+	add := func(p *passes.Plan) error {
+		n, err := p.Graph.Insert("again", "clone", []graph.Arg{graph.Of(p.Graph.Outputs[0].Value)}, nil, "")
+		if err != nil {
+			return err
+		}
+		n.Impl = &n.Op.Impls[0]
+		p.Graph.Nodes, p.Graph.Outputs[0].Value = append(p.Graph.Nodes, n), n.Out[0]
+		return nil
+	}
+	drop := func(p *passes.Plan) error {
+		n := p.Graph.Nodes[0]
+		n.Op = p.Graph.Op("relu")
+		n.Impl = &n.Op.Impls[0]
+		return nil
+	}
+	for want, run := range map[string]func(*passes.Plan) error{
+		`after pass own: copy "again" was added, though layouts were chosen before`: add,
+		`after pass own: copy "c" was dropped, though layouts were chosen before`:   drop,
+	} {
+		list, err := passes.After(passes.Passes(), "layout", passes.Pass{Name: "own", Needs: graph.LaidOut, Run: run})
+		require.NoError(t, err)
+		_, err = passes.Run(g, passes.Options{Passes: list, Check: true})
+		assert.EqualError(t, err, want)
+	}
+}
