@@ -49,7 +49,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		if v.Dims != nil {
 			m, err := Decl{DType: v.Meta.DType, Dims: v.Dims, Layout: v.Layout(), Offset: v.Meta.Offset}.Meta(g.bound)
 			if err != nil {
-				return g.FailValue(v, err)
+				return g.failValue(v, err)
 			}
 			v.SetMeta(m)
 		}

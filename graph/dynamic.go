@@ -39,9 +39,9 @@ func (g *Graph) Dynamic() bool {
 	return false
 }
 
-// WithInputs returns a copy of the graph whose inputs have the given metas, in order. It is
+// withInputs returns a copy of the graph whose inputs have the given metas, in order. It is
 // inferred as far as that goes; see [Graph.Dynamic].
-func (g *Graph) WithInputs(metas []tensor.Meta) (*Graph, error) {
+func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	if len(metas) != len(g.Inputs) {
 		return nil, fmt.Errorf("want %d inputs, got %d", len(g.Inputs), len(metas))
 	}

@@ -185,7 +185,7 @@ func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			named[g.Inputs[i].Name] = t
 		}
 	}
-	s, err := g.WithInputs(metas)
+	s, err := g.withInputs(metas)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 		for _, v := range list {
 			if err, ok := lost[v]; ok {
 				gone[v] = true
-				errs = append(errs, g.FailValue(v, cmp.Or(err, errNoCause)))
+				errs = append(errs, g.failValue(v, cmp.Or(err, errNoCause)))
 			}
 		}
 	}

@@ -126,8 +126,8 @@ func (g *Graph) FailOutput(o Output, err error) *Error {
 	return e
 }
 
-// FailValue returns an error of an input or a constant with its place.
-func (g *Graph) FailValue(v *Value, err error) *Error {
+// failValue returns an error of an input or a constant with its place.
+func (g *Graph) failValue(v *Value, err error) *Error {
 	if v == nil {
 		return &Error{Err: err}
 	}

@@ -81,6 +81,12 @@ func Number(s tensor.Scalar) Operand {
 // Config says what an iteration runs over. It is a value: every method returns a changed
 // copy, so a Config can be kept and extended in several ways. The methods have the
 // meaning and the defaults of at::TensorIteratorConfig.
+//
+// An operand of another dtype than loops see is converted block by block, and yet layouts come
+// out as PyTorch's on the CPU, where it is a temporary whose own layout takes part in the
+// permutation rule. There is one device, so nothing is checked of devices and AllowCPUScalars
+// changes nothing. Overlap is looked at exactly where PyTorch gives up: in operands that are not
+// dense, and in two outputs that share a part of their memory.
 type Config struct {
 	ops      []Operand
 	noutputs int
@@ -113,6 +119,10 @@ func New() Config { return Config{} }
 
 // Output adds an output. All outputs must be added before the first input; Build refuses
 // one that comes later.
+//
+// A given output of the right shape keeps its strides and leads the permutation; one of a
+// wrong shape is laid out anew with a warning ([Rule.Resized], [Rule.Warnings]) or refused;
+// one of another dtype is converted on write, or refused where that is not safe.
 func (c Config) Output(o Operand) Config {
 	if len(c.ops) > c.noutputs {
 		c.wrong = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.noutputs,

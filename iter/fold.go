@@ -21,8 +21,17 @@ import (
 // is not commutative, InOrder must be asked for.
 //
 // Accumulators must be wide enough for all elements of a result. float64 is for float16,
-// bfloat16 and float32: a rounding costs nothing then. See the package documentation for
-// the bound.
+// bfloat16 and float32: a rounding costs nothing then. An element passes through at most
+// n/32 + 1200 additions on its way into a sum of n elements by [FoldOf]: with accumulators of
+// float64 a sum is off by at most (n/32 + 1200)*2^-53 times the sum of magnitudes, and the
+// rounding of the result, which is within one rounding of the exact sum of float16, bfloat16
+// or float32 unless it cancels. Accumulators of float32 have the same bound with 2^-24.
+//
+// One Fold serves every layout: results are folded along contiguous runs or side by side, as
+// the operand lies; other elements pass through blocks. Work is cut by shapes and strides
+// alone: into runs of results, or, where there are few, into pieces of the reduced range
+// whose accumulators are merged in order by a second pass. So the same bits come out for any
+// number of workers.
 type Fold struct {
 	in      tensor.DType // dtype of the elements that loops take
 	acc     reflect.Type

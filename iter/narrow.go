@@ -137,8 +137,9 @@ func (it *Iterator) reach(i int) int {
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order
 // (with_32bit_indexing). The dimension with the largest extent in bytes is halved until
-// all fit. Where that is a reduced dimension, the later part accumulates, and the earlier
-// is not final.
+// all fit. Where that is a reduced dimension, the earlier part is not final, and the
+// later accumulates: it goes on from what the outputs hold, for which a [Fold] must know a way
+// back ([Resumes]).
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}

@@ -202,7 +202,7 @@ func scattered(m tensor.Meta) *tensor.Tensor {
 	return x
 }
 
-// Sums stay within the bound of the package documentation, against exact sums.
+// Sums stay within the bound of the documentation of Fold, against exact sums.
 func TestSumBound(t *testing.T) {
 	wide := iter.FoldOf(0.0, func(a, x float64, _ int) float64 { return a + x },
 		func(a, b float64) float64 { return a + b }, func(a float64) float64 { return a })

@@ -21,11 +21,16 @@ type Range struct{ Begin, End int }
 // Loop works on n1 rows of n0 elements. ptrs[i] is the address of operand i's first
 // element; strides[i] is its step in bytes inside a row, strides[len(ptrs)+i] from row to
 // row. ptrs may be changed by the loop; both slices are valid during the call only.
-// An error ends the walk.
+// An error ends the walk. [Iterator.ForEach] walks all of an iteration with it,
+// [Iterator.ForRange] a part, and [Iterator.Parallel] all of it on several goroutines. Any range
+// may be walked by itself: cutting an iteration anywhere changes nothing but the sizes of the
+// steps. [Rows] makes a Loop of one that knows single rows.
 //
 // A Loop is unsafe: it reads and writes memory through addresses whose types nothing
 // checks. A loop of another dtype than [Iterator.DType] tells, or one that goes beyond n0
-// and n1, writes over other memory. A [Kernel] does all that a Loop does but work on
+// and n1, writes over other memory; nor does anything tell whether the addresses are those of
+// the operands ([Iterator.Bind] gives them). Their number, nil ones and ranges are checked,
+// with an error. A [Kernel] does all that a Loop does but work on
 // strides, and cannot go wrong in this way.
 type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
 

@@ -30,7 +30,7 @@ func CopyElements(dst, src *Tensor) {
 	if dst.Numel() == 0 {
 		return
 	}
-	if Overlap(dst, src) && !dst.sameElements(src) {
+	if overlap(dst, src) && !dst.sameElements(src) {
 		src = src.CopyTo(New(src.DType, src.Shape...))
 	}
 	copyElements(dst, src)
@@ -93,11 +93,11 @@ func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
 }
 
-// Overlap reports whether the bytes from the first to the last element of a and of b have
+// overlap reports whether the bytes from the first to the last element of a and of b have
 // some in common. Storage is compared by address: two of them made of one slice
 // ([FromSlice], [StorageOf]) are the same memory. Tensors that lie between one another,
 // such as the odd and the even columns of a matrix, overlap by this measure.
-func Overlap(a, b *Tensor) bool {
+func overlap(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false
 	}
@@ -107,7 +107,7 @@ func Overlap(a, b *Tensor) bool {
 }
 
 // Span returns the addresses of the first byte of the elements and of the one past the last;
-// both are 0 without elements. They are for comparing: see [Overlap], which is right as long
+// both are 0 without elements. They are for comparing, which is right as long
 // as both tensors are alive. It panics where [Tensor.Pointer] does.
 func (t *Tensor) Span() (from, to uintptr) {
 	p := t.Pointer()

@@ -1,7 +1,8 @@
 // Package tensor says what a value is: a dtype, a shape, strides and an offset over
 // storage, and the memory formats that strides can express.
 //
-// [Meta] describes a value without data; layout propagation runs on metas alone.
+// [Meta] describes a value without data; layout propagation runs on metas alone. [Type] is the
+// same with sizes that may be unknown, and [Order] a layout as planners choose it.
 // [Tensor] is a Meta over [Storage]. Strides and offsets count elements, as in PyTorch;
 // sizes count elements too, bytes are always named as such.
 //

@@ -74,7 +74,6 @@ var functions = joined(iterFunctions, map[string]any{
 	"tensor.CatchMemory":       tensor.CatchMemory,
 	"tensor.Numel":             tensor.Numel,
 	"tensor.Over":              tensor.Over,
-	"tensor.Overlap":           tensor.Overlap,
 	"tensor.ParseDType":        tensor.ParseDType,
 	"tensor.ParseMemoryFormat": tensor.ParseMemoryFormat,
 	"tensor.ParseOrder":        tensor.ParseOrder,

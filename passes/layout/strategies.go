@@ -11,11 +11,11 @@ import (
 // The strategies that are always there. Propagate keeps eager PyTorch's layouts. Contiguous makes
 // everything row-major. ChannelsLast gives images their channels last: see [Problem.Image].
 var (
-	Propagate  Strategy = wishing{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
-	Contiguous Strategy = wishing{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order {
+	Propagate  Strategy = &wishing{"propagate", func(*Problem, *graph.Value) tensor.Order { return "" }}
+	Contiguous Strategy = &wishing{"contiguous", func(_ *Problem, v *graph.Value) tensor.Order {
 		return tensor.RowMajorOrder(v.Meta.Rank())
 	}}
-	ChannelsLast Strategy = wishing{"channels_last", func(p *Problem, v *graph.Value) tensor.Order {
+	ChannelsLast Strategy = &wishing{"channels_last", func(p *Problem, v *graph.Value) tensor.Order {
 		if !p.Image(v) {
 			return ""
 		}
@@ -41,15 +41,15 @@ func Named(name string) (Strategy, error) {
 	return nil, fmt.Errorf("unknown strategy %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// wishing is a strategy that looks at one value at a time.
+// wishing is a strategy that looks at one value at a time. Strategies can be compared, so it is a pointer that is one.
 type wishing struct {
 	name string
 	wish func(p *Problem, v *graph.Value) tensor.Order
 }
 
-func (s wishing) Name() string { return s.name }
+func (s *wishing) Name() string { return s.name }
 
-func (s wishing) Choose(p *Problem) (*Assignment, error) {
+func (s *wishing) Choose(p *Problem) (*Assignment, error) {
 	return Solve(p, func(v *graph.Value) (tensor.Order, string) {
 		o := s.wish(p, v)
 		if o == "" {

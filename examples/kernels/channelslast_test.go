@@ -1,0 +1,39 @@
+package kernels
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A kernel of three operands, on two goroutines: x*scale + shift. x is channels-last, and so is the
+// result; scale and shift are broadcast along rows and columns of its pixels. The kernel computes in
+// float32, and what it gives is rounded to bfloat16 once, as it is written.
+func Example_channelsLast() {
+	m, err := tensor.NewFormat(tensor.Float32, []int{2, 3, 4, 5}, tensor.ChannelsLast)
+	check(err)
+	x := tensor.Empty(m)
+	for n := range 2 {
+		for c := range 3 {
+			x.Set(tensor.FloatScalar(float64(n+c)+0.001), n, c, 3, 4)
+		}
+	}
+	scale := tensor.Must(tensor.FromSlice([]float32{1, 10, 100}, 3, 1, 1))
+	shift := tensor.Must(tensor.FromSlice([]float32{0.5}, 1))
+
+	it, err := iter.New().Output(iter.UndefinedOf(tensor.BFloat16)).
+		Inputs(iter.OfTensor(x), iter.OfTensor(scale), iter.OfTensor(shift)).
+		PromoteInputsToCommonDType(true).OpMath(true).Build()
+	check(err)
+	out, err := it.Apply(iter.Map3(func(x, scale, shift float32) float32 { return x*scale + shift }),
+		iter.Workers(2), iter.Grain(16), iter.Context(context.Background()))
+	check(err)
+	y := out[0]
+	fmt.Println(y.Meta, y.Is(tensor.ChannelsLast))
+	fmt.Println(y.At(1, 0, 3, 4), y.At(1, 1, 3, 4), y.At(1, 2, 3, 4), y.At(0, 0, 0, 0))
+	// Output:
+	// bfloat16[2,3,4,5]@(60,1,15,3) true
+	// 1.5 20.5 300 0.5
+}

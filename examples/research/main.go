@@ -1,0 +1,137 @@
+// Command research shows what one needs who tries ideas about layouts: an op of one's own with its kernel and its
+// prices, imported from an ONNX model; a strategy of one's own; a cost of one's own; a pass of one's own.
+//
+//	go run ./examples/research
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func main() {
+	g, err := load()
+	check(err)
+	fmt.Println("a norm of one's own, priced by a cost of one's own:")
+	var usual, least float64 // what propagate costs, and the cheapest
+	cheapest := ""
+	for _, s := range append(graphrun.Strategies(), descent{}) {
+		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
+		check(err)
+		r := p.Report()
+		if s == graphrun.Propagate {
+			usual = r.CostNS
+		}
+		if cheapest == "" || r.CostNS < least*0.99 {
+			least, cheapest = r.CostNS, s.Name()
+		}
+		fmt.Printf("%s: the norm goes by %s, the photo is copied: %t, cheaper than propagate: %t\n", s.Name(),
+			implOf(r, "norm"), copies(r, "photo"), r.CostNS < usual*0.9)
+	}
+	fmt.Println("the cheapest:", cheapest)
+	check(compare(g))
+}
+
+// copies reports whether a plan copies a value.
+func copies(r *graphrun.Report, value string) bool {
+	return slices.ContainsFunc(r.Copies, func(c graphrun.CopyReport) bool { return c.Value == value })
+}
+
+// implOf is the implementation by which a plan computes a node.
+func implOf(r *graphrun.Report, node string) string {
+	for _, s := range r.Steps {
+		if s.Name == node {
+			return s.Impl
+		}
+	}
+	return "nothing"
+}
+
+// compare runs the graph with all that is one's own, and sets the results beside those by definition.
+func compare(g *graph.Graph) error {
+	list, err := passes.After(passes.Passes(), "infer", share)
+	if err != nil {
+		return err
+	}
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: descent{}, Costs: phone, Passes: list, Check: true})
+	if err != nil {
+		return err
+	}
+	r := p.Report()
+	for _, done := range r.Passes {
+		if done.Pass == share.Name {
+			fmt.Printf("pass %s (%s): %s\n", done.Pass, done.Doc, done.Did)
+		}
+	}
+	fmt.Println("checked after every pass, but for", len(r.Unchecked), "outputs")
+	photo := tensor.Zeros(tensor.Float32, 1, 3, 64, 64)
+	for i := range photo.Numel() {
+		photo.SetFlat(i, tensor.FloatScalar(math.Sin(float64(i))))
+	}
+	in := map[string]*tensor.Tensor{"photo": photo}
+	out, err := p.Run(context.Background(), in)
+	if err != nil {
+		return err
+	}
+	defined, err := graph.Evaluate(g, in)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"class", "score"} {
+		have, err := tensor.ToSlice[float32](out[name])
+		if err != nil {
+			return err
+		}
+		want, err := tensor.ToSlice[float32](defined[name])
+		if err != nil {
+			return err
+		}
+		near := true
+		for i := range want {
+			near = near && math.Abs(float64(have[i]-want[i])) < 1e-4*max(1, math.Abs(float64(want[i])))
+		}
+		fmt.Printf("%s of %d elements as the ops define it: %t\n", name, len(want), near)
+	}
+	return nil
+}
+
+// load exports the network, and imports it with the op of one's own.
+func load() (*graph.Graph, error) {
+	dir, err := os.MkdirTemp("", "research")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "block.onnx")
+	if err := export(path); err != nil {
+		return nil, err
+	}
+	norm, err := channelNorm()
+	if err != nil {
+		return nil, err
+	}
+	lookup, err := graphrun.Lookup(norm)
+	if err != nil {
+		return nil, err
+	}
+	return graphrun.Loader{Lookup: lookup, Operators: onnx.Operators{
+		domain: {"ChannelNorm": onnx.As("channel_norm")},
+	}}.Load(path)
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

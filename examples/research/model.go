@@ -1,0 +1,88 @@
+package main
+
+import (
+	"math"
+	"os"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// domain is that of the operator of one's own.
+const domain = "com.example"
+
+// export writes a network as an exporter does: a photo is made smaller and goes through a block of ConvNeXt, whose
+// norm is an operator of one's own, to two heads, each of which pools the image for itself.
+func export(path string) error {
+	const c, wide, classes = 16, 64, 10
+	g := &pb.GraphProto{Name: "convnext_block",
+		Input:  []*pb.ValueInfoProto{info("photo", 1, 3, 64, 64)},
+		Output: []*pb.ValueInfoProto{info("class"), info("score")},
+	}
+	weight := func(name string, dims ...int64) string {
+		g.Initializer = append(g.Initializer, waves(name, dims))
+		return name
+	}
+	node := func(op, out string, attrs []*pb.AttributeProto, in ...string) {
+		n := &pb.NodeProto{Name: out, OpType: op, Input: in, Output: []string{out}, Attribute: attrs}
+		if op == "ChannelNorm" {
+			n.Domain = domain
+		}
+		g.Node = append(g.Node, n)
+	}
+	node("AveragePool", "small", append(ints("kernel_shape", 4, 4), ints("strides", 4, 4)...), "photo")
+	node("Conv", "stem", ints("pads", 1, 1, 1, 1), "small", weight("w0", c, 3, 3, 3))
+	node("Conv", "depthwise", append(ints("pads", 3, 3, 3, 3), group(c)), "stem", weight("w1", c, 1, 7, 7))
+	epsilon := &pb.AttributeProto{Name: "epsilon", Type: pb.AttributeProto_FLOAT, F: 1e-5}
+	node("ChannelNorm", "norm", []*pb.AttributeProto{epsilon}, "depthwise")
+	node("Conv", "widen", nil, "norm", weight("w2", wide, c, 1, 1))
+	node("Relu", "act", nil, "widen")
+	node("Conv", "narrow", nil, "act", weight("w3", c, wide, 1, 1))
+	node("Add", "joined", nil, "narrow", "stem")
+	for _, head := range []string{"class", "score"} {
+		node("GlobalAveragePool", head+"_pool", nil, "joined")
+		node("Flatten", head+"_flat", nil, head+"_pool")
+		node("Gemm", head, nil, head+"_flat", weight("w_"+head, c, classes))
+	}
+	data, err := proto.Marshal(&pb.ModelProto{IrVersion: 8, Graph: g,
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: domain, Version: 1}}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}
+
+// info declares an input or an output of float32.
+func info(name string, dims ...int64) *pb.ValueInfoProto {
+	t := &pb.TypeProto_Tensor{ElemType: int32(pb.TensorProto_FLOAT)}
+	if len(dims) > 0 {
+		t.Shape = &pb.TensorShapeProto{}
+	}
+	for _, n := range dims {
+		t.Shape.Dim = append(t.Shape.Dim,
+			&pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: n}})
+	}
+	return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: t}}}
+}
+
+func ints(name string, v ...int64) []*pb.AttributeProto {
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeProto_INTS, Ints: v}}
+}
+
+func group(n int64) *pb.AttributeProto {
+	return &pb.AttributeProto{Name: "group", Type: pb.AttributeProto_INT, I: n}
+}
+
+// waves stands for a trained weight: values between -1 and 1 that differ.
+func waves(name string, dims []int64) *pb.TensorProto {
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	t := &pb.TensorProto{Name: name, DataType: int32(pb.TensorProto_FLOAT), Dims: dims}
+	for i := range n {
+		t.FloatData = append(t.FloatData, float32(math.Sin(float64(i+1)*float64(len(name)+7))))
+	}
+	return t
+}

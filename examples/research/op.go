@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type normAttrs struct {
+	Eps float64 `attr:"epsilon" default:"1e-6" doc:"added to the variance"`
+}
+
+// channelNorm is an op of one's own: the layer norm of ConvNeXt, which gives each pixel of an image mean 0 and
+// variance 1 over its channels. Its two implementations do the same in the two orders of an image, and say what
+// that costs: where channels come last a pixel is read in one go, else in steps of a plane.
+func channelNorm() (*graph.Op, error) {
+	pixels, err := tensor.ChannelsLast.Order(4)
+	if err != nil {
+		return nil, err
+	}
+	return graph.Define(graph.Op{
+		Name:   "channel_norm",
+		Doc:    "Normalises each pixel of float32 images over its channels.",
+		Params: []graph.Param{{Name: "self"}},
+		Schema: graph.SchemaOf[normAttrs](),
+		Kind:   graph.Requires,
+		Images: graph.ImageOp,
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			if x := c.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
+				return nil, errors.New("channel_norm takes images of float32")
+			}
+			return graph.New1(c.Type(0)), nil
+		},
+		Impls: []graph.Impl{
+			normIn("pixels", "A pixel is a line of memory.", pixels, graph.Dense),
+			normIn("planes", "The elements of a pixel are a plane apart.", tensor.RowMajorOrder(4), graph.Strided),
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return []*tensor.Tensor{normReference(in[0], c.Attrs.(*normAttrs).Eps)}, nil
+		},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5)}}},
+	})
+}
+
+// normIn is the implementation for images that lie in an order. How it touches memory is its price.
+func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
+	return graph.Impl{Name: name, Doc: doc,
+		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
+		Read: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
+			w.Bytes[at] = 3 * float64(m.Bytes()) // for the mean, the variance and the result
+			return w, o.Holds(m)
+		},
+		Work: func(c *graph.Call, _ graph.Walk) (w graph.Work) {
+			w.Bytes[at], w.Ops[graph.Simple], w.Steps = float64(c.Out[0].Bytes()), 4*float64(c.Out[0].Numel()), 1
+			return w
+		},
+		Lower: lowerNorm,
+	}
+}
+
+// lowerNorm prepares the kernel: a chunk is an image, operand and result lie alike.
+func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
+	x, eps := c.Out[0], c.Attrs.(*normAttrs).Eps
+	n, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: n, Run: func(m *graph.Mem, image int) error {
+		dst := unsafe.Slice((*float32)(m.Ptrs[0]), x.Numel())
+		src := unsafe.Slice((*float32)(m.Ptrs[1]), x.Numel())
+		for i := range height * width {
+			first := image*x.Strides[0] + i/width*x.Strides[2] + i%width*x.Strides[3]
+			normalise(dst[first:], src[first:], channels, x.Strides[1], eps)
+		}
+		return nil
+	}}}}, nil
+}
+
+// normalise does it for n elements that are step apart.
+func normalise(dst, src []float32, n, step int, eps float64) {
+	var mean, variance float64
+	for c := range n {
+		mean += float64(src[c*step]) / float64(n)
+	}
+	for c := range n {
+		d := float64(src[c*step]) - mean
+		variance += d * d / float64(n)
+	}
+	scale := 1 / math.Sqrt(variance+eps)
+	for c := range n {
+		dst[c*step] = float32((float64(src[c*step]) - mean) * scale)
+	}
+}
+
+// normReference is the definition, index by index: what kernels and plans are compared with.
+func normReference(x *tensor.Tensor, eps float64) *tensor.Tensor {
+	y := tensor.Zeros(x.DType, x.Shape...)
+	n := float64(x.Shape[1])
+	for i := range x.Numel() / max(x.Shape[1], 1) {
+		h, w := x.Shape[2], x.Shape[3]
+		b, r, p := i/(h*w), i/w%h, i%w
+		var sum, squares float64
+		for c := range x.Shape[1] {
+			v := x.At(b, c, r, p).Float()
+			sum, squares = sum+v, squares+v*v
+		}
+		mean := sum / n
+		for c := range x.Shape[1] {
+			v := (x.At(b, c, r, p).Float() - mean) / math.Sqrt(squares/n-mean*mean+eps)
+			y.Set(tensor.FloatScalar(v), b, c, r, p)
+		}
+	}
+	return y
+}

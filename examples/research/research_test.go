@@ -1,0 +1,16 @@
+package main
+
+func Example() {
+	main()
+	// Output:
+	// a norm of one's own, priced by a cost of one's own:
+	// propagate: the norm goes by planes, the photo is copied: false, cheaper than propagate: false
+	// contiguous: the norm goes by planes, the photo is copied: false, cheaper than propagate: false
+	// channels_last: the norm goes by pixels, the photo is copied: true, cheaper than propagate: true
+	// descent: the norm goes by pixels, the photo is copied: false, cheaper than propagate: true
+	// the cheapest: descent
+	// pass share (lets one node compute what several compute alike): score_pool is class_pool, score_flat is class_flat
+	// checked after every pass, but for 0 outputs
+	// class of 10 elements as the ops define it: true
+	// score of 10 elements as the ops define it: true
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// phone is a cost of one's own: the prices of a machine whose memory is slow but for what is read in one go.
+// They are a nanosecond's: bytes by access, operations by kind.
+var phone = &layout.Profile{Bytes: [3]float64{8, 0.5, 0.5}, Ops: [3]float64{2, 16, 0.1}, StepNS: 500}
+
+// descent is a strategy of one's own. It begins with each of two assignments, everything as eager PyTorch has
+// it and all images channels-last, turns one value at a time as long as that makes the whole cheaper by the
+// prices of the problem, and takes the cheaper end.
+type descent struct{}
+
+// Name is what reports call it.
+func (descent) Name() string { return "descent" }
+
+// Choose solves the problem.
+func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
+	var best *orders
+	least := math.Inf(1)
+	for _, last := range []bool{false, true} {
+		o := begin(p, last)
+		o.descend()
+		if cost := o.cost(p.Graph.Nodes, p.Graph.Inputs); cost < least {
+			best, least = o, cost
+		}
+	}
+	return layout.Solve(p, func(v *graph.Value) (tensor.Order, string) {
+		return best.of[v], "descent found it cheaper so"
+	})
+}
+
+// orders are an order for each value that may be turned.
+type orders struct {
+	problem *layout.Problem
+	of      map[*graph.Value]tensor.Order
+	free    []*graph.Value // those, in the graph's order
+	readers map[*graph.Value][]*graph.Node
+}
+
+// begin gives every image its channels last, or leaves it as it lies. What a view reads, or is handed over, is no
+// value to turn.
+func begin(p *layout.Problem, last bool) *orders {
+	o := &orders{problem: p, of: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
+	viewed := map[*graph.Value]bool{}
+	for _, n := range p.Graph.Nodes {
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				o.readers[a.Value] = append(o.readers[a.Value], n)
+				viewed[a.Value] = viewed[a.Value] || n.Out[0].Alias != nil
+			}
+		}
+	}
+	p.Graph.Values(func(v *graph.Value) {
+		if v.Const != nil || v.Alias != nil || viewed[v] || p.Output(v) || !p.Image(v) {
+			return
+		}
+		if list := p.Orders(v); len(list) > 1 {
+			o.of[v] = list[0]
+			if last {
+				o.of[v] = list[len(list)-1]
+			}
+			o.free = append(o.free, v)
+		}
+	})
+	return o
+}
+
+func (o *orders) descend() {
+	for better := true; better; {
+		better = false
+		for _, v := range o.free {
+			better = o.turn(v) || better
+		}
+	}
+}
+
+// turn gives a value the order in which it and its neighbours cost least, and reports whether that is another.
+func (o *orders) turn(v *graph.Value) bool {
+	nodes, inputs := o.readers[v], []*graph.Value{v}
+	if v.Node != nil {
+		nodes, inputs = append([]*graph.Node{v.Node}, nodes...), nil
+	}
+	was := o.of[v]
+	best, least := was, o.cost(nodes, inputs)
+	for _, order := range o.problem.Orders(v) {
+		o.of[v] = order
+		if cost := o.cost(nodes, inputs); cost < least*0.999 {
+			best, least = order, cost
+		}
+	}
+	o.of[v] = best
+	return best != was
+}
+
+// cost prices nodes, and the copies of inputs that are turned.
+func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
+	for _, n := range nodes {
+		ns += o.node(n)
+	}
+	for _, v := range inputs {
+		ns += layout.Price(o.problem.Profile, moved(v.Meta, o.lay(v)))
+	}
+	return ns
+}
+
+// lay is how a value lies in its order.
+func (o *orders) lay(v *graph.Value) tensor.Meta {
+	order := o.of[v]
+	if order == "" || order.Holds(v.Meta) {
+		return v.Meta
+	}
+	return v.Meta.WithStrides(order.Strides(v.Meta.Shape))
+}
+
+// node prices a node in the cheapest of its implementations, with what has to be copied before and after it.
+func (o *orders) node(n *graph.Node) float64 {
+	call := &graph.Call{Attrs: n.Attrs}
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg {
+			m := o.lay(a.Value)
+			a.Value = &graph.Value{Name: a.Value.Name, Meta: m, Type: m.Type(), Const: a.Value.Const}
+		}
+		call.In = append(call.In, a)
+	}
+	results, err := n.Op.Infer(call)
+	if err != nil || len(results) == 0 || results[0].Alias != graph.Fresh {
+		return 0 // a view costs nothing, and one that there cannot be is copied whatever is chosen
+	}
+	for _, r := range results {
+		call.Out = append(call.Out, r.Meta())
+	}
+	least := math.Inf(1)
+	want := o.lay(n.Out[0])
+	order, _ := tensor.OrderOf(want)
+	for i := range n.Op.Impls {
+		impl := &n.Op.Impls[i]
+		for _, walk := range impl.Walks(call, []tensor.Order{order}) {
+			work := impl.Work(call, walk).Plus(moved(walk.Lay(0, call.Out[0]), want))
+			for k, a := range call.In {
+				if a.Kind == graph.TensorArg {
+					work = work.Plus(read(impl, call, walk, k, a))
+				}
+			}
+			least = min(least, layout.Price(o.problem.Profile, work))
+		}
+	}
+	return least
+}
+
+// read is the work of reading an operand, with that of a copy where it cannot be read as it lies.
+func read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) graph.Work {
+	m := a.Meta()
+	work, ok := impl.Read(call, walk, k, m)
+	if ok {
+		return work
+	}
+	to := m.WithStrides(tensor.RowMajorOrder(m.Rank()).Strides(m.Shape))
+	if walk.Order.Rank() == m.Rank() {
+		to = m.WithStrides(walk.Order.Strides(m.Shape))
+	}
+	work, _ = impl.Read(call, walk, k, to)
+	if a.Value.Const != nil {
+		return work // it is copied once, before any run
+	}
+	return work.Plus(moved(m, to))
+}
+
+// moved is the work of a copy from one layout into another; none where they are the same.
+func moved(from, to tensor.Meta) (w graph.Work) {
+	if from.SameLayout(to) {
+		return w
+	}
+	w = graph.ReadWork(from, to)
+	w.Bytes[graph.Dense] += float64(to.Bytes())
+	w.Steps++
+	return w
+}

@@ -1,0 +1,50 @@
+package exec_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A planned graph becomes a program. What it needs is known before it runs, and a session's memory serves one run
+// after the other, into tensors of the caller's own.
+func Example() {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 4)
+	g.Output("y", op.Sum(op.Mul(op.Exp(x), 2)))
+	plan, err := passes.Run(g, passes.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := exec.Compile(plan.Graph, exec.Options{Threads: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range p.Steps() {
+		fmt.Println(s.Node.Op.Name, s.Strides)
+	}
+	s := p.NewSession()
+	out := []*tensor.Tensor{tensor.Zeros(tensor.Float32)}
+	for _, v := range []float32{0, 1} {
+		in := tensor.Must(tensor.FromSlice([]float32{v, 0, 0, 0}, 4))
+		if err := s.RunInto(context.Background(), []*tensor.Tensor{in}, out); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%.3f\n", out[0].At().Float())
+	}
+	// Output:
+	// exp [1]
+	// mul [1]
+	// sum []
+	// 8.000
+	// 11.437
+}

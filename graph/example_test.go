@@ -1,0 +1,49 @@
+package graph_test
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A graph knows the layouts of its values as soon as it is built, and what they hold by the definitions of its
+// ops. A mistake is kept for Err, with the line of the call.
+func Example() {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 2, 3)
+	t := g.Apply("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, x)[0]
+	y := g.Apply("add", graph.Attrs{"alpha": 10}, t, 1)[0].Named("y")
+	g.Output("y", y)
+	for _, v := range []*graph.Value{x, t, y} {
+		fmt.Println(v.Kind(), v.Meta, "a view:", v.Alias != nil)
+	}
+	out, err := graph.Evaluate(g, map[string]*tensor.Tensor{
+		"x": tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3))})
+	fmt.Println(err, out["y"].At(2, 1))
+	// Output:
+	// input float32[2,3]@(3,1) a view: false
+	// transpose float32[3,2]@(1,3) a view: true
+	// add float32[3,2]@(1,3) a view: false
+	// <nil> 16
+}
+
+// Symbols stand for sizes that are bound later.
+func ExampleGraph_Bind() {
+	g := graph.New("g", kernels.Lookup)
+	x := g.InputDims("x", tensor.Float32, tensor.ChannelsLast, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
+		graph.Dim{Size: 8}, graph.Dim{Size: 8})
+	y := g.Apply("relu", nil, x)[0]
+	g.Output("y", y)
+	for _, n := range []int{1, 4} {
+		if err := g.Bind(map[string]int{"N": n}); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(y.Meta)
+	}
+	// Output:
+	// float32[1,3,8,8]@(192,1,24,3)
+	// float32[4,3,8,8]@(192,1,24,3)
+}

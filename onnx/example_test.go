@@ -1,0 +1,63 @@
+package onnx_test
+
+import (
+	"fmt"
+	"log"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx"
+)
+
+// file is a model of one node, as it lies in an .onnx file: y = Scale(x), an operator of the domain com.example that
+// has a factor.
+func file() []byte {
+	const float = int32(pb.TensorProto_FLOAT)
+	shaped := &pb.TypeProto_Tensor{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{
+		{Value: &pb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}},
+		{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}}}
+	x := &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: shaped}}
+	data, err := proto.Marshal(&pb.ModelProto{IrVersion: 8,
+		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}, {Domain: "com.example", Version: 1}},
+		Graph: &pb.GraphProto{Name: "scaled",
+			Node: []*pb.NodeProto{{OpType: "Scale", Domain: "com.example", Input: []string{"x"}, Output: []string{"y"},
+				Attribute: []*pb.AttributeProto{{Name: "factor", Type: pb.AttributeProto_FLOAT, F: 0.5}}}},
+			Input:  []*pb.ValueInfoProto{{Name: "x", Type: x}},
+			Output: []*pb.ValueInfoProto{{Name: "y"}}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return data
+}
+
+// A model becomes a graph, whose symbols stay symbols. An operator of one's own is imported by a converter, which
+// states it by ops.
+func Example() {
+	m, err := onnx.Parse(file(), "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = m.Graph(onnx.Options{})
+	fmt.Println("refused:", err != nil)
+	scale := func(n onnx.Node) ([]onnx.Value, error) {
+		attrs, err := n.Attrs()
+		if err != nil {
+			return nil, err
+		}
+		return n.Apply("mul", nil, n.Inputs()[0], attrs["factor"])
+	}
+	g, err := m.Graph(onnx.Options{Operators: onnx.Operators{"com.example": {"Scale": scale}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(g.Inputs[0].Dims, g.Nodes[0].Op.Name)
+	if err := g.Bind(map[string]int{"N": 2}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(g.Value("y").Meta)
+	// Output:
+	// refused: true
+	// [{0 N} {3 }] mul
+	// float32[2,3]@(3,1)
+}
