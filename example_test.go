@@ -68,7 +68,7 @@ func ExampleCompile() {
 		fmt.Println(c.Value, c.Bytes, c.To)
 	}
 	// Output:
-	// act1 32768 [2048 256 16 1]
+	// conv2.unpinned 32768 [2048 256 16 1]
 	// act2 32768 [2048 256 16 1]
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // folded finds what was computed from constants again, for as long as anybody has it. A graph, its
-// clones and its segments have one together, so that a weight in another layout is in memory once,
+// clones and its segments have one together, so that a weight in another layout or form is in memory once,
 // however many plans were made with it.
 type folded struct {
 	mu sync.Mutex
@@ -28,7 +28,7 @@ type folded struct {
 
 // foldedCall is a call whose operands are constants.
 type foldedCall struct {
-	op      *Op // its address is in the key, and no other's while the call is kept
+	op      *Op // its address is in the key, and no other's while the call is kept; nil of a packed constant
 	attrs   any
 	recent  bool  // asked for since calls were dropped
 	ids     []int // of the results
@@ -47,26 +47,36 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 		slices.ContainsFunc(n.Out, func(v *Value) bool { return v.Alias != nil }) { // a view takes no memory
 		return compute()
 	}
-	f := g.folded
+	metas := make([]tensor.Meta, len(n.Out))
+	for i, v := range n.Out {
+		metas[i] = v.Meta
+	}
+	return g.folded.share(func(f *folded) (string, bool) { return f.key(n) }, n.Op, n.Attrs, metas, compute)
+}
+
+// share returns what compute returned before for an equal key and equal attributes, where that is still in use, else
+// what it returns now: tensors of the given metas.
+func (f *folded) share(keyOf func(*folded) (string, bool), op *Op, attrs any, metas []tensor.Meta,
+	compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
 	f.mu.Lock()
-	key, ok := f.key(n)
+	key, ok := keyOf(f)
 	if !ok {
 		f.mu.Unlock()
 		return compute()
 	}
-	found := f.call(key, n).tensors(n)
+	found := f.call(key, op, attrs).tensors(metas)
 	f.mu.Unlock()
 	if found != nil {
 		return found, nil
 	}
 	out, err := compute()
-	if err != nil || len(out) != len(n.Out) {
+	if err != nil || len(out) != len(metas) {
 		return out, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.call(key, n)
-	if found := c.tensors(n); found != nil {
+	c := f.call(key, op, attrs)
+	if found := c.tensors(metas); found != nil {
 		return found, nil // by another goroutine meanwhile
 	}
 	f.note(c, out)
@@ -125,10 +135,10 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 	f.ids[p] = id
 }
 
-// call returns the call of a key with the node's attributes.
-func (f *folded) call(key string, n *Node) *foldedCall {
+// call returns the call of a key with these attributes.
+func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 	for _, c := range f.made[key] {
-		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(n.Attrs)) {
+		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
 			c.recent = true
 			return c
 		}
@@ -136,7 +146,7 @@ func (f *folded) call(key string, n *Node) *foldedCall {
 	if f.calls >= f.most {
 		f.dropCalls()
 	}
-	c := &foldedCall{op: n.Op, attrs: n.Attrs, recent: true}
+	c := &foldedCall{op: op, attrs: attrs, recent: true}
 	if f.made == nil {
 		f.made = map[string][]*foldedCall{}
 	}
@@ -169,17 +179,17 @@ func (c *foldedCall) gone() bool {
 }
 
 // tensors returns the results of a call while all are in use, else nil.
-func (c *foldedCall) tensors(n *Node) []*tensor.Tensor {
-	if len(c.results) != len(n.Out) {
+func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
+	if len(c.results) != len(metas) {
 		return nil
 	}
-	out := make([]*tensor.Tensor, len(n.Out))
+	out := make([]*tensor.Tensor, len(metas))
 	for i, p := range c.results {
 		s := p.Value()
 		if s == nil {
 			return nil
 		}
-		t, err := tensor.Over(n.Out[i].Meta, s)
+		t, err := tensor.Over(metas[i], s)
 		if err != nil {
 			return nil
 		}

@@ -3,10 +3,12 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -270,9 +272,9 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 }
 
 // Fitting returns the implementation that was chosen for a call, else the first that serves it as it
-// lies; nil if none does.
+// lies; nil if none does, or if the call was not inferred for this op.
 func (o *Op) Fitting(c *Call) *Impl {
-	if c == nil {
+	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
 		return nil
 	}
 	if c.Impl != nil {
@@ -284,6 +286,11 @@ func (o *Op) Fitting(c *Call) *Impl {
 		}
 	}
 	return nil
+}
+
+// owns reports whether attributes are those of the op, where it has any.
+func (o *Op) owns(attrs any) bool {
+	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
 }
 
 // walks is what an implementation that says nothing of its walks can do.
@@ -309,12 +316,34 @@ func readAny(c *Call, w Walk, _ int, m tensor.Meta) (Work, bool) {
 
 func (o *Op) work(c *Call, _ Walk) (w Work) {
 	w.Steps = 1
-	for _, m := range c.Out {
-		w.Ops[Simple] += float64(m.Numel())
+	n := 0
+	if len(c.In) > 0 {
+		n = c.Meta(0).Numel()
+	}
+	for i, m := range c.Out {
+		if i == 0 {
+			n = max(n, m.Numel())
+		}
 		w.Bytes[Dense] += float64(m.Bytes())
 	}
+	each := o.each()
+	w.Ops[Simple], w.Ops[Function] = float64(n)*each.Simple, float64(n)*each.Function
 	if o.Flops != nil {
-		w.Ops[Simple], w.Ops[Product] = 0, o.Flops(c)
+		w.Ops[Product] = o.Flops(c)
 	}
 	return w
+}
+
+// functionGrain is the grain from which on a pointwise op is held to be a function, which takes some
+// nanoseconds an element.
+const functionGrain = iter.GrainSize / 4
+
+func (o *Op) each() Each {
+	switch p := o.Pointwise; {
+	case o.Each != Each{} || o.Flops != nil:
+		return o.Each
+	case p != nil && p.Grain > 0 && p.Grain <= functionGrain:
+		return Each{Function: 1}
+	}
+	return Each{Simple: 1}
 }

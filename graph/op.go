@@ -35,6 +35,9 @@ type Op struct {
 	// AnyOrder says that kernels made by Compile write any dense layout that is asked for, as those of
 	// kind Follows do, and not only the one that Infer gives.
 	AnyOrder bool
+	// AsInferred says why results are written only as Infer lays them out, where that is so of an op
+	// whose results have an order: what users read who wonder at a copy.
+	AsInferred string
 
 	// Compile prepares the kernel for the call's final metas. It is not asked for a
 	// result that shares storage. Of an op with Impls it is the chosen one's Lower.
@@ -64,6 +67,10 @@ type Op struct {
 	// Flops returns the multiplications, additions and the like that a call makes, for the
 	// cost model; nil: one for each element of the outputs.
 	Flops func(c *Call) float64
+	// Each is what each element of operand 0, or of the first result where it has more, takes besides,
+	// for the cost model; zero: one simple operation where there are no Flops, or a function in a
+	// pointwise op of a small Grain.
+	Each Each
 
 	// Pointwise holds the iteration and the block body of a pointwise op, from which Infer
 	// and Compile follow; nil for other ops. A chain of bodies over the same blocks is the
@@ -87,6 +94,9 @@ type Op struct {
 
 	defined *Op // the op itself once Define has made it: a copy is told by it
 }
+
+// Each counts operations an element: simple ones, and functions such as exp.
+type Each struct{ Simple, Function float64 }
 
 // Kind tells how an op stands to the layout of its operands.
 type Kind uint8

@@ -38,7 +38,10 @@ type Packed struct {
 // PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: kernels that
 // call others make such operands themselves. v must be a constant and packing one that an
 // implementation asked for.
-func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
+func PackConstant(v *Value, packing Packing) (*Value, error) { return packConstant(v, packing, nil) }
+
+// packConstant shares the data with what in has of the same constant in the same form; in may be nil.
+func packConstant(v *Value, packing Packing, in *folded) (_ *Value, err error) {
 	defer tensor.CatchMemory(&err)
 	switch {
 	case v == nil || v.Const == nil:
@@ -52,8 +55,23 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	t := tensor.Empty(m)
-	packing.Fill(t, v.Const)
+	fill := func() ([]*tensor.Tensor, error) {
+		t := tensor.Empty(m)
+		packing.Fill(t, v.Const)
+		return []*tensor.Tensor{t}, nil
+	}
+	var made []*tensor.Tensor
+	if in == nil {
+		made, err = fill()
+	} else {
+		made, err = in.share(func(f *folded) (string, bool) {
+			return fmt.Sprintf("%s of %d %v", packing.Form, f.id(v.Const.Storage()), v.Meta), true
+		}, nil, nil, []tensor.Meta{m}, fill)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := made[0]
 	logical := v.Meta
 	logical.Offset = 0
 	w := &Value{Name: v.Name, Const: t, number: -1,
@@ -62,12 +80,14 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	return w, nil
 }
 
-// AddPacked adds a constant of the graph in a form, as another constant: see [PackConstant].
+// AddPacked adds a constant of the graph in a form, as another constant: see [PackConstant]. Its data are those
+// that any plan of the graph, its clones or its segments still has of the same constant in the same form: a
+// weight is packed once, however many sizes it is planned for.
 func (g *Graph) AddPacked(v *Value, packing Packing) (*Value, error) {
 	if v == nil || v.graph != g {
 		return nil, errors.New("the constant is none of the graph's")
 	}
-	w, err := PackConstant(v, packing)
+	w, err := packConstant(v, packing, g.folded)
 	if err != nil {
 		return nil, err
 	}

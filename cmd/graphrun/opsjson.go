@@ -24,6 +24,7 @@ type opDoc struct {
 	Dynamic         bool         `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
 	Implementations []implDoc    `json:"implementations" doc:"The ways to compute it, the one that is taken first where they are as good."`
 	AnyOrder        bool         `json:"any_order" doc:"Whether results are written in whatever order of dimensions is asked for."`
+	AsInferred      string       `json:"as_inferred,omitzero" doc:"Why results are written only as the op lays them out; left out where some implementation writes other orders."`
 }
 
 // implDoc is a way to compute an op.
@@ -54,7 +55,7 @@ type attrDoc struct {
 
 func docOf(o *graph.Op) opDoc {
 	dtypes := servedBy(o)
-	d := opDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.main().names(), Dynamic: o.Eager != nil,
+	d := opDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.main().names(), AsInferred: o.AsInferred, Dynamic: o.Eager != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: filled(o.Outputs)}
 	if !o.Many {
 		n := max(1, len(o.Outputs))

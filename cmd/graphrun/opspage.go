@@ -89,6 +89,9 @@ func layoutText(o *graph.Op) string {
 	if o.AnyOrder {
 		return "own: takes any layout, the result has one of its own, and any order that is asked for"
 	}
+	if o.AsInferred != "" {
+		return "own: takes any layout, the result has one of its own (" + o.AsInferred + ")"
+	}
 	return "own: takes any layout, the result has one of its own"
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -59,11 +60,21 @@ func implOf(r *graphrun.Report, node string) string {
 
 // compare runs the graph with all that is one's own, and sets the results beside those by definition.
 func compare(g *graph.Graph) error {
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: descent{}, Costs: phone, Check: true})
+	list, err := passes.After(passes.Passes(), "infer", share)
 	if err != nil {
 		return err
 	}
-	fmt.Println("checked after every pass, but for", len(p.Report().Unchecked), "outputs")
+	p, err := graphrun.Compile(g, graphrun.Options{Strategy: descent{}, Costs: phone, Passes: list, Check: true})
+	if err != nil {
+		return err
+	}
+	r := p.Report()
+	for _, done := range r.Passes {
+		if done.Pass == share.Name {
+			fmt.Printf("pass %s (%s): %s\n", done.Pass, done.Doc, done.Did)
+		}
+	}
+	fmt.Println("checked after every pass, but for", len(r.Unchecked), "outputs")
 	photo := tensor.Zeros(tensor.Float32, 1, 3, 64, 64)
 	for i := range photo.Numel() {
 		photo.SetFlat(i, tensor.FloatScalar(math.Sin(float64(i))))

@@ -233,7 +233,7 @@ func testRandom[T Float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(1, uint64(set.mr)))
 	dims := []int{0, 1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 31, 32, 33, 49, 64, 65, 97, 130}
 	depths := []int{0, 1, 2, 3, 5, 8, 16, 31, 64, 100, 257, 300, 600}
-	for range 250 {
+	for range 400 {
 		m, n, k := dims[r.IntN(len(dims))], dims[r.IntN(len(dims))], depths[r.IntN(len(depths))]
 		p := newProblem[T](r, m, n, k, r.IntN(layouts), r.IntN(layouts), r.IntN(broadcastRows))
 		p.spec.Accumulate = r.IntN(2) == 0
@@ -243,6 +243,9 @@ func testRandom[T Float](t *testing.T, set *kernelSet) {
 		p.spec.B.Source = Source(r.IntN(3))
 		if r.IntN(2) == 0 {
 			p.spec.A.Source, p.spec.B.Source = Strided, Strided
+		}
+		if w := Way(r.IntN(4)); Serves[T](p.spec, w) {
+			p.spec.Way = w
 		}
 		p.check(t, set, sharedElems)
 	}

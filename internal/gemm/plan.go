@@ -34,6 +34,36 @@ const (
 	BiasCols      // bias[j] is added to all of column j: n elements
 )
 
+// Way is how a product is computed.
+type Way uint8
+
+const (
+	// Any is the one that suits: Loops for tiny products, Thin where few rows or columns allow it, else
+	// Tiled.
+	Any Way = iota
+	// Loops are plain loops over strided operands.
+	Loops
+	// Thin reads the larger of strided operands where it lies, once: for few rows or columns.
+	Thin
+	// Tiled packs operands into panels, unless they come so, and multiplies tiles that stay in registers.
+	Tiled
+)
+
+// Serves reports whether a product can be computed in a way.
+func Serves[T Number](s Spec, w Way) bool {
+	strided := s.A.Source == Strided && s.B.Source == Strided
+	switch w {
+	case Loops:
+		return strided
+	case Thin:
+		p := &Plan[T]{spec: s, set: kernelsOf[T]()}
+		return strided && s.M > 0 && s.N > 0 && s.K > 0 && p.planDirect()
+	case Tiled:
+		return s.M > 0 && s.N > 0 && s.K > 0
+	}
+	return w == Any
+}
+
 // Spec is the shape-level description of C = A·B + bias, or of C += A·B + bias
 // with Accumulate. All strides are in elements.
 type Spec struct {
@@ -44,6 +74,7 @@ type Spec struct {
 	Accumulate bool
 	Bias       Bias
 	BiasStride int
+	Way        Way
 }
 
 // Args are the per-execution inputs of a plan. A, B and Bias may overlap one
@@ -105,7 +136,8 @@ type workerLayout struct {
 
 var (
 	errShape  = errors.New("gemm: negative dimension")
-	errOption = errors.New("gemm: unknown source or bias")
+	errOption = errors.New("gemm: unknown source, bias or way")
+	errWay    = errors.New("gemm: the product cannot be computed in the way that is asked for")
 )
 
 // NewPlan schedules a multiplication. The schedule depends on the spec and on
@@ -119,19 +151,22 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 	if s.M < 0 || s.N < 0 || s.K < 0 {
 		return nil, errShape
 	}
-	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols {
+	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Way > Tiled {
 		return nil, errOption
 	}
 	p := &Plan[T]{spec: s, set: set}
 	if s.N == 1 {
 		p.spec.CColStride = 1
 	}
+	if !Serves[T](s, s.Way) && s.M > 0 && s.N > 0 && s.K > 0 {
+		return nil, errWay
+	}
 	strided := s.A.Source == Strided && s.B.Source == Strided
+	tiny := s.M*s.N <= simpleMACs && s.M*s.N*s.K <= simpleMACs
 	switch {
-	case s.M == 0 || s.N == 0 || s.K == 0,
-		strided && s.M*s.N <= simpleMACs && s.M*s.N*s.K <= simpleMACs:
+	case s.M == 0 || s.N == 0 || s.K == 0, s.Way == Loops, s.Way == Any && strided && tiny:
 		p.planSimple()
-	case strided && p.planDirect():
+	case (s.Way == Any || s.Way == Thin) && strided && p.planDirect():
 	default:
 		if strided && s.M > 1 && p.spec.CColStride != 1 && s.CRowStride == 1 {
 			p.swap()

@@ -204,7 +204,8 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func TestBadSpec(t *testing.T) {
-	for _, s := range []Spec{{M: -1}, {K: -2}, {A: Operand{Source: 9}}, {Bias: 7}} {
+	for _, s := range []Spec{{M: -1}, {K: -2}, {A: Operand{Source: 9}}, {Bias: 7}, {Way: 9},
+		{M: 9, N: 9, K: 9, Way: Thin}, {M: 2, N: 2, K: 2, Way: Loops, A: Operand{Source: Prepacked}}} {
 		if _, err := NewPlan[float32](s); err == nil {
 			t.Errorf("%+v: no error", s)
 		}

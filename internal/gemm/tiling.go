@@ -36,10 +36,10 @@ type price struct {
 	c      float64 // updating an element of C once per K block
 }
 
-// prices follow from the profile. What stays in the caches is a fraction of
+// prices follow from the profile. Packing goes through memory with steps. What stays in the caches is a fraction of
 // packing an element from memory, as measured on Zen 5.
 var prices = func() price {
-	pack := 4 / profile.Bytes[0]
+	pack := 4 / profile.Bytes[1]
 	return price{mac: 1 / profile.MACs, tile: profile.ChunkNS, phase: profile.PhaseNS, pack: pack, custom: 2 * pack,
 		share: pack / 2, loadA: pack / 6, loadB: pack * 5 / 12, c: pack * 5 / 24}
 }()

@@ -4,8 +4,9 @@ package machine
 // nanosecond's, but for those named NS. Everything that weighs one way to compute against
 // another reads it: prices of implementations, the tiling of matrix products, grains.
 //
-// No number of a profile may decide bits of a result. What does, such as the cuts of reductions
-// and the depth of a product's blocks, is a constant where it stands, and goes by shape alone.
+// Prices choose among implementations, which may round differently; within one no number of a profile
+// may decide bits of a result. What does, such as the cuts of reductions and the depth of a product's
+// blocks, is a constant where it stands, and goes by shape alone.
 type Profile struct {
 	// Bytes by kind of access: dense, strided, gathered.
 	Bytes [3]float64
@@ -24,19 +25,19 @@ type Profile struct {
 // DefaultProfile is that of a desktop processor (the rates are those of a Zen 5 core, the caches
 // those that most have). It sets the scale only: decisions compare like with like.
 func DefaultProfile() *Profile {
-	return &Profile{Bytes: [3]float64{16, 6.4, 4}, Ops: [3]float64{50, 50, 2}, MACs: 96,
+	return &Profile{Bytes: [3]float64{64, 16, 4}, Ops: [3]float64{2.5, 200, 0.2}, MACs: 96,
 		StepNS: 200, ChunkNS: 425, PhaseNS: 1280, Cache: [2]int{32 << 10, 1 << 20}}
 }
 
-// NS prices bytes by access, operations by kind, and steps: memory or arithmetic, whichever takes
-// longer.
+// NS prices bytes by access, operations by kind, and steps. Memory that is gone through in order is read
+// while the core computes, so that only what takes longer counts; other accesses it waits for.
 func (p *Profile) NS(bytes, ops [3]float64, steps float64) float64 {
-	var move, compute float64
-	for i, b := range bytes {
-		move += b / p.Bytes[i]
+	var wait, compute float64
+	for i, b := range bytes[1:] {
+		wait += b / p.Bytes[1+i]
 	}
 	for i, o := range ops {
 		compute += o / p.Ops[i]
 	}
-	return steps*p.StepNS + max(move, compute)
+	return steps*p.StepNS + wait + max(bytes[0]/p.Bytes[0], compute)
 }

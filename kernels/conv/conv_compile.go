@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -65,6 +66,9 @@ func (s *convShape) pixelStride() (int, bool) {
 	}
 	return 0, false
 }
+
+// errUneven is what no implementation comes to whose walks were asked for.
+var errUneven = errors.New("convolution writes outputs whose pixels lie evenly only")
 
 // convTerms are the steps of a weight by depth: by place in the window and channel, or by channel and
 // place.

@@ -45,7 +45,8 @@ func (v convolution) impls() []graph.Impl {
 	for i, l := range list {
 		a := convAlgorithm(i)
 		out[i] = graph.Impl{Name: l.name, Doc: l.doc,
-			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return v.walks(c, a) },
+			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return v.walks(c, a, orders) },
+			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return v.work(c, a, w) },
 			Lower: func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },
 			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 				e := engines[c.Out[0].DType]
@@ -77,8 +78,9 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, served bo
 	return o, err == nil
 }
 
-// walks: results lie in the algorithm's order. Sequences go by planes whatever their layouts.
-func (v convolution) walks(c *graph.Call, a convAlgorithm) []graph.Walk {
+// walks: results lie in the algorithm's order, or in a candidate that its products can write. Sequences
+// go by planes whatever their layouts.
+func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	w := c.Meta(1)
 	depthwise := w.Shape[1] == 1 && v.params(c).groups > 1
 	if depthwise != (a <= depthwiseByPlanes) {
@@ -87,15 +89,38 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm) []graph.Walk {
 	rank := c.Meta(0).Rank()
 	o, served := v.order(a, rank)
 	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.pixelOrder(c.Out[0]) && v.pixelOrder(c.Meta(0))
+	var list []graph.Walk
 	switch {
 	case served && v.dims == 2 || served && a.byPixels():
-		return []graph.Walk{c.InOrder(o)}
+		list = append(list, c.InOrder(o))
 	case !a.byPixels():
-		return []graph.Walk{{}}
+		list = append(list, graph.Walk{})
 	case single: // one pixel, or one channel
 		return []graph.Walk{{Order: tensor.RowMajorOrder(rank)}}
+	default:
+		return nil
 	}
-	return nil
+	for _, to := range candidates {
+		if to != "" && to != o && v.writes(a, c.Out[0], to) {
+			list = append(list, graph.Walk{Order: o, Out: []tensor.Order{to}})
+		}
+	}
+	return list
+}
+
+// writes reports whether an algorithm writes images in an order of their dimensions: products
+// write matrices, so pixels must lie evenly.
+func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
+	switch {
+	case to.Rank() != out.Rank() || a == depthwiseByPixels:
+		return false
+	case a == depthwiseByPlanes:
+		return true
+	}
+	shape, strides := spatial(out.WithStrides(to.Strides(out.Shape)), v.dims)
+	s := convShape{oh: shape[2], ow: shape[3], os: strides}
+	_, even := s.pixelStride()
+	return even
 }
 
 // pixelOrder reports whether an image is dense with channels fastest, also where it has no batch.
@@ -106,9 +131,14 @@ func (v convolution) pixelOrder(m tensor.Meta) bool {
 
 // read takes images in the algorithm's order, and planes of sequences as they lie.
 func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-	out := w.Lay(0, c.Out[0])
-	work := graph.ReadWork(m, out)
+	by := m
+	if w.Order.Rank() == m.Rank() && w.Order != "" {
+		by = m.WithStrides(w.Order.Strides(m.Shape))
+	}
+	work := graph.ReadWork(m, by)
 	switch {
+	case i > 0 && c.Const(i) != nil: // packed once
+		return graph.Work{}, true
 	case i > 0:
 		return work, true
 	case a.byPixels():

@@ -1,7 +1,6 @@
 package conv
 
 import (
-	"errors"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -17,7 +16,7 @@ import (
 func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
-		return nil, errors.New("convolution writes contiguous or channels-last outputs only")
+		return nil, errUneven
 	}
 	spec := gemm.Spec{M: s.og(), N: s.oh * s.ow, K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Prepacked},

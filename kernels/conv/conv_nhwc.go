@@ -22,12 +22,22 @@ const (
 // gathered while packing, rows of B the weight by (kh, kw, channel). Images follow one
 // another, so several make one matrix.
 func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
-	images := imagesPerEntry(s)
+	pixel, ok := s.pixelStride()
+	if !ok {
+		return nil, errUneven
+	}
+	if s.oh*s.ow == 1 {
+		pixel = s.os[0]
+	}
+	images := 1
+	if s.os[0] == s.oh*s.ow*pixel { // images follow one another as pixels do
+		images = imagesPerEntry(s)
+	}
 	pixels := images * s.oh * s.ow
 	spec := gemm.Spec{M: pixels, N: s.og(), K: s.depth(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
-		CRowStride: s.o, CColStride: 1}
+		CRowStride: pixel, CColStride: s.os[1]}
 	if s.pointwise() {
 		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
 	}
@@ -47,7 +57,7 @@ func convNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 	if x.Entries > 1 {
 		x.A = eachEntry(entries, images*s.h*s.w*s.c, s.groups, s.cg)
 		x.B = eachEntry(entries, 0, s.groups, weight.Each())
-		x.C = eachEntry(entries, pixels*s.o, s.groups, s.og())
+		x.C = eachEntry(entries, images*s.os[0], s.groups, s.og()*s.os[1])
 		x.Bias = eachEntry(entries, 0, s.groups, s.og()*s.bias)
 	}
 	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
@@ -87,11 +97,8 @@ type pixelPacker[T gemm.Number] struct {
 }
 
 func newPixelPacker[T gemm.Number](s *convShape, plan *gemm.Plan[T]) *pixelPacker[T] {
-	p := &pixelPacker[T]{s: s, plan: plan, width: plan.PackRows(), run: s.cg}
-	if s.groups == 1 && s.dw == 1 && s.c < rowChannels {
-		p.rows, p.run = true, s.kw*s.c
-	}
-	return p
+	run, rows := pixelRun(s)
+	return &pixelPacker[T]{s: s, plan: plan, width: plan.PackRows(), run: run, rows: rows}
 }
 
 // pack is the PackFunc of the windows.

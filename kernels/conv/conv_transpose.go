@@ -33,7 +33,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 	v := transposedConv{name, dims}
 	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
-		Name: name,
+		AsInferred: "windows are added up in planes",
+		Name:       name,
 		Doc: "Spreads each element of the input over a window of the result: input " + in + ", weight " + weightShape + " and bias [o] give " + out +
 			" with " + size + ". The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
@@ -41,7 +42,8 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			t, err := v.result(c)
 			return graph.New1(t), err
 		},
-		Compile: v.compile,
+		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the windows up where they lie.",
+			Work: v.work, Lower: v.compile}},
 		Flops: func(c *graph.Call) float64 {
 			w := c.Meta(1)
 			if w.Numel() == 0 {
@@ -377,4 +379,20 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 		out.Set(s.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// spreadOps is what each product of a transposed convolution takes to be added up at its place.
+const spreadOps = 2
+
+// work is that of the products and of adding them up.
+func (v transposedConv) work(c *graph.Call, walk graph.Walk) graph.Work {
+	w := kit.Stored(c, walk, "")
+	s, err := v.spread(c)
+	if err != nil || c.Out[0].Numel() == 0 {
+		return w
+	}
+	points, rows := product3(s.in), s.o/s.groups*product3(s.k)
+	w.Ops[graph.Product] = float64(s.n*s.groups) * multiply.Ops(c.Out[0].DType, rows, points, s.c/s.groups)
+	w.Ops[graph.Simple] = float64(s.n*s.groups) * float64(rows) * float64(points) * spreadOps
+	return w
 }

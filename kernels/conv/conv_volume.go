@@ -15,7 +15,8 @@ type convVolume struct {
 	n, c               int
 	in, out, k         [3]int
 	step, pad, dilated [3]int
-	xs, ws             [5]int
+	xs, ws, os         [5]int
+	point              int       // from one element of the output to the next of the same channel
 	groups             convShape // groups and weight, as packing needs them
 }
 
@@ -28,6 +29,8 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 	}
 	copy(s.xs[2-lead:], x.Strides)
 	copy(s.ws[:], w.Strides)
+	copy(s.os[2-lead:], out.Strides)
+	s.point, _ = pointStride(out)
 	for d := range 3 {
 		s.in[d], s.out[d], s.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
 		s.step[d], s.pad[d], s.dilated[d] = p.stride[d], p.padding[d], p.dilation[d]
@@ -41,9 +44,40 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 	return s
 }
 
-// volumeImpls is the only implementation of convolutions of volumes.
+// pointStride returns the distance between the elements of a channel, which must lie evenly.
+func pointStride(m tensor.Meta) (step int, even bool) {
+	run := 0 // from the first element of a channel to what follows those so far
+	for d := m.Rank() - 1; d >= m.Rank()-3; d-- {
+		switch {
+		case m.Shape[d] == 1:
+		case run == 0:
+			step, run = m.Strides[d], m.Strides[d]*m.Shape[d]
+		case m.Strides[d] != run:
+			return 0, false
+		default:
+			run *= m.Shape[d]
+		}
+	}
+	return step, true
+}
+
+// volumeImpls is the only implementation of convolutions of volumes. It writes results of which the
+// elements of a channel lie evenly.
 func (v convolution) volumeImpls() []graph.Impl {
 	return []graph.Impl{{Name: "planes", Doc: "Multiplies the packed weight by windows of volumes, one after another.",
+		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+			list := []graph.Walk{{}}
+			for _, o := range candidates {
+				if o.Rank() != c.Out[0].Rank() {
+					continue
+				}
+				if _, even := pointStride(c.Out[0].WithStrides(o.Strides(c.Out[0].Shape))); even {
+					list = append(list, c.InOrder(o))
+				}
+			}
+			return list
+		},
+		Work:  v.volumeWork,
 		Lower: v.lowerVolume,
 		Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 			e := engines[c.Out[0].DType]
@@ -80,13 +114,14 @@ func volumePanels[T gemm.Number](v *convVolume, d tensor.DType) *multiply.Panels
 }
 
 // convVolumes multiplies channels by the windows under the elements of the output, as
-// convNCHW does. The input may have any strides; the output is row-major.
+// convNCHW does. The input may have any strides, and so may the output where a channel's elements
+// lie evenly.
 func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	s, taps, points := &v.groups, product3(v.k), product3(v.out)
 	spec := gemm.Spec{M: s.og(), N: points, K: v.c * taps,
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
-		CRowStride: points, CColStride: 1}
+		CRowStride: v.os[1], CColStride: v.point}
 	if s.hasBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, s.bias
 	}
@@ -102,7 +137,7 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 	if x.Entries > 1 {
 		x.A = eachEntry(v.n, 0, s.groups, weight.Each())
 		x.B = eachEntry(v.n, v.xs[0], s.groups, v.c*v.xs[1])
-		x.C = eachEntry(v.n, s.o*points, s.groups, s.og()*points)
+		x.C = eachEntry(v.n, v.os[0], s.groups, s.og()*v.os[1])
 		x.Bias = eachEntry(v.n, 0, s.groups, s.og()*s.bias)
 	}
 	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
@@ -169,4 +204,27 @@ func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 		j.TapPad[tap] = lanes - covered
 	}
 	j.TapStart[product3(v.k)] = len(j.Moves)
+}
+
+// volumeWork is that of a convolution of volumes, which packs windows as those of planes do.
+func (v convolution) volumeWork(c *graph.Call, walk graph.Walk) graph.Work {
+	w := kit.Stored(c, walk, "")
+	if c.Out[0].Numel() == 0 {
+		return w
+	}
+	laid := *c
+	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	s := v.volume(&laid)
+	points, taps := product3(s.out), product3(s.k)
+	w.Ops[graph.Product] = float64(s.n*s.groups.groups) * multiply.Ops(c.Out[0].DType, s.groups.og(), points, s.c*taps)
+	each := elementOps
+	if s.step[2] != 1 || s.xs[4] != 1 {
+		each = stridedOps
+	}
+	all := float64(s.n*s.groups.groups) * float64(points) * float64(s.c*taps)
+	w.Ops[graph.Simple] = all * (each + runOps/float64(min(s.out[2], rowPixels)))
+	if s.point != 1 {
+		w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), s.c*taps)
+	}
+	return w
 }

@@ -32,7 +32,8 @@ const (
 
 // DeformConv2d is torchvision's deform_conv2d.
 var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
-	Name: "deform_conv2d",
+	AsInferred: "products write planes, one after another",
+	Name:       "deform_conv2d",
 	Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
 		"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each element of " +
 		"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are zeros. mask " +

@@ -32,13 +32,13 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 		}
 		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
 		if err != nil {
 			return nil, err
 		}
 		return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
-	},
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
 		if err != nil {
@@ -192,9 +192,10 @@ func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 
 // Take is torch.take.
 var Take = kit.Define[kit.None](graph.Op{
-	Name:   "take",
-	Doc:    "Takes elements of self by their place in row-major order. The result has the shape of index.",
-	Params: []graph.Param{kit.Self, indexParam},
+	AnyOrder: true,
+	Name:     "take",
+	Doc:      "Takes elements of self by their place in row-major order. The result has the shape of index.",
+	Params:   []graph.Param{kit.Self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		if kit.Empty(t) && !kit.Empty(ix) {
@@ -202,7 +203,7 @@ var Take = kit.Define[kit.None](graph.Op{
 		}
 		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), indexDType("take", ix.DType)
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil },
+	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[1].Shape...)
 		flat, err := kit.RowMajorAs(in[0], in[0].Numel())

@@ -77,7 +77,8 @@ func (t *tuples) place(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, 
 
 // GatherND is ONNX's GatherND; PyTorch has none.
 var GatherND = kit.Define[gatherNDAttrs](graph.Op{
-	Name: "gather_nd",
+	AnyOrder: true,
+	Name:     "gather_nd",
 	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple indexes the first k dimensions of self after the batch dimensions. " +
 		"A negative index counts from the end.",
 	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}},
@@ -118,7 +119,8 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 
 // ScatterND is ONNX's ScatterND; PyTorch has none.
 var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
-	Name: "scatter_nd",
+	AnyOrder: true,
+	Name:     "scatter_nd",
 	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a tuple indexes the first k dimensions of self. " +
 		"Of several updates for one place the last one stays. A negative index counts from the end.",
 	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}, {Name: "updates"}},

@@ -42,7 +42,8 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 		example[2] = kit.F32()
 	}
 	return kit.Define[A](graph.Op{
-		Name: name, Doc: doc + " A negative index counts from the end.",
+		AnyOrder: true,
+		Name:     name, Doc: doc + " A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam, source},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			dim, _, alpha := spec(c)

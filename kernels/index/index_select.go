@@ -37,14 +37,14 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		out, err := kit.FreshType(t.DType, kit.With(t.Shape, dim, ix.Numel()))
 		return graph.New1(out), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
 		if err != nil {
 			return nil, err
 		}
 		return selectKernel(c, kit.InBuffer(c, 1), dim), nil
-	},
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
 		if err != nil {
@@ -107,9 +107,9 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 		out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
 		return graph.New1(out), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 		return selectKernel(c, kit.InBuffer(c, 1), 0), nil
-	},
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out, err := selectRef(in[0], in[1], 0)
 		if err != nil {

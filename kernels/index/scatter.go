@@ -60,7 +60,8 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 		return s, err
 	}
 	return kit.Define[A](graph.Op{
-		Name: name, Doc: doc + " A negative index counts from the end.",
+		AnyOrder: true,
+		Name:     name, Doc: doc + " A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			s, err := of(c)
@@ -184,7 +185,8 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 	if s.includeSelf {
 		first = tensor.IntScalar(1)
 	}
-	count := kit.ScratchBuffer(0, tensor.New(tensor.Int64, out.Shape...))
+	// Counts lie beside the sums, which are dense.
+	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
 	k.Scratch = 8 * n
 	sweep := func(f func(m *graph.Mem, counts []int64, at int)) graph.Phase {
 		return graph.Phase{Chunks: kit.DivUp(n, machine.GatherGrain), Run: func(m *graph.Mem, chunk int) error {

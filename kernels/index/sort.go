@@ -34,6 +34,7 @@ var (
 	Sort    = sortOp("sort", "Sorts the elements along a dimension and gives their indices.", 2)
 	Argsort = sortOp("argsort", "Gives the indices that sort the elements along a dimension.", 1)
 	Topk    = kit.Define[topkAttrs](graph.Op{
+		AnyOrder: true, Each: graph.Each{Function: 7},
 		Name: "topk", Doc: "Takes the k greatest or least elements along a dimension and their indices. Of equal elements the one with the lower index comes first; a NaN is greater than all.",
 		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 		Infer:   inferTopk,
@@ -48,6 +49,7 @@ var (
 
 func sortOp(name, doc string, outputs int) *graph.Op {
 	o := graph.Op{
+		AnyOrder: true, Each: graph.Each{Function: 7},
 		Name: name, Doc: doc + " Of equal elements the one with the lower index comes first; a NaN is greater than all.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -316,6 +318,7 @@ type kthAttrs struct {
 
 // Kthvalue is torch.kthvalue.
 var Kthvalue = kit.Define[kthAttrs](graph.Op{
+	AnyOrder: true, Each: graph.Each{Function: 7},
 	Name: "kthvalue", Doc: "Gives the k-th least element along a dimension and its index; of equal elements the one with the lower index comes first.",
 	Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {

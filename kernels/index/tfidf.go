@@ -25,7 +25,8 @@ type tfidfAttrs struct {
 
 // TfidfVectorizer is ONNX's, for integers.
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
-	Name: "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector a row.",
+	AnyOrder: true,
+	Name:     "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector a row.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
@@ -46,7 +47,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			return &graph.Kernel{}, err
 		}
 		last := m.Rank() - 1
-		n, step := m.Shape[last], kit.StepAt(m, last)
+		n, step, to := m.Shape[last], kit.StepAt(m, last), kit.StepAt(out, last)
 		l := kit.NewLineSet(m.Shape, last, m, out)
 		load := tensor.Converter(tensor.Int64, m.DType)
 		return &graph.Kernel{Worker: 8 * n, Phases: []graph.Phase{{Chunks: l.Count, Run: func(mem *graph.Mem, row int) error {
@@ -55,7 +56,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			if n > 0 {
 				load(unsafe.Pointer(unsafe.SliceData(x)), unsafe.Add(mem.Ptrs[1], off[0]), 8, step, n)
 			}
-			t.row(unsafe.Slice((*float32)(unsafe.Add(mem.Ptrs[0], off[1])), t.size), x)
+			t.row(func(i int) *float32 { return (*float32)(unsafe.Add(mem.Ptrs[0], off[1]+i*to)) }, x)
 			return nil
 		}}}}, nil
 	},
@@ -74,7 +75,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		n := m.Shape[last]
 		for r := range tensor.Numel(m.Shape[:last]) {
 			y := make([]float32, t.size)
-			t.row(y, all[r*n:(r+1)*n])
+			t.row(func(i int) *float32 { return &y[i] }, all[r*n:(r+1)*n])
 			for i, v := range y {
 				out.SetFlat(r*t.size+i, tensor.FloatScalar(float64(v)))
 			}
@@ -128,9 +129,11 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 	return t, nil
 }
 
-// row counts the n-grams of one row. Those of one element have nothing to skip.
-func (t *tfidf) row(y []float32, x []int64) {
-	clear(y)
+// row counts the n-grams of one row; y gives the places of the counts. Those of one element have nothing to skip.
+func (t *tfidf) row(y func(i int) *float32, x []int64) {
+	for i := range t.size {
+		*y(i) = 0
+	}
 	for i := range t.grams {
 		g := &t.grams[i]
 		n := len(g.ids)
@@ -154,12 +157,12 @@ func (t *tfidf) row(y []float32, x []int64) {
 		}
 		switch {
 		case t.a.Mode == "TF":
-			y[g.at] = float32(count)
+			*y(g.at) = float32(count)
 		case count == 0:
 		case t.a.Mode == "IDF":
-			y[g.at] = g.weight
+			*y(g.at) = g.weight
 		default:
-			y[g.at] = float32(count) * g.weight
+			*y(g.at) = float32(count) * g.weight
 		}
 	}
 }

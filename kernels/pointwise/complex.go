@@ -49,7 +49,8 @@ func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]
 
 // ConjPhysical turns the sign of imaginary parts.
 var ConjPhysical = kit.Define[kit.None](graph.Op{
-	Name: "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given itself, a view.",
+	AnyOrder: true,
+	Name:     "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given itself, a view.",
 	Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Type(0).DType.IsComplex() {

@@ -96,9 +96,10 @@ func compilePrelu[T float32 | float64](c *graph.Call, q kit.AxisIndex) (*graph.K
 
 // Glu multiplies one half of a dimension by the sigmoid of the other.
 var Glu = kit.Define[gluAttrs](graph.Op{
-	Name:   "glu",
-	Doc:    "Halves a dimension and multiplies the first half by the sigmoid of the second. Serves floats only.",
-	Params: []graph.Param{kit.Self},
+	AsInferred: "halves are multiplied in row-major blocks",
+	Name:       "glu",
+	Doc:        "Halves a dimension and multiplies the first half by the sigmoid of the second. Serves floats only.",
+	Params:     []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, b, err := gluHalves(c)
 		if err != nil {

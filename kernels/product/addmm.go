@@ -21,7 +21,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
 	Params:   []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
 	Infer:    inferSum(addmmType),
-	Impls:    productUnless(leavesOut, sumOf),
+	Impls:    productImpls(sumTerms),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{
@@ -38,7 +38,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 	Doc:      "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
 	Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
 	Infer:    inferSum(baddbmmType),
-	Impls:    productUnless(leavesOut, sumOf),
+	Impls:    productImpls(sumTerms),
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
@@ -131,6 +131,15 @@ func leavesOut(c *graph.Call) bool {
 	}
 	lead := a.Rank() - 2
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
+}
+
+// sumTerms is sumOf with nothing to sum where the product is left out.
+func sumTerms(c *graph.Call) (*contraction, error) {
+	x, err := sumOf(c)
+	if err == nil && leavesOut(c) {
+		x.k = 0
+	}
+	return x, err
 }
 
 func sumFlops(c *graph.Call) float64 {

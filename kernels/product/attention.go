@@ -24,7 +24,8 @@ type attentionAttrs struct {
 
 // ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value.
 var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
-	Name: "scaled_dot_product_attention",
+	AnyOrder: true,
+	Name:     "scaled_dot_product_attention",
 	Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give [..., l, v]. " +
 		"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees nothing gives 0.",
 	Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
@@ -180,7 +181,7 @@ func compileAttention[T float32 | float64](c *graph.Call, exp func(y, x []T, m T
 	d := tensor.DTypeOf[T]()
 	x := copies.NewCompound(c)
 	a := &attention[T]{attentionShape: s, rows: min(attentionRows, s.l), exp: exp, hasMask: c.Has(3)}
-	buffers := []kit.Buffer{x.Result(0, d)}
+	buffers := []kit.Buffer{x.Laid(0, d)}
 	for i := range 4 {
 		v := x.In(i)
 		if v.Meta.DType != d && v.Meta.DType != tensor.Bool {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
@@ -23,6 +22,7 @@ type contraction struct {
 	// opA, opB and opAdd are the places of the matrices among the operands.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
+	way             gemm.Way
 }
 
 // matrices are the strides of a batch of matrices.
@@ -45,43 +45,6 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	return e.compile(x, c)
-}
-
-// product is the implementation of ops that are read as contractions.
-func product(of func(c *graph.Call) (*contraction, error)) []graph.Impl {
-	return productUnless(func(*graph.Call) bool { return false }, of)
-}
-
-// productUnless is product for ops whose calls may leave the product out, as without tells of a call as it is given.
-func productUnless(without func(*graph.Call) bool, of func(c *graph.Call) (*contraction, error)) []graph.Impl {
-	pack := multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
-		x, err := of(c)
-		e := engines[c.Out[0].DType]
-		if err != nil || e == nil || i != x.opA && i != x.opB {
-			return graph.Packing{}, false
-		}
-		return e.packing(x, i == x.opA, c.Out[0].DType)
-	})
-	return []graph.Impl{{Name: "gemm", Doc: "Multiplies tile by tile; constant matrices are packed into panels.",
-		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			none := without(c)
-			return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
-				x, err := of(c)
-				if err != nil {
-					return nil, err
-				}
-				if none {
-					x.k = 0
-				}
-				return x.compile(c)
-			})
-		},
-		Pack: func(c *graph.Call, i int) (graph.Packing, bool) {
-			if without(c) {
-				return graph.Packing{}, false
-			}
-			return pack(c, i)
-		}}}
 }
 
 // fold makes dimensions of the batch part of m or n, where one of the matrices is the same
@@ -164,13 +127,18 @@ func (x *contraction) vectorBias() (gemm.Bias, int, bool) {
 	return gemm.NoBias, 0, false
 }
 
+// spec is the product of one entry, of strided matrices.
+func (x *contraction) spec() gemm.Spec {
+	return gemm.Spec{M: x.m, N: x.n, K: x.k,
+		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
+		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
+		CRowStride: x.c.row, CColStride: x.c.col, Way: x.way}
+}
+
 func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Kernel, error) {
 	x.fold()
 	w := &multiply.Multiplier[T]{Entries: x.entries(), MACs: x.m * x.n * max(1, x.k)}
-	spec := gemm.Spec{M: x.m, N: x.n, K: x.k,
-		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
-		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
-		CRowStride: x.c.row, CColStride: x.c.col}
+	spec := x.spec()
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
 	panelsA, panelsB := contractionPanels[T](x, true, c.Out[0].DType), contractionPanels[T](x, false, c.Out[0].DType)
@@ -224,7 +192,8 @@ func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) 
 		lane, step = p.row, p.col
 	}
 	unit := p.row == 1 || p.col == 1
-	if x.m*x.n*x.k <= tinyMACs || (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit {
+	switch thin := (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit; {
+	case x.way == gemm.Loops || x.way == gemm.Thin, x.way == gemm.Any && (thin || x.m*x.n*x.k <= tinyMACs):
 		return nil
 	}
 	return multiply.MatrixPanels(d, width, lanes, lane, x.k, step, p.offsets(x.batch))

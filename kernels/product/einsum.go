@@ -13,7 +13,8 @@ import (
 
 // Einsum is torch.einsum.
 var Einsum = kit.Define[einsumAttrs](graph.Op{
-	Name: "einsum",
+	AnyOrder: true,
+	Name:     "einsum",
 	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
 		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is a view; " +
 		"products lie in memory as PyTorch's matrix products leave them.",

@@ -16,7 +16,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 	Doc:      "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
 	Params:   []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 	Infer:    inferLinear,
-	Impls:    product(linearOf),
+	Impls:    productImpls(linearOf),
 	Flops:    linearFlops,
 	Ref:      linearRef,
 	Examples: []graph.Example{

@@ -35,7 +35,8 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5), f32, u8()}}}
 	}
 	return kit.Define[kit.None](graph.Op{
-		Name: name, Doc: doc, Params: quantParams(operands),
+		AsInferred: "sums are requantised row by row",
+		Name:       name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := q.result(c)
 			return graph.New1(t), err

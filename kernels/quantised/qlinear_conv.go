@@ -41,7 +41,8 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 		ex = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32, u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
 	return kit.Define[quantConvAttrs](graph.Op{
-		Name: name, Doc: doc, Params: quantParams(operands),
+		AsInferred: "sums are requantised plane by plane",
+		Name:       name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := q.result(c)
 			return graph.New1(t), err

@@ -32,7 +32,8 @@ var (
 
 // QuantizeLinear is ONNX's operator.
 var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
-	Name: "quantize_linear",
+	AsInferred: "scales are applied to runs of a row-major value",
+	Name:       "quantize_linear",
 	Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of zero_point, or dtype. " +
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
 	Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
@@ -80,7 +81,8 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 
 // DequantizeLinear is ONNX's operator.
 var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
-	Name: "dequantize_linear",
+	AsInferred: "scales are applied to runs of a row-major value",
+	Name:       "dequantize_linear",
 	Doc: "Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. " +
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
 	Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
@@ -267,10 +269,11 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 
 // DynamicQuantizeLinear is ONNX's operator.
 var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
-	Name:    "dynamic_quantize_linear",
-	Doc:     "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the three of them.",
-	Params:  []graph.Param{kit.Input},
-	Outputs: []string{"y", "y_scale", "y_zero_point"},
+	AsInferred: "scales are applied to runs of a row-major value",
+	Name:       "dynamic_quantize_linear",
+	Doc:        "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the three of them.",
+	Params:     []graph.Param{kit.Input},
+	Outputs:    []string{"y", "y_scale", "y_zero_point"},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
 		if m.DType != tensor.Float32 {

@@ -44,7 +44,7 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if side.Strides[1] = 1; s.rows > 1 {
 		side.Strides[0] = channels
 	}
-	p := newLinePlan(in, -1, c.Out[0], []tensor.Meta{side}, in.DType, loops, 1)
+	p := newLinePlan(in, -1, lineColumns, c.Out[0], []tensor.Meta{side}, in.DType, loops, 1)
 	scaleAt := 2 * kit.AlignUp(8*pairs)
 	shiftAt := scaleAt + kit.AlignUp(pairs*loops.Size())
 	end := shiftAt + kit.AlignUp(pairs*loops.Size())

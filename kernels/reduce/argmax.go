@@ -3,6 +3,7 @@ package reduce
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -33,6 +34,7 @@ var (
 
 func argOp(name, doc string, greatest bool) *graph.Op {
 	return folds.Define[argmaxAttrs](graph.Op{
+		Each: graph.Each{Simple: 3.5},
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (folds.Spec, error) {
@@ -77,6 +79,7 @@ func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
 func bestOp(name, doc string, greatest bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
 	return folds.Define[argmaxAttrs](graph.Op{
+		Each: graph.Each{Simple: 3.5},
 		Name: name, Doc: doc, Many: true,
 		Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
 	}, func(c *graph.Call) (folds.Spec, error) {
@@ -110,8 +113,10 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 }
 
 // orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
-func orOfTwo(o, two *graph.Op) *graph.Op {
-	infer, compile, reference := o.Infer, o.Compile, o.Ref
+func orOfTwo(one, two *graph.Op) *graph.Op {
+	infer, compile, reference := one.Infer, one.Compile, one.Ref
+	o := *one
+	o.Impls = nil // they are made of Compile
 	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Has(1) {
@@ -134,8 +139,8 @@ func orOfTwo(o, two *graph.Op) *graph.Op {
 		}
 		return reference(c, in)
 	}
-	o.Examples = append(o.Examples, graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
-	return o
+	o.Examples = append(slices.Clone(o.Examples), graph.Example{In: []tensor.Meta{kit.ExTurned, kit.ExRow}})
+	return kit.Define[argmaxAttrs](o)
 }
 
 // best is the best element so far and its index; -1 before the first.

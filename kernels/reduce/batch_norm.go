@@ -19,6 +19,7 @@ type batchNormAttrs struct {
 // BatchNorm normalises each channel (dimension 1).
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	AnyOrder: true, Images: graph.ImageOp,
+	Each: graph.Each{Simple: 1},
 	Name: "batch_norm",
 	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
 		"Graphs are pure: running statistics are not updated.",

@@ -80,24 +80,23 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 			}
 			return graph.New1(tensor.NewType(d, m.Shape...)), nil
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			m, d := c.Meta(0), dtype(c)
-			dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank())
-			if err != nil {
-				return nil, err
-			}
-			var l scanLoops
-			for _, l = range loops {
-				if l.in == kit.Wide(d) {
-					break
+		Impls: lineOp{
+			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
+			each: graph.Each{Simple: 1.3},
+			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+				d := dtype(c)
+				var l scanLoops
+				for _, l = range loops {
+					if l.in == kit.Wide(d) {
+						break
+					}
 				}
-			}
-			p := newLinePlan(m, dim, c.Out[0], nil, d, l.in, 2)
-			return p.kernel(p.unit*l.size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
-				scanLine(p, &l, r, in, out, n)
-				return nil
-			}), nil
-		},
+				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, l.in, 2)
+				return p.kernel(p.unit*l.size, func(r lineRoom, in, out unsafe.Pointer, n int) error {
+					scanLine(p, &l, r, in, out, n)
+					return nil
+				}), nil
+			}}.impls(),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
 			if err != nil {

@@ -20,6 +20,7 @@ type groupNormAttrs struct {
 // GroupNorm normalises groups of channels of each sample.
 var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	AnyOrder: true,
+	Each:     graph.Each{Simple: 2.5},
 	Name:     "group_norm",
 	Doc:      "Normalises each group of channels of each sample, then scales each channel by weight and adds bias.",
 	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
@@ -95,6 +96,7 @@ type instanceNormAttrs struct {
 // InstanceNorm normalises each channel of each sample; the result is row-major.
 var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	AnyOrder: true,
+	Each:     graph.Each{Simple: 2.5},
 	Name:     "instance_norm",
 	Doc:      "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
 	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},

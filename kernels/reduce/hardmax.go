@@ -1,8 +1,9 @@
 package reduce
 
 import (
+	"unsafe"
+
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -13,9 +14,10 @@ type hardmaxAttrs struct {
 
 // Hardmax is ONNX's operator.
 var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
-	Name:   "hardmax",
-	Doc:    "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Serves floats only; the result is row-major.",
-	Params: []graph.Param{kit.Self},
+	AnyOrder: true,
+	Name:     "hardmax",
+	Doc:      "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Serves floats only; the result is row-major.",
+	Params:   []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
 		if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
@@ -57,32 +59,33 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}}, {In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 })
 
+// compileHardmax looks for the greatest element line by line, in a worker's memory.
 func compileHardmax[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	d, m := tensor.DTypeOf[T](), c.Meta(0)
-	n, inner := 1, 1
+	d, m, out := tensor.DTypeOf[T](), c.Meta(0), c.Out[0]
+	n, dim := 1, 0
 	if m.Rank() > 0 {
-		dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank())
-		if err != nil {
+		var err error
+		if dim, err = tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
 			return nil, err
 		}
-		n, inner = m.Shape[dim], tensor.Numel(m.Shape[dim+1:])
+		n = m.Shape[dim]
 	}
-	all := m.Numel()
-	x := copies.NewCompound(c)
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(all/n, n, func(mem *graph.Mem, begin, end int) error {
-		y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
-		for u := begin; u < end; u++ {
-			first := u/inner*n*inner + u%inner
-			best := first
-			for i := range n {
-				at := first + i*inner
-				if y[at] = 0; v[at] > v[best] {
-					best = at
-				}
+	l := kit.NewLineSet(m.Shape, dim, m, out)
+	load, from, to := tensor.Converter(d, m.DType), kit.StepAt(m, dim), kit.StepAt(out, dim)
+	zero, one := tensor.Zeros(out.DType).Pointer(), tensor.IntScalar(1).Tensor(out.DType).Pointer()
+	move := tensor.Converter(out.DType, out.DType)
+	return &graph.Kernel{Worker: n * d.Size(), Phases: []graph.Phase{l.Phase(2*n, func(mem *graph.Mem, off [4]int) error {
+		x := kit.SliceOf[T](mem.Worker, 0, n)
+		load(unsafe.Pointer(unsafe.SliceData(x)), unsafe.Add(mem.Ptrs[1], off[0]), d.Size(), from, n)
+		best := 0
+		for i, v := range x {
+			if v > x[best] {
+				best = i
 			}
-			y[best] = 1
 		}
+		y := unsafe.Add(mem.Ptrs[0], off[1])
+		move(y, zero, to, 0, n)
+		move(unsafe.Add(y, best*to), one, 0, 0, 1)
 		return nil
-	}))
-	return x.Kernel()
+	})}}, nil
 }

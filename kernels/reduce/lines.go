@@ -12,7 +12,7 @@ import (
 
 // linePlan is the walk of ops that work along one dimension and keep the shape, such as
 // cumsum and softmax. The positions of the other dimensions are cut into units; a unit
-// works line by line (rows) or side by side (columns), as the operand's layout suits.
+// works line by line (rows) or side by side (columns).
 type linePlan struct {
 	kept     []axes.Axis
 	line     axes.Axis
@@ -33,21 +33,12 @@ const columnUnit = 256
 
 // newLinePlan plans the walk along dim, or over single elements if dim is negative. A unit
 // then finds side at a place of its own that moves with the strides of the meta side.
-func newLinePlan(m tensor.Meta, dim int, out tensor.Meta, side []tensor.Meta, cast, loops tensor.DType, weight int) *linePlan {
-	mask := make([]bool, m.Rank())
-	if m.Rank() > 0 && dim >= 0 {
-		mask[dim] = true
-	}
-	kept, red := axes.Split(axes.Dims(m, append([]tensor.Meta{out}, side...)...), mask, true)
-	p := &linePlan{kept: kept, line: red[0], ld: axes.NewLoader(m.DType, cast, loops),
+func newLinePlan(m tensor.Meta, dim int, by lineWalk, out tensor.Meta, side []tensor.Meta, cast, loops tensor.DType, weight int) *linePlan {
+	kept, red := axes.Split(axes.Dims(m, append([]tensor.Meta{out}, side...)...), lineMask(m.Rank(), dim), true)
+	p := &linePlan{kept: kept, line: red[0], ld: axes.NewLoader(m.DType, cast, loops), rows: by == lineRows,
 		store: tensor.Converter(out.DType, loops), size: out.DType.Size(), plain: out.DType == loops,
 		inPlace: m.DType == out.DType && m.SameAddresses(out)}
 	k := kept[0]
-	if p.line.In <= k.In || k.N == 1 {
-		p.rows = p.line.N >= 16 || k.N < p.line.N
-	} else {
-		p.rows = k.N < 8 && k.N <= p.line.N
-	}
 	grain := machine.ReduceGrain / weight
 	p.unit = max(1, min(k.N, columnUnit))
 	if p.rows {

@@ -50,7 +50,8 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[A](graph.Op{
-		Name: name, Doc: doc,
+		AsInferred: "losses are written one after another while they are summed",
+		Name:       name, Doc: doc,
 		Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			l, err := of(c)

@@ -30,6 +30,7 @@ const normDoc = "Computes the vector norm of an order: of 2 the root of the sum 
 
 // Norm is the older name of the vector norm; it gives 0 of no elements.
 var Norm = folds.Define[normAttrs](graph.Op{
+	Each: graph.Each{Simple: 2},
 	Name: "norm", Doc: normDoc,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
 }, func(c *graph.Call) (folds.Spec, error) {
@@ -51,6 +52,7 @@ var Norm = folds.Define[normAttrs](graph.Op{
 
 // VectorNorm is linalg.vector_norm.
 var VectorNorm = folds.Define[vectorNormAttrs](graph.Op{
+	Each: graph.Each{Simple: 2},
 	Name: "linalg_vector_norm", Doc: normDoc,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
 }, func(c *graph.Call) (folds.Spec, error) {

@@ -28,6 +28,7 @@ type localResponseAttrs struct {
 // RmsNorm divides by the root of the mean of squares.
 var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	AnyOrder: true,
+	Each:     graph.Each{Simple: 2},
 	Name:     "rms_norm",
 	Doc:      "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
 	Params:   []graph.Param{kit.Input, kit.OptWeight},
@@ -52,13 +53,12 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
+		a := kit.Attrs[rmsNormAttrs](c)
+		dims, eps := len(a.NormalizedShape), a.eps(c.Meta(0).DType)
 		if c.Out[0].DType.OpMath() == tensor.Float32 {
-			return compileRmsNorm[float32](c)
+			return newRowNorm(c, dims, eps, scaleRow[float32]), nil
 		}
-		return compileRmsNorm[float64](c)
+		return newRowNorm(c, dims, eps, scaleRow[float64]), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, x := kit.Attrs[rmsNormAttrs](c), in[0]
@@ -96,29 +96,20 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	return math.Ldexp(1, -bits[d])
 }
 
-func compileRmsNorm[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	a, d, all := kit.Attrs[rmsNormAttrs](c), tensor.DTypeOf[T](), c.Out[0].Numel()
-	n, eps := kit.NumberOf(tensor.Product(a.NormalizedShape)), a.eps(c.Meta(0).DType)
-	x := copies.NewCompound(c)
-	ins := append(x.Operands(d), kit.Buffer{})
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(all/n, 2*n, func(m *graph.Mem, begin, end int) error {
-		weight := kit.ElementsOf[T](m.Ptrs[2], n)
-		for u := begin; u < end; u++ {
-			y, v := kit.PlaneOf[T](m.Ptrs[0], u, n), kit.PlaneOf[T](m.Ptrs[1], u, n)
-			by := T(1 / math.Sqrt(sumSquares(v)/float64(n)+eps))
-			if weight == nil {
-				for i, e := range v {
-					y[i] = e * by
-				}
-				continue
-			}
-			for i, e := range v {
-				y[i] = e * by * weight[i]
-			}
+// scaleRow divides a row by the root of the mean of its squares. There is no bias.
+func scaleRow[T float32 | float64](y, x, w, _ []T, eps float64) {
+	by := T(1 / math.Sqrt(sumSquares(x)/float64(len(x))+eps))
+	y = y[:len(x)]
+	if w == nil {
+		for i, e := range x {
+			y[i] = e * by
 		}
-		return nil
-	}))
-	return x.Kernel()
+		return
+	}
+	w = w[:len(x)]
+	for i, e := range x {
+		y[i] = e * by * w[i]
+	}
 }
 
 // sumSquares adds in four strands.
@@ -136,7 +127,9 @@ func sumSquares[T float32 | float64](v []T) float64 {
 
 // LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
 var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
-	Name: "local_response_norm",
+	AsInferred: "squares are summed over neighbouring planes",
+	Each:       graph.Each{Simple: 10, Function: 0.3},
+	Name:       "local_response_norm",
 	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring channels, divided by size. " +
 		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.",
 	Params: []graph.Param{kit.Input},

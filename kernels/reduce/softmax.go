@@ -46,18 +46,17 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 			}
 			return graph.New1(tensor.NewType(d, m.Shape...)), nil
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			m, d := c.Meta(0), dtype(c)
-			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, m.Rank())
-			if err != nil {
-				return nil, err
-			}
-			p := newLinePlan(m, dim, c.Out[0], nil, d, d.OpMath(), 8)
-			if p.ld.Size == 4 {
-				return softmaxKernel[float32](p, logs, kit.ExpShift32), nil
-			}
-			return softmaxKernel[float64](p, logs, kit.ExpShift64), nil
-		},
+		Impls: lineOp{
+			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
+			each: graph.Each{Simple: 1, Function: 0.7}, again: 0.7,
+			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+				d := dtype(c)
+				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 8)
+				if p.ld.Size == 4 {
+					return softmaxKernel[float32](p, logs, kit.ExpShift32), nil
+				}
+				return softmaxKernel[float64](p, logs, kit.ExpShift64), nil
+			}}.impls(),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, in[0].Rank())
 			if err != nil {

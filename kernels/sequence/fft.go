@@ -33,7 +33,8 @@ var (
 	FftRfft  = fftOp("fft_rfft", "Transforms a real value along a dimension and gives the half of the frequencies that are not mirrored.", tensor.Float32, fourierSpec{half: true, fromReal: true})
 	FftIrfft = fftOp("fft_irfft", "Transforms half of the frequencies along a dimension, of which the rest is the mirror, to a real value.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
 	Dft      = kit.Define[dftAttrs](graph.Op{
-		Name: "dft", Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last dimension, of size 2, or of size 1 for a real operand.",
+		AnyOrder: true,
+		Name:     "dft", Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last dimension, of size 2, or of size 1 for a real operand.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, t, err := newDft(c)
@@ -74,7 +75,8 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 		return &s, t, err
 	}
 	return kit.Define[fftAttrs](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+		AnyOrder: true,
+		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, t, err := of(c)
 			return graph.New1(t), err

@@ -29,7 +29,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	g := kind.gates()
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return kit.Define[onnxCellAttrs](graph.Op{
-		Name: name, Doc: doc, Params: params, Outputs: outputs,
+		AsInferred: "each step writes the states of a whole batch, one after another",
+		Name:       name, Doc: doc, Params: params, Outputs: outputs,
 		Infer: o.infer,
 		Impls: recurrentImpls(o.compile, o.pack),
 		Flops: func(c *graph.Call) float64 {

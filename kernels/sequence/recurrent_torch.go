@@ -63,7 +63,8 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 		return in
 	}
 	return kit.Define[recurrentAttrs](graph.Op{
-		Name: name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
+		AsInferred: "each step writes the states of a whole batch, one after another",
+		Name:       name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
 		Params: []graph.Param{{Name: "operands", Variadic: true}},
 		Infer:  o.infer,
 		Impls:  recurrentImpls(o.compile, o.pack),

@@ -20,6 +20,7 @@ type joinOp func(c *graph.Call) ([]tensor.Type, int, error)
 
 func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return kit.Define[A](graph.Op{
+		Each:     graph.Each{Simple: 0.1},
 		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 		Infer: j.infer, Compile: j.compile, Ref: j.ref, Examples: examples,

@@ -18,6 +18,7 @@ type eyeAttrs struct {
 
 // Eye is torch.eye.
 var Eye = kit.Define[eyeAttrs](graph.Op{
+	AnyOrder: true,
 	Name:     "eye",
 	Doc:      "Makes a matrix with ones on the diagonal and zeros elsewhere.",
 	Infer:    inferEye,

@@ -16,6 +16,7 @@ type flipAttrs struct {
 
 // Flip is torch.flip.
 var Flip = kit.Define[flipAttrs](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "flip",
 	Doc:    "Reverses the order of the elements along dimensions. The result keeps self's layout.",

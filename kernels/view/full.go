@@ -10,6 +10,7 @@ import (
 
 // fillOp defines an op that fills fresh memory with a number. kind says where, value what.
 func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) tensor.Scalar) *graph.Op {
+	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kind(c)
 		if err == nil {

@@ -14,6 +14,7 @@ import (
 
 // Pad is aten::pad.
 var Pad = kit.Define[padAttrs](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name: "pad",
 	Doc: "Adds elements around self.\n" +
@@ -35,6 +36,7 @@ type constantPadAttrs struct {
 
 // ConstantPadNd is aten::constant_pad_nd.
 var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "constant_pad_nd",
 	Doc:    "Adds a number around self, as pad does with mode constant.",

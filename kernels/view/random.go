@@ -139,7 +139,8 @@ func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 
 // Bernoulli draws ones and zeros.
 var Bernoulli = kit.Define[seedAttrs](graph.Op{
-	Name: "bernoulli", Doc: "Draws, for every element of self, 1 with the probability that it gives, else 0. The result is row-major.",
+	AnyOrder: true,
+	Name:     "bernoulli", Doc: "Draws, for every element of self, 1 with the probability that it gives, else 0. The result is row-major.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t := c.Type(0)
@@ -211,7 +212,8 @@ type dropoutAttrs struct {
 
 // Dropout is aten::dropout.
 var Dropout = kit.Define[dropoutAttrs](graph.Op{
-	Name: "dropout", Doc: "Gives self; in training sets random elements to 0 and divides the others by 1 - p.",
+	AnyOrder: true,
+	Name:     "dropout", Doc: "Gives self; in training sets random elements to 0 and divides the others by 1 - p.",
 	Params: []graph.Param{kit.Input}, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[dropoutAttrs](c), c.Type(0)
@@ -261,7 +263,8 @@ type multinomialAttrs struct {
 
 // Multinomial is torch.multinomial.
 var Multinomial = kit.Define[multinomialAttrs](graph.Op{
-	Name: "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the ratio of its elements.",
+	AnyOrder: true,
+	Name:     "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the ratio of its elements.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)

@@ -35,11 +35,12 @@ var (
 func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c.Type(0), repeats(c)) }
 	return kit.Define[A](graph.Op{
-		Name:    name,
-		Doc:     doc,
-		Params:  []graph.Param{kit.Self},
-		Infer:   infer,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.NumbersOf(repeats(c))) },
+		AnyOrder: true,
+		Name:     name,
+		Doc:      doc,
+		Params:   []graph.Param{kit.Self},
+		Infer:    infer,
+		Compile:  func(c *graph.Call) (*graph.Kernel, error) { return compileRepeat(c, kit.NumbersOf(repeats(c))) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			res, err := infer(c)
 			if err != nil {

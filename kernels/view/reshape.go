@@ -30,6 +30,7 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 			return reshaped(t, size)
 		}
 	}
+	o.AnyOrder = true
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.Ordered(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	}

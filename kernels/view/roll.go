@@ -19,6 +19,7 @@ type rollAttrs struct {
 
 // Roll is torch.roll.
 var Roll = kit.Define[rollAttrs](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:     "roll",
 	Doc:      "Shifts the elements along dimensions; what leaves at one end enters at the other.",

@@ -17,6 +17,7 @@ type stackAttrs struct {
 
 // Stack is torch.stack.
 var Stack = kit.Define[stackAttrs](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Name:     "stack",
 	Doc:      "Joins tensors of one shape along a new dimension. dtypes are promoted.",

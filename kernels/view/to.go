@@ -18,6 +18,8 @@ type toAttrs struct {
 
 // To is Tensor.to.
 var To = kit.Define[toAttrs](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
+	AnyOrder: true,
 	Name:     "to",
 	Doc:      "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has both already.",
 	Params:   []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
@@ -58,6 +60,8 @@ func convert(t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) 
 
 // TypeAs is Tensor.type_as.
 var TypeAs = kit.Define[kit.None](graph.Op{
+	Each:     graph.Each{Simple: 0.1},
+	AnyOrder: true,
 	Name:     "type_as",
 	Doc:      "Converts self to the dtype of other; is self where it has it already.",
 	Params:   []graph.Param{kit.Self, kit.Other},

@@ -38,9 +38,10 @@ func bounded(row, diagonal, more, cols int) int {
 // triangle defines an op that keeps the columns [from, to) of each row.
 func triangle[A any](name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
 	return kit.Define[A](graph.Op{
-		Name:   name,
-		Doc:    doc,
-		Params: []graph.Param{kit.Self},
+		AnyOrder: true,
+		Name:     name,
+		Doc:      doc,
+		Params:   []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
 			if t.Rank() == 0 {

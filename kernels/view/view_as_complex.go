@@ -96,7 +96,8 @@ func asComplex(t tensor.Type) (tensor.Type, error) {
 
 // Complex is torch.complex.
 var Complex = kit.Define[kit.None](graph.Op{
-	Name: "complex", Doc: "Makes complex numbers of real and imaginary parts, which broadcast together.",
+	AnyOrder: true,
+	Name:     "complex", Doc: "Makes complex numbers of real and imaginary parts, which broadcast together.",
 	Params: []graph.Param{{Name: "real"}, {Name: "imag"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		d, other := c.Type(0).DType, c.Type(1).DType

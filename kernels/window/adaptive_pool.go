@@ -21,7 +21,7 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Doc:    "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
 	Infer: inferAdaptiveAvg,
-	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolAvg, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m, size := c.Meta(0), outputNumbers(c)
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil
@@ -72,7 +72,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		}
 		return poolResults(t, adaptiveShape(t, size), t.DType, true)
 	},
-	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolMax, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		rows, cols := adaptiveWindows(m, outputNumbers(c))
 		return newPool(c, by, rows, cols, maxPoolOp(m.DType, true)), nil

@@ -29,7 +29,7 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 	return kit.Define[adaptiveVolumeAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: looseImpls(spaces(dims), poolWork{kind, shared(spaces(dims))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			m := c.Meta(0)
 			if m.DType.IsComplex() {
 				return adaptiveMean(m, dims).Compile(c)
@@ -38,8 +38,8 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 			for d := m.Rank() - dims; d < m.Rank(); d++ {
 				axes = append(axes, adaptiveSide(m.Shape[d], c.Out[0].Shape[d]))
 			}
-			return volumeKernel(c, kind, &poolArgs{}, axes)
-		},
+			return volumeKernel(c, by, kind, &poolArgs{}, axes)
+		}),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
 			if err != nil {

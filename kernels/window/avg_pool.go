@@ -43,14 +43,14 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		}
 		return poolResults(t, shape, t.DType, false)
 	},
-	Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+	Impls: poolImpls(poolWork{poolAvg, avgPool2dWide.given}, avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := avgGeometry(c)
 		if err != nil {
 			return nil, err
 		}
 		rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
 		return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
-	}),
+	})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgGeometry(c)
 		if err != nil {

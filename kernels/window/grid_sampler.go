@@ -21,9 +21,10 @@ type gridSamplerAttrs struct {
 
 // GridSampler is aten::grid_sampler.
 var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
-	Name:   "grid_sampler",
-	Doc:    "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.",
-	Params: []graph.Param{kit.Input, {Name: "grid"}},
+	AnyOrder: true,
+	Name:     "grid_sampler",
+	Doc:      "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.",
+	Params:   []graph.Param{kit.Input, {Name: "grid"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, g := c.Type(0), c.Type(1)
 		if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
@@ -277,9 +278,10 @@ type affineGridAttrs struct {
 
 // AffineGridGenerator is aten::affine_grid_generator.
 var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
-	Name:   "affine_grid_generator",
-	Doc:    "Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
-	Params: []graph.Param{{Name: "theta"}},
+	AnyOrder: true,
+	Name:     "affine_grid_generator",
+	Doc:      "Makes the grid by which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+	Params:   []graph.Param{{Name: "theta"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
 		n := len(a.Size) - 2

@@ -40,14 +40,14 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			}
 			return poolResults(t, shape, t.DType, outputs != nil)
 		},
-		Impls: poolImpls(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		Impls: poolImpls(poolWork{poolMax, wide.given}, wide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {
 				return nil, err
 			}
 			rows, cols := g.windows(c.Meta(0), c.Out[0])
 			return newPool(c, by, rows, cols, maxPoolOp(c.Meta(0).DType, outputs != nil)), nil
-		}),
+		})),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			g, err := maxPoolGeometry(c)
 			if err != nil {

@@ -40,7 +40,8 @@ func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *
 	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(kit.Attrs[A](c)))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]
 	return kit.Define[A](graph.Op{
-		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
+		AsInferred: "indices are places in planes",
+		Name:       name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", Below: places}},
 		Infer:   infer,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileMaxUnpool(c, dims) },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

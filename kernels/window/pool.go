@@ -91,8 +91,7 @@ func newPool(c *graph.Call, by poolWalk, rows, cols []window, op poolOp) *graph.
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	suits := p.c > 1 && p.in[1] == m.DType.Size() && (p.in[3] != m.DType.Size() || p.w == 1)
-	if by == poolPixels || by == poolAsLies && suits {
+	if by == poolPixels {
 		return p.byPixels()
 	}
 	return p.byPlanes()

@@ -61,14 +61,14 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		}
 		return graph.New1(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: looseImpls(spaces(1), poolWork{poolMax, maxPool1dWide.given}, maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := maxPool1dGeometry(c)
 		if err != nil {
 			return nil, err
 		}
 		_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
-		return newPool(c, poolAsLies, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
-	},
+		return newPool(c, by, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
+	})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := maxPool1dGeometry(c)
 		if err != nil {
@@ -191,14 +191,14 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 		}
 		return squeezed(poolResults(p, shape, t.DType, false))
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: looseImpls(spaces(1), poolWork{poolAvg, avgPool1dWide.given}, avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		g, err := avgPool1dGeometry(c)
 		if err != nil {
 			return nil, err
 		}
 		cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
-		return newPool(c, poolAsLies, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
-	},
+		return newPool(c, by, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
+	})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgPool1dGeometry(c)
 		if err != nil {
@@ -259,7 +259,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 		}
 		return squeezed(inferAdaptiveTo(lineOf(t), [2]sym.Int{sym.Of(1), n}))
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
+	Impls: looseImpls(spaces(1), poolWork{poolAvg, shared(spaces(1))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m := c.Meta(0)
 		if c.Out[0].Numel() == 0 {
 			return &graph.Kernel{}, nil
@@ -268,8 +268,8 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 			return lineMean(m).Compile(c)
 		}
 		_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
-		return newPool(c, poolAsLies, nil, cols, avgPoolOp(m.DType, 0)), nil
-	},
+		return newPool(c, by, nil, cols, avgPoolOp(m.DType, 0)), nil
+	}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])
 		if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {

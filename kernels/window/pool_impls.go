@@ -1,7 +1,10 @@
 package window
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -9,44 +12,158 @@ import (
 type poolWalk uint8
 
 const (
-	poolAsLies poolWalk = iota // whichever the operand's strides suit
-	poolPlanes
+	poolPlanes poolWalk = iota
 	poolPixels
 )
 
+// poolCompile makes the kernel of a pooling by one of the walks.
+type poolCompile func(c *graph.Call, by poolWalk) (*graph.Kernel, error)
+
+// poolWork is what a pooling does: its kind, and the elements that a window takes.
+type poolWork struct {
+	kind poolKind
+	area func(c *graph.Call) float64
+}
+
+// Simple operations an element of a window (measured). By planes each result is made by itself.
+var poolOps = map[poolKind][2]float64{
+	poolMax:  {poolPlanes: 6, poolPixels: 5.5},
+	poolAvg:  {poolPlanes: 2, poolPixels: 1.2},
+	poolNorm: {poolPlanes: 8, poolPixels: 4},
+}
+
+// wideArea is the size of a window over a row from which a row is summed up as one run.
+const wideArea = 16
+
+// by returns the work of a pooling by one of the walks.
+func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
+	return func(c *graph.Call, w graph.Walk) graph.Work {
+		area, each := p.area(c), poolOps[p.kind][by]
+		if by == poolPlanes && area > wideArea*wideArea {
+			each = poolOps[p.kind][poolPixels]
+		}
+		work := kit.Stored(c, w, w.Order)
+		work.Ops[graph.Simple] = float64(c.Out[0].Numel()) * area * each
+		return work
+	}
+}
+
+// shared is the area of windows that share an operand of dims dimensions out.
+func shared(dims func(c *graph.Call) int) func(c *graph.Call) float64 {
+	return func(c *graph.Call) float64 {
+		area, m, out := 1, c.Meta(0), c.Out[0]
+		for d := m.Rank() - dims(c); d < m.Rank() && d >= 0; d++ {
+			if out.Shape[d] > 0 {
+				area *= kit.DivUp(m.Shape[d], out.Shape[d])
+			}
+		}
+		return float64(area)
+	}
+}
+
+// given is the area of the windows that the attributes of a pooling tell.
+func (p *volumePool) given(c *graph.Call) float64 {
+	area, k := 1, p.args(c).kernel
+	for d := range p.dims {
+		if len(k) > 0 {
+			area *= k[min(d, len(k)-1)]
+		}
+	}
+	return float64(area)
+}
+
+// spaces returns a number of spatial dimensions.
+func spaces(n int) func(*graph.Call) int { return func(*graph.Call) int { return n } }
+
 // poolImpls lists the walks of a pooling over images. compile makes the kernel of one.
-func poolImpls(compile func(c *graph.Call, by poolWalk) (*graph.Kernel, error)) []graph.Impl {
+func poolImpls(p poolWork, compile poolCompile) []graph.Impl {
 	lower := func(by poolWalk) func(*graph.Call) (*graph.Kernel, error) {
 		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
 	}
 	return []graph.Impl{
-		{Name: "pixels", Doc: "Folds the pixels of a window, all channels at once; channels last.", Lower: lower(poolPixels),
-			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
+		{Name: "pixels", Doc: "Folds the pixels of a window, all channels at once; channels last.",
+			Lower: lower(poolPixels), Work: p.by(poolPixels),
+			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				switch m := c.Meta(0); {
 				case m.Rank() == 4 && m.Shape[1] > 1:
-					return []graph.Walk{c.InOrder(channelsLast)}
+					return walksFrom(c, pixelsLast(4), candidates)
 				case m.Rank() == 3 && m.Shape[0] > 1 && m.Shape[1] == 1 && m.Shape[2] == 1:
-					return []graph.Walk{c.InOrder(tensor.RowMajorOrder(3))}
+					return walksFrom(c, tensor.RowMajorOrder(3), candidates)
 				}
 				return nil
 			}, Read: readsOrder},
-		{Name: "planes", Doc: "Slides the windows over planes, row by row.", Lower: lower(poolPlanes),
-			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk {
-				return []graph.Walk{c.InOrder(tensor.RowMajorOrder(c.Out[0].Rank()))}
+		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
+			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
+			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+				return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
 			}, Read: readsOrder},
 	}
 }
 
-// channelsLast is the order of images with their channels last.
-var channelsLast = func() tensor.Order {
-	o, err := tensor.ChannelsLast.Order(4)
+// looseImpls lists the walks of a pooling over dims dimensions whose result has a layout of its own: any
+// of them can be written, and any operand read by planes.
+func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) []graph.Impl {
+	lower := func(by poolWalk) func(*graph.Call) (*graph.Kernel, error) {
+		return func(c *graph.Call) (*graph.Kernel, error) { return compile(c, by) }
+	}
+	return []graph.Impl{
+		{Name: "pixels", Doc: "Folds the elements of a window, all channels at once; channels last.",
+			Lower: lower(poolPixels), Work: p.by(poolPixels),
+			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+				m := c.Meta(0)
+				if m.Rank() != dims(c)+2 || m.Shape[1] < 2 {
+					return nil
+				}
+				return looseWalks(c, pixelsLast(m.Rank()), candidates)
+			},
+			Read: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
+				return graph.ReadWork(m, m), m.Strides[1] == 1
+			}},
+		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
+			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
+			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+				return looseWalks(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)
+			}},
+	}
+}
+
+// looseWalks returns the walks in an order that give results as inferred, or in a candidate.
+func looseWalks(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
+	list := walksFrom(c, o, candidates)
+	list[0].Out = nil
+	if slices.Contains(candidates, o) {
+		list = append(list, c.InOrder(o))
+	}
+	return list
+}
+
+// pixelsLast is the order with dimension 1, that of channels, last.
+func pixelsLast(rank int) tensor.Order {
+	dims := []int{0}
+	for d := 2; d < rank; d++ {
+		dims = append(dims, d)
+	}
+	o, err := tensor.NewOrder(append(dims, 1)...)
 	if err != nil {
-		panic("kernels: images have four dimensions: " + err.Error())
+		panic("kernels: dimensions are numbered once: " + err.Error())
 	}
 	return o
-}()
+}
+
+// walksFrom returns the walks in an order that give results in it, or in a candidate.
+func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
+	list := []graph.Walk{c.InOrder(o)}
+	for _, to := range candidates {
+		if to != "" && to != o && to.Rank() == c.Out[0].Rank() {
+			w := c.InOrder(to)
+			w.Order = o
+			list = append(list, w)
+		}
+	}
+	return list
+}
 
 // readsOrder is Read of an implementation that wants its operand in the order of the walk.
 func readsOrder(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-	return graph.ReadWork(m, w.Lay(0, c.Out[0])), w.Order.Rank() != m.Rank() || w.Order.Holds(m)
+	return graph.ReadWork(m, m.WithStrides(w.Order.Strides(m.Shape))), w.Order.Rank() != m.Rank() || w.Order.Holds(m)
 }

@@ -47,8 +47,8 @@ func maxVolumeOp(name, doc string, dims int, outputs []string) *graph.Op {
 	shape := []int{2, 2, 5, 6, 4}[:2+dims]
 	return kit.Define[maxPoolAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
-		Infer:   func(c *graph.Call) ([]graph.Result, error) { return p.infer(c, outputs != nil) },
-		Compile: p.compile,
+		Infer: func(c *graph.Call) ([]graph.Result, error) { return p.infer(c, outputs != nil) },
+		Impls: looseImpls(spaces(dims), poolWork{poolMax, p.given}, p.compile),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return p.ref(c, in, outputs != nil)
 		},
@@ -76,7 +76,7 @@ var AvgPool3d = kit.Define[avgPool3dAttrs](graph.Op{
 		}
 		return avgPool3d.infer(c, false)
 	},
-	Compile: avgPool3d.compile,
+	Impls: looseImpls(spaces(3), poolWork{poolAvg, avgPool3d.given}, avgPool3d.compile),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return avgPool3d.ref(c, in, false)
 	},
@@ -111,7 +111,9 @@ var LpPool = kit.Define[lpPoolAttrs](graph.Op{
 		}
 		return lpPool(c).infer(c, false)
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) { return lpPool(c).compile(c) },
+	Impls: looseImpls(func(c *graph.Call) int { return len(kit.Attrs[lpPoolAttrs](c).KernelSize) },
+		poolWork{poolNorm, func(c *graph.Call) float64 { return lpPool(c).given(c) }},
+		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) { return lpPool(c).compile(c, by) }),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return lpPool(c).ref(c, in, false)
 	},

@@ -23,9 +23,10 @@ type roiAlignAttrs struct {
 
 // RoiAlign is torchvision's roi_align, with ONNX's mode max.
 var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
-	Name:   "roi_align",
-	Doc:    "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
-	Params: []graph.Param{kit.Input, {Name: "rois"}},
+	AnyOrder: true,
+	Name:     "roi_align",
+	Doc:      "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
+	Params:   []graph.Param{kit.Input, {Name: "rois"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
 		switch {

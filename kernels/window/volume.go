@@ -138,52 +138,84 @@ const (
 	poolNorm
 )
 
-// volumeKernel compiles a pooling of the call's first operand.
-func volumeKernel(c *graph.Call, kind poolKind, a *poolArgs, axes [][]window) (*graph.Kernel, error) {
+// sliding is a pooling by planes or, if pixels is set, by pixels.
+type sliding struct {
+	planes *volume
+	pixels *volumePixels
+}
+
+// volumeKernel compiles a pooling of the call's first operand by one of the walks. By planes it reads and
+// writes row-major values.
+func volumeKernel(c *graph.Call, by poolWalk, kind poolKind, a *poolArgs, axes [][]window) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	d := c.Meta(0).DType.OpMath()
 	x := copies.NewCompound(c)
-	from := x.Dense(x.In(0), d)
-	buffers := []kit.Buffer{x.Result(0, d)}
-	if len(c.Out) > 1 {
-		buffers = append(buffers, x.Result(1, tensor.Int64))
+	from, result := x.In(0), x.Laid
+	if by != poolPixels || from.Meta.DType != d {
+		from = x.Dense(from, d)
 	}
-	v := newVolume(from.Meta, axes)
-	buffers = append(buffers, from)
+	if by != poolPixels {
+		result = x.Result
+	}
+	buffers := []kit.Buffer{result(0, d)}
+	if len(c.Out) > 1 {
+		buffers = append(buffers, result(1, tensor.Int64))
+	}
+	var s sliding
+	if by == poolPixels {
+		s.pixels = newVolumePixels(from.Meta, buffers, axes)
+	} else {
+		s.planes = newVolume(from.Meta, axes)
+	}
 	var ph graph.Phase
+	var worker int
 	switch kind {
 	case poolMax:
-		ph = maxVolumeOf(d, v, len(c.Out) > 1)
+		ph, worker = maxOf(d, s, len(c.Out) > 1)
 	case poolAvg:
-		ph = avgVolumeOf(d, v, a)
+		ph, worker = avgOf(d, s, a)
 	default:
-		ph = normVolumeOf(d, v, a.norm)
+		ph, worker = normOf(d, s, a.norm)
 	}
-	x.Run(0, 0, buffers, ph)
+	x.Run(0, worker, append(buffers, from), ph)
 	return x.Kernel()
 }
 
-func maxVolumeOf(d tensor.DType, v *volume, indices bool) graph.Phase {
+func maxOf(d tensor.DType, s sliding, indices bool) (graph.Phase, int) {
 	switch d {
 	case tensor.Uint8:
-		return maxVolume[uint8](v, 0, indices)
+		return greatest[uint8](s, 0, indices)
 	case tensor.Int8:
-		return maxVolume[int8](v, math.MinInt8, indices)
+		return greatest[int8](s, math.MinInt8, indices)
 	case tensor.Int16:
-		return maxVolume[int16](v, math.MinInt16, indices)
+		return greatest[int16](s, math.MinInt16, indices)
 	case tensor.Int32:
-		return maxVolume[int32](v, math.MinInt32, indices)
+		return greatest[int32](s, math.MinInt32, indices)
 	case tensor.Int64:
-		return maxVolume[int64](v, math.MinInt64, indices)
+		return greatest[int64](s, math.MinInt64, indices)
 	case tensor.Float32:
-		return maxVolume(v, float32(math.Inf(-1)), indices)
+		return greatest(s, float32(math.Inf(-1)), indices)
 	}
-	return maxVolume(v, math.Inf(-1), indices)
+	return greatest(s, math.Inf(-1), indices)
 }
 
-func avgVolumeOf(d tensor.DType, v *volume, a *poolArgs) graph.Phase {
+func greatest[T volumeElement](s sliding, least T, indices bool) (graph.Phase, int) {
+	if s.pixels != nil {
+		return maxPixels(s.pixels, least, indices)
+	}
+	return maxVolume(s.planes, least, indices), 0
+}
+
+func summed[T volumeElement, A int64 | float64](s sliding, f func(T) A, g func(sum A, size int) T) (graph.Phase, int) {
+	if s.pixels != nil {
+		return sumPixels(s.pixels, f, g)
+	}
+	return sumVolume(s.planes, f, g), 0
+}
+
+func avgOf(d tensor.DType, s sliding, a *poolArgs) (graph.Phase, int) {
 	by := func(size int) int {
 		if a.divisor != nil {
 			return *a.divisor
@@ -192,21 +224,21 @@ func avgVolumeOf(d tensor.DType, v *volume, a *poolArgs) graph.Phase {
 	}
 	switch d {
 	case tensor.Int64:
-		return sumVolume(v, nil, func(sum int64, size int) int64 { return sum / int64(by(size)) })
+		return summed(s, nil, func(sum int64, size int) int64 { return sum / int64(by(size)) })
 	case tensor.Float32:
-		return sumVolume(v, nil, func(sum float64, size int) float32 { return float32(sum / float64(by(size))) })
+		return summed(s, nil, func(sum float64, size int) float32 { return float32(sum / float64(by(size))) })
 	}
-	return sumVolume(v, nil, func(sum float64, size int) float64 { return sum / float64(by(size)) })
+	return summed(s, nil, func(sum float64, size int) float64 { return sum / float64(by(size)) })
 }
 
-// normVolumeOf is the p-norm of each window.
-func normVolumeOf(d tensor.DType, v *volume, p float64) graph.Phase {
+// normOf is the p-norm of each window.
+func normOf(d tensor.DType, s sliding, p float64) (graph.Phase, int) {
 	power, root := normPower(p), normRoot(p)
 	if d == tensor.Float32 {
-		return sumVolume(v, func(e float32) float64 { return power(float64(e)) },
+		return summed(s, func(e float32) float64 { return power(float64(e)) },
 			func(sum float64, _ int) float32 { return float32(root(sum)) })
 	}
-	return sumVolume(v, power, func(sum float64, _ int) float64 { return root(sum) })
+	return summed(s, power, func(sum float64, _ int) float64 { return root(sum) })
 }
 
 func normPower(p float64) func(float64) float64 {

@@ -275,13 +275,14 @@ func (p *volumePool) label() string {
 	return p.name
 }
 
-func (p *volumePool) compile(c *graph.Call) (*graph.Kernel, error) {
+// compile makes the kernel that takes one of the walks.
+func (p *volumePool) compile(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 	a := p.args(c)
 	axes, err := p.axes(a, c.Meta(0), c.Out[0])
 	if err != nil {
 		return nil, err
 	}
-	return volumeKernel(c, p.kind, a, axes)
+	return volumeKernel(c, by, p.kind, a, axes)
 }
 
 // ref defines the pooling; positions come from the attributes alone.
@@ -315,46 +316,40 @@ func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*t
 	return out, nil
 }
 
+// beyond reports whether a call is one that kernels for planes do not serve: its border differs from side
+// to side, or an average has holes.
+func (p *volumePool) beyond(c *graph.Call) bool {
+	a := p.args(c)
+	return a.wide(p.dims) || p.kind == poolAvg && slices.ContainsFunc(a.dilation, func(d int) bool { return d != 1 })
+}
+
 // widened makes an op that has kernels of its own take the border of both sides, and
 // whatever else its kernels do not serve, by way of the volume's.
 func (p *volumePool) widened(o graph.Op) graph.Op {
 	inner := o
-	beyond := func(c *graph.Call) bool {
-		a := p.args(c)
-		return a.wide(p.dims) || p.kind == poolAvg && slices.ContainsFunc(a.dilation, func(d int) bool { return d != 1 })
-	}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		if beyond(c) {
+		if p.beyond(c) {
 			return p.infer(c, len(o.Outputs) > 1)
 		}
 		return inner.Infer(c)
 	}
-	if o.Compile != nil {
-		o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-			if beyond(c) {
-				return p.compile(c)
-			}
-			return inner.Compile(c)
-		}
-	}
-	o.Impls = nil
-	for _, m := range inner.Impls {
-		lower := m.Lower
-		m.Lower = func(c *graph.Call) (*graph.Kernel, error) {
-			if beyond(c) {
-				return p.compile(c)
-			}
-			return lower(c)
-		}
-		o.Impls = append(o.Impls, m)
-	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if beyond(c) {
+		if p.beyond(c) {
 			return p.ref(c, in, len(o.Outputs) > 1)
 		}
 		return inner.Ref(c, in)
 	}
 	return o
+}
+
+// lowers makes the kernels of an op that is widened: its own by compile, of other calls the volume's.
+func (p *volumePool) lowers(compile poolCompile) poolCompile {
+	return func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+		if p.beyond(c) {
+			return p.compile(c, by)
+		}
+		return compile(c, by)
+	}
 }
 
 // likeLine lays out, in the format that t suggests, lines as planes of one row.

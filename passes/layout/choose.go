@@ -27,9 +27,10 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 	return o, nil
 }
 
-// choose takes the implementation and the walk that give the wanted order, else the layout inferred, with
-// the fewest bytes copied. Where as many are copied, copies into row-major order come first, then the
-// order in which the op lists its implementations.
+// choose takes the implementation and the walk that cost least, with the copies that they need: of operands
+// that they do not read as they lie, and of the result where it does not come as wanted. Of those that cost
+// the same the one is taken that the op lists first. Where nothing is wanted, results lie as inferred if
+// any implementation gives them so.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result, wish Wish) error {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
 		return nil
@@ -45,7 +46,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 			return nil
 		}
 	}
-	best, err := d.best(n, choice, call, want)
+	best, err := d.best(n, call, want)
 	if err != nil {
 		return d.Problem.Graph.Fail(n, err)
 	}
@@ -63,22 +64,21 @@ type offer struct {
 	impl   *graph.Impl
 	walk   graph.Walk
 	copies map[int]tensor.Order
-	off    bool // the results do not lie as wanted
-	bytes  int  // copied
-	turned int  // of these, into another order than row-major
+	off    bool    // the results lie neither as wanted nor as inferred
+	ns     float64 // what it costs
 }
+
+// same is the part of a price by which two do not differ: prices are not as exact as that.
+const same = 0.02
 
 func (o *offer) before(p *offer) bool {
-	switch {
-	case o.off != p.off:
+	if o.off != p.off {
 		return !o.off
-	case o.bytes != p.bytes:
-		return o.bytes < p.bytes
 	}
-	return o.turned < p.turned
+	return o.ns < p.ns*(1-same)
 }
 
-func (d *Draft) best(n *graph.Node, choice *Choice, call *graph.Call, want tensor.Order) (*offer, error) {
+func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer, error) {
 	var best *offer
 	var orders []tensor.Order
 	if want != "" {
@@ -92,8 +92,8 @@ func (d *Draft) best(n *graph.Node, choice *Choice, call *graph.Call, want tenso
 		}
 		for _, w := range m.Walks(call, orders) {
 			served = true
-			o := &offer{impl: m, walk: w, off: isOff(call, w, want)}
-			if o.price(call) && (best == nil || o.before(best)) {
+			o := &offer{impl: m, walk: w}
+			if d.price(o, n, call, want) && (best == nil || o.before(best)) {
 				best = o
 			}
 		}
@@ -126,50 +126,52 @@ func servedBy(n *graph.Node, call *graph.Call) string {
 	return text
 }
 
-// isOff reports whether a walk gives another layout than is wanted, or than is inferred where nothing
-// is wanted.
-func isOff(call *graph.Call, w graph.Walk, want tensor.Order) bool {
-	for k, m := range call.Out {
-		lies := w.Lay(k, m)
-		if want != "" && want.Rank() == m.Rank() {
-			if !want.Holds(lies) {
-				return true
-			}
-		} else if !lies.SameLayout(m) {
-			return true
-		}
-	}
-	return false
-}
-
-// price finds what has to be copied for the offer; false where some operand cannot be read in any
-// order that there is reason to try.
-func (o *offer) price(call *graph.Call) bool {
-	if !o.impl.Selective() {
-		return true
-	}
+// price finds what has to be copied for the offer, and what all of it costs; false where some operand cannot
+// be read in any order that there is reason to try.
+func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
+	work, p := o.impl.Work(call, o.walk), d.Problem.Profile
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		m := a.Meta()
-		if _, ok := o.impl.Read(call, o.walk, k, m); ok {
-			continue
-		}
-		order, ok := o.readable(call, k, m)
+		read, ok := o.impl.Read(call, o.walk, k, m)
 		if !ok {
-			return false
+			order, found := o.readable(call, k, m)
+			if !found {
+				return false
+			}
+			if o.copies == nil {
+				o.copies = map[int]tensor.Order{}
+			}
+			o.copies[k] = order
+			to := m.WithStrides(order.Strides(m.Shape))
+			read, _ = o.impl.Read(call, o.walk, k, to)
+			if v := n.In[k].Value; v.Const == nil && d.copies[copyKey{value: v, order: order}] == nil {
+				o.ns += Price(p, copyWork(m, to)) // a step of its own
+			}
 		}
-		if o.copies == nil {
-			o.copies = map[int]tensor.Order{}
-		}
-		o.copies[k] = order
-		o.bytes += m.Bytes()
-		if !order.IsRowMajor() {
-			o.turned += m.Bytes()
+		work = work.Plus(read)
+	}
+	for k, m := range call.Out {
+		lies := o.walk.Lay(k, m)
+		switch {
+		case want == "" || want.Rank() != m.Rank():
+			o.off = o.off || !lies.SameLayout(m)
+		case !want.Holds(lies):
+			o.ns += Price(p, copyWork(lies, m.WithStrides(want.Strides(m.Shape))))
 		}
 	}
+	o.ns += Price(p, work)
 	return true
+}
+
+// copyWork is the work of copying a value that lies as m into another layout.
+func copyWork(m, to tensor.Meta) graph.Work {
+	w := graph.ReadWork(m, to)
+	w.Bytes[graph.Dense] += float64(m.Bytes())
+	w.Steps++
+	return w
 }
 
 // readable is an order in which the implementation reads an operand: that of its walk, else row-major.
@@ -187,7 +189,10 @@ func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, 
 
 func whyCopy(n *graph.Node, call *graph.Call, operand int, o *offer) string {
 	m := call.In[operand].Meta()
-	is := "strided"
+	is, makes := "strided", o.walk.Order
+	if lies, dense := tensor.OrderOf(o.walk.Lay(0, call.Out[0])); dense && makes == "" {
+		makes = lies
+	}
 	switch {
 	case m.IsContiguous():
 		is = "contiguous"
@@ -195,5 +200,5 @@ func whyCopy(n *graph.Node, call *graph.Call, operand int, o *offer) string {
 		is = "channels-last"
 	}
 	return fmt.Sprintf("%s (%s) makes %v output by %s and needs operand %d, %q, %v; it is %s",
-		n.Name, n.Op.Name, o.walk.Order, o.impl.Name, operand, n.In[operand].Value.Name, o.copies[operand], is)
+		n.Name, n.Op.Name, makes, o.impl.Name, operand, n.In[operand].Value.Name, o.copies[operand], is)
 }

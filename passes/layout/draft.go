@@ -92,7 +92,7 @@ func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
 type Wish func(v *graph.Value) (o tensor.Order, why string)
 
 // Solve makes an assignment that grants a wish wherever nothing forbids it: every node takes the
-// implementation that gives what is wished, else what inference gives, with the fewest bytes copied; values
+// implementation that costs least with the copies that it takes to get what is wished, or inferred; values
 // that come otherwise than wished are copied for all that read them. Nobody wishes anything where wish
 // is nil.
 func Solve(p *Problem, wish Wish) (*Assignment, error) {

@@ -99,6 +99,16 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	return t
 }
 
+// Laid is [Compound.Result] for parts that write any strides: the output as it lies, or, where its dtype
+// is another, room.
+func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
+	if m := x.C.Out[i]; m.DType == d {
+		m.Offset = 0
+		return kit.PtrBuffer(i, m)
+	}
+	return x.Result(i, d)
+}
+
 // Run adds phases. They see the buffers as their Mem.Ptrs, scratch bytes of
 // memory for themselves, and worker bytes for each worker.
 func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {

@@ -12,16 +12,22 @@ import (
 // row-major order alone.
 func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
+	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kind(c)
 		return graph.New1(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		at, m := value(c), c.Out[0]
-		n, size := m.Numel(), m.DType.Size()
+		n, steps := m.Numel(), ByteStrides(m)
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-				at(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*size))
+				to, rest := 0, i
+				for d := m.Rank() - 1; d >= 0; d-- {
+					to += rest % m.Shape[d] * steps[d]
+					rest /= m.Shape[d]
+				}
+				at(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], to))
 			}
 			return nil
 		}}}}, nil
