@@ -115,7 +115,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // depend on it any more. Where sizes are open, it is compiled for those that the graph assumes
 // ([graph.Graph.Assumed]), and a run that brings others is planned for them then.
 //
-// The error names the node that no implementation serves, with its place in the file, or is a
+// The error names the node that no implementation supports, with its place in the file, or is a
 // [*PinError] or an [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	p, err := newProgram(g, o)

@@ -126,7 +126,7 @@ func ExampleProgram_Report() {
 	// joined add [2048 1 128 8]
 	// act2 relu [2048 1 128 8]
 	// act2.contiguous clone [2048 256 16 1]
-	// tidy does not run: "conv2" already lies as asked, strides [2048, 1, 128, 8]
+	// tidy does not run: "conv2" already has the layout asked for, strides [2048, 1, 128, 8]
 	// assumed: map[N:2]
 }
 
@@ -158,7 +158,7 @@ func swish() *graph.Op {
 	return o
 }
 
-// Ops of one's own stand beside those of package kernels.
+// Ops of one's own are put beside those of package kernels.
 func ExampleLookup() {
 	lookup, err := graphrun.Lookup(swish())
 	check(err)

@@ -47,7 +47,7 @@ type Loader struct {
 }
 
 // Load reads a graph file or an ONNX model, and infers it. Which of them a file is, is told by its
-// name, .json or .onnx, else by its first bytes. The files of its constants lie in its folder.
+// name, .json or .onnx, else by its first bytes. The files of its constants are in its folder.
 //
 // The error is a [graph.Errors] where there are several mistakes, each with its place in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {

@@ -263,7 +263,7 @@ func NotesOf(g *graph.Graph) (n Notes) {
 	return n
 }
 
-// MistakeOf returns an error as it stands in documents; the zero Mistake for nil.
+// MistakeOf returns an error as it is in documents; the zero Mistake for nil.
 func MistakeOf(e *graph.Error) Mistake {
 	if e == nil {
 		return Mistake{}

@@ -14,7 +14,7 @@ type Size struct {
 	Name string // u0, u1 ...: each another size, though two may turn out equal
 }
 
-// String prints it as it stands in shapes.
+// String prints it as it is in shapes.
 func (s Size) String() string {
 	if s.Name != "" {
 		return s.Name

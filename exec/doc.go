@@ -1,7 +1,7 @@
 // Package exec compiles a planned graph into a [Program] and runs it concurrently.
 //
 // Everything is decided when the program is compiled: kernels and their loops, how weights
-// are packed, where every value lies in one arena, which step waits for which. A run only
+// are packed, where every value is in one arena, which step waits for which. A run only
 // loops. Its result is the same, bit for bit, for any number of workers: kernels cut
 // their work by shapes alone.
 //

@@ -148,7 +148,8 @@ func TestFirstErrorNamesItsNode(t *testing.T) {
 		x := g.Input("x", tensor.Float32, 4)
 		g.Output("a", g.Apply("fail", nil, x)[0])
 		g.Output("b", g.Apply("fail", nil, x)[0])
-		_, err := compile(t, g, threads).Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
+		_, err := compile(t, g, threads).Run(context.Background(),
+			map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
 		var e *graph.Error
 		require.ErrorAs(t, err, &e)
 		assert.ErrorIs(t, err, errRefused)
@@ -193,9 +194,12 @@ func TestInputs(t *testing.T) {
 		return err
 	}
 	assert.EqualError(t, run(nil), `input "x" is missing`)
-	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float64, 2, 3)}), `input "x" is float64, the graph wants float32`)
-	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 2)}), `input "x" has shape [3, 2], the graph wants [2, 3]`)
-	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2, 3), "z": nil}), `the graph has no input "z"`)
+	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float64, 2, 3)}),
+		`input "x" is float64, the graph wants float32`)
+	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 2)}),
+		`input "x" has shape [3, 2], the graph wants [2, 3]`)
+	assert.EqualError(t, run(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2, 3), "z": nil}),
+		`the graph has no input "z"`)
 
 	// Another layout is copied to the declared one.
 	base := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3, 4, 5}, 3, 2))
@@ -245,7 +249,8 @@ func TestRunInto(t *testing.T) {
 	assert.LessOrEqual(t, p.ArenaBytes(), 2*448, "a chain of pointwise ops writes in place")
 
 	assert.ErrorContains(t, p.RunInto(context.Background(), in, in), "shares storage with an input")
-	assert.ErrorContains(t, p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 99)}), `output "y" is`)
+	assert.ErrorContains(t, p.RunInto(context.Background(), in, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 99)}),
+		`output "y" is`)
 }
 
 // An operand that is also read in another order must not be overwritten.

@@ -43,9 +43,11 @@ var errNoKernel = errors.New("no kernel for this")
 
 var failingOps = map[string]*graph.Op{
 	"spoil": spoil,
-	"nokernel": defined(graph.Op{Name: "nokernel", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: spoil.Infer,
+	"nokernel": defined(graph.Op{Name: "nokernel", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer:   spoil.Infer,
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, errNoKernel }}),
-	"badcompile": defined(graph.Op{Name: "badcompile", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: spoil.Infer,
+	"badcompile": defined(graph.Op{Name: "badcompile", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer:   spoil.Infer,
 		Compile: func(*graph.Call) (*graph.Kernel, error) { panic("in Compile") }}),
 }
 
@@ -58,7 +60,8 @@ func lookupFailing(name string) *graph.Op {
 
 // failingGraph is a random graph with failing nodes, and the names of outputs that do not
 // depend on them. All values that are not views are outputs, or few.
-func failingGraph(rng *rand.Rand, nodes int, all bool) (g *graph.Graph, in map[string]*tensor.Tensor, fine map[string]bool) {
+func failingGraph(rng *rand.Rand, nodes int, all bool) (g *graph.Graph, in map[string]*tensor.Tensor,
+	fine map[string]bool) {
 	g = graph.New("failing", lookupFailing)
 	fine = map[string]bool{}
 	m := tensor.New(tensor.Float32, 20, 20)
@@ -220,7 +223,8 @@ func TestKeepGoingPiecewise(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: threads, KeepGoing: true})
 		require.NoError(t, err)
-		out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{2, -4, 6, -8, 10, -12}, 6))})
+		out, err := r.Run(context.Background(),
+			map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{2, -4, 6, -8, 10, -12}, 6))})
 		var part *exec.Incomplete
 		require.ErrorAs(t, err, &part)
 		assert.Len(t, out, 2)
@@ -228,7 +232,8 @@ func TestKeepGoingPiecewise(t *testing.T) {
 		assert.Equal(t, []float32{1, -2, 3, -4, 5, -6}, bits(t, out["first"]))
 		assert.Len(t, part.Failed, 4, "%v", err)
 		assert.Len(t, part.LeftOut, 6, "%v", err)
-		for _, want := range []string{"nothing is positive", "refused by the kernel", "no kernel for this", `node "head" (head)`} {
+		for _, want := range []string{"nothing is positive", "refused by the kernel", "no kernel for this",
+			`node "head" (head)`} {
 			assert.ErrorContains(t, err, want)
 		}
 		for _, l := range part.LeftOut {

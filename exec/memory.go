@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// plan finds which step waits for which and where every storage lies in the arena.
+// plan finds which step waits for which and where every storage is in the arena.
 //
 // Storages take turns in the arena by their lifetimes in the order of the steps. As the
 // run is concurrent, that order must be made to hold where memory changes hands: a step
 // that writes into bytes taken over waits for all steps that used them before.
 func (p *Program) plan() {
-	m := &planner{p: p, merged: make([]int, len(p.storages)), writer: make([]int32, len(p.storages)),
+	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: make([]int32, len(p.storages)),
 		users: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps))}
 	for i := range m.merged {
 		m.merged[i] = i
@@ -39,9 +39,9 @@ func (p *Program) plan() {
 }
 
 // planner walks the steps in order.
-type planner struct {
+type memoryPlanner struct {
 	p      *Program
-	merged []int     // by storage: the storage that it lies in, by in-place writing
+	merged []int     // by storage: the storage that it is in, by in-place writing
 	writer []int32   // by storage: the step that wrote it last
 	users  [][]int32 // by storage: the steps that touched it since
 	blocks []block   // free memory below top, by offset
@@ -56,14 +56,14 @@ type block struct {
 }
 
 // find returns the storage in which a storage lies.
-func (m *planner) find(s int) int {
+func (m *memoryPlanner) find(s int) int {
 	for m.merged[s] != s {
 		s = m.merged[s]
 	}
 	return s
 }
 
-func (m *planner) step(i int) {
+func (m *memoryPlanner) step(i int) {
 	p := m.p
 	s := &p.steps[i]
 	nout := len(s.node.Out)
@@ -99,19 +99,19 @@ func (m *planner) step(i int) {
 }
 
 // planned reports whether a step of the program writes the storage.
-func (m *planner) planned(s int) bool {
+func (m *memoryPlanner) planned(s int) bool {
 	k := m.p.storages[s].kind
 	return k == inArena || k == inFresh
 }
 
 // lastUsers returns the tail of a storage's users, enough to find a repeat of this step.
-func (m *planner) lastUsers(storage int) []int32 {
+func (m *memoryPlanner) lastUsers(storage int) []int32 {
 	u := m.users[storage]
 	return u[max(0, len(u)-1):]
 }
 
 // wait makes step i wait for step on, once.
-func (m *planner) wait(i int, on int32) {
+func (m *memoryPlanner) wait(i int, on int32) {
 	if int(on) == i || m.waits[on] == int32(i) {
 		return
 	}
@@ -122,18 +122,20 @@ func (m *planner) wait(i int, on int32) {
 
 // inPlace lets outputs take over the memory of operands that die here, where the kernel
 // permits it.
-func (m *planner) inPlace(i int) {
+func (m *memoryPlanner) inPlace(i int) {
 	p := m.p
 	s := &p.steps[i]
 	nout := len(s.node.Out)
 	taken := map[int]bool{}
 	for _, pair := range s.kernel.InPlace {
 		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
-		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage || out.storage != p.storageOf(s.node.Out[pair.Out]) {
+		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage ||
+			out.storage != p.storageOf(s.node.Out[pair.Out]) {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]
-		if from.kind != inArena || to.kind != inArena || from.last != i || in.off != 0 || from.bytes < to.bytes || !m.readsAlike(i, pair.In) {
+		if from.kind != inArena || to.kind != inArena || from.last != i || in.off != 0 || from.bytes < to.bytes ||
+			!m.readsAlike(i, pair.In) {
 			continue
 		}
 		taken[in.storage] = true
@@ -149,7 +151,7 @@ func (m *planner) inPlace(i int) {
 
 // readsAlike reports whether all operands of step i in the storage of operand in read
 // every element at its own place, so that overwriting one after the other is safe.
-func (m *planner) readsAlike(i, in int) bool {
+func (m *memoryPlanner) readsAlike(i, in int) bool {
 	s := &m.p.steps[i]
 	nout := len(s.node.Out)
 	meta := s.node.In[in].Meta()
@@ -157,7 +159,8 @@ func (m *planner) readsAlike(i, in int) bool {
 		if k == in || s.refs[nout+k].storage != s.refs[nout+in].storage || a.Kind != graph.TensorArg {
 			continue
 		}
-		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() || !other.SameAddresses(meta) {
+		if other := a.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
+			!other.SameAddresses(meta) {
 			return false
 		}
 	}
@@ -166,7 +169,7 @@ func (m *planner) readsAlike(i, in int) bool {
 
 // alloc takes size bytes of the arena for step i, from the smallest free block that
 // holds them, else by growing.
-func (m *planner) alloc(i, size int) int {
+func (m *memoryPlanner) alloc(i, size int) int {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return 0
@@ -199,7 +202,7 @@ func (m *planner) alloc(i, size int) int {
 }
 
 // release frees what step i used last.
-func (m *planner) release(i int) {
+func (m *memoryPlanner) release(i int) {
 	p := m.p
 	s := &p.steps[i]
 	if s.kernel.Scratch > 0 {
@@ -219,7 +222,7 @@ func (m *planner) release(i int) {
 
 // put returns memory to the free blocks. Neighbours are joined if few steps would have
 // to be waited for.
-func (m *planner) put(at, size int, users []int32) {
+func (m *memoryPlanner) put(at, size int, users []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {
 		return
@@ -231,7 +234,7 @@ func (m *planner) put(at, size int, users []int32) {
 }
 
 // join merges free block k with the next one if they touch.
-func (m *planner) join(k int) {
+func (m *memoryPlanner) join(k int) {
 	if k < 0 || k+1 >= len(m.blocks) {
 		return
 	}
@@ -247,7 +250,7 @@ func (m *planner) join(k int) {
 
 // few keeps lists of users short, so that planning stays linear: where many would have to
 // be waited for, the latest is made to wait for the others and stands for all.
-func (m *planner) few(users []int32) []int32 {
+func (m *memoryPlanner) few(users []int32) []int32 {
 	if len(users) <= 32 {
 		return users
 	}

@@ -87,8 +87,8 @@ func TestOutputsInForeignMemory(t *testing.T) {
 	assert.Equal(t, []float32{2, 3, 4, 5}, bits(t, y))
 }
 
-// Constants that lie in one slice, some over one another, with room between them: an output
-// may lie in the room and nowhere else.
+// Constants that are in one slice, some over one another, with room between them: an output
+// may be in the room and nowhere else.
 func TestOutputsBetweenConstants(t *testing.T) {
 	data := make([]float32, 64)
 	used := make([]bool, len(data))

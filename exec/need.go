@@ -15,7 +15,7 @@ import (
 // Need is the memory that a run takes, in bytes, by what it is for.
 type Need struct {
 	Inputs    int // the values of the inputs
-	Constants int // the constants, as they lie in the graph
+	Constants int // the constants, laid out as in the graph
 	Packed    int // constants in the forms of implementations, and what kernels bring themselves
 	Arena     int // intermediate values and scratch of kernels, which take turns in one arena
 	Outputs   int // outputs, which outlive the run

@@ -178,7 +178,8 @@ func TestTooMuchTogether(t *testing.T) {
 }
 
 func TestEagerResultsThatDoNotFit(t *testing.T) {
-	huge := defined(graph.Op{Name: "huge", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Infer: dynamicOps["positive"].Infer,
+	huge := defined(graph.Op{Name: "huge", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
+		Infer: dynamicOps["positive"].Infer,
 		Eager: func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return []*tensor.Tensor{tensor.Zeros(tensor.Float32, 1<<44)}, nil
 		}})

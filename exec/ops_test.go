@@ -16,7 +16,8 @@ var one, two = graph.Param{Name: "self"}, graph.Param{Name: "other", Number: tru
 
 type noAttrs struct{}
 
-func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []iter.Operand) (iter.Config, error), body iter.Kernel) *graph.Op {
+func pointwise(name string, grain int, params []graph.Param, config func(*graph.Call, []iter.Operand) (iter.Config,
+	error), body iter.Kernel) *graph.Op {
 	p := &graph.Pointwise{Config: config, Grain: grain,
 		Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return body, nil }}
 	return &graph.Op{Name: name, Params: params, Schema: graph.SchemaOf[noAttrs](), Kind: graph.Follows,
@@ -43,7 +44,9 @@ func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 			return graph.New1(tensor.New(tensor.Float32, 4).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(_ *graph.Mem, chunk int) error { return f(chunk) }}}}, nil
+			return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(_ *graph.Mem, chunk int) error {
+				return f(chunk)
+			}}}}, nil
 		}}
 }
 
@@ -77,7 +80,8 @@ var total = &graph.Op{Name: "total", Params: []graph.Param{one}, Schema: graph.S
 
 type transposeAttrs struct{}
 
-var flip = &graph.Op{Name: "flip", Params: []graph.Param{one}, Schema: graph.SchemaOf[transposeAttrs](), Kind: graph.View,
+var flip = &graph.Op{Name: "flip", Params: []graph.Param{one}, Schema: graph.SchemaOf[transposeAttrs](),
+	Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, err := c.Meta(0).Transpose(0, -1)
 		return []graph.Result{{Type: m.Type(), Alias: 0}}, err

@@ -72,7 +72,7 @@ const (
 	inArena storageKind = iota
 	inInput
 	inConst
-	inFresh // allocated for each run: what outputs lie in
+	inFresh // allocated for each run: what outputs are in
 )
 
 // storage is the memory of one root value and its views.
@@ -107,7 +107,7 @@ type step struct {
 }
 
 // Compile prepares a graph whose layouts are chosen (passes.Run). The error names the node
-// that no kernel serves, or is a [*MemoryError].
+// that no kernel supports, or is a [*MemoryError].
 func Compile(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("there is no graph to compile: it is nil")
@@ -131,7 +131,8 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	if err := o.check(leastNeed(g)); err != nil {
 		return nil, err
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g, of: graph.NewByValue[int32](g)}
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g,
+		of: graph.NewByValue[int32](g)}
 	p.addStorages(g)
 	p.steps = make([]step, 0, len(g.Nodes))
 	if o.KeepGoing {

@@ -44,7 +44,8 @@ func TestManyThatCannotBeCompiled(t *testing.T) {
 	g := graph.New("g", countedOps(&compiled))
 	x := g.Input("x", tensor.Float32, 4)
 	for i := range n {
-		g.Output(fmt.Sprintf("a%d", i), g.Apply("greedy", nil, x)[0]).Output(fmt.Sprintf("b%d", i), g.Apply("plain", nil, x)[0])
+		g.Output(fmt.Sprintf("a%d", i), g.Apply("greedy", nil, x)[0]).Output(fmt.Sprintf("b%d", i),
+			g.Apply("plain", nil, x)[0])
 	}
 	require.NoError(t, g.Err())
 	p, err := exec.Compile(g, exec.Options{Threads: 1, KeepGoing: true})

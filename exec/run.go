@@ -158,7 +158,8 @@ func checkInput(v *graph.Value, t *tensor.Tensor) error {
 	case t.DType != v.Meta.DType:
 		return fmt.Errorf("input %q is %v, the graph wants %v", v.Name, t.DType, v.Meta.DType)
 	case !slices.Equal(t.Shape, v.Meta.Shape):
-		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(t.Shape), tensor.ListString(v.Meta.Shape))
+		return fmt.Errorf("input %q has shape %s, the graph wants %s", v.Name, tensor.ListString(t.Shape),
+			tensor.ListString(v.Meta.Shape))
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func laidOut(t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
 	return out
 }
 
-// fits reports whether the tensor lies as the program was compiled for.
+// fits reports whether the tensor is laid out as the program was compiled for.
 func fits(v *graph.Value, t *tensor.Tensor) bool {
 	return t.SameAddresses(v.Meta) && t.Offset >= v.Meta.Offset
 }

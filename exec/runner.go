@@ -59,8 +59,8 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 func (r *Runner) Program() *Program { return r.static }
 
 // Ahead prepares what can be prepared before a run of a graph that is cut: the first segment whose shapes
-// are known ([graph.Segment.Ahead]), for inputs that lie as the graph declares them. Runs then find it prepared.
-// It returns the segment's place, and its program; without such a segment, -1 and nil.
+// are known ([graph.Segment.Ahead]), for inputs that are laid out as the graph declares them. Runs then find it
+// prepared. It returns the segment's place, and its program; without such a segment, -1 and nil.
 func (r *Runner) Ahead() (segment int, p *Program, err error) {
 	if r.cut == nil {
 		return -1, nil, nil

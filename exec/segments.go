@@ -264,7 +264,7 @@ func (p *pieces) call(s *graph.Segment, kept bool) (err error) {
 	return nil
 }
 
-// noteGivenBack notes a result that lies in a constant operand, as that of a branch that hands its
+// noteGivenBack notes a result that is in a constant operand, as that of a branch that hands its
 // input on.
 func (p *pieces) noteGivenBack(n *graph.Node, result *tensor.Tensor) {
 	for _, a := range n.In {

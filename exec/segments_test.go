@@ -62,7 +62,8 @@ var dynamicOps = map[string]*graph.Op{
 				return nil
 			}}}}, nil
 		}}),
-	"head": defined(graph.Op{Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](), Kind: graph.View,
+	"head": defined(graph.Op{Name: "head", Params: []graph.Param{one}, Schema: graph.SchemaOf[headAttrs](),
+		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, err := c.Meta(0).Narrow(0, 0, c.Attrs.(*headAttrs).K)
 			return []graph.Result{{Type: m.Type(), Alias: 0}}, err
@@ -129,7 +130,7 @@ func TestPiecewise(t *testing.T) {
 	assert.EqualError(t, err, `input "x" is missing`)
 }
 
-// Attributes that are values stand in graph files, in any order, and round-trip.
+// Attributes that are values are in graph files, in any order, and round-trip.
 func TestRefsInFiles(t *testing.T) {
 	const file = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
 "nodes": [{"name": "h", "op": "head", "inputs": ["x"], "attrs": {"k": {"value": "k"}}},
@@ -139,20 +140,24 @@ func TestRefsInFiles(t *testing.T) {
 	assert.Equal(t, "k", g.Nodes[0].Name, "the value comes before the attribute that reads it")
 	r, err := exec.NewRunner(g, asItIs, exec.Options{})
 	require.NoError(t, err)
-	out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, 2, -3, 4}, 4))})
+	out, err := r.Run(context.Background(),
+		map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, 2, -3, 4}, 4))})
 	require.NoError(t, err)
 	assert.Equal(t, []float32{1, 2, -3}, bits(t, out["h"]))
 
 	var saved strings.Builder
 	require.NoError(t, graphfile.Save(&saved, g))
 	assert.Contains(t, saved.String(), `"k": {"value": "k"}`)
-	again, err := graphfile.Read(strings.NewReader(saved.String()), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
+	again, err := graphfile.Read(strings.NewReader(saved.String()), lookupDynamic,
+		graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	assert.True(t, again.Clone().Dynamic())
 
-	_, err = graphfile.Read(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "h"}`, 1)), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
+	_, err = graphfile.Read(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "h"}`, 1)), lookupDynamic,
+		graphfile.Options{Name: "g.json", Dir: "."})
 	assert.ErrorContains(t, err, "the graph has a cycle: h -> h")
-	_, err = graphfile.Read(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "q"}`, 1)), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
+	_, err = graphfile.Read(strings.NewReader(strings.Replace(file, `{"value": "k"}`, `{"value": "q"}`, 1)), lookupDynamic,
+		graphfile.Options{Name: "g.json", Dir: "."})
 	assert.ErrorContains(t, err, `g.json:2:66: node "h" (head): attribute "k": there is no value "q"`)
 }
 

@@ -55,7 +55,7 @@ func (s *Session) take(in []*tensor.Tensor, t *tensor.Tensor) error {
 	return nil
 }
 
-// holds reports whether a constant lies there.
+// holds reports whether a constant is there.
 func (p *Program) holds(at place) bool {
 	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > at.from })
 	return i < len(p.constants) && p.constants[i].meets(at)

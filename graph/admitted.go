@@ -49,7 +49,7 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 type fate struct {
 	input   *Value
 	results *tensor.Tensor // one for each candidate
-	// frame is the value whose elements stand at the same places: two operands of one frame
+	// frame is the value whose elements are at the same places: two operands of one frame
 	// hold results of the same candidate wherever they meet.
 	frame *Value
 }

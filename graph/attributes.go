@@ -168,7 +168,7 @@ func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok
 // maxAttr bounds the numbers in an attribute that is a value: more is no shape.
 const maxAttr = 1 << 16
 
-// elements is a list read from a value: one of length 1 also serves where a single number
+// elements is a list read from a value: one of length 1 will also do where a single number
 // is wanted.
 type elements []any
 

@@ -78,7 +78,7 @@ var typeWords = map[string]string{"int": "an integer", "float": "a number", "num
 	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
 	"memory_format": "the name of a memory format", "graph": "a graph"}
 
-// valueText is a value of a file as it stands there, in short.
+// valueText is a value of a file as it is there, in short.
 func valueText(v any) string {
 	switch x := v.(type) {
 	case nil:

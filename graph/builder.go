@@ -435,7 +435,8 @@ func (v *Value) Named(name string) *Value {
 	switch {
 	case v.refused() || v.Name == name:
 		return v
-	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 && g.named().node(name) != nil:
+	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
+		g.named().node(name) != nil:
 		g.mistake(g.nameError(name))
 		return v
 	}

@@ -48,7 +48,8 @@ func TestLatePinReachesUsers(t *testing.T) {
 func TestSymbolicInputs(t *testing.T) {
 	g := graph.New("symbolic", graphtest.Lookup)
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 4}}
-	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3}, graph.Dim{Symbol: "M"})
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
+		graph.Dim{Symbol: "M"})
 	y := g.Apply("expand", graph.Attrs{"size": []any{2, "N", 3, "M"}}, x)[0]
 	must(t, g.Err())
 	if got := y.Meta.String(); got != "float32[2,4,3,2]@(0,6,2,1)" {
@@ -62,27 +63,55 @@ func TestSymbolicInputs(t *testing.T) {
 
 func TestBuilderCollectsMistakes(t *testing.T) {
 	for want, build := range map[string]func(g *graph.Graph, x *graph.Value){
-		`node "nope" (nope): there is no op "nope"`:                         func(g *graph.Graph, x *graph.Value) { g.Apply("nope", nil, x) },
-		`node "add" (add): operand "other" is missing`:                      func(g *graph.Graph, x *graph.Value) { g.Apply("add", nil, x, nil) },
-		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) { g.Apply("add", nil, x, "x") },
+		`node "nope" (nope): there is no op "nope"`: func(g *graph.Graph, x *graph.Value) {
+			g.Apply("nope", nil, x)
+		},
+		`node "add" (add): operand "other" is missing`: func(g *graph.Graph, x *graph.Value) {
+			g.Apply("add", nil, x, nil)
+		},
+		`node "add" (add): operand 1: want a value or a number, got string`: func(g *graph.Graph, x *graph.Value) {
+			g.Apply("add", nil, x, "x")
+		},
 		`node "add" (add): operand 1: value "x" is of another graph`: func(g *graph.Graph, x *graph.Value) {
 			g.Apply("add", nil, x, graph.New("", graphtest.Lookup).Input("x", tensor.Bool))
 		},
-		`node "add" (add): unknown attribute "beta": the op has alpha`: func(g *graph.Graph, x *graph.Value) { g.Apply("add", graph.Attrs{"beta": 1}, x, x) },
+		`node "add" (add): unknown attribute "beta": the op has alpha`: func(g *graph.Graph, x *graph.Value) {
+			g.Apply("add", graph.Attrs{"beta": 1}, x, x)
+		},
 		`node "add" (add): The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1`: func(g *graph.Graph, x *graph.Value) {
 			g.Apply("add", nil, x, g.Input("y", tensor.Float32, 4))
 		},
-		`input "y": negative size -1 of dimension 0`:                                func(g *graph.Graph, x *graph.Value) { g.Input("y", tensor.Float32, -1) },
-		`input "y": required rank 4 tensor to use channels_last format`:             func(g *graph.Graph, x *graph.Value) { g.InputFormat("y", tensor.Float32, tensor.ChannelsLast, 1) },
-		`two values are named "x"`:                                                  func(g *graph.Graph, x *graph.Value) { g.Input("x", tensor.Float32) },
-		`a value needs a name`:                                                      func(g *graph.Graph, x *graph.Value) { op.Add(x, x).Named("") },
-		`"x": required rank 4 tensor to use channels_last format`:                   func(g *graph.Graph, x *graph.Value) { x.Pinned(tensor.ChannelsLast) },
-		`node "add" (add): memory format preserve cannot be demanded`:               func(g *graph.Graph, x *graph.Value) { op.Add(x, 1).Pinned(tensor.Preserve) },
-		`node "add" (add): required rank 4 tensor to use channels_last format`:      func(g *graph.Graph, x *graph.Value) { op.Add(x, 1).Pinned(tensor.ChannelsLast) },
-		`output "y" has no value`:                                                   func(g *graph.Graph, x *graph.Value) { g.Output("y", nil) },
-		`two outputs are named "y"`:                                                 func(g *graph.Graph, x *graph.Value) { g.Output("y", x).Output("y", x) },
-		`node "cat" (cat): expected a non-empty list of tensors`:                    func(g *graph.Graph, x *graph.Value) { g.Apply("cat", nil) },
-		`node "var_mean" (var_mean): operand "self" must be a tensor, not a number`: func(g *graph.Graph, x *graph.Value) { _ = g.Apply("var_mean", nil, 2)[1] },
+		`input "y": negative size -1 of dimension 0`: func(g *graph.Graph, x *graph.Value) {
+			g.Input("y", tensor.Float32, -1)
+		},
+		`input "y": required rank 4 tensor to use channels_last format`: func(g *graph.Graph, x *graph.Value) {
+			g.InputFormat("y", tensor.Float32, tensor.ChannelsLast, 1)
+		},
+		`two values are named "x"`: func(g *graph.Graph, x *graph.Value) {
+			g.Input("x", tensor.Float32)
+		},
+		`a value needs a name`: func(g *graph.Graph, x *graph.Value) { op.Add(x, x).Named("") },
+		`"x": required rank 4 tensor to use channels_last format`: func(g *graph.Graph, x *graph.Value) {
+			x.Pinned(tensor.ChannelsLast)
+		},
+		`node "add" (add): memory format preserve cannot be demanded`: func(g *graph.Graph, x *graph.Value) {
+			op.Add(x, 1).Pinned(tensor.Preserve)
+		},
+		`node "add" (add): required rank 4 tensor to use channels_last format`: func(g *graph.Graph, x *graph.Value) {
+			op.Add(x, 1).Pinned(tensor.ChannelsLast)
+		},
+		`output "y" has no value`: func(g *graph.Graph, x *graph.Value) {
+			g.Output("y", nil)
+		},
+		`two outputs are named "y"`: func(g *graph.Graph, x *graph.Value) {
+			g.Output("y", x).Output("y", x)
+		},
+		`node "cat" (cat): expected a non-empty list of tensors`: func(g *graph.Graph, x *graph.Value) {
+			g.Apply("cat", nil)
+		},
+		`node "var_mean" (var_mean): operand "self" must be a tensor, not a number`: func(g *graph.Graph, x *graph.Value) {
+			_ = g.Apply("var_mean", nil, 2)[1]
+		},
 	} {
 		g := graph.New("", graphtest.Lookup)
 		build(g, g.Input("x", tensor.Float32, 2, 3))
@@ -98,7 +127,8 @@ func TestOneMistakeIsToldOnce(t *testing.T) {
 	bad := g.Apply("relu", nil, 3)[0]
 	y := op.Add(op.Add(bad, x).Named("more").Pinned(tensor.Contiguous), 1)
 	g.Output("y", y)
-	if err := g.Err(); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), `"relu" (relu)`) {
+	if err := g.Err(); err == nil || strings.Contains(err.Error(), "\n") ||
+		!strings.Contains(err.Error(), `"relu" (relu)`) {
 		t.Errorf("got %v", err)
 	}
 	if len(g.Nodes) != 0 || len(g.Outputs) != 0 || g.Value("more") != nil {

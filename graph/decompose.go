@@ -81,7 +81,7 @@ func (p *Parts) check(i int, v *Value) error {
 	case v.Meta.DType != is.Meta.DType || !slices.Equal(v.Meta.Shape, is.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, and its own %v", i, v.Meta, is.Meta)
 	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil)):
-		return fmt.Errorf("result %d of its parts lies as %v, and its own as %v", i, v.Meta, is.Meta)
+		return fmt.Errorf("result %d of its parts is laid out as %v, and its own as %v", i, v.Meta, is.Meta)
 	}
 	return nil
 }

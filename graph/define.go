@@ -59,14 +59,14 @@ func (d *definer) complete() {
 	}
 }
 
-// name checks that the name can stand in a graph file and in a value's name.
+// name checks that the name can be in a graph file and in a value's name.
 func (d *definer) name() {
 	if d.op.Name == "" {
 		d.fail("Name", "an op needs one")
 	}
 	unfit := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
 	if i := strings.IndexFunc(d.op.Name, unfit); i >= 0 {
-		d.fail("Name", "%q cannot stand in a name", d.op.Name[i:i+1])
+		d.fail("Name", "%q cannot be in a name", d.op.Name[i:i+1])
 	}
 }
 

@@ -43,29 +43,61 @@ func TestDefineRefuses(t *testing.T) {
 	compile := func(*graph.Call) (*graph.Kernel, error) { return nil, nil }
 	for want, change := range map[string]func(*graph.Op){
 		`op without a name: Name: an op needs one`:     func(o *graph.Op) { o.Name = "" },
-		`op "a b": Name: " " cannot stand in a name`:   func(o *graph.Op) { o.Name = "a b" },
+		`op "a b": Name: " " cannot be in a name`:      func(o *graph.Op) { o.Name = "a b" },
 		`op "o": Schema: it was not made by SchemaOf`:  func(o *graph.Op) { o.Schema = &graph.Schema{} },
 		`op "o": Schema: two attributes are named "a"`: func(o *graph.Op) { o.Schema = graph.SchemaOf[twice]() },
 		`op "o": Schema: "size" is an attribute, and an operand that must`: func(o *graph.Op) {
 			o.Schema, o.Params = graph.SchemaOf[graphtest.SizeAttrs](), []graph.Param{{Name: "size"}}
 		},
-		`op "o": Params: operand 0 has no name`:                                    func(o *graph.Op) { o.Params = []graph.Param{{}} },
-		`op "o": Params: two operands are named "self"`:                            func(o *graph.Op) { o.Params = []graph.Param{graphtest.Self, graphtest.Self} },
-		`op "o": Params: operand "list" is a list and must be the last`:            func(o *graph.Op) { o.Params = []graph.Param{{Name: "list", Variadic: true}, graphtest.Self} },
-		`op "o": Outputs: they cannot be named where Many says`:                    func(o *graph.Op) { o.Outputs, o.Many = []string{"a"}, true },
-		`op "o": Outputs: an op makes at least one value`:                          func(o *graph.Op) { o.Outputs = []string{} },
-		`op "o": Outputs: two outputs are named "a"`:                               func(o *graph.Op) { o.Outputs = []string{"a", "a"} },
-		`op "o": Pointwise: Config is missing`:                                     func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Body: graphtest.NoBody} },
-		`op "o": Pointwise: Body is missing`:                                       func(o *graph.Op) { o.Pointwise = &graph.Pointwise{Config: graphtest.Unary} },
-		`op "o": Pointwise: it makes 1 values, and the op 2`:                       func(o *graph.Op) { o.Outputs, o.Pointwise = []string{"a", "b"}, pw },
-		`op "o": Kind: an op with a Pointwise part is of kind follows, not view`:   func(o *graph.Op) { o.Kind, o.Pointwise = graph.View, pw },
-		`op "o": Kind: 77 is none`:                                                 func(o *graph.Op) { o.Kind = 77 },
-		`op "o": Impls: an op of kind requires lists implementations`:              func(o *graph.Op) { o.Kind = graph.Requires },
-		`op "o": Compile: the implementations are what computes: it must be nil`:   func(o *graph.Op) { o.Impls = graphtest.ConvImpls() },
-		`op "o": Impls: two implementations are named "nchw"`:                      func(o *graph.Op) { o.Compile, o.Impls = nil, append(graphtest.ConvImpls(), graphtest.ConvImpls()[0]) },
-		`op "o": Impls: implementation "a" lacks Lower`:                            func(o *graph.Op) { o.Compile, o.Impls = nil, []graph.Impl{{Name: "a"}} },
-		`op "o": Impls: implementation 0 has no name`:                              func(o *graph.Op) { o.Compile, o.Impls = nil, []graph.Impl{{Lower: compile}} },
-		`op "o": Permutes: only a view permutes`:                                   func(o *graph.Op) { o.Permutes = func(*graph.Call) []int { return nil } },
+		`op "o": Params: operand 0 has no name`: func(o *graph.Op) {
+			o.Params = []graph.Param{{}}
+		},
+		`op "o": Params: two operands are named "self"`: func(o *graph.Op) {
+			o.Params = []graph.Param{graphtest.Self, graphtest.Self}
+		},
+		`op "o": Params: operand "list" is a list and must be the last`: func(o *graph.Op) {
+			o.Params = []graph.Param{{Name: "list", Variadic: true}, graphtest.Self}
+		},
+		`op "o": Outputs: they cannot be named where Many says`: func(o *graph.Op) {
+			o.Outputs, o.Many = []string{"a"}, true
+		},
+		`op "o": Outputs: an op makes at least one value`: func(o *graph.Op) {
+			o.Outputs = []string{}
+		},
+		`op "o": Outputs: two outputs are named "a"`: func(o *graph.Op) {
+			o.Outputs = []string{"a", "a"}
+		},
+		`op "o": Pointwise: Config is missing`: func(o *graph.Op) {
+			o.Pointwise = &graph.Pointwise{Body: graphtest.NoBody}
+		},
+		`op "o": Pointwise: Body is missing`: func(o *graph.Op) {
+			o.Pointwise = &graph.Pointwise{Config: graphtest.Unary}
+		},
+		`op "o": Pointwise: it makes 1 values, and the op 2`: func(o *graph.Op) {
+			o.Outputs, o.Pointwise = []string{"a", "b"}, pw
+		},
+		`op "o": Kind: an op with a Pointwise part is of kind follows, not view`: func(o *graph.Op) {
+			o.Kind, o.Pointwise = graph.View, pw
+		},
+		`op "o": Kind: 77 is none`: func(o *graph.Op) { o.Kind = 77 },
+		`op "o": Impls: an op of kind requires lists implementations`: func(o *graph.Op) {
+			o.Kind = graph.Requires
+		},
+		`op "o": Compile: the implementations are what computes: it must be nil`: func(o *graph.Op) {
+			o.Impls = graphtest.ConvImpls()
+		},
+		`op "o": Impls: two implementations are named "nchw"`: func(o *graph.Op) {
+			o.Compile, o.Impls = nil, append(graphtest.ConvImpls(), graphtest.ConvImpls()[0])
+		},
+		`op "o": Impls: implementation "a" lacks Lower`: func(o *graph.Op) {
+			o.Compile, o.Impls = nil, []graph.Impl{{Name: "a"}}
+		},
+		`op "o": Impls: implementation 0 has no name`: func(o *graph.Op) {
+			o.Compile, o.Impls = nil, []graph.Impl{{Lower: compile}}
+		},
+		`op "o": Permutes: only a view permutes`: func(o *graph.Op) {
+			o.Permutes = func(*graph.Call) []int { return nil }
+		},
 		`op "o": Infer: it is missing`:                                             func(o *graph.Op) { o.Infer = nil },
 		`op "o": Compile: it is missing`:                                           func(o *graph.Op) { o.Compile = nil },
 		`op "o": Ref: it is missing: an op without a definition says why in NoRef`: func(o *graph.Op) { o.NoRef = "" },
@@ -73,7 +105,8 @@ func TestDefineRefuses(t *testing.T) {
 			o.Ref = func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil }
 		},
 	} {
-		o := graph.Op{Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat, Compile: compile, NoRef: "a test"}
+		o := graph.Op{Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat, Compile: compile,
+			NoRef: "a test"}
 		change(&o)
 		_, err := graph.Define(o)
 		if assert.Error(t, err, want) {
@@ -103,7 +136,8 @@ func TestUndefinedOps(t *testing.T) {
 		assert.Error(t, err)
 		assert.Nil(t, g.Op(op))
 		file := `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2]}],
-			"nodes": [{"name": "` + op + `", "op": "` + op + `", "inputs": ["x"]}], "outputs": [{"name": "y", "value": "` + op + `"}]}`
+			"nodes": [{"name": "` + op + `", "op": "` + op + `", "inputs": ["x"]}], "outputs": [{"name": "y", "value": "` +
+			op + `"}]}`
 		_, err = graphfile.Read(strings.NewReader(file), ops, graphfile.Options{Name: "f.json", Dir: "."})
 		assert.ErrorContains(t, err, want[strings.LastIndex(want, "): ")+3:])
 	}
@@ -115,18 +149,34 @@ func TestUndefinedOps(t *testing.T) {
 // Mistakes wait for Err, the builder goes on, and only the first of a chain is told.
 func TestBuilderMistakesWait(t *testing.T) {
 	for want, build := range map[string]func(g *graph.Graph) *graph.Value{
-		`constant "c": the tensor is nil`:             func(g *graph.Graph) *graph.Value { return g.Constant("c", nil) },
-		`constant "c": invalid dtype invalid`:         func(g *graph.Graph) *graph.Value { return g.Constant("c", new(tensor.Tensor)) },
-		`input "i": negative size -2 of dimension 0`:  func(g *graph.Graph) *graph.Value { return g.Input("i", tensor.Float32, -2) },
-		`input "i": invalid dtype dtype(99)`:          func(g *graph.Graph) *graph.Value { return g.Input("i", tensor.DType(99), 2) },
-		`input "i": memory format "memory_format(9)"`: func(g *graph.Graph) *graph.Value { return g.InputFormat("i", tensor.Float32, 9, 2) },
-		`input "i": negative size -1 of dimension 0`:  func(g *graph.Graph) *graph.Value { return g.InputDims("i", tensor.Float32, 0, graph.Dim{Size: -1}) },
+		`constant "c": the tensor is nil`: func(g *graph.Graph) *graph.Value { return g.Constant("c", nil) },
+		`constant "c": invalid dtype invalid`: func(g *graph.Graph) *graph.Value {
+			return g.Constant("c", new(tensor.Tensor))
+		},
+		`input "i": negative size -2 of dimension 0`: func(g *graph.Graph) *graph.Value {
+			return g.Input("i", tensor.Float32, -2)
+		},
+		`input "i": invalid dtype dtype(99)`: func(g *graph.Graph) *graph.Value {
+			return g.Input("i", tensor.DType(99), 2)
+		},
+		`input "i": memory format "memory_format(9)"`: func(g *graph.Graph) *graph.Value {
+			return g.InputFormat("i", tensor.Float32, 9, 2)
+		},
+		`input "i": negative size -1 of dimension 0`: func(g *graph.Graph) *graph.Value {
+			return g.InputDims("i", tensor.Float32, 0, graph.Dim{Size: -1})
+		},
 		`input "i": mismatch in length of strides and shape`: func(g *graph.Graph) *graph.Value {
 			return g.InputMeta("i", tensor.Meta{DType: tensor.Int8, Shape: []int{1}})
 		},
-		`node "relu" (relu): operand 0: value "z" is of anothe`: func(g *graph.Graph) *graph.Value { return g.Apply("relu", nil, &graph.Value{Name: "z"})[0] },
-		`node "relu" (relu): operand "self" is missing`:         func(g *graph.Graph) *graph.Value { return g.Apply("relu", nil, (*graph.Value)(nil))[0] },
-		`node "relu" (relu): makes -3 values`:                   func(g *graph.Graph) *graph.Value { return g.ApplyN("relu", -3, nil, g.Input("x", tensor.Int8))[0] },
+		`node "relu" (relu): operand 0: value "z" is of anothe`: func(g *graph.Graph) *graph.Value {
+			return g.Apply("relu", nil, &graph.Value{Name: "z"})[0]
+		},
+		`node "relu" (relu): operand "self" is missing`: func(g *graph.Graph) *graph.Value {
+			return g.Apply("relu", nil, (*graph.Value)(nil))[0]
+		},
+		`node "relu" (relu): makes -3 values`: func(g *graph.Graph) *graph.Value {
+			return g.ApplyN("relu", -3, nil, g.Input("x", tensor.Int8))[0]
+		},
 		`node "permute" (permute): attribute "dims" has no val`: func(g *graph.Graph) *graph.Value {
 			return g.Apply("permute", graph.Attrs{"dims": graph.Ref{}}, g.Input("x", tensor.Int8))[0]
 		},
@@ -187,10 +237,12 @@ func TestEvaluateLooksAtInputs(t *testing.T) {
 	broken.Offset = 100
 	for want, in := range map[string]map[string]*tensor.Tensor{
 		`input "x" is missing`: nil,
-		`input "x" is int8 of shape [2, 3], the graph wants float32 of shape [2, 3]`:    {"x": tensor.Zeros(tensor.Int8, 2, 3)},
-		`input "x" is float32 of shape [3, 2], the graph wants float32 of shape [2, 3]`: {"x": tensor.Zeros(tensor.Float32, 3, 2)},
-		`input "x": setStorage: sizes [2, 3]`:                                           {"x": broken},
-		`the graph has no input "z"`:                                                    {"x": tensor.Zeros(tensor.Float32, 2, 3), "z": tensor.Zeros(tensor.Float32)},
+		`input "x" is int8 of shape [2, 3], the graph wants float32 of shape [2, 3]`: {
+			"x": tensor.Zeros(tensor.Int8, 2, 3)},
+		`input "x" is float32 of shape [3, 2], the graph wants float32 of shape [2, 3]`: {
+			"x": tensor.Zeros(tensor.Float32, 3, 2)},
+		`input "x": setStorage: sizes [2, 3]`: {"x": broken},
+		`the graph has no input "z"`:          {"x": tensor.Zeros(tensor.Float32, 2, 3), "z": tensor.Zeros(tensor.Float32)},
 	} {
 		_, err := graph.Evaluate(g, in)
 		assert.ErrorContains(t, err, want)

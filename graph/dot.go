@@ -87,7 +87,8 @@ var (
 	inputStyle    = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#dbe9f6"}}
 	constantStyle = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#eeeeee"}}
 	outputStyle   = []encoding.Attribute{{Key: "style", Value: "filled"}, {Key: "fillcolor", Value: "#dff0d8"}}
-	insertedStyle = []encoding.Attribute{{Key: "style", Value: "filled,dashed"}, {Key: "fillcolor", Value: "#fde2d2"}, {Key: "color", Value: "#c0392b"}}
+	insertedStyle = []encoding.Attribute{{Key: "style", Value: "filled,dashed"}, {Key: "fillcolor", Value: "#fde2d2"},
+		{Key: "color", Value: "#c0392b"}}
 )
 
 func (n *Node) box() *box {

@@ -24,7 +24,8 @@ func TestDOT(t *testing.T) {
 	parts := g.Apply("chunk", graph.Attrs{"chunks": 2, "dim": 1}, half)
 	joined := g.Apply("cat", nil, parts[1], parts[0], parts[1])[0]
 	must(t, g.Err())
-	n, err := g.Insert("joined.copy", "clone", []graph.Arg{{Kind: graph.TensorArg, Value: joined}}, nil, "conv2d wants channels_last")
+	n, err := g.Insert("joined.copy", "clone", []graph.Arg{{Kind: graph.TensorArg, Value: joined}}, nil,
+		"conv2d wants channels_last")
 	must(t, err)
 	g.Nodes = append(g.Nodes, n)
 	g.OutputFormat("y", n.Out[0], tensor.Contiguous).Output("k", k)

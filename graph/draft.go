@@ -124,7 +124,7 @@ func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	return v, nil
 }
 
-// Constant declares a constant. The graph keeps t, which must lie in the layout.
+// Constant declares a constant. The graph keeps t, which must be in the layout.
 func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, error) {
 	g := d.graph()
 	if err := t.Check(); err != nil {
@@ -216,7 +216,7 @@ type NodeAttrs struct {
 	decoded any   // nil where that is left to inference
 }
 
-// Attributes prepares attributes for nodes of an op. Values of the graph stand as [Ref], symbols as strings.
+// Attributes prepares attributes for nodes of an op. Values of the graph are written as [Ref], symbols as strings.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}

@@ -98,7 +98,7 @@ func (g *Graph) RootErrors(refused map[*Node]*Error) Errors {
 	return list
 }
 
-// Packages whose functions stand between a mistake and the call that made it.
+// Packages whose functions are between a mistake and the call that made it.
 const (
 	thisPackage = "github.com/graphrun/graphrun/graph."
 	opPackage   = "github.com/graphrun/graphrun/op."

@@ -12,7 +12,7 @@ import (
 
 // Evaluate computes a graph's outputs by the ops' references, one node after another. It
 // is slow and simple: the meaning against which passes and kernels are tested. Inputs are
-// by name and may lie in any layout; one that is missing, unknown, or of another dtype or
+// by name and may be in any layout; one that is missing, unknown, or of another dtype or
 // shape than the graph has is an error, and so are mistakes made in building the graph.
 // Shapes may depend on data. An op without a reference is a [NoReference]. Results that the
 // process may not have the memory for are refused with a [*tensor.MemoryError].

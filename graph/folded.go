@@ -16,7 +16,7 @@ import (
 // however many plans were made with it.
 type folded struct {
 	mu sync.Mutex
-	// ids are of storages that constants lie in. What is computed anew has the id that it had before,
+	// ids are of storages that constants are in. What is computed anew has the id that it had before,
 	// so that what was computed of it in turn is found.
 	ids    map[weak.Pointer[tensor.Storage]]int
 	enough int // how many ids there may be before those of storages that are gone are dropped

@@ -78,7 +78,7 @@ type Node struct {
 	In    []Arg
 	Attrs any
 	Out   []*Value
-	// Pin is what the user demands: how the outputs must lie, and how they are computed.
+	// Pin is what the user demands: how the outputs must be laid out, and how they are computed.
 	Pin Pin
 	// Impl is the implementation that the passes chose, and Walk its way through the call; nil before.
 	Impl *Impl
@@ -147,7 +147,7 @@ func (v *Value) Root() *Value {
 	return v
 }
 
-// StorageLen returns the number of elements, of v's dtype, in the storage that v lies in.
+// StorageLen returns the number of elements, of v's dtype, in the storage that v is in.
 func (v *Value) StorageLen() int {
 	root := v.Root()
 	if !v.Meta.DType.Valid() {

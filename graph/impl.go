@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ErrNoImpl says that an op has no implementation for a call as it lies.
-var ErrNoImpl = errors.New("no implementation serves these layouts")
+// ErrNoImpl says that an op has no implementation for a call in its own layout.
+var ErrNoImpl = errors.New("no implementation supports these layouts")
 
 // Impl is one way to compute an op: an algorithm that can be listed, priced and forced. [Define]
 // fills in what is nil, and makes one Impl of Compile for an op that lists none.
@@ -22,29 +22,29 @@ type Impl struct {
 	Doc  string // how it computes, in one sentence
 
 	// Walks returns the ways through the call that the implementation has, the one that it would
-	// rather take first; none where it does not serve the call. It is asked with the results as
+	// rather take first; none where it does not support the call. It is asked with the results as
 	// inference gives them in c.Out. candidates are orders that somebody may want of the first
 	// result. Nil: as inference gives it, and any candidate for an op that writes any order.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read tells what it costs to read operand i where it lies as m; false: it cannot be read so
+	// Read tells what it costs to read operand i where it has layout m; false: it cannot be read so
 	// and must be copied. It is asked for the layout rather than an order because operands need not
-	// be dense: slices and broadcasts are read as they lie. Nil: whatever layout it has.
+	// be dense: slices and broadcasts are read in their own layouts. Nil: whatever layout it has.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 	// Work is what computing and storing the results take; reading is not in it. Nil: the op's
 	// Flops, and every byte of the results once.
 	Work func(c *Call, w Walk) Work
 	// Pack tells in which form the implementation wants operand i, a constant, for the call with its
-	// walk and its results as they will lie; false: as it lies. It must not read the data of the
+	// walk and its results as they will be laid out; false: in its own layout. It must not read the data of the
 	// operand, and gives the same for one that is packed so already. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
-	// Lower prepares the kernel; c.Out holds the results as they will lie. Operands for which Pack has
+	// Lower prepares the kernel; c.Out holds the results as they will be laid out. Operands for which Pack has
 	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
 	Lower func(c *Call) (*Kernel, error)
 
 	selective bool // Read was given: not every layout will do
 }
 
-// Walk is a way through a call: the order that the loops follow, and how the results lie. The zero
+// Walk is a way through a call: the order that the loops follow, and how the results are laid out. The zero
 // Walk follows and gives what inference does.
 type Walk struct {
 	// Order is that of the dimensions of the first result, as the loops go through them; empty: by
@@ -66,12 +66,12 @@ func (c *Call) InOrder(o tensor.Order) Walk {
 	return w
 }
 
-// Inferred reports whether all results lie as inference gives them.
+// Inferred reports whether all results are laid out as inference gives them.
 func (w Walk) Inferred() bool {
 	return !slices.ContainsFunc(w.Out, func(o tensor.Order) bool { return o != "" })
 }
 
-// Lay returns how result i lies, which inference gives as m. Where m is dense in the walk's order
+// Lay returns how result i is laid out, which inference gives as m. Where m is dense in the walk's order
 // already it stays: dimensions of size 1 keep their strides.
 func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
@@ -124,7 +124,7 @@ func (w Work) Plus(v Work) Work {
 	return w
 }
 
-// ReadWork is the work of reading an operand that lies as m by loops that write a result of layout to:
+// ReadWork is the work of reading an operand that has layout m by loops that write a result of layout to:
 // each byte once, strided where the two disagree about the fastest dimension.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	at, extent := Dense, m.Extent()
@@ -189,7 +189,7 @@ func (g *Graph) CopyOp() (*Op, error) {
 // Selective reports whether the implementation refuses operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
-// fits reports whether the implementation serves the call as it lies: some walk of it gives the
+// fits reports whether the implementation supports the call in its own layout: some walk of it gives the
 // results in c.Out and reads all operands.
 func (m *Impl) fits(c *Call) bool {
 	var orders []tensor.Order
@@ -206,7 +206,7 @@ func (m *Impl) fits(c *Call) bool {
 	return false
 }
 
-// gives reports whether the results in c.Out lie as the walk has them.
+// gives reports whether the results in c.Out are laid out as the walk has them.
 func (w Walk) gives(c *Call) bool {
 	for i, o := range w.Out {
 		if i < len(c.Out) && o != "" && !o.Holds(c.Out[i]) {
@@ -216,7 +216,7 @@ func (w Walk) gives(c *Call) bool {
 	return true
 }
 
-// Reads reports whether the implementation reads all operands as they lie.
+// Reads reports whether the implementation reads all operands in their own layouts.
 func (m *Impl) Reads(c *Call, w Walk) bool {
 	if c == nil || m.Read == nil || !m.selective {
 		return c != nil
@@ -262,7 +262,7 @@ func (o *Op) completeImpls() {
 }
 
 // compile is Compile of an op that lists implementations: the one chosen, else the first that
-// serves the call as it lies.
+// supports the call in its own layout.
 func (o *Op) compile(c *Call) (*Kernel, error) {
 	m := o.Fitting(c)
 	if m == nil {
@@ -271,8 +271,8 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 	return m.Lower(c)
 }
 
-// Fitting returns the implementation that was chosen for a call, else the first that serves it as it
-// lies; nil if none does, or if the call was not inferred for this op.
+// Fitting returns the implementation that was chosen for a call, else the first that supports it in its
+// own layout; nil if none does, or if the call was not inferred for this op.
 func (o *Op) Fitting(c *Call) *Impl {
 	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
 		return nil

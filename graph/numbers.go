@@ -9,7 +9,7 @@ import (
 
 // In aten's schemas a plain number is written among the attributes, whatever place it takes
 // among the arguments: masked_fill(self, mask, value=0), pow(self=2, exponent). Here it is
-// an operand, so that one op serves numbers and tensors; what stands among the attributes
+// an operand, so that one op takes numbers and tensors; what is among the attributes
 // under the operand's name is moved to its place when the node is made.
 
 // attrName is the name under which aten's schema has the operand as a number.
@@ -73,7 +73,7 @@ func (n *Node) takeNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
-	// An operand is inserted, unless null keeps its place: the tensors stand among the
+	// An operand is inserted, unless null keeps its place: the tensors are among the
 	// inputs in their order, without gaps.
 	whole := len(n.In) == len(n.Op.Params)
 	in := slices.Clone(n.In)

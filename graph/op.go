@@ -53,14 +53,14 @@ type Op struct {
 	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
 	Identity bool
 	// Permutes returns, for a view that only reorders dimensions, the operand's dimension
-	// that stands at each place of the result; nil: the view does more.
+	// that is at each place of the result; nil: the view does more.
 	Permutes func(c *Call) []int
 	// Copies says that the op is the one of its catalogue that passes copy values with: it is an
 	// Identity, needs no attributes, and its kernel writes any dense layout.
 	Copies bool
 	// Images tells what the op has to do with images: strategies that prefer channels last ask it.
 	Images Images
-	// Storage says that the result depends on how the operand lies in memory, not on its
+	// Storage says that the result depends on how the operand is laid out in memory, not on its
 	// elements alone (as_strided): its layout must not be chosen otherwise.
 	Storage bool
 
@@ -98,7 +98,7 @@ type Op struct {
 // Each counts operations an element: simple ones, and functions such as exp.
 type Each struct{ Simple, Function float64 }
 
-// Kind tells how an op stands to the layout of its operands.
+// Kind tells what an op asks of the layout of its operands.
 type Kind uint8
 
 // Follows: pointwise, the permutation rule lays the result out, and any other dense layout
@@ -162,7 +162,7 @@ type Call struct {
 	Walk Walk
 }
 
-// ArgKind tells what stands at an operand's place.
+// ArgKind tells what is at an operand's place.
 type ArgKind uint8
 
 // The kinds of operands.

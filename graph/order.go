@@ -26,7 +26,7 @@ const (
 // The order is found here and not by gonum's topo.SortStabilized, which finds components
 // by recursion: measured on chains, 0.1 s for 100,000 nodes and 2 s for a million, on
 // hundreds of bytes of stack a node, so that some millions end the process; and it moves
-// nodes that stand well. gonum serves where there are cycles, to tell the components.
+// nodes that stand well. gonum is used where there are cycles, to tell the components.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodes) // by the numbers of nodes
 	if g.sorted(marks) {

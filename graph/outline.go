@@ -48,7 +48,7 @@ type Outlined struct {
 // Stand-ins for sizes that are not known. An op that takes unknown sizes at all takes some
 // of the first when all are alike, or when they are alike but for those that must fit a size
 // that is known. The others show which sizes of a result follow from which of an operand:
-// they lie on either side of bounds that slices, windows and clamps have.
+// they are on either side of bounds that slices, windows and clamps have.
 var (
 	firstStandIns = []int{3, 1, 2, 5, 64, 224}
 	otherStandIns = []int{1, 2, 3, 5, 64, 1 << 12, 1<<20 + 3}

@@ -17,7 +17,8 @@ func open(d tensor.DType, sizes ...int) graph.Outlined {
 
 // whole is an operand whose meta is known.
 func whole(d tensor.DType, sizes ...int) graph.Outlined {
-	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "whole", Meta: tensor.New(d, sizes...)}}}
+	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg,
+		Value: &graph.Value{Name: "whole", Meta: tensor.New(d, sizes...)}}}
 }
 
 // TestOutline checks what follows from shapes that are known in part: never more than holds
@@ -32,19 +33,29 @@ func TestOutline(t *testing.T) {
 		dtype tensor.DType
 		sizes []int // nil: not even the rank
 	}{
-		{"broadcast", "add", nil, []graph.Outlined{open(tensor.Float32, -1, 4), whole(tensor.Float32, 4)}, tensor.Float32, []int{-1, 4}},
+		{"broadcast", "add", nil, []graph.Outlined{open(tensor.Float32, -1, 4), whole(tensor.Float32, 4)}, tensor.Float32,
+			[]int{-1, 4}},
 		{"promotion", "add", nil, []graph.Outlined{open(tensor.Int64, -1), whole(tensor.Float32)}, tensor.Float32, []int{-1}},
-		{"comparison", "eq", nil, []graph.Outlined{open(tensor.Float32, -1), open(tensor.Float32, -1)}, tensor.Bool, []int{-1}},
-		{"product", "matmul", nil, []graph.Outlined{open(tensor.Float32, -1, 4), whole(tensor.Float32, 4, 7)}, tensor.Float32, []int{-1, 7}},
-		{"inner size", "matmul", nil, []graph.Outlined{open(tensor.Float32, -1, -1), whole(tensor.Float32, 4, 7)}, tensor.Float32, []int{-1, -1}},
-		{"clamped slice", "slice", graph.Attrs{"dim": 0, "start": 0, "end": 10}, []graph.Outlined{open(tensor.Float32, -1, 3)}, tensor.Float32, []int{-1, 3}},
-		{"far slice", "slice", graph.Attrs{"dim": 0, "start": 5000, "end": 5010}, []graph.Outlined{open(tensor.Float32, -1)}, tensor.Float32, []int{-1}},
+		{"comparison", "eq", nil, []graph.Outlined{open(tensor.Float32, -1), open(tensor.Float32, -1)}, tensor.Bool,
+			[]int{-1}},
+		{"product", "matmul", nil, []graph.Outlined{open(tensor.Float32, -1, 4), whole(tensor.Float32, 4, 7)}, tensor.Float32,
+			[]int{-1, 7}},
+		{"inner size", "matmul", nil, []graph.Outlined{open(tensor.Float32, -1, -1), whole(tensor.Float32, 4, 7)},
+			tensor.Float32, []int{-1, -1}},
+		{"clamped slice", "slice", graph.Attrs{"dim": 0, "start": 0, "end": 10},
+			[]graph.Outlined{open(tensor.Float32, -1, 3)}, tensor.Float32, []int{-1, 3}},
+		{"far slice", "slice", graph.Attrs{"dim": 0, "start": 5000, "end": 5010}, []graph.Outlined{open(tensor.Float32, -1)},
+			tensor.Float32, []int{-1}},
 		{"squeeze of any", "squeeze", nil, []graph.Outlined{open(tensor.Float32, -1, 3)}, tensor.Float32, nil},
-		{"places", "gather_nd", nil, []graph.Outlined{whole(tensor.Float32, 5, 6, 4), open(tensor.Int64, -1, 2)}, tensor.Float32, []int{-1, 4}},
-		{"convolution", "conv2d", nil, []graph.Outlined{open(tensor.Float32, -1, 3, 8, -1), whole(tensor.Float32, 6, 3, 3, 3)}, tensor.Float32,
+		{"places", "gather_nd", nil, []graph.Outlined{whole(tensor.Float32, 5, 6, 4), open(tensor.Int64, -1, 2)},
+			tensor.Float32, []int{-1, 4}},
+		{"convolution", "conv2d", nil,
+			[]graph.Outlined{open(tensor.Float32, -1, 3, 8, -1), whole(tensor.Float32, 6, 3, 3, 3)}, tensor.Float32,
 			[]int{-1, 6, 6, -1}},
-		{"parts that add up", "split_with_sizes", graph.Attrs{"split_sizes": []int{2, 9}, "dim": 0}, []graph.Outlined{open(tensor.Int32, -1)}, tensor.Int32, []int{-1}},
-		{"rank of the shape", "_shape_as_tensor", nil, []graph.Outlined{open(tensor.Float32, -1, -1, -1)}, tensor.Int64, []int{3}},
+		{"parts that add up", "split_with_sizes", graph.Attrs{"split_sizes": []int{2, 9}, "dim": 0},
+			[]graph.Outlined{open(tensor.Int32, -1)}, tensor.Int32, []int{-1}},
+		{"rank of the shape", "_shape_as_tensor", nil, []graph.Outlined{open(tensor.Float32, -1, -1, -1)},
+			tensor.Int64, []int{3}},
 		{"no rank", "relu", nil, []graph.Outlined{unknown}, tensor.Float32, nil},
 		{"flat", "reshape", graph.Attrs{"shape": []int{-1}}, []graph.Outlined{unknown}, tensor.Float32, []int{-1}},
 	} {

@@ -19,7 +19,7 @@ type Packing struct {
 	// Fill writes the packed data. dst is a row of Len elements, aligned to [tensor.Align] and all 0;
 	// src is the operand.
 	Fill func(dst, src *tensor.Tensor)
-	// Unpack is the inverse: it writes the elements of the operand into dst, which lies as the operand
+	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
 	// does but begins at the first element of its storage.
 	Unpack func(dst, packed *tensor.Tensor)
 }

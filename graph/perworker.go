@@ -36,5 +36,5 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 }
 
 // WorkerState is what one worker keeps for all [PerWorker] of the kernels that it runs. The zero
-// value is ready. It serves one goroutine at a time.
+// value is ready. It is for one goroutine at a time.
 type WorkerState struct{ by map[any]any }

@@ -42,7 +42,8 @@ func TestWithin(t *testing.T) {
 		t.Error("the kernel within has a state of its own")
 	}
 	in.Release()
-	if len(in.Ptrs) != 0 || in.Ptrs[:1][0] != nil || in.Scratch != nil || in.Worker != nil || in.Cursor != nil || in.State != nil {
+	if len(in.Ptrs) != 0 || in.Ptrs[:1][0] != nil || in.Scratch != nil || in.Worker != nil || in.Cursor != nil ||
+		in.State != nil {
 		t.Errorf("released memory holds on to %+v", *in)
 	}
 }

@@ -59,7 +59,7 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 	return p.Order, nil
 }
 
-// Holds reports whether a value lies as the pin demands.
+// Holds reports whether a value is laid out as the pin demands.
 func (p Pin) Holds(m tensor.Meta) bool {
 	if !p.Lays() {
 		return true
@@ -68,7 +68,7 @@ func (p Pin) Holds(m tensor.Meta) bool {
 	return err == nil && o.Holds(m)
 }
 
-// Lay returns a value laid out as the pin demands: as it is where it lies so.
+// Lay returns a value laid out as the pin demands: as it is where it is so.
 func (p Pin) Lay(m tensor.Meta) (tensor.Meta, error) {
 	if p.Holds(m) {
 		return m, nil

@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Place is where something stands in a file. Lines and columns count from 1; the zero Place is nowhere.
+// Place is where something is in a file. Lines and columns count from 1; the zero Place is nowhere.
 type Place struct {
 	File      string
 	Line, Col int
 }
 
-// Places tells where the parts of a graph stand in the file that it was read from. A graph carries it
+// Places tells where the parts of a graph are in the file that it was read from. A graph carries it
 // beside what it is made of, for errors, and so do its copies: nodes and values know nothing of files.
 // Parts go by their numbers: see [Node.Number].
 type Places interface {
@@ -28,7 +28,7 @@ type Places interface {
 	Output(name string) (Place, bool)
 }
 
-// Places returns where the graph stands in the file that it was read from; nil for one that was not.
+// Places returns where the graph is in the file that it was read from; nil for one that was not.
 func (g *Graph) Places() Places { return g.places }
 
 // Fail returns an error of a node with its place: that of the attribute which it is about,

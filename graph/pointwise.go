@@ -16,7 +16,7 @@ type Pointwise struct {
 	// the operands must follow in their order, all of them.
 	Config func(c *Call, outs []iter.Operand) (iter.Config, error)
 	// Body returns the kernel for the dtypes that the iteration's loops see. The error says
-	// that they are not served. Compile refuses a kernel of other dtypes or arity.
+	// that they are not supported. Compile refuses a kernel of other dtypes or arity.
 	Body func(c *Call, r *iter.Rule) (iter.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int

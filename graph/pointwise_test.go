@@ -28,7 +28,9 @@ func TestPointwiseRefusesKernelsThatDoNotFit(t *testing.T) {
 			"iter: the zero Kernel computes nothing"},
 	} {
 		k, want := c.of, c.want
-		p := &graph.Pointwise{Config: graphtest.Unary, Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) { return k, nil }}
+		p := &graph.Pointwise{Config: graphtest.Unary, Body: func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+			return k, nil
+		}}
 		c := &graph.Call{In: []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}}}}
 		res, err := p.Infer(c)
 		require.NoError(t, err)

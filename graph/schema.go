@@ -25,9 +25,8 @@ import (
 // separated by "|". words lists, separated likewise, the strings that mean something in an
 // IntsOrWord; others are refused.
 //
-// Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int, *float64, *bool,
-// tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and
-// *Graph.
+// Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int,
+// *float64, *bool, tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
@@ -149,7 +148,7 @@ func typeName(t reflect.Type) string {
 }
 
 // Decode returns a pointer to the attribute struct filled from the given attributes.
-// symbols gives the sizes of symbolic dimensions, which may stand wherever an integer
+// symbols gives the sizes of symbolic dimensions, which may be wherever an integer
 // may. Unknown, missing and ill-typed attributes are errors that name the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 	if s.typ == nil {

@@ -14,7 +14,8 @@ import (
 func ptr[T any](v T) *T { return &v }
 
 func defaults() graphtest.EveryAttrs {
-	return graphtest.EveryAttrs{Int: 3, Float: 0.5, Text: "a", Ints: []int{1, 2}, Number: tensor.IntScalar(1), Pair: []int{0, 0}}
+	return graphtest.EveryAttrs{Int: 3, Float: 0.5, Text: "a", Ints: []int{1, 2}, Number: tensor.IntScalar(1),
+		Pair: []int{0, 0}}
 }
 
 func TestSchemaDecodes(t *testing.T) {
@@ -25,27 +26,43 @@ func TestSchemaDecodes(t *testing.T) {
 		want  func(*graphtest.EveryAttrs)
 	}{
 		{"defaults", nil, func(*graphtest.EveryAttrs) {}},
-		{"json", graph.Attrs{"flag": true, "int": int64(5), "float": int64(2), "text": "b", "ints": []any{int64(4)}, "floats": []any{0.5, int64(1)}, "bools": []any{true, false}},
+		{"json", graph.Attrs{"flag": true, "int": int64(5), "float": int64(2), "text": "b", "ints": []any{int64(4)},
+			"floats": []any{0.5, int64(1)}, "bools": []any{true, false}},
 			func(a *graphtest.EveryAttrs) {
-				a.Flag, a.Int, a.Float, a.Text, a.Ints, a.Floats, a.Bools = true, 5, 2, "b", []int{4}, []float64{0.5, 1}, []bool{true, false}
+				a.Flag, a.Int, a.Float, a.Text, a.Ints, a.Floats, a.Bools = true, 5, 2, "b", []int{4}, []float64{0.5, 1},
+					[]bool{true, false}
 			}},
-		{"go", graph.Attrs{"int": 5, "ints": []int{4, 5}, "dtype": tensor.Int8, "memory_format": tensor.ChannelsLast, "number": 2.5},
+		{"go", graph.Attrs{"int": 5, "ints": []int{4, 5}, "dtype": tensor.Int8, "memory_format": tensor.ChannelsLast,
+			"number": 2.5},
 			func(a *graphtest.EveryAttrs) {
-				a.Int, a.Ints, a.DType, a.Format, a.Number = 5, []int{4, 5}, tensor.Int8, tensor.ChannelsLast, tensor.FloatScalar(2.5)
+				a.Int, a.Ints, a.DType, a.Format, a.Number = 5, []int{4, 5}, tensor.Int8, tensor.ChannelsLast,
+					tensor.FloatScalar(2.5)
 			}},
 		{"names", graph.Attrs{"dtype": "bfloat16", "memory_format": "channels_last_format"},
 			func(a *graphtest.EveryAttrs) { a.DType, a.Format = tensor.BFloat16, tensor.ChannelsLast }},
 		{"pointers", graph.Attrs{"maybe_int": int64(0), "maybe_float": 1.5, "maybe_bool": false},
 			func(a *graphtest.EveryAttrs) { a.MaybeI, a.MaybeF, a.MaybeB = ptr(0), ptr(1.5), ptr(false) }},
 		{"nulls", graph.Attrs{"maybe_int": nil, "dtype": nil, "floats": nil}, func(*graphtest.EveryAttrs) {}},
-		{"one for a list", graph.Attrs{"ints": int64(7), "pair": int64(2)}, func(a *graphtest.EveryAttrs) { a.Ints, a.Pair = []int{7}, []int{2, 2} }},
-		{"symbols", graph.Attrs{"int": "N", "pair": []any{"N", int64(1)}}, func(a *graphtest.EveryAttrs) { a.Int, a.Pair = 12, []int{12, 1} }},
+		{"one for a list", graph.Attrs{"ints": int64(7), "pair": int64(2)}, func(a *graphtest.EveryAttrs) {
+			a.Ints, a.Pair = []int{7}, []int{2, 2}
+		}},
+		{"symbols", graph.Attrs{"int": "N", "pair": []any{"N", int64(1)}}, func(a *graphtest.EveryAttrs) {
+			a.Int, a.Pair = 12, []int{12, 1}
+		}},
 		{"whole float", graph.Attrs{"int": 4.0}, func(a *graphtest.EveryAttrs) { a.Int = 4 }},
-		{"infinite", graph.Attrs{"number": "-Infinity", "float": "inf"}, func(a *graphtest.EveryAttrs) { a.Number, a.Float = tensor.FloatScalar(math.Inf(-1)), math.Inf(1) }},
-		{"complex", graph.Attrs{"number": []any{int64(1), 2.5}}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(1 + 2.5i) }},
-		{"as Python prints it", graph.Attrs{"number": "(1-2.5e1j)"}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(1 - 25i) }},
+		{"infinite", graph.Attrs{"number": "-Infinity", "float": "inf"}, func(a *graphtest.EveryAttrs) {
+			a.Number, a.Float = tensor.FloatScalar(math.Inf(-1)), math.Inf(1)
+		}},
+		{"complex", graph.Attrs{"number": []any{int64(1), 2.5}}, func(a *graphtest.EveryAttrs) {
+			a.Number = tensor.ComplexScalar(1 + 2.5i)
+		}},
+		{"as Python prints it", graph.Attrs{"number": "(1-2.5e1j)"}, func(a *graphtest.EveryAttrs) {
+			a.Number = tensor.ComplexScalar(1 - 25i)
+		}},
 		{"imaginary", graph.Attrs{"number": "-2j"}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(-2i) }},
-		{"complex64", graph.Attrs{"number": complex64(3i)}, func(a *graphtest.EveryAttrs) { a.Number = tensor.ComplexScalar(3i) }},
+		{"complex64", graph.Attrs{"number": complex64(3i)}, func(a *graphtest.EveryAttrs) {
+			a.Number = tensor.ComplexScalar(3i)
+		}},
 	} {
 		want := defaults()
 		c.want(&want)
@@ -71,13 +88,14 @@ func TestSchemaRefuses(t *testing.T) {
 		`attribute "text": want a string, got 1`:                                     {"text": int64(1)},
 		`attribute "ints": want an integer or a list of integers, got a list`:        {"ints": []any{[]any{int64(1)}}},
 		`attribute "ints": want an integer or a list of integers, got null`:          {"ints": []any{nil}},
-		`attribute "pair": want 2 numbers, got 3`:                                    {"pair": []any{int64(1), int64(2), int64(3)}},
-		`attribute "dtype": unknown dtype "float"`:                                   {"dtype": "float"},
-		`attribute "dtype": want the name of a dtype or null, got 3`:                 {"dtype": int64(3)},
-		`attribute "memory_format": unknown memory format`:                           {"memory_format": "nhwc"},
-		`attribute "number": want a number, got "NaNa"`:                              {"number": "NaNa"},
-		`attribute "bools": want true or false, a list of these or null, got 1`:      {"bools": []any{int64(1)}},
-		`attribute "maybe_float": want a number or null, got an object`:              {"maybe_float": map[string]any{}},
+		`attribute "pair": want 2 numbers, got 3`: {"pair": []any{int64(1), int64(2),
+			int64(3)}},
+		`attribute "dtype": unknown dtype "float"`:                              {"dtype": "float"},
+		`attribute "dtype": want the name of a dtype or null, got 3`:            {"dtype": int64(3)},
+		`attribute "memory_format": unknown memory format`:                      {"memory_format": "nhwc"},
+		`attribute "number": want a number, got "NaNa"`:                         {"number": "NaNa"},
+		`attribute "bools": want true or false, a list of these or null, got 1`: {"bools": []any{int64(1)}},
+		`attribute "maybe_float": want a number or null, got an object`:         {"maybe_float": map[string]any{}},
 	} {
 		if _, err := s.Decode(given, map[string]int{"N": 12}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", given, err, want)

@@ -10,14 +10,14 @@ import (
 type Props uint8
 
 const (
-	// Sorted: every node stands after those whose outputs it uses.
+	// Sorted: every node is after those whose outputs it uses.
 	Sorted Props = 1 << iota
 	// Typed: shapes, dtypes and aliases are those that the ops infer from their operands,
 	// and so are strides, except where they may be chosen: of outputs of ops that follow,
 	// of pinned nodes, and of nodes whose walk was chosen.
 	Typed
 	// LaidOut: every node that has implementations has chosen one, which reads its operands and gives
-	// its outputs as they lie, and what is pinned lies as its pin says. From then on values are
+	// its outputs in their own layouts, and what is pinned is laid out as its pin says. From then on values are
 	// copied as they are now: no pass adds or drops a copy of a value that is not constant.
 	LaidOut
 )
@@ -112,7 +112,7 @@ func (v *verifier) inputs() {
 			case x.Node != nil || x.Alias != nil:
 				v.fail(nil, "value %q is an input or a constant, and has a producer or shares storage", x.Name)
 			case (i == 1) != (x.Const != nil):
-				v.fail(nil, "value %q stands among the wrong ones: constants have data, inputs none", x.Name)
+				v.fail(nil, "value %q is among the wrong ones: constants have data, inputs none", x.Name)
 			case x.Const != nil && !x.Const.SameLayout(x.Meta):
 				v.fail(nil, "constant %q: its meta is %v, its data %v", x.Name, x.Meta, x.Const.Meta)
 			}
@@ -195,7 +195,7 @@ func (v *verifier) operands(n *Node) {
 	}
 }
 
-// checkAlias checks that a view shares storage with an operand and lies within it.
+// checkAlias checks that a view shares storage with an operand and is within it.
 func (v *Value) checkAlias() error {
 	if v.Alias == nil {
 		return nil
@@ -210,7 +210,8 @@ func (v *Value) checkAlias() error {
 		have = root.Meta.Extent() * root.Meta.DType.Size()
 	}
 	if need := v.Meta.Extent() * v.Meta.DType.Size(); need > have {
-		return fmt.Errorf("value %q, %v, needs %d bytes of the storage of %q, which has %d", v.Name, v.Meta, need, root.Name, have)
+		return fmt.Errorf("value %q, %v, needs %d bytes of the storage of %q, which has %d", v.Name, v.Meta, need,
+			root.Name, have)
 	}
 	return nil
 }

@@ -31,31 +31,64 @@ func sound(t testing.TB) *graph.Graph {
 func TestVerifyFindsWhatIsBroken(t *testing.T) {
 	strides := func(v *graph.Value, st ...int) { v.Meta = v.Meta.WithStrides(st) }
 	for want, breakIt := range map[string]func(g *graph.Graph){
-		`operand 0, "y", is no input, constant, or output of an earlier node`:  func(g *graph.Graph) { g.Nodes[0], g.Nodes[1] = g.Nodes[1], g.Nodes[0] },
-		`operand 0, "s", is no input`:                                          func(g *graph.Graph) { g.Nodes = append(g.Nodes[:1:1], g.Nodes[2]) },
-		`operand 0 is a value, and nil`:                                        func(g *graph.Graph) { g.Nodes[0].In[0].Value = nil },
-		`takes at most 1 operands, got 2`:                                      func(g *graph.Graph) { g.Nodes[2].In = append(g.Nodes[2].In, g.Nodes[2].In[0]) },
-		`output 0 does not point back`:                                         func(g *graph.Graph) { g.Value("s").Node = g.Nodes[0] },
-		`two values are named "x"`:                                             func(g *graph.Graph) { g.Value("s").Name = "x" },
-		`does not find value "t" by its name`:                                  func(g *graph.Graph) { g.Value("s").Name = "t" },
-		`does not find the node by its name`:                                   func(g *graph.Graph) { g.Nodes[1].Name = "t" },
-		`it has no op`:                                                         func(g *graph.Graph) { g.Nodes[1].Op = nil },
-		`"p" shares storage with "y", which is no operand`:                     func(g *graph.Graph) { g.Value("p").Alias = g.Value("y") },
-		`needs 804 bytes of the storage of "s", which has 800`:                 func(g *graph.Graph) { g.Value("p").Meta.Offset = 1 },
-		`value "s": it is float64`:                                             func(g *graph.Graph) { g.Value("s").Meta.DType = tensor.Float64 },
-		`value "p": it is float32[2,5,5,4]@(100,4,20,1) of "s", inferred is`:   func(g *graph.Graph) { strides(g.Value("p"), 100, 4, 20, 1) },
-		`value "s": its layout was chosen, and`:                                func(g *graph.Graph) { strides(g.Value("s"), 0, 1, 20, 4) },
-		`value "s", float32[2,4,5,5]@(100,25,5,1), is pinned to channels_last`: func(g *graph.Graph) { strides(g.Value("s"), 100, 25, 5, 1) },
-		`no implementation is chosen`:                                          func(g *graph.Graph) { g.Nodes[0].Impl = nil },
-		`implementation nhwc does not read operand 0 as it is: "x" is`:         func(g *graph.Graph) { g.Nodes[0].Impl = &g.Nodes[0].Op.Impls[1] },
-		`implementation nchw gives output 0 in order channels_last: "y" is`:    func(g *graph.Graph) { o, _ := tensor.ChannelsLast.Order(4); g.Nodes[0].Walk.Out[0] = o },
-		`output "out": float32[2,5,5,4]@(100,20,4,1) is pinned to channels`:    func(g *graph.Graph) { g.Outputs[0].Pin = graph.Pin{Format: tensor.ChannelsLast} },
-		`output "out": value "p" is not of the graph`:                          func(g *graph.Graph) { g.Nodes = g.Nodes[:2] },
-		`two outputs are named "out"`:                                          func(g *graph.Graph) { g.Outputs = append(g.Outputs, g.Outputs[0]) },
-		`output "out" has no value`:                                            func(g *graph.Graph) { g.Outputs[0].Value = nil },
-		`constant "w": its meta is`:                                            func(g *graph.Graph) { g.Value("w").Meta.Strides = []int{4, 1, 4, 4} },
-		`value "x" stands among the wrong ones`:                                func(g *graph.Graph) { g.Value("x").Const = g.Value("w").Const },
-		`value "y": negative stride`:                                           func(g *graph.Graph) { strides(g.Value("y"), 100, 25, 5, -1) },
+		`operand 0, "y", is no input, constant, or output of an earlier node`: func(g *graph.Graph) {
+			g.Nodes[0], g.Nodes[1] = g.Nodes[1], g.Nodes[0]
+		},
+		`operand 0, "s", is no input`: func(g *graph.Graph) {
+			g.Nodes = append(g.Nodes[:1:1], g.Nodes[2])
+		},
+		`operand 0 is a value, and nil`: func(g *graph.Graph) {
+			g.Nodes[0].In[0].Value = nil
+		},
+		`takes at most 1 operands, got 2`: func(g *graph.Graph) {
+			g.Nodes[2].In = append(g.Nodes[2].In, g.Nodes[2].In[0])
+		},
+		`output 0 does not point back`: func(g *graph.Graph) {
+			g.Value("s").Node = g.Nodes[0]
+		},
+		`two values are named "x"`: func(g *graph.Graph) {
+			g.Value("s").Name = "x"
+		},
+		`does not find value "t" by its name`: func(g *graph.Graph) {
+			g.Value("s").Name = "t"
+		},
+		`does not find the node by its name`: func(g *graph.Graph) {
+			g.Nodes[1].Name = "t"
+		},
+		`it has no op`: func(g *graph.Graph) { g.Nodes[1].Op = nil },
+		`"p" shares storage with "y", which is no operand`: func(g *graph.Graph) {
+			g.Value("p").Alias = g.Value("y")
+		},
+		`needs 804 bytes of the storage of "s", which has 800`: func(g *graph.Graph) {
+			g.Value("p").Meta.Offset = 1
+		},
+		`value "s": it is float64`: func(g *graph.Graph) { g.Value("s").Meta.DType = tensor.Float64 },
+		`value "p": it is float32[2,5,5,4]@(100,4,20,1) of "s", inferred is`: func(g *graph.Graph) {
+			strides(g.Value("p"), 100, 4, 20, 1)
+		},
+		`value "s": its layout was chosen, and`: func(g *graph.Graph) {
+			strides(g.Value("s"), 0, 1, 20, 4)
+		},
+		`value "s", float32[2,4,5,5]@(100,25,5,1), is pinned to channels_last`: func(g *graph.Graph) {
+			strides(g.Value("s"), 100, 25, 5, 1)
+		},
+		`no implementation is chosen`: func(g *graph.Graph) { g.Nodes[0].Impl = nil },
+		`implementation nhwc does not read operand 0 as it is: "x" is`: func(g *graph.Graph) {
+			g.Nodes[0].Impl = &g.Nodes[0].Op.Impls[1]
+		},
+		`implementation nchw gives output 0 in order channels_last: "y" is`: func(g *graph.Graph) {
+			o, _ := tensor.ChannelsLast.Order(4)
+			g.Nodes[0].Walk.Out[0] = o
+		},
+		`output "out": float32[2,5,5,4]@(100,20,4,1) is pinned to channels`: func(g *graph.Graph) {
+			g.Outputs[0].Pin = graph.Pin{Format: tensor.ChannelsLast}
+		},
+		`output "out": value "p" is not of the graph`: func(g *graph.Graph) { g.Nodes = g.Nodes[:2] },
+		`two outputs are named "out"`:                 func(g *graph.Graph) { g.Outputs = append(g.Outputs, g.Outputs[0]) },
+		`output "out" has no value`:                   func(g *graph.Graph) { g.Outputs[0].Value = nil },
+		`constant "w": its meta is`:                   func(g *graph.Graph) { g.Value("w").Meta.Strides = []int{4, 1, 4, 4} },
+		`value "x" is among the wrong ones`:           func(g *graph.Graph) { g.Value("x").Const = g.Value("w").Const },
+		`value "y": negative stride`:                  func(g *graph.Graph) { strides(g.Value("y"), 100, 25, 5, -1) },
 	} {
 		g := sound(t)
 		breakIt(g)

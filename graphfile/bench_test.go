@@ -21,7 +21,7 @@ func BenchmarkLoadInfer(b *testing.B) {
 	}
 }
 
-// BenchmarkSort loads a chain that stands in the file from its end to its start.
+// BenchmarkSort loads a chain that is in the file from its end to its start.
 func BenchmarkSort(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint("reversed/nodes=", n), func(b *testing.B) {

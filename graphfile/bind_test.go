@@ -39,11 +39,13 @@ func TestKeepGoing(t *testing.T) {
 	g, err := graphfile.Parse(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: "."})
 	must(t, err)
 	refused := g.InferAll()
-	if len(refused) != 2 || refused[g.Nodes[1]].Error() != `g.json:4:84: node "b" (relu): depends on "a", which was refused` {
+	if len(refused) != 2 || refused[g.Nodes[1]].Error() !=
+		`g.json:4:84: node "b" (relu): depends on "a", which was refused` {
 		t.Errorf("refused %v", refused)
 	}
 	for _, bad := range []string{`"attrs": {"dims": "N"}`, `"attrs": {"more": 1}`, `"attrs": {}`} {
-		h, err := graphfile.Parse(strings.NewReader(strings.Replace(text, `"attrs": {"dims": [0]}`, bad, 1)), lookup, graphfile.Options{Name: "g.json", Dir: "."})
+		h, err := graphfile.Parse(strings.NewReader(strings.Replace(text, `"attrs": {"dims": [0]}`, bad, 1)), lookup,
+			graphfile.Options{Name: "g.json", Dir: "."})
 		must(t, err)
 		if list := h.InferAll(); len(list) != 2 || !strings.Contains(list[h.Nodes[0]].Error(), "attribute") {
 			t.Errorf("%s: refused %v", bad, list)
@@ -71,7 +73,8 @@ func TestBind(t *testing.T) {
 		{map[string]int{"K": 2}, "K=2 is outside its bounds: min 3, max 0"},
 		{map[string]int{"J": 2}, `the graph has no symbolic dimension "J"`},
 		{map[string]int{"M": -1}, "M=-1 is outside its bounds: min 0, max 0"},
-		{map[string]int{"M": 1 << 60}, `g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: more than the 140737488355328 of int8 that take 2^47 bytes`},
+		{map[string]int{"M": 1 << 60},
+			`g.json:1:27: input "x": shape [2, 1152921504606846976] has too many elements: more than the 140737488355328 of int8 that take 2^47 bytes`},
 	} {
 		g := mustLoad(t, text)
 		err := g.Bind(c.dims)

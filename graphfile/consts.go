@@ -147,7 +147,7 @@ type expression struct {
 }
 
 // checkExpressions refuses sizes that are arithmetic. A model from elsewhere may have a
-// symbol of such a name: it then stands among the file's symbols.
+// symbol of such a name: it then is among the file's symbols.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		if !l.declaredSymbols[e.text] {
@@ -173,7 +173,7 @@ func (l *loader) input(at int) error {
 		}
 		l.symbol(dim.Symbol)
 		if d.decl.Strides != nil && len(l.errs) == before {
-			l.failAt(at, "\"strides\" cannot stand with symbolic sizes")
+			l.failAt(at, "\"strides\" cannot be used with symbolic sizes")
 		}
 	}
 	if len(l.errs) == before {
@@ -291,7 +291,7 @@ func checkSpread(m tensor.Meta) error {
 	return nil
 }
 
-// readConst opens a constant's file, which may not lie outside the graph's folder.
+// readConst opens a constant's file, which may not be outside the graph's folder.
 func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	if l.open == nil {
 		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
@@ -304,7 +304,7 @@ func (l *loader) readConst(d *declared, m tensor.Meta) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	// numpy has no bfloat16: the bits stand in a uint16 array.
+	// numpy has no bfloat16: the bits are in a uint16 array.
 	bits := found.DType == tensor.Uint16 && m.DType == tensor.BFloat16
 	if found.DType != m.DType && !bits || !slices.Equal(found.Shape, m.Shape) {
 		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),

@@ -20,14 +20,14 @@ type dataReader struct {
 	meta   tensor.Meta
 	flat   []float64 // elements of floating point; of a complex one both parts
 	ints   []int64   // elements of other dtypes; uint64 as its bits
-	mixed  bool      // lists and numbers stand side by side
+	mixed  bool      // lists and numbers are side by side
 	lists  bool      // the outermost list holds lists
 	outer  int       // members of the outermost list
 	ragged error
 }
 
 // parseData reads nested or flat numbers in logical row-major order. A complex element is
-// a pair of numbers, or one number if all are. "NaN", "Infinity" and "-Infinity" stand as
+// a pair of numbers, or one number if all are. "NaN", "Infinity" and "-Infinity" are written as
 // strings. With an error comes its place, for data that starts at offset base.
 func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error) {
 	var first error
@@ -48,7 +48,7 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 	return t, base, err
 }
 
-// list reads a number, or a list of lists or numbers, that stands depth lists deep. n is
+// list reads a number, or a list of lists or numbers, that is depth lists deep. n is
 // the number of its members, -1 for a number.
 func (r *dataReader) list(depth int) (n int, err error) {
 	at := r.scan.at()
@@ -187,7 +187,7 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	pairs := m.DType.IsComplex() && got == 2*n && n > 0
 	switch {
 	case r.mixed:
-		return nil, errors.New("data: lists and numbers stand side by side")
+		return nil, errors.New("data: lists and numbers are side by side")
 	case r.lists && r.ragged != nil && !(pairs && r.outer == n): // a flat list of pairs will do
 		return nil, r.ragged
 	case got != n && !pairs:

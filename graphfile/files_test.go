@@ -14,7 +14,7 @@ import (
 
 func lookup(name string) *graph.Op { return graphtest.Lookup(name) }
 
-// load reads a graph from text; files are not served.
+// load reads a graph from text; files are not supported.
 func load(text string) (*graph.Graph, error) {
 	return graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: "."})
 }

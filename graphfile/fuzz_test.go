@@ -62,7 +62,8 @@ func FuzzLoad(f *testing.F) {
 // if nothing is.
 func checkSome(t *testing.T, text, dir string, open graphfile.OpenConst, right bool) {
 	t.Helper()
-	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
+	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup,
+		graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	if err == nil {
 		err = g.BindOnly(nil)
 	}

@@ -2,7 +2,7 @@
 // planned; [Parse] one whose sizes are still to be bound. [Save] writes a graph so that reading it gives the
 // same one, and [Schema] describes the format for editors.
 //
-// A graph remembers where its parts stand in the file, beside what it is made of ([graph.Places]), so that
+// A graph remembers where its parts are in the file, beside what it is made of ([graph.Places]), so that
 // whatever is said of it later begins with FILE:LINE:COL.
 package graphfile
 
@@ -19,7 +19,7 @@ import (
 
 // Options say how a graph is read from a reader. The zero Options read a graph that needs no other file.
 type Options struct {
-	// Name stands in errors: the file's path.
+	// Name is in errors: the file's path.
 	Name string
 	// Dir is the folder in which the files of constants lie, and which they may not leave. Without one,
 	// constants have no files.

@@ -76,7 +76,8 @@ func TestLoadTheContractsExample(t *testing.T) {
 
 // file makes a graph file of single lines: inputs, constants, nodes, outputs.
 func file(inputs, constants, nodes, outputs string) string {
-	return "{\"version\": 1,\n\"inputs\": [" + inputs + "],\n\"constants\": [" + constants + "],\n\"nodes\": [" + nodes + "],\n\"outputs\": [" + outputs + "]}"
+	return "{\"version\": 1,\n\"inputs\": [" + inputs + "],\n\"constants\": [" + constants + "],\n\"nodes\": [" + nodes +
+		"],\n\"outputs\": [" + outputs + "]}"
 }
 
 const x = `{"name": "x", "dtype": "float32", "shape": [2, 3]}`
@@ -91,92 +92,158 @@ var mistakes = []struct{ name, text, want string }{
 	{"empty", "", "g.json:1:1: the file is empty"},
 	{"not an object", "[1]", "g.json:1:1: want an object, got a list"},
 	{"syntax", "{\n  \"version\" 1}", `g.json:2:13: a colon is missing after the key "version"`},
-	{"ends early", `{"version": 1, "nodes": [`, "g.json:1:26: the file ends early: the list that starts at line 1, column 25 is not closed"},
-	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: } stands where the list that starts at line 1, column 26 ends with ]"},
+	{"ends early", `{"version": 1, "nodes": [`, "g.json:1:26: the file ends early: the list that starts at line 1, " +
+		"column 25 is not closed"},
+	{"list ends early", `{"version": 1, "inputs": [}`, "g.json:1:27: } is where the list that starts at line 1, column " +
+		"26 ends with ]"},
 	{"text after the end", "{}\n x", "g.json:2:2: unexpected text after the end"},
-	{"double key", `{"version": 1, "version": 1}`, `g.json:1:16: the key "version" stands twice in one object, first at line 1, column 2`},
-	{"version", `{"version": 2, "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: version 2 is not served: want 1"},
-	{"version is text", `{"version": "1", "inputs": [], "nodes": [], "outputs": []}`, "g.json:1:2: \"version\" must be the integer 1"},
+	{"double key", `{"version": 1, "version": 1}`,
+		`g.json:1:16: the key "version" occurs twice in one object, first at line 1, column 2`},
+	{"version", `{"version": 2, "inputs": [], "nodes": [], "outputs": []}`,
+		"g.json:1:2: version 2 is not supported: want 1"},
+	{"version is text", `{"version": "1", "inputs": [], "nodes": [], "outputs": []}`,
+		"g.json:1:2: \"version\" must be the integer 1"},
 	{"missing", `{"version": 1, "inputs": [], "outputs": []}`, `g.json:1:1: "nodes" is missing`},
-	{"unknown key", `{"version": 1, "inputs": [], "nodes": [], "outputs": [], "more": 1}`, `g.json:1:58: unknown key "more": want one of version, name`},
-	{"nodes is no list", `{"version": 1, "inputs": [], "nodes": 3, "outputs": []}`, `g.json:1:39: want a list, got a number`},
-	{"name is no text", `{"version": 1, "name": 3, "inputs": [], "nodes": [], "outputs": []}`, `g.json:1:24: want a string, got a number`},
+	{"unknown key", `{"version": 1, "inputs": [], "nodes": [], "outputs": [], "more": 1}`,
+		`g.json:1:58: unknown key "more": want one of version, name`},
+	{"nodes is no list", `{"version": 1, "inputs": [], "nodes": 3, "outputs": []}`,
+		`g.json:1:39: want a list, got a number`},
+	{"name is no text", `{"version": 1, "name": 3, "inputs": [], "nodes": [], "outputs": []}`,
+		`g.json:1:24: want a string, got a number`},
 
-	{"symbol bounds", `{"version": 1, "symbols": {"N": {"min": 5, "max": 2}}, "inputs": [], "nodes": [], "outputs": []}`, `g.json:1:28: symbol "N": want 0 <= min <= max, got min 5 and max 2`},
-	{"symbol key", `{"version": 1, "symbols": {"N": {"least": 5}}, "inputs": [], "nodes": [], "outputs": []}`, `g.json:1:34: unknown key "least"`},
-	{"symbol size", `{"version": 1, "symbols": {"N": {"min": 1.5}}, "inputs": [], "nodes": [], "outputs": []}`, `g.json:1:41: want an integer, got 1.5`},
+	{"symbol bounds", `{"version": 1, "symbols": {"N": {"min": 5, "max": 2}}, "inputs": [], "nodes": [], "outputs": []}`,
+		`g.json:1:28: symbol "N": want 0 <= min <= max, got min 5 and max 2`},
+	{"symbol key", `{"version": 1, "symbols": {"N": {"least": 5}}, "inputs": [], "nodes": [], "outputs": []}`,
+		`g.json:1:34: unknown key "least"`},
+	{"symbol size", `{"version": 1, "symbols": {"N": {"min": 1.5}}, "inputs": [], "nodes": [], "outputs": []}`,
+		`g.json:1:41: want an integer, got 1.5`},
 
 	{"input without name", input(`{"dtype": "float32", "shape": []}`), `g.json:2:12: input "": it has no name`},
 	{"input without dtype", input(`{"name": "x", "shape": []}`), `g.json:2:12: input "x": "dtype" is missing`},
 	{"input without shape", input(`{"name": "x", "dtype": "float32"}`), `g.json:2:12: input "x": "shape" is missing`},
-	{"input dtype", input(`{"name": "x", "dtype": "float31", "shape": []}`), `g.json:2:35: input "x": unknown dtype "float31": want one of bool, uint8, `},
-	{"input key", input(`{"name": "x", "dtype": "bool", "shape": [], "data": 1}`), `g.json:2:56: input "x": unknown key "data": want one of name, dtype`},
+	{"input dtype", input(`{"name": "x", "dtype": "float31", "shape": []}`),
+		`g.json:2:35: input "x": unknown dtype "float31": want one of bool, uint8, `},
+	{"input key", input(`{"name": "x", "dtype": "bool", "shape": [], "data": 1}`),
+		`g.json:2:56: input "x": unknown key "data": want one of name, dtype`},
 	{"input is text", input(`"x"`), `g.json:2:12: input "": want an object, got a string`},
-	{"negative size", input(`{"name": "x", "dtype": "bool", "shape": [2, -3]}`), `g.json:2:56: input "x": negative size -3`},
-	{"size is a list", input(`{"name": "x", "dtype": "bool", "shape": [2, []]}`), `g.json:2:56: input "x": want an integer, got a list`},
-	{"huge", input(`{"name": "x", "dtype": "bool", "shape": [4611686018427387904, 4]}`), `g.json:2:12: input "x": shape [4611686018427387904, 4] has too many elements: more than the 140737488355328 of bool that take 2^47 bytes`},
-	{"beyond int", input(`{"name": "x", "dtype": "bool", "shape": [9223372036854775808]}`), `g.json:2:53: input "x": want an integer, got 9223372036854775808`},
-	{"too few strides", input(`{"name": "x", "dtype": "bool", "shape": [2, 3], "strides": [1]}`), `g.json:2:12: input "x": mismatch in length of strides and shape`},
-	{"negative stride", input(`{"name": "x", "dtype": "bool", "shape": [2], "strides": [-1]}`), `negative stride -1 of dimension 0`},
-	{"negative offset", input(`{"name": "x", "dtype": "bool", "shape": [2], "offset": -1}`), `g.json:2:12: input "x": negative offset -1`},
-	{"format", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "nhwc"}`), `g.json:2:74: input "x": unknown memory format "nhwc"`},
-	{"format preserve", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "preserve"}`), `memory format preserve cannot be demanded`},
-	{"format of rank", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "channels_last"}`), `g.json:2:12: input "x": required rank 4 tensor to use channels_last format`},
-	{"strides and format", input(`{"name": "x", "dtype": "bool", "shape": [2], "strides": [1], "memory_format": "contiguous"}`), `"strides" and "memory_format" cannot both be given`},
-	{"strides and symbols", input(`{"name": "x", "dtype": "bool", "shape": ["N"], "strides": [1]}`), `"strides" cannot stand with symbolic sizes`},
+	{"negative size", input(`{"name": "x", "dtype": "bool", "shape": [2, -3]}`),
+		`g.json:2:56: input "x": negative size -3`},
+	{"size is a list", input(`{"name": "x", "dtype": "bool", "shape": [2, []]}`),
+		`g.json:2:56: input "x": want an integer, got a list`},
+	{"huge", input(`{"name": "x", "dtype": "bool", "shape": [4611686018427387904, 4]}`),
+		`g.json:2:12: input "x": shape [4611686018427387904, 4] has too many elements: more than the 140737488355328 of bool that take 2^47 bytes`},
+	{"beyond int", input(`{"name": "x", "dtype": "bool", "shape": [9223372036854775808]}`),
+		`g.json:2:53: input "x": want an integer, got 9223372036854775808`},
+	{"too few strides", input(`{"name": "x", "dtype": "bool", "shape": [2, 3], "strides": [1]}`),
+		`g.json:2:12: input "x": mismatch in length of strides and shape`},
+	{"negative stride", input(`{"name": "x", "dtype": "bool", "shape": [2], "strides": [-1]}`),
+		`negative stride -1 of dimension 0`},
+	{"negative offset", input(`{"name": "x", "dtype": "bool", "shape": [2], "offset": -1}`),
+		`g.json:2:12: input "x": negative offset -1`},
+	{"format", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "nhwc"}`),
+		`g.json:2:74: input "x": unknown memory format "nhwc"`},
+	{"format preserve", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "preserve"}`),
+		`memory format preserve cannot be demanded`},
+	{"format of rank", input(`{"name": "x", "dtype": "bool", "shape": [2], "memory_format": "channels_last"}`),
+		`g.json:2:12: input "x": required rank 4 tensor to use channels_last format`},
+	{"strides and format", input(
+		`{"name": "x", "dtype": "bool", "shape": [2], "strides": [1], "memory_format": "contiguous"}`),
+		`"strides" and "memory_format" cannot both be given`},
+	{"strides and symbols", input(`{"name": "x", "dtype": "bool", "shape": ["N"], "strides": [1]}`),
+		`"strides" cannot be used with symbolic sizes`},
 	{"two inputs", input(x + ",\n" + x), `g.json:3:1: input "x": two values are named "x"`},
 
-	{"constant without data", constant(`{"name": "k", "dtype": "bool", "shape": []}`), `g.json:3:15: constant "k": wants either "data" or "file"`},
-	{"constant with both", constant(`{"name": "k", "dtype": "bool", "shape": [], "data": 1, "file": "x.npy"}`), `wants either "data" or "file"`},
-	{"symbolic constant", constant(`{"name": "k", "dtype": "bool", "shape": ["N"], "data": [1]}`), `g.json:3:56: constant "k": a constant's shape cannot be symbolic`},
+	{"constant without data", constant(`{"name": "k", "dtype": "bool", "shape": []}`),
+		`g.json:3:15: constant "k": wants either "data" or "file"`},
+	{"constant with both", constant(`{"name": "k", "dtype": "bool", "shape": [], "data": 1, "file": "x.npy"}`),
+		`wants either "data" or "file"`},
+	{"symbolic constant", constant(`{"name": "k", "dtype": "bool", "shape": ["N"], "data": [1]}`),
+		`g.json:3:56: constant "k": a constant's shape cannot be symbolic`},
 	{"constant dtype", constant(`{"name": "k", "dtype": "boolean", "shape": [], "data": 1}`), `unknown dtype "boolean"`},
-	{"too few numbers", constant(`{"name": "k", "dtype": "int8", "shape": [3], "data": [1, 2]}`), `g.json:3:68: constant "k": data holds 2 numbers, shape [3] wants 3`},
-	{"too many numbers", constant(`{"name": "k", "dtype": "int8", "shape": [1], "data": [1, 2, 3, 4, 5]}`), `data holds more than 2 numbers`},
-	{"ragged", constant(`{"name": "k", "dtype": "int8", "shape": [2, 2], "data": [[1], [2, 3, 4]]}`), `a list holds 1 members, where shape [2, 2] wants 2`},
-	{"mixed", constant(`{"name": "k", "dtype": "int8", "shape": [3], "data": [1, [2, 3]]}`), `lists and numbers stand side by side`},
-	{"text among data", constant(`{"name": "k", "dtype": "float32", "shape": [2], "data": [1, "two"]}`), `g.json:3:75: constant "k": data: want numbers, got "two"`},
-	{"object among data", constant(`{"name": "k", "dtype": "float32", "shape": [2], "data": [1, {}]}`), `g.json:3:75: constant "k": data: want numbers, got an object`},
-	{"does not fit", constant(`{"name": "k", "dtype": "uint8", "shape": [2], "data": [1, 256]}`), `g.json:3:73: constant "k": data: 256 does not fit uint8`},
-	{"negative unsigned", constant(`{"name": "k", "dtype": "uint32", "shape": [1], "data": [-1]}`), `data: -1 does not fit uint32`},
+	{"too few numbers", constant(`{"name": "k", "dtype": "int8", "shape": [3], "data": [1, 2]}`),
+		`g.json:3:68: constant "k": data holds 2 numbers, shape [3] wants 3`},
+	{"too many numbers", constant(`{"name": "k", "dtype": "int8", "shape": [1], "data": [1, 2, 3, 4, 5]}`),
+		`data holds more than 2 numbers`},
+	{"ragged", constant(`{"name": "k", "dtype": "int8", "shape": [2, 2], "data": [[1], [2, 3, 4]]}`),
+		`a list holds 1 members, where shape [2, 2] wants 2`},
+	{"mixed", constant(`{"name": "k", "dtype": "int8", "shape": [3], "data": [1, [2, 3]]}`),
+		`lists and numbers are side by side`},
+	{"text among data", constant(`{"name": "k", "dtype": "float32", "shape": [2], "data": [1, "two"]}`),
+		`g.json:3:75: constant "k": data: want numbers, got "two"`},
+	{"object among data", constant(`{"name": "k", "dtype": "float32", "shape": [2], "data": [1, {}]}`),
+		`g.json:3:75: constant "k": data: want numbers, got an object`},
+	{"does not fit", constant(`{"name": "k", "dtype": "uint8", "shape": [2], "data": [1, 256]}`),
+		`g.json:3:73: constant "k": data: 256 does not fit uint8`},
+	{"negative unsigned", constant(`{"name": "k", "dtype": "uint32", "shape": [1], "data": [-1]}`),
+		`data: -1 does not fit uint32`},
 	{"fraction", constant(`{"name": "k", "dtype": "int64", "shape": [1], "data": [1.5]}`), `data: 1.5 does not fit int64`},
-	{"large float", constant(`{"name": "k", "dtype": "float32", "shape": [1], "data": [1e39]}`), `data: 1e39 is too large for float32`},
-	{"spread", constant(`{"name": "k", "dtype": "int8", "shape": [2], "strides": [1000000], "data": [1, 2]}`), `2 elements spread over 1000001 of storage`},
-	{"parent", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "../k.npy"}`), `g.json:3:15: constant "k": file "../k.npy" is outside the folder of the graph file`},
-	{"absolute", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "/etc/passwd"}`), `file "/etc/passwd" is outside the folder`},
-	{"no such file", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "none.npy"}`), `g.json:3:15: constant "k": none.npy: there is no such file`},
-	{"constant like input", constant(`{"name": "x", "dtype": "int8", "shape": [], "data": 2}`), `g.json:3:15: constant "x": two values are named "x"`},
+	{"large float", constant(`{"name": "k", "dtype": "float32", "shape": [1], "data": [1e39]}`),
+		`data: 1e39 is too large for float32`},
+	{"spread", constant(`{"name": "k", "dtype": "int8", "shape": [2], "strides": [1000000], "data": [1, 2]}`),
+		`2 elements spread over 1000001 of storage`},
+	{"parent", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "../k.npy"}`),
+		`g.json:3:15: constant "k": file "../k.npy" is outside the folder of the graph file`},
+	{"absolute", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "/etc/passwd"}`),
+		`file "/etc/passwd" is outside the folder`},
+	{"no such file", constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "none.npy"}`),
+		`g.json:3:15: constant "k": none.npy: there is no such file`},
+	{"constant like input", constant(`{"name": "x", "dtype": "int8", "shape": [], "data": 2}`),
+		`g.json:3:15: constant "x": two values are named "x"`},
 
 	{"node without name", node(`{"op": "relu", "inputs": ["x"]}`), `g.json:4:11: node without a name`},
 	{"node without op", node(`{"name": "y", "inputs": ["x"]}`), `g.json:4:11: node "y": "op" is missing`},
 	{"node is a list", node(`[]`), `g.json:4:11: want an object, got a list`},
-	{"node key", node(`{"name": "y", "op": "relu", "input": ["x"]}`), `g.json:4:39: node "y" (relu): unknown key "input": want one of name, op, inputs`},
+	{"node key", node(`{"name": "y", "op": "relu", "input": ["x"]}`),
+		`g.json:4:39: node "y" (relu): unknown key "input": want one of name, op, inputs`},
 	{"op", node(`{"name": "y", "op": "rely", "inputs": ["x"]}`), `g.json:4:11: node "y" (rely): there is no op "rely"`},
-	{"op is a number", node(`{"op": 3, "name": "y", "inputs": ["x"]}`), `g.json:4:18: node "y": want a string, got a number`},
-	{"inputs is text", node(`{"name": "y", "op": "relu", "inputs": "x"}`), `g.json:4:49: node "y" (relu): want a list, got a string`},
-	{"value", node(`{"name": "y", "op": "add", "inputs": ["x", "z"]}`), `g.json:4:54: node "y" (add): there is no value "z"`},
-	{"operand is a list", node(`{"name": "y", "op": "add", "inputs": ["x", [1]]}`), `g.json:4:54: node "y" (add): an input must be a value's name, a number or null`},
-	{"operand missing", node(`{"name": "y", "op": "add", "inputs": ["x"]}`), `g.json:4:11: node "y" (add): operand "other" is missing`},
+	{"op is a number", node(`{"op": 3, "name": "y", "inputs": ["x"]}`),
+		`g.json:4:18: node "y": want a string, got a number`},
+	{"inputs is text", node(`{"name": "y", "op": "relu", "inputs": "x"}`),
+		`g.json:4:49: node "y" (relu): want a list, got a string`},
+	{"value", node(`{"name": "y", "op": "add", "inputs": ["x", "z"]}`),
+		`g.json:4:54: node "y" (add): there is no value "z"`},
+	{"operand is a list", node(`{"name": "y", "op": "add", "inputs": ["x", [1]]}`),
+		`g.json:4:54: node "y" (add): an input must be a value's name, a number or null`},
+	{"operand missing", node(`{"name": "y", "op": "add", "inputs": ["x"]}`),
+		`g.json:4:11: node "y" (add): operand "other" is missing`},
 	{"operand null", node(`{"name": "y", "op": "add", "inputs": [null, "x"]}`), `operand "self" is missing`},
-	{"too many operands", node(`{"name": "y", "op": "relu", "inputs": ["x", "x"]}`), `g.json:4:11: node "y" (relu): takes at most 1 operands, got 2`},
-	{"operand is a number", node(`{"name": "y", "op": "relu", "inputs": [2]}`), `operand "self" must be a tensor, not a number`},
-	{"number too large", node(`{"name": "y", "op": "add", "inputs": ["x", 1e999]}`), `g.json:4:54: node "y" (add): 1e999 is too large for a 64-bit float`},
-	{"integer too large", node(`{"name": "y", "op": "add", "inputs": ["x", 9223372036854775808]}`), `9223372036854775808 is no 64-bit integer`},
+	{"too many operands", node(`{"name": "y", "op": "relu", "inputs": ["x", "x"]}`),
+		`g.json:4:11: node "y" (relu): takes at most 1 operands, got 2`},
+	{"operand is a number", node(`{"name": "y", "op": "relu", "inputs": [2]}`),
+		`operand "self" must be a tensor, not a number`},
+	{"number too large", node(`{"name": "y", "op": "add", "inputs": ["x", 1e999]}`),
+		`g.json:4:54: node "y" (add): 1e999 is too large for a 64-bit float`},
+	{"integer too large", node(`{"name": "y", "op": "add", "inputs": ["x", 9223372036854775808]}`),
+		`9223372036854775808 is no 64-bit integer`},
 	{"empty list", node(`{"name": "y", "op": "cat", "inputs": []}`), `expected a non-empty list of tensors`},
 	{"number in list", node(`{"name": "y", "op": "cat", "inputs": ["x", 1]}`), `operand 1 of the list must be a tensor`},
-	{"attrs is a list", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": []}`), `g.json:4:65: node "y" (relu): want an object, got a list`},
-	{"attribute", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": {"slope": 1}}`), `g.json:4:66: node "y" (relu): unknown attribute "slope": the op has none`},
-	{"attribute suggested", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"beta": 1}}`), `unknown attribute "beta": the op has alpha`},
+	{"attrs is a list", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": []}`),
+		`g.json:4:65: node "y" (relu): want an object, got a list`},
+	{"attribute", node(`{"name": "y", "op": "relu", "inputs": ["x"], "attrs": {"slope": 1}}`),
+		`g.json:4:66: node "y" (relu): unknown attribute "slope": the op has none`},
+	{"attribute suggested", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"beta": 1}}`),
+		`unknown attribute "beta": the op has alpha`},
 	{"attribute missing", node(`{"name": "y", "op": "permute", "inputs": ["x"]}`), `attribute "dims" (int[]) is missing`},
-	{"attribute value", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": "two"}}`), `g.json:4:68: node "y" (add): attribute "alpha": want a number, got "two"`},
-	{"attribute beyond", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`), `1e999 is too large`},
-	{"attribute twice", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1, "alpha": 1}}`), `g.json:4:80: the key "alpha" stands twice in one object, first at line 4, column 68`},
-	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`), `g.json:4:69: node "y" (permute): `},
-	{"outputs of node", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}}`), `g.json:4:11: node "y" (chunk): makes 2 values: name them under "outputs"`},
-	{"empty outputs", node(`{"name": "y", "op": "relu", "inputs": ["x"], "outputs": []}`), `g.json:4:11: node "y" (relu): "outputs" is empty`},
-	{"same outputs", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}, "outputs": ["a", "a"]}`), `node "y" (chunk): two values are named "a"`},
-	{"pin", node(`{"name": "y", "op": "relu", "inputs": ["x"], "memory_format": "channels_last"}`), `required rank 4 tensor to use channels_last format`},
-	{"two nodes", node(`{"name": "y", "op": "relu", "inputs": ["x"]},` + "\n" + `{"name": "y", "op": "relu", "inputs": ["x"]}`), `g.json:5:1: node "y" (relu): two nodes are named "y"`},
-	{"node like input", node(`{"name": "x", "op": "relu", "inputs": ["x"]}`), `g.json:4:11: node "x" (relu): two values are named "x"`},
+	{"attribute value", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": "two"}}`),
+		`g.json:4:68: node "y" (add): attribute "alpha": want a number, got "two"`},
+	{"attribute beyond", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1e999}}`),
+		`1e999 is too large`},
+	{"attribute twice", node(`{"name": "y", "op": "add", "inputs": ["x", 1], "attrs": {"alpha": 1, "alpha": 1}}`),
+		`g.json:4:80: the key "alpha" occurs twice in one object, first at line 4, column 68`},
+	{"inference", node(`{"name": "y", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0]}}`),
+		`g.json:4:69: node "y" (permute): `},
+	{"outputs of node", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}}`),
+		`g.json:4:11: node "y" (chunk): makes 2 values: name them under "outputs"`},
+	{"empty outputs", node(`{"name": "y", "op": "relu", "inputs": ["x"], "outputs": []}`),
+		`g.json:4:11: node "y" (relu): "outputs" is empty`},
+	{"same outputs", node(`{"name": "y", "op": "chunk", "inputs": ["x"], "attrs": {"chunks": 2}, "outputs": ["a", "a"]}`),
+		`node "y" (chunk): two values are named "a"`},
+	{"pin", node(`{"name": "y", "op": "relu", "inputs": ["x"], "memory_format": "channels_last"}`),
+		`required rank 4 tensor to use channels_last format`},
+	{"two nodes", node(`{"name": "y", "op": "relu", "inputs": ["x"]},` + "\n" +
+		`{"name": "y", "op": "relu", "inputs": ["x"]}`), `g.json:5:1: node "y" (relu): two nodes are named "y"`},
+	{"node like input", node(`{"name": "x", "op": "relu", "inputs": ["x"]}`),
+		`g.json:4:11: node "x" (relu): two values are named "x"`},
 
 	{"output", file(x, "", "", `"x", "y"`), `g.json:5:18: output "y": there is no value "y"`},
 	{"output twice", file(x, "", "", `"x", {"value": "x"}`), `g.json:5:18: two outputs are named "x"`},
@@ -184,8 +251,10 @@ var mistakes = []struct{ name, text, want string }{
 	{"output key", file(x, "", "", `{"value": "x", "format": "contiguous"}`), `g.json:5:28: unknown key "format"`},
 	{"output is a number", file(x, "", "", `3`), `g.json:5:13: want an object, got a number`},
 
-	{"self-cycle", node(`{"name": "y", "op": "add", "inputs": ["y", "x"]}`), `g.json:4:11: node "y" (add): the graph has a cycle: y -> y`},
-	{"cycle", node(`{"name": "a", "op": "add", "inputs": ["c", "x"]},` + "\n" + `{"name": "b", "op": "relu", "inputs": ["a"]},` + "\n" + `{"name": "c", "op": "relu", "inputs": ["b"]}`),
+	{"self-cycle", node(`{"name": "y", "op": "add", "inputs": ["y", "x"]}`),
+		`g.json:4:11: node "y" (add): the graph has a cycle: y -> y`},
+	{"cycle", node(`{"name": "a", "op": "add", "inputs": ["c", "x"]},` + "\n" +
+		`{"name": "b", "op": "relu", "inputs": ["a"]},` + "\n" + `{"name": "c", "op": "relu", "inputs": ["b"]}`),
 		`g.json:4:11: node "a" (add): the graph has a cycle: a -> b -> c -> a`},
 }
 
@@ -195,7 +264,8 @@ func TestMistakesHavePlaces(t *testing.T) {
 			open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 				return tensor.Meta{}, nil, errors.New("not opened")
 			}
-			_, err := graphfile.Read(strings.NewReader(m.text), lookup, graphfile.Options{Name: "g.json", Dir: t.TempDir(), Open: open})
+			_, err := graphfile.Read(strings.NewReader(m.text), lookup,
+				graphfile.Options{Name: "g.json", Dir: t.TempDir(), Open: open})
 			if err == nil {
 				t.Fatal("loaded")
 			}
@@ -281,11 +351,13 @@ func TestFilesStayInTheFolder(t *testing.T) {
 	}
 	t.Chdir(dir)
 	text := constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "link.npy"}`)
-	if _, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: ".", Open: open}); err == nil {
+	if _, err := graphfile.Read(strings.NewReader(text), lookup,
+		graphfile.Options{Name: "g.json", Dir: ".", Open: open}); err == nil {
 		t.Error("a link leads out of the working directory")
 	}
 	text = constant(`{"name": "k", "dtype": "int8", "shape": [2], "file": "fine.npy"}`)
-	if _, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: ".", Open: open}); err != nil {
+	if _, err := graphfile.Read(strings.NewReader(text), lookup,
+		graphfile.Options{Name: "g.json", Dir: ".", Open: open}); err != nil {
 		t.Error(err)
 	}
 }
@@ -313,7 +385,8 @@ func TestConstantsFromFiles(t *testing.T) {
 	open := func(string, string) (tensor.Meta, graphfile.ReadConst, error) {
 		return m, func() (*tensor.Tensor, error) { reads++; return base.View(m) }, nil
 	}
-	for dtype, want := range map[string]string{"uint16": "", "bfloat16": "", "float16": "the file holds uint16[2, 4], the graph says float16[2, 4]"} {
+	for dtype, want := range map[string]string{"uint16": "", "bfloat16": "", "float16": "the file holds uint16[2, 4], " +
+		"the graph says float16[2, 4]"} {
 		text := constant(fmt.Sprintf(`{"name": "k", "dtype": %q, "shape": [2, 4], "file": "k.npy"}`, dtype))
 		g, err := graphfile.Read(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 		if want != "" {
@@ -323,7 +396,7 @@ func TestConstantsFromFiles(t *testing.T) {
 			continue
 		}
 		must(t, err)
-		// A constant is row-major unless the graph says otherwise, wherever it lay in the file.
+		// A constant is row-major unless the graph says otherwise, wherever it was in the file.
 		if k := g.Value("k"); !k.Meta.SameLayout(tensor.New(k.Meta.DType, 2, 4)) || k.Meta.Offset != 0 {
 			t.Errorf("%s: %v", dtype, k.Meta)
 		}
@@ -342,7 +415,8 @@ func TestNumbersKeepTheirKind(t *testing.T) {
 	g := mustLoad(t, node(`{"name": "a", "op": "add", "inputs": ["x", 2]}, {"name": "b", "op": "add", "inputs": ["x", 2.0]},
 {"name": "c", "op": "add", "inputs": ["x", 2e0]}, {"name": "d", "op": "add", "inputs": ["x", true]},
 {"name": "e", "op": "mul", "inputs": ["x", {"number": "-Infinity"}]}, {"name": "f", "op": "mul", "inputs": ["x", {"number": [1, 2]}]}`))
-	for i, want := range []tensor.DType{tensor.Int64, tensor.Float64, tensor.Float64, tensor.Bool, tensor.Float64, tensor.Complex128} {
+	for i, want := range []tensor.DType{tensor.Int64, tensor.Float64, tensor.Float64, tensor.Bool, tensor.Float64,
+		tensor.Complex128} {
 		if got := g.Nodes[i].In[1].Number.DType(); got != want {
 			t.Errorf("node %d: %v, want %v", i, got, want)
 		}

@@ -42,7 +42,7 @@ type loader struct {
 
 	attrs map[attrsKey]*attrsValue
 
-	declaredSymbols map[string]bool // those that stand under "symbols"
+	declaredSymbols map[string]bool // those that are under "symbols"
 	expressions     []expression
 }
 
@@ -122,7 +122,7 @@ func (l *loader) file() error {
 			if _, whole := v.(int64); err == nil && !whole {
 				l.failAt(at, "\"version\" must be the integer 1")
 			} else if err == nil && v != int64(1) {
-				l.failAt(at, "version %v is not served: want 1", v)
+				l.failAt(at, "version %v is not supported: want 1", v)
 			}
 			return err
 		case "name":
@@ -183,7 +183,7 @@ func (l *loader) symbols() error {
 	})
 }
 
-// symbol makes a symbol known; a size may stand before, or without, its bounds.
+// symbol makes a symbol known; a size may be before, or without, its bounds.
 func (l *loader) symbol(name string) {
 	if l.g.Symbols == nil {
 		l.g.Symbols = map[string]graph.Bounds{}

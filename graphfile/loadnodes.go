@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rawNode is a node as read. Names of values that stand later in the file wait among the
+// rawNode is a node as read. Names of values that are later in the file wait among the
 // loader's pending operands.
 type rawNode struct {
 	node    *graph.Node // nil if there is none for want of a name
 	op      string
 	in      []graph.Arg
 	attrs   []byte // as written; part of the file
-	attrsAt int    // where they stand in it
+	attrsAt int    // where they are in it
 	pending int    // end of its pending operands, which start where the last node's end
 	wrong   bool   // a mistake has been told: what follows from it need not be
 	taken   bool   // a value of it has another's name
@@ -84,7 +84,7 @@ func (l *loader) passNode(r *rawNode, before int, lost bool) {
 	l.errs = l.errs[:before]
 }
 
-// nodeKey reads what stands under a key of a node.
+// nodeKey reads what is under a key of a node.
 func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error {
 	switch key {
 	case "name":
@@ -242,7 +242,7 @@ func (l *loader) resolve() {
 			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
 		case twice && l.absent != nil:
 			// The first has the name, and nothing depends on the second.
-			l.missing = append(l.missing, l.src.fail(r.at, "output %q: an output of this name stands before it", r.out.Name))
+			l.missing = append(l.missing, l.src.fail(r.at, "output %q: an output of this name comes before it", r.out.Name))
 			continue
 		case twice:
 			l.failAt(r.at, "two outputs are named %q", r.out.Name)
@@ -252,7 +252,7 @@ func (l *loader) resolve() {
 	}
 }
 
-// complete finds the node's op and the operands that stand later in the file.
+// complete finds the node's op and the operands that are later in the file.
 func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 	op, err := l.draft.Op(r.op)
 	l.draft.Refuse(r.node, err)
@@ -313,7 +313,7 @@ func (l *loader) noOperand(name string) error {
 		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
 	}
 	if _, err := strconv.ParseFloat(name, 64); err == nil {
-		return fmt.Errorf("there is no value %q; a number stands without quotes: %s", name, name)
+		return fmt.Errorf("there is no value %q; a number needs no quotes: %s", name, name)
 	}
 	return l.noValue(name)
 }
@@ -360,7 +360,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 	return a
 }
 
-// attrValues reads the attributes of an object, and where each stands in it.
+// attrValues reads the attributes of an object, and where each is in it.
 func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
 	return s.object(func(key string, at int) error {
 		places[key] = at - s.base

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OpenConst finds a constant's data: the file, which lies in the graph file's folder, and
+// OpenConst finds a constant's data: the file, which is in the graph file's folder, and
 // the key inside it, empty for a file of one array. It returns what the file's header says
 // of the data, and what reads them: that is called only if dtype and shape are those that
 // the graph file declares.
@@ -77,7 +77,7 @@ func (c constFiles) inArchive(path, key string) (tensor.Meta, ReadConst, error) 
 func (c constFiles) inMapped(path, key string) (tensor.Meta, ReadConst, error) {
 	f := c.mapped[path]
 	if f == nil {
-		// The mapping stays: tensors lie in it.
+		// The mapping stays: tensors are in it.
 		var err error
 		if f, err = safetensors.Open(path); err != nil {
 			return tensor.Meta{}, nil, err

@@ -62,7 +62,7 @@ func TestLongChainsAndWideGraphs(t *testing.T) {
 	}
 	wide = append(wide, `{"name": "hub", "op": "relu", "inputs": ["x"]}`)
 	if g := mustLoad(t, node(strings.Join(wide, ",\n"))); g.Nodes[0].Name != "hub" {
-		t.Error("the hub does not stand first")
+		t.Error("the hub is not first")
 	}
 }
 
@@ -70,7 +70,8 @@ func TestEveryCycleIsNamed(t *testing.T) {
 	add := func(name, a, b string) string {
 		return fmt.Sprintf(`{"name": %q, "op": "add", "inputs": [%q, %q]}`, name, a, b)
 	}
-	_, err := load(node(strings.Join([]string{add("a", "x", "c"), add("b", "a", "a"), add("c", "b", "d"), add("d", "c", "x"),
+	_, err := load(node(strings.Join([]string{add("a", "x", "c"), add("b", "a", "a"), add("c", "b", "d"),
+		add("d", "c", "x"),
 		add("s", "s", "s"), add("p", "q", "q"), add("q", "p", "a"), add("fine", "x", "x")}, ",\n")))
 	want := `g.json:4:11: node "a" (add): the graph has a cycle: a -> b -> c -> a
 g.json:8:1: node "s" (add): the graph has a cycle: s -> s

@@ -44,7 +44,7 @@ func Save(w io.Writer, g *graph.Graph) error {
 }
 
 // SaveFile is [Save] to a file on disk, which it replaces as a whole or not at all.
-// Constants that came from a file keep it if it lies at the same place seen from the new
+// Constants that came from a file keep it if it is at the same place seen from the new
 // graph file; else their data is written anew.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	s := &saver{g: g, dir: filepath.Dir(path), moved: true}
@@ -91,19 +91,19 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 type saver struct {
 	g   *graph.Graph
 	buf bytes.Buffer
-	// indent stands before the lines of a graph that is an attribute, and prefix before the
+	// indent is before the lines of a graph that is an attribute, and prefix before the
 	// keys of its constants.
 	indent, prefix string
 
 	dir   string // the folder written to
-	moved bool   // dir may differ from the folder that constants' files lie in
+	moved bool   // dir may differ from the folder that constants' files are in
 
 	side   string
 	takes  func(*graph.Value) bool
 	write  func(path string, names []string, data []*tensor.Tensor) error
 	names  []string
 	data   []*tensor.Tensor
-	source bool // constants were read from what lies at side
+	source bool // constants were read from what is at side
 }
 
 func (s *saver) save(w io.Writer) error {
@@ -301,7 +301,7 @@ func fileOf(g *graph.Graph, v *graph.Value) constFile {
 	return constFile{}
 }
 
-// keepsFile reports whether a constant's file lies at the same place seen from where
+// keepsFile reports whether a constant's file is at the same place seen from where
 // the graph is written.
 func (s *saver) keepsFile(path string) bool {
 	if path == "" || !s.moved {

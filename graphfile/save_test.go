@@ -57,7 +57,8 @@ func TestSaveTheContractsExample(t *testing.T) {
 	if got := save(t, g); got != contractSaved {
 		t.Errorf("got\n%s", got)
 	}
-	again, err := graphfile.Read(strings.NewReader(contractSaved), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
+	again, err := graphfile.Read(strings.NewReader(contractSaved), lookup,
+		graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	must(t, err)
 	if got := save(t, again); got != contractSaved {
 		t.Errorf("read again, got\n%s", got)
@@ -79,10 +80,13 @@ func everything() *graph.Graph {
 	y = op.Add(y, math.Inf(-1), op.AddAttrs{Alpha: op.Scalar(1)})
 	y = op.Add(y, math.NaN(), op.AddAttrs{Alpha: op.Scalar(math.Inf(1))})
 	g.Output("z", op.Add(y, 1+2.5i))
-	e := g.Apply("every", graph.Attrs{"flag": true, "int": 3, "float": 1e100, "text": "b", "ints": []int{7}, "floats": []float64{1, 0.5, math.Inf(1)},
-		"bools": []bool{true, false}, "maybe_int": ptr(0), "maybe_float": 2, "maybe_bool": false, "number": 2i, "dtype": tensor.BFloat16,
+	e := g.Apply("every", graph.Attrs{"flag": true, "int": 3, "float": 1e100, "text": "b", "ints": []int{7},
+		"floats": []float64{1, 0.5, math.Inf(1)},
+		"bools":  []bool{true, false}, "maybe_int": ptr(0), "maybe_float": 2, "maybe_bool": false, "number": 2i,
+		"dtype":         tensor.BFloat16,
 		"memory_format": tensor.ChannelsLast, "pair": 0}, x)[0]
-	e = g.Apply("every", graph.Attrs{"ints": []any{"N", 2}, "int": "N", "number": tensor.FloatScalar(1), "maybe_int": nil}, e)[0]
+	e = g.Apply("every", graph.Attrs{"ints": []any{"N", 2}, "int": "N", "number": tensor.FloatScalar(1), "maybe_int": nil},
+		e)[0]
 	vm := g.Apply("var_mean", nil, e)
 	g.Output("mean", vm[1]).OutputFormat("mean2", vm[1], tensor.Contiguous)
 	g.Apply("cat", nil, x, x, x)[0].Pinned(tensor.Contiguous)
@@ -191,7 +195,8 @@ func constants(t testing.TB, g *graph.Graph) {
 
 func TestDataOfComplexNumbers(t *testing.T) {
 	for text, want := range map[string]complex128{
-		`[1, 2]`: 2, `[[1, 2], [3, 4]]`: 3 + 4i, `[1, 2, 3, 4]`: 3 + 4i, `[["NaN", 0], [0, "-Infinity"]]`: complex(0, math.Inf(-1)),
+		`[1, 2]`: 2, `[[1, 2], [3, 4]]`: 3 + 4i, `[1, 2, 3, 4]`: 3 + 4i,
+		`[["NaN", 0], [0, "-Infinity"]]`: complex(0, math.Inf(-1)),
 	} {
 		g := mustLoad(t, constant(`{"name": "k", "dtype": "complex64", "shape": [2], "data": `+text+`}`))
 		if got := g.Value("k").Const.At(1).Complex(); got != want {
@@ -204,7 +209,7 @@ func TestDataOfComplexNumbers(t *testing.T) {
 	}
 }
 
-// TestFloatsAreRoundedOnce reads a number that lies just above the middle of two float32,
+// TestFloatsAreRoundedOnce reads a number that is just above the middle of two float32,
 // and in the middle once it is a float64.
 func TestFloatsAreRoundedOnce(t *testing.T) {
 	g := mustLoad(t, constant(`{"name": "k", "dtype": "float32", "shape": [], "data": 1.000000059604644775390626}`))
@@ -253,7 +258,8 @@ func TestSaveFile(t *testing.T) {
 	}
 	// What the graph was read from stays as it is.
 	all := func(*graph.Value) bool { return true }
-	if err := graphfile.SaveFile(same, g, graphfile.SideFile("weights.safetensors", all, write)); err == nil || !strings.Contains(err.Error(), "overwrite") {
+	if err := graphfile.SaveFile(same, g, graphfile.SideFile("weights.safetensors", all, write)); err == nil ||
+		!strings.Contains(err.Error(), "overwrite") {
 		t.Errorf("got %v", err)
 	}
 	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(other), "*")); len(files) != 2 {

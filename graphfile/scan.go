@@ -226,7 +226,7 @@ func (s *scanner) raw() ([]byte, error) {
 	return s.data[end-len(v) : end : end], err
 }
 
-// end reports anything that stands after the top-level value.
+// end reports anything that is after the top-level value.
 func (s *scanner) end() {
 	if at := s.at(); at < s.base+len(s.data) {
 		s.report(at, fmt.Errorf("unexpected text after the end of the graph"))

@@ -266,7 +266,7 @@ func numberWays(o *graph.Op, least int) []object {
 
 // inputsSchema describes the operands, and tells how many there must be. A null at the end
 // stands for nothing: the list may be longer than the operands by these. One that may be a
-// number may stand among the attributes instead.
+// number may be among the attributes instead.
 func inputsSchema(o *graph.Op) (object, int) {
 	least := 0
 	var places []object
@@ -291,7 +291,7 @@ func inputsSchema(o *graph.Op) (object, int) {
 	return s, least
 }
 
-// operandSchema describes an operand: a value's name, and what else may stand there.
+// operandSchema describes an operand: a value's name, and what else may be there.
 func operandSchema(p graph.Param) object {
 	types := []string{"string"}
 	if p.Optional {

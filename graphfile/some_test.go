@@ -22,14 +22,17 @@ func TestParseSome(t *testing.T) {
 		return tensor.Meta{}, nil, errors.New("damaged")
 	}
 	dir := t.TempDir()
-	if _, err := graphfile.Parse(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open}); err == nil {
+	if _, err := graphfile.Parse(strings.NewReader(text), lookup,
+		graphfile.Options{Name: "g.json", Dir: dir, Open: open}); err == nil {
 		t.Error("Parse takes it")
 	}
-	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open})
+	g, missing, err := graphfile.ParseSome(strings.NewReader(text), lookup,
+		graphfile.Options{Name: "g.json", Dir: dir, Open: open})
 	if err != nil || len(missing) != 4 {
 		t.Fatalf("%v, %v", missing, err)
 	}
-	for i, want := range []string{`constant "k": `, `constant "c": data holds 3 numbers`, `output "f": an output of this name stands before it`,
+	for i, want := range []string{`constant "k": `, `constant "c": data holds 3 numbers`,
+		`output "f": an output of this name comes before it`,
 		`output "k": depends on constant "k"`} {
 		if !strings.Contains(missing[i].Error(), want) || !strings.HasPrefix(missing[i].Error(), "g.json:") {
 			t.Errorf("%v: want %s", missing[i], want)
@@ -41,7 +44,8 @@ func TestParseSome(t *testing.T) {
 	refused := g.InferAll()
 	root := g.RootErrors(refused).Error()
 	for _, want := range []string{`node "a" (add): depends on constant "k"`, `node "b" (add): there is no value "nothing"`,
-		`node "d" (nosuch): there is no op`, `node "e" (add): depends on constant "c"`, `node "g" (permute): attribute "dims": there is no value "nowhere"`} {
+		`node "d" (nosuch): there is no op`, `node "e" (add): depends on constant "c"`,
+		`node "g" (permute): attribute "dims": there is no value "nowhere"`} {
 		if !strings.Contains(root, want) {
 			t.Errorf("no %s in\n%s", want, root)
 		}
@@ -53,7 +57,8 @@ func TestParseSome(t *testing.T) {
 	if err := graph.Verify(rest, graph.Sorted|graph.Typed); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := graphfile.ParseSome(strings.NewReader(text[:len(text)-5]), lookup, graphfile.Options{Name: "g.json", Dir: dir, Open: open}); err == nil {
+	if _, _, err := graphfile.ParseSome(strings.NewReader(text[:len(text)-5]), lookup,
+		graphfile.Options{Name: "g.json", Dir: dir, Open: open}); err == nil {
 		t.Error("ParseSome takes a torn file")
 	}
 }
@@ -109,9 +114,12 @@ func TestParseSomePastDeclarations(t *testing.T) {
 	}
 	refused := g.InferAll()
 	told := missing.Error() + "\n" + g.RootErrors(refused).Error()
-	for _, want := range []string{`2:26: input "u": unknown dtype`, `input "v": "dtype" is missing`, `constant "k": unknown key "dota"`, `constant "l": negative size -1`,
-		`node "a" (add): depends on input "u", which cannot be read`, `node "b" (add): depends on input "v"`, `node "c" (add): depends on constant "k"`,
-		`node "d" (add): depends on constant "l"`, `node "e" (relu): unknown key "atrs"`, `node "f": "op" is missing`, `node "g" (relu): `,
+	for _, want := range []string{`2:26: input "u": unknown dtype`, `input "v": "dtype" is missing`,
+		`constant "k": unknown key "dota"`, `constant "l": negative size -1`,
+		`node "a" (add): depends on input "u", which cannot be read`, `node "b" (add): depends on input "v"`,
+		`node "c" (add): depends on constant "k"`,
+		`node "d" (add): depends on constant "l"`, `node "e" (relu): unknown key "atrs"`, `node "f": "op" is missing`,
+		`node "g" (relu): `,
 		`output "nothing": there is no value "nothing"`, `output "u": depends on input "u"`} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %s in\n%s", want, told)
@@ -145,12 +153,15 @@ func TestDropValues(t *testing.T) {
 		t.Fatal(g.Err())
 	}
 	d, errs := g.DropValues(map[*graph.Value]error{y: errors.New("torn"), k: nil})
-	want := []string{`input "y": torn`, `constant "k": no cause was given`, `node "a" (add): depends on input "y", which cannot be read`,
-		`node "d" (relu): depends on constant "k", which cannot be read`, `output "y": depends on input "y", which cannot be read`}
+	want := []string{`input "y": torn`, `constant "k": no cause was given`,
+		`node "a" (add): depends on input "y", which cannot be read`,
+		`node "d" (relu): depends on constant "k", which cannot be read`,
+		`output "y": depends on input "y", which cannot be read`}
 	if got := errs.Error(); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", got)
 	}
-	if len(d.Inputs) != 1 || len(d.Constants) != 0 || len(d.Nodes) != 1 || len(d.Outputs) != 1 || d.Value("y") != nil || len(g.Inputs) != 2 {
+	if len(d.Inputs) != 1 || len(d.Constants) != 0 || len(d.Nodes) != 1 || len(d.Outputs) != 1 || d.Value("y") != nil ||
+		len(g.Inputs) != 2 {
 		t.Errorf("%v, %v, %v are left", d.Inputs, d.Nodes, d.Outputs)
 	}
 	if err := graph.Verify(d, graph.Sorted|graph.Typed); err != nil {
@@ -165,13 +176,14 @@ func TestDropValues(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	g := graph.New("g", lookup)
 	x := g.Input("x", tensor.Float32, 2)
-	bad := g.Refuse("odd", "NoSuch", []string{"p", "x"}, errors.New("not served"), x)
-	g.Output("p", bad[0]).Output("after", g.Refuse("next", "Relu", nil, nil, bad[1])[0]).Output("c", g.Apply("relu", nil, x)[0])
+	bad := g.Refuse("odd", "NoSuch", []string{"p", "x"}, errors.New("not supported"), x)
+	g.Output("p", bad[0]).Output("after", g.Refuse("next", "Relu", nil, nil, bad[1])[0]).Output("c",
+		g.Apply("relu", nil, x)[0])
 	if g.Err() != nil || bad[1].Name == "x" || g.Value("next") == nil {
 		t.Fatalf("%v, %v", g.Err(), bad)
 	}
 	refused := g.InferAll()
-	if got := g.RootErrors(refused).Error(); got != `node "odd" (NoSuch): not served` || len(refused) != 2 {
+	if got := g.RootErrors(refused).Error(); got != `node "odd" (NoSuch): not supported` || len(refused) != 2 {
 		t.Errorf("got %s, %v", got, refused)
 	}
 	if rest := g.Drop(refused); len(rest.Outputs) != 1 || rest.Outputs[0].Name != "c" {
@@ -195,7 +207,8 @@ func TestParseSomePastCycles(t *testing.T) {
 	}
 	refused := g.InferAll()
 	told := g.RootErrors(refused).Error()
-	for _, want := range []string{`g.json:2:12: node "a" (add): the graph has a cycle: a -> b -> a`, `node "self" (add): the graph has a cycle: self -> self`,
+	for _, want := range []string{`g.json:2:12: node "a" (add): the graph has a cycle: a -> b -> a`,
+		`node "self" (add): the graph has a cycle: self -> self`,
 		`the graph has a cycle: b -> c -> b`} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %s in\n%s", want, told)

@@ -15,7 +15,7 @@ func isGraph(s *graph.Schema, name string) bool {
 	return slices.ContainsFunc(s.Fields, func(f graph.Field) bool { return f.Name == name && f.Type == "graph" })
 }
 
-// subgraph reads a graph that is an attribute. It is written as a graph file is, stands at
+// subgraph reads a graph that is an attribute. It is written as a graph file is, is at
 // offset at, and sees nothing of the graph around it. Its mistakes are the loader's.
 func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub := newLoader(l.src, l.lookup, raw)

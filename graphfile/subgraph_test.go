@@ -76,7 +76,9 @@ func TestSubgraphConstants(t *testing.T) {
 		return os.WriteFile(path, nil, 0o644)
 	}
 	path := filepath.Join(t.TempDir(), "g.json")
-	must(t, graphfile.SaveFile(path, mustLoad(t, nested), graphfile.SideFile("w.npz", func(*graph.Value) bool { return true }, write)))
+	must(t, graphfile.SaveFile(path, mustLoad(t, nested), graphfile.SideFile("w.npz", func(*graph.Value) bool {
+		return true
+	}, write)))
 	if fmt.Sprint(keys) != "[outer.body.k outer.body.outer.body.k]" {
 		t.Errorf("got %v", keys)
 	}
@@ -85,7 +87,8 @@ func TestSubgraphConstants(t *testing.T) {
 func TestSubgraphMistakes(t *testing.T) {
 	deep := `{"version": 1, "inputs": [], "nodes": [], "outputs": []}`
 	for range 70 {
-		deep = `{"version": 1, "inputs": [], "nodes": [{"name": "a", "op": "call", "inputs": [], "attrs": {"body": ` + deep + `}}], "outputs": []}`
+		deep = `{"version": 1, "inputs": [], "nodes": [{"name": "a", "op": "call", "inputs": [], "attrs": {"body": ` + deep +
+			`}}], "outputs": []}`
 	}
 	for _, c := range []struct{ from, to, want string }{
 		{`["k"]}

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/numerals"
 )
 
-// mistake is what stands where JSON wants something else.
+// mistake is what was found where JSON wants something else.
 type mistake struct {
 	at   int // offset in the data
 	text string
@@ -82,7 +82,7 @@ func (s *syntax) space() {
 		case c == '#' || c == '/' && s.at+1 < len(s.data) && (s.data[s.at+1] == '/' || s.data[s.at+1] == '*'):
 			s.fail(s.at, "JSON has no comments: remove it")
 		case bytes.HasPrefix(s.data[s.at:], []byte("\u00a0")):
-			s.fail(s.at, "a no-break space stands here: write a plain one")
+			s.fail(s.at, "a no-break space is here: write a plain one")
 		default:
 			return
 		}
@@ -122,22 +122,22 @@ func (s *syntax) value() {
 	case c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9':
 		s.number()
 	case c == '\'' || c == '`':
-		s.fail(s.at, "a string stands in double quotes, \"...\"")
+		s.fail(s.at, "a string needs double quotes, \"...\"")
 	case bytes.HasPrefix(s.data[s.at:], []byte("“")) || bytes.HasPrefix(s.data[s.at:], []byte("”")) ||
 		bytes.HasPrefix(s.data[s.at:], []byte("‘")):
-		s.fail(s.at, "these are typographic quotes: a string stands in plain ones, \"...\"")
+		s.fail(s.at, "these are typographic quotes: a string needs plain ones, \"...\"")
 	case c == ',':
 		s.fail(s.at, "a value is missing before this comma")
 	case c == ']' || c == '}':
 		s.fail(s.at, "a value is missing before this %c", c)
 	case c == ':':
-		s.fail(s.at, "a colon stands where a value must: only objects, {...}, have keys")
+		s.fail(s.at, "a colon is where a value must be: only objects, {...}, have keys")
 	default:
 		s.word()
 	}
 }
 
-// members reads what stands between brackets.
+// members reads what is between brackets.
 func (s *syntax) members(end byte, member func()) {
 	s.open = append(s.open, bracket{kind: s.data[s.at], at: s.at})
 	if len(s.open) > 10000 {
@@ -153,29 +153,29 @@ func (s *syntax) members(end byte, member func()) {
 			return
 		case c == ']' || c == '}':
 			top := s.open[len(s.open)-1]
-			s.fail(s.at, "%c stands where the %s that starts at %s ends with %c", c, kindOf(top.kind), s.place(top.at), end)
+			s.fail(s.at, "%c is where the %s that starts at %s ends with %c", c, kindOf(top.kind), s.place(top.at), end)
 		case !first && c != ',':
 			s.missingComma(c)
 		case !first:
 			comma := s.at
 			s.at++
 			if c := s.peek(); c == ']' || c == '}' {
-				s.fail(comma, "a comma stands after the last member: remove it")
+				s.fail(comma, "there is a comma after the last member: remove it")
 			}
 		}
 		member()
 	}
 }
 
-// missingComma is at a character that stands where a comma must.
+// missingComma is at a character that is where a comma must be.
 func (s *syntax) missingComma(c byte) {
 	switch {
 	case c == ':' && s.open[len(s.open)-1].kind == '[':
-		s.fail(s.at, "a colon stands in a list: only objects, {...}, have keys")
+		s.fail(s.at, "a colon is in a list: only objects, {...}, have keys")
 	case c == ';':
 		s.fail(s.at, "a comma separates members, not a semicolon")
 	case c == ':' || c == '=':
-		s.fail(s.at, "%c stands where a comma or } must", c)
+		s.fail(s.at, "%c is where a comma or } must be", c)
 	}
 	s.fail(s.at, "a comma is missing before this")
 }
@@ -185,19 +185,19 @@ func (s *syntax) member() {
 	switch c := s.peek(); {
 	case c == '"':
 	case c == '\'':
-		s.fail(s.at, "a key stands in double quotes, \"...\"")
+		s.fail(s.at, "a key needs double quotes, \"...\"")
 	case c == ',':
 		s.fail(s.at, "a member is missing before this comma")
 	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-		s.fail(s.at, "a key stands in double quotes: \"%s\"", s.name())
+		s.fail(s.at, "a key needs double quotes: \"%s\"", s.name())
 	default:
-		s.fail(s.at, "a key in double quotes must stand here")
+		s.fail(s.at, "a key in double quotes must be here")
 	}
 	at := s.at
 	key := s.text()
 	top := &s.open[len(s.open)-1]
 	if first, ok := top.keys[key]; ok {
-		s.fail(at, "the key %q stands twice in one object, first at %s", key, s.place(first))
+		s.fail(at, "the key %q occurs twice in one object, first at %s", key, s.place(first))
 	}
 	if top.keys == nil {
 		top.keys = map[string]int{}
@@ -216,7 +216,7 @@ func (s *syntax) member() {
 	s.value()
 }
 
-// name returns the letters, digits and the like that stand here.
+// name returns the letters, digits and the like that are here.
 func (s *syntax) name() string {
 	end := s.at
 	for end < len(s.data) && (s.data[end] == '_' || s.data[end] == '.' || s.data[end] >= '0' && s.data[end] <= '9' ||
@@ -245,15 +245,15 @@ func (s *syntax) word() {
 		if r == utf8.RuneError && n <= 1 {
 			s.notText(s.at)
 		}
-		s.fail(s.at, "%q stands where a value must", r)
+		s.fail(s.at, "%q is where a value must be", r)
 	}
 	if meant := numerals.Meant(name); meant != "" || numerals.IsSpecial(name) {
 		s.special(s.at, name)
 	}
-	s.fail(s.at, "%s stands where a value must: a string stands in double quotes", name)
+	s.fail(s.at, "%s is where a value must be: a string needs double quotes", name)
 }
 
-// special refuses an infinity or NaN that stands without quotes.
+// special refuses an infinity or NaN that is without quotes.
 func (s *syntax) special(at int, name string) {
 	meant := numerals.Meant(name)
 	if meant == "" {
@@ -289,14 +289,14 @@ func (s *syntax) number() {
 	case s.data[start] == '+':
 		s.fail(start, "a number has no plus sign in JSON")
 	case n == 0 && s.at < len(s.data) && s.data[s.at] == '.':
-		s.fail(start, "a digit must stand before the point of a number: 0.5, not .5")
+		s.fail(start, "a digit must be before the point of a number: 0.5, not .5")
 	case n == 0:
-		s.fail(start, "a number must stand after the sign")
+		s.fail(start, "a number must be after the sign")
 	case n > 1 && s.data[whole] == '0':
 		s.fail(start, "%s starts with a zero: JSON's numbers do not", text())
 	}
 	if next(".") && digits() == 0 {
-		s.fail(start, "a digit must stand after the point of a number: 1.0, not 1.")
+		s.fail(start, "a digit must be after the point of a number: 1.0, not 1.")
 	}
 	if next("eE") {
 		if next("+-"); digits() == 0 {
@@ -310,12 +310,12 @@ func (s *syntax) number() {
 
 // notText is at a byte that is no part of a character.
 func (s *syntax) notText(at int) {
-	s.fail(at, "the file is no UTF-8 text: byte %#02x stands here", s.data[at])
+	s.fail(at, "the file is no UTF-8 text: byte %#02x is here", s.data[at])
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// text reads a string and returns what stands between the quotes.
+// text reads a string and returns what is between the quotes.
 func (s *syntax) text() string {
 	start := s.at
 	for s.at++; s.at < len(s.data); s.at++ {
@@ -326,7 +326,7 @@ func (s *syntax) text() string {
 		case c == '\n' || c == '\r':
 			s.fail(start, "the string that starts here is not closed on its line")
 		case c < ' ':
-			s.fail(s.at, "a control character stands in a string: write it as \\u%04x", c)
+			s.fail(s.at, "a control character is in a string: write it as \\u%04x", c)
 		case c == '\\':
 			s.escape()
 		case c >= utf8.RuneSelf:

@@ -57,19 +57,22 @@ func TestAssumedSizesOfABuiltGraph(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	g, err := graphfile.Read(strings.NewReader("{\"version\": 1, \"inputs\": [], \"nodes\": [],\n \"outputs\": []}"), kernels.Lookup, graphfile.Options{Name: "g.json"})
+	g, err := graphfile.Read(strings.NewReader("{\"version\": 1, \"inputs\": [], \"nodes\": [],\n \"outputs\": []}"),
+		kernels.Lookup, graphfile.Options{Name: "g.json"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g = g.Clone()
 	g.Warn("cond", "If", "decided for N=%d", 2)
 	g.Warn("cond", "If", "decided for N=%d", 2)
-	want := []string{"g.json:2:2: the graph has no outputs: a run of it gives nothing", `node "cond" (If): decided for N=2`}
+	want := []string{"g.json:2:2: the graph has no outputs: a run of it gives nothing",
+		`node "cond" (If): decided for N=2`}
 	got := g.Warnings()
 	if len(got) != 2 || got[0].Error() != want[0] || got[1].Error() != want[1] {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if g, err = graphfile.Read(strings.NewReader(symbolic), kernels.Lookup, graphfile.Options{Name: "g.json"}); err != nil || len(g.Warnings()) != 0 {
+	if g, err = graphfile.Read(strings.NewReader(symbolic), kernels.Lookup, graphfile.Options{Name: "g.json"}); err !=
+		nil || len(g.Warnings()) != 0 {
 		t.Errorf("got %v, %v", g.Warnings(), err)
 	}
 }

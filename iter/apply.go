@@ -36,7 +36,7 @@ func Grain(n int) Option { return func(a *application) { a.grain = n } }
 
 // Allocator supplies output i, which has no tensor yet, or one of another shape, as the
 // iteration laid it out: shape, strides and dtype (set_output_raw_strided). The tensor may
-// lie anywhere in its storage. It must not share memory with another operand, unless
+// are anywhere in its storage. It must not share memory with another operand, unless
 // it is the same elements as an input of the same layout: an operation in place.
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
@@ -80,7 +80,7 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	it   *Iterator
 	body block
-	// rows: every operand's rows can be handed over as they lie; line: all of it is one.
+	// rows: every operand's rows can be handed over in their own layouts; line: all of it is one.
 	rows, line bool
 }
 
@@ -102,9 +102,9 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 }
 
 // Range computes a range of the iteration at the given addresses. Operands that are
-// contiguous are handed to the kernel as they lie; strided, broadcast and converted ones
+// contiguous are handed to the kernel in their own layouts; strided, broadcast and converted ones
 // pass through blocks of their own, several short rows to a block. It is how one kernel
-// serves every layout and every mix of dtypes.
+// works for every layout and every mix of dtypes.
 //
 // It is unsafe as [Iterator.ForRange] is: nothing can tell whether the addresses are those
 // of operands as the iteration describes them.

@@ -243,7 +243,8 @@ func (r *Rule) coverStatic() error {
 			short = size.Lt(r.sizes[lead+d]).And(size.Ne(sym.Of(1))).Holds()
 		}
 		if short {
-			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes), r.named(i))
+			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape),
+				tensor.Sizes(r.sizes), r.named(i))
 		}
 	}
 	return nil
@@ -287,13 +288,15 @@ func (r *Rule) markResize() error {
 		if !r.flags.keepOutputs && !o.readWrite {
 			o.willResize = true
 			if o.Type.Numel().Ne(sym.Int{}).Holds() {
-				r.warnings = append(r.warnings, fmt.Sprintf("An output with one or more elements was resized since it had shape %s, which does not match the required output shape %s",
+				r.warnings = append(r.warnings, fmt.Sprintf("An output with one or more elements was resized since it had shape "+
+					"%s, which does not match the required output shape %s",
 					tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes)))
 			}
 			continue
 		}
 		if !r.flags.reduction {
-			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(o.Type.Shape), tensor.Sizes(r.sizes), r.named(i))
+			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(o.Type.Shape),
+				tensor.Sizes(r.sizes), r.named(i))
 		}
 	}
 	return nil

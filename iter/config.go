@@ -220,7 +220,7 @@ func (c Config) StaticShape(shape ...int) Config {
 func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 
 // FastSetup may switch the fast set-up off, so that the permutation rule alone decides.
-// PyTorch has no such switch; it serves the study of the rule. Default true.
+// PyTorch has no such switch; it is for studying the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
 // over is New with operands, of which the first is the output.
@@ -265,7 +265,7 @@ func Nullary(out Operand) Config {
 }
 
 // Reduction reduces a into out, which must be defined and whose reduced dimensions are of
-// size 1 or have stride 0: see [ReduceOutput]. [Iterator.RunReduce] and its kin run it.
+// size 1 or have stride 0: see [ReduceOutput]. [Iterator.RunReduce] and the like run it.
 func Reduction(out, a Operand) Config {
 	return New().Output(out).Input(a).CheckMemOverlap(false).ResizeOutputs(false).
 		IsReduction(true).PromoteInputsToCommonDType(true)

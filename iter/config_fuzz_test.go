@@ -41,7 +41,8 @@ func (d *draw) operand(out bool) iter.Operand {
 		if out {
 			return iter.Undefined()
 		}
-		return iter.Number([]tensor.Scalar{tensor.IntScalar(3), tensor.FloatScalar(0.5), tensor.BoolScalar(true), tensor.ComplexScalar(1i)}[d.n(4)])
+		return iter.Number([]tensor.Scalar{tensor.IntScalar(3), tensor.FloatScalar(0.5), tensor.BoolScalar(true),
+			tensor.ComplexScalar(1i)}[d.n(4)])
 	case 1:
 		if out {
 			return iter.UndefinedOf(tensor.DTypes()[d.n(15)])

@@ -39,7 +39,7 @@
 // were laid out (from the caller, with [Allocate]), and runs on all cores, or on as many as
 // [Workers] says. A kernel sees contiguous blocks of the dtypes it was written for: what is
 // strided, or of another dtype, passes through small blocks on its way, so that one
-// function serves every layout and every mix of dtypes, and no whole tensor is ever
+// function works for every layout and every mix of dtypes, and no whole tensor is ever
 // converted. Work is cut by shape and [Grain] alone, so the bits of the results do not
 // depend on the number of workers.
 //

@@ -37,7 +37,8 @@ func (r *Rule) computeTypes(c Config) error {
 			*mixed = true
 		}
 	}
-	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid && len(r.ops) > r.noutputs) {
+	if !c.flags.anyDTypes && (mixedIn || mixedOut || common != output && output != tensor.Invalid &&
+		len(r.ops) > r.noutputs) {
 		for i := range r.ops {
 			if o := &r.ops[i]; o.Defined && o.target != common {
 				return fmt.Errorf("Found dtype %s but expected %s (%s)", o.target.TorchName(), common.TorchName(), r.named(i))
@@ -129,8 +130,10 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 		if !o.Defined {
 			continue
 		}
-		if r.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid && !tensor.CanCast(common, o.target) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(), o.target.TorchName(), r.named(i))
+		if r.flags.safeCast && o.isOutput && o.target != common && common != tensor.Invalid &&
+			!tensor.CanCast(common, o.target) {
+			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(),
+				o.target.TorchName(), r.named(i))
 		}
 		if o.target == common || common == tensor.Invalid {
 			continue // without inputs there is nothing to convert to

@@ -17,7 +17,7 @@ func numbers(n int, shape ...int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(v, shape...))
 }
 
-// The copy loop: four lines that serve any two layouts.
+// The copy loop: four lines that work for any two layouts.
 func ExampleIterator_ForEach() {
 	src := numbers(6, 2, 3)
 	t, _ := src.Transpose(0, 1)
@@ -36,7 +36,7 @@ func ExampleIterator_ForEach() {
 	// Output: [0 3 1 4 2 5] <nil>
 }
 
-// A kernel knows its types, and serves every layout. Here with broadcasting; the operands
+// A kernel knows its types, and works for every layout. Here with broadcasting; the operands
 // differ in dtype, and loops see both as float32.
 func ExampleIterator_Apply() {
 	a := numbers(6, 2, 3)
@@ -58,7 +58,7 @@ func ExampleIterator_Apply() {
 	// iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration (float32[2,3]@(3,1)) as float32
 }
 
-// scaled adds alpha times the second operand. Over slices, one generic function serves
+// scaled adds alpha times the second operand. Over slices, one generic function supports
 // every dtype at full speed.
 func scaled[T int32 | int64 | float32 | float64 | complex64](alpha T) func(dst, a, b []T) {
 	return func(dst, a, b []T) {
@@ -69,7 +69,7 @@ func scaled[T int32 | int64 | float32 | float64 | complex64](alpha T) func(dst, 
 }
 
 // An op over five dtypes with an attribute: a table chooses by what the loops see. OpMath
-// would serve float16 and bfloat16 by the loop of float32; without it the refusal is
+// would support float16 and bfloat16 by the loop of float32; without it the refusal is
 // PyTorch's.
 func ExampleTable() {
 	add := iter.NewTable("add_cpu",
@@ -165,7 +165,8 @@ func ExampleIterator_String() {
 	right := tensor.New(tensor.Float32, 2, 3)
 	it, _ := iter.Binary(iter.Undefined(), iter.Of(left), iter.Of(right)).Build()
 	fmt.Println(it)
-	fmt.Println("perm", it.Perm(), "walk", it.WalkShape(), "strides", it.WalkStrides(0), it.WalkStrides(1), it.WalkStrides(2))
+	fmt.Println("perm", it.Perm(), "walk", it.WalkShape(), "strides", it.WalkStrides(0), it.WalkStrides(1),
+		it.WalkStrides(2))
 	// Output:
 	// shape [2, 3] perm [0 1] fast set-up none walk [2 3]
 	//   out float32[2,3]@(1,2) strides [4 8]

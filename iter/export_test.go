@@ -4,7 +4,9 @@ import "unsafe"
 
 // EachBlock walks the blocks of any iteration, reductions too.
 func EachBlock(it *Iterator, ptrs []unsafe.Pointer, f func(n int) error) error {
-	return it.forBlocks(new(Cursor), ptrs, it.All(), it.rowsContiguous(), func(_ []unsafe.Pointer, n int) error { return f(n) })
+	return it.forBlocks(new(Cursor), ptrs, it.All(), it.rowsContiguous(), func(_ []unsafe.Pointer, n int) error {
+		return f(n)
+	})
 }
 
 // Accumulating returns the iteration as a later part of a larger reduction, which

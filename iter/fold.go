@@ -27,7 +27,7 @@ import (
 // rounding of the result, which is within one rounding of the exact sum of float16, bfloat16
 // or float32 unless it cancels. Accumulators of float32 have the same bound with 2^-24.
 //
-// One Fold serves every layout: results are folded along contiguous runs or side by side, as
+// One Fold works for every layout: results are folded along contiguous runs or side by side, as
 // the operand lies; other elements pass through blocks. Work is cut by shapes and strides
 // alone: into runs of results, or, where there are few, into pieces of the reduced range
 // whose accumulators are merged in order by a second pass. So the same bits come out for any
@@ -66,7 +66,8 @@ type Fold struct {
 //
 // The Fold has no results yet: see [Yields]. A nil function, and accumulators that hold
 // pointers, are mistakes that are reported when the Fold is used.
-func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int), merge func(a, from []A)) *Fold {
+func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int),
+	merge func(a, from []A)) *Fold {
 	acc := reflect.TypeFor[A]()
 	switch {
 	case hasPointers(acc):
@@ -101,7 +102,8 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), col
 // of position at into an accumulator, merge two accumulators, the second of later
 // positions, and finish makes the result. [Folding] runs several times faster where add
 // itself is cheap.
-func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A, finish func(a A) R) *Fold {
+func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A,
+	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
 		return &Fold{acc: reflect.TypeFor[A](), err: errNilFoldFunction}
 	}
@@ -144,7 +146,7 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 
 // Resumes returns the Fold with a way back from one more result, in the order of the
 // outputs: load adds to a[i], which begins as zero, what the result from[i] tells of the
-// elements that were folded already. With a way back from all of its results a Fold serves
+// elements that were folded already. With a way back from all of its results a Fold works for
 // iterations that go on where another ended ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
 	if f = f.with(reflect.TypeFor[A](), load == nil); f.err != nil {
@@ -217,7 +219,8 @@ func hasPointers(t reflect.Type) bool {
 			}
 		}
 		return false
-	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice, reflect.String, reflect.UnsafePointer:
+	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice, reflect.String,
+		reflect.UnsafePointer:
 		return true
 	}
 	return false

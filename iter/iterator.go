@@ -89,7 +89,7 @@ func (o *operand) as() tensor.Type {
 // Len returns the number of operands, outputs included.
 func (r *Rule) Len() int { return len(r.ops) }
 
-// NumOutputs returns the number of outputs, which stand first.
+// NumOutputs returns the number of outputs, which are first.
 func (r *Rule) NumOutputs() int { return r.noutputs }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.
@@ -132,7 +132,7 @@ func (r *Rule) DType(i int) tensor.DType { return r.op(i).target }
 // Sizes returns the broadcast shape in the operands' order of dimensions.
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
-// Type returns operand i as it lies in memory: inputs as given, outputs as they were laid out. It shares
+// Type returns operand i in its own layout: inputs as given, outputs as they were laid out. It shares
 // its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 
@@ -141,7 +141,7 @@ func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 // compute in float32. Else it is tensor.Invalid.
 func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
 
-// Meta returns operand i as it lies in memory. For an output that was laid out it is
+// Meta returns operand i in its own layout. For an output that was laid out it is
 // what the caller must allocate. Inputs come back as given.
 func (it *Iterator) Meta(i int) tensor.Meta { return *it.op(i).meta }
 
@@ -187,7 +187,7 @@ func (it *Iterator) IsContiguous() bool {
 	return true
 }
 
-// HasContiguousFirstDim reports whether every operand's elements lie side by side along
+// HasContiguousFirstDim reports whether every operand's elements are side by side along
 // the fastest dimension of the walk (has_contiguous_first_dim). It holds where the walk
 // has no dimension.
 func (it *Iterator) HasContiguousFirstDim() bool {

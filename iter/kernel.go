@@ -79,7 +79,7 @@ func (k Kernel) String() string {
 }
 
 // Bits returns the kernel for all dtypes of the same sizes: it moves or combines the bits
-// of elements, whatever they mean, so that a kernel of uint32 serves float32 too. A result
+// of elements, whatever they mean, so that a kernel of uint32 works for float32 too. A result
 // that is bool must be 0 or 1.
 func (k Kernel) Bits() Kernel {
 	k.bySize = true

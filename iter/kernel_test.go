@@ -30,7 +30,8 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		want string
 	}{
 		{iter.Slice2(func(d, a, b []float64) {}),
-			"iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration (float32[3,4]@(4,1)) as float32"},
+			"iter: the kernel (float64, float64) -> float64 has output 0 as float64, the iteration " +
+				"(float32[3,4]@(4,1)) as float32"},
 		{iter.Map2(func(a float32, b int32) float32 { return a }),
 			"iter: the kernel (float32, int32) -> float32 has input 1 as int32, the iteration (float32[3,4]@(4,1)) as float32"},
 		{iter.Map1(func(a float32) float32 { return a }),
@@ -60,7 +61,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		{iter.NewTable("neg", iter.Map1(func(a int8) int8 { return a }), iter.Map1(func(a int16) int16 { return a })),
 			"iter: no kernel of \"neg\" has 1 results and 2 operands"},
 		{iter.NewTable("add", iter.Map2(nop), iter.Map2(nop)),
-			"iter: kernel 1 of table \"add\", (float32, float32) -> float32, stands behind another for the same dtypes"},
+			"iter: kernel 1 of table \"add\", (float32, float32) -> float32, comes after another for the same dtypes"},
 	} {
 		k, want := c.of, c.want
 		out, err := it.Apply(k)
@@ -72,7 +73,10 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "run it by a Fold")
 	err = sum.Parallel(context.Background(), nil, 0, 0, mark)
 	assert.ErrorContains(t, err, "run it by a Fold")
-	_, err = build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Float32, 2)))).Apply(iter.Map1(func(a float32) float32 { return a }))
+	_, err = build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Float32, 2)))).Apply(
+		iter.Map1(func(a float32) float32 {
+			return a
+		}))
 	assert.EqualError(t, err, "iter: input 0, float32[2]@(1), has no data: it was given by its meta alone")
 }
 
@@ -88,9 +92,10 @@ func TestTableChooses(t *testing.T) {
 
 	of := func(d tensor.DType) iter.Operand { return iter.OfTensor(tensor.Zeros(d, 2)) }
 	for want, c := range map[string]iter.Config{
-		"\"second\" not implemented for 'Half'":          iter.Binary(iter.Undefined(), of(tensor.Float16), of(tensor.Int8)),
-		"\"second\" not implemented for 'Bool'":          iter.Binary(iter.Undefined(), of(tensor.Bool), of(tensor.Bool)),
-		"\"second\" not implemented for 'ComplexDouble'": iter.Binary(iter.Undefined(), of(tensor.Complex128), of(tensor.Bool)).OpMath(true),
+		"\"second\" not implemented for 'Half'": iter.Binary(iter.Undefined(), of(tensor.Float16), of(tensor.Int8)),
+		"\"second\" not implemented for 'Bool'": iter.Binary(iter.Undefined(), of(tensor.Bool), of(tensor.Bool)),
+		"\"second\" not implemented for 'ComplexDouble'": iter.Binary(iter.Undefined(), of(tensor.Complex128),
+			of(tensor.Bool)).OpMath(true),
 		"\"second\" not implemented for 'Char'": iter.New().CheckAllSameDType(false).Output(iter.UndefinedOf(tensor.Int8)).
 			Inputs(of(tensor.Int8), of(tensor.Float16)),
 	} {
@@ -102,7 +107,9 @@ func TestTableChooses(t *testing.T) {
 	assert.ErrorContains(t, err, "has output 0 as float32, the iteration (bool[2]@(1)) as bool")
 	_, err = build(t, iter.Comparison(iter.Undefined(), of(tensor.Int32), of(tensor.Int32))).Apply(table)
 	assert.NoError(t, err)
-	_, err = build(t, iter.Nullary(of(tensor.Float16))).Apply(iter.NewTable("fill", iter.Map0(func() float32 { return 1 }), iter.Map0(func() int8 { return 1 })))
+	_, err = build(t, iter.Nullary(of(tensor.Float16))).Apply(iter.NewTable("fill", iter.Map0(func() float32 {
+		return 1
+	}), iter.Map0(func() int8 { return 1 })))
 	assert.EqualError(t, err, "\"fill\" not implemented for 'Half'")
 }
 
@@ -114,14 +121,18 @@ func TestAllForms(t *testing.T) {
 		out, in        o
 	}{
 		{iter.Map0(func() int8 { return 7 }), iter.Slice0(func(d []int8) { fill(d, 7) }), o{tensor.Int8}, nil},
-		{iter.Map1(func(a int16) int8 { return int8(a + 1) }), iter.Slice1(func(d []int8, a []int16) { d[0] = int8(a[0] + 1) }), o{tensor.Int8}, o{tensor.Int16}},
+		{iter.Map1(func(a int16) int8 {
+			return int8(a + 1)
+		}), iter.Slice1(func(d []int8, a []int16) { d[0] = int8(a[0] + 1) }), o{tensor.Int8}, o{tensor.Int16}},
 		{iter.Map4(func(a int8, b int16, c int32, e int64) float32 {
 			return float32(int64(a)*1000+int64(b)*100+int64(c)*10) + float32(e)
 		}),
 			iter.Slice4(func(d []float32, a []int8, b []int16, c []int32, e []int64) {
 				d[0] = float32(int64(a[0])*1000+int64(b[0])*100+int64(c[0])*10) + float32(e[0])
 			}), o{tensor.Float32}, o{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}},
-		{iter.Map0Out2(func() (int8, int16) { return 3, 4 }), iter.Slice0Out2(func(d []int8, e []int16) { fill(d, 3); fill(e, 4) }), o{tensor.Int8, tensor.Int16}, nil},
+		{iter.Map0Out2(func() (int8, int16) {
+			return 3, 4
+		}), iter.Slice0Out2(func(d []int8, e []int16) { fill(d, 3); fill(e, 4) }), o{tensor.Int8, tensor.Int16}, nil},
 		{iter.Map3Out2(func(a int8, b int16, c int32) (int64, float64) { return int64(a) + int64(b), float64(c) }),
 			iter.Slice3Out2(func(d []int64, r []float64, a []int8, b []int16, c []int32) {
 				d[0], r[0] = int64(a[0])+int64(b[0]), float64(c[0])
@@ -131,7 +142,9 @@ func TestAllForms(t *testing.T) {
 			iter.Slice4Out2(func(d []int64, r []bool, a []int8, b []int16, c []int32, e []int64) {
 				d[0], r[0] = int64(a[0])+int64(b[0]), int64(c[0]) < e[0]
 			}), o{tensor.Int64, tensor.Bool}, o{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}},
-		{iter.Map0Out3(func() (int8, int16, bool) { return 3, 4, true }), iter.Slice0Out3(func(d []int8, r []int16, s []bool) { fill(d, 3); fill(r, 4); fill(s, true) }),
+		{iter.Map0Out3(func() (int8, int16, bool) {
+			return 3, 4, true
+		}), iter.Slice0Out3(func(d []int8, r []int16, s []bool) { fill(d, 3); fill(r, 4); fill(s, true) }),
 			o{tensor.Int8, tensor.Int16, tensor.Bool}, nil},
 		{iter.Map1Out3(func(a int16) (int8, int16, int32) { return 1, a, int32(a) * 2 }),
 			iter.Slice1Out3(func(d []int8, r []int16, s []int32, a []int16) { d[0], r[0], s[0] = 1, a[0], int32(a[0])*2 }),
@@ -242,13 +255,16 @@ func TestAllocateIsChecked(t *testing.T) {
 	give := func(y *tensor.Tensor) iter.Allocator {
 		return func(int, tensor.Meta) (*tensor.Tensor, error) { return y, nil }
 	}
-	assert.ErrorContains(t, try(give(nil)), "iter: a nil tensor, or one without storage, for output 0, which was allocated")
-	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float64, 2, 3))), "iter: float64[2,3]@(3,1) for output 0, which was set up as float32[2,3]@(3,1)")
+	assert.ErrorContains(t, try(give(nil)), "iter: a nil tensor, or one without storage, for output 0, which "+
+		"was allocated")
+	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float64, 2, 3))), "iter: float64[2,3]@(3,1) for output 0, "+
+		"which was set up as float32[2,3]@(3,1)")
 	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float32, 3, 2))), "which was set up as")
 	assert.EqualError(t, try(func(int, tensor.Meta) (*tensor.Tensor, error) { return nil, errors.New("full") }), "full")
 	long := numbers(9, 9)
 	part := func(at int) *tensor.Tensor {
-		return tensor.Must(long.View(tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{3, 1}, Offset: at}))
+		return tensor.Must(long.View(tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{3, 1},
+			Offset: at}))
 	}
 	it = build(t, iter.Unary(iter.Undefined(), iter.OfTensor(part(0))))
 	assert.ErrorContains(t, try(give(part(1))), "some elements of the input tensor and the written-to tensor")

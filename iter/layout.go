@@ -8,7 +8,7 @@ import (
 )
 
 // layOut chooses the permutation and the layouts of the outputs: by fast set-up where it
-// serves, else by the permutation rule.
+// supports, else by the permutation rule.
 func (r *Rule) layOut() {
 	if !r.flags.noFastSetup {
 		r.fast = r.fastKind()
@@ -58,7 +58,7 @@ func (r *Rule) layOutputs(strides []sym.Int) {
 }
 
 // orderOf returns the dimensions of a dense layout, fastest first; among equal strides
-// the smaller size stands first, then the later dimension.
+// the smaller size is first, then the later dimension.
 func orderOf(strides, sizes []sym.Int) []int {
 	perm := reversed(len(sizes))
 	slices.SortStableFunc(perm, func(a, b int) int {
@@ -158,7 +158,7 @@ func (r *Rule) permByRule() {
 	})
 }
 
-// compare says where dimension a, which stands before b, belongs: -1 before, 1 after, 0 if
+// compare says where dimension a, which is before b, belongs: -1 before, 1 after, 0 if
 // no operand decides; by is the operand that decided (should_swap).
 func (r *Rule) compare(a, b int) (verdict, by int) {
 	for i := range r.ops {

@@ -36,7 +36,8 @@ func build(t testing.TB, c iter.Config) *iter.Iterator {
 func TestLeftValueFirst(t *testing.T) {
 	ct, cl := tensor.New(tensor.Float32, 2, 4, 3, 5), channelsLast(t, 2, 4, 3, 5)
 	for _, amb := range [][]int{{2, 4, 1, 1}, {2, 1, 3, 5}} {
-		for name, a := range map[string]tensor.Meta{"row-major": tensor.New(tensor.Float32, amb...), "channels-last": channelsLast(t, amb...)} {
+		for name, a := range map[string]tensor.Meta{"row-major": tensor.New(tensor.Float32, amb...),
+			"channels-last": channelsLast(t, amb...)} {
 			for _, c := range []struct {
 				left, right, want tensor.Meta
 				rule              string
@@ -138,13 +139,16 @@ func TestRefusals(t *testing.T) {
 	assert.EqualError(t, err, "Found dtype Int but expected Float (output 0, int32[2,3]@(3,1))")
 
 	_, err = iter.Copy(iter.Of(tensor.New(tensor.Float32, 1, 3)), iter.Of(a)).Build()
-	assert.EqualError(t, err, "output with shape [1, 3] doesn't match the broadcast shape [2, 3] (output 0, float32[1,3]@(3,1))")
+	assert.EqualError(t, err, "output with shape [1, 3] doesn't match the broadcast shape [2, 3] (output 0, "+
+		"float32[1,3]@(3,1))")
 
 	_, err = iter.Binary(iter.Of(tensor.New(tensor.Int32, 2, 3)), iter.Of(a), iter.Of(a)).Build()
-	assert.EqualError(t, err, "result type Float can't be cast to the desired output type Int (output 0, int32[2,3]@(3,1))")
+	assert.EqualError(t, err, "result type Float can't be cast to the desired output type Int (output 0, "+
+		"int32[2,3]@(3,1))")
 
 	_, err = add(a, a).Input(iter.Of(b)).Build()
-	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1 (b is input 2, float32[2,4]@(4,1); a, of shape [2, 3], is all before it)")
+	assert.EqualError(t, err, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension "+
+		"1 (b is input 2, float32[2,4]@(4,1); a, of shape [2, 3], is all before it)")
 
 	_, err = iter.Unary(iter.Of(f32([]int{2, 3}, []int{0, 1})), iter.Of(a)).Build()
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor refers to a single memory location")
@@ -154,13 +158,15 @@ func TestRefusals(t *testing.T) {
 	n, _ := x.Narrow(0, 2, 4)
 	out, in := tensor.Must(x.View(m)), tensor.Must(x.View(n))
 	_, err = iter.Unary(iter.OfTensor(out), iter.OfTensor(in)).Build()
-	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single memory location")
+	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single "+
+		"memory location")
 	_, err = iter.Unary(iter.OfTensor(out), iter.OfTensor(out)).Build()
 	assert.NoError(t, err)
 }
 
 func TestResizedOutputWarns(t *testing.T) {
-	it := build(t, iter.Binary(iter.Of(tensor.New(tensor.Float32, 4)), iter.Of(tensor.New(tensor.Float32, 2, 3)), iter.Of(tensor.New(tensor.Float32, 3))))
+	it := build(t, iter.Binary(iter.Of(tensor.New(tensor.Float32, 4)), iter.Of(tensor.New(tensor.Float32, 2, 3)),
+		iter.Of(tensor.New(tensor.Float32, 3))))
 	assert.True(t, it.Resized(0))
 	assert.Equal(t, []int{2, 3}, it.Meta(0).Shape)
 	require.Len(t, it.Warnings(), 1)

@@ -76,7 +76,8 @@ func FuzzMisuse(f *testing.F) {
 		c := iter.New().ResizeOutputs(!d.flag()).CheckAllSameDType(!d.flag()).PromoteInputsToCommonDType(d.flag()).
 			CastCommonDTypeToOutputs(d.flag()).OpMath(d.flag()).IsReduction(d.n(8) == 7).CheckMemOverlap(!d.flag())
 		for range d.n(3) {
-			c = c.Output([]iter.Operand{iter.OfTensor(s.tensor(d.meta())), iter.Undefined(), iter.UndefinedOf(tensor.Float32)}[d.n(3)])
+			c = c.Output([]iter.Operand{iter.OfTensor(s.tensor(d.meta())), iter.Undefined(),
+				iter.UndefinedOf(tensor.Float32)}[d.n(3)])
 		}
 		for range d.n(4) {
 			c = c.Input(iter.OfTensor(s.tensor(d.meta())))
@@ -86,14 +87,16 @@ func FuzzMisuse(f *testing.F) {
 			require.NotEmpty(t, err.Error())
 			return
 		}
-		ks := []iter.Kernels{iter.NewTable("two", fuzzKernels[9], fuzzKernels[11]), iter.NewTable("", fuzzKernels...), (*iter.Table)(nil), nil}
+		ks := []iter.Kernels{iter.NewTable("two", fuzzKernels[9], fuzzKernels[11]), iter.NewTable("", fuzzKernels...),
+			(*iter.Table)(nil), nil}
 		for _, k := range fuzzKernels {
 			ks = append(ks, k)
 		}
 		for _, k := range ks {
-			_, err := it.Apply(k, iter.Workers(d.n(4)-1), iter.Grain(d.n(20)-1), iter.Allocate(func(_ int, m tensor.Meta) (*tensor.Tensor, error) {
-				return s.tensor(m), nil
-			}))
+			_, err := it.Apply(k, iter.Workers(d.n(4)-1), iter.Grain(d.n(20)-1),
+				iter.Allocate(func(_ int, m tensor.Meta) (*tensor.Tensor, error) {
+					return s.tensor(m), nil
+				}))
 			require.True(t, err == nil || err.Error() != "")
 			s.check()
 		}

@@ -75,13 +75,16 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	require.NoError(t, err)
 	var c iter.Cursor
 	for want, got := range map[string][]error{
-		"iter: 0 addresses for 1 operands":               {it.ForEach(nil, mark), it.Parallel(ctx, nil, 0, 0, mark), p.Parallel(ctx, nil, 0, 0), p.Range(&c, nil, it.All())},
-		"iter: a nil address for output 0, uint8[6]@(1)": {it.ForEach([]unsafe.Pointer{nil}, mark), p.Range(&c, []unsafe.Pointer{nil}, it.All())},
+		"iter: 0 addresses for 1 operands": {it.ForEach(nil, mark), it.Parallel(ctx, nil, 0, 0, mark),
+			p.Parallel(ctx, nil, 0, 0), p.Range(&c, nil, it.All())},
+		"iter: a nil address for output 0, uint8[6]@(1)": {it.ForEach([]unsafe.Pointer{nil}, mark),
+			p.Range(&c, []unsafe.Pointer{nil}, it.All())},
 		"iter: range [3, 7) of an iteration over 6 elements": {
 			it.ForRange(&c, ptrs, iter.Range{Begin: 3, End: 7}, mark), p.Range(&c, ptrs, iter.Range{Begin: 3, End: 7})},
 		"iter: range [-1, 2) of an iteration over 6 elements": {it.ForRange(&c, ptrs, iter.Range{Begin: -1, End: 2}, mark)},
 		"iter: range [4, 2) of an iteration over 6 elements":  {it.ForRange(&c, ptrs, iter.Range{Begin: 4, End: 2}, mark)},
-		"iter: a nil Loop":           {it.ForEach(ptrs, nil), it.Parallel(ctx, ptrs, 0, 0, nil), it.ForEach(ptrs, iter.Rows(nil))},
+		"iter: a nil Loop": {it.ForEach(ptrs, nil), it.Parallel(ctx, ptrs, 0, 0, nil),
+			it.ForEach(ptrs, iter.Rows(nil))},
 		"iter: nothing was prepared": {iter.Prepared{}.Range(&c, ptrs, it.All()), iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
 	} {
 		for i, err := range got {
@@ -135,7 +138,8 @@ func TestNilIterator(t *testing.T) {
 	_, remove := it.RemoveOperand(0)
 	_, table := iter.NewTable("t", nop).For(nil)
 	for i, err := range []error{apply, prepare, tensors, bind, reducer, reduce, narrow, all, remove, table,
-		it.ForEach(nil, mark), it.ForRange(nil, nil, iter.Range{}, mark), it.Parallel(context.Background(), nil, 0, 0, mark)} {
+		it.ForEach(nil, mark), it.ForRange(nil, nil, iter.Range{}, mark),
+		it.Parallel(context.Background(), nil, 0, 0, mark)} {
 		assert.EqualError(t, err, "iter: a nil Iterator", "%d", i)
 	}
 	assert.Equal(t, "iter: a nil Iterator", it.Explain())

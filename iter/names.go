@@ -58,7 +58,8 @@ func (r *Rule) computeNames() error {
 	}
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.Defined && o.names() != nil && !slices.Equal(o.names(), r.names) {
-			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output names %s. Please rename the out tensor's dims with `Tensor.rename`.",
+			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output "+
+				"names %s. Please rename the out tensor's dims with `Tensor.rename`.",
 				listNames(o.names()), listNames(r.names))
 		}
 	}
@@ -66,7 +67,7 @@ func (r *Rule) computeNames() error {
 }
 
 // UnifyNames returns the names of the dimensions of two values broadcast together: from
-// the right, a name meets the same name or none, and no name may stand at different
+// the right, a name meets the same name or none, and no name may be at different
 // places (at::unify_from_right). The errors are PyTorch's.
 func UnifyNames(a, b []string) ([]string, error) {
 	n := max(len(a), len(b))
@@ -80,7 +81,8 @@ func UnifyNames(a, b []string) ([]string, error) {
 	for k := range n {
 		x, y := at(a, k), at(b, k)
 		if x != "" && y != "" && x != y {
-			return nil, fmt.Errorf("Error when attempting to broadcast dims %s and dims %s: dim '%s' and dim '%s' are at the same position from the right but do not match.",
+			return nil, fmt.Errorf("Error when attempting to broadcast dims %s and dims %s: dim '%s' and dim '%s' are at the "+
+				"same position from the right but do not match.",
 				listNames(a), listNames(b), x, y)
 		}
 		out[n-1-k] = x + y
@@ -102,7 +104,8 @@ func misaligned(name string, own, other []string) error {
 	if name == "" || !slices.Contains(other, name) {
 		return nil
 	}
-	return fmt.Errorf("Misaligned dims when attempting to broadcast dims %s and dims %s: dim '%s' appears in a different position from the right across both lists.",
+	return fmt.Errorf("Misaligned dims when attempting to broadcast dims %s and dims %s: dim '%s' appears in a "+
+		"different position from the right across both lists.",
 		listNames(own), listNames(other), name)
 }
 

@@ -21,8 +21,10 @@ const (
 )
 
 const (
-	internalOverlap = "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation."
-	partialOverlap  = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation."
+	internalOverlap = "unsupported operation: more than one element of the written-to tensor refers to a single memory " +
+		"location. Please clone() the tensor before performing the operation."
+	partialOverlap = "unsupported operation: some elements of the input tensor and the written-to tensor refer to a " +
+		"single memory location. Please clone() the tensor before performing the operation."
 )
 
 // checkOverlap refuses given outputs that overlap themselves or, in part, an input

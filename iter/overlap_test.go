@@ -162,7 +162,8 @@ func TestTransposedSquareIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	turned := tensor.Must(y.View(m))
 	_, err = iter.Binary(iter.OfTensor(y), iter.OfTensor(y), iter.OfTensor(turned)).Build()
-	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single memory location")
+	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single "+
+		"memory location")
 	_, err = iter.Unary(iter.OfTensor(y), iter.OfTensor(turned)).Build()
 	assert.ErrorContains(t, err, "output 0, float32[64,64]@(64,1), and input 0, float32[64,64]@(1,64)")
 	_, err = iter.Copy(iter.OfTensor(y), iter.OfTensor(turned)).Build()
@@ -190,7 +191,8 @@ func TestOverlapOfStoragesOverOneSlice(t *testing.T) {
 func TestOutputsMustNotOverlapInPart(t *testing.T) {
 	x := tensor.Zeros(tensor.Float32, 9)
 	part := func(at int) iter.Operand {
-		return iter.OfTensor(tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{8}, Strides: []int{1}, Offset: at})))
+		return iter.OfTensor(tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{8}, Strides: []int{1},
+			Offset: at})))
 	}
 	_, err := iter.New().Output(part(0)).Output(part(1)).Input(iter.Of(tensor.New(tensor.Float32, 8))).Build()
 	assert.ErrorContains(t, err, "output 0, float32[8]@(1), and output 1, float32[8]@(1)+1")
@@ -205,8 +207,10 @@ func TestExactOverlapIsRefused(t *testing.T) {
 	_, err := iter.Unary(iter.OfTensor(even), iter.OfTensor(odd)).Build()
 	assert.NoError(t, err, "interleaved elements do not meet")
 	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(third)).Build()
-	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single memory location")
-	_, err = iter.Unary(iter.OfTensor(view(0, []int{3, 3}, []int{2, 1})), iter.OfTensor(view(9, []int{3, 3}, []int{2, 1}))).Build()
+	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor refer to a single "+
+		"memory location")
+	_, err = iter.Unary(iter.OfTensor(view(0, []int{3, 3}, []int{2, 1})),
+		iter.OfTensor(view(9, []int{3, 3}, []int{2, 1}))).Build()
 	assert.ErrorContains(t, err, "more than one element of the written-to tensor")
 	_, err = iter.Unary(iter.OfTensor(even), iter.OfTensor(view(0, []int{5}, []int{2}))).Build()
 	assert.NoError(t, err, "full overlap is allowed")

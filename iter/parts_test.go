@@ -24,9 +24,12 @@ func TestNames(t *testing.T) {
 		{[]string{"N", "C"}, []string{"C"}, []string{"N", "C"}, ""},
 		{[]string{"N", ""}, []string{"C"}, []string{"N", "C"}, ""},
 		{[]string{"A", "B", "C"}, []string{"B", ""}, []string{"A", "B", "C"}, ""},
-		{[]string{"N", "C"}, []string{"C", "N"}, nil, "Error when attempting to broadcast dims ['N', 'C'] and dims ['C', 'N']: dim 'C' and dim 'N' are at the same position from the right but do not match."},
-		{[]string{"", "C"}, []string{"C", ""}, nil, "Misaligned dims when attempting to broadcast dims [None, 'C'] and dims ['C', None]: dim 'C' appears in a different position from the right across both lists."},
-		{[]string{"A", ""}, []string{"A"}, nil, "Misaligned dims when attempting to broadcast dims ['A'] and dims ['A', None]: dim 'A' appears in a different position from the right across both lists."},
+		{[]string{"N", "C"}, []string{"C", "N"}, nil, "Error when attempting to broadcast dims ['N', 'C'] and dims ['C', " +
+			"'N']: dim 'C' and dim 'N' are at the same position from the right but do not match."},
+		{[]string{"", "C"}, []string{"C", ""}, nil, "Misaligned dims when attempting to broadcast dims [None, 'C'] and " +
+			"dims ['C', None]: dim 'C' appears in a different position from the right across both lists."},
+		{[]string{"A", ""}, []string{"A"}, nil, "Misaligned dims when attempting to broadcast dims ['A'] and dims ['A', " +
+			"None]: dim 'A' appears in a different position from the right across both lists."},
 	} {
 		two := func(n int) tensor.Meta {
 			s := make([]int, n)
@@ -35,7 +38,8 @@ func TestNames(t *testing.T) {
 			}
 			return tensor.New(tensor.Float32, s...)
 		}
-		it, err := iter.Binary(iter.Undefined(), iter.Of(two(len(c.a))).Named(c.a...), iter.Of(two(len(c.b))).Named(c.b...)).Build()
+		it, err := iter.Binary(iter.Undefined(), iter.Of(two(len(c.a))).Named(c.a...),
+			iter.Of(two(len(c.b))).Named(c.b...)).Build()
 		if c.err != "" {
 			assert.EqualError(t, err, c.err)
 			continue
@@ -45,7 +49,8 @@ func TestNames(t *testing.T) {
 	}
 	m := tensor.New(tensor.Float32, 2, 2)
 	_, err := iter.Binary(iter.Of(m).Named("N", "D"), iter.Of(m).Named("N", "C"), iter.Of(m)).Build()
-	assert.EqualError(t, err, "Name mismatch: specified out tensor with names ['N', 'D'] are not the same as the computed output names ['N', 'C']. Please rename the out tensor's dims with `Tensor.rename`.")
+	assert.EqualError(t, err, "Name mismatch: specified out tensor with names ['N', 'D'] are not the same as the "+
+		"computed output names ['N', 'C']. Please rename the out tensor's dims with `Tensor.rename`.")
 }
 
 // mark counts visits of the elements of its operand.
@@ -135,7 +140,8 @@ func TestSplit32(t *testing.T) {
 	}
 	assert.Equal(t, it.Numel(), total)
 
-	red, err := iter.Reduction(iter.Of(tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}), iter.Of(m)).Build()
+	red, err := iter.Reduction(iter.Of(tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}),
+		iter.Of(m)).Build()
 	require.NoError(t, err)
 	final, accumulating := 0, 0
 	for _, part := range red.Split32() {
@@ -167,7 +173,9 @@ func TestParallel(t *testing.T) {
 	require.NoError(t, err)
 	boom := errors.New("boom")
 	ptrs := []unsafe.Pointer{tensor.Empty(m).Pointer()}
-	assert.ErrorIs(t, it.Parallel(context.Background(), ptrs, 100, 4, func([]unsafe.Pointer, []int, int, int) error { return boom }), boom)
+	assert.ErrorIs(t, it.Parallel(context.Background(), ptrs, 100, 4, func([]unsafe.Pointer, []int, int, int) error {
+		return boom
+	}), boom)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(boom)
 	assert.ErrorIs(t, it.Parallel(ctx, ptrs, 100, 4, mark), boom)

@@ -17,7 +17,7 @@ import (
 // that the Fold takes, within its kind (bool and integers, floats, complex numbers); what
 // the results are is converted to the outputs' dtypes.
 //
-// A part ([Iterator.Narrow] and its kin) is reduced by itself and overwrites its outputs,
+// A part ([Iterator.Narrow] and the like) is reduced by itself and overwrites its outputs,
 // unless [Iterator.Accumulates] says otherwise: then the Fold must know a way back from
 // its results ([Resumes]), which go through memory and are rounded there between parts.
 // Positions count as in the whole; a Fold that is InOrder is refused where a part's
@@ -115,7 +115,8 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	for _, d := range it.perm {
 		if it.reduces(0, d) {
 			if d > last {
-				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: a part of the walk has no logical positions", it.ops[it.noutputs].meta, it.perm)
+				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: a part of the walk has "+
+					"no logical positions", it.ops[it.noutputs].meta, it.perm)
 			}
 			last = d
 		}
@@ -126,7 +127,8 @@ func (it *Iterator) partPositions(r *Reducer) error {
 			continue
 		}
 		if cut && n != 1 {
-			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape, it.whole, it.ops[it.noutputs].meta)
+			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
+				it.whole, it.ops[it.noutputs].meta)
 		}
 		r.first += it.starts[d] * step
 		step *= it.whole[d]

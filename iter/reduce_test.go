@@ -118,7 +118,8 @@ func TestReduceAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, mask := drawnReduction(t, rapid.SampledFrom(dts).Draw(t, "in"))
 		keepdim := rapid.Bool().Draw(t, "keepdim")
-		out, view := drawnOutput(t, rapid.SampledFrom([]tensor.DType{tensor.Int64, tensor.Int32}).Draw(t, "out"), x.Shape, mask, keepdim)
+		out, view := drawnOutput(t, rapid.SampledFrom([]tensor.DType{tensor.Int64, tensor.Int32}).Draw(t, "out"), x.Shape,
+			mask, keepdim)
 		it, err := iter.Reduction(iter.OfTensor(view), iter.OfTensor(x)).Build()
 		require.NoError(t, err)
 		_, err = it.RunReduce(context.Background(), 2, intSum)
@@ -217,7 +218,8 @@ func TestSumBound(t *testing.T) {
 		{tensor.Float32, sumFold, 0x1p-53, 0x1p-24}, {tensor.Float64, wide, 0x1p-53, 0}, {tensor.Float32, narrow, 0x1p-24, 0},
 	} {
 		gaps := tensor.New(c.d, 3000, 33).WithStrides([]int{40, 1})
-		for _, m := range []tensor.Meta{tensor.New(c.d, 100_000), tensor.New(c.d, 5, 20_000), tensor.New(c.d, 20_000, 5), gaps} {
+		for _, m := range []tensor.Meta{tensor.New(c.d, 100_000), tensor.New(c.d, 5, 20_000),
+			tensor.New(c.d, 20_000, 5), gaps} {
 			x := scattered(m)
 			for d := -1; d < x.Rank(); d++ {
 				mask := make([]bool, x.Rank())

@@ -110,7 +110,8 @@ func TestReducePartWithoutPositions(t *testing.T) {
 	_, err := narrowed(t, it, 1, 1, 2).Reducer(first)
 	assert.NoError(t, err)
 	_, err = narrowed(t, it, 0, 1, 2).Reducer(first)
-	assert.EqualError(t, err, "iter: the part [2 4 5] of the walk [6 4 5] of input float32[4,5,6]@(30,6,1) has logical positions with gaps")
+	assert.EqualError(t, err, "iter: the part [2 4 5] of the walk [6 4 5] of input float32[4,5,6]@(30,6,1) has logical "+
+		"positions with gaps")
 	m := x
 	m.Strides = []int{1, 24, 4}
 	it = build(t, iter.Reduction(iter.Of(out), iter.Of(m)))
@@ -124,36 +125,48 @@ func TestReduceRefusals(t *testing.T) {
 	in, out := iter.Of(tensor.New(tensor.Float32, 2, 3)), iter.Of(tensor.New(tensor.Float32, 2, 1))
 	two := iter.New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
 	for want, c := range map[string]iter.Config{
-		"iter: the iteration is not marked as a reduction":                                                                              iter.Unary(iter.Undefined(), in),
-		"iter: a reduction takes one input, the iteration has 2":                                                                        two.Output(out).Inputs(in, in),
-		"iter: a fold with 1 results for an iteration with 2 outputs":                                                                   two.Output(out).Output(out).Input(in),
-		"iter: the fold takes float32, the iteration has input 0, float64[2,3]@(3,1), as float64":                                       iter.Reduction(out, iter.Of(tensor.New(tensor.Float64, 2, 3))),
-		"iter: the fold takes float32, the iteration has input 0, int32[2,3]@(3,1), as int32":                                           iter.Reduction(out, iter.Of(tensor.New(tensor.Int32, 2, 3))),
-		"result type Float can't be cast to the desired output type Int (output 0, int32[2,1]@(1,1))":                                   iter.Reduction(iter.Of(tensor.New(tensor.Int32, 2, 1)), in),
-		"iter: output 0 of a reduction would be laid out anew; it must be given with the shape of the result, and ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
+		"iter: the iteration is not marked as " +
+			"a reduction": iter.Unary(iter.Undefined(), in),
+		"iter: a reduction takes one input, the " +
+			"iteration has 2": two.Output(out).Inputs(in, in),
+		"iter: a fold with 1 results for an iteration " +
+			"with 2 outputs": two.Output(out).Output(out).Input(in),
+		"iter: the fold takes float32, the iteration has input 0, " +
+			"float64[2,3]@(3,1), as float64": iter.Reduction(out, iter.Of(tensor.New(tensor.Float64, 2, 3))),
+		"iter: the fold takes float32, the iteration has input 0, " +
+			"int32[2,3]@(3,1), as int32": iter.Reduction(out, iter.Of(tensor.New(tensor.Int32, 2, 3))),
+		"result type Float can't be cast to the desired output type Int (output 0, " +
+			"int32[2,1]@(1,1))": iter.Reduction(iter.Of(tensor.New(tensor.Int32, 2, 1)), in),
+		"iter: output 0 of a reduction would be laid out anew; it must be given with the shape of the result, and " +
+			"ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
 	} {
 		_, err := build(t, c).Reducer(sumFold)
 		assert.EqualError(t, err, want)
 	}
 	full := iter.Of(tensor.New(tensor.Int64, 2, 3))
 	_, err := build(t, two.Output(out).Output(full).Input(in)).Reducer(maxFold())
-	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output 0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
+	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output "+
+		"0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
 	_, err = iter.Accumulating(build(t, iter.Reduction(out, in))).Reducer(sumFold)
-	assert.EqualError(t, err, "iter: the iteration goes on from what its outputs hold, the fold has a way back from 0 of its 1 results")
+	assert.EqualError(t, err, "iter: the iteration goes on from what its outputs hold, the fold has a way back from 0 "+
+		"of its 1 results")
 	it := build(t, iter.Reduction(out, in))
-	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 outputs and an input")
+	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 "+
+		"outputs and an input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
 	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1), has no data: it was given by its meta alone")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 
 	for want, f := range map[string]*iter.Fold{
-		"iter: accumulators of type string hold pointers":                          iter.Folding[float32]("", nil, nil, nil),
-		"iter: a function of int64 for a fold with accumulators of type float64":   iter.Yields(sumFold, func([]float32, []int64) {}),
-		"iter: a fold with results [float32] cannot resume from result 0 as int64": iter.Resumes(sumFold, func([]float64, []int64) {}),
-		"iter: a fold of a nil function":                                           iter.FoldOf[float32, int64, int64](0, nil, nil, nil),
-		"iter: a nil Fold":                                                         nil,
-		"iter: a fold with 2 results for an iteration with 1 outputs":              maxFold(),
+		"iter: accumulators of type string hold pointers": iter.Folding[float32]("", nil, nil, nil),
+		"iter: a function of int64 for a fold with accumulators of type float64": iter.Yields(sumFold,
+			func([]float32, []int64) {}),
+		"iter: a fold with results [float32] cannot resume from result 0 as int64": iter.Resumes(sumFold,
+			func([]float64, []int64) {}),
+		"iter: a fold of a nil function": iter.FoldOf[float32, int64, int64](0, nil, nil, nil),
+		"iter: a nil Fold":               nil,
+		"iter: a fold with 2 results for an iteration with 1 outputs": maxFold(),
 	} {
 		_, err := it.Reducer(f)
 		assert.EqualError(t, err, want)
@@ -188,7 +201,8 @@ func TestCastInputs(t *testing.T) {
 	_, err = build(t, c.CastInputs(tensor.BFloat16).CastInputs(tensor.Int64)).RunReduce(context.Background(), 1, sumFold)
 	assert.ErrorContains(t, err, "the fold takes float32, the iteration has input 0, float64[3]@(1), as int64")
 
-	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))
+	sum := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x),
+		iter.Number(tensor.IntScalar(2))).CastInputs(tensor.Int64))
 	got, err := sum.Apply(iter.Map2(func(a, b int64) int64 { return a + b }))
 	require.NoError(t, err)
 	assert.Equal(t, []int64{3, 2, 2}, tensorSlice[int64](t, got[0]))
@@ -210,7 +224,8 @@ func TestResultType(t *testing.T) {
 		{tensor.Float32, []iter.Operand{of(tensor.Int32, 2), iter.Number(tensor.FloatScalar(2))}},
 		{tensor.Uint8, []iter.Operand{of(tensor.Uint8, 2), iter.Number(tensor.IntScalar(300)), iter.Undefined()}},
 		{tensor.Float64, []iter.Operand{of(tensor.Int64, 2), of(tensor.Float64)}},
-		{tensor.Complex64, []iter.Operand{of(tensor.BFloat16, 2), of(tensor.Float16, 2), iter.Number(tensor.ComplexScalar(1i))}},
+		{tensor.Complex64, []iter.Operand{of(tensor.BFloat16, 2), of(tensor.Float16, 2),
+			iter.Number(tensor.ComplexScalar(1i))}},
 	} {
 		got, err := iter.ResultType(c.ops...)
 		require.NoError(t, err)

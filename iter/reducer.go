@@ -16,7 +16,7 @@ import (
 // The kept positions are cut into units: runs along the fastest kept axis. A unit is
 // reduced by rows (each result folds a run of the operand) where the reduced axis is the
 // fast one, else by columns (a block of results takes one element each at a time). Where
-// there are few units the reduced range is cut too; the partial results stand in scratch
+// there are few units the reduced range is cut too; the partial results are in scratch
 // and a second phase merges them in order. All cuts depend on shapes and strides only.
 type Reducer struct {
 	f         *Fold

@@ -145,20 +145,24 @@ func (it *Iterator) checkFold(f *Fold) error {
 	for i, d := range f.out {
 		o := &it.ops[i]
 		if o.isLaidOut() {
-			return fmt.Errorf("iter: output %d of a reduction would be laid out anew; it must be given with the shape of the result, and ResizeOutputs(false)", i)
+			return fmt.Errorf("iter: output %d of a reduction would be laid out anew; it must be given with the shape of the "+
+				"result, and ResizeOutputs(false)", i)
 		}
 		if o.meta.DType != d && !storable(d, o.meta.DType) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(), o.meta.DType.TorchName(), i, o.meta)
+			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", d.TorchName(),
+				o.meta.DType.TorchName(), i, o.meta)
 		}
 		for dim := range it.shape {
 			if it.reduces(i, dim) != it.reduces(0, dim) {
-				return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, and output %d, %v",
+				return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, "+
+					"and output %d, %v",
 					dim, tensor.ListString(it.shape), it.ops[0].meta, i, o.meta)
 			}
 		}
 	}
 	if it.accumulate && len(f.resume) != len(f.out) {
-		return fmt.Errorf("iter: the iteration goes on from what its outputs hold, the fold has a way back from %d of its %d results", len(f.resume), len(f.out))
+		return fmt.Errorf("iter: the iteration goes on from what its outputs hold, the fold has a way back from %d of "+
+			"its %d results", len(f.resume), len(f.out))
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 	})
 }
 
-// rowsContiguous reports whether every operand's rows can be handed to a block as they
-// lie.
+// rowsContiguous reports whether every operand's rows can be handed to a block in their
+// own layouts.
 func (it *Iterator) rowsContiguous() bool {
 	if it.staged || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
 		return false
@@ -140,7 +140,7 @@ func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error)
 // piece is k1 rows of k0 elements from element at of row j; the rows are n0 long.
 type piece struct{ at, j, k0, k1, n0 int }
 
-// direct reports whether operand i can be handed over as it lies.
+// direct reports whether operand i can be handed over in its own layout.
 func (s stager) direct(i int, q piece) bool {
 	o := &s.it.ops[i]
 	if !o.asItIs() {

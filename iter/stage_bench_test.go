@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// BenchmarkStage adds two operands of which the second does not lie as the result does.
+// BenchmarkStage adds two operands of which the second is not laid out as the result does.
 func BenchmarkStage(b *testing.B) {
 	f, n := tensor.Float32, 1024
 	meta := func(d tensor.DType, strides ...int) tensor.Meta {

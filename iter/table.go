@@ -14,7 +14,7 @@ type Kernels interface {
 	choose(it *Rule) (Kernel, error)
 }
 
-// Table holds the kernels of one op, one for each combination of dtypes that it serves:
+// Table holds the kernels of one op, one for each combination of dtypes that it supports:
 // PyTorch's AT_DISPATCH. It is immutable.
 type Table struct {
 	name    string
@@ -22,7 +22,7 @@ type Table struct {
 	err     error
 }
 
-// NewTable returns a table of kernels. name stands in the refusal of dtypes that no kernel
+// NewTable returns a table of kernels. name is in the refusal of dtypes that no kernel
 // takes: "add_cpu" not implemented for 'Half'. The first kernel that fits is chosen.
 //
 //	var add = iter.NewTable("add_cpu", iter.Slice2(addSlice[float32]), iter.Slice2(addSlice[int32]))
@@ -40,7 +40,7 @@ func NewTable(name string, kernels ...Kernel) *Table {
 		}
 		for _, before := range t.kernels[:i] {
 			if t.err == nil && before.covers(k) {
-				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, stands behind another for the same dtypes", i, name, k)
+				t.err = fmt.Errorf("iter: kernel %d of table %q, %v, comes after another for the same dtypes", i, name, k)
 			}
 		}
 	}

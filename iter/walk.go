@@ -172,7 +172,7 @@ func grainOf(n int) int {
 func (it *Iterator) All() Range { return Range{0, it.numel} }
 
 // Cursor holds what a walk changes: counters, addresses and the blocks in which operands
-// are converted. The zero value is ready. A Cursor serves one goroutine at a time and any
+// are converted. The zero value is ready. A Cursor is for one goroutine at a time and any
 // number of iterators in turn; once grown, walks do not allocate.
 type Cursor struct {
 	counter []int
@@ -188,7 +188,7 @@ type Cursor struct {
 // ptrs are the addresses of the operands' first elements, outputs first, as
 // [Iterator.Bind] gives them; nil will do for operands without elements.
 //
-// It is unsafe: addresses do not tell the type, the layout or the size of what lies there,
+// It is unsafe: addresses do not tell the type, the layout or the size of what is there,
 // and a wrong one, or a loop of another dtype, reads and writes other memory. Only the
 // number of addresses, nil ones and the range are checked, with an error.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
@@ -225,7 +225,8 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 
 // steps cuts a range into the largest steps of n0 elements by n1 rows and hands over the
 // addresses (DimCounter, serial_for_each).
-func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range, f func(p []unsafe.Pointer, n0, n1 int) error) error {
+func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
+	f func(p []unsafe.Pointer, n0, n1 int) error) error {
 	ops, shape := len(it.ops), it.walkShape
 	c.base = sized(c.base, ops)
 	if it.offsets != nil {

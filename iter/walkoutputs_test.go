@@ -51,7 +51,9 @@ func drawnAddition(t *rapid.T) addition {
 	require.NoError(t, err)
 	d := common
 	if kind == "cast" {
-		d = rapid.SampledFrom(slices.DeleteFunc(dts, func(d tensor.DType) bool { return !tensor.CanCast(common, d) })).Draw(t, "out")
+		d = rapid.SampledFrom(slices.DeleteFunc(dts, func(d tensor.DType) bool {
+			return !tensor.CanCast(common, d)
+		})).Draw(t, "out")
 	}
 	full, err := tensor.Broadcast(c.a.Shape, c.b.Shape)
 	require.NoError(t, err)
@@ -78,7 +80,7 @@ func (c addition) run(t *rapid.T, walk func(it *iter.Iterator, ptrs []unsafe.Poi
 	return ts[0]
 }
 
-// check compares an output with a nested loop over the operands, and what lies between
+// check compares an output with a nested loop over the operands, and what is between
 // its elements with what was there.
 func (c addition) check(t *rapid.T, got *tensor.Tensor) {
 	a, err := c.a.Expanded(got.Shape)
@@ -174,7 +176,7 @@ func TestWalkOutputs(t *testing.T) {
 	})
 }
 
-// A row of one repeated element comes back after the block it stood in has served others.
+// A row of one repeated element comes back after the block it was in was used for others.
 func TestRepeatedRowsComeBack(t *testing.T) {
 	a, b := filled(tensor.New(tensor.Int32, 4, 3, 5)), filled(tensor.New(tensor.Float32, 3, 1))
 	it, err := iter.Binary(iter.Undefined(), iter.OfTensor(a), iter.OfTensor(b)).EnforceLinearIteration(true).Build()

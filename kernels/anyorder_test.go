@@ -155,14 +155,16 @@ func moreExamples(name string) []graph.Example {
 	cube, a := kit.F32(3, 4, 5, 6), graph.Attrs{}
 	switch name {
 	case "matmul":
-		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 33, 17), kit.F32(17, 41)}}, {In: []tensor.Meta{kit.F32(2, 3, 5, 7), kit.F32(2, 1, 7, 9)}}}
+		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 33, 17), kit.F32(17, 41)}},
+			{In: []tensor.Meta{kit.F32(2, 3, 5, 7), kit.F32(2, 1, 7, 9)}}}
 	case "mm":
 		return []graph.Example{{In: []tensor.Meta{kit.F32(70, 300), kit.F32(300, 50)}}}
 	case "bmm":
 		return []graph.Example{{In: []tensor.Meta{kit.F32(3, 20, 40), kit.F32(3, 40, 33)}}}
 	case "linear":
 		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 11, 20), kit.F32(30, 20), kit.F32(30)}}}
-	case "sum", "mean", "amax", "amin", "std", "var", "var_mean", "std_mean", "logsumexp", "norm", "linalg_vector_norm", "all", "any":
+	case "sum", "mean", "amax", "amin", "std", "var", "var_mean", "std_mean", "logsumexp", "norm", "linalg_vector_norm",
+		"all", "any":
 		list := []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": []int{1}}},
 			{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": []int{0, 3}, "keepdim": true}}}
 		if name == "norm" {
@@ -173,20 +175,25 @@ func moreExamples(name string) []graph.Example {
 		return []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 2, "keepdim": true}}}
 	case "softmax", "log_softmax", "cumsum":
-		return []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 2}}, {In: []tensor.Meta{kit.NHWC(2, 6, 5, 4)}, Attrs: graph.Attrs{"dim": 1}}}
+		return []graph.Example{{In: []tensor.Meta{cube}, Attrs: graph.Attrs{"dim": 2}},
+			{In: []tensor.Meta{kit.NHWC(2, 6, 5, 4)}, Attrs: graph.Attrs{"dim": 1}}}
 	case "cat":
-		return []graph.Example{{In: []tensor.Meta{cube, kit.F32(3, 2, 5, 6), kit.NHWC(3, 3, 5, 6)}, Attrs: graph.Attrs{"dim": 1}}}
+		return []graph.Example{{In: []tensor.Meta{cube, kit.F32(3, 2, 5, 6), kit.NHWC(3, 3, 5, 6)},
+			Attrs: graph.Attrs{"dim": 1}}}
 	case "layer_norm", "rms_norm":
 		return []graph.Example{{In: []tensor.Meta{cube, kit.F32(5, 6)}, Attrs: graph.Attrs{"normalized_shape": []int{5, 6}}},
 			{In: []tensor.Meta{kit.NHWC(2, 6, 5, 4)}, Attrs: graph.Attrs{"normalized_shape": []int{4}}}}
 	case "conv2d":
-		return []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 9, 8), kit.F32(20, 4, 3, 3), kit.F32(20)}, Attrs: graph.Attrs{"padding": 1}},
+		return []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 9, 8), kit.F32(20, 4, 3, 3), kit.F32(20)},
+			Attrs: graph.Attrs{"padding": 1}},
 			{In: []tensor.Meta{kit.NHWC(3, 4, 9, 8), kit.F32(20, 2, 1, 1), kit.F32(20)}, Attrs: graph.Attrs{"groups": 2}},
 			{In: []tensor.Meta{kit.NHWC(5, 4, 3, 3), kit.F32(6, 4, 3, 3)}}}
 	case "max_pool3d", "avg_pool3d":
-		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 300, 4, 3, 5)}, Attrs: graph.Attrs{"kernel_size": []int{2, 3, 2}}}}
+		return []graph.Example{{In: []tensor.Meta{kit.F32(2, 300, 4, 3, 5)},
+			Attrs: graph.Attrs{"kernel_size": []int{2, 3, 2}}}}
 	case "scatter_reduce":
-		return []graph.Example{{In: []tensor.Meta{cube, kit.I64(3, 4, 5, 6), cube}, Attrs: graph.Attrs{"dim": 1, "reduce": "mean"}}}
+		return []graph.Example{{In: []tensor.Meta{cube, kit.I64(3, 4, 5, 6), cube},
+			Attrs: graph.Attrs{"dim": 1, "reduce": "mean"}}}
 	case "batch_norm":
 		return []graph.Example{{In: []tensor.Meta{cube, kit.F32(4), kit.F32(4), kit.F32(4), kit.F32(4)}, Attrs: a}}
 	}

@@ -55,8 +55,11 @@ func checkContract(t *testing.T, op *graph.Op) {
 		t.Error("is not found by its name")
 	}
 	// A call with a graph for an attribute cannot be written while the catalogue is made.
-	runsGraphs := op.Schema != nil && slices.ContainsFunc(op.Schema.Fields, func(f graph.Field) bool { return strings.Contains(f.Type, "graph") })
-	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op.Name != "raise" { // which gives nothing
+	runsGraphs := op.Schema != nil && slices.ContainsFunc(op.Schema.Fields, func(f graph.Field) bool {
+		return strings.Contains(f.Type, "graph")
+	})
+	// which gives nothing
+	if op.Schema == nil || op.Infer == nil || op.Ref == nil || len(op.Examples) == 0 && !runsGraphs && op.Name != "raise" {
 		t.Fatal("lacks a schema, Infer, Ref or examples")
 	}
 	if op.Compile == nil && op.Decompose == nil && op.Eager == nil && op.Kind != graph.View {

@@ -65,7 +65,8 @@ func checkPointwiseOracle(t *testing.T, dir string, g *graph.Graph) {
 		if !ok || refused[n] != nil {
 			continue
 		}
-		if v.Meta.DType.String() != w.DType || v.Meta.Offset != w.Offset || !slices.Equal(v.Meta.Shape, w.Shape) || !slices.Equal(v.Meta.Strides, w.Strides) {
+		if v.Meta.DType.String() != w.DType || v.Meta.Offset != w.Offset || !slices.Equal(v.Meta.Shape, w.Shape) ||
+			!slices.Equal(v.Meta.Strides, w.Strides) {
 			t.Errorf("%s: got %v, want %v", describeNode(n), v.Meta, w)
 			continue
 		}

@@ -89,7 +89,8 @@ func productOracle(t *testing.T, dir string) (compared int) {
 		}
 		compared++
 		w := want.Values[n.Name]
-		if m := p.Call.Out[0]; !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) || m.DType.String() != w.DType {
+		if m := p.Call.Out[0]; !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) ||
+			m.DType.String() != w.DType {
 			t.Errorf("%s/%s (%s): got %v, want %v", dir, n.Name, n.Op, m, w)
 		} else if values {
 			sameValues(t, n.Name, p, outputs[n.Name])

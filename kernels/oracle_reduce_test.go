@@ -52,7 +52,9 @@ func onlyReductions(t *testing.T, data []byte) []byte {
 	if err := dec.Decode(&nodes); err != nil {
 		t.Fatal(err)
 	}
-	nodes = slices.DeleteFunc(nodes, func(n map[string]any) bool { return !slices.Contains(kerneltest.ReduceFamily, n["op"].(string)) })
+	nodes = slices.DeleteFunc(nodes, func(n map[string]any) bool {
+		return !slices.Contains(kerneltest.ReduceFamily, n["op"].(string))
+	})
 	g["nodes"], _ = json.Marshal(nodes)
 	g["outputs"] = []byte("[]")
 	out, err := json.Marshal(g)
@@ -68,7 +70,8 @@ func checkReduceOracle(t *testing.T, dir string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := graphfile.Parse(bytes.NewReader(onlyReductions(t, data)), kernels.Lookup, graphfile.Options{Name: "graph.json", Dir: dir})
+	g, err := graphfile.Parse(bytes.NewReader(onlyReductions(t, data)), kernels.Lookup,
+		graphfile.Options{Name: "graph.json", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,13 +93,14 @@ func checkReduceOracle(t *testing.T, dir string) int {
 	for _, n := range g.Nodes {
 		if err := refused[n]; err != nil {
 			if msg, ok := want.Errors[n.Name]; !ok || !strings.HasPrefix(msg, err.Err.Error()) {
-				t.Errorf("%s %s %v %+v: refused with %q, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, err.Err, want.Errors[n.Name])
+				t.Errorf("%s %s %v %+v: refused with %q, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, err.Err,
+					want.Errors[n.Name])
 			}
 			continue
 		}
 		if msg := want.Errors[n.Name]; msg != "" {
 			if strings.Contains(msg, "not implemented for 'Half'") || strings.Contains(msg, "not implemented for 'BFloat16'") {
-				// Newer versions than the oracle's serve 16-bit floats everywhere.
+				// Newer versions than the oracle's support 16-bit floats everywhere.
 				continue
 			}
 			t.Errorf("%s %s %v %+v: not refused, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, msg)
@@ -105,7 +109,8 @@ func checkReduceOracle(t *testing.T, dir string) int {
 		same := true
 		for _, v := range n.Out {
 			w := want.Values[v.Name]
-			if m := v.Meta; m.DType.String() != w.DType || !slices.Equal(m.Shape, w.Shape) || !slices.Equal(m.Strides, w.Strides) || m.Offset != w.Offset {
+			if m := v.Meta; m.DType.String() != w.DType || !slices.Equal(m.Shape, w.Shape) ||
+				!slices.Equal(m.Strides, w.Strides) || m.Offset != w.Offset {
 				t.Errorf("%s %s %v %+v: got %v, PyTorch: %v", n.Name, n.Op.Name, callMetas(n), n.Attrs, m, w)
 				same = false
 			}

@@ -51,7 +51,8 @@ func TestViewsAgainstPyTorch(t *testing.T) {
 }
 
 // ownOps are the ops whose answers this family vouches for.
-var ownOps = strings.Fields(`add permute transpose swapaxes t movedim reshape view expand slice select narrow squeeze unsqueeze
+var ownOps = strings.Fields(
+	`add permute transpose swapaxes t movedim reshape view expand slice select narrow squeeze unsqueeze
 	flatten unfold diagonal split as_strided contiguous clone to cat stack pad upsample_nearest2d chunk unbind split_with_sizes
 	repeat tile roll flip tril triu hstack vstack full zeros arange linspace eye full_like zeros_like ravel type_as constant_pad_nd unflatten`)
 
@@ -126,7 +127,8 @@ func parseOracle(t *testing.T, dir string, data []byte) (*graph.Graph, map[*grap
 }
 
 func oracleDiff(v *graph.Value, w oracleValue) string {
-	got := oracleValue{DType: v.Meta.DType.String(), Shape: v.Meta.Shape, Strides: v.Meta.Strides, Offset: v.Meta.Offset, Flags: v.Meta.Flags()}
+	got := oracleValue{DType: v.Meta.DType.String(), Shape: v.Meta.Shape, Strides: v.Meta.Strides, Offset: v.Meta.Offset,
+		Flags: v.Meta.Flags()}
 	switch {
 	case got.DType != w.DType:
 		return "dtype " + w.DType
@@ -159,12 +161,12 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if v := g.Value(name); v != nil {
-			in[name] = kerneltest.Relaid(brainBits(in[name], v.Meta.DType), v.Meta)
+			in[name] = kerneltest.Relaid(bf16Bits(in[name], v.Meta.DType), v.Meta)
 		}
 	}
 	bad := 0
 	for _, n := range g.Nodes {
-		if refused[n] != nil || n.Op.Storage { // the files do not hold what lies between elements
+		if refused[n] != nil || n.Op.Storage { // the files do not hold what is between elements
 			continue
 		}
 		ops := make([]*tensor.Tensor, len(n.In))
@@ -179,7 +181,7 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 			if w == nil {
 				continue
 			}
-			if diff := kerneltest.ValuesDiffer(out[i], brainBits(w, v.Meta.DType), 2e-6); diff != "" {
+			if diff := kerneltest.ValuesDiffer(out[i], bf16Bits(w, v.Meta.DType), 2e-6); diff != "" {
 				if bad++; bad <= 10 {
 					t.Errorf("%s (%s) %v: %s", v.Name, n.Op.Name, v.Meta, diff)
 				}
@@ -188,8 +190,8 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 }
 
-// brainBits gives bfloat16 values, which numpy stores as uint16, their dtype.
-func brainBits(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+// bf16Bits gives bfloat16 values, which numpy stores as uint16, their dtype.
+func bf16Bits(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if d != tensor.BFloat16 || t.DType != tensor.Uint16 {
 		return t
 	}

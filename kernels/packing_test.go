@@ -64,8 +64,8 @@ func lastChannels(m tensor.Meta) tensor.Meta {
 	return m.WithStrides(o.Strides(m.Shape))
 }
 
-// Packed operands unpack to what they were, and a kernel makes of them what it makes of the operands as
-// they lie: of all ops with a Pack, and of every operand.
+// Packed operands unpack to what they were, and a kernel makes of them what it makes of the operands in
+// their own layouts: of all ops with a Pack, and of every operand.
 func TestPackedOperands(t *testing.T) {
 	calls, packed := packingCalls, 0
 	for _, op := range kernels.All() {

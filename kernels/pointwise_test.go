@@ -27,7 +27,8 @@ func layoutsOf(r *rand.Rand, d tensor.DType, shape []int) tensor.Meta {
 	if kind == 0 {
 		return m
 	}
-	if f := map[int]tensor.MemoryFormat{4: tensor.ChannelsLast, 5: tensor.ChannelsLast3d}[len(shape)]; kind == 1 && f != tensor.NoFormat {
+	if f := map[int]tensor.MemoryFormat{4: tensor.ChannelsLast, 5: tensor.ChannelsLast3d}[len(shape)]; kind == 1 &&
+		f != tensor.NoFormat {
 		st, _ := f.Strides(shape)
 		return m.WithStrides(st)
 	}
@@ -89,7 +90,7 @@ func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
 }
 
 // TestPointwise runs the ops that follow layouts on random layouts of every dtype that
-// they serve, alone and mixed, and asks for dense layouts other than the inferred one.
+// they support, alone and mixed, and asks for dense layouts other than the inferred one.
 func TestPointwise(t *testing.T) {
 	allowed := readRefused(t)
 	for _, op := range kernels.All() {
@@ -104,7 +105,8 @@ func TestPointwise(t *testing.T) {
 			}
 			for _, what := range got {
 				if !slices.Contains(allowed[op.Name], what) {
-					t.Errorf("refuses %s, which testdata/%s does not list; run with -update-refused if PyTorch refuses it too", what, refusedFile)
+					t.Errorf("refuses %s, which testdata/%s does not list; run with -update-refused if PyTorch refuses it too", what,
+						refusedFile)
 				}
 			}
 		})
@@ -114,7 +116,7 @@ func TestPointwise(t *testing.T) {
 	}
 }
 
-// randomCall checks one call; it reports whether the op serves it.
+// randomCall checks one call; it reports whether the op supports it.
 func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, error) {
 	ex := op.Examples[round%len(op.Examples)]
 	shapes := randomShapes(r, len(ex.In))
@@ -270,7 +272,8 @@ func TestPointwiseVectors(t *testing.T) {
 
 // checkVector compares a node's meta and values; at counts the elements of each dtype
 // that were taken from the results.
-func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*tensor.Tensor, at map[tensor.DType]int, values map[*graph.Value]*tensor.Tensor) {
+func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*tensor.Tensor, at map[tensor.DType]int,
+	values map[*graph.Value]*tensor.Tensor) {
 	v := n.Out[0]
 	d, start := v.Meta.DType, at[v.Meta.DType]
 	at[d] += v.Meta.Numel()
@@ -283,7 +286,8 @@ func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*t
 		return
 	}
 	flat := bits16(results[d.String()], d)
-	want := tensor.Must(flat.View(tensor.Meta{DType: d, Shape: v.Meta.Shape, Strides: tensor.ContiguousStrides(v.Meta.Shape), Offset: start}))
+	want := tensor.Must(flat.View(tensor.Meta{DType: d, Shape: v.Meta.Shape,
+		Strides: tensor.ContiguousStrides(v.Meta.Shape), Offset: start}))
 	in := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		if a.Kind == graph.TensorArg {

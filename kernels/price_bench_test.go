@@ -48,7 +48,8 @@ func pricedCalls() []pricedCall {
 		{"matmul", nil, []tensor.Meta{kit.I64(64, 64), kit.I64(64, 64)}, nil},
 		{"linear", nil, []tensor.Meta{vec(128, 768), vec(3072, 768), vec(3072)}, []int{1, 2}},
 		{"linear", nil, []tensor.Meta{vec(1, 768), vec(3072, 768), vec(3072)}, []int{1, 2}},
-		{"scaled_dot_product_attention", nil, []tensor.Meta{vec(1, 12, 128, 64), vec(1, 12, 128, 64), vec(1, 12, 128, 64)}, nil},
+		{"scaled_dot_product_attention", nil, []tensor.Meta{vec(1, 12, 128, 64), vec(1, 12, 128, 64), vec(1, 12, 128, 64)},
+			nil},
 	}
 	for _, m := range []tensor.Meta{f32, last} {
 		window := graph.Attrs{"kernel_size": 3, "stride": 2, "padding": 1}
@@ -63,7 +64,8 @@ func pricedCalls() []pricedCall {
 			pricedCall{"var", graph.Attrs{"dim": []int{2, 3}}, []tensor.Meta{m}, nil},
 			pricedCall{"argmax", graph.Attrs{"dim": 1}, []tensor.Meta{m}, nil},
 			pricedCall{"cumsum", graph.Attrs{"dim": 2}, []tensor.Meta{m}, nil},
-			pricedCall{"layer_norm", graph.Attrs{"normalized_shape": []int{56}}, []tensor.Meta{m, vec(56), vec(56)}, []int{1, 2}},
+			pricedCall{"layer_norm", graph.Attrs{"normalized_shape": []int{56}}, []tensor.Meta{m, vec(56), vec(56)},
+				[]int{1, 2}},
 			pricedCall{"group_norm", graph.Attrs{"num_groups": 8}, []tensor.Meta{m}, nil},
 			pricedCall{"clone", graph.Attrs{"memory_format": "contiguous"}, []tensor.Meta{m}, nil},
 			pricedCall{"clone", graph.Attrs{"memory_format": "channels_last"}, []tensor.Meta{m}, nil},
@@ -94,9 +96,9 @@ func pricedCalls() []pricedCall {
 		pricedCall{"to", graph.Attrs{"dtype": "bfloat16"}, []tensor.Meta{f32}, nil})
 }
 
-// BenchmarkPrices runs implementations on one core, with results as they would lay them out themselves and as images, and
-// prints the price beside the time: ns/op and predicted-ns/op. What matters is that both order implementations the
-// same way.
+// BenchmarkPrices runs implementations on one core, with results as they would lay them out themselves and as
+// images, and prints the price beside the time: ns/op and predicted-ns/op. What matters is that both order
+// implementations the same way.
 func BenchmarkPrices(b *testing.B) {
 	profile := machine.DefaultProfile()
 	for i, pc := range pricedCalls() {

@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A kernel that stops serving a dtype must not pass for one that PyTorch does not serve
+// A kernel that stops supporting a dtype must not pass for one that PyTorch does not support
 // either. What pointwise ops refuse is therefore listed in a file; what is not listed there
-// has to be served, in every layout and shape that is drawn.
+// has to be supported, in every layout and shape that is drawn.
 
 const refusedFile = "pointwise_refused.json"
 
@@ -36,7 +36,7 @@ const rounds = 10
 func refusedCalls(t *testing.T, op *graph.Op) []string {
 	refused := []string{}
 	for i, d := range tensor.DTypes() {
-		served, calls := make([]int, len(op.Examples)), make([]int, len(op.Examples))
+		supported, calls := make([]int, len(op.Examples)), make([]int, len(op.Examples))
 		for round := range rounds {
 			r := rand.New(rand.NewPCG(uint64(i), uint64(round)))
 			ok, err := randomCall(r, op, d, round)
@@ -48,19 +48,19 @@ func refusedCalls(t *testing.T, op *graph.Op) []string {
 			}
 			calls[round%len(op.Examples)]++
 			if ok {
-				served[round%len(op.Examples)]++
+				supported[round%len(op.Examples)]++
 			}
 		}
 		var of []string
 		tried := 0
 		for k := range calls {
-			if served[k] > 0 && served[k] < calls[k] {
-				t.Errorf("%v, example %d: %d of %d calls are refused", d, k, calls[k]-served[k], calls[k])
+			if supported[k] > 0 && supported[k] < calls[k] {
+				t.Errorf("%v, example %d: %d of %d calls are refused", d, k, calls[k]-supported[k], calls[k])
 			}
 			if calls[k] > 0 {
 				tried++
 			}
-			if calls[k] > 0 && served[k] == 0 {
+			if calls[k] > 0 && supported[k] == 0 {
 				of = append(of, fmt.Sprintf("%v in example %d", d, k))
 			}
 		}

@@ -40,7 +40,9 @@ func (r selectionDraw) index(n int, shape ...int) *tensor.Tensor {
 	if r.IntN(3) == 0 {
 		d = tensor.Int32
 	}
-	return kerneltest.Filled(r.meta(d, shape), func(tensor.DType) tensor.Scalar { return tensor.IntScalar(int64(r.IntN(2*n) - n)) })
+	return kerneltest.Filled(r.meta(d, shape), func(tensor.DType) tensor.Scalar {
+		return tensor.IntScalar(int64(r.IntN(2*n) - n))
+	})
 }
 
 func (r selectionDraw) dtype() tensor.DType { return tensor.DTypes()[r.IntN(15)] }
@@ -72,8 +74,9 @@ func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*te
 	if err == nil {
 		err = kerneltest.CheckCall(op, c, in)
 	}
-	// Some ops do not serve all dtypes that are drawn.
-	if err != nil && !strings.Contains(err.Error(), "not implemented for") && !strings.Contains(err.Error(), "does not support complex") {
+	// Some ops do not support all dtypes that are drawn.
+	if err != nil && !strings.Contains(err.Error(), "not implemented for") &&
+		!strings.Contains(err.Error(), "does not support complex") {
 		t.Errorf("%s %v %v: %v", name, a, metas, err)
 	}
 }
@@ -132,7 +135,8 @@ func TestSelectionTuples(t *testing.T) {
 		ix = r.shape(1+r.IntN(2), 4)
 		how := []string{"none", "add", "mul", "amax", "amin"}[r.IntN(5)]
 		if !d.IsReducedFloat() {
-			r.check(t, "scatter_nd", graph.Attrs{"reduce": how}, r.value(d, s...), r.index(slices.Min(s[:k]), append(slices.Clone(ix), k)...), r.value(d, append(ix, s[k:]...)...))
+			r.check(t, "scatter_nd", graph.Attrs{"reduce": how}, r.value(d, s...),
+				r.index(slices.Min(s[:k]), append(slices.Clone(ix), k)...), r.value(d, append(ix, s[k:]...)...))
 		}
 		in := []*tensor.Tensor{r.value(d, s...)}
 		given := r.shape(r.IntN(3), 3)
@@ -169,7 +173,9 @@ func TestSelectionOrder(t *testing.T) {
 func TestSelectionImages(t *testing.T) {
 	r := selectionDraw{rand.New(rand.NewPCG(4, 4))}
 	modes := []string{"nearest", "linear", "cubic"}
-	coordinates := strings.Split("half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn", "|")
+	coordinates := strings.Split(
+		"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn",
+		"|")
 	for range 60 {
 		d := r.float()
 		x := r.value(d, r.shape(4, 6)...)
@@ -177,11 +183,14 @@ func TestSelectionImages(t *testing.T) {
 		for _, op := range []string{"upsample_bilinear2d", "upsample_bicubic2d", "_upsample_nearest_exact2d"} {
 			r.check(t, op, graph.Attrs{"output_size": size, "align_corners": r.IntN(2) == 0}, x)
 		}
-		a := graph.Attrs{"mode": modes[r.IntN(3)], "coordinate_transformation_mode": coordinates[r.IntN(len(coordinates))], "antialias": r.IntN(2) == 0,
-			"exclude_outside": r.IntN(2) == 0, "axes": []int{3, 1}, "sizes": size, "roi": []float64{0.1, -0.2, 0.8, 1.3}, "extrapolation_value": 7}
+		a := graph.Attrs{"mode": modes[r.IntN(3)], "coordinate_transformation_mode": coordinates[r.IntN(len(coordinates))],
+			"antialias":       r.IntN(2) == 0,
+			"exclude_outside": r.IntN(2) == 0, "axes": []int{3, 1}, "sizes": size, "roi": []float64{0.1, -0.2, 0.8, 1.3},
+			"extrapolation_value": 7}
 		r.check(t, "resize", a, x)
 		g := r.value(d, x.Shape[0], 3, 4, 2)
-		r.check(t, "grid_sampler", graph.Attrs{"interpolation_mode": r.IntN(3), "padding_mode": r.IntN(3), "align_corners": r.IntN(2) == 0}, x, g)
+		r.check(t, "grid_sampler", graph.Attrs{"interpolation_mode": r.IntN(3), "padding_mode": r.IntN(3),
+			"align_corners": r.IntN(2) == 0}, x, g)
 		y := r.value(r.dtype(), 2, 8, 1+r.IntN(5), 6)
 		r.check(t, "pixel_shuffle", graph.Attrs{"upscale_factor": 2}, y)
 		r.check(t, "depth_to_space", graph.Attrs{"block_size": 2}, y)
@@ -191,7 +200,8 @@ func TestSelectionImages(t *testing.T) {
 
 func TestSelectionProducts(t *testing.T) {
 	r := selectionDraw{rand.New(rand.NewPCG(5, 4))}
-	equations := []string{"ab,bc,cd->ad", "ab,bc->ca", "abc,cb->a", "aab,bc->ac", "ab,ab->", "a,b,c->cab", "a...,...b->b...a", "abc->", "abcd,badc->dc", "ab,cd->", "abc,abd->adc"}
+	equations := []string{"ab,bc,cd->ad", "ab,bc->ca", "abc,cb->a", "aab,bc->ac", "ab,ab->", "a,b,c->cab",
+		"a...,...b->b...a", "abc->", "abcd,badc->dc", "ab,cd->", "abc,abd->adc"}
 	for range 120 {
 		d := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64, tensor.Int32}[r.IntN(5)]
 		eq := equations[r.IntN(len(equations))]
@@ -212,7 +222,8 @@ func TestSelectionProducts(t *testing.T) {
 		r.check(t, "einsum", graph.Attrs{"equation": eq}, in...)
 		n := 1 + r.IntN(140)
 		r.check(t, "fft_fft", graph.Attrs{"dim": r.IntN(2), "n": n}, r.value(tensor.Complex128, r.shape(2, 9)...))
-		r.check(t, "dft", graph.Attrs{"dim": r.IntN(2), "inverse": r.IntN(2) == 0, "onesided": true, "dft_length": n}, r.value(tensor.Float64, append(r.shape(2, 90), 2)...))
+		r.check(t, "dft", graph.Attrs{"dim": r.IntN(2), "inverse": r.IntN(2) == 0, "onesided": true, "dft_length": n},
+			r.value(tensor.Float64, append(r.shape(2, 90), 2)...))
 		k := 1 + r.IntN(5)
 		r.check(t, "linalg_det", nil, r.value(tensor.Float64, 2, k, k))
 	}
@@ -246,13 +257,15 @@ func TestSelectionRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		least, most, mean := out[0].Stats()
-		if name == "rand" && (least < 0 || most >= 1 || mean < 0.49 || mean > 0.51) || name == "randn" && (mean < -0.03 || mean > 0.03 || most < 3 || least > -3) {
+		if name == "rand" && (least < 0 || most >= 1 || mean < 0.49 || mean > 0.51) || name == "randn" &&
+			(mean < -0.03 || mean > 0.03 || most < 3 || least > -3) {
 			t.Errorf("%s: from %v to %v, mean %v", name, least, most, mean)
 		}
 	}
 	w := tensor.Must(tensor.FromSlice([]float32{0, 1, 3, 0}, 4))
 	op := kernels.Lookup("multinomial")
-	c, err := kerneltest.CallOf(op, graph.Attrs{"num_samples": 4000, "replacement": true, "seed": 1}, []tensor.Meta{w.Meta})
+	c, err := kerneltest.CallOf(op, graph.Attrs{"num_samples": 4000, "replacement": true, "seed": 1},
+		[]tensor.Meta{w.Meta})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,8 @@ func TestFormulas(t *testing.T) {
 			"float32[N,2]@(2,1)",
 			"Le(2, C)"},
 		{"max_pool2d", graph.Attrs{"kernel_size": 3, "stride": 2, "padding": 1}, []string{"N=2 3 H=8 W=9"},
-			"float32[N,3,(H + 1)//2,(W + 1)//2]@(3*Max(1, (W + 1)//2)*Max(1, (H + 1)//2),Max(1, (W + 1)//2)*Max(1, (H + 1)//2),Max(1, (W + 1)//2),1)",
+			"float32[N,3,(H + 1)//2,(W + 1)//2]@(3*Max(1, (W + 1)//2)*Max(1, (H + 1)//2),Max(1, (W + 1)//2)*Max(1, (H + " +
+				"1)//2),Max(1, (W + 1)//2),1)",
 			"Ne(H, 0); Ne(W, 0); Le(1, (H + 1)//2); Le(1, (W + 1)//2)"},
 		{"max_pool2d", graph.Attrs{"kernel_size": 2, "ceil_mode": true}, []string{"N=2 3 H=7 8"},
 			"float32[N,3,(H + 1)//2,4]@(12*Max(1, (H + 1)//2),4*Max(1, (H + 1)//2),4,1)",
@@ -65,7 +66,8 @@ func TestFormulas(t *testing.T) {
 			""},
 		{"roll", graph.Attrs{"shifts": 1, "dims": 0}, []string{"N=2 L=5"},
 			"float32[N,L]@(Max(1, L),1)",
-			"Ne(N*L, 0); Ne(N, 0); Ne((-(1 % N)) % N, N); Lt((-(1 % N)) % N, Max(1, N)) & Le(-Max(1, N), (-(1 % N)) % N); Le(0, (-(1 % N)) % N); Le(0, N - (-(1 % N)) % N)"},
+			"Ne(N*L, 0); Ne(N, 0); Ne((-(1 % N)) % N, N); Lt((-(1 % N)) % N, Max(1, N)) & Le(-Max(1, N), (-(1 % N)) % N); " +
+				"Le(0, (-(1 % N)) % N); Le(0, N - (-(1 % N)) % N)"},
 		{"pixel_shuffle", graph.Attrs{"upscale_factor": 2}, []string{"N=2 C=8 H=3 2"},
 			"float32[N,C//4,2*H,4]@(4*Max(1, 2*H)*Max(1, C//4),4*Max(1, 2*H),4,1)",
 			"Eq(C % 4, 0)"},

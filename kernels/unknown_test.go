@@ -26,7 +26,7 @@ import (
 // onNumbers lists the ops whose inference takes numbers on purpose, with the reason: what they infer of
 // unknown sizes holds at the hints alone.
 var onNumbers = map[string]string{
-	"as_strided": "the length of the storage that its operand lies in is a number",
+	"as_strided": "the length of the storage that its operand is in is a number",
 }
 
 // hiddenCall is a call whose sizes, of operands and attributes, are symbols, each with the size as its

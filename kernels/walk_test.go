@@ -26,7 +26,7 @@ type walkValue struct {
 }
 
 // walkVectors are calls of every op with odd operands, and PyTorch's answers, written by
-// scripts/aten_walk. The elements of all values of a dtype stand in one array.
+// scripts/aten_walk. The elements of all values of a dtype are in one array.
 type walkVectors struct {
 	graph    *graph.Graph
 	inputs   map[*graph.Value]*tensor.Tensor
@@ -94,7 +94,8 @@ func TestWalk(t *testing.T) {
 		ops[n.Op.Name]++
 	}
 	if len(ops) < 280 || len(w.Values) < 1500 || len(w.Errors) < 500 {
-		t.Errorf("compared %d values and %d refusals of %d ops: the vectors are not whole", len(w.Values), len(w.Errors), len(ops))
+		t.Errorf("compared %d values and %d refusals of %d ops: the vectors are not whole", len(w.Values),
+			len(w.Errors), len(ops))
 	}
 	for name, n := range w.at {
 		if all := w.elements[name].Numel(); n != all {
@@ -136,8 +137,10 @@ func (w *walkVectors) metas(n *graph.Node) error {
 		if x.AliasOf != nil {
 			want = *x.AliasOf
 		}
-		if !slices.Equal(m.Shape, x.Shape) || !slices.Equal(m.Strides, x.Strides) || m.Numel() > 0 && m.Offset != x.Offset || alias != want {
-			wrong = append(wrong, m.String()+" of "+alias+", want "+tensor.ListString(x.Shape)+tensor.ListString(x.Strides)+" of "+want)
+		if !slices.Equal(m.Shape, x.Shape) || !slices.Equal(m.Strides, x.Strides) || m.Numel() > 0 && m.Offset != x.Offset ||
+			alias != want {
+			wrong = append(wrong, m.String()+" of "+alias+", want "+tensor.ListString(x.Shape)+tensor.ListString(
+				x.Strides)+" of "+want)
 		}
 	}
 	if wrong == nil {

@@ -78,7 +78,8 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 			return nil, fmt.Errorf("%s: entry %q: %w", name, key, misplaced(err))
 		}
 		if f.CompressedSize64 > uint64(size) || start > size-int64(f.CompressedSize64) {
-			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key, f.CompressedSize64, start)
+			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key,
+				f.CompressedSize64, start)
 		}
 		spans = append(spans, span{start, start + int64(f.CompressedSize64), key})
 		a.entries[key] = f

@@ -45,34 +45,40 @@ func TestHeadersThatLie(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"magic":          {[]byte("{} not an array at all"), "wrong magic"},
-		"archive":        {[]byte("PK\x03\x04 an .npz"), "this is an archive, as .npz files are"},
-		"version":        {npy(4, good, 24), "unknown .npy version 4.0"},
-		"no data":        {npy(1, good, 0), "takes 24 bytes, but 0 follow"},
-		"too much data":  {npy(1, good, 25), "takes 24 bytes, but 25 follow"},
-		"header length":  {npy(1, good, 24)[:40], "header claims"},
-		"long header":    {npy(2, strings.Repeat(" ", maxHeader+1), 0), "header claims"},
-		"no header":      {[]byte(magic), "truncated header"},
-		"empty":          {nil, "truncated header"},
-		"huge":           {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000, 1000000)}", 24), "take 2^47 bytes"},
-		"wraps to 24":    {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387910,)}", 24), "take 2^47 bytes"},
-		"zero of huge":   {npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 4611686018427387904, 4)}", 0), "take 2^47 bytes"},
-		"overflow":       {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", 24), "want a size"},
-		"negative":       {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}", 24), "want a size"},
-		"object":         {npy(1, "{'descr': '|O', 'fortran_order': False, 'shape': (3,)}", 24), "unsupported dtype"},
-		"long double":    {npy(1, "{'descr': '<f16', 'fortran_order': False, 'shape': ()}", 16), "unsupported dtype"},
-		"records":        {npy(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", 24), "records are not supported"},
-		"no tuple":       {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", 24), "not a tuple"},
-		"no comma":       {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", 24), "want a comma"},
-		"missing":        {npy(1, "{'descr': '<f4', 'shape': (6,)}", 24), "header lacks"},
-		"twice":          {npy(1, "{'descr': '<f4', 'shape': (6,), 'shape': (6,)}", 24), "twice"},
-		"unknown key":    {npy(1, "{'descr': '<f4', 'order': True, 'shape': (6,)}", 24), "unknown key"},
-		"order":          {npy(1, "{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}", 24), "want True or False"},
-		"goes on":        {npy(1, good+" x", 24), "goes on"},
-		"not closed":     {npy(1, good[:len(good)-1], 24), "want"},
-		"open string":    {npy(1, "{'descr", 24), "want a string"},
-		"no dictionary":  {npy(1, "", 24), "want"},
-		"too many sizes": {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ("+strings.Repeat("1,", 65)+")}", 4), "more than 64"},
+		"magic":         {[]byte("{} not an array at all"), "wrong magic"},
+		"archive":       {[]byte("PK\x03\x04 an .npz"), "this is an archive, as .npz files are"},
+		"version":       {npy(4, good, 24), "unknown .npy version 4.0"},
+		"no data":       {npy(1, good, 0), "takes 24 bytes, but 0 follow"},
+		"too much data": {npy(1, good, 25), "takes 24 bytes, but 25 follow"},
+		"header length": {npy(1, good, 24)[:40], "header claims"},
+		"long header":   {npy(2, strings.Repeat(" ", maxHeader+1), 0), "header claims"},
+		"no header":     {[]byte(magic), "truncated header"},
+		"empty":         {nil, "truncated header"},
+		"huge": {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000, 1000000)}", 24),
+			"take 2^47 bytes"},
+		"wraps to 24": {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387910,)}", 24),
+			"take 2^47 bytes"},
+		"zero of huge": {npy(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 4611686018427387904, 4)}", 0),
+			"take 2^47 bytes"},
+		"overflow": {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", 24),
+			"want a size"},
+		"negative":    {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}", 24), "want a size"},
+		"object":      {npy(1, "{'descr': '|O', 'fortran_order': False, 'shape': (3,)}", 24), "unsupported dtype"},
+		"long double": {npy(1, "{'descr': '<f16', 'fortran_order': False, 'shape': ()}", 16), "unsupported dtype"},
+		"records": {npy(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", 24),
+			"records are not supported"},
+		"no tuple":      {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", 24), "not a tuple"},
+		"no comma":      {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", 24), "want a comma"},
+		"missing":       {npy(1, "{'descr': '<f4', 'shape': (6,)}", 24), "header lacks"},
+		"twice":         {npy(1, "{'descr': '<f4', 'shape': (6,), 'shape': (6,)}", 24), "twice"},
+		"unknown key":   {npy(1, "{'descr': '<f4', 'order': True, 'shape': (6,)}", 24), "unknown key"},
+		"order":         {npy(1, "{'descr': '<f4', 'fortran_order': 0, 'shape': (6,)}", 24), "want True or False"},
+		"goes on":       {npy(1, good+" x", 24), "goes on"},
+		"not closed":    {npy(1, good[:len(good)-1], 24), "want"},
+		"open string":   {npy(1, "{'descr", 24), "want a string"},
+		"no dictionary": {npy(1, "", 24), "want"},
+		"too many sizes": {npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': ("+strings.Repeat("1,", 65)+")}", 4),
+			"more than 64"},
 	} {
 		_, err := ReadNPY(bytes.NewReader(c.file), int64(len(c.file)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -86,10 +92,12 @@ func TestUnknownSize(t *testing.T) {
 	if v, err := ReadNPY(bytes.NewReader(whole), -1); err != nil || v.Numel() != 6 {
 		t.Errorf("%v, %v", v, err)
 	}
-	if _, err := ReadNPY(bytes.NewReader(whole[:len(whole)-1]), -1); err == nil || !strings.Contains(err.Error(), "truncated: 23 of 24") {
+	if _, err := ReadNPY(bytes.NewReader(whole[:len(whole)-1]), -1); err == nil ||
+		!strings.Contains(err.Error(), "truncated: 23 of 24") {
 		t.Error(err)
 	}
-	if _, err := ReadNPY(bytes.NewReader(append(whole, 0)), -1); err == nil || !strings.Contains(err.Error(), "go on after") {
+	if _, err := ReadNPY(bytes.NewReader(append(whole, 0)), -1); err == nil ||
+		!strings.Contains(err.Error(), "go on after") {
 		t.Error(err)
 	}
 }

@@ -156,7 +156,8 @@ func TestPlainWords(t *testing.T) {
 		if err := os.WriteFile(path, c.data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "zip:") {
+		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "zip:") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -70,7 +70,8 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	}
 	m, err := h.meta()
 	if need := int64(m.Bytes()); err == nil && size >= 0 && need != size-start {
-		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(m.Shape), m.DType, need, size-start)
+		err = fmt.Errorf("shape %s of %v takes %d bytes, but %d follow the header", tensor.ListString(m.Shape), m.DType, need,
+			size-start)
 	}
 	return m, h, err
 }
@@ -85,7 +86,8 @@ func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor
 	}
 	if want != nil {
 		if m.DType != want.DType || !slices.Equal(m.Shape, want.Shape) {
-			return nil, fmt.Errorf("it is %v%s, not %v%s", m.DType, tensor.ListString(m.Shape), want.DType, tensor.ListString(want.Shape))
+			return nil, fmt.Errorf("it is %v%s, not %v%s", m.DType, tensor.ListString(m.Shape), want.DType,
+				tensor.ListString(want.Shape))
 		}
 		sure = int64(m.Bytes())
 	}
@@ -225,7 +227,7 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 // writeStep bounds the memory that bringing a value into row-major order takes.
 const writeStep = 4 << 20
 
-// writeData writes the elements in row-major order, those that lie otherwise in pieces.
+// writeData writes the elements in row-major order, those with another layout in pieces.
 func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil

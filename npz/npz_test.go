@@ -39,7 +39,8 @@ func checkCount(t *testing.T, name string, v *tensor.Tensor) {
 }
 
 func TestReadsNumpyFiles(t *testing.T) {
-	shapes := map[string][]int{"fortran": {2, 3, 4}, "fortran/big": {2, 3, 4}, "scalar": {}, "empty": {0, 3}, "vector": {5}}
+	shapes := map[string][]int{"fortran": {2, 3, 4}, "fortran/big": {2, 3, 4}, "scalar": {}, "empty": {0, 3},
+		"vector": {5}}
 	for file, count := range map[string]int{"stored.npz": 2*14 + 5, "deflated.npz": 2*14 + 8} {
 		all, err := ReadFile(filepath.Join("testdata", file))
 		if err != nil {
@@ -182,7 +183,7 @@ func written(t *testing.T) []Entry {
 		t.Fatal(err)
 	}
 	return EntriesOf(map[string]*tensor.Tensor{"t": tensor.Must(f.View(m)), "s": tensor.Zeros(tensor.Complex128),
-		"b": tensor.Must(tensor.FromSlice([]tensor.Brain{0x3f80, 0xc000}, 2)), "e": tensor.Zeros(tensor.Bool, 2, 0),
+		"b": tensor.Must(tensor.FromSlice([]tensor.BF16{0x3f80, 0xc000}, 2)), "e": tensor.Zeros(tensor.Bool, 2, 0),
 		"v": tensor.Must(tensor.FromSlice([]int64{0, 1, 2, 3, 4}, 5))})
 }
 

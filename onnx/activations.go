@@ -147,7 +147,8 @@ func dropout(n *node) []*val {
 		maskType = x.dtype()
 	}
 	ratio := known(tensor.FloatScalar(n.float("ratio", 0.5)).Tensor(tensor.Float32))
-	training := known(tensor.BoolScalar(n.ver < 7 && n.attrs["is_test"] != nil && !n.flag("is_test", true)).Tensor(tensor.Bool))
+	training := known(tensor.BoolScalar(n.ver < 7 && n.attrs["is_test"] != nil &&
+		!n.flag("is_test", true)).Tensor(tensor.Bool))
 	if n.ver >= 12 {
 		if r := n.opt(1); r != nil {
 			ratio = r
@@ -166,7 +167,8 @@ func dropout(n *node) []*val {
 	}
 	d := x.dtype()
 	draw := n.emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": n.seed()}, x)[0]
-	keep := n.op("logical_or", nil, n.op("ge", nil, draw, n.cast(ratio, tensor.Float32)), n.op("logical_not", nil, training))
+	keep := n.op("logical_or", nil, n.op("ge", nil, draw, n.cast(ratio, tensor.Float32)),
+		n.op("logical_not", nil, training))
 	kept := n.op("reciprocal", nil, n.op("rsub", nil, n.cast(ratio, d), 1.0))
 	y := n.op("mul", nil, n.op("mul", nil, x, n.cast(keep, d)), kept)
 	return []*val{n.op("where", nil, training, y, x), n.cast(keep, maskType)}

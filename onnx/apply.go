@@ -21,7 +21,7 @@ func (n *node) op(name string, attrs graph.Attrs, operands ...any) *val {
 func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	o := n.opts.Lookup(name)
 	if o == nil {
-		n.failf("the op %q that it takes is not served", name)
+		n.failf("the op %q that it takes is not supported", name)
 	}
 	if out := n.fold(o, attrs, operands); out != nil {
 		return out
@@ -78,7 +78,8 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 func (n *node) plain(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	d := x.dtype()
-	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number || d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
+	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number ||
+		d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
 		return nil
 	}
 	for k, other := range operands {
@@ -169,7 +170,8 @@ func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 		if x.kind != isTensor || x.data == nil {
 			return graph.Arg{}, nil, false
 		}
-		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.data.Meta, Const: x.data}}, x.data, true
+		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.data.Meta, Const: x.data}},
+			x.data, true
 	}
 	s, ok := tensor.ScalarOf(o)
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
@@ -303,7 +305,7 @@ func (n *node) cast(x *val, d tensor.DType) *val {
 
 func (n *node) reshape(x *val, shape ...int) *val {
 	if len(shape) > maxRank {
-		n.failf("%d dimensions are not served", len(shape))
+		n.failf("%d dimensions are not supported", len(shape))
 	}
 	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
 }

@@ -30,7 +30,8 @@ func tooDeep() *pb.GraphProto {
 	deep := node1("Conv", names("u", "w"), names("q"))
 	deep.Name = "deep"
 	return &pb.GraphProto{
-		Node: []*pb.NodeProto{choose("rate", branchOf("p", node1("Conv", names("x", "w"), names("p"))), branchOf("q", wide, deep)),
+		Node: []*pb.NodeProto{choose("rate", branchOf("p", node1("Conv", names("x", "w"), names("p"))),
+			branchOf("q", wide, deep)),
 			node1("Relu", names("z"), names("y"))},
 		Input: infos(info("x", tFloat, 1, 1, 4), info("cond", tBool)), Output: infos(info("y", tFloat)),
 		Initializer: []*pb.TensorProto{floats("w", []int64{1, 1, 2}, 1, -1)},
@@ -111,11 +112,13 @@ func TestRankThatDependsOnABranchWithin(t *testing.T) {
 func TestRankFollowsFromRanks(t *testing.T) {
 	p := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("NonZero", names("m"), names("nz")), node1("Transpose", names("nz"), names("at")),
-			node1("GatherND", names("x", "at"), names("rows")), node1("Gather", names("rows", "order"), names("y"), attrInt("axis", 0))},
+			node1("GatherND", names("x", "at"), names("rows")),
+			node1("Gather", names("rows", "order"), names("y"), attrInt("axis", 0))},
 		Input:  infos(info("m", tFloat, 3), info("x", tFloat, 3, 2), info("order", tInt64, 2)),
 		Output: infos(info("y", tFloat)),
 	}
-	out := run(t, model(11, p), map[string]*tensor.Tensor{"m": f32([]int{3}, 1, 0, 5), "x": f32([]int{3, 2}, 1, 2, 3, 4, 5, 6), "order": i64([]int{2}, 1, 0)})
+	out := run(t, model(11, p), map[string]*tensor.Tensor{"m": f32([]int{3}, 1, 0, 5),
+		"x": f32([]int{3, 2}, 1, 2, 3, 4, 5, 6), "order": i64([]int{2}, 1, 0)})
 	require.Equal(t, []int{2, 2}, out["y"].Shape)
 	require.Equal(t, []float32{5, 6, 1, 2}, floatsOf(t, out["y"]))
 }
@@ -125,11 +128,14 @@ func TestRankFollowsFromRanks(t *testing.T) {
 func TestNestedBranchesStopAtTheLimit(t *testing.T) {
 	call := node1("Again", names("x", "cond"), names("z"))
 	call.Domain = "mine"
-	body := choose("fork", branchOf("z1", &pb.NodeProto{OpType: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z1")}),
+	body := choose("fork", branchOf("z1", &pb.NodeProto{OpType: "Again", Domain: "mine", Input: names("x", "cond"),
+		Output: names("z1")}),
 		branchOf("z2", &pb.NodeProto{OpType: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z2")}))
-	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z"), Node: []*pb.NodeProto{body},
+	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("x", "cond"), Output: names("z"),
+		Node:        []*pb.NodeProto{body},
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}, {Domain: "mine", Version: 1}}}
-	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2), info("cond", tBool)), Output: infos(info("z", tFloat))}
+	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("x", tFloat, 2), info("cond", tBool)),
+		Output: infos(info("z", tFloat))}
 	_, err := convert(model(13, g, f), Options{})
 	require.ErrorContains(t, err, "nested too deep")
 }

@@ -100,7 +100,8 @@ func compare(got, want *tensor.Tensor) error {
 	if got == nil {
 		return fmt.Errorf("there is none")
 	}
-	if !slices.Equal(got.Shape, want.Shape) || got.DType != want.DType && (got.DType != tensor.BFloat16 || want.DType != tensor.Uint16) {
+	if !slices.Equal(got.Shape, want.Shape) || got.DType != want.DType &&
+		(got.DType != tensor.BFloat16 || want.DType != tensor.Uint16) {
 		return fmt.Errorf("it is %v%v, want %v%v", got.DType, got.Shape, want.DType, want.Shape)
 	}
 	if got.DType == tensor.BFloat16 {

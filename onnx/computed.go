@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file serves parameters that the graph computes where a single reference will not
+// This file is for parameters that the graph computes where a single reference will not
 // do: several axes, sizes, or steps whose sign is not known.
 
 // computedAxes returns the axes in a vector of known length, counted from the front and in
@@ -57,7 +57,8 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	axis, start, end, step = one(axis), one(start), one(end), one(step)
 	size := n.op("index", nil, n.dims(x), axis).as(tensor.Int64, 0)
 	back := n.op("lt", nil, step, 0)
-	low := n.op("where", nil, back, known(tensor.IntScalar(-1).Tensor(tensor.Int64)), known(tensor.IntScalar(0).Tensor(tensor.Int64)))
+	low := n.op("where", nil, back, known(tensor.IntScalar(-1).Tensor(tensor.Int64)),
+		known(tensor.IntScalar(0).Tensor(tensor.Int64)))
 	high := n.op("add", nil, size, low)
 	bound := func(v *val) *val {
 		v = n.op("where", nil, n.op("lt", nil, v, 0), n.op("add", nil, v, size), v)
@@ -66,7 +67,8 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	start, end = bound(start), bound(end)
 	// A range must not run against its step: the end is moved to the start then.
 	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start, end)).as(tensor.Int64, 0)
-	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),
+		"dtype": tensor.Int64}).as(tensor.Int64, 1)
 	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).as(x.dtype(), n.rank(x))
 }
 
@@ -79,7 +81,8 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	starts := n.op("sub", nil, n.op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
 	out := make([]*val, parts)
 	for i := range out {
-		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.refOne(n.element(starts, i)), "length": n.refOne(n.element(sizes, i))}, x).as(x.dtype(), n.rank(x))
+		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.refOne(n.element(starts, i)),
+			"length": n.refOne(n.element(sizes, i))}, x).as(x.dtype(), n.rank(x))
 	}
 	return out
 }
@@ -93,7 +96,8 @@ func (n *node) padComputed(x, widths *val, mode string) *val {
 		before, after := n.element(widths, a), n.element(widths, rank+a)
 		size := n.element(sizes, a)
 		from := n.op("neg", nil, before)
-		at := n.op("arange", graph.Attrs{"start": n.refOne(from), "end": n.refOne(n.op("add", nil, size, after)), "dtype": tensor.Int64}).as(tensor.Int64, 1)
+		at := n.op("arange", graph.Attrs{"start": n.refOne(from), "end": n.refOne(n.op("add", nil, size, after)),
+			"dtype": tensor.Int64}).as(tensor.Int64, 1)
 		last := n.op("sub", nil, size, 1)
 		switch mode {
 		case "edge":
@@ -106,7 +110,7 @@ func (n *node) padComputed(x, widths *val, mode string) *val {
 			at = n.op("minimum", nil, at, n.op("sub", nil, period, at))
 			at = n.op("minimum", nil, at, last)
 		default:
-			n.failf("mode %q is not served", mode)
+			n.failf("mode %q is not supported", mode)
 		}
 		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.as(tensor.Int64, 1)).as(x.dtype(), rank)
 	}

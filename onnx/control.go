@@ -89,8 +89,10 @@ func (n *node) section(name string) *section {
 	if name == "" {
 		name = "body"
 	}
-	return &section{im: &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
-		read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}}
+	return &section{im: &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup),
+		named: map[*graph.Value]bool{},
+		read:  map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}, outer: n.importer, count: n.count,
+		ours: map[*val]*val{}}}
 }
 
 // subgraph converts the body of a loop. The given values tell its inputs. With loose,
@@ -142,7 +144,7 @@ func (b *section) close() error {
 // entering adds an input for a value of the graph outside.
 func (im *importer) entering(name string, x *val, loose bool) (*val, error) {
 	if x.kind != isTensor {
-		return nil, fmt.Errorf("sequences are not served where a loop's length is not known")
+		return nil, fmt.Errorf("sequences are not supported where a loop's length is not known")
 	}
 	name = im.g.Fresh(name)
 	y := &val{name: name}
@@ -292,7 +294,7 @@ func scan(n *node) []*val {
 		return n.scanOnce(n.in)
 	}
 	if n.has(0) {
-		n.failf("lengths of sequences are not served")
+		n.failf("lengths of sequences are not supported")
 	}
 	in := n.in[min(1, len(n.in)):]
 	if len(in) == 0 || in[0] == nil || n.rank(in[0]) == 0 {
@@ -300,7 +302,7 @@ func scan(n *node) []*val {
 	}
 	batch := n.shape(in[0])[0]
 	if batch < 1 || batch > maxUnrolled {
-		n.failf("a batch of %d is not served", batch)
+		n.failf("a batch of %d is not supported", batch)
 	}
 	var lists [][]any
 	for b := range batch {
@@ -339,9 +341,11 @@ func (n *node) scanOnce(in []*val) []*val {
 	scanned := n.int("num_scan_inputs", 0)
 	states := len(in) - scanned
 	if scanned < 1 || states < 0 || len(p.Input) != len(in) || len(p.Output) < states || slices.Contains(in, nil) {
-		n.failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(p.Input), len(p.Output), len(in), scanned)
+		n.failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(p.Input),
+			len(p.Output), len(in), scanned)
 	}
-	inBack, outBack := n.directionsOf("scan_input_directions", scanned), n.directionsOf("scan_output_directions", len(p.Output)-states)
+	inBack, outBack := n.directionsOf("scan_input_directions", scanned),
+		n.directionsOf("scan_output_directions", len(p.Output)-states)
 	if n.ver < 9 {
 		inBack = n.directionsOf("directions", scanned)
 	}
@@ -362,7 +366,8 @@ func (n *node) scanOnce(in []*val) []*val {
 			if inBack[k] {
 				at = length - 1 - i
 			}
-			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": at}, in[states+k]).ofRank(n.rank(in[states+k])-1))
+			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": at},
+				in[states+k]).ofRank(n.rank(in[states+k])-1))
 		}
 		return part
 	}
@@ -370,8 +375,9 @@ func (n *node) scanOnce(in []*val) []*val {
 		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
 	}
 	body := n.subgraph(p, slicesAt(0), func(int) bool { return !known })
-	attrs := graph.Attrs{"body": body.im.g, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes, "scan_input_directions": inBack,
-		"scan_output_axes": outAxes, "scan_output_directions": outBack}
+	attrs := graph.Attrs{"body": body.im.g, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
+		"scan_input_directions": inBack,
+		"scan_output_axes":      outAxes, "scan_output_directions": outBack}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(in, body.im.captured)...)
 	for i, o := range out {
 		if o.outline = body.outline(i); i >= states {

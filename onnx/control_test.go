@@ -11,11 +11,13 @@ import (
 
 // choice is y = cond ? x + 1 : -x, with branches that see x from outside.
 func choice() *pb.GraphProto {
-	yes := &pb.GraphProto{Node: []*pb.NodeProto{node1("Add", names("x", "one"), names("a"))}, Output: infos(info("a", tFloat)),
+	yes := &pb.GraphProto{Node: []*pb.NodeProto{node1("Add", names("x", "one"), names("a"))},
+		Output:      infos(info("a", tFloat)),
 		Initializer: []*pb.TensorProto{floats("one", nil, 1)}}
 	no := &pb.GraphProto{Node: []*pb.NodeProto{node1("Neg", names("x"), names("b"))}, Output: infos(info("b", tFloat))}
 	return &pb.GraphProto{
-		Node:   []*pb.NodeProto{node1("If", names("cond"), names("y"), attrGraph("then_branch", yes), attrGraph("else_branch", no))},
+		Node: []*pb.NodeProto{node1("If", names("cond"), names("y"), attrGraph("then_branch", yes),
+			attrGraph("else_branch", no))},
 		Input:  infos(info("x", tFloat, 2), info("cond", tBool)),
 		Output: infos(info("y", tFloat)),
 	}
@@ -40,10 +42,11 @@ func TestIfOfAConstantIsInlined(t *testing.T) {
 }
 
 // powers doubles x trips times and collects what it sees, as long as the sum stays under
-// a bound that lies outside the body.
+// a bound that is outside the body.
 func powers() *pb.GraphProto {
 	body := &pb.GraphProto{
-		Node: []*pb.NodeProto{node1("Add", names("v", "v"), names("w")), node1("ReduceSum", names("w"), names("sum"), attrInt("keepdims", 0)),
+		Node: []*pb.NodeProto{node1("Add", names("v", "v"), names("w")),
+			node1("ReduceSum", names("w"), names("sum"), attrInt("keepdims", 0)),
 			node1("Less", names("sum", "bound"), names("go")), node1("Identity", names("w"), names("seen"))},
 		Input:  infos(info("i", tInt64), info("c", tBool), info("v", tFloat, 2)),
 		Output: infos(info("go", tBool), info("w", tFloat, 2), info("seen", tFloat, 2)),
@@ -61,8 +64,10 @@ func TestLoop(t *testing.T) {
 		bound float32
 		last  []float32
 		all   []int
-	}{{3, 1000, []float32{8, 16}, []int{3, 2}}, {10, 20, []float32{8, 16}, []int{3, 2}}, {0, 1, []float32{1, 2}, []int{0, 2}}} {
-		out := run(t, model(13, powers()), map[string]*tensor.Tensor{"trips": i64(nil, c.trips), "x": f32([]int{2}, 1, 2), "bound": f32(nil, c.bound)})
+	}{{3, 1000, []float32{8, 16}, []int{3, 2}}, {10, 20, []float32{8, 16}, []int{3, 2}},
+		{0, 1, []float32{1, 2}, []int{0, 2}}} {
+		out := run(t, model(13, powers()), map[string]*tensor.Tensor{"trips": i64(nil, c.trips), "x": f32([]int{2}, 1, 2),
+			"bound": f32(nil, c.bound)})
 		require.Equal(t, c.last, floatsOf(t, out["last"]))
 		require.Equal(t, c.all, out["all"].Shape)
 	}
@@ -71,8 +76,10 @@ func TestLoop(t *testing.T) {
 // growing appends to a carried value, whose shape changes from iteration to iteration.
 func TestLoopOfGrowingValue(t *testing.T) {
 	body := &pb.GraphProto{
-		Node:  []*pb.NodeProto{node1("Concat", names("v", "more"), names("w"), attrInt("axis", 0)), node1("Identity", names("c"), names("d"))},
-		Input: infos(info("i", tInt64), info("c", tBool), info("v", tFloat, nil)), Output: infos(info("d", tBool), info("w", tFloat, nil)),
+		Node: []*pb.NodeProto{node1("Concat", names("v", "more"), names("w"), attrInt("axis", 0)),
+			node1("Identity", names("c"), names("d"))},
+		Input:       infos(info("i", tInt64), info("c", tBool), info("v", tFloat, nil)),
+		Output:      infos(info("d", tBool), info("w", tFloat, nil)),
 		Initializer: []*pb.TensorProto{floats("more", []int64{1}, 7)},
 	}
 	g := &pb.GraphProto{
@@ -94,11 +101,13 @@ func TestLoopOfGrowingValue(t *testing.T) {
 // runningSum scans rows from the end.
 func runningSum(rows any) *pb.GraphProto {
 	body := &pb.GraphProto{
-		Node:  []*pb.NodeProto{node1("Add", names("s", "row"), names("t")), node1("Identity", names("t"), names("out"))},
-		Input: infos(info("s", tFloat, 2), info("row", tFloat, 2)), Output: infos(info("t", tFloat, 2), info("out", tFloat, 2)),
+		Node:   []*pb.NodeProto{node1("Add", names("s", "row"), names("t")), node1("Identity", names("t"), names("out"))},
+		Input:  infos(info("s", tFloat, 2), info("row", tFloat, 2)),
+		Output: infos(info("t", tFloat, 2), info("out", tFloat, 2)),
 	}
 	return &pb.GraphProto{
-		Node: []*pb.NodeProto{node1("Scan", names("zero", "x"), names("sum", "sums"), attrGraph("body", body), attrInt("num_scan_inputs", 1),
+		Node: []*pb.NodeProto{node1("Scan", names("zero", "x"), names("sum", "sums"), attrGraph("body", body),
+			attrInt("num_scan_inputs", 1),
 			attrInts("scan_input_directions", 1), attrInts("scan_output_axes", 1))},
 		Input:  infos(info("zero", tFloat, 2), info("x", tFloat, rows, 2)),
 		Output: infos(info("sum", tFloat), info("sums", tFloat)),

@@ -25,7 +25,7 @@ func dtypeOf(t int32) (tensor.DType, error) {
 	if d, ok := dtypes[pb.TensorProto_DataType(t)]; ok {
 		return d, nil
 	}
-	return tensor.Invalid, fmt.Errorf("element type %s is not served", pb.TensorProto_DataType(t))
+	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.TensorProto_DataType(t))
 }
 
 // weight returns a tensor of the model, decoded once.
@@ -47,10 +47,10 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if t.Segment != nil {
-		return nil, errors.New("tensors in segments are not served")
+		return nil, errors.New("tensors in segments are not supported")
 	}
 	if len(t.Dims) > maxRank {
-		return nil, fmt.Errorf("%d dimensions are not served", len(t.Dims))
+		return nil, fmt.Errorf("%d dimensions are not supported", len(t.Dims))
 	}
 	shape := make([]int, len(t.Dims))
 	for i, n := range t.Dims {
@@ -135,7 +135,7 @@ func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	case tensor.Float16:
 		return fill(m, t.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
 	}
-	return fill(m, t.Int32Data, 1, func(v []int32) tensor.Brain { return tensor.Brain(v[0]) })
+	return fill(m, t.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
 // fill makes a tensor whose elements are each made of per numbers of a field.

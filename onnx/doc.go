@@ -10,7 +10,7 @@
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
-// Weights lie in the file as it is mapped, and what depends on constants and known sizes
+// Weights are in the file as it is mapped, and what depends on constants and known sizes
 // alone, such as the computation of a shape, is computed once, here. What an operator takes
 // as a tensor and an op as an attribute (a shape, axes, a k) becomes the attribute; where
 // it is computed by the graph, the attribute refers to the value ([graph.Ref]).

@@ -67,7 +67,7 @@ func (n *node) pair() (x, y *val) {
 	return x, n.alignedAt(y, axis, rank)
 }
 
-// alignedAt adds dimensions of size 1 behind x such that its first stands at axis.
+// alignedAt adds dimensions of size 1 behind x such that its first is at axis.
 func (n *node) alignedAt(x *val, axis, rank int) *val {
 	shape := append([]int{}, n.shape(x)...)
 	if axis+len(shape) > rank {
@@ -157,7 +157,8 @@ func bitShift(n *node) []*val {
 	// The sign that an int64 shifts in is masked out: by the ones that a shift leaves.
 	x, y = n.cast(x, tensor.Int64), n.cast(y, tensor.Int64)
 	shifted := n.op("bitwise_right_shift", nil, x, y)
-	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": math.MaxInt64}, y), n.op("sub", nil, y, 1))
+	rest := n.op("bitwise_right_shift", nil, n.op("full_like", graph.Attrs{"fill_value": math.MaxInt64}, y),
+		n.op("sub", nil, y, 1))
 	masked := n.op("bitwise_and", nil, shifted, rest)
 	return one(n.cast(n.op("where", nil, n.op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
 }

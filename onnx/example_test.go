@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// file is a model of one node, as it lies in an .onnx file: y = Scale(x), an operator of the domain com.example that
-// has a factor.
+// file is a model of one node, in its own layout in an .onnx file: y = Scale(x), an operator of the domain
+// com.example that has a factor.
 func file() []byte {
 	const float = int32(pb.TensorProto_FLOAT)
 	shaped := &pb.TypeProto_Tensor{ElemType: float, Shape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dimension{

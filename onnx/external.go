@@ -13,7 +13,7 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// external returns the bytes of a tensor that lie in another file. need is what dtype and
+// external returns the bytes of a tensor that are in another file. need is what dtype and
 // shape ask for.
 func (m *Model) external(t *pb.TensorProto, need int) ([]byte, error) {
 	var location string
@@ -46,12 +46,13 @@ func (m *Model) external(t *pb.TensorProto, need int) ([]byte, error) {
 		return nil, fmt.Errorf("external data: %d bytes, where dtype and shape want %d", length, need)
 	}
 	if offset < 0 || offset > len(data) || length > len(data)-offset {
-		return nil, fmt.Errorf("external data: offset %d and length %d pass the end of %q, which has %d bytes", offset, length, location, len(data))
+		return nil, fmt.Errorf("external data: offset %d and length %d pass the end of %q, which has %d bytes", offset,
+			length, location, len(data))
 	}
 	return data[offset : offset+length : offset+length], nil
 }
 
-// mapped maps a file of the model's folder into memory. The mapping stays: tensors lie in
+// mapped maps a file of the model's folder into memory. The mapping stays: tensors are in
 // it.
 func (m *Model) mapped(location string) ([]byte, error) {
 	if data, ok := m.files[location]; ok {

@@ -15,7 +15,8 @@ import (
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	for _, m := range []*pb.ModelProto{
-		model(11, flattening("N")), model(11, flattening(4)), model(13, choice()), model(13, powers()), model(13, runningSum("T")), model(13, runningSum(3)),
+		model(11, flattening("N")), model(11, flattening(4)), model(13, choice()), model(13, powers()),
+		model(13, runningSum("T")), model(13, runningSum(3)),
 		externalModel("w.bin", "0", "8"),
 	} {
 		data, err := proto.Marshal(m)

@@ -79,7 +79,8 @@ func (m *Model) warn(r *reading, o Options) {
 		for _, d := range r.differing(other) {
 			if !told[d.node] {
 				told[d.node] = true
-				r.g.Warn(d.node, d.op, "it depends on sizes that are not known: %s is right for %s, but not for %s", d.is, r.as(), sizesText(sizes))
+				r.g.Warn(d.node, d.op, "it depends on sizes that are not known: %s is right for %s, but not for %s", d.is, r.as(),
+					sizesText(sizes))
 			}
 		}
 		if len(r.g.Symbols) > 0 && len(told) == 0 {
@@ -145,7 +146,8 @@ func (m *Model) compare(r *reading, want *graph.Graph, sizes map[string]int, tol
 			}
 			switch {
 			case refused[v.Node] != nil:
-				r.g.Warn(nameOf(p), p.OpType, "it was read as for %s, and does not suit %s: %w", r.as(), sizesText(sizes), refused[v.Node].Err)
+				r.g.Warn(nameOf(p), p.OpType, "it was read as for %s, and does not suit %s: %w", r.as(), sizesText(sizes),
+					refused[v.Node].Err)
 			case !slices.Equal(v.Meta.Shape, w.Meta.Shape):
 				r.g.Warn(nameOf(p), p.OpType, "it was read as for %s: for %s its shape is %v, and should be %v",
 					r.as(), sizesText(sizes), v.Meta.Shape, w.Meta.Shape)

@@ -20,7 +20,8 @@ func warnings(g *graph.Graph) []string {
 // firstSize adds to a graph the nodes that give the first size of x, under the name n.
 func firstSize(p *pb.GraphProto) *pb.GraphProto {
 	p.Initializer = append(p.Initializer, int64s("zero", nil, 0))
-	p.Node = append([]*pb.NodeProto{node1("Shape", names("x"), names("shape")), node1("Gather", names("shape", "zero"), names("n"))}, p.Node...)
+	p.Node = append([]*pb.NodeProto{node1("Shape", names("x"), names("shape")),
+		node1("Gather", names("shape", "zero"), names("n"))}, p.Node...)
 	return p
 }
 
@@ -60,8 +61,10 @@ func TestDecisionsOnGuessedSizesAreTold(t *testing.T) {
 // atMost expands a vector of 1 to the first size of x, or to 10 if that is less.
 func atMost() *pb.ModelProto {
 	p := &pb.GraphProto{
-		Initializer: []*pb.TensorProto{int64s("ten", []int64{1}, 10), int64s("at", []int64{1}, 0), floats("one", []int64{1}, 1)},
-		Node: []*pb.NodeProto{node1("Unsqueeze", names("n", "at"), names("n1")), node1("Min", names("n1", "ten"), names("least")),
+		Initializer: []*pb.TensorProto{int64s("ten", []int64{1}, 10), int64s("at", []int64{1}, 0),
+			floats("one", []int64{1}, 1)},
+		Node: []*pb.NodeProto{node1("Unsqueeze", names("n", "at"), names("n1")),
+			node1("Min", names("n1", "ten"), names("least")),
 			node1("Expand", names("one", "least"), names("y")), node1("Neg", names("y"), names("z"))},
 		Input:  infos(info("x", tFloat, "N")),
 		Output: infos(info("z", tFloat, nil)),
@@ -109,7 +112,8 @@ func TestSoundModelsHaveNoWarnings(t *testing.T) {
 	p := &pb.GraphProto{
 		Initializer: []*pb.TensorProto{int64s("rest", []int64{1}, -1), int64s("at", []int64{1}, 0), int64s("axis", nil, 0)},
 		Node: []*pb.NodeProto{node1("Unsqueeze", names("n", "at"), names("n1")),
-			node1("Concat", names("n1", "rest"), names("to"), attrInt("axis", 0)), node1("Reshape", names("x", "to"), names("y")),
+			node1("Concat", names("n1", "rest"), names("to"), attrInt("axis", 0)),
+			node1("Reshape", names("x", "to"), names("y")),
 			node1("MatMul", names("y", "w"), names("z"))},
 		Input:  infos(info("x", tFloat, "N", 3, 4), info("w", tFloat, 12, "K")),
 		Output: infos(info("z", tFloat, "N", "K")),

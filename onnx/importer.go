@@ -182,7 +182,7 @@ func (im *importer) output(name string, v *val) error {
 		im.g.Output(name, v.v)
 		return nil
 	case v.kind != isTensor:
-		return errors.New("sequences and optionals are not served as results")
+		return errors.New("sequences and optionals are not supported as results")
 	}
 	im.g.Output(name, im.materialise(v))
 	return nil
@@ -191,7 +191,7 @@ func (im *importer) output(name string, v *val) error {
 // initializers makes the weights known.
 func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 	for _, t := range p.SparseInitializer {
-		err := errors.New("sparse tensors are not served")
+		err := errors.New("sparse tensors are not supported")
 		if !f.some {
 			return fmt.Errorf("sparse initializer %q: %w", t.GetValues().GetName(), err)
 		}
@@ -218,7 +218,7 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	}
 	t := in.GetType().GetTensorType()
 	if t == nil {
-		return nil, errors.New("only tensors are served as inputs")
+		return nil, errors.New("only tensors are supported as inputs")
 	}
 	d, err := dtypeOf(t.ElemType)
 	if err != nil {
@@ -241,11 +241,12 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	given, ok := im.opts.Shapes[name]
 	switch {
 	case shape != nil && len(shape.Dim) > maxRank:
-		return nil, fmt.Errorf("%d dimensions are not served", len(shape.Dim))
+		return nil, fmt.Errorf("%d dimensions are not supported", len(shape.Dim))
 	case shape == nil && !ok:
 		return nil, errors.New("its rank is unknown: a shape must be given")
 	case shape != nil && ok && len(given) != len(shape.Dim):
-		return nil, fmt.Errorf("the model wants %d dimensions, the shape given is %s", len(shape.Dim), tensor.ListString(given))
+		return nil, fmt.Errorf("the model wants %d dimensions, the shape given is %s", len(shape.Dim),
+			tensor.ListString(given))
 	case shape == nil:
 		dims := make([]graph.Dim, len(given))
 		for i, n := range given {

@@ -33,9 +33,9 @@ func constant(n *node) []*val {
 		list, _ := n.ints("value_ints")
 		return one(known(intTensor(list...)))
 	case n.attrs["sparse_value"] != nil:
-		n.failf("sparse tensors are not served")
+		n.failf("sparse tensors are not supported")
 	case n.attrs["value_string"] != nil || n.attrs["value_strings"] != nil:
-		n.failf("strings are not served")
+		n.failf("strings are not supported")
 	}
 	n.failf("it has no value")
 	return nil
@@ -61,7 +61,8 @@ func constantOfShape(n *node) []*val {
 
 func rangeOp(n *node) []*val {
 	start := n.x(0)
-	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(n.x(1)), "step": n.refNumber(n.x(2)), "dtype": start.dtype()}
+	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(n.x(1)), "step": n.refNumber(n.x(2)),
+		"dtype": start.dtype()}
 	return one(n.op("arange", attrs).as(start.dtype(), 1))
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxOpset is the newest operator set that is served.
+// maxOpset is the newest operator set that is supported.
 const maxOpset = 21
 
 // Model is an ONNX model that was read but not converted yet.
@@ -43,10 +43,10 @@ type Options struct {
 
 	// Lookup finds the ops that operators become; nil finds those of package kernels.
 	Lookup graph.Lookup
-	// Operators are operators of one's own: those that nobody knows yet. They stand before functions
+	// Operators are operators of one's own: those that nobody knows yet. They come before functions
 	// of the model that have the same name. One that is known already is refused.
 	Operators Operators
-	// Replaced are converters that stand in place of those for operators that are known. One that is
+	// Replaced are converters that take the place of those for operators that are known. One that is
 	// not known is refused.
 	Replaced Operators
 
@@ -117,7 +117,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 	for _, i := range imports {
 		d := domainOf(i.GetDomain())
 		if d == "" && (i.Version < 1 || i.Version > maxOpset) {
-			return nil, fmt.Errorf("operator set %d is not served: want 1 to %d", i.Version, maxOpset)
+			return nil, fmt.Errorf("operator set %d is not supported: want 1 to %d", i.Version, maxOpset)
 		}
 		sets[d] = int(i.Version)
 	}
@@ -125,7 +125,7 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 }
 
 // Signature returns a graph that has the model's inputs and nothing else. Inputs of unknown
-// rank are left out, and those that are not served: the conversion tells.
+// rank are left out, and those that are not supported: the conversion tells.
 func (m *Model) Signature() (*graph.Graph, error) {
 	im := m.importer(Options{})
 	weights := map[string]bool{}
@@ -186,7 +186,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 		sets[""] = 1 // models older than operator sets
 	}
 	if !o.some {
-		if err := m.checkServed(sets, o); err != nil {
+		if err := m.checkSupported(sets, o); err != nil {
 			return nil, err
 		}
 	}

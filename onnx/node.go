@@ -130,7 +130,7 @@ func (n *node) convert(domain string) (out []*val, err error) {
 	}
 	c := n.opts.table[operator{domain, n.proto.OpType}]
 	if c == nil {
-		return nil, errors.New("the operator is not served")
+		return nil, errors.New("the operator is not supported")
 	}
 	return c(n), nil
 }
@@ -158,8 +158,9 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		inner.attrs[a.Name] = a
 	}
 	for name, a := range n.attrs {
-		b := &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G, SparseTensor: a.SparseTensor,
-			Floats: a.Floats, Ints: a.Ints, Strings: a.Strings, Tensors: a.Tensors, Graphs: a.Graphs}
+		b := &pb.AttributeProto{Name: name, Type: a.Type, F: a.F, I: a.I, S: a.S, T: a.T, G: a.G,
+			SparseTensor: a.SparseTensor,
+			Floats:       a.Floats, Ints: a.Ints, Strings: a.Strings, Tensors: a.Tensors, Graphs: a.Graphs}
 		inner.attrs[name] = b
 	}
 	s := &scope{im: n.importer, vals: map[string]*val{}}
@@ -231,14 +232,14 @@ func (n *node) axis(d, rank int) int {
 	return d
 }
 
-// axes returns dimensions counted from the front. Each may stand once.
+// axes returns dimensions counted from the front. Each may be once.
 func (n *node) axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	seen := map[int]bool{}
 	for i, d := range list {
 		out[i] = n.axis(d, rank)
 		if seen[out[i]] {
-			n.failf("axis %d stands twice", d)
+			n.failf("axis %d occurs twice", d)
 		}
 		seen[out[i]] = true
 	}
@@ -326,7 +327,7 @@ func (n *node) value(x *val) *graph.Value {
 		return nil
 	}
 	if x.kind != isTensor {
-		n.failf("a sequence stands where a tensor must")
+		n.failf("a sequence is where a tensor must be")
 	}
 	return n.materialise(x)
 }

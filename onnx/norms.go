@@ -18,7 +18,8 @@ func batchNormalization(n *node) []*val {
 		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
 	}
-	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.like(w, x), n.like(b, x), n.like(mean, x), n.like(variance, x))
+	y := n.op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x, n.like(w, x), n.like(b, x), n.like(mean, x),
+		n.like(variance, x))
 	return []*val{y, mean, variance}
 }
 
@@ -105,7 +106,8 @@ func groupNormalization(n *node) []*val {
 		}
 		w, b = spread(w), spread(b)
 	}
-	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.like(w, x), n.like(b, x)))
+	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.like(w, x),
+		n.like(b, x)))
 }
 
 // lrn divides by a power of the mean square over neighbouring channels.
@@ -114,12 +116,13 @@ func lrn(n *node) []*val {
 	size := n.int("size", 1)
 	rank := n.rank(x)
 	if size < 1 || size > 1<<20 || rank < 2 {
-		n.failf("size %d of an operand with %d dimensions is not served", size, rank)
+		n.failf("size %d of an operand with %d dimensions is not supported", size, rank)
 	}
 	before, after := make([]int, rank), make([]int, rank)
 	before[1], after[1] = (size-1)/2, size/2
 	squares := n.padded(n.op("mul", nil, x, x), before, after, 0)
-	sum := n.op("sum", graph.Attrs{"dim": []int{rank}}, n.op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).ofRank(rank+1)).ofRank(rank)
+	sum := n.op("sum", graph.Attrs{"dim": []int{rank}},
+		n.op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).ofRank(rank+1)).ofRank(rank)
 	base := n.op("add", nil, n.op("mul", nil, sum, n.float("alpha", 1e-4)/float64(size)), n.float("bias", 1))
 	return one(n.op("div", nil, x, n.op("pow", nil, base, n.float("beta", 0.75))))
 }
@@ -187,7 +190,7 @@ func (n *node) nll(x, target, weight *val) *val {
 		}
 		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, w)).ofRank(0)
 	default:
-		n.failf("reduction %q is not served", how)
+		n.failf("reduction %q is not supported", how)
 		return nil
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 func TestOldBroadcastAlignsAtAxis(t *testing.T) {
 	g := &pb.GraphProto{
-		Node:        []*pb.NodeProto{node1("Add", names("x", "b"), names("y"), attrInt("broadcast", 1), attrInt("axis", 1), attrInts("consumed_inputs", 0, 0))},
+		Node: []*pb.NodeProto{node1("Add", names("x", "b"), names("y"), attrInt("broadcast", 1), attrInt("axis", 1),
+			attrInts("consumed_inputs", 0, 0))},
 		Input:       infos(info("x", tFloat, 1, 2, 2), info("b", tFloat, 2)),
 		Output:      infos(info("y", tFloat)),
 		Initializer: []*pb.TensorProto{floats("b", []int64{2}, 10, 20)},
@@ -40,12 +41,13 @@ func TestOldSoftmaxJoinsDimensions(t *testing.T) {
 func TestUnservedOperatorsAreNamedTogether(t *testing.T) {
 	g := &pb.GraphProto{
 		Node: []*pb.NodeProto{node1("Frobnicate", names("x"), names("a")), node1("Frobnicate", names("a"), names("b")),
-			{OpType: "Bias", Domain: "com.example", Input: names("b"), Output: names("c")}, node1("Relu", names("c"), names("y"))},
+			{OpType: "Bias", Domain: "com.example", Input: names("b"), Output: names("c")},
+			node1("Relu", names("c"), names("y"))},
 		Input:  infos(info("x", tFloat, 1)),
 		Output: infos(info("y", tFloat)),
 	}
 	_, err := convert(model(13, g), Options{})
-	require.EqualError(t, err, "the model needs operators that are not served: Frobnicate (2), com.example.Bias (1)")
+	require.EqualError(t, err, "the model needs operators that are not supported: Frobnicate (2), com.example.Bias (1)")
 }
 
 func TestErrorsNameTheNode(t *testing.T) {
@@ -62,15 +64,17 @@ func TestErrorsNameTheNode(t *testing.T) {
 func TestOperatorSetsOutOfRange(t *testing.T) {
 	for _, v := range []int64{0, -1, 22} {
 		_, err := convert(model(v, &pb.GraphProto{}), Options{})
-		require.ErrorContains(t, err, "is not served: want 1 to 21")
+		require.ErrorContains(t, err, "is not supported: want 1 to 21")
 	}
 }
 
 // flattening is what PyTorch exports for x.view(x.size(0), -1).
 func flattening(batch any) *pb.GraphProto {
 	return &pb.GraphProto{
-		Node: []*pb.NodeProto{node1("Shape", names("x"), names("s")), node1("Gather", names("s", "zero"), names("n"), attrInt("axis", 0)),
-			node1("Unsqueeze", names("n"), names("n1"), attrInts("axes", 0)), node1("Concat", names("n1", "rest"), names("shape"), attrInt("axis", 0)),
+		Node: []*pb.NodeProto{node1("Shape", names("x"), names("s")),
+			node1("Gather", names("s", "zero"), names("n"), attrInt("axis", 0)),
+			node1("Unsqueeze", names("n"), names("n1"), attrInts("axes", 0)),
+			node1("Concat", names("n1", "rest"), names("shape"), attrInt("axis", 0)),
 			node1("Reshape", names("x", "shape"), names("y"))},
 		Input:       infos(info("x", tFloat, batch, 2, 3)),
 		Output:      infos(info("y", tFloat)),
@@ -96,7 +100,8 @@ func TestSymbolsStay(t *testing.T) {
 }
 
 func TestSymbolsCanBeFixed(t *testing.T) {
-	for name, o := range map[string]Options{"dims": {Dims: map[string]int{"N": 7}}, "shapes": {Shapes: map[string][]int{"x": {7, 2, 3}}}, "default": {Default: 7}} {
+	for name, o := range map[string]Options{"dims": {Dims: map[string]int{"N": 7}},
+		"shapes": {Shapes: map[string][]int{"x": {7, 2, 3}}}, "default": {Default: 7}} {
 		g, err := convert(model(11, flattening("N")), o)
 		require.NoError(t, err, name)
 		require.Empty(t, g.Symbols, name)
@@ -117,10 +122,12 @@ func TestReshapeOfTwoSymbols(t *testing.T) {
 	}
 	nodes := []*pb.NodeProto{node1("Shape", names("x"), names("s"))}
 	nodes = append(append(nodes, at(0, "n")...), at(1, "t")...)
-	nodes = append(nodes, node1("Concat", names("n", "t", "heads"), names("shape"), attrInt("axis", 0)), node1("Reshape", names("x", "shape"), names("h")),
+	nodes = append(nodes, node1("Concat", names("n", "t", "heads"), names("shape"), attrInt("axis", 0)),
+		node1("Reshape", names("x", "shape"), names("h")),
 		node1("Transpose", names("h"), names("y"), attrInts("perm", 0, 2, 1, 3)))
 	g := &pb.GraphProto{Node: nodes, Input: infos(info("x", tFloat, "N", "T", 12)), Output: infos(info("y", tFloat)),
-		Initializer: []*pb.TensorProto{int64s("i0", []int64{1}, 0), int64s("i1", []int64{1}, 1), int64s("heads", []int64{2}, 3, 4)}}
+		Initializer: []*pb.TensorProto{int64s("i0", []int64{1}, 0), int64s("i1", []int64{1}, 1),
+			int64s("heads", []int64{2}, 3, 4)}}
 	converted, err := convert(model(13, g), Options{})
 	require.NoError(t, err)
 	require.False(t, converted.Dynamic())
@@ -134,7 +141,8 @@ func TestComputedShapeRunsPiecewise(t *testing.T) {
 		Input:  infos(info("x", tFloat, 2, 3), info("shape", tInt64, 2)),
 		Output: infos(info("y", tFloat)),
 	}
-	out := run(t, model(13, g), map[string]*tensor.Tensor{"x": f32([]int{2, 3}, -1, 2, -3, 4, -5, 6), "shape": i64([]int{2}, 3, -1)})
+	out := run(t, model(13, g), map[string]*tensor.Tensor{"x": f32([]int{2, 3}, -1, 2, -3, 4, -5, 6),
+		"shape": i64([]int{2}, 3, -1)})
 	require.Equal(t, []int{3, 2}, out["y"].Shape)
 	require.Equal(t, []float32{0, 2, 0, 4, 0, 6}, floatsOf(t, out["y"]))
 }
@@ -153,7 +161,8 @@ func TestFunctionsAreInlined(t *testing.T) {
 func TestFunctionsThatCallThemselves(t *testing.T) {
 	call := node1("Again", names("a"), names("b"))
 	call.Domain = "mine"
-	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("a"), Output: names("b"), Node: []*pb.NodeProto{call},
+	f := &pb.FunctionProto{Name: "Again", Domain: "mine", Input: names("a"), Output: names("b"),
+		Node:        []*pb.NodeProto{call},
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}, {Domain: "mine", Version: 1}}}
 	g := &pb.GraphProto{Node: []*pb.NodeProto{call}, Input: infos(info("a", tFloat, 2)), Output: infos(info("b", tFloat))}
 	_, err := convert(model(13, g, f), Options{})
@@ -197,7 +206,7 @@ func TestAllElementTypes(t *testing.T) {
 	}
 	for _, d := range []pb.TensorProto_DataType{pb.TensorProto_STRING, pb.TensorProto_INT4, pb.TensorProto_FLOAT8E5M2} {
 		_, err := m.weight(&pb.TensorProto{DataType: int32(d), Dims: []int64{1}})
-		require.ErrorContains(t, err, fmt.Sprintf("element type %s is not served", d))
+		require.ErrorContains(t, err, fmt.Sprintf("element type %s is not supported", d))
 	}
 }
 
@@ -216,7 +225,8 @@ func TestLyingTensors(t *testing.T) {
 
 func externalModel(location, offset, length string) *pb.ModelProto {
 	w := &pb.TensorProto{Name: "w", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.TensorProto_EXTERNAL,
-		ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: location}, {Key: "offset", Value: offset}, {Key: "length", Value: length}}}
+		ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: location}, {Key: "offset", Value: offset},
+			{Key: "length", Value: length}}}
 	return model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Add", names("x", "w"), names("y"))},
 		Input: infos(info("x", tFloat, 2)), Output: infos(info("y", tFloat)), Initializer: []*pb.TensorProto{w}})
 }

@@ -39,7 +39,7 @@ func As(op string) Converter {
 	}
 }
 
-// Node is a node of a model as its converter sees it. It serves until the converter returns.
+// Node is a node of a model as its converter sees it. It is valid until the converter returns.
 type Node struct{ n *node }
 
 // Value is a value of a model while it is converted. The zero Value stands for an operand that is left
@@ -142,7 +142,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 		return nil, errNoNode
 	}
 	if n.n.over {
-		return nil, errors.New("the node has been converted: it serves until its converter returns")
+		return nil, errors.New("the node has been converted: it is valid until its converter returns")
 	}
 	defer caught(&err)
 	args := make([]any, len(operands))
@@ -244,7 +244,7 @@ func (o Operators) enter(table map[operator]converter, replace bool) error {
 			case old == nil && replace:
 				return fmt.Errorf("%s is not known, so that nothing is replaced%s", key, nearest(key, table))
 			case old != nil && !replace:
-				return fmt.Errorf("%s is known already: Options.Replaced takes what is to stand in its place", key)
+				return fmt.Errorf("%s is known already: Options.Replaced takes what is to take its place", key)
 			}
 			table[key] = c.convert
 		}
@@ -289,7 +289,7 @@ func (c Converter) convert(n *node) []*val {
 }
 
 // function returns the function of the model that a node calls; nil for an operator, and where a
-// converter of one's own stands before the function.
+// converter of one's own is before the function.
 func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
 	domain := domainOf(n.Domain)
 	for d, list := range o.Operators {

@@ -11,7 +11,8 @@ import (
 
 // single runs one operator. Operands are named a, b, c, ...; those in known are
 // initialisers, the others inputs.
-func single(t *testing.T, opset int64, op string, known string, operands []*tensor.Tensor, outputs int, attrs ...*pb.AttributeProto) []*tensor.Tensor {
+func single(t *testing.T, opset int64, op string, known string, operands []*tensor.Tensor, outputs int,
+	attrs ...*pb.AttributeProto) []*tensor.Tensor {
 	t.Helper()
 	g := &pb.GraphProto{}
 	n := node1(op, nil, nil, attrs...)
@@ -98,7 +99,8 @@ func TestComputedParameters(t *testing.T) {
 		{"Tile", []*tensor.Tensor{x, i64([]int{3}, 2, 1, 2)}, nil},
 		{"Unsqueeze", []*tensor.Tensor{x, i64([]int{2}, 4, -5)}, nil},
 		{"Squeeze", []*tensor.Tensor{counting(1, 3, 1), i64([]int{2}, 2, 0)}, nil},
-		{"Slice", []*tensor.Tensor{x, i64([]int{2}, 1, -1), i64([]int{2}, 100, -100), i64([]int{2}, 1, -1), i64([]int{2}, 2, -2)}, nil},
+		{"Slice", []*tensor.Tensor{x, i64([]int{2}, 1, -1), i64([]int{2}, 100, -100), i64([]int{2}, 1, -1),
+			i64([]int{2}, 2, -2)}, nil},
 		{"Slice", []*tensor.Tensor{x, i64([]int{1}, 3), i64([]int{1}, 1), i64([]int{1}, 1), i64([]int{1}, 1)}, nil},
 		{"Slice", []*tensor.Tensor{x, i64([]int{1}, 1), i64([]int{1}, 3), i64([]int{1}, 1), i64([]int{1}, -1)}, nil},
 		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 0, 2, 0, 1, 0), f32(nil, 7)}, nil},
@@ -114,8 +116,10 @@ func TestComputedParameters(t *testing.T) {
 		{"ConstantOfShape", []*tensor.Tensor{i64([]int{2}, 2, 3)}, nil},
 		{"Range", []*tensor.Tensor{f32(nil, 1), f32(nil, 5), f32(nil, 1.5)}, nil},
 		{"Clip", []*tensor.Tensor{x, f32(nil, 3), f32(nil, 9)}, nil},
-		{"OneHot", []*tensor.Tensor{i64([]int{3}, 0, -1, 2), i64(nil, 4), f32([]int{2}, 5, 6)}, []*pb.AttributeProto{attrInt("axis", 0)}},
-		{"Resize", []*tensor.Tensor{counting(1, 1, 3, 4), nil, f32([]int{4}, 1, 1, 2, 0.5)}, []*pb.AttributeProto{attrText("mode", "linear")}},
+		{"OneHot", []*tensor.Tensor{i64([]int{3}, 0, -1, 2), i64(nil, 4), f32([]int{2}, 5, 6)},
+			[]*pb.AttributeProto{attrInt("axis", 0)}},
+		{"Resize", []*tensor.Tensor{counting(1, 1, 3, 4), nil, f32([]int{4}, 1, 1, 2, 0.5)},
+			[]*pb.AttributeProto{attrText("mode", "linear")}},
 		{"Split", []*tensor.Tensor{x, i64([]int{2}, 1, 3)}, []*pb.AttributeProto{attrInt("axis", 1)}},
 	}
 	for _, c := range cases {
@@ -151,14 +155,17 @@ func TestCol2Im(t *testing.T) {
 
 func TestGroupNormalizationScalesGroupsOrChannels(t *testing.T) {
 	x := f32([]int{1, 4, 1}, -1, 1, -1, 1)
-	byGroup := single(t, 18, "GroupNormalization", "bc", []*tensor.Tensor{x, f32([]int{2}, 1, 2), f32([]int{2}, 0, 10)}, 1, attrInt("num_groups", 2), attrFloat("epsilon", 0))[0]
+	byGroup := single(t, 18, "GroupNormalization", "bc", []*tensor.Tensor{x, f32([]int{2}, 1, 2), f32([]int{2}, 0, 10)}, 1,
+		attrInt("num_groups", 2), attrFloat("epsilon", 0))[0]
 	require.Equal(t, []float32{-1, 1, 8, 12}, floatsOf(t, byGroup))
-	byChannel := single(t, 21, "GroupNormalization", "bc", []*tensor.Tensor{x, f32([]int{4}, 1, 2, 3, 4), f32([]int{4}, 0, 0, 0, 10)}, 1, attrInt("num_groups", 2), attrFloat("epsilon", 0))[0]
+	byChannel := single(t, 21, "GroupNormalization", "bc", []*tensor.Tensor{x, f32([]int{4}, 1, 2, 3, 4),
+		f32([]int{4}, 0, 0, 0, 10)}, 1, attrInt("num_groups", 2), attrFloat("epsilon", 0))[0]
 	require.Equal(t, []float32{-1, 2, -3, 14}, floatsOf(t, byChannel))
 }
 
 func TestMaxPoolIndicesOfUnevenPadding(t *testing.T) {
-	out := single(t, 12, "MaxPool", "", []*tensor.Tensor{counting(1, 2, 2, 3)}, 2, attrInts("kernel_shape", 2, 2), attrInts("pads", 1, 0, 0, 1))
+	out := single(t, 12, "MaxPool", "", []*tensor.Tensor{counting(1, 2, 2, 3)}, 2, attrInts("kernel_shape", 2, 2),
+		attrInts("pads", 1, 0, 0, 1))
 	require.Equal(t, []float32{1, 2, 2, 4, 5, 5, 7, 8, 8, 10, 11, 11}, floatsOf(t, out[0]))
 	require.Equal(t, []int64{1, 2, 2, 4, 5, 5, 7, 8, 8, 10, 11, 11}, intsOf(t, out[1]))
 }
@@ -167,16 +174,19 @@ func TestAveragePoolOfUnevenPadding(t *testing.T) {
 	x := f32([]int{1, 1, 3}, 3, 6, 9)
 	out := single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("pads", 0, 1))[0]
 	require.Equal(t, []float32{4.5, 7.5, 9}, floatsOf(t, out))
-	out = single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("pads", 0, 1), attrInt("count_include_pad", 1))[0]
+	out = single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("pads", 0, 1),
+		attrInt("count_include_pad", 1))[0]
 	require.Equal(t, []float32{4.5, 7.5, 4.5}, floatsOf(t, out))
-	out = single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2), attrInts("dilations", 2))[0]
+	out = single(t, 19, "AveragePool", "", []*tensor.Tensor{x}, 1, attrInts("kernel_shape", 2),
+		attrInts("dilations", 2))[0]
 	require.Equal(t, []float32{6}, floatsOf(t, out))
 }
 
 func TestBlockedQuantisation(t *testing.T) {
 	i8 := func(shape []int, data ...int8) *tensor.Tensor { return tensor.Must(tensor.FromSlice(data, shape...)) }
 	x := i8([]int{1, 6}, 1, 2, 3, 4, 5, 6)
-	out := single(t, 21, "DequantizeLinear", "bc", []*tensor.Tensor{x, f32([]int{1, 2}, 1, 10), i8([]int{1, 2}, 0, 1)}, 1, attrInt("block_size", 3))[0]
+	out := single(t, 21, "DequantizeLinear", "bc", []*tensor.Tensor{x, f32([]int{1, 2}, 1, 10), i8([]int{1, 2}, 0, 1)}, 1,
+		attrInt("block_size", 3))[0]
 	require.Equal(t, []float32{1, 2, 3, 30, 40, 50}, floatsOf(t, out))
 }
 
@@ -186,7 +196,8 @@ func TestUnsigned64Order(t *testing.T) {
 	out, err := tensor.ToSlice[uint64](single(t, 13, "Max", "", []*tensor.Tensor{big, small}, 1)[0])
 	require.NoError(t, err)
 	require.Equal(t, []uint64{1 << 63, 1<<64 - 1}, out)
-	shifted, err := tensor.ToSlice[uint64](single(t, 11, "BitShift", "b", []*tensor.Tensor{big, tensor.Must(tensor.FromSlice([]uint64{1, 0}, 2))}, 1, attrText("direction", "RIGHT"))[0])
+	shifted, err := tensor.ToSlice[uint64](single(t, 11, "BitShift", "b",
+		[]*tensor.Tensor{big, tensor.Must(tensor.FromSlice([]uint64{1, 0}, 2))}, 1, attrText("direction", "RIGHT"))[0])
 	require.NoError(t, err)
 	require.Equal(t, []uint64{1 << 62, 1}, shifted)
 }
@@ -195,7 +206,8 @@ func TestQLinearConv(t *testing.T) {
 	u8 := func(shape []int, data ...uint8) *tensor.Tensor { return tensor.Must(tensor.FromSlice(data, shape...)) }
 	x, w := u8([]int{1, 1, 1, 3}, 11, 12, 13), u8([]int{1, 1, 1, 2}, 6, 7)
 	half := f32(nil, 0.5)
-	out := single(t, 10, "QLinearConv", "bcdefgh", []*tensor.Tensor{x, half, u8(nil, 10), w, half, u8(nil, 5), half, u8(nil, 100)}, 1,
+	out := single(t, 10, "QLinearConv", "bcdefgh", []*tensor.Tensor{x, half, u8(nil, 10), w, half, u8(nil, 5), half,
+		u8(nil, 100)}, 1,
 		attrInts("pads", 0, 1, 0, 0))[0]
 	got, err := tensor.ToSlice[uint8](out)
 	require.NoError(t, err)

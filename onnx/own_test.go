@@ -80,13 +80,13 @@ func TestOwnOperatorFails(t *testing.T) {
 		`it is not for me`: func(Node) ([]Value, error) {
 			return nil, errors.New("it is not for me")
 		},
-		`output 0 ("y") is not served`: func(Node) ([]Value, error) {
+		`output 0 ("y") is not supported`: func(Node) ([]Value, error) {
 			return nil, nil
 		},
 		`its converter makes 2 values, and it has 1 outputs`: func(n Node) ([]Value, error) {
 			return n.Inputs()[:2], nil
 		},
-		`the op "rleu" that it takes is not served`: func(n Node) ([]Value, error) {
+		`the op "rleu" that it takes is not supported`: func(n Node) ([]Value, error) {
 			return n.Apply("rleu", nil, n.Inputs()[0])
 		},
 		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) {
@@ -104,14 +104,14 @@ func TestOwnOperatorFails(t *testing.T) {
 		}
 	}
 	_, err := kept.Apply("relu", nil, kept.Inputs()[0])
-	assert.EqualError(t, err, "the node has been converted: it serves until its converter returns")
+	assert.EqualError(t, err, "the node has been converted: it is valid until its converter returns")
 	_, err = Node{}.Apply("relu", nil)
 	assert.Error(t, err)
 	_, err = Node{}.Attrs()
 	assert.Error(t, err)
 }
 
-// A converter of one's own stands before a function of the model, which others get.
+// A converter of one's own is before a function of the model, which others get.
 func TestOwnOperatorBeforeFunction(t *testing.T) {
 	f := &pb.FunctionProto{Name: "Own", Domain: "mine", Input: names("a", "b", "c"), Output: names("d"),
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("d"))}}
@@ -127,13 +127,13 @@ func TestOwnOperatorBeforeFunction(t *testing.T) {
 func TestOperatorsAreRefused(t *testing.T) {
 	c := As("relu")
 	for want, o := range map[string]Options{
-		"Options.Operators: Relu is known already: Options.Replaced takes what is to stand in its place": {
+		"Options.Operators: Relu is known already: Options.Replaced takes what is to take its place": {
 			Operators: Operators{"ai.onnx": {"Relu": c}}},
 		"Options.Operators: the converter of mine.Own is nil": {
 			Operators: Operators{"mine": {"Own": nil}}},
 		"Options.Replaced: Rleu is not known, so that nothing is replaced; did you mean Relu?": {
 			Replaced: Operators{"": {"Rleu": c}}},
-		"the model needs operators that are not served: mine.Own (1)": {
+		"the model needs operators that are not supported: mine.Own (1)": {
 			Operators: Operators{"mine": {"own": c}}},
 	} {
 		_, err := graphWith(t, mineModel("Own"), o)

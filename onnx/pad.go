@@ -64,7 +64,7 @@ func (n *node) padded(x *val, before, after []int, value any) *val {
 }
 
 // padBy pads by widths that the graph computes: all in front of, then all behind the
-// dimensions. Ours stand in pairs, the last dimension first.
+// dimensions. Ours are in pairs, the last dimension first.
 func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	rank := n.rank(x)
 	count := n.lengthOf(widths)
@@ -93,11 +93,12 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	ours, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {
-		n.failf("mode %q is not served", mode)
+		n.failf("mode %q is not supported", mode)
 	}
 	shape := n.sizes(x)
 	rank := len(shape)
-	direct := rank >= 3 && rank <= 5 && x.dtype().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 && after[1] == 0
+	direct := rank >= 3 && rank <= 5 && x.dtype().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 &&
+		after[1] == 0
 	for i := range before {
 		direct = direct && before[i] >= 0 && after[i] >= 0
 	}

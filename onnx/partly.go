@@ -16,7 +16,8 @@ import (
 const unknownElement = math.MinInt64 + 1
 
 // movers are ops that give elements of their operands and nothing else.
-var movers = []string{"select", "slice", "narrow", "index_select", "index", "gather", "cat", "stack", "reshape", "unsqueeze", "squeeze",
+var movers = []string{"select", "slice", "narrow", "index_select", "index", "gather", "cat", "stack", "reshape",
+	"unsqueeze", "squeeze",
 	"flatten", "permute", "transpose", "t", "flip", "expand", "alias"}
 
 // partlyOf returns the elements of a value that are known, nil if none are.

@@ -156,7 +156,7 @@ func averagePool(n *node) []*val {
 }
 
 // windowSums adds up the elements of each window, by a convolution with ones, and counts
-// the elements that are no padding, or with include none that lies behind it.
+// the elements that are no padding, or with include none that is behind it.
 func (n *node) windowSums(x *val, in []int, g geometry, include bool) (sum, count *val) {
 	rank := len(in)
 	_, after := g.windows(in)
@@ -278,7 +278,7 @@ func maxRoiPool(n *node) []*val {
 	size, _ := n.ints("pooled_shape")
 	s := n.shape(x)
 	if rois.data == nil || len(size) != 2 || len(s) != 4 || rois.data.Rank() != 2 || rois.data.Shape[1] != 5 {
-		n.failf("only regions that are known before the graph runs are served")
+		n.failf("only regions that are known before the graph runs are supported")
 	}
 	scale := n.float("spatial_scale", 1)
 	var list []any
@@ -302,7 +302,7 @@ func roundHalf(f float64) int { return int(f + 0.5) }
 // roiCells returns the maxima [1, C, h, w] of one region.
 func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 	if size[0] < 1 || size[1] < 1 || size[0]*size[1] > 1<<12 {
-		n.failf("pooled_shape %s is not served", tensor.ListString(size))
+		n.failf("pooled_shape %s is not supported", tensor.ListString(size))
 	}
 	bounds := func(d, cell int) (lo, hi int) {
 		span := max(to[d]-from[d]+1, 1)
@@ -316,7 +316,8 @@ func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 		for j := range size[1] {
 			left, right := bounds(1, j)
 			if top >= bottom || left >= right {
-				cells = append(cells, n.op("full", graph.Attrs{"size": []int{1, n.shape(x)[1]}, "fill_value": 0, "dtype": x.dtype()}))
+				cells = append(cells, n.op("full", graph.Attrs{"size": []int{1, n.shape(x)[1]}, "fill_value": 0,
+					"dtype": x.dtype()}))
 				continue
 			}
 			part := n.op("slice", graph.Attrs{"dim": 2, "start": top, "end": bottom}, x)

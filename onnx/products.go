@@ -22,7 +22,8 @@ func gemm(n *node) []*val {
 		a = n.op("t", nil, a)
 	}
 	turned := n.flag("transB", false)
-	if turned && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.static(c) && !b.dynamic() && c.meta().Shape[0] == n.shape(b)[0]) && a.dtype().IsFloat() {
+	if turned && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.static(c) && !b.dynamic() &&
+		c.meta().Shape[0] == n.shape(b)[0]) && a.dtype().IsFloat() {
 		return one(n.op("linear", nil, a, b, c))
 	}
 	if turned {

@@ -34,7 +34,7 @@ func (n *node) perAxis(p, x *val) *val {
 // quantised rounds x, which is scaled already, and moves it into the range of a dtype.
 func (n *node) quantised(x, zero *val, d tensor.DType) *val {
 	if !d.IsIntegral(false) || d.Size() > 2 {
-		n.failf("quantisation to %v is not served", d)
+		n.failf("quantisation to %v is not supported", d)
 	}
 	y := n.op("round", nil, x)
 	if zero != nil {
@@ -146,7 +146,8 @@ func qlinearConv(n *node) []*val {
 		bias = n.cast(b, tensor.Float64)
 	}
 	y := n.integerConv(x, w, n.x(2), n.x(5), bias)
-	scale := n.op("mul", nil, n.cast(n.scalarLike(n.x(1)), tensor.Float64), n.cast(n.alongChannel(n.x(4), y), tensor.Float64))
+	scale := n.op("mul", nil, n.cast(n.scalarLike(n.x(1)), tensor.Float64),
+		n.cast(n.alongChannel(n.x(4), y), tensor.Float64))
 	scale = n.op("div", nil, scale, n.cast(n.scalarLike(n.x(6)), tensor.Float64))
 	return one(n.quantised(n.op("mul", nil, y, scale), n.scalarLike(n.x(7)), n.x(7).dtype()))
 }

@@ -8,7 +8,8 @@ import (
 // recurrent converts RNN, GRU and LSTM, which are ops of ours with all their options.
 func recurrent(op string, operands int) converter {
 	return func(n *node) []*val {
-		attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0), "layout": n.int("layout", 0)}
+		attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),
+			"layout": n.int("layout", 0)}
 		if n.attrs["hidden_size"] != nil {
 			attrs["hidden_size"] = n.int("hidden_size", 0)
 		}

@@ -239,7 +239,7 @@ func cumSum(n *node) []*val {
 	from := flip(x)
 	y := n.op("cumsum", attrs, from)
 	if n.flag("exclusive", false) {
-		// The sum of what stands before: shifted by one, a 0 in front.
+		// The sum of what is before: shifted by one, a 0 in front.
 		if a, ok := axis.(int); ok {
 			a = n.axis(a, n.rank(x))
 			widths := make([]int, 2*(n.rank(x)-a))

@@ -88,14 +88,14 @@ func splitToSequence(n *node) []*val {
 	switch p := n.opt(1); {
 	case p == nil:
 		if shape[axis] > maxUnrolled {
-			n.failf("a sequence of %d members is not served", shape[axis])
+			n.failf("a sequence of %d members is not supported", shape[axis])
 		}
 		sizes = slices.Repeat([]int{1}, shape[axis])
 		drop = !n.flag("keepdims", true)
 	case p.data != nil && p.data.Rank() == 0:
 		size := n.list(1)[0]
 		if size < 1 || shape[axis]/size > maxUnrolled {
-			n.failf("parts of %d elements are not served", size)
+			n.failf("parts of %d elements are not supported", size)
 		}
 		for left := shape[axis]; left > 0; left -= size {
 			sizes = append(sizes, min(size, left))

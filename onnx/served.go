@@ -9,11 +9,11 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// checkServed reports all operators of the model that the table lacks in one error.
-func (m *Model) checkServed(sets map[string]int, o Options) error {
+// checkSupported reports all operators of the model that the table lacks in one error.
+func (m *Model) checkSupported(sets map[string]int, o Options) error {
 	missing := map[string]int{}
 	seen := map[*pb.FunctionProto]bool{}
-	m.countUnserved(m.proto.Graph.Node, o, missing, seen, 0)
+	m.countUnsupported(m.proto.Graph.Node, o, missing, seen, 0)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -21,10 +21,11 @@ func (m *Model) checkServed(sets map[string]int, o Options) error {
 	for _, op := range slices.Sorted(maps.Keys(missing)) {
 		list = append(list, fmt.Sprintf("%s (%d)", op, missing[op]))
 	}
-	return fmt.Errorf("the model needs operators that are not served: %s", strings.Join(list, ", "))
+	return fmt.Errorf("the model needs operators that are not supported: %s", strings.Join(list, ", "))
 }
 
-func (m *Model) countUnserved(nodes []*pb.NodeProto, o Options, missing map[string]int, seen map[*pb.FunctionProto]bool, depth int) {
+func (m *Model) countUnsupported(nodes []*pb.NodeProto, o Options, missing map[string]int,
+	seen map[*pb.FunctionProto]bool, depth int) {
 	if depth > maxDepth {
 		return // the conversion refuses it
 	}
@@ -33,7 +34,7 @@ func (m *Model) countUnserved(nodes []*pb.NodeProto, o Options, missing map[stri
 		if f := m.function(n, o); f != nil {
 			if !seen[f] {
 				seen[f] = true
-				m.countUnserved(f.Node, o, missing, seen, depth+1)
+				m.countUnsupported(f.Node, o, missing, seen, depth+1)
 			}
 		} else if o.table[operator{domain, n.OpType}] == nil {
 			name := n.OpType
@@ -45,7 +46,7 @@ func (m *Model) countUnserved(nodes []*pb.NodeProto, o Options, missing map[stri
 		for _, a := range n.Attribute {
 			for _, g := range append(slices.Clone(a.Graphs), a.G) {
 				if g != nil {
-					m.countUnserved(g.Node, o, missing, seen, depth+1)
+					m.countUnsupported(g.Node, o, missing, seen, depth+1)
 				}
 			}
 		}

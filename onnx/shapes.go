@@ -323,14 +323,15 @@ func (n *node) element(x *val, i int) *val {
 
 func (n *node) sliceAxis(x, along, by, start, end *val) *val {
 	if by.data != nil && n.number(by).Int() > 0 {
-		return n.op("slice", graph.Attrs{"dim": n.refOne(along), "start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(by)}, x)
+		return n.op("slice", graph.Attrs{"dim": n.refOne(along), "start": n.refOne(start), "end": n.refOne(end),
+			"step": n.refOne(by)}, x)
 	}
 	if by.data == nil || along.data == nil || start.data == nil || end.data == nil || !n.static(x) {
 		return n.sliceComputed(x, along, start, end, by)
 	}
 	axis, step := int(n.number(along).Int()), int(n.number(by).Int())
 	if step == 0 || step < -1<<62 {
-		n.failf("step %d is not served", step)
+		n.failf("step %d is not supported", step)
 	}
 	axis = n.axis(axis, n.rank(x))
 	size := n.shape(x)[axis]
@@ -347,7 +348,8 @@ func (n *node) sliceAxis(x, along, by, start, end *val) *val {
 		count = 0
 	}
 	lowest := max(0, first+(count-1)*step)
-	y := n.op("slice", graph.Attrs{"dim": axis, "start": lowest, "end": lowest + max(0, (count-1)*-step+1), "step": -step}, x)
+	y := n.op("slice", graph.Attrs{"dim": axis, "start": lowest, "end": lowest + max(0, (count-1)*-step+1), "step": -step},
+		x)
 	if count == 0 {
 		y = n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
 	}
@@ -388,9 +390,10 @@ func gatherND(n *node) []*val {
 func scatterElements(n *node) []*val {
 	x, index, src := n.x(0), n.cast(n.x(1), tensor.Int64), n.x(2)
 	attrs := graph.Attrs{"dim": n.int("axis", 0)}
-	how, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[n.text("reduction", "none")]
+	how, ok := map[string]string{"none": "", "add": "sum", "mul": "prod", "max": "amax",
+		"min": "amin"}[n.text("reduction", "none")]
 	if !ok {
-		n.failf("reduction %q is not served", n.text("reduction", ""))
+		n.failf("reduction %q is not supported", n.text("reduction", ""))
 	}
 	if how == "" {
 		return one(n.op("scatter", attrs, x, index, src))
@@ -400,9 +403,10 @@ func scatterElements(n *node) []*val {
 }
 
 func scatterND(n *node) []*val {
-	how, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax", "min": "amin"}[n.text("reduction", "none")]
+	how, ok := map[string]string{"none": "none", "add": "add", "mul": "mul", "max": "amax",
+		"min": "amin"}[n.text("reduction", "none")]
 	if !ok {
-		n.failf("reduction %q is not served", n.text("reduction", ""))
+		n.failf("reduction %q is not supported", n.text("reduction", ""))
 	}
 	return one(n.op("scatter_nd", graph.Attrs{"reduce": how}, n.x(0), n.cast(n.x(1), tensor.Int64), n.x(2)))
 }
@@ -442,7 +446,7 @@ func unique(n *node) []*val {
 	sizes[dim] = -1
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
 	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].as(tensor.Int64, 1), out[2].as(tensor.Int64, 1)
-	// The least place among those that an inverse index stands at is the first.
+	// The least place among those that an inverse index is at is the first.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.dims(x)).ofRank(0)
 	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).as(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)

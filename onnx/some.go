@@ -56,7 +56,7 @@ func (im *importer) miss(s *scope, what, name string, err error) {
 	s.vals[name] = &val{name: name, kind: isLost, lack: what}
 }
 
-// about puts before an error what it is of, if that does not stand there.
+// about puts before an error what it is of, if that is not there.
 func about(what, name string, err error) error {
 	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
 		return fmt.Errorf("%s%w", title, err)
@@ -109,7 +109,7 @@ func (n *node) enter(out []*val) error {
 		switch {
 		case name == "":
 		case i >= len(out) || out[i] == nil:
-			err = fmt.Errorf("output %d (%q) is not served", i, name)
+			err = fmt.Errorf("output %d (%q) is not supported", i, name)
 		case n.scope.vals[name] != nil:
 			err = fmt.Errorf("two values are named %q", name)
 		default:

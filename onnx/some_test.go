@@ -70,23 +70,28 @@ func troubledModel() *pb.GraphProto {
 			node1("Relu", names("after"), names("more")),
 			called("tail", node1("Mul", names("fine", "w2"), names("tail"))),
 		},
-		Input: infos(info("x", tFloat, 2, 2), info("vast", tFloat, 1<<40, 1<<40), &pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{}}}),
+		Input: infos(info("x", tFloat, 2, 2), info("vast", tFloat, 1<<40, 1<<40),
+			&pb.ValueInfoProto{Name: "s", Type: &pb.TypeProto{Value: &pb.TypeProto_SequenceType{}}}),
 		Initializer: []*pb.TensorProto{floats("w", []int64{3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9), floats("w2", []int64{2}, 1, 2),
 			floats("damaged", []int64{2, 2}, 1),
 			{Name: "elsewhere", DataType: int32(tFloat), Dims: []int64{2}, DataLocation: pb.TensorProto_EXTERNAL,
 				ExternalData: []*pb.StringStringEntryProto{{Key: "location", Value: "none.bin"}}}},
-		Output: infos(info("more", tFloat), info("fine", tFloat), info("unknown", tFloat), info("turned", tFloat), info("joined", tFloat),
-			info("weighed", tFloat), info("outside", tFloat), info("gone", tFloat), info("damaged", tFloat), info("nowhere", tFloat), info("tail", tFloat), info("fine", tFloat)),
+		Output: infos(info("more", tFloat), info("fine", tFloat), info("unknown", tFloat), info("turned", tFloat),
+			info("joined", tFloat),
+			info("weighed", tFloat), info("outside", tFloat), info("gone", tFloat), info("damaged", tFloat),
+			info("nowhere", tFloat), info("tail", tFloat), info("fine", tFloat)),
 	}
 }
 
 func TestGraphSome(t *testing.T) {
 	g, told := some(t, model(13, troubledModel()), Options{})
 	require.Equal(t, []string{"fine", "tail"}, outputNames(g))
-	requireTold(t, told, `initializer "damaged": 1 numbers of data`, `initializer "elsewhere": external data`, `input "vast": shape [1099511627776, 1099511627776] has`, `input "s": only tensors`,
-		`output "damaged": depends on initializer "damaged", which cannot be read`, `output "nowhere": it is not made by any node`,
+	requireTold(t, told, `initializer "damaged": 1 numbers of data`, `initializer "elsewhere": external data`,
+		`input "vast": shape [1099511627776, 1099511627776] has`, `input "s": only tensors`,
+		`output "damaged": depends on initializer "damaged", which cannot be read`,
+		`output "nowhere": it is not made by any node`,
 		`output "fine": two outputs are named "fine"`,
-		`node "odd" (NoSuch): the operator is not served`, `node "turn" (Transpose): `, `node "join" (Concat): `,
+		`node "odd" (NoSuch): the operator is not supported`, `node "turn" (Transpose): `, `node "join" (Concat): `,
 		`node "weigh" (Add): depends on initializer "damaged", which cannot be read`,
 		`node "far" (Add): depends on initializer "elsewhere"`, `node "gone" (Add): depends on input "s"`)
 	out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{2, 2}, 1, -2, 3, 4)})
@@ -94,36 +99,45 @@ func TestGraphSome(t *testing.T) {
 	_, err := convert(model(13, troubledModel()), Options{})
 	require.ErrorContains(t, err, "NoSuch (1)")
 	_, _, err = (&Model{proto: model(99, troubledModel())}).GraphSome(Options{})
-	require.ErrorContains(t, err, "operator set 99 is not served")
+	require.ErrorContains(t, err, "operator set 99 is not supported")
 }
 
 // Functions and decided branches are converted in place, node by node.
 func TestGraphSomeWithin(t *testing.T) {
 	pair := &pb.FunctionProto{Domain: "mine", Name: "Pair", Input: names("a", "b"), Output: names("p", "q"),
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 13}},
-		Node:        []*pb.NodeProto{node1("Neg", names("a"), names("p")), called("inner", node1("NoSuch", names("b"), names("q")))}}
+		Node: []*pb.NodeProto{node1("Neg", names("a"), names("p")),
+			called("inner", node1("NoSuch", names("b"), names("q")))}}
 	use := node1("Pair", names("x", "lost"), names("p", "q"))
 	use.Domain = "mine"
-	two := &pb.GraphProto{Node: []*pb.NodeProto{node1("Abs", names("x"), names("u")), called("branch", node1("NoSuch", names("x"), names("v")))},
+	two := &pb.GraphProto{Node: []*pb.NodeProto{node1("Abs", names("x"), names("u")),
+		called("branch", node1("NoSuch", names("x"), names("v")))},
 		Output: infos(info("u", tFloat), info("v", tFloat))}
 	loopBody := &pb.GraphProto{
-		Node:  []*pb.NodeProto{node1("Identity", names("c"), names("c2")), node1("Add", names("acc", "lost"), names("acc2"))},
-		Input: infos(info("i", pb.TensorProto_INT64), info("c", tBool), info("acc", tFloat)), Output: infos(info("c2", tBool), info("acc2", tFloat))}
+		Node: []*pb.NodeProto{node1("Identity", names("c"), names("c2")),
+			node1("Add", names("acc", "lost"), names("acc2"))},
+		Input:  infos(info("i", pb.TensorProto_INT64), info("c", tBool), info("acc", tFloat)),
+		Output: infos(info("c2", tBool), info("acc2", tFloat))}
 	g, told := some(t, model(13, &pb.GraphProto{
 		Node: []*pb.NodeProto{called("first", node1("NoSuch", names("x"), names("lost"))), use,
-			called("if", node1("If", names("yes"), names("u", "v"), attrGraph("then_branch", two), attrGraph("else_branch", two))),
+			called("if", node1("If", names("yes"), names("u", "v"), attrGraph("then_branch", two),
+				attrGraph("else_branch", two))),
 			called("static", node1("Loop", names("three", "", "x"), names("s"), attrGraph("body", loopBody))),
 			called("dynamic", node1("Loop", names("n", "", "x"), names("d"), attrGraph("body", loopBody))),
-			called("either", node1("If", names("cond"), names("e"), attrGraph("then_branch", branchOf("t", node1("Abs", names("x"), names("t")))),
+			called("either", node1("If", names("cond"), names("e"),
+				attrGraph("then_branch", branchOf("t", node1("Abs", names("x"), names("t")))),
 				attrGraph("else_branch", branchOf("f", node1("Abs", names("lost"), names("f")))))),
 		},
 		Input:       infos(info("x", tFloat, 2), info("n", pb.TensorProto_INT64), info("cond", tBool)),
 		Initializer: []*pb.TensorProto{{Name: "yes", DataType: int32(tBool), Int32Data: []int32{1}}, int64s("three", nil, 3)},
-		Output:      infos(info("p", tFloat), info("q", tFloat), info("u", tFloat), info("v", tFloat), info("s", tFloat), info("d", tFloat), info("e", tFloat)),
+		Output: infos(info("p", tFloat), info("q", tFloat), info("u", tFloat), info("v", tFloat), info("s", tFloat),
+			info("d", tFloat), info("e", tFloat)),
 	}, pair), Options{})
 	require.Equal(t, []string{"p", "u", "e"}, outputNames(g))
-	requireTold(t, told, `node "first" (NoSuch): the operator is not served`, `node "branch" (NoSuch): the operator is not served`)
-	in := map[string]*tensor.Tensor{"x": f32([]int{2}, 1, -2), "n": tensor.Must(tensor.FromSlice([]int64{2})), "cond": flag(true)}
+	requireTold(t, told, `node "first" (NoSuch): the operator is not supported`,
+		`node "branch" (NoSuch): the operator is not supported`)
+	in := map[string]*tensor.Tensor{"x": f32([]int{2}, 1, -2), "n": tensor.Must(tensor.FromSlice([]int64{2})),
+		"cond": flag(true)}
 	require.Equal(t, []float32{1, 2}, floatsOf(t, runGraph(t, g, in)["e"]))
 }
 
@@ -159,7 +173,7 @@ func TestGraphSomeWithSymbols(t *testing.T) {
 	require.Empty(t, g.Warnings())
 	require.NoError(t, g.BindOnly(map[string]int{"N": 5}))
 	refused := g.InferAll()
-	require.Equal(t, `node "odd" (NoSuch): the operator is not served`, g.RootErrors(refused).Error())
+	require.Equal(t, `node "odd" (NoSuch): the operator is not supported`, g.RootErrors(refused).Error())
 	require.Len(t, refused, 2)
 	rest := g.Drop(refused)
 	require.Equal(t, []int{5, 2}, rest.Outputs[0].Value.Meta.Shape)

@@ -179,7 +179,8 @@ func (n *node) sizes(x *val) []int {
 func (n *node) shape(x *val) []int {
 	s := n.sizes(x)
 	if slices.Contains(s, -1) {
-		n.failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name, strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
+		n.failf("the shape of %q must be known before the graph runs: give the model's symbolic sizes (%s)", x.name,
+			strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
 	}
 	return s
 }
@@ -188,7 +189,8 @@ func (n *node) shape(x *val) []int {
 func (n *node) known1(x *val, i int) int {
 	s := n.sizes(x)
 	if i >= len(s) || s[i] < 0 {
-		n.failf("size %d of %q must be known before the graph runs: give the model's symbolic sizes (%s)", i, x.name, strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
+		n.failf("size %d of %q must be known before the graph runs: give the model's symbolic sizes (%s)", i, x.name,
+			strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", "))
 	}
 	return s[i]
 }
@@ -285,7 +287,8 @@ func (n *node) reshapeDual(x *val, d *dual) *val {
 		front++
 	}
 	back := 0
-	for back < min(len(a), len(own))-front && a[len(a)-1-back] == own[len(own)-1-back] && b[len(b)-1-back] == other.Shape[len(own)-1-back] {
+	for back < min(len(a), len(own))-front && a[len(a)-1-back] == own[len(own)-1-back] && b[len(b)-1-back] ==
+		other.Shape[len(own)-1-back] {
 		back++
 	}
 	from, to := len(own)-front-back, len(a)-front-back

@@ -4,17 +4,17 @@ import "fmt"
 
 // standard holds all operators of the default domain that are known, by ONNX's name. Models find
 // converters in [conversion.operators], which is made of it: those of control flow look operators up
-// again, and could not stand in a table that they refer to.
+// again, and could not be in a table that they refer to.
 var standard = joined(elements, activations, reductions, shapes, products, normalisations, losses, vision, recurrents,
 	quantised, signals, control)
 
-// joined puts tables together. An operator that stands in two of them is a mistake in the program.
+// joined puts tables together. An operator that is in two of them is a mistake in the program.
 func joined(tables ...map[string]converter) map[string]converter {
 	all := map[string]converter{}
 	for _, t := range tables {
 		for name, c := range t {
 			if all[name] != nil {
-				panic(fmt.Sprintf("onnx: operator %s stands in two tables", name))
+				panic(fmt.Sprintf("onnx: operator %s is in two tables", name))
 			}
 			all[name] = c
 		}
@@ -33,9 +33,11 @@ var elements = map[string]converter{
 	"Identity": identity, "Cast": castOp, "CastLike": castLike, "Clip": clip,
 	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
 	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
-	"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"), "LessOrEqual": binary("le"),
-	"BitwiseAnd": binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"), "BitwiseXor": binary("bitwise_xor"), "BitShift": bitShift,
-	"Max": extremum("maximum"), "Min": extremum("minimum"), "Sum": sumOf, "Mean": meanOf, "Where": where,
+	"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"),
+	"LessOrEqual": binary("le"),
+	"BitwiseAnd":  binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"), "BitwiseXor": binary("bitwise_xor"),
+	"BitShift": bitShift,
+	"Max":      extremum("maximum"), "Min": extremum("minimum"), "Sum": sumOf, "Mean": meanOf, "Where": where,
 }
 
 // Activations.
@@ -52,7 +54,8 @@ var reductions = map[string]converter{
 	"ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("amax"), "ReduceMin": reduce("amin"),
 	"ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"), "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("logsum"),
 	"ReduceLogSumExp": reduce("logsumexp"), "ReduceSumSquare": reduce("sumsquare"),
-	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumSum, "TopK": topK, "LpNormalization": lpNormalization,
+	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "CumSum": cumSum, "TopK": topK,
+	"LpNormalization": lpNormalization,
 }
 
 // Shapes and places.
@@ -68,8 +71,9 @@ var shapes = map[string]converter{
 
 // Products and windows.
 var products = map[string]converter{
-	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose, "DeformConv": deformConv,
-	"MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
+	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose,
+	"DeformConv": deformConv,
+	"MaxPool":    maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
@@ -104,16 +108,19 @@ var quantised = map[string]converter{
 
 // Signals, text and chance.
 var signals = map[string]converter{
-	"HannWindow": window(0.5, 0.5, 0), "HammingWindow": window(25.0/46, 21.0/46, 0), "BlackmanWindow": window(0.42, 0.5, 0.08),
-	"DFT": dft, "STFT": stft, "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
+	"HannWindow": window(0.5, 0.5, 0), "HammingWindow": window(25.0/46, 21.0/46, 0),
+	"BlackmanWindow": window(0.42, 0.5, 0.08),
+	"DFT":            dft, "STFT": stft, "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
 	"RandomNormal": random("randn"), "RandomUniform": random("rand"), "RandomNormalLike": randomLike("randn"),
 	"RandomUniformLike": randomLike("rand"), "Bernoulli": bernoulli, "Multinomial": multinomial,
 }
 
 // Sequences, optionals and control flow.
 var control = map[string]converter{
-	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt, "SequenceInsert": sequenceInsert,
-	"SequenceErase": sequenceErase, "SequenceLength": sequenceLength, "SplitToSequence": splitToSequence,
-	"ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap, "Optional": optional, "OptionalHasElement": optionalHasElement,
+	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt,
+	"SequenceInsert": sequenceInsert,
+	"SequenceErase":  sequenceErase, "SequenceLength": sequenceLength, "SplitToSequence": splitToSequence,
+	"ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap, "Optional": optional,
+	"OptionalHasElement": optionalHasElement,
 	"OptionalGetElement": optionalGetElement, "If": ifOp, "Loop": loop, "Scan": scan,
 }

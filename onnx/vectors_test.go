@@ -153,7 +153,8 @@ func (v vector) checkOpen(m *Model) error {
 // compareScaled wants floats within 3e-5 of the largest magnitude of the tensor, all else
 // equal.
 func compareScaled(got, want *tensor.Tensor) error {
-	if got == nil || !want.DType.IsFloat() || want.DType.IsReducedFloat() || !slices.Equal(got.Shape, want.Shape) || got.DType != want.DType {
+	if got == nil || !want.DType.IsFloat() || want.DType.IsReducedFloat() || !slices.Equal(got.Shape, want.Shape) ||
+		got.DType != want.DType {
 		return compare(got, want)
 	}
 	scale := 0.0

@@ -10,10 +10,14 @@ import (
 // resize takes scales in front of sizes, and a region of interest since operator set 11.
 func resize(n *node) []*val {
 	x := n.x(0)
-	attrs := graph.Attrs{"mode": n.text("mode", "nearest"), "coordinate_transformation_mode": n.text("coordinate_transformation_mode", "half_pixel"),
-		"nearest_mode": n.text("nearest_mode", "round_prefer_floor"), "cubic_coeff_a": n.float("cubic_coeff_a", -0.75),
-		"exclude_outside": n.flag("exclude_outside", false), "extrapolation_value": n.float("extrapolation_value", 0),
-		"antialias": n.flag("antialias", false), "keep_aspect_ratio_policy": n.text("keep_aspect_ratio_policy", "stretch")}
+	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
+		"coordinate_transformation_mode": n.text("coordinate_transformation_mode", "half_pixel"),
+		"nearest_mode":                   n.text("nearest_mode", "round_prefer_floor"),
+		"cubic_coeff_a":                  n.float("cubic_coeff_a", -0.75),
+		"exclude_outside":                n.flag("exclude_outside", false),
+		"extrapolation_value":            n.float("extrapolation_value", 0),
+		"antialias":                      n.flag("antialias", false),
+		"keep_aspect_ratio_policy":       n.text("keep_aspect_ratio_policy", "stretch")}
 	if axes, ok := n.ints("axes"); ok {
 		attrs["axes"] = n.axes(axes, n.rank(x))
 	}
@@ -108,7 +112,8 @@ func (n *node) upsampled(x *val, attrs graph.Attrs, scales []float64) *val {
 // upsample is the older Resize; its scales were attributes before operator set 9.
 func upsample(n *node) []*val {
 	x := n.x(0)
-	attrs := n.oldResize(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false, "keep_aspect_ratio_policy": "stretch"})
+	attrs := n.oldResize(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false,
+		"keep_aspect_ratio_policy": "stretch"})
 	if attrs["mode"] == "bilinear" {
 		attrs["mode"] = "linear"
 	}
@@ -131,15 +136,17 @@ func floatVector(list ...float64) *val {
 }
 
 func gridSample(n *node) []*val {
-	mode, ok := map[string]int{"bilinear": 0, "linear": 0, "nearest": 1, "bicubic": 2, "cubic": 2}[n.text("mode", "linear")]
+	mode, ok := map[string]int{"bilinear": 0, "linear": 0, "nearest": 1, "bicubic": 2,
+		"cubic": 2}[n.text("mode", "linear")]
 	if !ok {
-		n.failf("mode %q is not served", n.text("mode", ""))
+		n.failf("mode %q is not supported", n.text("mode", ""))
 	}
 	padding, ok := map[string]int{"zeros": 0, "border": 1, "reflection": 2}[n.text("padding_mode", "zeros")]
 	if !ok {
-		n.failf("padding mode %q is not served", n.text("padding_mode", ""))
+		n.failf("padding mode %q is not supported", n.text("padding_mode", ""))
 	}
-	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding, "align_corners": n.flag("align_corners", false)}
+	attrs := graph.Attrs{"interpolation_mode": mode, "padding_mode": padding,
+		"align_corners": n.flag("align_corners", false)}
 	return one(n.op("grid_sampler", attrs, n.x(0), n.like(n.x(1), n.x(0))))
 }
 
@@ -159,7 +166,8 @@ func roiAlign(n *node) []*val {
 	if n.ver < 16 {
 		mode = "output_half_pixel"
 	}
-	attrs := graph.Attrs{"spatial_scale": n.float("spatial_scale", 1), "pooled_height": n.int("output_height", 1), "pooled_width": n.int("output_width", 1),
+	attrs := graph.Attrs{"spatial_scale": n.float("spatial_scale", 1), "pooled_height": n.int("output_height", 1),
+		"pooled_width":   n.int("output_width", 1),
 		"sampling_ratio": n.int("sampling_ratio", 0), "mode": n.text("mode", "avg"),
 		"aligned": n.text("coordinate_transformation_mode", mode) == "half_pixel"}
 	return one(n.op("roi_align", attrs, x, rois).ofRank(4))
@@ -239,7 +247,7 @@ func tfIdf(n *node) []*val {
 		counts = n.op("mul", nil, counts, weights)
 	case "TF":
 	default:
-		n.failf("mode %q is not served", mode)
+		n.failf("mode %q is not supported", mode)
 	}
 	total := slices.Max(t.places) + 1
 	zeros := n.op("full", graph.Attrs{"size": []int{n.shape(counts)[0], total}, "fill_value": 0, "dtype": tensor.Float32})
@@ -268,7 +276,7 @@ type gramTable struct {
 func (n *node) gramTable() gramTable {
 	pool, ok := n.ints("pool_int64s")
 	if !ok {
-		n.failf("strings are not served")
+		n.failf("strings are not supported")
 	}
 	starts, _ := n.ints("ngram_counts")
 	places, _ := n.ints("ngram_indexes")

@@ -40,7 +40,7 @@ func (n *node) geometryOf(in []int, rank int, kernel []int) geometry {
 			g.after[i] = total - g.before[i]
 		}
 	default:
-		n.failf("auto_pad %q is not served", auto)
+		n.failf("auto_pad %q is not supported", auto)
 	}
 	return g
 }
@@ -49,7 +49,7 @@ func (n *node) geometryOf(in []int, rank int, kernel []int) geometry {
 func (n *node) checkSteps(kernel, stride, dilation []int) {
 	for i, k := range kernel {
 		if k < 1 || stride[i] < 1 || dilation[i] < 1 || k > 1<<30 || dilation[i] > 1<<30 || stride[i] > 1<<30 {
-			n.failf("window of size %d, stride %d and dilation %d is not served", k, stride[i], dilation[i])
+			n.failf("window of size %d, stride %d and dilation %d is not supported", k, stride[i], dilation[i])
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (n *node) checkedPads(rank int) []int {
 	pads := n.perDim("pads", 2*rank, 0)
 	for _, p := range pads {
 		if p > 1<<40 || p < -1<<40 {
-			n.failf("padding %d is not served", p)
+			n.failf("padding %d is not supported", p)
 		}
 	}
 	return pads
@@ -189,7 +189,7 @@ func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.
 	direct := g.even()
 	for i, e := range extra {
 		if e < 0 || e > 1<<30 {
-			n.failf("output padding %d is not served", e)
+			n.failf("output padding %d is not supported", e)
 		}
 		direct = direct && (e == 0 || e < max(g.stride[i], g.dilation[i]))
 	}
@@ -214,7 +214,7 @@ func deformConv(n *node) []*val {
 	in, rank := n.images(x)
 	g := n.geometryOf(in, rank, n.shape(w)[2:])
 	if rank != 2 || !g.even() {
-		n.failf("only two spatial dimensions, padded alike on both sides, are served")
+		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
 	attrs := graph.Attrs{"stride": g.stride, "padding": g.before, "dilation": g.dilation, "groups": n.int("group", 1),
 		"offset_groups": n.int("offset_group", 1)}
@@ -231,7 +231,7 @@ func col2Im(n *node) []*val {
 	}
 	for _, size := range image {
 		if size < 1 || size > 1<<31 {
-			n.failf("an image of size %d is not served", size)
+			n.failf("an image of size %d is not supported", size)
 		}
 	}
 	g := n.geometryOf(image, rank, block)
@@ -239,7 +239,7 @@ func col2Im(n *node) []*val {
 	for i, c := range g.counts(image) {
 		count, windows = count*block[i], windows*c
 		if count > 1<<24 || windows > 1<<31 {
-			n.failf("%d blocks of %d elements are not served", windows, count)
+			n.failf("%d blocks of %d elements are not supported", windows, count)
 		}
 	}
 	if s[1]%count != 0 || windows != s[2] || count > 1<<24/max(windows, 1) {

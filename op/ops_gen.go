@@ -16,7 +16,7 @@ func ShapeAsTensor(self *graph.Value) *graph.Value {
 
 // Unique2Attrs are the optional attributes of [Unique2].
 type Unique2Attrs struct {
-	// sort the result; else elements stand in the order of their first occurrence (default true)
+	// sort the result; else elements are in the order of their first occurrence (default true)
 	Sorted *bool `attr:"sorted"`
 	// give inverse; else it is empty
 	ReturnInverse bool `attr:"return_inverse"`
@@ -459,7 +459,7 @@ type AsStridedAttrs struct {
 
 // AsStrided is the op as_strided.
 //
-// Shows the storage that self lies in with any sizes, strides and offset.
+// Shows the storage that self is in with any sizes, strides and offset.
 // The values depend on the layout of self's storage, not on self's elements.
 //
 // Attributes:
@@ -552,7 +552,7 @@ type AvgPool2dAttrs struct {
 
 // AvgPool2d is the op avg_pool2d.
 //
-// Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is served.
+// Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported.
 //
 // Attributes:
 //
@@ -582,7 +582,7 @@ type AvgPool3dAttrs struct {
 // AvgPool3d is the op avg_pool3d.
 //
 // Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. Of integers int64
-// alone is served.
+// alone is supported.
 //
 // Attributes:
 //
@@ -650,7 +650,7 @@ func Bernoulli(self *graph.Value, attrs ...BernoulliAttrs) *graph.Value {
 
 // BitwiseAnd is the op bitwise_and.
 //
-// Ands the bits of self and other. Serves integers and bools.
+// Ands the bits of self and other. Supports integers and bools.
 func BitwiseAnd[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_and", 1, nil, self, other)[0]
 }
@@ -671,7 +671,7 @@ func BitwiseNot(self *graph.Value) *graph.Value {
 
 // BitwiseOr is the op bitwise_or.
 //
-// Ors the bits of self and other. Serves integers and bools.
+// Ors the bits of self and other. Supports integers and bools.
 func BitwiseOr[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_or", 1, nil, self, other)[0]
 }
@@ -685,7 +685,7 @@ func BitwiseRightShift[A, B Operand](self A, other B) *graph.Value {
 
 // BitwiseXor is the op bitwise_xor.
 //
-// Gives the bits that differ between self and other. Serves integers and bools.
+// Gives the bits that differ between self and other. Supports integers and bools.
 func BitwiseXor[A, B Operand](self A, other B) *graph.Value {
 	return node("bitwise_xor", 1, nil, self, other)[0]
 }
@@ -760,7 +760,7 @@ type CeluAttrs struct {
 
 // Celu is the op celu.
 //
-// Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Serves floats only.
+// Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports floats only.
 func Celu(self *graph.Value, attrs ...CeluAttrs) *graph.Value {
 	return node("celu", 1, given(attrs), self)[0]
 }
@@ -940,7 +940,7 @@ type Conv1dAttrs struct {
 	// zeros at both ends, or at the begin and at the end; valid: none, same: as many as give the result the size of
 	// the input (default 0)
 	Padding []int `attr:"padding"`
-	// PaddingWord stands in place of Padding.
+	// PaddingWord takes the place of Padding.
 	PaddingWord Conv1dPaddingWord `attr:"padding"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -976,7 +976,7 @@ type Conv2dAttrs struct {
 	// zeros around the image: [height, width], or [top, left, bottom, right]; valid: none, same: as many as give the
 	// result the size of the input (default 0)
 	Padding []int `attr:"padding"`
-	// PaddingWord stands in place of Padding.
+	// PaddingWord takes the place of Padding.
 	PaddingWord Conv2dPaddingWord `attr:"padding"`
 	// distance between the elements of the window: [height, width] (default 1)
 	Dilation []int `attr:"dilation"`
@@ -1012,7 +1012,7 @@ type Conv3dAttrs struct {
 	// zeros around the volume: [depth, height, width], or of 6 numbers those before it and then those behind it;
 	// valid: none, same: as many as give the result the size of the input (default 0)
 	Padding []int `attr:"padding"`
-	// PaddingWord stands in place of Padding.
+	// PaddingWord takes the place of Padding.
 	PaddingWord Conv3dPaddingWord `attr:"padding"`
 	// distance between the elements of the window: [depth, height, width] (default 1)
 	Dilation []int `attr:"dilation"`
@@ -1397,7 +1397,7 @@ func DynamicQuantizeLinear(input *graph.Value) (y, yScale, yZeroPoint *graph.Val
 // Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is
 // summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast.
 // Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is
-// a view; products lie in memory as PyTorch's matrix products leave them.
+// a view; products are in memory as PyTorch's matrix products leave them.
 //
 // Attributes:
 //
@@ -1420,8 +1420,8 @@ type EluAttrs struct {
 
 // Elu is the op elu.
 //
-// Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all times scale. Serves floats
-// only.
+// Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all times scale. Supports
+// floats only.
 func Elu(self *graph.Value, attrs ...EluAttrs) *graph.Value {
 	return node("elu", 1, given(attrs), self)[0]
 }
@@ -1721,7 +1721,7 @@ func Fmod[A, B Operand](self A, other B) *graph.Value {
 
 // Frac is the op frac.
 //
-// Takes the part of each element behind the point, with its sign. Serves floats only.
+// Takes the part of each element behind the point, with its sign. Supports floats only.
 func Frac(self *graph.Value) *graph.Value {
 	return node("frac", 1, nil, self)[0]
 }
@@ -1822,7 +1822,7 @@ type GeluAttrs struct {
 // Gelu is the op gelu.
 //
 // Multiplies each element by the normal distribution function of it, or by its approximation with a hyperbolic
-// tangent. Serves floats only.
+// tangent. Supports floats only.
 func Gelu(self *graph.Value, attrs ...GeluAttrs) *graph.Value {
 	return node("gelu", 1, given(attrs), self)[0]
 }
@@ -1837,7 +1837,7 @@ type GluAttrs struct {
 
 // Glu is the op glu.
 //
-// Halves a dimension and multiplies the first half by the sigmoid of the second. Serves floats only.
+// Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.
 func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 	return node("glu", 1, given(attrs), self)[0]
 }
@@ -1846,7 +1846,7 @@ func Glu(self *graph.Value, attrs ...GluAttrs) *graph.Value {
 type GridSamplerAttrs struct {
 	// 0 bilinear, 1 nearest, 2 bicubic (images only)
 	InterpolationMode int `attr:"interpolation_mode"`
-	// what lies outside: 0 zeros, 1 the border, 2 the reflection
+	// what is outside: 0 zeros, 1 the border, 2 the reflection
 	PaddingMode int `attr:"padding_mode"`
 	// let -1 and 1 be the centres of the outermost elements, not their edges
 	AlignCorners bool `attr:"align_corners"`
@@ -1893,7 +1893,7 @@ type GruAttrs struct {
 	NumLayers *int `attr:"num_layers"`
 	// share of a layer's results that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only served where dropout is 0
+	// drop; only supported where dropout is 0
 	Train bool `attr:"train"`
 	// go through sequences both ways
 	Bidirectional bool `attr:"bidirectional"`
@@ -1974,7 +1974,7 @@ type HardmaxAttrs struct {
 
 // Hardmax is the op hardmax.
 //
-// Gives 1 at the first greatest element along a dimension and 0 elsewhere. Serves floats only; the result is
+// Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the result is
 // row-major.
 func Hardmax(self *graph.Value, attrs ...HardmaxAttrs) *graph.Value {
 	return node("hardmax", 1, given(attrs), self)[0]
@@ -1990,21 +1990,21 @@ type HardshrinkAttrs struct {
 
 // Hardshrink is the op hardshrink.
 //
-// Makes elements of a magnitude up to lambd 0; NaN stays. Serves floats only.
+// Makes elements of a magnitude up to lambd 0; NaN stays. Supports floats only.
 func Hardshrink(self *graph.Value, attrs ...HardshrinkAttrs) *graph.Value {
 	return node("hardshrink", 1, given(attrs), self)[0]
 }
 
 // Hardsigmoid is the op hardsigmoid.
 //
-// Takes a sixth of each element plus a half, bounded by 0 and 1. Serves floats only.
+// Takes a sixth of each element plus a half, bounded by 0 and 1. Supports floats only.
 func Hardsigmoid(self *graph.Value) *graph.Value {
 	return node("hardsigmoid", 1, nil, self)[0]
 }
 
 // Hardswish is the op hardswish.
 //
-// Multiplies each element by its hardsigmoid. Serves floats only.
+// Multiplies each element by its hardsigmoid. Supports floats only.
 func Hardswish(self *graph.Value) *graph.Value {
 	return node("hardswish", 1, nil, self)[0]
 }
@@ -2042,7 +2042,7 @@ func Hstack(tensors []*graph.Value) *graph.Value {
 
 // Hypot is the op hypot.
 //
-// Takes the length of the hypotenuse over the legs self and other. Serves floats only.
+// Takes the length of the hypotenuse over the legs self and other. Supports floats only.
 func Hypot(self, other *graph.Value) *graph.Value {
 	return node("hypot", 1, nil, self, other)[0]
 }
@@ -2070,9 +2070,9 @@ func Imag(self *graph.Value) *graph.Value {
 //
 // Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where
 // all of it stays.
-// The indices broadcast to one shape, which stands at the place of the indexed dimensions if those are
-// neighbours, else in front. A mask stands for the indices of the elements where it holds, one index for each of
-// its dimensions: the operands after it go on behind those.
+// The indices broadcast to one shape, which is at the place of the indexed dimensions if those are neighbours,
+// else in front. A mask stands for the indices of the elements where it holds, one index for each of its
+// dimensions: the operands after it go on behind those.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func Index(self, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value) *graph.Value {
@@ -2257,7 +2257,7 @@ type LeakyReluAttrs struct {
 
 // LeakyRelu is the op leaky_relu.
 //
-// Multiplies elements below 0 by negative_slope. Serves floats only.
+// Multiplies elements below 0 by negative_slope. Supports floats only.
 func LeakyRelu(self *graph.Value, attrs ...LeakyReluAttrs) *graph.Value {
 	return node("leaky_relu", 1, given(attrs), self)[0]
 }
@@ -2389,7 +2389,7 @@ func Log2(self *graph.Value) *graph.Value {
 
 // LogSigmoid is the op log_sigmoid.
 //
-// Takes the logarithm of the sigmoid of each element; the result is row-major. Serves floats only.
+// Takes the logarithm of the sigmoid of each element; the result is row-major. Supports floats only.
 func LogSigmoid(self *graph.Value) *graph.Value {
 	return node("log_sigmoid", 1, nil, self)[0]
 }
@@ -2413,14 +2413,14 @@ func LogSoftmax[A Int](self *graph.Value, dim A, attrs ...LogSoftmaxAttrs) *grap
 
 // Logaddexp is the op logaddexp.
 //
-// Takes the logarithm of the sum of the exponentials of self and other. Serves floats only.
+// Takes the logarithm of the sum of the exponentials of self and other. Supports floats only.
 func Logaddexp(self, other *graph.Value) *graph.Value {
 	return node("logaddexp", 1, nil, self, other)[0]
 }
 
 // Logaddexp2 is the op logaddexp2.
 //
-// Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. Serves floats only.
+// Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. Supports floats only.
 func Logaddexp2(self, other *graph.Value) *graph.Value {
 	return node("logaddexp2", 1, nil, self, other)[0]
 }
@@ -2541,7 +2541,7 @@ type LstmAttrs struct {
 	NumLayers *int `attr:"num_layers"`
 	// share of a layer's results that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only served where dropout is 0
+	// drop; only supported where dropout is 0
 	Train bool `attr:"train"`
 	// go through sequences both ways
 	Bidirectional bool `attr:"bidirectional"`
@@ -2904,7 +2904,7 @@ func Minimum(self, other *graph.Value) *graph.Value {
 
 // Mish is the op mish.
 //
-// Multiplies each element by the hyperbolic tangent of its softplus. Serves floats only.
+// Multiplies each element by the hyperbolic tangent of its softplus. Supports floats only.
 func Mish(self *graph.Value) *graph.Value {
 	return node("mish", 1, nil, self)[0]
 }
@@ -3640,7 +3640,7 @@ func Repeat[A Ints](self *graph.Value, repeats A) *graph.Value {
 
 // RepeatInterleaveAttrs are the optional attributes of [RepeatInterleave].
 type RepeatInterleaveAttrs struct {
-	// how often each element or slice stands in the result, where that is one number and no operand
+	// how often each element or slice is in the result, where that is one number and no operand
 	Repeats *int `attr:"repeats"`
 	// dimension whose slices are repeated; none: self counts as flat
 	Dim *int `attr:"dim"`
@@ -3795,7 +3795,7 @@ type RnnReluAttrs struct {
 	NumLayers *int `attr:"num_layers"`
 	// share of a layer's results that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only served where dropout is 0
+	// drop; only supported where dropout is 0
 	Train bool `attr:"train"`
 	// go through sequences both ways
 	Bidirectional bool `attr:"bidirectional"`
@@ -3823,7 +3823,7 @@ type RnnTanhAttrs struct {
 	NumLayers *int `attr:"num_layers"`
 	// share of a layer's results that training drops
 	Dropout float64 `attr:"dropout"`
-	// drop; only served where dropout is 0
+	// drop; only supported where dropout is 0
 	Train bool `attr:"train"`
 	// go through sequences both ways
 	Bidirectional bool `attr:"bidirectional"`
@@ -3938,7 +3938,7 @@ func Rsub[A Operand](self *graph.Value, other A, attrs ...RsubAttrs) *graph.Valu
 
 // ScaledDotProductAttentionAttrs are the optional attributes of [ScaledDotProductAttention].
 type ScaledDotProductAttentionAttrs struct {
-	// share of the weights that are dropped; only 0 is served
+	// share of the weights that are dropped; only 0 is supported
 	DropoutP float64 `attr:"dropout_p"`
 	// query i sees keys 0 to i only
 	IsCausal bool `attr:"is_causal"`
@@ -4104,7 +4104,7 @@ func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 
 // Selu is the op selu.
 //
-// Applies elu with the constants that normalise a deep network's activations. Serves floats only.
+// Applies elu with the constants that normalise a deep network's activations. Supports floats only.
 func Selu(self *graph.Value) *graph.Value {
 	return node("selu", 1, nil, self)[0]
 }
@@ -4128,7 +4128,7 @@ type ShrinkAttrs struct {
 
 // Shrink is the op shrink.
 //
-// Sets elements of a magnitude up to lambd to 0, and moves the others towards 0 by bias. Serves floats only.
+// Sets elements of a magnitude up to lambd to 0, and moves the others towards 0 by bias. Supports floats only.
 func Shrink(self *graph.Value, attrs ...ShrinkAttrs) *graph.Value {
 	return node("shrink", 1, given(attrs), self)[0]
 }
@@ -4156,7 +4156,7 @@ func Signbit(self *graph.Value) *graph.Value {
 
 // Silu is the op silu.
 //
-// Multiplies each element by its sigmoid. Serves floats and complex numbers.
+// Multiplies each element by its sigmoid. Supports floats and complex numbers.
 func Silu(self *graph.Value) *graph.Value {
 	return node("silu", 1, nil, self)[0]
 }
@@ -4226,7 +4226,7 @@ type SoftplusAttrs struct {
 // Softplus is the op softplus.
 //
 // Takes log(1 + exp(beta * x)) / beta of each element, or the element itself where beta times it is above
-// threshold. Serves floats only.
+// threshold. Supports floats only.
 func Softplus(self *graph.Value, attrs ...SoftplusAttrs) *graph.Value {
 	return node("softplus", 1, given(attrs), self)[0]
 }
@@ -4241,7 +4241,7 @@ type SoftshrinkAttrs struct {
 
 // Softshrink is the op softshrink.
 //
-// Moves each element towards 0 by lambd, and to 0 if it is nearer. Serves floats only.
+// Moves each element towards 0 by lambd, and to 0 if it is nearer. Supports floats only.
 func Softshrink(self *graph.Value, attrs ...SoftshrinkAttrs) *graph.Value {
 	return node("softshrink", 1, given(attrs), self)[0]
 }
@@ -4721,7 +4721,7 @@ func Unfold[A, B, C Int](self *graph.Value, dimension A, size B, step C) *graph.
 type UniqueAttrs struct {
 	// dimension whose slices are compared; none: elements are
 	Dim *int `attr:"dim"`
-	// sort the result; else what is equal stands where it first occurs (default true)
+	// sort the result; else what is equal is where it first occurs (default true)
 	Sorted *bool `attr:"sorted"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4738,7 +4738,7 @@ func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, co
 
 // UniqueDimAttrs are the optional attributes of [UniqueDim].
 type UniqueDimAttrs struct {
-	// sort the result; else slices stand in the order of their first occurrence (default true)
+	// sort the result; else slices are in the order of their first occurrence (default true)
 	Sorted *bool `attr:"sorted"`
 	// give inverse; else it is empty
 	ReturnInverse bool `attr:"return_inverse"`

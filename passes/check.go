@@ -21,7 +21,7 @@ const checkLimit = 1 << 20
 
 // Unchecked says what [Options.Check] could not compare with the graph's meaning, and why.
 type Unchecked struct {
-	// Node and Op are what stands in the way; empty where it is the graph as a whole.
+	// Node and Op are what is in the way; empty where it is the graph as a whole.
 	Node, Op string
 	Why      string
 	// Outputs names the outputs whose values were not compared because of it; none where the

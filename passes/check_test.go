@@ -56,7 +56,8 @@ func TestUnchecked(t *testing.T) {
 			`the values of output "y" went unchecked: node "f" (fragile): its reference refuses`},
 		{"a large graph", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", op.Repeat(x, []int{1 << 20, 1}))
-		}, []Unchecked{{"", "", "the graph is too large, with more than 1048576 elements in all values together", []string{"y"}}},
+		}, []Unchecked{{"", "", "the graph is too large, with more than 1048576 elements in all values together",
+			[]string{"y"}}},
 			`the values of output "y" went unchecked: the graph is too large`},
 		{"no outputs", func(*graph.Graph, *graph.Value) {}, []Unchecked{{Why: "the graph has no outputs"}},
 			"no values were checked: the graph has no outputs"},

@@ -82,7 +82,8 @@ func TestWrongParts(t *testing.T) {
 		"result 0 of its parts is float32[3]": func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 			return add(p, "sum", graph.Attrs{"dim": 1}, c.In[0])
 		},
-		"result 0 of its parts lies as float32[3,4]@(1,3)": func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		"result 0 of its parts is laid out as float32[3,4]@(1,3)": func(p *graph.Parts,
+			c *graph.Call) ([]*graph.Value, error) {
 			v, err := add(p, "t", nil, c.In[0])
 			require.NoError(t, err)
 			if v, err = add(p, "contiguous", nil, graph.Of(v[0])); err != nil {

@@ -114,7 +114,7 @@ func (e *elider) needless(n *graph.Node) string {
 	v, src := n.Out[0], n.In[0].Value
 	switch {
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
-		return fmt.Sprintf("%q already lies as asked, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
+		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
 	case e.uses.output[v]:
 		return ""
 	case len(e.uses.nodes.At(v)) == 0:
@@ -129,7 +129,7 @@ func (e *elider) needless(n *graph.Node) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("all its consumers can read %q as it lies", src.Name)
+	return fmt.Sprintf("all its consumers can read %q in its own layout", src.Name)
 }
 
 // viewed reports whether a consumer shares the value's storage: its offset counts from
@@ -223,7 +223,7 @@ func dropDead(p *Plan) error {
 		live.Set(o.Value, true)
 	}
 	isLive := func(n *graph.Node) bool { return slices.ContainsFunc(n.Out, live.At) }
-	for _, n := range slices.Backward(p.Graph.Nodes) { // readers stand after what they read
+	for _, n := range slices.Backward(p.Graph.Nodes) { // readers are after what they read
 		if !isLive(n) {
 			continue
 		}

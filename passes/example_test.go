@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A pass of one's own stands in the list like any other: it says what it needs, and the plan shows what
+// A pass of one's own is in the list like any other: it says what it needs, and the plan shows what
 // it did.
 func ExampleAfter() {
 	count := passes.Pass{Name: "count", Doc: "counts the nodes that compute", Needs: graph.Typed}

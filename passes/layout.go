@@ -53,8 +53,8 @@ type layouter struct {
 	g       *graph.Graph
 	nodes   []*graph.Node
 	made    map[*layout.Copy]*graph.Value
-	written []layoutOf            // of a node's results; the memory serves all nodes
-	moved   map[*graph.Value]bool // values that lie otherwise than in the graph as written
+	written []layoutOf            // of a node's results; the memory is shared by all nodes
+	moved   map[*graph.Value]bool // values with another layout than in the graph as written
 }
 
 func (l *layouter) apply(a *layout.Assignment) error {
@@ -150,7 +150,7 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 	return nil
 }
 
-// layoutOf is how a value lies in the graph as written.
+// layoutOf is how a value is laid out in the graph as written.
 type layoutOf struct {
 	typ   tensor.Type
 	meta  tensor.Meta
@@ -168,7 +168,8 @@ func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layou
 			v.SetMeta(m)
 		}
 	}
-	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) || v.Meta.Offset != written.meta.Offset {
+	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
+		v.Meta.Offset != written.meta.Offset {
 		l.moved[v] = true
 	}
 }

@@ -63,7 +63,7 @@ func packConstants(p *Plan) error {
 	return nil
 }
 
-// isConstant reports whether an operand is a constant that lies as it was written.
+// isConstant reports whether an operand is a constant that is laid out as it was written.
 func isConstant(a graph.Arg) bool {
 	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil
 }

@@ -26,7 +26,8 @@ func convs(t *testing.T) *graph.Graph {
 		w.SetFlat(i, tensor.IntScalar(int64(i%7-3)))
 	}
 	c := g.Constant("w", w)
-	g.Output("a", op.Conv2d(x, c, nil).Named("a")).Output("b", op.Conv2d(x, c, nil, op.Conv2dAttrs{Padding: []int{1, 1}}).Named("b"))
+	g.Output("a", op.Conv2d(x, c, nil).Named("a")).Output("b",
+		op.Conv2d(x, c, nil, op.Conv2dAttrs{Padding: []int{1, 1}}).Named("b"))
 	last := op.Contiguous(x, op.ContiguousAttrs{MemoryFormat: tensor.ChannelsLast})
 	g.Output("c", op.Conv2d(last, c, nil).Named("c"))
 	require.NoError(t, g.Err())
@@ -70,7 +71,7 @@ func TestConstantsArePacked(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, a, b, name)
 	}
-	// Saved, the constants lie as people know them.
+	// Saved, the constants are laid out as people know them.
 	var text bytes.Buffer
 	require.NoError(t, graphfile.Save(&text, p.Graph))
 	back, err := graphfile.Read(&text, kernels.Lookup, graphfile.Options{Name: "g.json"})

@@ -136,7 +136,8 @@ func TestPins(t *testing.T) {
 	c := op.Permute(x, []int{0, 1, 3, 2}).Named("c").Pinned(tensor.Contiguous)
 	g.Output("a", a).Output("b", b).Output("c", c).OutputFormat("x", x, tensor.ChannelsLast)
 	p := run(t, g, "")
-	for i, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast, tensor.Contiguous, tensor.ChannelsLast} {
+	for i, f := range []tensor.MemoryFormat{tensor.ChannelsLast, tensor.ChannelsLast, tensor.Contiguous,
+		tensor.ChannelsLast} {
 		o := p.Graph.Outputs[i]
 		assert.True(t, o.Value.Meta.Is(f), "%s is %v", o.Name, o.Value.Meta)
 	}
@@ -192,7 +193,7 @@ func TestOutputsLieAsWritten(t *testing.T) {
 	}
 }
 
-// as_strided reads storage: what lies under it keeps its layout, or its values would
+// as_strided reads storage: what is under it keeps its layout, or its values would
 // change. Views that a chosen layout makes impossible get a copy.
 func TestStorageIsRigid(t *testing.T) {
 	for _, strategy := range passes.Strategies() {
@@ -239,7 +240,8 @@ func randomGraph(rng *rand.Rand) *graph.Graph {
 		var v *graph.Value
 		switch rng.IntN(10) {
 		case 0:
-			v = g.Apply("contiguous", graph.Attrs{"memory_format": []string{"contiguous", "channels_last"}[rng.IntN(2)]}, full())[0]
+			v = g.Apply("contiguous", graph.Attrs{"memory_format": []string{"contiguous", "channels_last"}[rng.IntN(2)]},
+				full())[0]
 		case 1:
 			v = op.Clone(full()).Named(fmt.Sprint("clone", len(vals)))
 		case 2:
@@ -249,7 +251,8 @@ func randomGraph(rng *rand.Rand) *graph.Graph {
 		case 4:
 			v = op.Transpose(full(), 2, 3)
 		case 5:
-			v = op.Relu(full()).Named(fmt.Sprint("pinned", len(vals))).Pinned([]tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast}[rng.IntN(2)])
+			v = op.Relu(full()).Named(fmt.Sprint("pinned", len(vals))).Pinned([]tensor.MemoryFormat{tensor.Contiguous,
+				tensor.ChannelsLast}[rng.IntN(2)])
 		case 6:
 			v = op.Softmax(full(), rng.IntN(4))
 		default:

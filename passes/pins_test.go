@@ -39,7 +39,8 @@ func TestPinsOfFiles(t *testing.T) {
 	assert.True(t, order(t, "0,3,1,2").Holds(g.Value("x").Meta))
 	var saved strings.Builder
 	require.NoError(t, graphfile.Save(&saved, g))
-	for _, text := range []string{`"order": [0, 3, 1, 2]`, `"impl": "depthwise_planes"`, `"order": [3, 1, 0, 2]`, `"order": [2, 3, 1, 0]`} {
+	for _, text := range []string{`"order": [0, 3, 1, 2]`, `"impl": "depthwise_planes"`, `"order": [3, 1, 0, 2]`,
+		`"order": [2, 3, 1, 0]`} {
 		assert.Contains(t, saved.String(), text)
 	}
 	for _, s := range layout.All() {
@@ -55,7 +56,7 @@ func TestPinsOfFiles(t *testing.T) {
 	}
 }
 
-// What reads a pinned input finds it in that layout; outputs lie as without the pin.
+// What reads a pinned input finds it in that layout; outputs are laid out as without the pin.
 func TestPinnedInput(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", f32, 2, 3, 4, 5)
@@ -74,13 +75,19 @@ func TestPinMistakes(t *testing.T) {
 		return g.Output("y", op.Conv2d(x, g.Input("w", f32, 6, 3, 1, 1), nil).Named("conv"))
 	}
 	for want, pin := range map[string]func(g *graph.Graph) error{
-		`there is no value or node "con"; did you mean "conv"?`: func(g *graph.Graph) error { return g.Pin("con", graph.Pin{Impl: "nhwc"}) },
+		`there is no value or node "con"; did you mean "conv"?`: func(g *graph.Graph) error {
+			return g.Pin("con", graph.Pin{Impl: "nhwc"})
+		},
 		`conv2d has no implementation "nwhc": want one of depthwise_nhwc, depthwise_planes, nhwc, nchw; did you mean nhwc?`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Impl: "nwhc"})
 		},
-		`order 1,0 is one of 2 dimensions, and there are 4`: func(g *graph.Graph) error { return g.Pin("conv", graph.Pin{Order: order(t, "1,0")}) },
-		`it is no node: only nodes have implementations`:    func(g *graph.Graph) error { return g.Pin("x", graph.Pin{Impl: "nhwc"}) },
-		`it is pinned to implementation "depthwise_nhwc", which does not serve these operands: want nhwc and nchw`: func(g *graph.Graph) error {
+		`order 1,0 is one of 2 dimensions, and there are 4`: func(g *graph.Graph) error {
+			return g.Pin("conv", graph.Pin{Order: order(t, "1,0")})
+		},
+		`it is no node: only nodes have implementations`: func(g *graph.Graph) error {
+			return g.Pin("x", graph.Pin{Impl: "nhwc"})
+		},
+		`it is pinned to implementation "depthwise_nhwc", which does not support these operands: want nhwc and nchw`: func(g *graph.Graph) error {
 			require.NoError(t, g.Pin("conv", graph.Pin{Impl: "depthwise_nhwc"}))
 			_, err := passes.Run(g, passes.Options{})
 			return err
@@ -99,7 +106,7 @@ func TestPinMistakes(t *testing.T) {
 	assert.Equal(t, "order:0,2,3,1", p.String())
 }
 
-// reversed is a strategy of somebody else's: everything that can be told lies in reverse order.
+// reversed is a strategy of somebody else's: everything that can be told is laid out in reverse order.
 type reversed struct{}
 
 func (reversed) Name() string { return "reversed" }

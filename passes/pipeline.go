@@ -36,7 +36,8 @@ var pipeline = []Pass{
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
-	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these need, and drops " +
+	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these " +
+		"need, and drops " +
 		"those that nobody needs, with permutations that undo one another",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
 	{Name: "fold", Doc: "computes the copies of constants",

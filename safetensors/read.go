@@ -1,7 +1,7 @@
 // Package safetensors reads and writes files in the safetensors format: a JSON header
 // that says where each tensor lies, and the tensors' bytes one after the other.
 //
-// Files are mapped into memory, and tensors are shown where they lie. Files are not
+// Files are mapped into memory, and tensors are shown where they are. Files are not
 // trusted: the header must account for every byte exactly once, as the format's own
 // reader demands, before a tensor is made from it.
 package safetensors
@@ -52,7 +52,7 @@ type File struct {
 	metadata map[string]string
 }
 
-// entry is a tensor's description and its bytes, which lie in the mapping.
+// entry is a tensor's description and its bytes, which are in the mapping.
 type entry struct {
 	meta       tensor.Meta
 	begin, end int
@@ -148,7 +148,7 @@ func inWords(err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fmt.Errorf("%q stands there twice", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
+			return fmt.Errorf("%q is there twice", strings.TrimPrefix(string(syntax.JSONPointer), "/"))
 		}
 		return fmt.Errorf("it is no JSON from byte %d on: the file is damaged", syntax.ByteOffset)
 	case errors.As(err, &wrong):
@@ -198,12 +198,13 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 	}
 	e.begin, e.end = int(raw.Offsets[0]), int(raw.Offsets[1])
 	if size := e.meta.Bytes(); size != e.end-e.begin {
-		return e, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape), d, size, raw.Offsets, e.end-e.begin)
+		return e, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape), d, size,
+			raw.Offsets, e.end-e.begin)
 	}
 	return e, nil
 }
 
-// place orders the names as the tensors lie in the file, checks that they fill it without
+// place orders the names as the tensors are in the file, checks that they fill it without
 // overlap or hole, and gives each its bytes.
 func (f *File) place(buffer []byte) error {
 	slices.SortFunc(f.names, func(a, b string) int {
@@ -235,7 +236,7 @@ func (f *File) place(buffer []byte) error {
 	return nil
 }
 
-// Names returns the tensors' names as they lie in the file. The slice is fresh.
+// Names returns the tensors' names as they are in the file. The slice is fresh.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
 // Metadata returns a copy of the header's free-form strings.
@@ -253,7 +254,7 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 	return e.meta, ok
 }
 
-// Tensor returns the named tensor, row-major. It lies in the mapping itself, and is valid
+// Tensor returns the named tensor, row-major. It is in the mapping itself, and is valid
 // until [File.Close], if its data are aligned to their element size; else it is a copy.
 // bool data that hold anything but 0 and 1 are copied too, and made so.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
@@ -292,7 +293,7 @@ func (f *File) prefix() string {
 	return f.path + ": "
 }
 
-// Close unmaps the file. Tensors that lie in the mapping must not be touched afterwards,
+// Close unmaps the file. Tensors that are in the mapping must not be touched afterwards,
 // and further calls find no tensors.
 func (f *File) Close() error {
 	f.names, f.entries = nil, nil

@@ -50,7 +50,7 @@ func TestReadsTheFormat(t *testing.T) {
 	if err != nil || !slices.Equal(v, []float32{1, -2}) || !slices.Equal(w.Shape, []int{2, 1}) {
 		t.Errorf("w = %v %v, %v", w.Meta, v, err)
 	}
-	h, err := tensor.ToSlice[tensor.Brain](tensor.Must(f.Tensor("h")))
+	h, err := tensor.ToSlice[tensor.BF16](tensor.Must(f.Tensor("h")))
 	if err != nil || len(h) != 1 || h[0].Float32() != 1 {
 		t.Errorf("h = %v, %v", h, err)
 	}
@@ -134,39 +134,49 @@ func TestHeadersThatLie(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":            {nil, "it ends before its header"},
-		"seven bytes":      {make([]byte, 7), "it ends before its header"},
-		"length":           {file("{}")[:9], "header claims 2 bytes of 1"},
-		"huge length":      {bytes.Repeat([]byte{0xff}, 16), "header claims"},
-		"no brace":         {file(" {}"), "does not start with '{'"},
-		"no header":        {file(""), "does not start with '{'"},
-		"not JSON":         {file("{]"), "header: it is no JSON from byte 1 on: the file is damaged"},
-		"cut":              {file(`{"a":{"dtype":"U8"`), "header: it is no JSON from byte 18 on: the file is damaged"},
-		"no colon":         {file(`{"a" {}}`), "header: it is no JSON from byte 5 on: the file is damaged"},
-		"UTF-8":            {file("{\"\xff\":{}}"), "header: it is no JSON from byte 2 on: the file is damaged"},
-		"two documents":    {file("{}{}"), "header: it is no JSON from byte 2 on: the file is damaged"},
-		"hole":             {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, 1, 2, 3), "starts at 2"},
-		"overlap":          {file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 1, 2, 3), "starts at 1"},
-		"same place":       {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1), "starts at 0"},
-		"hole at start":    {one("U8", "[3]", "[1,4]"), "starts at 1"},
-		"hole at end":      {one("U8", "[3]", "[0,3]"), "end at 3, but the data at 4"},
-		"past the end":     {one("U8", "[5]", "[0,5]"), "past the end"},
-		"data alone":       {file("{}", 1), "end at 0, but the data at 1"},
-		"duplicate":        {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1), `"a" stands there twice`},
-		"inner duplicate":  {file(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, 1), `"a/dtype" stands there twice`},
-		"size":             {one("F32", "[2]", "[0,4]"), "takes 8 bytes"},
-		"dtype":            {one("F128", "[1]", "[0,4]"), `unsupported dtype "F128"`},
-		"no dtype":         {file(`{"a":{"shape":[1],"data_offsets":[0,1]}}`, 1), `unsupported dtype ""`},
-		"no shape":         {file(`{"a":{"dtype":"U8","data_offsets":[0,1]}}`, 1), "no shape"},
-		"null shape":       {one("U8", "null", "[0,1]"), "no shape"},
-		"no offsets":       {file(`{"a":{"dtype":"U8","shape":[1]}}`, 1), "not a range"},
-		"one offset":       {one("U8", "[4]", "[4]"), "not a range"},
-		"three offsets":    {one("U8", "[4]", "[0,4,4]"), "not a range"},
-		"reversed":         {one("U8", "[4]", "[4,0]"), "not a range"},
-		"negative offset":  {one("U8", "[4]", "[-4,0]"), "not a range"},
-		"negative size":    {one("U8", "[-2,-2]", "[0,4]"), "negative size"},
-		"fraction":         {one("U8", "[4.0]", "[0,4]"), `tensor "a": "shape/0" cannot be 4.0`},
-		"unknown member":   {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":0}}`, 1), `tensor "a": unknown key "x": want dtype, shape and data_offsets`},
+		"empty":         {nil, "it ends before its header"},
+		"seven bytes":   {make([]byte, 7), "it ends before its header"},
+		"length":        {file("{}")[:9], "header claims 2 bytes of 1"},
+		"huge length":   {bytes.Repeat([]byte{0xff}, 16), "header claims"},
+		"no brace":      {file(" {}"), "does not start with '{'"},
+		"no header":     {file(""), "does not start with '{'"},
+		"not JSON":      {file("{]"), "header: it is no JSON from byte 1 on: the file is damaged"},
+		"cut":           {file(`{"a":{"dtype":"U8"`), "header: it is no JSON from byte 18 on: the file is damaged"},
+		"no colon":      {file(`{"a" {}}`), "header: it is no JSON from byte 5 on: the file is damaged"},
+		"UTF-8":         {file("{\"\xff\":{}}"), "header: it is no JSON from byte 2 on: the file is damaged"},
+		"two documents": {file("{}{}"), "header: it is no JSON from byte 2 on: the file is damaged"},
+		"hole": {file(
+			`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, 1, 2,
+			3), "starts at 2"},
+		"overlap": {file(
+			`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, 1, 2,
+			3), "starts at 1"},
+		"same place": {file(
+			`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1),
+			"starts at 0"},
+		"hole at start": {one("U8", "[3]", "[1,4]"), "starts at 1"},
+		"hole at end":   {one("U8", "[3]", "[0,3]"), "end at 3, but the data at 4"},
+		"past the end":  {one("U8", "[5]", "[0,5]"), "past the end"},
+		"data alone":    {file("{}", 1), "end at 0, but the data at 1"},
+		"duplicate": {file(
+			`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1),
+			`"a" is there twice`},
+		"inner duplicate": {file(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, 1),
+			`"a/dtype" is there twice`},
+		"size":            {one("F32", "[2]", "[0,4]"), "takes 8 bytes"},
+		"dtype":           {one("F128", "[1]", "[0,4]"), `unsupported dtype "F128"`},
+		"no dtype":        {file(`{"a":{"shape":[1],"data_offsets":[0,1]}}`, 1), `unsupported dtype ""`},
+		"no shape":        {file(`{"a":{"dtype":"U8","data_offsets":[0,1]}}`, 1), "no shape"},
+		"null shape":      {one("U8", "null", "[0,1]"), "no shape"},
+		"no offsets":      {file(`{"a":{"dtype":"U8","shape":[1]}}`, 1), "not a range"},
+		"one offset":      {one("U8", "[4]", "[4]"), "not a range"},
+		"three offsets":   {one("U8", "[4]", "[0,4,4]"), "not a range"},
+		"reversed":        {one("U8", "[4]", "[4,0]"), "not a range"},
+		"negative offset": {one("U8", "[4]", "[-4,0]"), "not a range"},
+		"negative size":   {one("U8", "[-2,-2]", "[0,4]"), "negative size"},
+		"fraction":        {one("U8", "[4.0]", "[0,4]"), `tensor "a": "shape/0" cannot be 4.0`},
+		"unknown member": {file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":0}}`, 1),
+			`tensor "a": unknown key "x": want dtype, shape and data_offsets`},
 		"wraps to 4":       {one("U8", "[4611686018427387904,4,4]", "[0,4]"), "2^47"},
 		"too many sizes":   {one("U8", "["+strings.Repeat("1,", 64)+"4]", "[0,4]"), "65 dimensions"},
 		"metadata":         {file(`{"__metadata__":{"a":1}}`), "__metadata__"},
@@ -255,7 +265,8 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.DType != e.Tensor.DType || !slices.Equal(got.Shape, e.Tensor.Shape) || !bytes.Equal(rowMajor(got), rowMajor(e.Tensor)) {
+			if got.DType != e.Tensor.DType || !slices.Equal(got.Shape, e.Tensor.Shape) ||
+				!bytes.Equal(rowMajor(got), rowMajor(e.Tensor)) {
 				t.Fatalf("wrote %v, read %v", e.Tensor.Meta, got.Meta)
 			}
 			if !aligned(f.entries[e.Name].data, got.DType.Size()) {

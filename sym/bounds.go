@@ -46,7 +46,7 @@ func magnitude(a int) uint64 {
 	return uint64(a)
 }
 
-// mulRange returns the bounds of products of what lies within [a, b] and [c, d].
+// mulRange returns the bounds of products of what is within [a, b] and [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
 	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
 	return min(w, x, y, z), max(w, x, y, z)

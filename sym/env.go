@@ -36,7 +36,7 @@ func (v *Env) init() {
 	}
 }
 
-// Symbol returns the symbol with the name, whose value lies from lo to hi (math.MinInt or math.MaxInt
+// Symbol returns the symbol with the name, whose value is from lo to hi (math.MinInt or math.MaxInt
 // where there is no bound), with a hint between them. Where both bounds are equal it is a number.
 // A symbol that exists already must be asked for with the same bounds and hint.
 func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
@@ -59,7 +59,8 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 		v.symbols[name] = s
 	}
 	if l, h := s.Bounds(); l != lo || h != hi || s.n != hint {
-		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.n, lo, hi, hint)
+		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, l, h, s.n,
+			lo, hi, hint)
 	}
 	return s, nil
 }

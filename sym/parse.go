@@ -6,8 +6,8 @@ import (
 )
 
 // Parse reads an expression in Python's syntax: integers, names, + - * // %, parentheses, Max(a, b, ...)
-// and Min(a, b, ...). lookup gives the names their values; false: there is no such symbol. Without it there are none. Errors name
-// the column, counted in bytes from 1.
+// and Min(a, b, ...). lookup gives the names their values; false: there is no such symbol. Without it there are
+// none. Errors name the column, counted in bytes from 1.
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
 	if lookup == nil {
 		lookup = func(string) (Int, bool) { return Int{}, false }

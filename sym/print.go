@@ -83,7 +83,7 @@ func (a *atom) String() string {
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// dividend prints what stands before // or %, which bind as * does.
+// dividend prints what is before // or %, which bind as * does.
 func dividend(e *expr) string {
 	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
 	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k > 0 && !slices.ContainsFunc(e.terms[0].m, infix) {
@@ -92,7 +92,7 @@ func dividend(e *expr) string {
 	return operand(e)
 }
 
-// operand prints what stands after // or %.
+// operand prints what is after // or %.
 func operand(e *expr) string {
 	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.c >= 0 {
 		return e.String()

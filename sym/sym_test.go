@@ -187,7 +187,7 @@ func TestForms(t *testing.T) {
 		{x.Eq(k(1)).Or(x.Eq(k(1)).And(y.Eq(k(1)))), "Eq(x, 1)"},
 		{x.Eq(k(1)).Or(y.Eq(k(2))).Not(), "Ne(x, 1) & Ne(y, 2)"},
 	} {
-		// Sums and products stand in the order in which symbols were made, by degree.
+		// Sums and products are in the order in which symbols were made, by degree.
 		assert.Equal(t, c.want, c.got.String())
 	}
 	assert.Empty(t, env.Guards())

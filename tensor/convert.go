@@ -36,7 +36,7 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillNarrow(&t)
 	for d := Bool; d < numDTypes; d++ {
 		t[d][Bool] = t[d][Uint8]
-		t[d][Complex64] = t[d][Float32] // the real part stands first
+		t[d][Complex64] = t[d][Float32] // the real part is first
 		t[d][Complex128] = t[d][Float64]
 	}
 	for s := Bool; s < numDTypes; s++ {
@@ -98,41 +98,41 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 	}
 }
 
-// widenHalf and widenBrain convert from a 16-bit float by way of float32.
+// widenHalf and widenBF16 convert from a 16-bit float by way of float32.
 func widenHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
 		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*Half)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
-func widenBrain[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func widenBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*Brain)(unsafe.Add(src, i*ss))).Float32())
+		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*BF16)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
-// narrowHalf and narrowBrain round to a 16-bit float by way of float32.
+// narrowHalf and narrowBF16 round to a 16-bit float by way of float32.
 func narrowHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
 		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf(float32(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
-func narrowBrain[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func narrowBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*Brain)(unsafe.Add(dst, i*ds)) = BrainOf(float32(*(*S)(unsafe.Add(src, i*ss))))
+		*(*BF16)(unsafe.Add(dst, i*ds)) = BF16Of(float32(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
-func brainOfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
+func bf16OfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*Brain)(unsafe.Add(dst, i*ds)) = BrainOf((*(*Half)(unsafe.Add(src, i*ss))).Float32())
+		*(*BF16)(unsafe.Add(dst, i*ds)) = BF16Of((*(*Half)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
-func halfOfBrain(dst, src unsafe.Pointer, ds, ss, n int) {
+func halfOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf((*(*Brain)(unsafe.Add(src, i*ss))).Float32())
+		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf((*(*BF16)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
@@ -153,40 +153,40 @@ func byteOfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func byteOfBrain(dst, src unsafe.Pointer, ds, ss, n int) {
+func byteOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
 	for i := range n {
-		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*Brain)(unsafe.Add(src, i*ss))).Float32()))
+		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*BF16)(unsafe.Add(src, i*ss))).Float32()))
 	}
 }
 
 // fillNarrow sets the conversions from and to the 16-bit floats.
 func fillNarrow(t *[numDTypes][numDTypes]ConvertFunc) {
-	t[Int8][Float16], t[Int8][BFloat16] = widenHalf[int8], widenBrain[int8]
-	t[Int16][Float16], t[Int16][BFloat16] = widenHalf[int16], widenBrain[int16]
-	t[Int32][Float16], t[Int32][BFloat16] = widenHalf[int32], widenBrain[int32]
-	t[Int64][Float16], t[Int64][BFloat16] = widenHalf[int64], widenBrain[int64]
-	t[Uint16][Float16], t[Uint16][BFloat16] = widenHalf[uint16], widenBrain[uint16]
-	t[Uint32][Float16], t[Uint32][BFloat16] = widenHalf[uint32], widenBrain[uint32]
-	t[Uint64][Float16], t[Uint64][BFloat16] = widenHalf[uint64], widenBrain[uint64]
-	t[Float32][Float16], t[Float32][BFloat16] = widenHalf[float32], widenBrain[float32]
-	t[Float64][Float16], t[Float64][BFloat16] = widenHalf[float64], widenBrain[float64]
-	t[Uint8][Float16], t[Uint8][BFloat16] = byteOfHalf, byteOfBrain
+	t[Int8][Float16], t[Int8][BFloat16] = widenHalf[int8], widenBF16[int8]
+	t[Int16][Float16], t[Int16][BFloat16] = widenHalf[int16], widenBF16[int16]
+	t[Int32][Float16], t[Int32][BFloat16] = widenHalf[int32], widenBF16[int32]
+	t[Int64][Float16], t[Int64][BFloat16] = widenHalf[int64], widenBF16[int64]
+	t[Uint16][Float16], t[Uint16][BFloat16] = widenHalf[uint16], widenBF16[uint16]
+	t[Uint32][Float16], t[Uint32][BFloat16] = widenHalf[uint32], widenBF16[uint32]
+	t[Uint64][Float16], t[Uint64][BFloat16] = widenHalf[uint64], widenBF16[uint64]
+	t[Float32][Float16], t[Float32][BFloat16] = widenHalf[float32], widenBF16[float32]
+	t[Float64][Float16], t[Float64][BFloat16] = widenHalf[float64], widenBF16[float64]
+	t[Uint8][Float16], t[Uint8][BFloat16] = byteOfHalf, byteOfBF16
 	t[Bool][Float16], t[Bool][BFloat16] = halfNotZero, halfNotZero
-	t[Float16][Uint8], t[BFloat16][Uint8] = narrowHalf[uint8], narrowBrain[uint8]
-	t[Float16][Bool], t[BFloat16][Bool] = narrowHalf[uint8], narrowBrain[uint8]
-	t[Float16][Int8], t[BFloat16][Int8] = narrowHalf[int8], narrowBrain[int8]
-	t[Float16][Int16], t[BFloat16][Int16] = narrowHalf[int16], narrowBrain[int16]
-	t[Float16][Int32], t[BFloat16][Int32] = narrowHalf[int32], narrowBrain[int32]
-	t[Float16][Int64], t[BFloat16][Int64] = narrowHalf[int64], narrowBrain[int64]
-	t[Float16][Uint16], t[BFloat16][Uint16] = narrowHalf[uint16], narrowBrain[uint16]
-	t[Float16][Uint32], t[BFloat16][Uint32] = narrowHalf[uint32], narrowBrain[uint32]
-	t[Float16][Uint64], t[BFloat16][Uint64] = narrowHalf[uint64], narrowBrain[uint64]
-	t[Float16][Float32], t[BFloat16][Float32] = narrowHalf[float32], narrowBrain[float32]
-	t[Float16][Float64], t[BFloat16][Float64] = narrowHalf[float64], narrowBrain[float64]
-	// The real part of a complex number stands first.
-	t[Float16][Complex64], t[BFloat16][Complex64] = narrowHalf[float32], narrowBrain[float32]
-	t[Float16][Complex128], t[BFloat16][Complex128] = narrowHalf[float64], narrowBrain[float64]
-	t[BFloat16][Float16], t[Float16][BFloat16] = brainOfHalf, halfOfBrain
+	t[Float16][Uint8], t[BFloat16][Uint8] = narrowHalf[uint8], narrowBF16[uint8]
+	t[Float16][Bool], t[BFloat16][Bool] = narrowHalf[uint8], narrowBF16[uint8]
+	t[Float16][Int8], t[BFloat16][Int8] = narrowHalf[int8], narrowBF16[int8]
+	t[Float16][Int16], t[BFloat16][Int16] = narrowHalf[int16], narrowBF16[int16]
+	t[Float16][Int32], t[BFloat16][Int32] = narrowHalf[int32], narrowBF16[int32]
+	t[Float16][Int64], t[BFloat16][Int64] = narrowHalf[int64], narrowBF16[int64]
+	t[Float16][Uint16], t[BFloat16][Uint16] = narrowHalf[uint16], narrowBF16[uint16]
+	t[Float16][Uint32], t[BFloat16][Uint32] = narrowHalf[uint32], narrowBF16[uint32]
+	t[Float16][Uint64], t[BFloat16][Uint64] = narrowHalf[uint64], narrowBF16[uint64]
+	t[Float16][Float32], t[BFloat16][Float32] = narrowHalf[float32], narrowBF16[float32]
+	t[Float16][Float64], t[BFloat16][Float64] = narrowHalf[float64], narrowBF16[float64]
+	// The real part of a complex number is first.
+	t[Float16][Complex64], t[BFloat16][Complex64] = narrowHalf[float32], narrowBF16[float32]
+	t[Float16][Complex128], t[BFloat16][Complex128] = narrowHalf[float64], narrowBF16[float64]
+	t[BFloat16][Float16], t[Float16][BFloat16] = bf16OfHalf, halfOfBF16
 }
 
 func toComplex64(f ConvertFunc) ConvertFunc {

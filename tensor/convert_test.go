@@ -63,11 +63,11 @@ func zeroNegative(src []byte, s tensor.DType) {
 }
 
 type halvesRow struct {
-	HalfSHA  string `json:"half_sha256"`
-	BrainSHA string `json:"brain_sha256"`
-	Floats   string
-	Half     string
-	Brain    string
+	HalfSHA string `json:"half_sha256"`
+	BF16SHA string `json:"brain_sha256"`
+	Floats  string
+	Half    string
+	BF16    string `json:"brain"`
 }
 
 // digest hashes float32 bits with all NaNs made one.
@@ -91,25 +91,25 @@ func TestHalvesAgreeWithPyTorch(t *testing.T) {
 	if digest(func(i uint16) float32 { return tensor.Half(i).Float32() }) != r.HalfSHA {
 		t.Error("some float16 is not PyTorch's float32")
 	}
-	if digest(func(i uint16) float32 { return tensor.Brain(i).Float32() }) != r.BrainSHA {
+	if digest(func(i uint16) float32 { return tensor.BF16(i).Float32() }) != r.BF16SHA {
 		t.Error("some bfloat16 is not PyTorch's float32")
 	}
-	floats, half, brain := raw(t, r.Floats), raw(t, r.Half), raw(t, r.Brain)
+	floats, half, bf16 := raw(t, r.Floats), raw(t, r.Half), raw(t, r.BF16)
 	for i := range len(floats) / 4 {
 		bits := binary.LittleEndian.Uint32(floats[4*i:])
 		f := math.Float32frombits(bits)
 		if got, want := tensor.HalfOf(f), binary.LittleEndian.Uint16(half[2*i:]); uint16(got) != want {
 			t.Errorf("HalfOf(%v, %#x) = %#x, want %#x", f, bits, got, want)
 		}
-		if got, want := tensor.BrainOf(f), binary.LittleEndian.Uint16(brain[2*i:]); uint16(got) != want {
-			t.Errorf("BrainOf(%v, %#x) = %#x, want %#x", f, bits, got, want)
+		if got, want := tensor.BF16Of(f), binary.LittleEndian.Uint16(bf16[2*i:]); uint16(got) != want {
+			t.Errorf("BF16Of(%v, %#x) = %#x, want %#x", f, bits, got, want)
 		}
 	}
 }
 
 func TestHalvesRoundTrip(t *testing.T) {
 	for i := range 1 << 16 {
-		h, b := tensor.Half(i), tensor.Brain(i)
+		h, b := tensor.Half(i), tensor.BF16(i)
 		if f := h.Float32(); f != f {
 			if g := tensor.HalfOf(f).Float32(); g == g {
 				t.Fatalf("float16 %#x is NaN and comes back as %v", i, g)
@@ -118,11 +118,11 @@ func TestHalvesRoundTrip(t *testing.T) {
 			t.Fatalf("float16 %#x comes back as %#x", i, tensor.HalfOf(f))
 		}
 		if f := b.Float32(); f != f {
-			if tensor.BrainOf(f) != 0x7fc0 {
-				t.Fatalf("bfloat16 NaN %#x comes back as %#x", i, tensor.BrainOf(f))
+			if tensor.BF16Of(f) != 0x7fc0 {
+				t.Fatalf("bfloat16 NaN %#x comes back as %#x", i, tensor.BF16Of(f))
 			}
-		} else if tensor.BrainOf(f) != b {
-			t.Fatalf("bfloat16 %#x comes back as %#x", i, tensor.BrainOf(f))
+		} else if tensor.BF16Of(f) != b {
+			t.Fatalf("bfloat16 %#x comes back as %#x", i, tensor.BF16Of(f))
 		}
 	}
 }

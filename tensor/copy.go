@@ -20,7 +20,7 @@ func (t *Tensor) CopyTo(m Meta) *Tensor {
 
 // CopyElements writes the values of src into dst, element by element in logical order,
 // converted as [Converter] does. The shapes must be equal: it panics where they are not, or
-// where either is nil or reaches outside its storage. Both may lie in the same memory: the
+// where either is nil or reaches outside its storage. Both may be in the same memory: the
 // values are those that src had before. Where several elements of dst are one place in
 // memory (a stride of 0), the last one stays.
 func CopyElements(dst, src *Tensor) {
@@ -87,7 +87,7 @@ func (m Meta) repeats() bool {
 	return false
 }
 
-// sameElements reports whether every element of t lies where that of o does, so that
+// sameElements reports whether every element of t is where that of o does, so that
 // copying one after another reads each before it is written.
 func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
@@ -95,7 +95,7 @@ func (t *Tensor) sameElements(o *Tensor) bool {
 
 // overlap reports whether the bytes from the first to the last element of a and of b have
 // some in common. Storage is compared by address: two of them made of one slice
-// ([FromSlice], [StorageOf]) are the same memory. Tensors that lie between one another,
+// ([FromSlice], [StorageOf]) are the same memory. Tensors that are between one another,
 // such as the odd and the even columns of a matrix, overlap by this measure.
 func overlap(a, b *Tensor) bool {
 	if a == nil || b == nil {

@@ -79,7 +79,8 @@ func ParseDType(name string) (DType, error) {
 	if d := aliasOf(name); d != Invalid {
 		meant = d.String()
 	}
-	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "), words.DidYouMean(meant))
+	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "),
+		words.DidYouMean(meant))
 }
 
 // misspelt returns the dtype whose letters are nearly those of name, and whose digits are the
@@ -212,7 +213,7 @@ func (d DType) OpMath() DType {
 // byte, 0 or 1.
 type Element interface {
 	bool | uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 |
-		Half | Brain | float32 | float64 | complex64 | complex128
+		Half | BF16 | float32 | float64 | complex64 | complex128
 }
 
 // DTypeOf returns the dtype of a Go element type.
@@ -239,7 +240,7 @@ func DTypeOf[T Element]() DType {
 		return Uint64
 	case Half:
 		return Float16
-	case Brain:
+	case BF16:
 		return BFloat16
 	case float32:
 		return Float32

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-const everyDType = "bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64, complex128"
+const everyDType = "bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, " +
+	"float64, complex64, complex128"
 
 func TestNamesOfDTypes(t *testing.T) {
 	for _, d := range DTypes() {
@@ -15,10 +16,14 @@ func TestNamesOfDTypes(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"f32": "float32", "half": "float16", "torch.float32": "float32", "float": "float32", "double": "float64", "torch.long": "int64",
-		"np.int8": "int8", "Float32": "float32", "FLOAT": "float32", "bf16": "bfloat16", "BF16": "bfloat16", "torch.half": "float16",
-		"int": "int32", "uint": "uint32", "int64_t": "int64", "torch.FloatTensor": "float32", "cfloat": "complex64", "boolean": "bool",
-		"flaot32": "float32", "torch.flot64": "float64", "unit8": "uint8", "bol": "bool", "comlex64": "complex64", "float31": "", "": "", "string": "", "float8": "",
+		"f32": "float32", "half": "float16", "torch.float32": "float32", "float": "float32", "double": "float64",
+		"torch.long": "int64",
+		"np.int8":    "int8", "Float32": "float32", "FLOAT": "float32", "bf16": "bfloat16", "BF16": "bfloat16",
+		"torch.half": "float16",
+		"int":        "int32", "uint": "uint32", "int64_t": "int64", "torch.FloatTensor": "float32", "cfloat": "complex64",
+		"boolean": "bool",
+		"flaot32": "float32", "torch.flot64": "float64", "unit8": "uint8", "bol": "bool", "comlex64": "complex64",
+		"float31": "", "": "", "string": "", "float8": "",
 	} {
 		hint := ""
 		if want != "" {
@@ -32,8 +37,10 @@ func TestNamesOfDTypes(t *testing.T) {
 }
 
 func TestNamesOfMemoryFormats(t *testing.T) {
-	for name, want := range map[string]string{"nhwc": "channels_last", "NHWC": "channels_last", "channelsLast": "channels_last",
-		"torch.contiguous_format": "contiguous", "NCHW": "contiguous", "channels-last-3d": "channels_last_3d", "channel_last": "channels_last",
+	for name, want := range map[string]string{"nhwc": "channels_last", "NHWC": "channels_last",
+		"channelsLast":            "channels_last",
+		"torch.contiguous_format": "contiguous", "NCHW": "contiguous", "channels-last-3d": "channels_last_3d",
+		"channel_last":    "channels_last",
 		"channels_last3d": "channels_last_3d", "contigous": "contiguous", "rows": ""} {
 		_, err := ParseMemoryFormat(name)
 		text := `unknown memory format "` + name + `": want contiguous, channels_last, channels_last_3d or preserve`
@@ -62,7 +69,8 @@ func TestTooManyElements(t *testing.T) {
 func TestDimensionsOutOfRangeAreKnown(t *testing.T) {
 	_, err := WrapDim(5, 2)
 	var dim *DimError
-	if !errors.As(err, &dim) || dim.Dim != 5 || err.Error() != "Dimension out of range (expected to be in range of [-2, 1], but got 5)" {
+	if !errors.As(err, &dim) || dim.Dim != 5 || err.Error() != "Dimension out of range (expected to be in range of [-2, "+
+		"1], but got 5)" {
 		t.Errorf("got %#v", err)
 	}
 }

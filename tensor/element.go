@@ -39,7 +39,7 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 	}
 	size := t.DType.Size()
 	if at < 0 || size == 0 || at > t.storage.Len()/size-1 {
-		panic(fmt.Sprintf("tensor: index %s of %v lies outside the storage of %d bytes", ListString(index), t.Meta,
+		panic(fmt.Sprintf("tensor: index %s of %v is outside the storage of %d bytes", ListString(index), t.Meta,
 			t.storage.Len()))
 	}
 	return unsafe.Pointer(&t.storage.data[at*size])

@@ -26,7 +26,7 @@ func TestIndexBounds(t *testing.T) {
 		{tr, []int{1, 2}, "tensor: index [1, 2] is out of range with shape [3, 2]"},
 		{scalar, []int{0}, "tensor: index [0] has 1 dimensions, shape [] has 0"},
 		{Zeros(Int8, 0), []int{0}, "tensor: index [0] is out of range with shape [0]"},
-		{new(Tensor), nil, "tensor: index [] of invalid[]@() lies outside the storage of 0 bytes"},
+		{new(Tensor), nil, "tensor: index [] of invalid[]@() is outside the storage of 0 bytes"},
 	} {
 		assert.PanicsWithValue(t, c.want, func() { c.t.At(c.index...) })
 		assert.PanicsWithValue(t, c.want, func() { c.t.Set(IntScalar(1), c.index...) })
@@ -34,16 +34,20 @@ func TestIndexBounds(t *testing.T) {
 	assert.Equal(t, 5.0, tr.At(2, 1).Float())
 	scalar.Set(IntScalar(7))
 	assert.EqualValues(t, 7, scalar.At().Int())
-	assert.PanicsWithValue(t, "tensor: index [6] is out of range with 6 elements of shape [2, 3]", func() { x.SetFlat(6, IntScalar(1)) })
+	assert.PanicsWithValue(t, "tensor: index [6] is out of range with 6 elements of shape [2, 3]", func() {
+		x.SetFlat(6, IntScalar(1))
+	})
 	assert.PanicsWithValue(t, "tensor: Store needs a number and an address", func() { x.Set(Scalar{}, 0, 0) })
 }
 
-// The fields of a meta can be changed by anyone: what lies outside the storage is refused
+// The fields of a meta can be changed by anyone: what is outside the storage is refused
 // all the same.
 func TestOutsideTheStorage(t *testing.T) {
 	x := Zeros(Float32, 2, 3)
 	x.Shape = []int{200, 3}
-	assert.PanicsWithValue(t, "tensor: index [100, 0] of float32[200,3]@(3,1) lies outside the storage of 24 bytes", func() { x.At(100, 0) })
+	assert.PanicsWithValue(t, "tensor: index [100, 0] of float32[200,3]@(3,1) is outside the storage of 24 bytes", func() {
+		x.At(100, 0)
+	})
 	_, err := ToSlice[float32](x)
 	assert.ErrorContains(t, err, "out of bounds for storage of size 24")
 	assert.Panics(t, func() { x.Stats() })
@@ -88,8 +92,12 @@ func TestCopyWithinOneMemory(t *testing.T) {
 		assert.Equal(t, []float32{0, 0, 3, 6, 1, 4, 7, 2, 5}, data)
 	}
 	x := Zeros(Float32, 4)
-	assert.PanicsWithValue(t, "tensor: values of shape [3] cannot be copied to shape [4]", func() { CopyElements(x, Zeros(Float32, 3)) })
-	assert.PanicsWithValue(t, "tensor: values of shape [4] cannot be copied to shape [2, 2]", func() { x.CopyTo(New(Float32, 2, 2)) })
+	assert.PanicsWithValue(t, "tensor: values of shape [3] cannot be copied to shape [4]", func() {
+		CopyElements(x, Zeros(Float32, 3))
+	})
+	assert.PanicsWithValue(t, "tensor: values of shape [4] cannot be copied to shape [2, 2]", func() {
+		x.CopyTo(New(Float32, 2, 2))
+	})
 	assert.PanicsWithValue(t, "tensor: the tensor is nil", func() { CopyElements(nil, x) })
 }
 
@@ -98,7 +106,8 @@ func TestHugeSizes(t *testing.T) {
 	huge := []int{1 << 32, 1 << 32}
 	assert.Equal(t, math.MaxInt, Numel(huge))
 	assert.Equal(t, 0, Numel([]int{1 << 32, 1 << 32, 1 << 32, 0}))
-	for _, m := range []Meta{New(Float32, huge...), New(Float32, 1<<46), New(Float32, -1), New(Invalid, 1), New(DType(99), 1),
+	for _, m := range []Meta{New(Float32, huge...), New(Float32, 1<<46), New(Float32, -1), New(Invalid, 1),
+		New(DType(99), 1),
 		{DType: Float32, Shape: []int{2, 3}, Strides: []int{1}}} {
 		assert.Error(t, m.Check())
 		assert.Panics(t, func() { Empty(m) })
@@ -123,7 +132,9 @@ func TestWhatIsNoDType(t *testing.T) {
 	p.Add(DType(99), 1)
 	_, err = p.Result()
 	assert.EqualError(t, err, "invalid dtype dtype(99)")
-	assert.PanicsWithValue(t, "tensor: there is no conversion from invalid to float32", func() { Converter(Float32, Invalid) })
+	assert.PanicsWithValue(t, "tensor: there is no conversion from invalid to float32", func() {
+		Converter(Float32, Invalid)
+	})
 }
 
 func TestViewsRefuseBrokenMetas(t *testing.T) {

@@ -37,7 +37,7 @@ func (f MemoryFormat) String() string {
 func (f MemoryFormat) Valid() bool { return int(f) < len(formatNames) }
 
 // ParseMemoryFormat returns the format of a name such as "channels_last". PyTorch's
-// longer names with "_format" at the end serve too.
+// longer names with "_format" at the end will do too.
 func ParseMemoryFormat(name string) (MemoryFormat, error) {
 	for f, n := range formatNames {
 		if n != "" && (n == name || n+"_format" == name) {
@@ -53,7 +53,8 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 	if meant == NoFormat {
 		known = words.Nearest(name, slices.Values(formatNames[1:]))
 	}
-	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s", name, words.DidYouMean(known))
+	return NoFormat, fmt.Errorf("unknown memory format %q: want contiguous, channels_last, channels_last_3d or preserve%s",
+		name, words.DidYouMean(known))
 }
 
 // Strides returns the strides of a dense value of the shape in the format. The errors
@@ -304,9 +305,9 @@ func DenseStrides(shape, strides []int) []int {
 }
 
 // SortDims is the insertion sort of TensorIterator::reorder_dimensions. swap(a, b) says
-// where dimension a, which stands before b, belongs: -1 before, 1 after, 0 ambiguous.
+// where dimension a, which is before b, belongs: -1 before, 1 after, 0 ambiguous.
 // An ambiguous comparison neither swaps nor stops the scan, and the comparison is no
-// total order, so the algorithm itself is part of the rule: no other sort serves. It panics
+// total order, so the algorithm itself is part of the rule: no other sort will do. It panics
 // where swap is nil.
 func SortDims(perm []int, swap func(a, b int) int) {
 	if swap == nil {

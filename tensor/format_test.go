@@ -106,7 +106,7 @@ func TestDenseMeansABijection(t *testing.T) {
 		last := 0
 		m.Walk(func(at int) { seen[at] = true; last = max(last, at) })
 		if want := len(seen) == m.Numel() && last == m.Numel()-1; m.IsNonOverlappingAndDense() != want {
-			t.Fatalf("%v: dense %v, but %d elements lie at %d places up to %d", m, !want, m.Numel(), len(seen), last)
+			t.Fatalf("%v: dense %v, but %d elements are at %d places up to %d", m, !want, m.Numel(), len(seen), last)
 		}
 		dense := m.WithStrides(tensor.DenseStrides(m.Shape, m.Strides))
 		if !dense.IsNonOverlappingAndDense() {

@@ -9,8 +9,8 @@ import (
 // Half is an IEEE 754 binary16 value by its bits; its dtype is [Float16].
 type Half uint16
 
-// Brain is a bfloat16 value by its bits; its dtype is [BFloat16].
-type Brain uint16
+// BF16 is a bfloat16 value by its bits; its dtype is [BFloat16].
+type BF16 uint16
 
 // halfToFloat holds all 65,536 conversions: a table look-up is four times faster than
 // the bit arithmetic, and loops over halves convert every element twice.
@@ -29,14 +29,14 @@ func (h Half) Float32() float32 { return halfToFloat[h] }
 func HalfOf(f float32) Half { return Half(float16.Fromfloat32(f).Bits()) }
 
 // Float32 returns the value exactly.
-func (b Brain) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
+func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// BrainOf rounds to nearest, ties to even; a NaN becomes the quiet NaN 0x7fc0, as in
+// BF16Of rounds to nearest, ties to even; a NaN becomes the quiet NaN 0x7fc0, as in
 // c10::BFloat16.
-func BrainOf(f float32) Brain {
+func BF16Of(f float32) BF16 {
 	u := math.Float32bits(f)
 	if f != f {
 		return 0x7fc0
 	}
-	return Brain((u + 0x7fff + (u>>16)&1) >> 16)
+	return BF16((u + 0x7fff + (u>>16)&1) >> 16)
 }

@@ -15,7 +15,8 @@ func TestStorageThatCannotBeHad(t *testing.T) {
 	}
 	for _, n := range []int{1 << 50, math.MaxInt, math.MaxInt - Align} {
 		var m *MemoryError
-		if err := allocate(n); !errors.As(err, &m) || m.Bytes != n || m.Left >= n || !strings.Contains(err.Error(), "of memory are needed") {
+		if err := allocate(n); !errors.As(err, &m) || m.Bytes != n || m.Left >= n ||
+			!strings.Contains(err.Error(), "of memory are needed") {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}

@@ -193,7 +193,8 @@ func (m Meta) Check() error {
 		return fmt.Errorf("invalid dtype %v", m.DType)
 	}
 	if len(m.Shape) != len(m.Strides) {
-		return fmt.Errorf("mismatch in length of strides and shape: %d strides for %d dimensions", len(m.Strides), len(m.Shape))
+		return fmt.Errorf("mismatch in length of strides and shape: %d strides for %d dimensions", len(m.Strides),
+			len(m.Shape))
 	}
 	if m.Offset < 0 {
 		return fmt.Errorf("negative offset %d", m.Offset)
@@ -216,7 +217,8 @@ func (m Meta) Check() error {
 		}
 		hi, lo := bits.Mul64(uint64(max(s-1, 0)), uint64(m.Strides[d]))
 		if hi != 0 || lo > limit || span+lo > limit || uint64(m.Strides[d]) > limit {
-			return fmt.Errorf("shape %s with strides %s and offset %d spans more than 2^47 bytes", ListString(m.Shape), ListString(m.Strides), m.Offset)
+			return fmt.Errorf("shape %s with strides %s and offset %d spans more than 2^47 bytes", ListString(m.Shape),
+				ListString(m.Strides), m.Offset)
 		}
 		span += lo
 	}

@@ -88,7 +88,7 @@ func (o Order) Dims() []int {
 	return dims
 }
 
-// IsRowMajor reports whether the dimensions stand in their own order.
+// IsRowMajor reports whether the dimensions are in their own order.
 func (o Order) IsRowMajor() bool {
 	for i := range len(o) {
 		if int(o[i]) != i {
@@ -131,8 +131,8 @@ func (o Order) fits(rank int) {
 	}
 }
 
-// Strides returns the strides of a dense value of the shape, which must have as many dimensions. Row-major strides take a size 0 as 1,
-// others are products of raw sizes, as PyTorch's are.
+// Strides returns the strides of a dense value of the shape, which must have as many dimensions. Row-major strides
+// take a size 0 as 1, others are products of raw sizes, as PyTorch's are.
 func (o Order) Strides(shape []int) []int {
 	o.fits(len(shape))
 	if o.IsRowMajor() {
@@ -163,7 +163,7 @@ func (o Order) StridesOf(shape []sym.Int) []sym.Int {
 }
 
 // Same reports whether two orders place the elements of a value of the shape alike: dimensions of
-// size 1 may stand anywhere. Where there are no elements all orders are alike.
+// size 1 may be anywhere. Where there are no elements all orders are alike.
 func (o Order) Same(p Order, shape []int) bool {
 	o.fits(len(shape))
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
@@ -228,7 +228,7 @@ func (o Order) Permute(dims []int) Order {
 	return Order(b)
 }
 
-// Holds reports whether a value is dense in the order; dimensions of size 1 may stand anywhere. It agrees
+// Holds reports whether a value is dense in the order; dimensions of size 1 may be anywhere. It agrees
 // with [Meta.Is] about the orders that formats name.
 func (o Order) Holds(m Meta) bool {
 	m.fits()

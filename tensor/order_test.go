@@ -46,7 +46,7 @@ func TestParseOrder(t *testing.T) {
 	}
 }
 
-// A value laid out in an order lies in that order, up to dimensions of size 1.
+// A value laid out in an order is in that order, up to dimensions of size 1.
 func TestOrderOfWhatLiesInIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 5).Draw(t, "shape")
@@ -55,7 +55,7 @@ func TestOrderOfWhatLiesInIt(t *testing.T) {
 		m := tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: o.Strides(shape)}
 		got, dense := tensor.OrderOf(m)
 		require.True(t, dense)
-		require.True(t, got.Same(o, shape), "%v lies in %v, laid out in %v", m, got, o)
+		require.True(t, got.Same(o, shape), "%v is in %v, laid out in %v", m, got, o)
 		again, err := tensor.ParseOrder(joined(o.Dims()))
 		require.NoError(t, err)
 		require.Equal(t, o, again)
@@ -64,7 +64,7 @@ func TestOrderOfWhatLiesInIt(t *testing.T) {
 		v, err := m.Permute(dims)
 		require.NoError(t, err)
 		got, _ = tensor.OrderOf(v)
-		require.True(t, got.Same(o.Permute(dims), v.Shape), "%v by %v lies in %v, not in %v", o, dims, got, o.Permute(dims))
+		require.True(t, got.Same(o.Permute(dims), v.Shape), "%v by %v is in %v, not in %v", o, dims, got, o.Permute(dims))
 	})
 }
 

@@ -3,7 +3,8 @@ package tensor
 import "fmt"
 
 // lattice holds c10::promoteTypes for the dtypes that take part in it, in this order.
-var latticeOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128, Bool, BFloat16}
+var latticeOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
+	Bool, BFloat16}
 
 var lattice = func() (t [numDTypes][numDTypes]DType) {
 	const (
@@ -50,7 +51,8 @@ func Promote(a, b DType) (DType, error) {
 	if d := lattice[a][b]; d != Invalid {
 		return d, nil
 	}
-	return Invalid, fmt.Errorf("Promotion for uint16, uint32, uint64 types is not supported, attempted to promote %s and %s", a.TorchName(), b.TorchName())
+	return Invalid, fmt.Errorf("Promotion for uint16, uint32, uint64 types is not supported, attempted to "+
+		"promote %s and %s", a.TorchName(), b.TorchName())
 }
 
 // CanCast reports whether a result of dtype from may be written to dtype to: not from

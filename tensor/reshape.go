@@ -36,7 +36,8 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 		return out, nil
 	case inferred < 0:
 	case is(product, 0) && is(numel, 0):
-		return nil, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous", Sizes(shape))
+		return nil, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size "+
+			"-1 can be any value and is ambiguous", Sizes(shape))
 	case !is(product, 0) && is(numel.Mod(product), 0):
 		out[inferred] = numel.Div(product)
 		return out, nil
@@ -124,7 +125,8 @@ func (t Type) View(size []sym.Int) (Type, error) {
 	}
 	st, ok := ReshapeStrides(t, shape)
 	if !ok {
-		return Type{}, errors.New("view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.")
+		return Type{}, errors.New("view size is not compatible with input tensor's size and stride (at least one dimension " +
+			"spans across two contiguous subspaces). Use .reshape(...) instead.")
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: st, Offset: t.Offset}.checked()
 }
@@ -161,10 +163,12 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 	}
 	n, rank := len(size), len(t.Shape)
 	if n < rank {
-		return Type{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
+		return Type{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to "+
+			"the number of dimensions in the tensor (%d)",
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
-	out := Type{DType: t.DType, Shape: append(make([]sym.Int, 0, n), size...), Strides: make([]sym.Int, n), Offset: t.Offset}
+	out := Type{DType: t.DType, Shape: append(make([]sym.Int, 0, n), size...), Strides: make([]sym.Int, n),
+		Offset: t.Offset}
 	for i := n - 1; i >= 0; i-- {
 		if err := t.expandDim(&out, size, i); err != nil {
 			return Type{}, err
@@ -193,7 +197,8 @@ func (t Type) expandDim(out *Type, size []sym.Int, i int) error {
 	}
 	if !have.Same(out.Shape[i]) && !have.Eq(out.Shape[i]).Holds() {
 		if !is(have, 1) {
-			return fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
+			return fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at non-singleton "+
+				"dimension %d.  Target sizes: %s.  Tensor sizes: %s",
 				size[i], have, i, Sizes(size), Sizes(t.Shape))
 		}
 		stride = sym.Int{}
@@ -216,7 +221,7 @@ func (d DType) legacyType() string {
 }
 
 // AsStrided returns a value with the given shape and strides at an offset of the storage
-// that t lies in; of t itself only the dtype counts (Tensor.as_strided). storageElems is
+// that t is in; of t itself only the dtype counts (Tensor.as_strided). storageElems is
 // the size of that storage in elements, which the result must not pass; a negative one
 // is unknown and leaves this to [Over].
 func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
@@ -225,18 +230,21 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 		return Type{}, errors.New("mismatch in length of strides and shape")
 	}
 	if slices.ContainsFunc(stride, negative) {
-		return Type{}, fmt.Errorf("as_strided: Negative strides are not supported at the moment, got strides: %s", Sizes(stride))
+		return Type{}, fmt.Errorf("as_strided: Negative strides are not supported at the moment, got strides: %s",
+			Sizes(stride))
 	}
 	if negative(offset) {
 		return Type{}, fmt.Errorf("Tensor: invalid storage offset %v", offset)
 	}
 	out := Type{DType: t.DType, Shape: slices.Clone(size), Strides: slices.Clone(stride), Offset: offset}
 	if slices.ContainsFunc(size, negative) || out.Check() != nil {
-		return Type{}, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", Sizes(size), Sizes(stride))
+		return Type{}, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", Sizes(size),
+			Sizes(stride))
 	}
 	if need := out.Extent(); !negative(storageElems) && need.Gt(storageElems).Holds() {
 		item := sym.Of(t.DType.Size())
-		return Type{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %v, and itemsize %v requiring a storage size of %v are out of bounds for storage of size %v",
+		return Type{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %v, and itemsize %v requiring a "+
+			"storage size of %v are out of bounds for storage of size %v",
 			Sizes(size), Sizes(stride), offset, item, need.Mul(item), storageElems.Mul(item))
 	}
 	return out, nil

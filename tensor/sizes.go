@@ -91,7 +91,8 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 				out[i] = sb
 			}
 		default:
-			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton dimension %d", sa, sb, i)
+			return nil, fmt.Errorf("The size of tensor a (%v) must match the size of tensor b (%v) at non-singleton "+
+				"dimension %d", sa, sb, i)
 		}
 		if numel = times(numel, out[i].Max(sym.Of(1))); numel.Hint() > MaxBytes {
 			return nil, fmt.Errorf("shapes %s and %s broadcast to more than 2^47 elements", Sizes(a), Sizes(b))

@@ -184,13 +184,13 @@ func (m Meta) Walk(f func(at int)) {
 func (t *Tensor) Storage() *Storage { return t.storage }
 
 // Pointer returns the address of the element at index (0, ..., 0); nil without elements
-// or storage. It panics where the offset lies outside the storage.
+// or storage. It panics where the offset is outside the storage.
 func (t *Tensor) Pointer() unsafe.Pointer {
 	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
 	}
 	if at := t.Offset * t.DType.Size(); at < 0 || at >= len(t.storage.data) {
-		panic(fmt.Sprintf("tensor: offset %d lies outside the storage of %d bytes", t.Offset, len(t.storage.data)))
+		panic(fmt.Sprintf("tensor: offset %d is outside the storage of %d bytes", t.Offset, len(t.storage.data)))
 	}
 	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
 }

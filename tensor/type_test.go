@@ -59,22 +59,38 @@ func TestUnknownSizesAgree(t *testing.T) {
 			unknown func() (tensor.Type, error)
 			numbers func() (tensor.Meta, error)
 		}{
-			{"transpose", func() (tensor.Type, error) { return typ.Transpose(0, dim) }, func() (tensor.Meta, error) { return m.Transpose(0, dim) }},
-			{"select", func() (tensor.Type, error) { return typ.Select(dim, sym.Of(n)) }, func() (tensor.Meta, error) { return m.Select(dim, n) }},
+			{"transpose", func() (tensor.Type, error) {
+				return typ.Transpose(0, dim)
+			}, func() (tensor.Meta, error) { return m.Transpose(0, dim) }},
+			{"select", func() (tensor.Type, error) {
+				return typ.Select(dim, sym.Of(n))
+			}, func() (tensor.Meta, error) { return m.Select(dim, n) }},
 			{"slice", func() (tensor.Type, error) { s := sym.Of(n); return typ.Slice(dim, &s, nil, sym.Of(step)) },
 				func() (tensor.Meta, error) { return m.Slice(dim, &n, nil, step) }},
 			{"slice end", func() (tensor.Type, error) { s := sym.Of(n); return typ.Slice(dim, nil, &s, sym.Of(1)) },
 				func() (tensor.Meta, error) { return m.Slice(dim, nil, &n, 1) }},
 			{"narrow", func() (tensor.Type, error) { return typ.Narrow(dim, sym.Of(1), sym.Of(n)) },
 				func() (tensor.Meta, error) { return m.Narrow(dim, 1, n) }},
-			{"squeeze", func() (tensor.Type, error) { return typ.Squeeze() }, func() (tensor.Meta, error) { return m.Squeeze() }},
-			{"unsqueeze", func() (tensor.Type, error) { return typ.Unsqueeze(dim) }, func() (tensor.Meta, error) { return m.Unsqueeze(dim) }},
-			{"diagonal", func() (tensor.Type, error) { return typ.Diagonal(n, 0, dim) }, func() (tensor.Meta, error) { return m.Diagonal(n, 0, dim) }},
+			{"squeeze", func() (tensor.Type, error) {
+				return typ.Squeeze()
+			}, func() (tensor.Meta, error) { return m.Squeeze() }},
+			{"unsqueeze", func() (tensor.Type, error) {
+				return typ.Unsqueeze(dim)
+			}, func() (tensor.Meta, error) { return m.Unsqueeze(dim) }},
+			{"diagonal", func() (tensor.Type, error) {
+				return typ.Diagonal(n, 0, dim)
+			}, func() (tensor.Meta, error) { return m.Diagonal(n, 0, dim) }},
 			{"unfold", func() (tensor.Type, error) { return typ.Unfold(dim, sym.Of(n), sym.Of(step)) },
 				func() (tensor.Meta, error) { return m.Unfold(dim, n, step) }},
-			{"expand", func() (tensor.Type, error) { return typ.Expand(sym.Ints(size...)) }, func() (tensor.Meta, error) { return m.Expand(size) }},
-			{"flat", func() (tensor.Type, error) { return typ.View(sym.Ints(-1)) }, func() (tensor.Meta, error) { return m.View([]int{-1}) }},
-			{"halves", func() (tensor.Type, error) { return typ.View(sym.Ints(2, -1)) }, func() (tensor.Meta, error) { return m.View([]int{2, -1}) }},
+			{"expand", func() (tensor.Type, error) {
+				return typ.Expand(sym.Ints(size...))
+			}, func() (tensor.Meta, error) { return m.Expand(size) }},
+			{"flat", func() (tensor.Type, error) {
+				return typ.View(sym.Ints(-1))
+			}, func() (tensor.Meta, error) { return m.View([]int{-1}) }},
+			{"halves", func() (tensor.Type, error) {
+				return typ.View(sym.Ints(2, -1))
+			}, func() (tensor.Meta, error) { return m.View([]int{2, -1}) }},
 		} {
 			want, wantErr := c.numbers()
 			got, err := c.unknown()

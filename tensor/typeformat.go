@@ -12,7 +12,7 @@ import (
 // fewDims is the rank up to which the numbers of a type need no allocation.
 const fewDims = 8
 
-// in returns the type's numbers, whose slices lie in buf where they fit; false: not all are numbers. It
+// in returns the type's numbers, whose slices are in buf where they fit; false: not all are numbers. It
 // returns the meta, since what is stored by a pointer escapes to the heap, and buf with it.
 func (t *Type) in(buf *[2 * fewDims]int) (m Meta, known bool) {
 	t.fits()

@@ -34,7 +34,7 @@ func indices(n int) []int {
 	return out
 }
 
-// places lists where the elements lie in storage, in logical order.
+// places lists where the elements are in storage, in logical order.
 func places(m tensor.Meta) []int {
 	var out []int
 	m.Walk(func(at int) { out = append(out, m.Offset+at) })
@@ -83,7 +83,8 @@ func TestReshapeKeepsEveryElement(t *testing.T) {
 		if ok != affine(shape, want) {
 			t.Fatalf("%v to %v: strides %v %v", m, shape, st, ok)
 		}
-		if got := (tensor.Meta{DType: m.DType, Shape: shape, Strides: st, Offset: m.Offset}); ok && !slices.Equal(places(got), want) {
+		if got := (tensor.Meta{DType: m.DType, Shape: shape, Strides: st, Offset: m.Offset}); ok &&
+			!slices.Equal(places(got), want) {
 			t.Fatalf("%v became %v", m, got)
 		}
 	})

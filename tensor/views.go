@@ -72,7 +72,8 @@ func (t Type) Permute(dims []int) (Type, error) {
 	}
 	n := len(t.Shape)
 	if len(dims) != n {
-		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
+		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length "+
+			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
 	}
 	out := Type{DType: t.DType, Shape: make([]sym.Int, n), Strides: make([]sym.Int, n), Offset: t.Offset}
 	seen := make([]bool, n)
@@ -118,7 +119,8 @@ func (t Type) MoveDim(source, destination []int) (Type, error) {
 	}
 	n := len(t.Shape)
 	if len(source) != len(destination) {
-		return Type{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as destination (%s dims)",
+		return Type{}, fmt.Errorf("movedim: Invalid source or destination dims: source (%s dims) should contain the same "+
+			"number of dims as destination (%s dims)",
 			ListString(source), ListString(destination))
 	}
 	src, err := wrapDims(source, n)
@@ -194,7 +196,8 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 	}
 	size := t.Shape[dim]
 	if index.Lt(size.Neg()).Or(index.Ge(size)).Holds() {
-		return Type{}, fmt.Errorf("select(): index %v out of range for tensor of size %s at dimension %d", index, Sizes(t.Shape), dim)
+		return Type{}, fmt.Errorf("select(): index %v out of range for tensor of size %s at dimension %d", index,
+			Sizes(t.Shape), dim)
 	}
 	if index.Lt(sym.Int{}).Holds() {
 		index = index.Add(size)
@@ -284,7 +287,8 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 	}
 	n := size.Max(sym.Of(1))
 	if i.Lt(n.Neg()).Or(i.Ge(n)).Holds() {
-		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)", n.Neg(), n.Sub(sym.Of(1)), i)
+		return i, fmt.Errorf("Dimension out of range (expected to be in range of [%v, %v], but got %v)", n.Neg(),
+			n.Sub(sym.Of(1)), i)
 	}
 	if i.Lt(sym.Int{}).Holds() {
 		i = i.Add(n)
@@ -308,7 +312,8 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
 	}
-	out := Type{DType: t.DType, Shape: make([]sym.Int, 0, len(t.Shape)), Strides: make([]sym.Int, 0, len(t.Shape)), Offset: t.Offset}
+	out := Type{DType: t.DType, Shape: make([]sym.Int, 0, len(t.Shape)), Strides: make([]sym.Int, 0, len(t.Shape)),
+		Offset: t.Offset}
 	for d, s := range t.Shape {
 		if (len(dims) == 0 || slices.Contains(at, d)) && is(s, 1) {
 			continue
@@ -437,14 +442,16 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
 	left := total
 	for _, s := range sizes {
 		if s.Lt(sym.Int{}).Holds() {
-			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s", Sizes(sizes))
+			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
+				Sizes(sizes))
 		}
 		if n, known := left.Known(); !known || n >= 0 { // stop below 0: what is left is no sum to go on with
 			left = left.Sub(s)
 		}
 	}
 	if !is(left, 0) {
-		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
+		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at "+
+			"dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
 	}
 	out := make([]Type, len(sizes))
 	start := sym.Int{}

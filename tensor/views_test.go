@@ -183,7 +183,8 @@ func TestSqueezeTakesSeveralDims(t *testing.T) {
 }
 
 func TestWrapDim(t *testing.T) {
-	if _, err := tensor.WrapDim(5, 4); err == nil || err.Error() != "Dimension out of range (expected to be in range of [-4, 3], but got 5)" {
+	if _, err := tensor.WrapDim(5, 4); err == nil || err.Error() != "Dimension out of range (expected to be in range of "+
+		"[-4, 3], but got 5)" {
 		t.Error(err)
 	}
 	for _, c := range [][3]int{{-1, 4, 3}, {3, 4, 3}, {-4, 4, 0}, {0, 0, 0}, {-1, 0, 0}} {

@@ -112,7 +112,10 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
-	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
+	if err := j.do(loading, func() (err error) {
+		t, err = loadTimed(path, f.dims, f.timing.pins, f.src)
+		return err
+	}); err != nil {
 		return err
 	}
 	var r *runner
@@ -290,7 +293,7 @@ func (r *runner) spread() spread {
 	return spread{len(t), at(0.5), at(0), at(0.1), at(0.9), at(1)}
 }
 
-// quantile interpolates between the sorted values that stand around the place q.
+// quantile interpolates between the sorted values that are around the place q.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	i := int(at)

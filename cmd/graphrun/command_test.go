@@ -280,7 +280,8 @@ func TestCompletion(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out := succeed(t, "version")
-	if !strings.HasPrefix(out, "graphrun ") || strings.Count(out, "\n") != 1 || !strings.Contains(out, runtime.Version()) ||
+	if !strings.HasPrefix(out, "graphrun ") || strings.Count(out, "\n") != 1 ||
+		!strings.Contains(out, runtime.Version()) ||
 		!strings.Contains(out, "revision") {
 		t.Errorf("got %q", out)
 	}
@@ -297,7 +298,8 @@ func TestOps(t *testing.T) {
 		}
 	}
 	page := succeed(t, "ops", "add")
-	for _, want := range []string{"add(self, other, alpha=1)\n", "Layout: follows", "tensor or number", "alpha", "default 1"} {
+	for _, want := range []string{"add(self, other, alpha=1)\n", "Layout: follows", "tensor or number", "alpha",
+		"default 1"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

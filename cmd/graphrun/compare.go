@@ -94,7 +94,10 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
-	if err := j.do(loading, func() (err error) { t, err = loadTimed(path, f.dims, f.timing.pins, f.src); return err }); err != nil {
+	if err := j.do(loading, func() (err error) {
+		t, err = loadTimed(path, f.dims, f.timing.pins, f.src)
+		return err
+	}); err != nil {
 		return err
 	}
 	err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole")

@@ -25,7 +25,7 @@ func convertCommand() *cobra.Command {
 		Short: "Write a model as a readable graph file",
 		Long: `Writes an .onnx model, or a graph file, as a graph file in JSON that can be read and edited, one
 node a line. Weights go into a .safetensors file beside it, under the names of their constants;
-small constants stay in the graph file. Weights that already lie in a file which OUT can name
+small constants stay in the graph file. Weights that already are in a file which OUT can name
 stay there. Running OUT gives the same bits as running IN, but where sizes of a model stay
 open and shapes are computed from them: there, sums may round otherwise.
 

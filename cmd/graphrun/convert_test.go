@@ -40,7 +40,8 @@ func TestConvert(t *testing.T) {
 	}
 	to := filepath.Join(t.TempDir(), "to.json")
 	out := succeed(t, "convert", from, to)
-	if want := to + ": 4 nodes, 5 constants; " + strings.TrimSuffix(to, "json") + "safetensors: 3 tensors, 2.256 KiB\n"; out != want {
+	if want := to + ": 4 nodes, 5 constants; " + strings.TrimSuffix(to, "json") +
+		"safetensors: 3 tensors, 2.256 KiB\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 	f, err := safetensors.Open(strings.TrimSuffix(to, "json") + "safetensors")
@@ -80,13 +81,15 @@ func convertAgain(t *testing.T, from, to string) {
 	if !bytes.Equal(read(t, near), text) {
 		t.Errorf("beside it, got\n%s", read(t, near))
 	}
-	grown := strings.Replace(string(text), `"name": "fc.weight"`, `"name": "more", "dtype": "int8", "shape": [65], "data": [`+strings.Repeat("1, ", 64)+`1]},
+	grown := strings.Replace(string(text), `"name": "fc.weight"`,
+		`"name": "more", "dtype": "int8", "shape": [65], "data": [`+strings.Repeat("1, ", 64)+`1]},
   {"name": "fc.weight"`, 1)
 	if err := os.WriteFile(near, []byte(grown), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r := call(t, "convert", near, to)
-	if r.code != exitFailed || !strings.Contains(r.errors, `constants were read from "to.safetensors"`) || !bytes.Equal(read(t, side), weights) {
+	if r.code != exitFailed || !strings.Contains(r.errors, `constants were read from "to.safetensors"`) ||
+		!bytes.Equal(read(t, side), weights) {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	sameBits(t, from, to)

@@ -48,7 +48,8 @@ func wide(t *tensor.Tensor) []complex128 {
 }
 
 func differExactly(a, b *tensor.Tensor) string {
-	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(), b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
+	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
+		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
 	n := 0
 	for size := a.DType.Size(); len(x) > 0; x, y = x[size:], y[size:] {
 		if !slices.Equal(x[:size], y[:size]) {

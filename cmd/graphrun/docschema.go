@@ -55,7 +55,7 @@ func schemaOf(command string) map[string]any {
 	return root
 }
 
-// schemaBuilder collects the structs that stand in a document.
+// schemaBuilder collects the structs that are in a document.
 type schemaBuilder struct{ defs map[string]any }
 
 // object describes a struct. It may have no keys but its own. Those of an embedded struct that need

@@ -49,7 +49,8 @@ func TestRunDynamic(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	r := call(t, "compare", path)
-	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, path+`:7:5: node "places" (nonzero): shapes depend on data`) {
+	if r.code != exitFailed || r.out != "" ||
+		!strings.Contains(r.errors, path+`:7:5: node "places" (nonzero): shapes depend on data`) {
 		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.out, r.errors)
 	}
 }
@@ -68,7 +69,8 @@ func TestPlanDynamic(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	if out := succeed(t, "plan", path); !strings.Contains(out, "2        next      in a run  [1]    places     next int64[u1,2]\n") {
+	if out := succeed(t, "plan", path); !strings.Contains(out, "2        next      in a run  [1]    places     next "+
+		"int64[u1,2]\n") {
 		t.Errorf("got\n%s", out)
 	}
 	none := write(t, "none.json", strings.Replace(dynamic, `{"name": "positive", "op": "gt", "inputs": ["x", 0]},`, "", 1))
@@ -81,7 +83,8 @@ func TestPlanDynamic(t *testing.T) {
 // TestInferEveryRefusal has two mistakes that do not depend on one another, and a node that
 // depends on one.
 func TestInferEveryRefusal(t *testing.T) {
-	path := write(t, "g.json", strings.Replace(broken, `    {"name": "fine"`, `    {"name": "flat", "op": "view", "inputs": ["a"], "attrs": {"size": [4]}},
+	path := write(t, "g.json", strings.Replace(broken, `    {"name": "fine"`,
+		`    {"name": "flat", "op": "view", "inputs": ["a"], "attrs": {"size": [4]}},
     {"name": "fine"`, 1))
 	for _, command := range []string{"infer", "run", "plan"} {
 		r := call(t, command, path)

@@ -35,7 +35,8 @@ func dimFlag(cmd *cobra.Command, dims *[]string) {
 
 func pinFlag(cmd *cobra.Command, pins *[]string) {
 	cmd.Flags().StringArrayVar(pins, "pin", nil,
-		"demand a layout of a value, `NAME=FORMAT` or NAME=order:0,2,3,1, or how a node is computed, NODE=impl:NAME (repeatable)")
+		"demand a layout of a value, `NAME=FORMAT` or NAME=order:0,2,3,1, or how a node is computed, NODE=impl:NAME "+
+			"(repeatable)")
 }
 
 // applyPins demands what --pin says, and infers again.

@@ -12,7 +12,7 @@ import (
 )
 
 // given are the arrays that files give for inputs, found but not read: what their headers
-// say decides whether they can serve, and a few bytes may stand for gigabytes.
+// say decides whether they will do, and a few bytes may stand for gigabytes.
 type given struct {
 	arrays  map[string]array // by input
 	extra   []string         // keys of the archive that are no inputs

@@ -46,7 +46,8 @@ tells which makes a value.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list what is refused, or cannot be read, as errors, and infer the rest")
+	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list what is refused, or cannot be read, as errors, and "+
+		"infer the rest")
 	dimFlag(cmd, &f.dims)
 	return cmd
 }
@@ -213,7 +214,8 @@ func inferReportOf(g *graph.Graph, errs []*graph.Error) *inferReport {
 			}
 		})
 	}
-	return &inferReport{Values: values, Errors: errorsOf(errs), Notes: graphrun.NotesOf(g), segments: g != nil && g.Dynamic()}
+	return &inferReport{Values: values, Errors: errorsOf(errs), Notes: graphrun.NotesOf(g), segments: g != nil &&
+		g.Dynamic()}
 }
 
 // writeInferTable prints the values as columns.

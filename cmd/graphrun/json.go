@@ -48,7 +48,7 @@ func streamOf[A, T any](list []A, doc func(A) T) stream[T] {
 	}
 }
 
-// textOrNull is a string that stands as null where it is empty.
+// textOrNull is a string that is written as null where it is empty.
 type textOrNull string
 
 // MarshalJSONTo writes the string, or null.
@@ -61,7 +61,7 @@ func (s textOrNull) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (textOrNull) mayBeNull() {}
 
-// listOrNull is a list that stands as null where it is nil.
+// listOrNull is a list that is written as null where it is nil.
 type listOrNull[T any] []T
 
 // MarshalJSONTo writes the list, or null.
@@ -74,7 +74,7 @@ func (l listOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (listOrNull[T]) mayBeNull() {}
 
-// itemOptions write what stands on a line. Invalid UTF-8 becomes the replacement character.
+// itemOptions write what is on a line. Invalid UTF-8 becomes the replacement character.
 var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 

@@ -87,7 +87,8 @@ func TestKeepGoingPastInputs(t *testing.T) {
 				t.Errorf("%v: exit %d, %v, %v\n%s%s", c.args, r.code, err, got, r.out, r.errors)
 				continue
 			}
-			if want := (leftOutDoc{"ny", "ny"}); doc.LeftOut[2] != want || doc.LeftOut[0].Node != "ny" || doc.LeftOut[1].Output != "y" {
+			if want := (leftOutDoc{"ny", "ny"}); doc.LeftOut[2] != want || doc.LeftOut[0].Node != "ny" ||
+				doc.LeftOut[1].Output != "y" {
 				t.Errorf("%v: left out %v", c.args, doc.LeftOut)
 			}
 			if len(doc.Errors) != 3 || doc.Errors[0].Line != 3 || !strings.HasPrefix(doc.Errors[0].Message, `input "y": `) ||
@@ -119,15 +120,18 @@ func TestKeepGoingPastSymbols(t *testing.T) {
 		args, made string
 		wants      []string
 	}{
-		{"--input x=nowhere.npy --seed 1", "nz", []string{`input "y": its size N is not known`, `attribute "size": the size N is not known`}},
+		{"--input x=nowhere.npy --seed 1", "nz",
+			[]string{`input "y": its size N is not known`, `attribute "size": the size N is not known`}},
 		{"--input x=nowhere.npy --seed 1 --dim N=3", "ny nz full", []string{`input "x": `}},
 		{"--input x=nowhere.npy --seed 1 --input y=" + one(4), "ny nz full", []string{`input "x": `}},
-		{"--input x=" + one(3, 2) + " --input y=" + one(4) + " --input z=" + one(1), "nx nz full", []string{`input "y": N is 4 here, but 3 in input "x"`}},
+		{"--input x=" + one(3, 2) + " --input y=" + one(4) + " --input z=" + one(1), "nx nz full",
+			[]string{`input "y": N is 4 here, but 3 in input "x"`}},
 		{"--input x=" + one(3, 5) + " --input y=" + one(4) + " --input z=" + one(1), "ny nz full",
 			[]string{`input "x": the file holds float32[3, 5], the graph wants float32[N, 2]`}},
 		{"--input x=" + one(9, 2) + " --input y=" + one(4) + " --input z=" + one(1), "ny nz full",
 			[]string{`input "x": N=9 is outside its bounds: min 0, max 8`}},
-		{"--input x=" + one(4, 2) + " --dim N=3 --seed 1", "ny nz full", []string{`input "x": the file holds float32[4, 2], the graph wants float32[3, 2]`}},
+		{"--input x=" + one(4, 2) + " --dim N=3 --seed 1", "ny nz full",
+			[]string{`input "x": the file holds float32[4, 2], the graph wants float32[3, 2]`}},
 	} {
 		args := append([]string{"run", path}, strings.Fields(c.args)...)
 		r := call(t, append(args, "--keep-going")...)
@@ -159,7 +163,8 @@ func TestKeepGoingPastLargeInputs(t *testing.T) {
   {"name": "idle", "dtype": "uint8", "shape": [2000000000]}, {"name": "huge", "dtype": "uint8", "shape": [1000000000000]}],
  "nodes": [{"name": "a", "op": "amax", "inputs": ["x"]}, {"name": "b", "op": "amax", "inputs": ["huge"]}], "outputs": ["a", "b"]}`)
 	r := limited(t, sixGB, "run", "--keep-going", path)
-	if r.code != exitFailed || !strings.HasPrefix(r.out, "a ") || !strings.Contains(r.errors, "output \"b\" is left out\n") ||
+	if r.code != exitFailed || !strings.HasPrefix(r.out, "a ") ||
+		!strings.Contains(r.errors, "output \"b\" is left out\n") ||
 		!strings.Contains(r.errors, `input "huge": a run needs`) {
 		t.Errorf("exit %d\n%s%.2000s", r.code, r.out, r.errors)
 	}
@@ -173,7 +178,8 @@ func TestKeepGoingPastWeights(t *testing.T) {
  "outputs": ["sum", "k", "nx"]}`
 	for file, data := range map[string]string{
 		"none.npz": "", "none.safetensors": "", "junk.npz": "junk", "junk.safetensors": "junk and more junk",
-		"other.safetensors": "\x3c\x00\x00\x00\x00\x00\x00\x00" + `{"q":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}      ` + "12345678",
+		"other.safetensors": "\x3c\x00\x00\x00\x00\x00\x00\x00" +
+			`{"q":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}      ` + "12345678",
 	} {
 		path := write(t, "g.json", strings.Replace(text, "FILE", file, 1))
 		if data != "" {
@@ -188,7 +194,8 @@ func TestKeepGoingPastWeights(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", file, r.code, r.out, r.errors)
 		}
 		r = call(t, "infer", path, "--keep-going")
-		if r.code != exitFailed || !strings.Contains(r.out, "\nnx ") || !strings.Contains(r.errors, file) || strings.Contains(r.out, "\nsum ") {
+		if r.code != exitFailed || !strings.Contains(r.out, "\nnx ") || !strings.Contains(r.errors, file) ||
+			strings.Contains(r.out, "\nsum ") {
 			t.Errorf("infer %s: exit %d\n%s%s", file, r.code, r.out, r.errors)
 		}
 		if r := call(t, "run", path, "--keep-going", "--pin", "some=contiguous"); r.code != exitWrong {
@@ -197,7 +204,7 @@ func TestKeepGoingPastWeights(t *testing.T) {
 	}
 }
 
-// infer tells in the order of the file, and of outputs that cannot lie as they are pinned.
+// infer tells in the order of the file, and of outputs that cannot are laid out as they are pinned.
 func TestInferKeepsGoingInOrder(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
  "constants": [{"name": "k", "dtype": "float32", "shape": [3], "file": "none.npy"}],
@@ -207,7 +214,8 @@ func TestInferKeepsGoingInOrder(t *testing.T) {
   "b"]}`)
 	r := call(t, "infer", path, "--keep-going")
 	want := []string{`:2:16: constant "k": none.npy`, `:3:12: node "a" (add): depends on constant "k"`,
-		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": required rank 4`, `:6:3: output "b": an output of this name`}
+		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": required rank 4`,
+		`:6:3: output "b": an output of this name`}
 	told := strings.Split(strings.TrimSpace(r.errors), "\n")
 	if r.code != exitFailed || len(told) != len(want) || !strings.Contains(r.out, "neg") {
 		t.Fatalf("exit %d\n%s%s", r.code, r.out, r.errors)

@@ -29,7 +29,8 @@ func troubledONNX(t *testing.T) string {
 			shape.Dim = append(shape.Dim, dim)
 		}
 		of := &onnxpb.TypeProto_Tensor{ElemType: int32(onnxpb.TensorProto_FLOAT), Shape: shape}
-		return &onnxpb.ValueInfoProto{Name: name, Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: of}}}
+		return &onnxpb.ValueInfoProto{Name: name,
+			Type: &onnxpb.TypeProto{Value: &onnxpb.TypeProto_TensorType{TensorType: of}}}
 	}
 	node := func(name, op, out string, in ...string) *onnxpb.NodeProto {
 		return &onnxpb.NodeProto{Name: name, OpType: op, Input: in, Output: []string{out}}
@@ -42,7 +43,8 @@ func troubledONNX(t *testing.T) string {
 	far.ExternalData = []*onnxpb.StringStringEntryProto{{Key: "location", Value: "none.bin"}}
 	data, err := proto.Marshal(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 13}},
 		Graph: &onnxpb.GraphProto{
-			Node: []*onnxpb.NodeProto{node("neg", "Neg", "n", "x"), node("odd", "NoSuch", "u", "x"), node("then", "Relu", "r", "u"),
+			Node: []*onnxpb.NodeProto{node("neg", "Neg", "n", "x"), node("odd", "NoSuch", "u", "x"),
+				node("then", "Relu", "r", "u"),
 				node("weigh", "Add", "a", "n", "bad"), node("off", "Add", "f", "n", "far"), node("scale", "Mul", "s", "x", "good"),
 				node("shape", "Shape", "ys", "y"), node("flat", "Expand", "e", "x", "ys")},
 			Initializer: []*onnxpb.TensorProto{weight("bad", 1), weight("good", 2, 3), far},
@@ -59,8 +61,10 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 	path := troubledONNX(t)
 	x := npyFile(t, counted(tensor.Float32, 2))
 	y := npyFile(t, counted(tensor.Float32, 3, 2))
-	told := []string{"graphrun: " + path + `: initializer "bad": 1 numbers of data`, `initializer "far": external data`, `node "odd" (NoSuch): the operator is not served`,
-		`node "weigh" (Add): depends on initializer "bad", which cannot be read`, `node "off" (Add): depends on initializer "far"`,
+	told := []string{"graphrun: " + path + `: initializer "bad": 1 numbers of data`, `initializer "far": external data`,
+		`node "odd" (NoSuch): the operator is not supported`,
+		`node "weigh" (Add): depends on initializer "bad", which cannot be read`,
+		`node "off" (Add): depends on initializer "far"`,
 		`output "r" is left out: it depends on node "odd"`, `output "a" is left out: it depends on node "weigh"`}
 	for _, c := range []struct {
 		args, made string
@@ -68,8 +72,10 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 	}{
 		{"", "n s e", nil},
 		{"--input x=" + x + " --input y=" + y, "n s e", nil},
-		{"--input x=" + x + " --input y=nowhere.npy", "n s", []string{`input "y": nowhere.npy`, `output "e" is left out: it depends on node "shape"`}},
-		{"--input x=" + x + " --input y=" + x, "n s", []string{`input "y": the file holds float32[2], the graph wants float32[M, 2]`}},
+		{"--input x=" + x + " --input y=nowhere.npy", "n s",
+			[]string{`input "y": nowhere.npy`, `output "e" is left out: it depends on node "shape"`}},
+		{"--input x=" + x + " --input y=" + x, "n s",
+			[]string{`input "y": the file holds float32[2], the graph wants float32[M, 2]`}},
 	} {
 		out := filepath.Join(t.TempDir(), "out.npz")
 		args := append([]string{"run", path, "--outputs", out}, strings.Fields(c.args)...)
@@ -98,7 +104,8 @@ func TestKeepGoingPastWhatModelsHaveWrong(t *testing.T) {
 		}
 	}
 	r := call(t, "run", path, "--input", "y="+y, "--keep-going")
-	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, `input "x": it is missing`) || strings.Count(r.errors, "is left out") != 6 {
+	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, `input "x": it is missing`) ||
+		strings.Count(r.errors, "is left out") != 6 {
 		t.Errorf("without x: exit %d\n%s%s", r.code, r.out, r.errors)
 	}
 	r = call(t, "infer", path, "--keep-going", "--json")

@@ -72,8 +72,9 @@ func TestKeepGoingPastEveryStage(t *testing.T) {
 				}
 				why[e.Node] = e.Message
 			}
-			for node, want := range map[string]string{"": "nowhere.npy", "load": `depends on constant "k"`, "unknown": `there is no op "nosuch"`,
-				"infer": "The size of tensor a", "memory": "of memory are needed", "run": "index 9 is out of bounds"} {
+			for node, want := range map[string]string{"": "nowhere.npy", "load": `depends on constant "k"`,
+				"unknown": `there is no op "nosuch"`,
+				"infer":   "The size of tensor a", "memory": "of memory are needed", "run": "index 9 is out of bounds"} {
 				if !strings.Contains(why[node], want) || !strings.Contains(r.errors, want) {
 					t.Errorf("%s: node %q: %q, want %q\n%s", name, node, why[node], want, r.errors)
 				}
@@ -82,7 +83,8 @@ func TestKeepGoingPastEveryStage(t *testing.T) {
 				t.Errorf("%s: %+v", name, doc)
 			}
 			for _, o := range []string{"after", "more"} {
-				if want := `graphrun: output "` + o + `" is left out: it depends on node "run"` + "\n"; !strings.Contains(r.errors, want) {
+				if want := `graphrun: output "` + o + `" is left out: it depends on node "run"` +
+					"\n"; !strings.Contains(r.errors, want) {
 					t.Errorf("%s: no %q in\n%s", name, want, r.errors)
 				}
 			}
@@ -112,9 +114,11 @@ func TestKeepGoingPastMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := call(t, "run", path, "--inputs", saved(t, map[string]*tensor.Tensor{"x": counted(tensor.Float32, 4), "i": index}), "--keep-going")
+	r := call(t, "run", path, "--inputs", saved(t, map[string]*tensor.Tensor{"x": counted(tensor.Float32, 4), "i": index}),
+		"--keep-going")
 	if r.code != exitFailed || strings.Count(r.out, "\n") != 200 || strings.Count(r.errors, "is left out") != 400 {
-		t.Errorf("exit %d, %d outputs, %d left out", r.code, strings.Count(r.out, "\n"), strings.Count(r.errors, "is left out"))
+		t.Errorf("exit %d, %d outputs, %d left out", r.code, strings.Count(r.out, "\n"),
+			strings.Count(r.errors, "is left out"))
 	}
 }
 

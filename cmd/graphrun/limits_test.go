@@ -57,14 +57,17 @@ func TestRunsThatDoNotFit(t *testing.T) {
 	path := write(t, "g.json", repeated)
 	for _, args := range [][]string{{"run"}, {"run", "--json"}, {"bench", "--runs", "1"}, {"compare", "--runs", "1"}} {
 		r := limited(t, sixGB, append(args, path)...)
-		for _, want := range []string{"a run needs 8 GiB of memory", "the address space of the process (ulimit -v) is 5.722 GiB",
+		for _, want := range []string{"a run needs 8 GiB of memory", "the address space of the process (ulimit -v) " +
+			"is 5.722 GiB",
 			`value "r" (float32[1073741824], 4 GiB)`, `output "y"`} {
 			if r.code != exitFailed || !strings.Contains(r.errors, want) || strings.Contains(r.errors, "goroutine") {
 				t.Errorf("%v: exit %d, no %q in\n%.2000s", args, r.code, want, r.errors)
 			}
 		}
 	}
-	if r := limited(t, sixGB, "plan", path); r.code != exitDone || !regexp.MustCompile(`arena +4 GiB\noutputs +4 GiB\nall +8 GiB\nThat is more than it may have here`).MatchString(r.out) {
+	if r := limited(t, sixGB, "plan", path); r.code != exitDone ||
+		!regexp.MustCompile(`arena +4 GiB\noutputs +4 GiB\nall +8 GiB\nThat is more than it may have here`).MatchString(
+			r.out) {
 		t.Errorf("plan: exit %d\n%s%s", r.code, r.out, r.errors)
 	}
 	saved := filepath.Join(t.TempDir(), "out.npz")
@@ -73,7 +76,8 @@ func TestRunsThatDoNotFit(t *testing.T) {
 	if r.code != exitFailed || err != nil || len(got) != 1 || got["z"] == nil {
 		t.Errorf("keep going: exit %d, %v, %v\n%s", r.code, err, got, r.errors)
 	}
-	for _, want := range []string{`node "r" (repeat): `, `the address space of the process (ulimit -v) is 5.722 GiB`, `output "y" is left out: it depends on node "r"`} {
+	for _, want := range []string{`node "r" (repeat): `, `the address space of the process (ulimit -v) is 5.722 GiB`,
+		`output "y" is left out: it depends on node "r"`} {
 		if !strings.Contains(r.errors, want) {
 			t.Errorf("keep going: no %q in\n%s", want, r.errors)
 		}
@@ -82,7 +86,8 @@ func TestRunsThatDoNotFit(t *testing.T) {
 
 func TestMadeUpInputsThatDoNotFit(t *testing.T) {
 	underLimit(t)
-	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "uint8", "shape": [3000000000]}, {"name": "y", "dtype": "uint8", "shape": [3000000000]}],
+	path := write(t, "g.json",
+		`{"version": 1, "inputs": [{"name": "x", "dtype": "uint8", "shape": [3000000000]}, {"name": "y", "dtype": "uint8", "shape": [3000000000]}],
  "nodes": [{"name": "z", "op": "amax", "inputs": ["x"]}], "outputs": ["z"]}`)
 	r := limited(t, sixGB, "run", path)
 	if r.code != exitFailed || !strings.Contains(r.errors, "a run needs 5.588 GiB of memory (inputs 5.588 GiB)") {
@@ -105,7 +110,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		t.Errorf("exit %d\n%.2000s", r.code, r.errors)
 	}
 	r = limited(t, sixGB, "run", "--keep-going", path)
-	if r.code != exitFailed || !strings.HasPrefix(r.out, "few ") || !strings.Contains(r.errors, `output "bigger" is left out: it depends on node "big"`) {
+	if r.code != exitFailed || !strings.HasPrefix(r.out, "few ") ||
+		!strings.Contains(r.errors, `output "bigger" is left out: it depends on node "big"`) {
 		t.Errorf("keep going: exit %d\n%s%.2000s", r.code, r.out, r.errors)
 	}
 }
@@ -169,7 +175,8 @@ func TestMisspeltKeys(t *testing.T) {
 		"else": "in.npz has else): give it too",
 	} {
 		in := saved(t, map[string]*tensor.Tensor{key: counted(tensor.Float32, 2, 3, 4, 5)})
-		if r := call(t, "run", path, "--inputs", in, "--seed", "1"); r.code != exitDone || !strings.Contains(r.errors, "note: "+in+": no input takes "+key+"\n") {
+		if r := call(t, "run", path, "--inputs", in, "--seed", "1"); r.code != exitDone ||
+			!strings.Contains(r.errors, "note: "+in+": no input takes "+key+"\n") {
 			t.Errorf("%s with a seed: exit %d\n%s", key, r.code, r.errors)
 		}
 		r := call(t, "run", path, "--inputs", in)

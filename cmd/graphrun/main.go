@@ -148,7 +148,7 @@ func plain(err error) string {
 	return text
 }
 
-func init() { cobra.EnableCommandSorting = false } // what is used most stands first
+func init() { cobra.EnableCommandSorting = false } // what is used most is first
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -157,7 +157,7 @@ func newRoot() *cobra.Command {
 		Long: `graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch.
 
 A graph is a JSON file: inputs, constants, nodes named after PyTorch's ops, outputs. Wherever
-a graph file is named, an .onnx model serves too.
+a graph file is named, an .onnx model is taken too.
 
 Results go to standard output, messages and progress to standard error. On a terminal, tables
 are cut to its width (or COLUMNS); into a pipe or a file everything is written out.
@@ -181,7 +181,9 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 	}
 	root.SetFlagErrorFunc(flagError)
 	colorFlag(root)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return errors.Join(checkEmpty(cmd), checkColor(cmd)) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		return errors.Join(checkEmpty(cmd), checkColor(cmd))
+	}
 	root.AddCommand(runCommand(), inferCommand(), planCommand(), benchCommand(), compareCommand(), viewCommand(),
 		convertCommand(), opsCommand(), schemaCommand(), versionCommand())
 	return root

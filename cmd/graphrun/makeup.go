@@ -40,7 +40,7 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	}
 }
 
-// say notes which inputs were made up, and which arrays served nothing.
+// say notes which inputs were made up, and which arrays were not used.
 func (in *inputs) say(cmd *cobra.Command) {
 	if in.extra != "" {
 		note(cmd, "%s", in.extra)

@@ -21,11 +21,14 @@ func lookedUp(nodes, op, operands, attrs string) string {
 // TestMadeUpIndices runs graphs whose made-up integers are indices into tables of three rows.
 func TestMadeUpIndices(t *testing.T) {
 	for name, text := range map[string]string{
-		"straight":   lookedUp("", "embedding", `"table", "ids"`, ""),
-		"int32":      lookedUp("", "embedding", `"table", "narrow"`, ""),
-		"a view":     lookedUp(`{"name": "f", "op": "flatten", "inputs": ["ids"]},`, "index_select", `"table", "f"`, `"dim": 0`),
-		"the other":  lookedUp(`{"name": "f", "op": "flatten", "inputs": ["ids"]},`, "index_select", `"table", "f"`, `"dim": 1`),
-		"a cast":     lookedUp(`{"name": "f", "op": "to", "inputs": ["narrow"], "attrs": {"dtype": "int64"}},`, "embedding", `"table", "f"`, ""),
+		"straight": lookedUp("", "embedding", `"table", "ids"`, ""),
+		"int32":    lookedUp("", "embedding", `"table", "narrow"`, ""),
+		"a view": lookedUp(`{"name": "f", "op": "flatten", "inputs": ["ids"]},`, "index_select", `"table", "f"`,
+			`"dim": 0`),
+		"the other": lookedUp(`{"name": "f", "op": "flatten", "inputs": ["ids"]},`, "index_select", `"table", "f"`,
+			`"dim": 1`),
+		"a cast": lookedUp(`{"name": "f", "op": "to", "inputs": ["narrow"], "attrs": {"dtype": "int64"}},`, "embedding",
+			`"table", "f"`, ""),
 		"from one":   lookedUp(`{"name": "f", "op": "sub", "inputs": ["ids", "one"]},`, "embedding", `"table", "f"`, ""),
 		"arithmetic": lookedUp(`{"name": "a", "op": "mul", "inputs": ["ids", 2]}, {"name": "f", "op": "sub", "inputs": ["a", 4]},`, "embedding", `"table", "f"`, ""),
 		"wrapped": lookedUp(`{"name": "less", "op": "lt", "inputs": ["ids", 0]}, {"name": "more", "op": "add", "inputs": ["ids", 3]},
@@ -38,9 +41,11 @@ func TestMadeUpIndices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "g.json", text)
 			for _, seed := range []string{"0", "1", "2"} {
-				for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"}, {"compare", path, "--runs", "1"}} {
+				for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"},
+					{"compare", path, "--runs", "1"}} {
 					r := call(t, append(command, "--seed", seed)...)
-					if want := "graphrun: note: made up from seed " + seed + ": inputs ids, narrow\n"; r.code != exitDone || r.errors != want {
+					if want := "graphrun: note: made up from seed " + seed + ": inputs ids, narrow\n"; r.code != exitDone ||
+						r.errors != want {
 						t.Errorf("%v: exit %d, stderr %q, want %q", command[0], r.code, r.errors, want)
 					}
 				}
@@ -54,8 +59,10 @@ func TestMadeUpBlame(t *testing.T) {
 	path := write(t, "g.json", divided)
 	for _, command := range [][]string{{"run", path}, {"bench", path, "--runs", "1"}, {"compare", path, "--runs", "1"}} {
 		r := call(t, command...)
-		if r.code != exitFailed || !strings.Contains(r.errors, "\n"+path+":2:12: node \"q\" (floor_divide): ZeroDivisionError") ||
-			!strings.Contains(r.errors, "input d were made up (integers from 0 to 9") || !strings.Contains(r.errors, "--inputs") {
+		if r.code != exitFailed ||
+			!strings.Contains(r.errors, "\n"+path+":2:12: node \"q\" (floor_divide): ZeroDivisionError") ||
+			!strings.Contains(r.errors, "input d were made up (integers from 0 to 9") ||
+			!strings.Contains(r.errors, "--inputs") {
 			t.Errorf("%s: exit %d, stderr %q", command[0], r.code, r.errors)
 		}
 		given := counted(tensor.Int64, 200)

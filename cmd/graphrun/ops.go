@@ -30,12 +30,12 @@ give. Names, operands, attributes and defaults are those of PyTorch's aten.
 A name with * ? or [a-z] in it is a pattern, and lists what it matches. --kind, --dtype and
 --search narrow the list down further. Quote patterns, or the shell takes them for files.
 
-dtypes are those of the operand that serves the most: int stands for uint8 and int8 to int64,
+dtypes are those of the operand that supports the most: int stands for uint8 and int8 to int64,
 uint for uint16 to uint64, half for float16 and bfloat16, float for float32 and float64, complex
 for both complex ones. The page of an op has those of every operand.
 
-The kind tells how an op stands to layouts: follows (pointwise: PyTorch's permutation rule lays
-the result out), view (maps strides, shares storage), requires (serves some layouts only), own
+The kind tells what an op asks of layouts: follows (pointwise: PyTorch's permutation rule lays
+the result out), view (maps strides, shares storage), requires (takes some layouts only), own
 (takes any layout, the result has one of its own).`,
 		Example: `  graphrun ops
   graphrun ops conv2d max_pool2d
@@ -57,7 +57,7 @@ the result out), view (maps strides, shares storage), requires (serves some layo
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.StringVar(&f.kind, "kind", "", "only ops of a `KIND`: "+strings.Join(kindNames(), ", "))
-	fl.StringVar(&f.dtype, "dtype", "", "only ops that serve a `DTYPE`, or all of a group, as in float")
+	fl.StringVar(&f.dtype, "dtype", "", "only ops that support a `DTYPE`, or all of a group, as in float")
 	fl.StringVar(&f.match, "search", "", "only ops with these `WORDS` in their name or documentation")
 	completeFrom(cmd, "kind", kindNames())
 	completeFrom(cmd, "dtype", dtypeNames())
@@ -80,7 +80,7 @@ func (f opsFlags) choose(args []string) (list []*graph.Op, pages bool, err error
 	}
 	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
 		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
-			dtypes != nil && !servedBy(o).main().holds(dtypes)
+			dtypes != nil && !supportedBy(o).main().holds(dtypes)
 	})
 	if len(list) == 0 {
 		return nil, false, wrongf("no op is like that; graphrun ops lists all of them")
@@ -133,7 +133,7 @@ func opsLike(pattern string) ([]*graph.Op, error) {
 	return found, nil
 }
 
-// mentions reports whether all words stand somewhere in an op's name or documentation.
+// mentions reports whether all words are somewhere in an op's name or documentation.
 func mentions(o *graph.Op, words string) bool {
 	text := strings.ToLower(o.Name + " " + o.Doc)
 	for _, w := range strings.Fields(strings.ToLower(words)) {
@@ -196,7 +196,7 @@ func listOps(w io.Writer, show display, list []*graph.Op) {
 	for _, o := range list {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
-		t.add(o.Name, o.Kind, servedBy(o).main(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
+		t.add(o.Name, o.Kind, supportedBy(o).main(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
 	}
 	t.write(w, show)
 }

@@ -28,12 +28,14 @@ func TestOpsJSON(t *testing.T) {
 	}
 	for i, o := range kernels.All() {
 		d := doc.Ops[i]
-		if d.Doc != o.Doc || d.Kind != o.Kind.String() || len(d.Operands) != len(o.Params) || len(d.Attributes) != len(o.Schema.Fields) ||
+		if d.Doc != o.Doc || d.Kind != o.Kind.String() || len(d.Operands) != len(o.Params) || len(d.Attributes) !=
+			len(o.Schema.Fields) ||
 			(d.Results == nil) != o.Many || len(d.DTypes) == 0 && len(o.Examples) > 0 && len(o.Params) > 0 {
 			t.Errorf("%s: %+v", o.Name, d)
 		}
 		for k, f := range o.Schema.Fields {
-			if a := d.Attributes[k]; a.Name != f.Name || a.Type != f.Type || a.Required != f.Required || f.Required && a.Default != nil {
+			if a := d.Attributes[k]; a.Name != f.Name || a.Type != f.Type || a.Required != f.Required || f.Required &&
+				a.Default != nil {
 				t.Errorf("%s: %+v", o.Name, a)
 			}
 		}
@@ -47,7 +49,8 @@ func TestOpsJSON(t *testing.T) {
 	if how := scatter.Attributes[1]; how.Name != "reduce" || !slices.Contains(how.Choices, "mean") {
 		t.Errorf("%+v", scatter)
 	}
-	if ids := embedding.Operands[1]; !ids.Index || embedding.Operands[0].Index || !slices.Equal(ids.DTypes, []string{"int32", "int64"}) {
+	if ids := embedding.Operands[1]; !ids.Index || embedding.Operands[0].Index ||
+		!slices.Equal(ids.DTypes, []string{"int32", "int64"}) {
 		t.Errorf("%+v", embedding)
 	}
 }

@@ -15,7 +15,7 @@ type opsReport struct {
 type opDoc struct {
 	Name            string       `json:"name" doc:"Its name, PyTorch's."`
 	Doc             string       `json:"doc" doc:"What it does."`
-	Kind            string       `json:"kind" of:"kind" doc:"How it stands to layouts."`
+	Kind            string       `json:"kind" of:"kind" doc:"What it asks of layouts."`
 	DTypes          []string     `json:"dtypes" of:"dtype" doc:"What the most general operand may hold."`
 	Operands        []operandDoc `json:"operands" doc:"What it takes as inputs, in their order."`
 	Attributes      []attrDoc    `json:"attributes" doc:"What it takes as attributes."`
@@ -54,8 +54,9 @@ type attrDoc struct {
 }
 
 func docOf(o *graph.Op) opDoc {
-	dtypes := servedBy(o)
-	d := opDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.main().names(), AsInferred: o.AsInferred, Dynamic: o.Eager != nil,
+	dtypes := supportedBy(o)
+	d := opDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.main().names(), AsInferred: o.AsInferred,
+		Dynamic:  o.Eager != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: filled(o.Outputs)}
 	if !o.Many {
 		n := max(1, len(o.Outputs))

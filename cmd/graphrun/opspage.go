@@ -38,7 +38,7 @@ func attrDefault(f graph.Field) string {
 }
 
 func describeOp(w io.Writer, show display, o *graph.Op) {
-	dtypes := servedBy(o)
+	dtypes := supportedBy(o)
 	width := 88
 	if show.width > 0 {
 		width = min(width, show.width)
@@ -84,7 +84,7 @@ func layoutText(o *graph.Op) string {
 	case graph.View:
 		return "view: strides are mapped and storage is shared where possible"
 	case graph.Requires:
-		return "requires: serves some layouts, others are copied first"
+		return "requires: takes some layouts, others are copied first"
 	}
 	if o.AnyOrder {
 		return "own: takes any layout, the result has one of its own, and any order that is asked for"
@@ -126,7 +126,7 @@ func attrText(f graph.Field) string {
 	return s
 }
 
-func attrNote(f graph.Field, s served) string {
+func attrNote(f graph.Field, s supported) string {
 	if f.Name != "dtype" || s.attr == nil {
 		return f.Doc
 	}

@@ -94,7 +94,8 @@ func TestUnwritable(t *testing.T) {
 			filepath.Join(file, "out"+c.ext):      file + " is not a folder",
 		} {
 			r := call(t, append(c.args, path)...)
-			if r.code != exitWrong || r.out != "" || !strings.Contains(r.errors, path+": "+want) || strings.Contains(r.errors, sizeMismatch) {
+			if r.code != exitWrong || r.out != "" || !strings.Contains(r.errors, path+": "+want) ||
+				strings.Contains(r.errors, sizeMismatch) {
 				t.Errorf("%v %s: exit %d, want %q in %q", c.args, path, r.code, want, r.errors)
 			}
 		}
@@ -136,7 +137,8 @@ func TestLinkToNothing(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "to"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"link.npz": filepath.Join("to", "out.npz"), "lost.npz": filepath.Join("no", "out.npz")} {
+	for name, to := range map[string]string{"link.npz": filepath.Join("to", "out.npz"),
+		"lost.npz": filepath.Join("no", "out.npz")} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +160,8 @@ func TestLinkToNothing(t *testing.T) {
 // TestEmptyFlags refuses what a shell makes of a variable that is not set.
 func TestEmptyFlags(t *testing.T) {
 	graph := write(t, "g.json", unbound)
-	for _, args := range [][]string{{"run", "--inputs"}, {"run", "--outputs"}, {"bench", "--inputs"}, {"compare", "--report"},
+	for _, args := range [][]string{{"run", "--inputs"}, {"run", "--outputs"}, {"bench", "--inputs"},
+		{"compare", "--report"},
 		{"plan", "--strategy"}, {"view", "--output"}} {
 		r := call(t, args[0], graph, args[1], "")
 		if want := "graphrun: " + args[1] + " is empty\n"; r.code != exitWrong || r.errors != want {
@@ -177,7 +180,8 @@ func TestUnwritableInPlainWords(t *testing.T) {
 	if got := cause(gone).Error(); got != "it may not be opened: permission is denied" {
 		t.Error(got)
 	}
-	if got := cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got != "no file can be made there" {
+	if got := cause(&fs.PathError{Op: "open", Path: "/proc/x", Err: fs.ErrNotExist}).Error(); got !=
+		"no file can be made there" {
 		t.Error(got)
 	}
 }

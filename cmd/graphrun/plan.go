@@ -37,7 +37,7 @@ The implementation that computes a step is one of those that graphrun ops NAME l
 NODE=impl:NAME forces another.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
-stand the operands' byte strides.
+are the operands' byte strides.
 
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
@@ -55,7 +55,8 @@ what is known of the values that they give; the one whose shapes are known ahead
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; what went unchecked is said")
+	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; "+
+		"what went unchecked is said")
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)

@@ -157,7 +157,8 @@ func TestPlanShowsThePasses(t *testing.T) {
 }
 
 func TestPlanText(t *testing.T) {
-	path := write(t, "g.json", strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
+	path := write(t, "g.json",
+		strings.Replace(small, `["y",`, `[{"value": "y", "name": "y", "memory_format": "contiguous"},`, 1))
 	out := succeed(t, "plan", path)
 	for _, want := range []string{"strategy propagate", "Inserted copies", "Steps", "[60,1,15,3]  [60,20,5,1]"} {
 		if !strings.Contains(out, want) {
@@ -183,7 +184,8 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 		t.Errorf("stderr:\n%s", r.errors)
 	}
 	var doc struct{ Unchecked []graphrun.UncheckedReport }
-	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 || !slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
+	if err := json.Unmarshal([]byte(r.out), &doc); err != nil || len(doc.Unchecked) != 1 ||
+		!slices.Equal(doc.Unchecked[0].Outputs, []string{"y"}) {
 		t.Errorf("%v, %+v", err, doc)
 	}
 	r = call(t, "plan", write(t, "s.json", small), "--check", "--json")
@@ -195,7 +197,8 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 func TestBench(t *testing.T) {
 	path := write(t, "g.json", small)
 	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "5", "--threads", "1", "--json"))
-	if doc.Runs != 5 || len(doc.Samples) != 5 || doc.Threads != 1 || doc.Min <= 0 || doc.Min > doc.Median || doc.Median > doc.Max {
+	if doc.Runs != 5 || len(doc.Samples) != 5 || doc.Threads != 1 || doc.Min <= 0 || doc.Min > doc.Median ||
+		doc.Median > doc.Max {
 		t.Errorf("%+v", doc)
 	}
 	if out := succeed(t, "bench", path, "--runs", "2"); strings.Count(out, "\n") != 2 {
@@ -205,8 +208,10 @@ func TestBench(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	path, page := write(t, "g.json", small), filepath.Join(t.TempDir(), "out.html")
-	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies", "contiguous,propagate"))
-	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs != 2 || len(doc.Strategies[1].Samples) != 2 {
+	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies",
+		"contiguous,propagate"))
+	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs !=
+		2 || len(doc.Strategies[1].Samples) != 2 {
 		t.Errorf("%+v", doc)
 	}
 	out := succeed(t, "compare", path, "--runs", "2", "--report", page)
@@ -228,7 +233,8 @@ func TestDiffer(t *testing.T) {
 	for _, c := range []struct {
 		a, b  *tensor.Tensor
 		equal bool
-	}{{one, one, true}, {one, near, true}, {one, far, false}, {ints, ints, true}, {ints, others, false}, {one, ints, false}} {
+	}{{one, one, true}, {one, near, true}, {one, far, false}, {ints, ints, true}, {ints, others, false},
+		{one, ints, false}} {
 		if got := differ(c.a, c.b); (got == "") != c.equal {
 			t.Errorf("differ(%v, %v) = %q", c.a, c.b, got)
 		}

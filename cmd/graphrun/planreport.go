@@ -67,7 +67,8 @@ func copiedBytes(r *graphrun.Report) int {
 
 func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
-	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"), wholeCol("buffer").ifRoom(), wholeCol("cost"),
+	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"),
+		wholeCol("buffer").ifRoom(), wholeCol("cost"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, d := range steps {
 		ops := d.Op

@@ -49,7 +49,7 @@ reason, and so is every output that is left out because of it.
 
 --outputs is written as a whole or not at all: when the run fails, a file that was there stays.
 
-In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
+In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 		Example: `  graphrun run examples/models/residual.json
   graphrun run model.onnx --seed 3 --json
   graphrun run model.json --inputs in.npz --outputs out.npz
@@ -63,7 +63,8 @@ In .npz and .npy files bfloat16 values stand as uint16 bit patterns.`,
 	fl := cmd.Flags()
 	f.src.add(cmd)
 	fl.StringVar(&f.outputs, "outputs", "", "write all outputs to `FILE.npz`, in logical order")
-	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; the exit code is then 1")
+	fl.BoolVar(&f.keepGoing, "keep-going", false, "leave out what fails and what depends on it, and deliver the rest; "+
+		"the exit code is then 1")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
@@ -170,7 +171,9 @@ func (w runWork) deliver(j *job, cmd *cobra.Command, out map[string]*tensor.Tens
 	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
 		return err
 	}
-	return cmp.Or(err, j.do(printing, func() error { return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f, w.left) }))
+	return cmp.Or(err, j.do(printing, func() error {
+		return printOutputs(cmd.OutOrStdout(), shown(cmd), w.g, out, f, w.left)
+	}))
 }
 
 // entries lists the outputs that there are, in the graph's order.
@@ -185,7 +188,8 @@ func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 }
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
-func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*tensor.Tensor, f runFlags, left omissions) error {
+func printOutputs(w io.Writer, show display, g *graph.Graph, out map[string]*tensor.Tensor, f runFlags,
+	left omissions) error {
 	buf := bufio.NewWriter(w)
 	r := runReportOf(g, out, f.keepGoing, left)
 	if f.json {

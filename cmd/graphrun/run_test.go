@@ -32,7 +32,8 @@ func counted(d tensor.DType, shape ...int) *tensor.Tensor {
 func TestRunLines(t *testing.T) {
 	path := write(t, "g.json", small)
 	in := saved(t, map[string]*tensor.Tensor{
-		"x": counted(tensor.Float32, 1, 3, 4, 5), "b": tensor.Zeros(tensor.Float32, 3, 4, 5), "i": counted(tensor.Int32, 2, 3)})
+		"x": counted(tensor.Float32, 1, 3, 4, 5), "b": tensor.Zeros(tensor.Float32, 3, 4, 5),
+		"i": counted(tensor.Int32, 2, 3)})
 	const want = `y     float32  [1,3,4,5]  strides [60,1,15,3]  min 0  max 59  mean 29.5
 nhwc  float32  [1,4,5,3]  strides [60,15,3,1]  min 0  max 59  mean 29.5
 j     int32    [2,3]      strides [1,2]        min 0  max 10  mean 5
@@ -92,9 +93,11 @@ func TestRunInputErrors(t *testing.T) {
 		want  string
 	}{
 		{map[string]*tensor.Tensor{"x": x, "i": i}, "", `input "b" is missing`},
-		{map[string]*tensor.Tensor{"x": x, "b": x, "i": i}, "", `input "b": the file holds float32[3, 3, 4, 5], the graph wants float32[3, 4, 5]`},
+		{map[string]*tensor.Tensor{"x": x, "b": x, "i": i}, "",
+			`input "b": the file holds float32[3, 3, 4, 5], the graph wants float32[3, 4, 5]`},
 		{map[string]*tensor.Tensor{"x": x, "b": i, "i": i}, "", `input "b": the file holds int32`},
-		{map[string]*tensor.Tensor{"x": x, "b": b, "i": i}, "--dim=N=2", `input "x": the file holds float32[3, 3, 4, 5], the graph wants float32[2, 3, 4, 5]`},
+		{map[string]*tensor.Tensor{"x": x, "b": b, "i": i}, "--dim=N=2",
+			`input "x": the file holds float32[3, 3, 4, 5], the graph wants float32[2, 3, 4, 5]`},
 		{map[string]*tensor.Tensor{"x": b, "b": b, "i": i}, "", `input "x": the file holds float32[3, 4, 5]`},
 	} {
 		args := []string{"run", path, "--inputs", saved(t, c.in)}
@@ -126,7 +129,8 @@ func TestRunKeepGoing(t *testing.T) {
 	if r.code != exitFailed || err != nil || len(got) != 1 || got["fine"] == nil {
 		t.Errorf("exit %d, %v, %v\n%s", r.code, err, got, r.errors)
 	}
-	if strings.Count(r.complaints(), "\n") != 2 || !strings.Contains(r.errors, `output "after" is left out: it depends on node "sum"`) {
+	if strings.Count(r.complaints(), "\n") != 2 ||
+		!strings.Contains(r.errors, `output "after" is left out: it depends on node "sum"`) {
 		t.Errorf("stderr:\n%s", r.errors)
 	}
 }
@@ -154,7 +158,8 @@ func TestMadeUp(t *testing.T) {
 	for _, d := range tensor.DTypes() {
 		m := tensor.New(d, 2, 3, 50)
 		ct := madeUp(m, 1, "x", madeUpIntegers)
-		strided := madeUp(tensor.Meta{DType: d, Shape: []int{2, 3, 50}, Strides: []int{3, 1, 6}, Offset: 2}, 1, "x", madeUpIntegers)
+		strided := madeUp(tensor.Meta{DType: d, Shape: []int{2, 3, 50}, Strides: []int{3, 1, 6}, Offset: 2}, 1, "x",
+			madeUpIntegers)
 		if why := differ(ct, strided); why != "" {
 			t.Errorf("%v: layouts change values: %s", d, why)
 		}

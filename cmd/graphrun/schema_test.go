@@ -38,7 +38,8 @@ func TestSchemaExamples(t *testing.T) {
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
-	texts := map[string]string{"small": small, "oneLoop": oneLoop, "dynamic": dynamic, "broken in shapes only": broken, "many": manyThings}
+	texts := map[string]string{"small": small, "oneLoop": oneLoop, "dynamic": dynamic, "broken in shapes only": broken,
+		"many": manyThings}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -113,7 +114,7 @@ func TestSchemaRefuses(t *testing.T) {
 	} {
 		text := strings.Replace(small, c.from, c.to, 1)
 		if text == small {
-			t.Fatalf("%s stands nowhere", c.from)
+			t.Fatalf("%s is nowhere", c.from)
 		}
 		if validate(t, s, text) == nil {
 			t.Errorf("%s for %s is valid", c.to, c.from)

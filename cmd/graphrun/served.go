@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypeGroups are the dtypes that ops mostly serve together, by the names that the
+// dtypeGroups are the dtypes that ops mostly support together, by the names that the
 // catalogue lists them under.
 var dtypeGroups = []struct {
 	name    string
@@ -102,16 +102,16 @@ func (s dtypeSet) names() []string {
 	return names
 }
 
-// served is what an op serves, found by asking it: its examples are inferred with every
+// supported is what an op supports, found by asking it: its examples are inferred with every
 // dtype in the places of the one that they have.
-type served struct {
+type supported struct {
 	operands map[int]dtypeSet // by index
 	attr     dtypeSet         // of the attribute dtype
 }
 
-// servedBy asks an op. Operands that have the same dtype in an example change together.
-func servedBy(o *graph.Op) served {
-	s := served{operands: map[int]dtypeSet{}}
+// supportedBy asks an op. Operands that have the same dtype in an example change together.
+func supportedBy(o *graph.Op) supported {
+	s := supported{operands: map[int]dtypeSet{}}
 	for _, ex := range o.Examples {
 		for _, from := range exampleDTypes(ex) {
 			for _, d := range tensor.DTypes() {
@@ -129,7 +129,7 @@ func servedBy(o *graph.Op) served {
 	return s
 }
 
-func (s *served) add(ex graph.Example, from, d tensor.DType) {
+func (s *supported) add(ex graph.Example, from, d tensor.DType) {
 	for i, m := range ex.In {
 		if m.DType != from {
 			continue
@@ -196,9 +196,9 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// main returns the dtypes that the catalogue lists: those of the operand that serves the
+// main returns the dtypes that the catalogue lists: those of the operand that supports the
 // most, the first of these; for an op without operands those of its results.
-func (s served) main() dtypeSet {
+func (s supported) main() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {
 		best = nil
@@ -212,7 +212,7 @@ func (s served) main() dtypeSet {
 }
 
 // operand tells the dtypes of an operand; nothing where no example has it.
-func (s served) operand(i int) string {
+func (s supported) operand(i int) string {
 	if s.operands[i] == nil {
 		return ""
 	}

@@ -31,8 +31,8 @@ func TestDTypeSet(t *testing.T) {
 // TestServed holds the dtypes that the catalogue lists to what can be compiled.
 func TestServed(t *testing.T) {
 	for _, o := range kernels.All() {
-		if len(o.Examples) > 0 && len(servedBy(o).main()) == 0 {
-			t.Errorf("%s serves no dtype", o.Name)
+		if len(o.Examples) > 0 && len(supportedBy(o).main()) == 0 {
+			t.Errorf("%s supports no dtype", o.Name)
 		}
 		if o.Compile == nil || len(o.Impls) > 1 {
 			continue
@@ -62,7 +62,8 @@ func TestServed(t *testing.T) {
 
 func TestOpsDTypes(t *testing.T) {
 	list := succeed(t, "ops")
-	for name, want := range map[string]string{"add": "all", "conv2d": "int,half,float,complex", "bitwise_and": "bool,int,uint", "arange": "int,uint,half,float"} {
+	for name, want := range map[string]string{"add": "all", "conv2d": "int,half,float,complex",
+		"bitwise_and": "bool,int,uint", "arange": "int,uint,half,float"} {
 		found := false
 		for line := range strings.Lines(list) {
 			if f := strings.Fields(line); f[0] == name {
@@ -73,7 +74,8 @@ func TestOpsDTypes(t *testing.T) {
 			t.Errorf("%s: no line with %s in\n%s", name, want, list)
 		}
 	}
-	if got := succeed(t, "ops", "embedding"); !strings.Contains(got, "weight   tensor  all\n") || !strings.Contains(got, "indices  tensor  int32,int64\n") {
+	if got := succeed(t, "ops", "embedding"); !strings.Contains(got, "weight   tensor  all\n") ||
+		!strings.Contains(got, "indices  tensor  int32,int64\n") {
 		t.Errorf("got\n%s", got)
 	}
 }

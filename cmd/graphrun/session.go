@@ -56,7 +56,7 @@ func checkThreads(n int) error {
 	return nil
 }
 
-// dumpTo returns where --dump prints: messages stand beside JSON.
+// dumpTo returns where --dump prints: messages are beside JSON.
 func dumpTo(cmd *cobra.Command, asJSON bool) io.Writer {
 	if asJSON {
 		return cmd.ErrOrStderr()

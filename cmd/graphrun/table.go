@@ -239,7 +239,7 @@ func pad(b *strings.Builder, at *int) {
 }
 
 // columnsOf is the number of columns that a terminal gives a text: two for each of Chinese,
-// none for accents that stand above another letter.
+// none for accents that are above another letter.
 func columnsOf(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -249,7 +249,7 @@ func columnsOf(s string) int {
 	return len(s)
 }
 
-// ellipsis stands where something was cut out.
+// ellipsis is where something was cut out.
 const ellipsis = "…"
 
 // cutEnd keeps the start of a text.
@@ -274,7 +274,7 @@ func cutMiddle(s string, width int) string {
 }
 
 // cutList keeps as many numbers of a list [1,2,3] as there is room for: half of them from
-// its end. A word may stand before it. A text that is no list loses its end.
+// its end. A word may be before it. A text that is no list loses its end.
 func cutList(s string, width int) string {
 	if columnsOf(s) <= width {
 		return s

@@ -44,7 +44,8 @@ func TestCut(t *testing.T) {
 
 // anyTable is a table of all sorts of columns.
 func anyTable(r *rand.Rand) *table {
-	sorts := []column{nameCol("name"), wholeCol("dtype"), listCol("shape"), wholeCol("offset").unless("0"), phraseCol("flags", 10),
+	sorts := []column{nameCol("name"), wholeCol("dtype"), listCol("shape"), wholeCol("offset").unless("0"),
+		phraseCol("flags", 10),
 		nameCol("alias of"), wholeCol("buffer").ifRoom(), proseCol("why")}
 	t := newTable(sorts...)
 	word := func(most int) string {
@@ -56,7 +57,8 @@ func anyTable(r *rand.Rand) *table {
 		return string(w)
 	}
 	for range 1 + r.IntN(5) {
-		t.add(word(40), "float32", ints(r.Perm(r.IntN(20))), 0, word(12)+" "+word(30), word(20), r.IntN(1000), strings.Repeat(word(9)+" ", r.IntN(12)))
+		t.add(word(40), "float32", ints(r.Perm(r.IntN(20))), 0, word(12)+" "+word(30), word(20), r.IntN(1000),
+			strings.Repeat(word(9)+" ", r.IntN(12)))
 	}
 	return t
 }
@@ -91,9 +93,11 @@ func TestTableFits(t *testing.T) {
 
 // TestTableGives holds what gives way first to what is worth the least.
 func TestTableGives(t *testing.T) {
-	table := newTable(nameCol("name"), wholeCol("dtype"), listCol("shape"), wholeCol("offset").unless("0"), phraseCol("flags", 10),
+	table := newTable(nameCol("name"), wholeCol("dtype"), listCol("shape"), wholeCol("offset").unless("0"),
+		phraseCol("flags", 10),
 		wholeCol("buffer").ifRoom(), nameCol("alias of"))
-	table.add("features.denseblock1.weight", "float32", "[2,8,16,16]", 0, "channels_last non_overlapping_and_dense", 17, "")
+	table.add("features.denseblock1.weight", "float32", "[2,8,16,16]", 0, "channels_last non_overlapping_and_dense", 17,
+		"")
 	for width, want := range map[int]string{
 		200: "features.denseblock1.weight  float32  [2,8,16,16]  0       channels_last non_overlapping_and_dense  17",
 		88:  "features.denseblock1.weight  float32  [2,8,16,16]  channels_last non_overlappin…  17",
@@ -113,13 +117,13 @@ func TestTableGives(t *testing.T) {
 
 func TestTableProse(t *testing.T) {
 	table := newTable(nameCol("node"), proseCol("why"))
-	table.add("tidy", "its operand already lies as asked, with strides that are those of channels-last images")
+	table.add("tidy", "its operand already has the layout asked for, with strides that are those of channels-last images")
 	var b bytes.Buffer
 	table.write(&b, display{width: 40})
 	want := `node  why
-tidy  its operand already lies as asked,
-      with strides that are those of
-      channels-last images
+tidy  its operand already has the layout
+      asked for, with strides that are
+      those of channels-last images
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)

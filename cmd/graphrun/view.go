@@ -45,7 +45,8 @@ func view(cmd *cobra.Command, path string, f viewFlags) error {
 	case "":
 		return wrongf("view wants -o OUT.dot")
 	default:
-		return wrongf("-o %s: only .dot is served by this version; Graphviz turns it into a picture: dot -Tsvg -O FILE.dot", f.out)
+		return wrongf("-o %s: only .dot is supported by this version; Graphviz turns it into a picture: dot -Tsvg "+
+			"-O FILE.dot", f.out)
 	}
 	if f.strategy != "" {
 		if err := checkStrategy(f.strategy); err != nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // leaks are words of the system, of Go's packages and of its types.
-var leaks = regexp.MustCompile(`lstat|open |strconv|invalid syntax|zip:|unexpected EOF|proto:|\bGo\b|\[\]int|map\[|json: (cannot|unmarshal|invalid)|flate:|no such file or directory`)
+var leaks = regexp.MustCompile(
+	`lstat|open |strconv|invalid syntax|zip:|unexpected EOF|proto:|\bGo\b|\[\]int|map\[|json: (cannot|unmarshal|invalid)|flate:|no such file or directory`)
 
 // TestNothingLeaks gives every loader what it cannot read, and demands our words.
 func TestNothingLeaks(t *testing.T) {
@@ -35,20 +36,26 @@ func TestNothingLeaks(t *testing.T) {
 	put("junk.npy", "no array")
 	put("junk.safetensors", "no tensors at all")
 	put("types.safetensors", "\x3d\x00\x00\x00\x00\x00\x00\x00"+`{"k":{"dtype":"F32","shape":["two"],"data_offsets":[0,4]}}  `+"    ")
-	const open = `{"version": 1, "inputs": [], "nodes": [], "outputs": ["k"],` + "\n" + `"constants": [{"name": "k", "dtype": "float32", "shape": [1], `
+	const open = `{"version": 1, "inputs": [], "nodes": [], "outputs": ["k"],` + "\n" +
+		`"constants": [{"name": "k", "dtype": "float32", "shape": [1], `
 	for _, c := range []struct {
 		name, text, want string
 	}{
 		{"a.json", open + `"file": "none.npy"}]}`, `a.json:2:15: constant "k": none.npy: there is no such file`},
-		{"b.json", open + `"file": "junk.npz", "key": "k"}]}`, "b.json:2:15: constant \"k\": " + dir + "/junk.npz: not an .npz archive"},
-		{"c.json", open + `"file": "short.npz", "key": "k"}]}`, "c.json:2:15: constant \"k\": " + dir + "/short.npz: entry \"k\": truncated header"},
-		{"d.json", open + `"file": "junk.npy"}]}`, "d.json:2:15: constant \"k\": " + dir + "/junk.npy: not an .npy array: wrong magic"},
+		{"b.json", open + `"file": "junk.npz", "key": "k"}]}`, "b.json:2:15: constant \"k\": " + dir +
+			"/junk.npz: not an .npz archive"},
+		{"c.json", open + `"file": "short.npz", "key": "k"}]}`, "c.json:2:15: constant \"k\": " + dir +
+			"/short.npz: entry \"k\": truncated header"},
+		{"d.json", open + `"file": "junk.npy"}]}`, "d.json:2:15: constant \"k\": " + dir + "/junk.npy: not an .npy array: " +
+			"wrong magic"},
 		{"e.json", open + `"file": "junk.safetensors", "key": "k"}]}`,
-			"e.json:2:15: constant \"k\": " + dir + "/junk.safetensors: header claims 8030883942550761326 bytes of 9: the file is cut off, or of another kind"},
+			"e.json:2:15: constant \"k\": " + dir + "/junk.safetensors: header claims 8030883942550761326 bytes of 9: the " +
+				"file is cut off, or of another kind"},
 		{"f.json", open + `"file": "types.safetensors", "key": "k"}]}`,
 			"f.json:2:15: constant \"k\": " + dir + "/types.safetensors: tensor \"k\": \"shape/0\" is of the wrong type"},
 		{"junk.onnx", "\x00\x01\x02", "junk.onnx: not an ONNX model: the file is cut off, or of another kind"},
-		{"zip.onnx", b.String(), "zip.onnx: not an ONNX model: it is a zip archive, as .npz files and PyTorch's .pt files are"},
+		{"zip.onnx", b.String(), "zip.onnx: not an ONNX model: it is a zip archive, as .npz files and PyTorch's " +
+			".pt files are"},
 		{"model.json", "\x08\x07", "model.json:1:1: this is no graph file but binary: a model's name must end in .onnx"},
 	} {
 		path := put(c.name, c.text)
@@ -73,14 +80,17 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	good := write(t, "g.json", unbound)
 	for _, args := range [][]string{
-		{"run", good, "--inputs", filepath.Join(dir, "junk.npz")}, {"run", good, "--input", "x=" + filepath.Join(dir, "none.npy")},
-		{"run", good, "--inputs", filepath.Join(dir, "none.npz")}, {"infer", good, "--dim", "N=x"}, {"infer", good, "--dim", "NN=3"},
+		{"run", good, "--inputs", filepath.Join(dir, "junk.npz")},
+		{"run", good, "--input", "x=" + filepath.Join(dir, "none.npy")},
+		{"run", good, "--inputs", filepath.Join(dir, "none.npz")}, {"infer", good, "--dim", "N=x"},
+		{"infer", good, "--dim", "NN=3"},
 	} {
 		if r := call(t, args...); r.code != exitWrong || leaks.MatchString(r.errors) {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
-	if r := call(t, "infer", good, "--dim", "NN=3"); r.errors != "graphrun: --dim NN=3: "+good+" has no symbolic dimension \"NN\"; did you mean N?\n" {
+	if r := call(t, "infer", good, "--dim", "NN=3"); r.errors !=
+		"graphrun: --dim NN=3: "+good+" has no symbolic dimension \"NN\"; did you mean N?\n" {
 		t.Error(r.errors)
 	}
 }
@@ -97,7 +107,8 @@ func TestFullDisk(t *testing.T) {
 	for _, args := range [][]string{{"run", path}, {"infer", path, "--json"}, {"ops"}, {"schema"}, {"version"}} {
 		var errs bytes.Buffer
 		code := execute(t.Context(), args, refusing{}, &errs)
-		if want := "graphrun: /dev/stdout: the disk is full\n"; code != exitFailed || !strings.HasSuffix(errs.String(), want) {
+		if want := "graphrun: /dev/stdout: the disk is full\n"; code != exitFailed ||
+			!strings.HasSuffix(errs.String(), want) {
 			t.Errorf("%v: exit %d, %q", args, code, errs.String())
 		}
 	}

@@ -1,4 +1,4 @@
-// Command classify runs an exported network, such as torchvision's, on images that lie in a
+// Command classify runs an exported network, such as torchvision's, on images that are in a
 // .npz file under the name of the model's input, and prints the likeliest classes.
 //
 //	go run ./examples/classify model.onnx inputs.npz

@@ -39,7 +39,7 @@ func varMean() *iter.Fold {
 }
 
 // Two results of each element by a kernel, mantissa and exponent, which differ in dtype; and a fold with two
-// results, which serves every layout: here the rows and the columns of the same memory.
+// results, which works for every layout: here the rows and the columns of the same memory.
 func Example_twoResults() {
 	x := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 10, 20, 60}, 2, 3))
 

@@ -45,7 +45,7 @@ func channelNorm() (*graph.Op, error) {
 	})
 }
 
-// normIn is the implementation for images that lie in an order. How it touches memory is its price.
+// normIn is the implementation for images that are in an order. How it touches memory is its price.
 func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },

@@ -40,7 +40,7 @@ var share = passes.Pass{
 	},
 }
 
-// reread lets a node read what stands in place of its operands.
+// reread lets a node read what takes the place of its operands.
 func reread(n *graph.Node, instead map[*graph.Value]*graph.Value) error {
 	changed := false
 	for i := range n.In {

@@ -44,8 +44,8 @@ type orders struct {
 	readers map[*graph.Value][]*graph.Node
 }
 
-// begin gives every image its channels last, or leaves it as it lies. What a view reads, or is handed over, is no
-// value to turn.
+// begin gives every image its channels last, or leaves it in its own layout. What a view reads, or is handed over,
+// is no value to turn.
 func begin(p *layout.Problem, last bool) *orders {
 	o := &orders{problem: p, of: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
 	viewed := map[*graph.Value]bool{}
@@ -110,7 +110,7 @@ func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
 	return ns
 }
 
-// lay is how a value lies in its order.
+// lay is how a value is laid out in its order.
 func (o *orders) lay(v *graph.Value) tensor.Meta {
 	order := o.of[v]
 	if order == "" || order.Holds(v.Meta) {
@@ -154,7 +154,7 @@ func (o *orders) node(n *graph.Node) float64 {
 	return least
 }
 
-// read is the work of reading an operand, with that of a copy where it cannot be read as it lies.
+// read is the work of reading an operand, with that of a copy where it cannot be read in its own layout.
 func read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) graph.Work {
 	m := a.Meta()
 	work, ok := impl.Read(call, walk, k, m)

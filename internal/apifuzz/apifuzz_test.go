@@ -222,7 +222,8 @@ func TestEveryFunction(t *testing.T) {
 			r.count("op "+op.Name, seed, func() string { return tryOp(op, seed) })
 		}
 	}
-	t.Logf("%d calls of %d functions, methods and ops: %d faults", r.calls, len(targets())+len(kernels.All()), len(r.faulty))
+	t.Logf("%d calls of %d functions, methods and ops: %d faults", r.calls, len(targets())+len(kernels.All()),
+		len(r.faulty))
 }
 
 // FuzzAPI calls one function, method or op with arguments that follow from the seed.

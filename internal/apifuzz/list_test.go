@@ -27,11 +27,12 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes", "passes/layout", "exec", "npz", "safetensors", "onnx",
+var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes",
+	"passes/layout", "exec", "npz", "safetensors", "onnx",
 	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
-// functions lists every exported function by package and name. A generic one stands there
+// functions lists every exported function by package and name. A generic one is there
 // for each instance that is called, with what tells it from the others after a slash.
 var functions = joined(iterFunctions, map[string]any{
 	"sym.Ints":   sym.Ints,
@@ -41,7 +42,7 @@ var functions = joined(iterFunctions, map[string]any{
 	"sym.Truth":  sym.Truth,
 
 	"tensor.BoolScalar":        tensor.BoolScalar,
-	"tensor.BrainOf":           tensor.BrainOf,
+	"tensor.BF16Of":            tensor.BF16Of,
 	"tensor.Broadcast":         tensor.Broadcast,
 	"tensor.BroadcastSizes":    tensor.BroadcastSizes,
 	"tensor.CanCast":           tensor.CanCast,
@@ -192,7 +193,7 @@ var receivers = append(iterReceivers,
 	reflect.TypeFor[*sym.Env](),
 	reflect.TypeFor[sym.Int](),
 
-	reflect.TypeFor[tensor.Brain](),
+	reflect.TypeFor[tensor.BF16](),
 	reflect.TypeFor[tensor.DType](),
 	reflect.TypeFor[*tensor.DimError](),
 	reflect.TypeFor[tensor.Half](),

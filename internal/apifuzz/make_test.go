@@ -27,10 +27,12 @@ import (
 // makers give an argument of a type. Types that are not among them are made from their
 // parts.
 var makers = map[reflect.Type]func(w *world) any{
-	reflect.TypeFor[int]():        func(w *world) any { return w.int() },
-	reflect.TypeFor[int64]():      func(w *world) any { return int64(w.int()) },
-	reflect.TypeFor[uintptr]():    func(w *world) any { return uintptr(0) },
-	reflect.TypeFor[float64]():    func(w *world) any { return pick(w, []float64{0, 1, -1, 0.5, math.NaN(), math.Inf(-1), 1e300}) },
+	reflect.TypeFor[int]():     func(w *world) any { return w.int() },
+	reflect.TypeFor[int64]():   func(w *world) any { return int64(w.int()) },
+	reflect.TypeFor[uintptr](): func(w *world) any { return uintptr(0) },
+	reflect.TypeFor[float64](): func(w *world) any {
+		return pick(w, []float64{0, 1, -1, 0.5, math.NaN(), math.Inf(-1), 1e300})
+	},
 	reflect.TypeFor[complex128](): func(w *world) any { return pick(w, []complex128{0, 1, 2i, complex(math.NaN(), 1)}) },
 	reflect.TypeFor[[]int]():      func(w *world) any { return w.ints() },
 	reflect.TypeFor[string]():     func(w *world) any { return pick(w, words) },
@@ -49,17 +51,21 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*tensor.Storage](): func(w *world) any {
 		return pick(w, []*tensor.Storage{nil, {}, tensor.NewStorage(24), tensor.StorageOf(make([]byte, 7))})
 	},
-	reflect.TypeFor[*graph.Graph]():  func(w *world) any { return w.graph() },
-	reflect.TypeFor[*graph.Value]():  func(w *world) any { return w.value() },
-	reflect.TypeFor[*graph.Node]():   func(w *world) any { return w.node() },
-	reflect.TypeFor[*graph.Parts]():  func(w *world) any { return pick(w, []*graph.Parts{nil, new(graph.Parts)}) },
-	reflect.TypeFor[*graph.Op]():     func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
-	reflect.TypeFor[*graph.Schema](): func(w *world) any { return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema },
-	reflect.TypeFor[*graph.Kernel](): func(w *world) any { return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)} },
-	reflect.TypeFor[*graph.Mem]():    func(w *world) any { return new(graph.Mem) },
-	reflect.TypeFor[*graph.Call]():   func(w *world) any { return w.call() },
-	reflect.TypeFor[graph.Places]():  func(w *world) any { return pick(w, []graph.Places{nil, nowhere{}}) },
-	reflect.TypeFor[*graph.Draft]():  func(w *world) any { return w.draft() },
+	reflect.TypeFor[*graph.Graph](): func(w *world) any { return w.graph() },
+	reflect.TypeFor[*graph.Value](): func(w *world) any { return w.value() },
+	reflect.TypeFor[*graph.Node]():  func(w *world) any { return w.node() },
+	reflect.TypeFor[*graph.Parts](): func(w *world) any { return pick(w, []*graph.Parts{nil, new(graph.Parts)}) },
+	reflect.TypeFor[*graph.Op]():    func(w *world) any { return pick(w, append(kernels.All(), nil, new(graph.Op))) },
+	reflect.TypeFor[*graph.Schema](): func(w *world) any {
+		return pick(w, append(kernels.All(), &graph.Op{Schema: new(graph.Schema)})).Schema
+	},
+	reflect.TypeFor[*graph.Kernel](): func(w *world) any {
+		return &graph.Kernel{Scratch: w.rng.IntN(99), Worker: w.rng.IntN(99)}
+	},
+	reflect.TypeFor[*graph.Mem]():   func(w *world) any { return new(graph.Mem) },
+	reflect.TypeFor[*graph.Call]():  func(w *world) any { return w.call() },
+	reflect.TypeFor[graph.Places](): func(w *world) any { return pick(w, []graph.Places{nil, nowhere{}}) },
+	reflect.TypeFor[*graph.Draft](): func(w *world) any { return w.draft() },
 	reflect.TypeFor[*graph.NodeAttrs](): func(w *world) any {
 		return w.draft().Attributes(pick(w, kernels.All()), w.attrs())
 	},
@@ -88,10 +94,12 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Pointwise](): func(w *world) any {
 		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
 	},
-	reflect.TypeFor[*layout.Problem]():   func(w *world) any { return w.problem() },
-	reflect.TypeFor[*layout.Draft]():     func(w *world) any { return layout.NewDraft(w.problem()) },
-	reflect.TypeFor[*layout.Copy]():      func(w *world) any { return w.layoutCopy() },
-	reflect.TypeFor[*layout.Profile]():   func(w *world) any { return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}}) },
+	reflect.TypeFor[*layout.Problem](): func(w *world) any { return w.problem() },
+	reflect.TypeFor[*layout.Draft]():   func(w *world) any { return layout.NewDraft(w.problem()) },
+	reflect.TypeFor[*layout.Copy]():    func(w *world) any { return w.layoutCopy() },
+	reflect.TypeFor[*layout.Profile](): func(w *world) any {
+		return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}})
+	},
 	reflect.TypeFor[*exec.Program]():     func(w *world) any { return w.program() },
 	reflect.TypeFor[*exec.Session]():     func(w *world) any { return w.program().NewSession() },
 	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
@@ -101,40 +109,48 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graphrun.Known](): func(w *world) any {
 		return pick(w, []*graphrun.Known{nil, graphrun.KnownOf(dynamic())})
 	},
-	reflect.TypeFor[*graphrun.File]():  func(w *world) any { return w.opened() },
-	reflect.TypeFor[*onnx.Model]():     func(w *world) any { return model() },
-	reflect.TypeFor[iter.Operand]():    func(w *world) any { return w.operand() },
-	reflect.TypeFor[iter.Config]():     func(w *world) any { return w.config() },
-	reflect.TypeFor[*iter.Iterator]():  func(w *world) any { return w.iterator() },
-	reflect.TypeFor[*iter.Rule]():      func(w *world) any { return &w.iterator().Rule },
-	reflect.TypeFor[iter.Kernel]():     func(w *world) any { return pick(w, loops) },
-	reflect.TypeFor[*iter.Table]():     func(w *world) any { return pick(w, []*iter.Table{nil, table}) },
-	reflect.TypeFor[iter.Kernels]():    func(w *world) any { return pick(w, []iter.Kernels{nil, loops[1], table}) },
-	reflect.TypeFor[*iter.Fold]():      func(w *world) any { return fold() },
-	reflect.TypeFor[*iter.Reducer]():   func(w *world) any { return reducer() },
-	reflect.TypeFor[any]():             func(w *world) any { return w.any() },
-	reflect.TypeFor[error]():           func(w *world) any { return pick(w, []error{nil, errTest}) },
-	reflect.TypeFor[unsafe.Pointer]():  func(w *world) any { return unsafe.Pointer(nil) },
-	reflect.TypeFor[context.Context](): func(w *world) any { return pick(w, []context.Context{nil, context.Background(), cancelled()}) },
+	reflect.TypeFor[*graphrun.File](): func(w *world) any { return w.opened() },
+	reflect.TypeFor[*onnx.Model]():    func(w *world) any { return model() },
+	reflect.TypeFor[iter.Operand]():   func(w *world) any { return w.operand() },
+	reflect.TypeFor[iter.Config]():    func(w *world) any { return w.config() },
+	reflect.TypeFor[*iter.Iterator](): func(w *world) any { return w.iterator() },
+	reflect.TypeFor[*iter.Rule]():     func(w *world) any { return &w.iterator().Rule },
+	reflect.TypeFor[iter.Kernel]():    func(w *world) any { return pick(w, loops) },
+	reflect.TypeFor[*iter.Table]():    func(w *world) any { return pick(w, []*iter.Table{nil, table}) },
+	reflect.TypeFor[iter.Kernels]():   func(w *world) any { return pick(w, []iter.Kernels{nil, loops[1], table}) },
+	reflect.TypeFor[*iter.Fold]():     func(w *world) any { return fold() },
+	reflect.TypeFor[*iter.Reducer]():  func(w *world) any { return reducer() },
+	reflect.TypeFor[any]():            func(w *world) any { return w.any() },
+	reflect.TypeFor[error]():          func(w *world) any { return pick(w, []error{nil, errTest}) },
+	reflect.TypeFor[unsafe.Pointer](): func(w *world) any { return unsafe.Pointer(nil) },
+	reflect.TypeFor[context.Context](): func(w *world) any {
+		return pick(w, []context.Context{nil, context.Background(), cancelled()})
+	},
 	reflect.TypeFor[io.Reader](): func(w *world) any {
 		return pick(w, []io.Reader{nil, strings.NewReader(""), strings.NewReader(graphFile), failing{}})
 	},
-	reflect.TypeFor[io.Writer]():     func(w *world) any { return pick(w, []io.Writer{nil, io.Discard, failing{}}) },
-	reflect.TypeFor[io.ReaderAt]():   func(w *world) any { return pick(w, []io.ReaderAt{nil, bytes.NewReader(nil), failing{}}) },
+	reflect.TypeFor[io.Writer](): func(w *world) any { return pick(w, []io.Writer{nil, io.Discard, failing{}}) },
+	reflect.TypeFor[io.ReaderAt](): func(w *world) any {
+		return pick(w, []io.ReaderAt{nil, bytes.NewReader(nil), failing{}})
+	},
 	reflect.TypeFor[graph.Runtime](): func(w *world) any { return pick(w, []graph.Runtime{nil, graph.Reference{}}) },
 }
 
 // loops are kernels of one and two operands, and one that is none.
-var loops = []iter.Kernel{{}, iter.Map1(func(a float32) float32 { return -a }), iter.Map2(func(a, b float32) float32 { return a + b }),
+var loops = []iter.Kernel{{}, iter.Map1(func(a float32) float32 {
+	return -a
+}), iter.Map2(func(a, b float32) float32 { return a + b }),
 	iter.Slice1(func(dst []int64, a []int64) { copy(dst, a) })}
 
 var table = iter.NewTable("test", loops[1], loops[3])
 
 var (
 	errTest = errors.New("a test's error")
-	words   = []string{"", "x", "y", "s", "relu", "add", "float32", "channels_last", "no/such/file", ".", "N", "propagate", "a\x00b", "input"}
+	words   = []string{"", "x", "y", "s", "relu", "add", "float32", "channels_last", "no/such/file", ".", "N", "propagate",
+		"a\x00b", "input"}
 	orders  = []tensor.Order{"", tensor.RowMajorOrder(2), tensor.RowMajorOrder(4), "\x01\x00", "\x00\x02\x03\x01"}
-	scalars = []tensor.Scalar{{}, tensor.IntScalar(2), tensor.FloatScalar(0.5), tensor.BoolScalar(true), tensor.ComplexScalar(1i)}
+	scalars = []tensor.Scalar{{}, tensor.IntScalar(2), tensor.FloatScalar(0.5), tensor.BoolScalar(true),
+		tensor.ComplexScalar(1i)}
 )
 
 const graphFile = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}], "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`
@@ -217,13 +233,16 @@ func (w *world) typ() tensor.Type {
 }
 
 func fold() *iter.Fold {
-	return iter.FoldOf(float32(0), func(a, x float32, _ int) float32 { return a + x }, func(a, b float32) float32 { return a + b },
+	return iter.FoldOf(float32(0), func(a, x float32, _ int) float32 {
+		return a + x
+	}, func(a, b float32) float32 { return a + b },
 		func(a float32) float32 { return a })
 }
 
 func reducer() *iter.Reducer {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
-	it, err := iter.Reduction(iter.Of(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)), iter.OfTensor(x)).Build()
+	it, err := iter.Reduction(iter.Of(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)),
+		iter.OfTensor(x)).Build()
 	if err != nil {
 		panic(err)
 	}
@@ -238,13 +257,15 @@ func reducer() *iter.Reducer {
 func (w *world) any() any {
 	switch w.rng.IntN(12) {
 	case 0:
-		return pick(w, []any{nil, true, "x", int32(3), uint8(1), struct{}{}, []string{"a"}, map[string]any{}, make(chan int), (*int)(nil)})
+		return pick(w, []any{nil, true, "x", int32(3), uint8(1), struct{}{}, []string{"a"}, map[string]any{}, make(chan int),
+			(*int)(nil)})
 	case 1:
 		return w.int()
 	case 2:
 		return w.ints()
 	case 3:
-		return pick(w, []any{0.5, math.NaN(), w.dtype(), tensor.MemoryFormat(w.rng.IntN(8)), "Infinity", []any{1.5, nil}, []bool{true}, []float64{1}})
+		return pick(w, []any{0.5, math.NaN(), w.dtype(), tensor.MemoryFormat(w.rng.IntN(8)), "Infinity", []any{1.5, nil},
+			[]bool{true}, []float64{1}})
 	case 4:
 		return graph.Ref{Value: w.value()}
 	case 5:

@@ -19,7 +19,7 @@ import (
 )
 
 // world is what the arguments of one call are taken from, so that they belong together: the
-// values of one graph, tensors that lie in one memory.
+// values of one graph, tensors that are in one memory.
 type world struct {
 	rng     *rand.Rand
 	tensors []*tensor.Tensor
@@ -42,8 +42,10 @@ func (w *world) int() int {
 	return pick(w, sizes)
 }
 
-var shapes = [][]int{nil, {}, {2, 3}, {3, 2}, {2, 3}, {1}, {0}, {0, 3}, {4}, {1, 2, 3, 4}, {2, 3, 1, 1}, {-1}, {-1, 3}, {2, -5}, {6}, {1, 6},
-	{1 << 43}, {1 << 40, 1 << 40}, {math.MaxInt, math.MaxInt}, {math.MinInt}, {1 << 62, 0}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {0, 1}, {1, 0}}
+var shapes = [][]int{nil, {}, {2, 3}, {3, 2}, {2, 3}, {1}, {0}, {0, 3}, {4}, {1, 2, 3, 4}, {2, 3, 1, 1}, {-1}, {-1, 3},
+	{2, -5}, {6}, {1, 6},
+	{1 << 43}, {1 << 40, 1 << 40}, {math.MaxInt, math.MaxInt}, {math.MinInt}, {1 << 62, 0}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+	{0, 1}, {1, 0}}
 
 func (w *world) ints() []int {
 	if w.rng.IntN(4) > 0 {
@@ -82,7 +84,7 @@ func (w *world) meta() tensor.Meta {
 	return tensor.Meta{}
 }
 
-// tensor gives one of a few tensors, most of which lie in the same memory.
+// tensor gives one of a few tensors, most of which are in the same memory.
 func (w *world) tensor() *tensor.Tensor {
 	if w.tensors == nil {
 		w.tensors = makeTensors()
@@ -105,8 +107,10 @@ func makeTensors() []*tensor.Tensor {
 	broken.Strides = []int{1}
 	ids := tensor.Must(tensor.FromSlice([]int64{0, 1, 1, 0}, 4))
 	wide := tensor.Must(tensor.Zeros(tensor.Float32, 1).Expanded([]int{1 << 18}))
-	return []*tensor.Tensor{nil, x, x, at(0, []int{2, 3}, []int{1, 2}), at(1, []int{2, 3}, []int{3, 1}), at(0, []int{2, 3}, []int{0, 1}),
-		at(0, []int{1, 2, 3, 4}, []int{24, 1, 8, 2}), at(5, nil, nil), ids, tensor.Zeros(tensor.Int64), tensor.Zeros(tensor.Float32, 0, 3),
+	return []*tensor.Tensor{nil, x, x, at(0, []int{2, 3}, []int{1, 2}), at(1, []int{2, 3}, []int{3, 1}),
+		at(0, []int{2, 3}, []int{0, 1}),
+		at(0, []int{1, 2, 3, 4}, []int{24, 1, 8, 2}), at(5, nil, nil), ids, tensor.Zeros(tensor.Int64),
+		tensor.Zeros(tensor.Float32, 0, 3),
 		tensor.Zeros(tensor.Bool, 2, 3), tensor.Zeros(tensor.Float64, 3), tensor.Zeros(tensor.Complex64, 2, 3),
 		tensor.Zeros(tensor.Float16, 2, 3), new(tensor.Tensor), outside, broken, wide}
 }
@@ -115,7 +119,8 @@ func makeTensors() []*tensor.Tensor {
 func (w *world) graph() *graph.Graph {
 	if w.graphs == nil {
 		g := small()
-		w.graphs = []*graph.Graph{g, g, rich(), rich(), small(), nil, new(graph.Graph), graph.New("", nil), graph.New("empty", kernels.Lookup), dynamic(), mistaken(), symbolic()}
+		w.graphs = []*graph.Graph{g, g, rich(), rich(), small(), nil, new(graph.Graph), graph.New("", nil),
+			graph.New("empty", kernels.Lookup), dynamic(), mistaken(), symbolic()}
 	}
 	return pick(w, w.graphs)
 }
@@ -132,7 +137,8 @@ func small() *graph.Graph {
 // rich has values of many shapes and dtypes, for ops to be built on.
 func rich() *graph.Graph {
 	g := graph.New("rich", kernels.Lookup)
-	for i, shape := range [][]int{nil, {0}, {1}, {4}, {2, 3}, {3, 2}, {3, 3}, {0, 3}, {2, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 4, 4}} {
+	for i, shape := range [][]int{nil, {0}, {1}, {4}, {2, 3}, {3, 2}, {3, 3}, {0, 3}, {2, 3, 4}, {1, 2, 4, 4},
+		{1, 2, 3, 4, 4}} {
 		g.Input(fmt.Sprint("f", i), tensor.Float32, shape...)
 	}
 	for _, d := range tensor.DTypes() {
@@ -151,7 +157,8 @@ func dynamic() *graph.Graph {
 }
 
 func (w *world) segment() *graph.Segment {
-	all := append(dynamic().Segments(), graph.Segment{}, graph.Segment{Nodes: []*graph.Node{nil, {}}, In: []*graph.Value{nil}})
+	all := append(dynamic().Segments(), graph.Segment{},
+		graph.Segment{Nodes: []*graph.Node{nil, {}}, In: []*graph.Value{nil}})
 	return &all[w.rng.IntN(len(all))]
 }
 
@@ -275,7 +282,8 @@ func planned(g *graph.Graph) (*graph.Graph, error) {
 // archive and file give what a file of two arrays is read into.
 func archive() *npz.Archive {
 	var b bytes.Buffer
-	err := npz.WriteNPZ(&b, []npz.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Float32, 2, 3)}, {Name: "y", Tensor: tensor.Zeros(tensor.Int64)}})
+	err := npz.WriteNPZ(&b, []npz.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Float32, 2, 3)},
+		{Name: "y", Tensor: tensor.Zeros(tensor.Int64)}})
 	if err != nil {
 		panic(err)
 	}
@@ -288,7 +296,8 @@ func archive() *npz.Archive {
 
 func safeBytes() []byte {
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, []safetensors.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Float32, 2, 3)}}, nil); err != nil {
+	if err := safetensors.Write(&b, []safetensors.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Float32, 2, 3)}},
+		nil); err != nil {
 		panic(err)
 	}
 	return b.Bytes()

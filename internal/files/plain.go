@@ -36,7 +36,7 @@ var systemWords = []struct {
 	{syscall.EISDIR, "it is a folder, not a file"},
 	{syscall.ENOTDIR, "a part of the path is a file, not a folder"},
 	{syscall.ENOSPC, "the disk is full"},
-	{syscall.EROFS, "it lies on a file system that cannot be written"},
+	{syscall.EROFS, "it is on a file system that cannot be written"},
 	{syscall.EMFILE, "too many files are open"},
 	{syscall.ELOOP, "its symbolic links lead round in a circle"},
 	{syscall.ENAMETOOLONG, "its name is too long"},

@@ -39,7 +39,8 @@ func TestFilesInPlainWords(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	for data, want := range map[string]string{"PK\x03\x04..": "zip archive", "version https://git-lfs.github.com/spec/v1": "git lfs pull",
+	for data, want := range map[string]string{"PK\x03\x04..": "zip archive",
+		"version https://git-lfs.github.com/spec/v1": "git lfs pull",
 		"\x1f\x8b\x08": "gzip", "": "", "\x08\x07\x12": ""} {
 		if got := Kind([]byte(data)); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q: got %q, want %q", data, got, want)

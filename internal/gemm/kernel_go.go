@@ -35,7 +35,7 @@ func goMicroHalf[T Number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
 	bstep := goNR * int(unsafe.Sizeof(c00))
 	// Offsets rather than moving pointers: a pointer past the last row could
-	// lie in another object.
+	// are in another object.
 	offA, offB := 0, 0
 	for ; kc > 0; kc-- {
 		pa := (*[4]T)(unsafe.Add(a, offA))

@@ -43,13 +43,13 @@ const (
 	Any Way = iota
 	// Loops are plain loops over strided operands.
 	Loops
-	// Thin reads the larger of strided operands where it lies, once: for few rows or columns.
+	// Thin reads the larger of strided operands where it is, once: for few rows or columns.
 	Thin
 	// Tiled packs operands into panels, unless they come so, and multiplies tiles that stay in registers.
 	Tiled
 )
 
-// Serves reports whether a product can be computed in a way.
+// Supports reports whether a product can be computed in a way.
 func Serves[T Number](s Spec, w Way) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch w {

@@ -120,7 +120,8 @@ func pack[T Number](dst []T, d side, src unsafe.Pointer, fn PackFunc[T], k0, k1,
 // panels locates the packed block [k0, k1) of lanes [l0, l1), packing it into
 // the worker's buffer when the side is local, and returns the address of its
 // first panel with the distance between panels in elements.
-func (x *exec[T]) panels(d side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0, l1 int) (unsafe.Pointer, int) {
+func (x *exec[T]) panels(d side, src, shared, local unsafe.Pointer, fn PackFunc[T], k0, k1, l0,
+	l1 int) (unsafe.Pointer, int) {
 	switch {
 	case d.source == Prepacked:
 		return unsafe.Pointer(at[T](src, l0*x.spec.K+k0*d.w)), d.w * x.spec.K

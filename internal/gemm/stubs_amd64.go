@@ -8,25 +8,32 @@ import "unsafe"
 // leading dimensions are bytes; see microFunc, axpyFunc and dotFunc.
 
 //go:noescape
-func micro12x2AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro12x2AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro8x2AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro8x2AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro4x2AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro4x2AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro12x1AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro12x1AVX512F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro6x2AVX2F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro6x2AVX2F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int,
+	rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro4x2AVX2F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro4x2AVX2F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int,
+	rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro2x2AVX2F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro2x2AVX2F32(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int,
+	rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
 func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
@@ -41,25 +48,32 @@ func axpy4AVX2F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 func dotAVX2F32(n int, x, y, out unsafe.Pointer)
 
 //go:noescape
-func micro12x2AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro12x2AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro8x2AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro8x2AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro4x2AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro4x2AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro12x1AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro12x1AVX512F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer,
+	ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro6x2AVX2F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro6x2AVX2F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int,
+	rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro4x2AVX2F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro4x2AVX2F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int,
+	rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
-func micro2x2AVX2F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
+func micro2x2AVX2F64(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int, init unsafe.Pointer, ldinit int,
+	rowBias unsafe.Pointer, rows, cols int)
 
 //go:noescape
 func axpy4AVX512F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)

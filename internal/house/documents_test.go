@@ -22,7 +22,8 @@ var (
 )
 
 // packageDirs maps the names of packages that documents speak of to their folders.
-var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "iter/axes", "kit": "kernels/internal/kit",
+var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "iter/axes",
+	"kit":    "kernels/internal/kit",
 	"copies": "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
 	"pointwise": "kernels/pointwise", "machine": "internal/machine"}
 

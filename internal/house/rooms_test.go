@@ -97,7 +97,9 @@ func rooms(t *testing.T) map[string]*room {
 		}
 	}
 	fset := token.NewFileSet()
-	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	compiled := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
 	found := map[string]*room{}
 	for _, p := range own {
 		r := &room{fset: fset, info: &types.Info{Uses: map[*ast.Ident]types.Object{}}}
@@ -140,7 +142,7 @@ func (r *room) ops() map[string]string {
 	return found
 }
 
-// borrowed lists what a file takes from a file that defines ops, other than ops: a helper of several ops stands in a
+// borrowed lists what a file takes from a file that defines ops, other than ops: a helper of several ops is in a
 // file of its own subject.
 func (r *room) borrowed() []string {
 	var found []string

@@ -13,8 +13,11 @@ const gib = 1 << 30
 func system(more map[string]string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for name, text := range map[string]string{
-		"proc/meminfo":        "MemTotal:       16777216 kB\nMemFree:  10 kB\nMemAvailable:    8388608 kB\nSwapTotal: 1048576 kB\nSwapFree: 1048576 kB\nHugePages_Total:       0\n",
-		"proc/self/limits":    "Limit                     Soft Limit           Hard Limit           Units     \nMax data size             unlimited            unlimited            bytes     \nMax address space         unlimited            unlimited            bytes     \n",
+		"proc/meminfo": "MemTotal:       16777216 kB\nMemFree:  10 kB\nMemAvailable:    8388608 kB\nSwapTotal: " +
+			"1048576 kB\nSwapFree: 1048576 kB\nHugePages_Total:       0\n",
+		"proc/self/limits": "Limit                     Soft Limit           Hard Limit           Units     \nMax data " +
+			"size             unlimited            unlimited            bytes     \nMax address space         unlimited       " +
+			"     unlimited            bytes     \n",
 		"proc/self/status":    "Name:\tx\nVmSize:\t 1048576 kB\nVmData:\t  262144 kB\n",
 		"proc/self/cgroup":    "0::/\n",
 		"proc/self/mountinfo": "23 1 0:20 / / rw - ext4 /dev/sda rw\n",
@@ -41,11 +44,14 @@ func TestLimits(t *testing.T) {
 		says  string
 	}{
 		{"the machine", nil, 17 * gib, 9 * gib, "this machine"},
-		{"an old kernel", map[string]string{"proc/meminfo": "MemTotal: 4194304 kB\nMemFree: 1048576 kB\nCached: 1048576 kB\n"},
+		{"an old kernel", map[string]string{"proc/meminfo": "MemTotal: 4194304 kB\nMemFree: 1048576 kB\nCached: " +
+			"1048576 kB\n"},
 			4 * gib, 2 * gib, "this machine"},
-		{"address space", map[string]string{"proc/self/limits": "Max address space         6442450944           unlimited            bytes     \n"},
+		{"address space", map[string]string{"proc/self/limits": "Max address space         6442450944           unlimited  " +
+			"          bytes     \n"},
 			6 * gib, 5*gib - 1<<27, "ulimit -v"},
-		{"data", map[string]string{"proc/self/limits": "Max data size         2147483648           unlimited            bytes     \n"},
+		{"data", map[string]string{"proc/self/limits": "Max data size         2147483648           unlimited            " +
+			"bytes     \n"},
 			2 * gib, 2*gib - 1<<28 - 1<<27, "ulimit -d"},
 		{"version 2", map[string]string{"proc/self/mountinfo": mount2, "proc/self/cgroup": "0::/a/b\n",
 			"sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "1073741824\n",
@@ -58,21 +64,28 @@ func TestLimits(t *testing.T) {
 			"sys/fs/cgroup/a/memory.swap.max": "536870912\n", "sys/fs/cgroup/a/memory.swap.current": "0\n"},
 			4 * gib, gib + gib/2, "control group /a"},
 		{"a container with its own view", map[string]string{"proc/self/mountinfo": mount2, "proc/self/cgroup": "0::/\n",
-			"sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "0\n", "sys/fs/cgroup/memory.swap.max": "0\n"},
+			"sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "0\n",
+			"sys/fs/cgroup/memory.swap.max": "0\n"},
 			gib, gib, "control group / "},
 		{"a container without", map[string]string{
-			"proc/self/mountinfo":                           "35 31 0:32 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
-			"proc/self/cgroup":                              "9:cpu:/docker/f00\n4:memory,x:/docker/f00/in\n0::/\n",
-			"sys/fs/cgroup/memory/in/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/in/memory.usage_in_bytes": "5\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "2147483648\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "1073741824\n",
-			"sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "2147483648\n", "sys/fs/cgroup/memory/memory.memsw.usage_in_bytes": "1073741824\n",
-			"sys/fs/cgroup/memory/memory.stat": "inactive_file 1\ntotal_inactive_file 536870912\n"},
+			"proc/self/mountinfo": "35 31 0:32 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup " +
+				"rw,memory\n",
+			"proc/self/cgroup": "9:cpu:/docker/f00\n4:memory,x:/docker/f00/in\n0::/\n",
+			"sys/fs/cgroup/memory/in/memory.limit_in_bytes":    "9223372036854771712\n",
+			"sys/fs/cgroup/memory/in/memory.usage_in_bytes":    "5\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":       "2147483648\n",
+			"sys/fs/cgroup/memory/memory.usage_in_bytes":       "1073741824\n",
+			"sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "2147483648\n",
+			"sys/fs/cgroup/memory/memory.memsw.usage_in_bytes": "1073741824\n",
+			"sys/fs/cgroup/memory/memory.stat":                 "inactive_file 1\ntotal_inactive_file 536870912\n"},
 			2 * gib, gib + gib/2, "memory.limit_in_bytes"},
 		{"another namespace", map[string]string{"proc/self/mountinfo": mount1, "proc/self/cgroup": "4:memory:/../../x\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "0\n",
-			"sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "1073741824\n", "sys/fs/cgroup/memory/memory.memsw.usage_in_bytes": "0\n"},
+			"sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "1073741824\n",
+			"sys/fs/cgroup/memory/memory.memsw.usage_in_bytes": "0\n"},
 			gib, gib, "control group / "},
-		{"over the limit", map[string]string{"proc/self/limits": "Max address space         1073741824           1073741824            bytes     \n"},
+		{"over the limit", map[string]string{"proc/self/limits": "Max address space         1073741824           " +
+			"1073741824            bytes     \n"},
 			gib, 0, "ulimit -v"},
 	} {
 		l := least(read(system(c.files), idleHeap{}))
@@ -83,7 +96,8 @@ func TestLimits(t *testing.T) {
 }
 
 func TestIdleHeapCounts(t *testing.T) {
-	bounded := system(map[string]string{"proc/self/limits": "Max address space         2147483648           unlimited            bytes     \n"})
+	bounded := system(map[string]string{"proc/self/limits": "Max address space         2147483648           unlimited   " +
+		"         bytes     \n"})
 	without, with := least(read(bounded, idleHeap{})), least(read(bounded, idleHeap{free: 100, released: 1000}))
 	if with.Left != without.Left+1100 {
 		t.Errorf("address space: %d without an idle heap, %d with it", without.Left, with.Left)
@@ -98,8 +112,10 @@ func TestNothingKnown(t *testing.T) {
 	if l := least(read(fstest.MapFS{}, idleHeap{})); l != unknown {
 		t.Errorf("%+v", l)
 	}
-	broken := system(map[string]string{"proc/meminfo": "MemTotal\nMemAvailable: x kB\n", "proc/self/cgroup": ":::\nx\n4:memory\n",
-		"proc/self/mountinfo": "a - cgroup2\n - \n1 2 3 / - cgroup cgroup rw,memory\n", "proc/self/limits": "Max address space\n"})
+	broken := system(map[string]string{"proc/meminfo": "MemTotal\nMemAvailable: x kB\n",
+		"proc/self/cgroup":    ":::\nx\n4:memory\n",
+		"proc/self/mountinfo": "a - cgroup2\n - \n1 2 3 / - cgroup cgroup rw,memory\n",
+		"proc/self/limits":    "Max address space\n"})
 	if l := least(read(broken, idleHeap{})); l != unknown {
 		t.Errorf("broken files: %+v", l)
 	}
@@ -117,7 +133,8 @@ func TestFits(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1 KiB", 3 << 29: "1.5 GiB", 1 << 62: "4 EiB"} {
+	for n, want := range map[int]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1 KiB", 3 << 29: "1.5 GiB",
+		1 << 62: "4 EiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}

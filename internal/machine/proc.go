@@ -99,7 +99,7 @@ func groups(fsys fs.FS, m fields) []Limit {
 	return limits
 }
 
-// mount is where a hierarchy of control groups is seen, and which group stands there.
+// mount is where a hierarchy of control groups is seen, and which group is there.
 type mount struct{ root, dir string }
 
 // below returns the folder of a group under the mount. In a container a mount often shows

@@ -6,7 +6,7 @@ package machine
 //
 // Prices choose among implementations, which may round differently; within one no number of a profile
 // may decide bits of a result. What does, such as the cuts of reductions and the depth of a product's
-// blocks, is a constant where it stands, and goes by shape alone.
+// blocks, is a constant where it is, and goes by shape alone.
 type Profile struct {
 	// Bytes by kind of access: dense, strided, gathered.
 	Bytes [3]float64

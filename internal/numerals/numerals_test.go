@@ -13,7 +13,8 @@ func TestNumbersInWords(t *testing.T) {
 			t.Errorf("%s is %v, %v", text, x, ok)
 		}
 	}
-	for text, meant := range map[string]string{"-inf": "-Infinity", "+Infinity": "Infinity", "np.inf": "Infinity", "nan": "NaN",
+	for text, meant := range map[string]string{"-inf": "-Infinity", "+Infinity": "Infinity", "np.inf": "Infinity",
+		"nan":           "NaN",
 		"float('-inf')": "", "Infinity": "", "1": "", "": "", "info": ""} {
 		if got := Meant(text); got != meant {
 			t.Errorf("%q means %q, want %q", text, got, meant)
@@ -35,7 +36,8 @@ func TestScalars(t *testing.T) {
 		want string
 	}{
 		{int64(2), "2"}, {2.5, "2.5"}, {true, "true"}, {"-inf", "-Inf"}, {"1+2j", "(1+2i)"}, {"(2j)", "(0+2i)"},
-		{[]any{int64(1), "NaN"}, "(1+NaNi)"}, {[]any{int64(1)}, ""}, {"2", ""}, {"(1+2j", ""}, {"i", ""}, {nil, ""}, {map[string]any{}, ""},
+		{[]any{int64(1), "NaN"}, "(1+NaNi)"}, {[]any{int64(1)}, ""}, {"2", ""}, {"(1+2j", ""}, {"i", ""}, {nil, ""},
+		{map[string]any{}, ""},
 	} {
 		s, ok := Scalar(c.v)
 		if ok != (c.want != "") || ok && s.String() != c.want {
@@ -48,7 +50,8 @@ func TestScalars(t *testing.T) {
 }
 
 func TestExpressions(t *testing.T) {
-	for text, want := range map[string]bool{"N*2": true, "Max(1, N)": true, "a - b": true, "a-b": false, "batch_size": false} {
+	for text, want := range map[string]bool{"N*2": true, "Max(1, N)": true, "a - b": true, "a-b": false,
+		"batch_size": false} {
 		if IsExpression(text) != want {
 			t.Errorf("%s: %v", text, !want)
 		}

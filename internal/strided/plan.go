@@ -10,11 +10,11 @@ import (
 // is written fastest and b along which src is read fastest, times all others. It is
 // immutable.
 type Copy struct {
-	elem  Elem
-	a, b  axis
-	outer []axis
-	turn  bool // dst is dense along a, src along b, and tiles are turned in a worker's room
-	tiles int
+	elem      Elem
+	a, b      axis
+	outer     []axis
+	transpose bool // dst is dense along a, src along b, and tiles are turned in a worker's room
+	tiles     int
 }
 
 // axis is a dimension cut into tiles of some length.
@@ -39,7 +39,7 @@ const (
 	nearSpan = 8 << 10
 )
 
-// New makes a copy ready. Axes may stand in any order; those that are one run on both sides are
+// New makes a copy ready. Axes may be in any order; those that are one run on both sides are
 // joined. The steps of dst must not be negative.
 func New(e Elem, axes []Axis) *Copy {
 	p := &Copy{elem: e}
@@ -90,14 +90,14 @@ func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 
 // Room returns the bytes of memory, aligned to 8, that a worker needs while it runs.
 func (p *Copy) Room() int {
-	if !p.turn {
+	if !p.transpose {
 		return 0
 	}
 	return p.b.tile * p.roomRow()
 }
 
 // roomRow is the bytes from row to row of a tile that is turned: a cache line more than it needs,
-// so that rows do not lie a power of two apart there either.
+// so that rows are not a power of two apart there either.
 func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
 // arrange picks a and b from coalesced axes and cuts them into tiles.
@@ -147,7 +147,7 @@ func (p *Copy) cutSquare() {
 	p.b.cut(tb)
 	e := &p.elem
 	far := !e.moves || p.b.Dst*tb > nearSpan
-	p.turn = p.a.Dst == e.Dst && p.b.Src == e.Src && min(ta, tb) >= 4 && far
+	p.transpose = p.a.Dst == e.Dst && p.b.Src == e.Src && min(ta, tb) >= 4 && far
 }
 
 // cutRows cuts tiles of long rows; where rows are short and many, more of them.
@@ -180,11 +180,11 @@ func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
 }
 
 // tile copies na by nb elements. One that is turned is turned in room and goes to dst row by row
-// from there: rows of large arrays lie a power of two apart, so that the lines of a tile
+// from there: rows of large arrays are a power of two apart, so that the lines of a tile
 // written directly would push one another out of the cache before they are full.
 func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
 	a, b := Axis{na, p.a.Dst, p.a.Src}, Axis{nb, p.b.Dst, p.b.Src}
-	if !p.turn {
+	if !p.transpose {
 		p.elem.Block(dst, src, a, b)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 // sized has a dtype for every size of an element.
 var sized = []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128}
 
-// buffer is memory in which the elements of some axes lie: the address of index 0 stands at first,
+// buffer is memory in which the elements of some axes lie: the address of index 0 is at first,
 // as steps may be negative.
 type buffer struct {
 	data  []byte
@@ -98,7 +98,8 @@ func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 // TestCopy has sizes around those of tiles, so that the last ones are cut short.
 func TestTiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	shapes := [][]int{{1, 1}, {1, 7}, {3, 5}, {4, 4}, {127, 129}, {128, 128}, {130, 257}, {5, 1000}, {1000, 5}, {3, 40_000}, {40_000, 3},
+	shapes := [][]int{{1, 1}, {1, 7}, {3, 5}, {4, 4}, {127, 129}, {128, 128}, {130, 257}, {5, 1000}, {1000, 5},
+		{3, 40_000}, {40_000, 3},
 		{2, 131, 133}, {131, 2, 133}, {131, 133, 2}, {15, 2000}, {2000, 15}, {2, 3, 4, 5}}
 	for _, d := range sized {
 		for _, sizes := range shapes {
@@ -142,7 +143,8 @@ func TestTilesBackwardsAndSpread(t *testing.T) {
 // What is converted is what the converter says, whatever the layouts.
 func TestTilesConvert(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, c := range [][2]tensor.DType{{tensor.Float32, tensor.Int16}, {tensor.Uint8, tensor.Float64}, {tensor.Complex128, tensor.Float32},
+	for _, c := range [][2]tensor.DType{{tensor.Float32, tensor.Int16}, {tensor.Uint8, tensor.Float64},
+		{tensor.Complex128, tensor.Float32},
 		{tensor.Bool, tensor.Bool}, {tensor.BFloat16, tensor.Float32}} {
 		to, from := c[0], c[1]
 		for _, sizes := range [][]int{{129, 131}, {3, 2000}, {2000, 3}} {
@@ -157,7 +159,8 @@ func TestTilesConvert(t *testing.T) {
 			flat := make([]uint64, 2*n)
 			tensor.Converter(to, from)(unsafe.Pointer(&flat[0]), in, to.Size(), from.Size(), n)
 			got := make([]uint64, 2*n)
-			p := strided.New(strided.Convert(to.Size(), from.Size(), tensor.Converter(to, from)), []strided.Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
+			p := strided.New(strided.Convert(to.Size(), from.Size(), tensor.Converter(to, from)),
+				[]strided.Axis{{sizes[0], to.Size(), sizes[1] * from.Size()}, {sizes[1], sizes[0] * to.Size(), from.Size()}})
 			p.Run(unsafe.Pointer(&got[0]), in, make([]byte, p.Room()), 0, p.Tiles())
 			for i := range n {
 				row, col := i/sizes[1], i%sizes[1]

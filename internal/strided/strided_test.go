@@ -128,7 +128,7 @@ func TestCopies(t *testing.T) {
 		}
 		p := makeUp(r, e, shape)
 		c := New(e, p.axes)
-		if c.turn {
+		if c.transpose {
 			turned++
 		}
 		p.check(t, "New", func(dst, src unsafe.Pointer) {
@@ -199,7 +199,7 @@ func TestCoalesce(t *testing.T) {
 	}
 }
 
-// TestInterleave transposes rows that lie anywhere, some of which are missing.
+// TestInterleave transposes rows that are anywhere, some of which are missing.
 func TestInterleave(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

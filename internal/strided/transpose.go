@@ -98,7 +98,7 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 }
 
 // Interleave stores dst[k*step + l*size] = runs[l][k] for k < n and every run: it transposes rows
-// that lie anywhere. A nil run stands for zeros. size is 1, 2, 4, 8 or 16.
+// that are anywhere. A nil run stands for zeros. size is 1, 2, 4, 8 or 16.
 func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	if n > 0 && len(runs) > 0 {
 		interleavers[size](dst, step, runs, n)

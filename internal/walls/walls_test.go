@@ -63,7 +63,7 @@ func own(path string) (name string, ours bool) {
 	return strings.CutPrefix(path, module)
 }
 
-// within reports whether a package is one of the named ones or lies below one.
+// within reports whether a package is one of the named ones or is below one.
 func within(name string, trees ...string) bool {
 	for _, tree := range trees {
 		if name == tree || strings.HasPrefix(name, tree+"/") {
@@ -114,7 +114,7 @@ func TestWalls(t *testing.T) {
 				t.Errorf("%s is built from %s; %s may be built from %v of ours only", name, d, of, allowed)
 			}
 			if within(d, never[tree]...) {
-				t.Errorf("%s is built from %s, which stands behind a wall", name, d)
+				t.Errorf("%s is built from %s, which is behind a wall", name, d)
 			}
 		}
 	}

@@ -22,7 +22,9 @@ func TestAdmitted(t *testing.T) {
 		build func(g *graph.Graph, ids, other, t3, t5, t8 *graph.Value) *graph.Value
 		want  []int64 // nil: nothing is said of ids
 	}{
-		{"an index", func(g *graph.Graph, ids, _, t3, _, _ *graph.Value) *graph.Value { return op.Embedding(t3, ids) }, []int64{0, 1, 2}},
+		{"an index", func(g *graph.Graph, ids, _, t3, _, _ *graph.Value) *graph.Value {
+			return op.Embedding(t3, ids)
+		}, []int64{0, 1, 2}},
 		{"the least of two tables", func(g *graph.Graph, ids, _, t3, t5, _ *graph.Value) *graph.Value {
 			return op.Add(op.Embedding(t5, ids), op.Embedding(t3, ids))
 		}, []int64{0, 1, 2}},
@@ -52,7 +54,8 @@ func TestAdmitted(t *testing.T) {
 	} {
 		g := graph.New(c.name, kernels.Lookup)
 		ids, other := g.Input("ids", tensor.Int64, 4, 4), g.Input("other", tensor.Int64, 4, 4)
-		tables := []*graph.Value{g.Input("t3", tensor.Float32, 3, 2), g.Input("t5", tensor.Float32, 5, 2), g.Input("t8", tensor.Float32, 8, 2)}
+		tables := []*graph.Value{g.Input("t3", tensor.Float32, 3, 2), g.Input("t5", tensor.Float32, 5, 2),
+			g.Input("t8", tensor.Float32, 8, 2)}
 		g.Output("y", c.build(g, ids, other, tables[0], tables[1], tables[2]))
 		if err := g.Err(); err != nil {
 			t.Fatalf("%s: %v", c.name, err)

@@ -251,7 +251,8 @@ func (c *atenCase) compare(g *graph.Graph, in map[string]*tensor.Tensor) error {
 }
 
 func sameMeta(got, want tensor.Meta, anyLayout bool) error {
-	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || !anyLayout && !slices.Equal(got.Strides, want.Strides) {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || !anyLayout &&
+		!slices.Equal(got.Strides, want.Strides) {
 		return fmt.Errorf("got %v, want %v", got, want)
 	}
 	return nil
@@ -262,7 +263,8 @@ func sameElements(got, want *tensor.Tensor) error {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)
 	}
-	eps := map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5, tensor.Complex64: 5e-5}[got.DType]
+	eps := map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
+		tensor.Complex64: 5e-5}[got.DType]
 	eps = max(eps, 1e-8) // vectors have nine digits
 	var bad error
 	shape := got.Shape

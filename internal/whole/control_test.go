@@ -33,7 +33,8 @@ func pieces(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, want map
 	require.NoError(t, g.Err())
 	var file strings.Builder
 	require.NoError(t, graphfile.Save(&file, g))
-	again, err := graphfile.Read(strings.NewReader(file.String()), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
+	again, err := graphfile.Read(strings.NewReader(file.String()), kernels.Lookup,
+		graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	for _, g := range []*graph.Graph{g, again} {
 		ref, err := graph.Evaluate(g, in)
@@ -87,7 +88,8 @@ func TestScan(t *testing.T) {
 	sum := op.Add(b.Input("sum", f32, 2), b.Input("row", f32, 2))
 	b.Output("sum", sum).Output("so_far", sum)
 	g := graph.New("g", kernels.Lookup)
-	out := g.ApplyN("scan", 2, graph.Attrs{"body": b, "states": 1, "num_scan_inputs": 1, "scan_input_directions": []bool{true}},
+	out := g.ApplyN("scan", 2, graph.Attrs{"body": b, "states": 1, "num_scan_inputs": 1,
+		"scan_input_directions": []bool{true}},
 		g.Input("start", f32, 2), g.Input("rows", f32, 3, 2))
 	g.Output("sum", out[0]).Output("so_far", out[1])
 	pieces(t, g, map[string]*tensor.Tensor{
@@ -120,7 +122,8 @@ func TestConstantsAreNotHandedOut(t *testing.T) {
 	own.Output("y", own.Constant("c", tensor.Must(tensor.FromSlice([]float32{1, 2}, 2))))
 	yes := g.Input("yes", tensor.Bool)
 	first := g.ApplyN("if", 1, graph.Attrs{"then_branch": same, "else_branch": own}, yes, k, k)
-	g.Output("loop", loop[0]).Output("view", op.View(loop[0], op.ViewAttrs{Size: []int{2, 1}})).Output("if", first[0]).Output("k", k)
+	g.Output("loop", loop[0]).Output("view", op.View(loop[0], op.ViewAttrs{Size: []int{2, 1}})).Output("if",
+		first[0]).Output("k", k)
 	require.NoError(t, g.Err())
 	require.NoError(t, g.Infer())
 	r, err := exec.NewRunner(g, planned, exec.Options{})

@@ -56,9 +56,12 @@ func TestOverloadsInFiles(t *testing.T) {
 		"mask": tensor.Must(tensor.FromSlice([]bool{false, true, true, false}, 4)),
 	}
 	want := map[string]string{
-		"twice": "2 -4 6 0", "base": "2 0.25 8 1", "filled": "1 -Inf -Inf 0", "scattered": "8 5 17 0", "computed": "1 -2 -2 0",
-		"greater": "2 -2 6 0", "head": "1", "tail": "-2 3 0", "like": "1 -2 3 0", "repeated": "1 1 3 0 0", "places": "0 0 2 3 3",
-		"hot": "0 0 1 1 0 0 0 1 0 0 0 1", "pair": "(1+1i) (-1+1i) (3+1i) (0+0i)", "python": "(5+2i) (4+3i) (6+1i) (4+2i)", "either": "1.5 -2 3 1.5",
+		"twice": "2 -4 6 0", "base": "2 0.25 8 1", "filled": "1 -Inf -Inf 0", "scattered": "8 5 17 0",
+		"computed": "1 -2 -2 0",
+		"greater":  "2 -2 6 0", "head": "1", "tail": "-2 3 0", "like": "1 -2 3 0", "repeated": "1 1 3 0 0",
+		"places": "0 0 2 3 3",
+		"hot":    "0 0 1 1 0 0 0 1 0 0 0 1", "pair": "(1+1i) (-1+1i) (3+1i) (0+0i)", "python": "(5+2i) (4+3i) (6+1i) (4+2i)",
+		"either": "1.5 -2 3 1.5",
 	}
 	for _, g := range []*graph.Graph{g, again} {
 		ref, err := graph.Evaluate(g, in)
@@ -93,7 +96,8 @@ func TestOverloadsInGo(t *testing.T) {
 	parts := op.Split(x, []int{2, 1})
 	g.Output("a", op.MaxOther(x, op.Neg(x))).Output("b", parts[0]).Output("c", op.RepeatInterleaveTensor(x, n)).
 		Output("d", op.ToOther(x, n)).Output("e", op.Scatter(x, n, 9, 0))
-	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, -2, 3}, 3)), "n": tensor.Must(tensor.FromSlice([]int64{0, 2, 1}, 3))}
+	in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, -2, 3}, 3)),
+		"n": tensor.Must(tensor.FromSlice([]int64{0, 2, 1}, 3))}
 	pieces(t, g, in, map[string][]float32{"a": {1, 2, 3}, "b": {1, -2}, "c": {-2, -2, 3}, "d": {1, -2, 3}, "e": {9, 9, 9}})
 }
 

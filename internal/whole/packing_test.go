@@ -27,7 +27,7 @@ func TestProgramsSharePackedConstants(t *testing.T) {
 	require.NoError(t, g.Err())
 	packed, err := passes.Run(g, passes.Options{Check: true})
 	require.NoError(t, err)
-	require.Len(t, packed.Packed, 1, "the product is thin, and planes are read as they lie")
+	require.Len(t, packed.Packed, 1, "the product is thin, and planes are read in their own layouts")
 	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "lower" })
 	plain, err := passes.Run(g, passes.Options{Passes: list})
 	require.NoError(t, err)

@@ -84,7 +84,8 @@ var steps = []func(r *grower, v *graph.Value, d, e int) []*graph.Value{
 		return r.apply("reshape", graph.Attrs{"shape": []int{-1, 4}}, v)
 	},
 	func(r *grower, v *graph.Value, _, _ int) []*graph.Value {
-		return r.apply("as_strided", graph.Attrs{"size": []int{3, 2}, "stride": []int{r.rng.IntN(4), 1}, "storage_offset": r.rng.IntN(3)}, v)
+		return r.apply("as_strided", graph.Attrs{"size": []int{3, 2}, "stride": []int{r.rng.IntN(4), 1},
+			"storage_offset": r.rng.IntN(3)}, v)
 	},
 	func(r *grower, v *graph.Value, _, _ int) []*graph.Value {
 		return r.apply("contiguous", graph.Attrs{"memory_format": []string{"contiguous", "channels_last"}[r.rng.IntN(2)]}, v)
@@ -176,7 +177,8 @@ func agree(t *testing.T, seed uint64) {
 			for name, w := range want {
 				x, y := floats(w), floats(got[name])
 				for i := range x {
-					require.LessOrEqual(t, math.Abs(float64(x[i]-y[i])), 1e-4*(1+math.Abs(float64(x[i]))), "seed %d, %s, output %s", seed, s, name)
+					require.LessOrEqual(t, math.Abs(float64(x[i]-y[i])), 1e-4*(1+math.Abs(float64(x[i]))), "seed %d, %s, output %s",
+						seed, s, name)
 				}
 				require.True(t, slices.Equal(floats(first[name]), y), "seed %d, %s, %d threads, output %s", seed, s, threads, name)
 			}

@@ -170,7 +170,8 @@ func TestCancelIntermediateOutput(t *testing.T) {
 	x := g.Input("x", f32, 2, 3, 4)
 	a := op.Permute(x, []int{2, 0, 1}).Named("a")
 	b := op.Permute(a, []int{1, 2, 0}).Named("b")
-	g.Output("a", a).Output("b", b).Output("v", op.View(b, op.ViewAttrs{Size: []int{24}})).OutputFormat("b2", b, tensor.Contiguous)
+	g.Output("a", a).Output("b", b).Output("v", op.View(b, op.ViewAttrs{Size: []int{24}})).OutputFormat("b2", b,
+		tensor.Contiguous)
 	holds(t, g, map[string]*tensor.Tensor{"x": iota32(24, 2, 3, 4)})
 }
 

@@ -9,7 +9,8 @@ func TestNearest(t *testing.T) {
 	names := []string{"relu", "relu6", "add", "adaptive_avg_pool2d", "padding", "stride", "x", "c", "to"}
 	for name, want := range map[string]string{
 		"rlu": "relu", "ReLU": "relu", "relu7": "relu", "sad": "", "dad": "add", "paddin": "padding", "padidng": "padding",
-		"adaptive_avgpool": "adaptive_avg_pool2d", "cc": "c", "z": "", "qq": "", "strides": "stride", "scaffold": "", "": "", "ot": "to",
+		"adaptive_avgpool": "adaptive_avg_pool2d", "cc": "c", "z": "", "qq": "", "strides": "stride", "scaffold": "", "": "",
+		"ot": "to",
 	} {
 		if got := Nearest(name, slices.Values(names)); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
@@ -21,7 +22,8 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "ab", 2}, {"ab", "", 2}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"relu", "rlu", 1}} {
+	}{{"", "", 0}, {"", "ab", 2}, {"ab", "", 2}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3},
+		{"relu", "rlu", 1}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("%q, %q: got %d, want %d", c.a, c.b, got, c.want)
 		}

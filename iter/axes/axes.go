@@ -1,6 +1,6 @@
 // Package axes walks one operand and a few outputs along dimensions of two kinds: kept
 // ones, which tell the results apart, and others, which a result is made of. It is what
-// reductions in package iter stand on, and serves kernels that work line by line, such as
+// reductions in package iter stand on, and are used by kernels that work line by line, such as
 // a running sum or softmax.
 //
 // [Dims] turns metas into axes, [Split] sorts them into the two kinds and merges those that

@@ -15,7 +15,7 @@ const BlockBytes = BlockLen * 16
 // Loader brings runs of an operand into contiguous blocks of the dtype that loops take.
 type Loader struct {
 	Size        int  // of an element as loops see it
-	Direct      bool // no conversion: a contiguous run serves as it lies
+	Direct      bool // no conversion: a contiguous run is used in place
 	first, then tensor.ConvertFunc
 	middle      int // size after the first of two conversions
 }

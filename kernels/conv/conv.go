@@ -33,11 +33,14 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 	Flops:  conv2d.flops,
 	Ref:    conv2d.ref,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3), tensor.New(tensor.Float32, 4)},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 6, 7), tensor.New(tensor.Float32, 4, 3, 3, 3),
+			tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1}}},
 		{In: []tensor.Meta{kit.NHWC(2, 4, 5, 5), tensor.New(tensor.Float32, 6, 2, 3, 3)}, Attrs: graph.Attrs{"groups": 2}},
-		{In: []tensor.Meta{kit.NHWC(1, 4, 5, 5), tensor.New(tensor.Float32, 4, 1, 3, 3)}, Attrs: graph.Attrs{"groups": 4, "dilation": 2}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 1, 2, 5, 6), tensor.New(tensor.Float32, 3, 2, 2, 3)}, Attrs: graph.Attrs{"padding": "same"}},
+		{In: []tensor.Meta{kit.NHWC(1, 4, 5, 5), tensor.New(tensor.Float32, 4, 1, 3, 3)},
+			Attrs: graph.Attrs{"groups": 4, "dilation": 2}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 1, 2, 5, 6), tensor.New(tensor.Float32, 3, 2, 2, 3)},
+			Attrs: graph.Attrs{"padding": "same"}},
 	},
 })
 
@@ -52,8 +55,10 @@ var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 	Flops:  conv1d.flops,
 	Ref:    conv1d.ref,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3), tensor.New(tensor.Float32, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 9), tensor.New(tensor.Float64, 3, 1, 2)}, Attrs: graph.Attrs{"groups": 3, "stride": 2}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 9), tensor.New(tensor.Float32, 4, 3, 3),
+			tensor.New(tensor.Float32, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 9), tensor.New(tensor.Float64, 3, 1, 2)},
+			Attrs: graph.Attrs{"groups": 3, "stride": 2}},
 	},
 })
 
@@ -91,7 +96,8 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Flops:  conv3d.flops,
 	Ref:    conv3d.ref,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3), tensor.New(tensor.Float32, 4)},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5, 6), tensor.New(tensor.Float32, 4, 3, 2, 3, 3),
+			tensor.New(tensor.Float32, 4)},
 			Attrs: graph.Attrs{"padding": 1, "stride": []int{2, 1, 1}}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 4, 3, 5, 4), tensor.New(tensor.Float32, 4, 2, 2, 1, 3)},
 			Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},

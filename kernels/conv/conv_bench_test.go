@@ -26,7 +26,9 @@ func BenchmarkConv2d(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				in := []*tensor.Tensor{kerneltest.BenchTensor(m), kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0]/l[5], l[3], l[3])), kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2]))}
+				in := []*tensor.Tensor{kerneltest.BenchTensor(m),
+					kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2], l[0]/l[5], l[3], l[3])),
+					kerneltest.BenchTensor(tensor.New(tensor.Float32, l[2]))}
 				kerneltest.BenchProduct(b, "conv2d", graph.Attrs{"stride": l[4], "padding": l[3] / 2, "groups": l[5]}, in, 1, 2)
 			})
 		}

@@ -85,7 +85,7 @@ func (s *convShape) convTerms(channelsLast bool) []int {
 	return terms
 }
 
-// convPanels are the panels of the weight for an algorithm; nil where it is read as it lies.
+// convPanels are the panels of the weight for an algorithm; nil where it is read in its own layout.
 func convPanels[T gemm.Number](s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels {
 	switch a {
 	case convByPixels:

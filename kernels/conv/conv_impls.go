@@ -32,14 +32,16 @@ func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, err
 	return convNCHW[T](s)
 }
 
-// impls lists the algorithms, those that go by pixels first: an image of one pixel lies in both
+// impls lists the algorithms, those that go by pixels first: an image of one pixel is in both
 // orders, and they are the faster ones for it. Weights are packed, so any layout of them will do.
 func (v convolution) impls() []graph.Impl {
 	list := []struct{ name, doc string }{
-		depthwiseByPixels: {"depthwise_nhwc", "Slides the windows over vectors of channels, which come last; one input channel an output channel."},
-		depthwiseByPlanes: {"depthwise_planes", "Slides the windows over planes, row by row; one input channel an output channel."},
-		convByPixels:      {"nhwc", "Multiplies windows of pixels by the packed weight, several images at once; channels last."},
-		convByPlanes:      {"nchw", "Multiplies the packed weight by windows of planes, image by image."},
+		depthwiseByPixels: {"depthwise_nhwc", "Slides the windows over vectors of channels, which come last; one input " +
+			"channel an output channel."},
+		depthwiseByPlanes: {"depthwise_planes", "Slides the windows over planes, row by row; one input channel an " +
+			"output channel."},
+		convByPixels: {"nhwc", "Multiplies windows of pixels by the packed weight, several images at once; channels last."},
+		convByPlanes: {"nchw", "Multiplies the packed weight by windows of planes, image by image."},
 	}
 	out := make([]graph.Impl, len(list))
 	for i, l := range list {
@@ -63,8 +65,8 @@ func (v convolution) impls() []graph.Impl {
 }
 
 // order is that of images for an algorithm. Without a batch there is no format for channels-last,
-// and inference never gives such a result: the algorithms that want it do not serve it.
-func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, served bool) {
+// and inference never gives such a result: the algorithms that want it do not support it.
+func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported bool) {
 	switch {
 	case !a.byPixels():
 		return tensor.RowMajorOrder(rank), true
@@ -78,7 +80,7 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, served bo
 	return o, err == nil
 }
 
-// walks: results lie in the algorithm's order, or in a candidate that its products can write. Sequences
+// walks: results are laid out in the algorithm's order, or in a candidate that its products can write. Sequences
 // go by planes whatever their layouts.
 func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	w := c.Meta(1)
@@ -87,11 +89,11 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 		return nil
 	}
 	rank := c.Meta(0).Rank()
-	o, served := v.order(a, rank)
+	o, supported := v.order(a, rank)
 	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.pixelOrder(c.Out[0]) && v.pixelOrder(c.Meta(0))
 	var list []graph.Walk
 	switch {
-	case served && v.dims == 2 || served && a.byPixels():
+	case supported && v.dims == 2 || supported && a.byPixels():
 		list = append(list, c.InOrder(o))
 	case !a.byPixels():
 		list = append(list, graph.Walk{})
@@ -129,7 +131,7 @@ func (v convolution) pixelOrder(m tensor.Meta) bool {
 	return denseNHWC(shape, strides)
 }
 
-// read takes images in the algorithm's order, and planes of sequences as they lie.
+// read takes images in the algorithm's order, and planes of sequences in their own layouts.
 func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
 	by := m
 	if w.Order.Rank() == m.Rank() && w.Order != "" {

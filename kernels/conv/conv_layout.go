@@ -92,7 +92,8 @@ func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
 func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	p, x, w := v.params(c), c.Type(0), c.Type(1)
 	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
-		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1, v.dims+2, v.name, tensor.Sizes(x.Shape))
+		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1,
+			v.dims+2, v.name, tensor.Sizes(x.Shape))
 	}
 	unbatched := x.Rank() == v.dims+1
 	if unbatched {
@@ -118,7 +119,7 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	var out tensor.Type
 	switch {
 	case !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
-		if err := p.serves(c, x, w); err != nil {
+		if err := p.supports(c, x, w); err != nil {
 			return x, err
 		}
 		out = p.layOut(x, w, shape)
@@ -147,7 +148,8 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 		list []int
 	}{{"stride", p.stride}, {"padding", p.padding}, {"dilation", p.dilation}} {
 		if len(l.list) != dims && len(l.list) != 1 {
-			return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
+			return fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
 		}
 	}
 	for d := range len(p.stride) {
@@ -163,16 +165,21 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 	g, channels := sym.Of(p.groups), w.Shape[1].Mul(sym.Of(p.groups))
 	switch {
 	case x.Rank() != w.Rank():
-		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
 	case w.Shape[0].Lt(g).Holds():
-		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
+			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
 	case !kit.Is(w.Shape[0].Mod(g), 0):
-		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size [%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
+			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
 	case x.Shape[1].Ne(channels).Holds():
-		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v channels instead", p.groups, tensor.Sizes(w.Shape), tensor.Sizes(x.Shape), channels, x.Shape[1])
+		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
+			"channels instead", p.groups, tensor.Sizes(w.Shape), tensor.Sizes(x.Shape), channels, x.Shape[1])
 	}
 	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(w.Shape[0]).Holds()) {
-		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of size %s instead", tensor.Sizes(w.Shape), w.Shape[0], tensor.Sizes(b.Shape))
+		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
+			"size %s instead", tensor.Sizes(w.Shape), w.Shape[0], tensor.Sizes(b.Shape))
 	}
 	return p.checkWindow(x, w)
 }
@@ -188,12 +195,14 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 		for d := range len(p.stride) {
 			have, want = append(have, p.padded(x, d).String()), append(want, p.window(w, d).String())
 		}
-		return fmt.Errorf("Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater than actual input size", strings.Join(have, " x "), strings.Join(want, " x "))
+		return fmt.Errorf("Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater "+
+			"than actual input size", strings.Join(have, " x "), strings.Join(want, " x "))
 	}
 	for d := range len(p.stride) {
 		switch {
 		case kit.Is(x.Shape[2+d], 0) && !kit.Is(x.Shape[0], 0) && !kit.Is(x.Shape[1], 0):
-			return fmt.Errorf("Only zero batch or zero channel inputs are supported, but got input shape: %s", tensor.Sizes(x.Shape))
+			return fmt.Errorf("Only zero batch or zero channel inputs are supported, but got input shape: %s",
+				tensor.Sizes(x.Shape))
 		case kit.Is(w.Shape[2+d], 0):
 			return fmt.Errorf("kernel size should be greater than zero, but got weight of size %s", tensor.Sizes(w.Shape))
 		}
@@ -243,9 +252,9 @@ func (p convParams) dilated() bool {
 	return false
 }
 
-// serves refuses the dtypes that no CPU kernel of PyTorch takes, and a weight of another
+// supports refuses the dtypes that no CPU kernel of PyTorch takes, and a weight of another
 // dtype, in the words of the kernel that PyTorch would have chosen.
-func (p convParams) serves(c *graph.Call, x, w tensor.Type) error {
+func (p convParams) supports(c *graph.Call, x, w tensor.Type) error {
 	d, same := x.DType, x.DType == w.DType
 	sameBias := !c.Has(2) || c.Type(2).DType == d
 	switch {
@@ -254,9 +263,11 @@ func (p convParams) serves(c *graph.Call, x, w tensor.Type) error {
 	case !sameBias && d.IsComplex():
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", legacyName(d), legacyName(c.Type(2).DType))
 	case !same && p.usesMKLDNN(x, w):
-		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and weight is a dense tensor", legacyName(d), legacyName(w.DType))
+		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and "+
+			"weight is a dense tensor", legacyName(d), legacyName(w.DType))
 	case !sameBias && p.usesMKLDNN(x, w):
-		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and bias is a dense tensor", legacyName(d), legacyName(c.Type(2).DType))
+		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and "+
+			"bias is a dense tensor", legacyName(d), legacyName(c.Type(2).DType))
 	case p.dilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
 		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
 	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:

@@ -98,7 +98,7 @@ func (p *planePacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) {
 	}
 }
 
-// copyPixels copies elements that lie step apart. Runs that follow one another are moved without
+// copyPixels copies elements that are step apart. Runs that follow one another are moved without
 // a call by way of the engine of strided copies: they are as long as a panel is wide, and it cost
 // a tenth of a whole convolution of 64 channels.
 func copyPixels[T gemm.Number](dst []T, from unsafe.Pointer, step int) {
@@ -114,7 +114,7 @@ func copyPixels[T gemm.Number](dst []T, from unsafe.Pointer, step int) {
 }
 
 // plan lists, by (kh, kw), the moves that fill the lanes from output pixel l on, and
-// whether some lanes lie in the padding.
+// whether some lanes are in the padding.
 func (p *planePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 	s := p.s
 	j.Moves = j.Moves[:0]
@@ -139,7 +139,7 @@ func (p *planePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 	j.TapStart[s.kh*s.kw] = len(j.Moves)
 }
 
-// validRange returns the t in [0, n) for which at + t*step lies in [0, size).
+// validRange returns the t in [0, n) for which at + t*step is in [0, size).
 func validRange(at, step, size, n int) (first, end int) {
 	if at < 0 {
 		first = kit.DivUp(-at, step)

@@ -129,7 +129,8 @@ func (p *pixelPacker[T]) locate(j *multiply.Job[T], l, lanes int) {
 	img, rest := l/(s.oh*s.ow), l%(s.oh*s.ow)
 	oh, ow := rest/s.ow, rest%s.ow
 	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: kit.Elem[T](j.Args.A, img*s.h*s.w*s.c), IH: oh*s.sh - s.ph, IW: ow*s.sw - s.pw}
+		j.Windows[q] = multiply.PixelWindow{Base: kit.Elem[T](j.Args.A, img*s.h*s.w*s.c), IH: oh*s.sh - s.ph,
+			IW: ow*s.sw - s.pw}
 		if ow++; ow == s.ow {
 			ow = 0
 			if oh++; oh == s.oh {

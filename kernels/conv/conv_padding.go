@@ -42,7 +42,8 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 	case dims < 1:
 		return errors.New("weight should have at least three dimensions")
 	case x.Rank() != w.Rank():
-		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of "+
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), x.Rank(), tensor.Sizes(x.Shape))
 	case len(p.stride) != dims:
 		return fmt.Errorf("stride cannot broadcast to %d dimensions", dims)
 	case len(p.dilation) != dims:

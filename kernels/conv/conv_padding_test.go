@@ -17,15 +17,20 @@ func TestPaddingWords(t *testing.T) {
 		a    graph.Attrs
 		x, w *tensor.Tensor
 	}{
-		"padding='same' is not supported for strided convolutions":                                                                     {graph.Attrs{"padding": "same", "stride": []int{1, 2}}, x, w},
-		`attribute "padding": want an integer, a list of integers, same or valid, got "SAME"; did you mean same?`:                      {graph.Attrs{"padding": "SAME", "stride": 2}, x, w},
-		"stride cannot broadcast to 2 dimensions":                                                                                      {graph.Attrs{"padding": "same", "stride": []int{1, 1, 1}}, x, w},
-		"dilation cannot broadcast to 2 dimensions":                                                                                    {graph.Attrs{"padding": "same", "dilation": []int{1, 1, 1}}, x, w},
-		"weight should have at least three dimensions":                                                                                 {graph.Attrs{"padding": "same"}, x, z(2, 3)},
-		"negative padding is not supported":                                                                                            {graph.Attrs{"padding": "same"}, x, z(3, 2, 0, 2)},
-		"Expected 3-dimensional input for 3-dimensional weight[2, 2, 3], but got 4-dimensional input of size [1, 2, 5, 6] instead":     {graph.Attrs{"padding": "same"}, x, z(2, 2, 3)},
-		"Given groups=1, weight of size [3, 3, 2, 3], expected input[1, 2, 6, 6] to have 3 channels, but got 2 channels instead":       {graph.Attrs{"padding": "same"}, x, z(3, 3, 2, 3)},
-		"Calculated padded input size per channel: (5 x 6). Kernel size: (6 x 3). Kernel size can't be greater than actual input size": {graph.Attrs{"padding": "valid"}, x, z(3, 2, 6, 3)},
+		"padding='same' is not supported for strided " +
+			"convolutions": {graph.Attrs{"padding": "same", "stride": []int{1, 2}}, x, w},
+		`attribute "padding": want an integer, a list of integers, same or valid, got "SAME"; did you mean same?`: {
+			graph.Attrs{"padding": "SAME", "stride": 2}, x, w},
+		"stride cannot broadcast to 2 dimensions":      {graph.Attrs{"padding": "same", "stride": []int{1, 1, 1}}, x, w},
+		"dilation cannot broadcast to 2 dimensions":    {graph.Attrs{"padding": "same", "dilation": []int{1, 1, 1}}, x, w},
+		"weight should have at least three dimensions": {graph.Attrs{"padding": "same"}, x, z(2, 3)},
+		"negative padding is not supported":            {graph.Attrs{"padding": "same"}, x, z(3, 2, 0, 2)},
+		"Expected 3-dimensional input for 3-dimensional weight[2, 2, 3], but got 4-dimensional input of size [1, 2, " +
+			"5, 6] instead": {graph.Attrs{"padding": "same"}, x, z(2, 2, 3)},
+		"Given groups=1, weight of size [3, 3, 2, 3], expected input[1, 2, 6, 6] to have 3 channels, but got 2 " +
+			"channels instead": {graph.Attrs{"padding": "same"}, x, z(3, 3, 2, 3)},
+		"Calculated padded input size per channel: (5 x 6). Kernel size: (6 x 3). Kernel size can't be greater than " +
+			"actual input size": {graph.Attrs{"padding": "valid"}, x, z(3, 2, 6, 3)},
 	} {
 		if _, err := kerneltest.NewProductCall("conv2d", c.a, []*tensor.Tensor{c.x, c.w}); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -49,7 +54,8 @@ func TestPaddingSameLayout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"padding": "same", "groups": 4}, []*tensor.Tensor{tensor.Empty(m), tensor.Zeros(tensor.Float32, 4, 1, 2, 2)})
+		p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"padding": "same", "groups": 4},
+			[]*tensor.Tensor{tensor.Empty(m), tensor.Zeros(tensor.Float32, 4, 1, 2, 2)})
 		if err != nil {
 			t.Fatal(err)
 		}

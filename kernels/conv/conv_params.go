@@ -16,7 +16,8 @@ type convParams struct {
 
 // newConvParams spreads single numbers over the dimensions. A padding of twice as many
 // numbers lists all begins and then all ends, which PyTorch has not and ONNX needs.
-func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int, groups int) convParams {
+func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
+	groups int) convParams {
 	p := convParams{stride: perDim(stride, dims), dilation: perDim(dilation, dims), groups: groups, word: padding.Word}
 	pad := padding.Ints
 	if p.word != "" {

@@ -70,8 +70,9 @@ func TestConvRandom(t *testing.T) {
 	}
 }
 
-// checkConvImpls runs every implementation that serves the call, as the passes would ask for it.
-func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph.Attrs, in []*tensor.Tensor, k int, consts ...int) {
+// checkConvImpls runs every implementation that supports the call, as the passes would ask for it.
+func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph.Attrs, in []*tensor.Tensor, k int,
+	consts ...int) {
 	ran := 0
 	for i := range p.Op.Impls {
 		m := &p.Op.Impls[i]
@@ -90,7 +91,7 @@ func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at gra
 		}
 	}
 	if ran < 2 {
-		t.Errorf("%v: %d implementations serve the call", at, ran)
+		t.Errorf("%v: %d implementations support the call", at, ran)
 	}
 }
 
@@ -113,7 +114,8 @@ func TestConvLarge(t *testing.T) {
 			}
 			x := tensor.Empty(m)
 			kerneltest.FillProduct(r, x)
-			in := []*tensor.Tensor{x, kerneltest.RandomOperand(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k), kerneltest.RandomOperand(r, tensor.Float32, s.o)}
+			in := []*tensor.Tensor{x, kerneltest.RandomOperand(r, tensor.Float32, s.o, s.c/s.groups, s.k, s.k),
+				kerneltest.RandomOperand(r, tensor.Float32, s.o)}
 			at := graph.Attrs{"stride": s.stride, "padding": s.pad, "groups": s.groups}
 			naive := func(v [][]float64) []float64 {
 				return naiveConv(v, s.n, s.c, s.h, s.w, s.o, s.k, s.stride, s.pad, s.groups)

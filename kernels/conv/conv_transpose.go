@@ -24,9 +24,13 @@ type convTransposeAttrs struct {
 
 // Transposed convolutions: gradients of convolutions with respect to their input.
 var (
-	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]", "ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
-	ConvTranspose2d = convTransposeOp("conv_transpose2d", 2, "[n, c, h, w] or [c, h, w]", "[c, o/groups, kh, kw]", "[n, o, oh, ow]", "oh = (h-1)*stride - 2*padding + dilation*(kh-1) + output_padding + 1")
-	ConvTranspose3d = convTransposeOp("conv_transpose3d", 3, "[n, c, d, h, w] or [c, d, h, w]", "[c, o/groups, kd, kh, kw]", "[n, o, od, oh, ow]", "od = (d-1)*stride - 2*padding + dilation*(kd-1) + output_padding + 1")
+	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]",
+		"ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
+	ConvTranspose2d = convTransposeOp("conv_transpose2d", 2, "[n, c, h, w] or [c, h, w]", "[c, o/groups, kh, kw]",
+		"[n, o, oh, ow]", "oh = (h-1)*stride - 2*padding + dilation*(kh-1) + output_padding + 1")
+	ConvTranspose3d = convTransposeOp("conv_transpose3d", 3, "[n, c, d, h, w] or [c, d, h, w]",
+		"[c, o/groups, kd, kh, kw]", "[n, o, od, oh, ow]", "od = (d-1)*stride - 2*padding + dilation*(kd-1) + "+
+			"output_padding + 1")
 )
 
 func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
@@ -35,14 +39,16 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 	return kit.Define[convTransposeAttrs](graph.Op{
 		AsInferred: "windows are added up in planes",
 		Name:       name,
-		Doc: "Spreads each element of the input over a window of the result: input " + in + ", weight " + weightShape + " and bias [o] give " + out +
+		Doc: "Spreads each element of the input over a window of the result: input " + in + ", weight " + weightShape +
+			" and bias [o] give " + out +
 			" with " + size + ". The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := v.result(c)
 			return graph.New1(t), err
 		},
-		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the windows up where they lie.",
+		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the windows up " +
+			"where they are.",
 			Work: v.work, Lower: v.compile}},
 		Flops: func(c *graph.Call) float64 {
 			w := c.Meta(1)
@@ -53,8 +59,10 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 		},
 		Ref: v.ref,
 		Examples: []graph.Example{
-			{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...), tensor.New(tensor.Float32, 3)}},
-			{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...), tensor.New(tensor.Float64, 6)},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, x...), tensor.New(tensor.Float32, w...),
+				tensor.New(tensor.Float32, 3)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float64, x[1:]...), tensor.New(tensor.Float64, w...),
+				tensor.New(tensor.Float64, 6)},
 				Attrs: graph.Attrs{"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}},
 		},
 	})
@@ -79,9 +87,11 @@ func (v transposedConv) params(c *graph.Call, dims int) (p transposedParams, err
 		name string
 		list []int
 		to   *[]int
-	}{{"stride", a.Stride, &p.stride}, {"padding", a.Padding, &p.padding}, {"dilation", a.Dilation, &p.dilation}, {"output_padding", a.OutputPadding, &p.output}} {
+	}{{"stride", a.Stride, &p.stride}, {"padding", a.Padding, &p.padding}, {"dilation", a.Dilation, &p.dilation},
+		{"output_padding", a.OutputPadding, &p.output}} {
 		if len(l.list) != dims && len(l.list) != 1 {
-			return p, fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
+			return p, fmt.Errorf("expected %s to be a single integer value or a list of %d values to match the convolution "+
+				"dimensions, but got %s=%s", l.name, dims, l.name, tensor.ListString(l.list))
 		}
 		*l.to = perDim(l.list, dims)
 	}
@@ -92,7 +102,8 @@ func (v transposedConv) params(c *graph.Call, dims int) (p transposedParams, err
 func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	x, w := c.Type(0), c.Type(1)
 	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
-		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1, v.dims+2, v.name, tensor.Sizes(x.Shape))
+		return x, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", v.dims+1,
+			v.dims+2, v.name, tensor.Sizes(x.Shape))
 	}
 	unbatched := x.Rank() == v.dims+1
 	shape := x.Shape
@@ -119,7 +130,7 @@ func (v transposedConv) result(c *graph.Call) (tensor.Type, error) {
 	if err := v.checkSizes(&p, shape, out); err != nil {
 		return x, err
 	}
-	if err := v.serves(c); err != nil {
+	if err := v.supports(c); err != nil {
 		return x, err
 	}
 	if unbatched {
@@ -150,16 +161,21 @@ func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.In
 	case p.groups <= 0:
 		return errors.New("non-positive groups is not supported")
 	case len(shape) != w.Rank():
-		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
+		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
+			"size %s instead", w.Rank(), w.Rank(), tensor.Sizes(w.Shape), len(shape), tensor.Sizes(shape))
 	case w.Shape[0].Lt(g).Holds():
-		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
+			"size %s instead", p.groups, p.groups, tensor.Sizes(w.Shape))
 	case !kit.Is(w.Shape[0].Mod(g), 0):
-		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size [%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
+		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
+			"[%s] instead", p.groups, p.groups, tensor.Sizes(w.Shape))
 	case shape[1].Ne(w.Shape[0]).Holds():
-		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected input%s to have %v channels, but got %v "+
+			"channels instead", tensor.Sizes(w.Shape), tensor.Sizes(shape), w.Shape[0], shape[1])
 	}
 	if b := c.Type(2); c.Has(2) && (b.Rank() != 1 || b.Shape[0].Ne(channels).Holds()) {
-		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
+		return fmt.Errorf("Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %v elements, but "+
+			"got bias of size %s instead", tensor.Sizes(w.Shape), channels, tensor.Sizes(b.Shape))
 	}
 	for d := range p.stride {
 		switch {
@@ -168,7 +184,8 @@ func (v transposedConv) check(c *graph.Call, p *transposedParams, shape []sym.In
 		case kit.Is(w.Shape[2+d], 0) || kit.Is(w.Shape[1], 0):
 			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
 		case kit.Is(shape[2+d], 0):
-			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1, max(v.dims, 2)+2, tensor.Sizes(shape))
+			return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input, but got: %s", max(v.dims, 2)+1,
+				max(v.dims, 2)+2, tensor.Sizes(shape))
 		}
 	}
 	return nil
@@ -186,7 +203,8 @@ func (v transposedConv) checkSizes(p *transposedParams, in, out []sym.Int) error
 	for d := range v.dims {
 		if out[2+d].Lt(sym.Of(1)).Holds() {
 			byX := func(s []sym.Int) string { return strings.ReplaceAll(strings.Trim(tensor.Sizes(s), "[]"), ", ", " x ") }
-			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size is too small", byX(in[2:]), byX(out[2:]))
+			return fmt.Errorf("Given input size per channel: (%s). Calculated output size per channel: (%s). Output size "+
+				"is too small", byX(in[2:]), byX(out[2:]))
 		}
 	}
 	return nil
@@ -204,7 +222,7 @@ func (v transposedConv) named(name string, list []int, one int) string {
 	return text
 }
 
-func (v transposedConv) serves(c *graph.Call) error {
+func (v transposedConv) supports(c *graph.Call) error {
 	d := c.Type(0).DType
 	for i := 1; i < 3; i++ {
 		if o := c.Type(i).DType; c.Has(i) && o != d {
@@ -249,7 +267,8 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 	}
 	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
 	one := [3]int{1, 1, 1}
-	s := &windowSpread{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, in: one, out: one, k: one, step: one, dilated: one, bias: c.Has(2)}
+	s := &windowSpread{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, in: one, out: one, k: one,
+		step: one, dilated: one, bias: c.Has(2)}
 	lead := x.Rank() - v.dims
 	if lead == 2 {
 		s.n = x.Shape[0]
@@ -264,8 +283,9 @@ func (v transposedConv) spread(c *graph.Call) (*windowSpread, error) {
 
 // compileTransposed multiplies, for some images at a time, the transposed weight by the
 // input: a product for each input element and element of its window. Then the windows are
-// added up where they lie in the result.
-func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v transposedConv, c *graph.Call) (*graph.Kernel, error) {
+// added up where they are in the result.
+func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v transposedConv,
+	c *graph.Call) (*graph.Kernel, error) {
 	s, err := v.spread(c)
 	if err != nil {
 		return nil, err
@@ -276,7 +296,8 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	out := x.Result(0, d)
 	points, cg, rows := product3(s.in), s.c/s.groups, s.o/s.groups*product3(s.k)
 	plan, err := gemm.NewPlan[T](gemm.Spec{M: rows, N: points, K: cg,
-		A: gemm.Operand{RowStride: 1, ColStride: rows}, B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points, CColStride: 1})
+		A: gemm.Operand{RowStride: 1, ColStride: rows}, B: gemm.Operand{RowStride: points, ColStride: 1}, CRowStride: points,
+		CColStride: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +306,8 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
 		w := &multiply.Multiplier[T]{Plan: plan, Entries: n * s.groups, MACs: rows * points * cg,
-			A: eachEntry(n, 0, s.groups, cg*rows), B: eachEntry(n, s.c*points, s.groups, cg*points), C: eachEntry(n, s.groups*rows*points, s.groups, rows*points)}
+			A: eachEntry(n, 0, s.groups, cg*rows), B: eachEntry(n, s.c*points, s.groups, cg*points),
+			C: eachEntry(n, s.groups*rows*points, s.groups, rows*points)}
 		w.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
 			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], kit.Elem[T](m.Ptrs[1], n0*s.c*points)
 		}
@@ -295,16 +317,18 @@ func compileTransposed[T int64 | float32 | float64 | complex64 | complex128](v t
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, 0, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out), func(m *graph.Mem, begin, end int) error {
-			for u := begin; u < end; u++ {
-				var bias T
-				if s.bias {
-					bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
+		x.Run(0, 0, buffers, copies.CutUnits(n*s.o, points*product3(s.k)+product3(s.out),
+			func(m *graph.Mem, begin, end int) error {
+				for u := begin; u < end; u++ {
+					var bias T
+					if s.bias {
+						bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
+					}
+					addWindows(s, kit.PlaneOf[T](m.Ptrs[0], n0*s.o+u, product3(s.out)),
+						kit.PlaneOf[T](m.Ptrs[1], u, points*product3(s.k)), bias)
 				}
-				addWindows(s, kit.PlaneOf[T](m.Ptrs[0], n0*s.o+u, product3(s.out)), kit.PlaneOf[T](m.Ptrs[1], u, points*product3(s.k)), bias)
-			}
-			return nil
-		}))
+				return nil
+			}))
 	}
 	return x.Kernel()
 }

@@ -180,7 +180,7 @@ func (p *volumePacker[T]) pack(j *multiply.Job[T], dst []T, k0, k1, l0, l1 int) 
 }
 
 // plan lists, by place in the window, the moves that fill the lanes from output element l
-// on, and whether some lanes lie in the padding.
+// on, and whether some lanes are in the padding.
 func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 	v := p.v
 	j.Moves = j.Moves[:0]
@@ -194,7 +194,8 @@ func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 			id := row/v.out[1]*v.step[0] - v.pad[0] + at[0]*v.dilated[0]
 			ih := row%v.out[1]*v.step[1] - v.pad[1] + at[1]*v.dilated[1]
 			iw := ow*v.step[2] - v.pad[2] + at[2]*v.dilated[2]
-			if first, end := validRange(iw, v.step[2], v.in[2], n); uint(id) < uint(v.in[0]) && uint(ih) < uint(v.in[1]) && first < end {
+			if first, end := validRange(iw, v.step[2], v.in[2], n); uint(id) < uint(v.in[0]) && uint(ih) < uint(v.in[1]) &&
+				first < end {
 				from := id*v.xs[2] + ih*v.xs[3] + (iw+first*v.step[2])*v.xs[4]
 				j.Moves = append(j.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})
 				covered += end - first

@@ -75,7 +75,8 @@ func TestConvTranspose(t *testing.T) {
 			in[2] = kerneltest.RandomOperand(r, d, g*og)
 		}
 		at := graph.Attrs{"stride": stride, "padding": padding, "output_padding": output, "dilation": dilation, "groups": g}
-		p, err := kerneltest.NewProductCall([]string{"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}[dims-1], at, in, kerneltest.SomeConstants(r, in)...)
+		p, err := kerneltest.NewProductCall([]string{"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}[dims-1], at,
+			in, kerneltest.SomeConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%v %v: %v", at, kerneltest.MetasOf(in), err)
 		}
@@ -85,7 +86,8 @@ func TestConvTranspose(t *testing.T) {
 
 func TestConvTransposeLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(44, 1))
-	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 3, 24, 9, 8), kerneltest.RandomOperand(r, tensor.Float32, 24, 20, 4, 4), kerneltest.RandomOperand(r, tensor.Float32, 20)}
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 3, 24, 9, 8),
+		kerneltest.RandomOperand(r, tensor.Float32, 24, 20, 4, 4), kerneltest.RandomOperand(r, tensor.Float32, 20)}
 	p, err := kerneltest.NewProductCall("conv_transpose2d", graph.Attrs{"stride": 2, "padding": 1}, in)
 	if err != nil {
 		t.Fatal(err)
@@ -101,13 +103,23 @@ func TestConvTransposeRefusals(t *testing.T) {
 		in   []*tensor.Tensor
 		want string
 	}{
-		{"conv_transpose2d", nil, []*tensor.Tensor{z(3, 4, 4), z(2, 3, 2, 2)}, "Given transposed=1, weight of size [2, 3, 2, 2], expected input[1, 3, 4, 4] to have 2 channels, but got 3 channels instead"},
-		{"conv_transpose2d", graph.Attrs{"output_padding": 1}, []*tensor.Tensor{z(2, 4, 4), z(2, 3, 2, 2)}, "output padding must be smaller than either stride or dilation, but got output_padding_height: 1 output_padding_width: 1 stride_height: 1 stride_width: 1 dilation_height: 1 dilation_width: 1"},
-		{"conv_transpose1d", graph.Attrs{"output_padding": 2, "stride": 2}, []*tensor.Tensor{z(2, 4), z(2, 3, 2)}, "output padding must be smaller than either stride or dilation, but got output_padding_height: 0 output_padding_width: 2 stride_height: 1 stride_width: 2 dilation_height: 1 dilation_width: 1"},
-		{"conv_transpose2d", graph.Attrs{"padding": 2}, []*tensor.Tensor{z(2, 1, 1), z(2, 3, 2, 2)}, "Given input size per channel: (1 x 1). Calculated output size per channel: (-2 x -2). Output size is too small"},
-		{"conv_transpose2d", graph.Attrs{"stride": []int{1, 1, 1}}, []*tensor.Tensor{z(2, 1, 1), z(2, 3, 2, 2)}, "expected stride to be a single integer value or a list of 2 values to match the convolution dimensions, but got stride=[1, 1, 1]"},
-		{"conv_transpose2d", nil, []*tensor.Tensor{z(2, 4, 4), tensor.Zeros(tensor.Float64, 2, 3, 2, 2)}, "expected scalar type Float but found Double"},
-		{"conv3d", nil, []*tensor.Tensor{z(2, 4, 4, 4), z(3, 3, 2, 2, 2)}, "Given groups=1, weight of size [3, 3, 2, 2, 2], expected input[1, 2, 4, 4, 4] to have 3 channels, but got 2 channels instead"},
+		{"conv_transpose2d", nil, []*tensor.Tensor{z(3, 4, 4), z(2, 3, 2, 2)}, "Given transposed=1, weight of size [2, 3, " +
+			"2, 2], expected input[1, 3, 4, 4] to have 2 channels, but got 3 channels instead"},
+		{"conv_transpose2d", graph.Attrs{"output_padding": 1}, []*tensor.Tensor{z(2, 4, 4), z(2, 3, 2, 2)},
+			"output padding must be smaller than either stride or dilation, but got output_padding_height: 1 " +
+				"output_padding_width: 1 stride_height: 1 stride_width: 1 dilation_height: 1 dilation_width: 1"},
+		{"conv_transpose1d", graph.Attrs{"output_padding": 2, "stride": 2}, []*tensor.Tensor{z(2, 4), z(2, 3, 2)},
+			"output padding must be smaller than either stride or dilation, but got output_padding_height: 0 " +
+				"output_padding_width: 2 stride_height: 1 stride_width: 2 dilation_height: 1 dilation_width: 1"},
+		{"conv_transpose2d", graph.Attrs{"padding": 2}, []*tensor.Tensor{z(2, 1, 1), z(2, 3, 2, 2)},
+			"Given input size per channel: (1 x 1). Calculated output size per channel: (-2 x -2). Output size is too small"},
+		{"conv_transpose2d", graph.Attrs{"stride": []int{1, 1, 1}}, []*tensor.Tensor{z(2, 1, 1), z(2, 3, 2, 2)},
+			"expected stride to be a single integer value or a list of 2 values to match the convolution dimensions, but got " +
+				"stride=[1, 1, 1]"},
+		{"conv_transpose2d", nil, []*tensor.Tensor{z(2, 4, 4), tensor.Zeros(tensor.Float64, 2, 3, 2, 2)},
+			"expected scalar type Float but found Double"},
+		{"conv3d", nil, []*tensor.Tensor{z(2, 4, 4, 4), z(3, 3, 2, 2, 2)}, "Given groups=1, weight of size [3, 3, 2, 2, " +
+			"2], expected input[1, 2, 4, 4, 4] to have 3 channels, but got 2 channels instead"},
 	} {
 		if _, err := kerneltest.NewProductCall(c.name, c.a, c.in); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)

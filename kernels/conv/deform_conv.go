@@ -35,8 +35,10 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 	AsInferred: "products write planes, one after another",
 	Name:       "deform_conv2d",
 	Doc: "Convolves images with windows whose elements are shifted: input [n, c, h, w], weight [o, c/groups, kh, kw], " +
-		"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each element of " +
-		"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are zeros. mask " +
+		"offset [n, offset_groups*kh*kw*2, oh, ow] and bias [o] give [n, o, oh, ow], the size that conv2d has. Each " +
+		"element of " +
+		"each window is sampled bilinearly where its own place plus offset (y, then x) lies; beyond the image are " +
+		"zeros. mask " +
 		"[n, offset_groups*kh*kw, oh, ow] scales the samples. The result is row-major.",
 	Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -107,7 +109,8 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 		name  string
 		pair  []sym.Int
 		least int
-	}{{"weight", w.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0}, {"dilation", sym.Ints(a.Dilation...), 1}} {
+	}{{"weight", w.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
+		{"dilation", sym.Ints(a.Dilation...), 1}} {
 		if !kit.AtLeastSize(l.pair[0], l.least) || !kit.AtLeastSize(l.pair[1], l.least) {
 			return x, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
 		}
@@ -149,16 +152,16 @@ func (a *deformConvAttrs) resultOf(c *graph.Call) (tensor.Type, error) {
 	if oh.Le(sym.Int{}).Or(ow.Le(sym.Int{})).Holds() {
 		return x, fmt.Errorf("Calculated output size too small - out_h: %v out_w: %v", oh, ow)
 	}
-	d, err := a.serves(c)
+	d, err := a.supports(c)
 	if err != nil {
 		return x, err
 	}
 	return kit.FreshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
 }
 
-// serves gives the dtype of the result. Without images PyTorch asks for nothing. A bias of
+// supports gives the dtype of the result. Without images PyTorch asks for nothing. A bias of
 // another dtype is added as add does it.
-func (a *deformConvAttrs) serves(c *graph.Call) (tensor.DType, error) {
+func (a *deformConvAttrs) supports(c *graph.Call) (tensor.DType, error) {
 	d, w := c.Type(0).DType, c.Type(1)
 	if kit.Is(c.Type(0).Shape[0], 0) {
 		return d, nil
@@ -196,7 +199,8 @@ type deform struct {
 
 func newDeform(c *graph.Call) *deform {
 	x, w, out := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
-	return &deform{kit.Attrs[deformConvAttrs](c), x[0], x[1], x[2], x[3], w[0], w[1], w[2], w[3], out[2], out[3], out[2] * out[3]}
+	return &deform{kit.Attrs[deformConvAttrs](c), x[0], x[1], x[2], x[3], w[0], w[1], w[2], w[3], out[2], out[3],
+		out[2] * out[3]}
 }
 
 func (s *deform) taps() int { return s.kh * s.kw }
@@ -237,7 +241,8 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 		x.Run(scratch, worker, buffers, phases...)
 	}
 	if apart {
-		x.Call(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out, bias.Show(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
+		x.Call(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
+			bias.Show(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
 	}
 	return x.Kernel()
 }
@@ -246,7 +251,8 @@ func compileDeform[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 func deformProduct[T float32 | float64](s *deform, n0, n int, bias bool) (*multiply.Multiplier[T], error) {
 	og, depth := s.o/s.Groups, s.cg*s.taps()
 	spec := gemm.Spec{M: og, N: s.points, K: depth,
-		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1}, CRowStride: s.points, CColStride: 1}
+		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
+		CRowStride: s.points, CColStride: 1}
 	if bias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
 	}
@@ -267,7 +273,7 @@ func deformProduct[T float32 | float64](s *deform, n0, n int, bias bool) (*multi
 }
 
 // pointSample is where one element of a window is sampled: the four pixels around, the
-// upper left one at place at of the plane, those that lie in the image, and their weights.
+// upper left one at place at of the plane, those that are in the image, and their weights.
 type pointSample[T float32 | float64] struct {
 	at     int
 	inside [4]bool
@@ -284,31 +290,32 @@ const sampleBlock = 128
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
 	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.OffsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
-	return copies.CutUnits(n*s.OffsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels), func(m *graph.Mem, begin, end int) error {
-		samples := kit.SliceOf[pointSample[T]](m.Worker, 0, sampleBlock)
-		for u := begin; u < end; u++ {
-			p0, tap := u%blocks*sampleBlock, u/blocks%s.taps()
-			image, g := u/blocks/s.taps()/s.OffsetGroups, u/blocks/s.taps()%s.OffsetGroups
-			group := (n0+image)*s.OffsetGroups + g
-			ys := kit.PlaneOf[T](m.Ptrs[2], group*s.taps()+tap, 2*s.points)
-			b := samples[:min(sampleBlock, s.points-p0)]
-			locate(s, b, ys[p0:s.points], ys[s.points+p0:], tap, p0)
-			if m.Ptrs[3] != nil {
-				for i, v := range kit.PlaneOf[T](m.Ptrs[3], group*s.taps()+tap, s.points)[p0 : p0+len(b)] {
-					b[i].scale = v
+	return copies.CutUnits(n*s.OffsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
+		func(m *graph.Mem, begin, end int) error {
+			samples := kit.SliceOf[pointSample[T]](m.Worker, 0, sampleBlock)
+			for u := begin; u < end; u++ {
+				p0, tap := u%blocks*sampleBlock, u/blocks%s.taps()
+				image, g := u/blocks/s.taps()/s.OffsetGroups, u/blocks/s.taps()%s.OffsetGroups
+				group := (n0+image)*s.OffsetGroups + g
+				ys := kit.PlaneOf[T](m.Ptrs[2], group*s.taps()+tap, 2*s.points)
+				b := samples[:min(sampleBlock, s.points-p0)]
+				locate(s, b, ys[p0:s.points], ys[s.points+p0:], tap, p0)
+				if m.Ptrs[3] != nil {
+					for i, v := range kit.PlaneOf[T](m.Ptrs[3], group*s.taps()+tap, s.points)[p0 : p0+len(b)] {
+						b[i].scale = v
+					}
+				}
+				for k := range channels {
+					ch := g*channels + k
+					var plane []T
+					if m.Ptrs[1] != nil {
+						plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h*s.w)
+					}
+					samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w, b)
 				}
 			}
-			for k := range channels {
-				ch := g*channels + k
-				var plane []T
-				if m.Ptrs[1] != nil {
-					plane = kit.PlaneOf[T](m.Ptrs[1], (n0+image)*s.c+ch, s.h*s.w)
-				}
-				samplePoints(kit.PlaneOf[T](m.Ptrs[0], (image*s.c+ch)*s.taps()+tap, s.points)[p0:], plane, s.w, b)
-			}
-		}
-		return nil
-	}), size
+			return nil
+		}), size
 }
 
 // locate works out the samples of one element of the windows for points from p0 on.

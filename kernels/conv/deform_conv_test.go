@@ -31,7 +31,8 @@ func TestDeformConv(t *testing.T) {
 			x, w, out = append(x, n), append(w, k), append(out, (n+2*p-dl*(k-1)-1)/s+1)
 			stride, padding, dilation = append(stride, s), append(padding, p), append(dilation, dl)
 		}
-		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, w...), kerneltest.RandomOperand(r, d, x[0], og*w[2]*w[3]*2, out[0], out[1]), nil, nil}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, w...),
+			kerneltest.RandomOperand(r, d, x[0], og*w[2]*w[3]*2, out[0], out[1]), nil, nil}
 		if r.IntN(2) == 0 {
 			in[3] = kerneltest.RandomOperand(r, d, x[0], og*w[2]*w[3], out[0], out[1])
 		}
@@ -54,15 +55,18 @@ func TestDeformConv(t *testing.T) {
 // TestDeformConvPlain has no offsets: it is conv2d, here with several waves of images.
 func TestDeformConvPlain(t *testing.T) {
 	r := rand.New(rand.NewPCG(62, 1))
-	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 5, 40, 70, 70), kerneltest.RandomOperand(r, tensor.Float32, 6, 20, 3, 3),
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 5, 40, 70, 70),
+		kerneltest.RandomOperand(r, tensor.Float32, 6, 20, 3, 3),
 		tensor.Zeros(tensor.Float32, 5, 18, 70, 70)}
 	results := [2]*tensor.Tensor{}
 	for i, name := range []string{"deform_conv2d", "conv2d"} {
-		op, c, err := kerneltest.CompoundCall(name, graph.Attrs{"groups": 2, "padding": 1}, append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...))
+		op, c, err := kerneltest.CompoundCall(name, graph.Attrs{"groups": 2, "padding": 1},
+			append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := kerneltest.CompoundRun(op, c, append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...), 0x55, i == 0)
+		out, err := kerneltest.CompoundRun(op, c, append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...),
+			0x55, i == 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +81,8 @@ func TestDeformConvPlain(t *testing.T) {
 
 // TestDeformConvFarOffsets samples where no pixel is, and where no place is.
 func TestDeformConvFarOffsets(t *testing.T) {
-	x, w, offset := tensor.Zeros(tensor.Float32, 1, 1, 2, 2), tensor.Zeros(tensor.Float32, 1, 1, 1, 1), tensor.Zeros(tensor.Float32, 1, 2, 2, 2)
+	x, w, offset := tensor.Zeros(tensor.Float32, 1, 1, 2, 2), tensor.Zeros(tensor.Float32, 1, 1, 1, 1),
+		tensor.Zeros(tensor.Float32, 1, 2, 2, 2)
 	kit.EachIndex(x.Shape, func(at []int) { x.Set(tensor.FloatScalar(math.Inf(1)), at...) })
 	w.Set(tensor.FloatScalar(1), 0, 0, 0, 0)
 	for i, v := range []float64{math.Inf(1), math.Inf(-1), 1e30, math.NaN()} {
@@ -101,12 +106,15 @@ func TestDeformConvFarOffsets(t *testing.T) {
 
 func TestDeformConvEmpty(t *testing.T) {
 	z := func(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Float32, shape...) }
-	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{z(0, 4, 5, 6), z(6, 4, 3, 2), z(0, 12, 3, 5), z(0, 6, 3, 5), z(1)})
+	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{z(0, 4, 5, 6), z(6, 4, 3, 2), z(0, 12, 3, 5),
+		z(0, 6, 3, 5), z(1)})
 	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{z(2, 4, 5, 6), z(0, 4, 3, 2), z(2, 12, 3, 5)})
 	b := z(6)
 	b.Set(tensor.FloatScalar(2), 3)
-	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{z(2, 0, 5, 6), z(6, 0, 3, 2), z(2, 12, 3, 5), nil, b})
-	kerneltest.CheckCompound(t, "deform_conv2d", graph.Attrs{"padding": []int{2, 0}}, []*tensor.Tensor{z(2, 4, 0, 6), z(6, 4, 3, 2), z(2, 12, 2, 5), nil, b})
+	kerneltest.CheckCompound(t, "deform_conv2d", nil,
+		[]*tensor.Tensor{z(2, 0, 5, 6), z(6, 0, 3, 2), z(2, 12, 3, 5), nil, b})
+	kerneltest.CheckCompound(t, "deform_conv2d", graph.Attrs{"padding": []int{2, 0}},
+		[]*tensor.Tensor{z(2, 4, 0, 6), z(6, 4, 3, 2), z(2, 12, 2, 5), nil, b})
 }
 
 func TestDeformConvRefusals(t *testing.T) {
@@ -127,17 +135,18 @@ func TestDeformConvRefusals(t *testing.T) {
 		"stride_h: 1 stride_w: 0":     {graph.Attrs{"stride": []int{1, 0}}, 4, nil},
 		"weight_h: 0 weight_w: 2":     {nil, 1, z(6, 4, 0, 2)},
 		"Expected weight_c.size(1) * n_weight_grps == input_c.size(1) to be true, but got false.": {nil, 1, z(6, 3, 3, 2)},
-		"Expected weight_c.size(0) % n_weight_grps == 0 to be true, but got false.":               {graph.Attrs{"groups": 4}, 1, z(6, 1, 3, 2)},
-		"offset.shape[1] is not valid: got: 10 expected: 12":                                      {nil, 2, z(2, 10, 3, 5)},
-		"mask.shape[1] is not valid: got: 5 expected: 6":                                          {nil, 3, z(2, 5, 3, 5)},
-		"invalid batch size of offset":                                                            {nil, 2, z(1, 12, 3, 5)},
-		"offset output dims: (3, 4) - computed output dims: (3, 5)":                               {nil, 2, z(2, 12, 3, 4)},
-		"invalid batch size of mask":                                                              {nil, 3, z(1, 6, 3, 5)},
-		"mask output dims: (3, 4) - computed output dims: (3, 5)":                                 {nil, 3, z(2, 6, 3, 4)},
-		"mat1 and mat2 must have the same dtype":                                                  {nil, 1, tensor.Zeros(tensor.Float64, 6, 4, 3, 2)},
-		"expected scalar type Float but found Double":                                             {nil, 2, tensor.Zeros(tensor.Float64, 2, 12, 3, 5)},
-		"\"deformable_im2col\" not implemented for 'Long'":                                        {nil, 0, tensor.Zeros(tensor.Int64, 2, 4, 5, 6)},
-		"non-positive groups is not supported":                                                    {graph.Attrs{"offset_groups": 0}, 4, nil},
+		"Expected weight_c.size(0) % n_weight_grps == 0 to be true, but got false.": {graph.Attrs{"groups": 4},
+			1, z(6, 1, 3, 2)},
+		"offset.shape[1] is not valid: got: 10 expected: 12":        {nil, 2, z(2, 10, 3, 5)},
+		"mask.shape[1] is not valid: got: 5 expected: 6":            {nil, 3, z(2, 5, 3, 5)},
+		"invalid batch size of offset":                              {nil, 2, z(1, 12, 3, 5)},
+		"offset output dims: (3, 4) - computed output dims: (3, 5)": {nil, 2, z(2, 12, 3, 4)},
+		"invalid batch size of mask":                                {nil, 3, z(1, 6, 3, 5)},
+		"mask output dims: (3, 4) - computed output dims: (3, 5)":   {nil, 3, z(2, 6, 3, 4)},
+		"mat1 and mat2 must have the same dtype":                    {nil, 1, tensor.Zeros(tensor.Float64, 6, 4, 3, 2)},
+		"expected scalar type Float but found Double":               {nil, 2, tensor.Zeros(tensor.Float64, 2, 12, 3, 5)},
+		"\"deformable_im2col\" not implemented for 'Long'":          {nil, 0, tensor.Zeros(tensor.Int64, 2, 4, 5, 6)},
+		"non-positive groups is not supported":                      {graph.Attrs{"offset_groups": 0}, 4, nil},
 	} {
 		ops := in()
 		ops[c.at] = c.to

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// engine convolves in one dtype. Its packings are the forms of the weight; false where it is read as it lies.
+// engine convolves in one dtype. Its packings are the forms of the weight; false where it is read in its own layout.
 type engine interface {
 	lower(s *convShape, a convAlgorithm) (*graph.Kernel, error)
 	packing(s *convShape, a convAlgorithm, d tensor.DType) (graph.Packing, bool)

@@ -1,4 +1,5 @@
-// Package conv has the convolutions: direct, depthwise and transposed, over lines, images and volumes, and deformable ones.
+// Package conv has the convolutions: direct, depthwise and transposed, over lines, images and volumes, and
+// deformable ones.
 package conv
 
 import "github.com/graphrun/graphrun/graph"

@@ -19,8 +19,10 @@ const (
 )
 
 // combinings are the names of scatter's reductions.
-var combinings = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd, "mean": combineAdd,
-	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax, "amin": combineMin, "min": combineMin}
+var combinings = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
+	"mean":     combineAdd,
+	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
+	"amin": combineMin, "min": combineMin}
 
 type realElement interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
@@ -61,7 +63,7 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	case tensor.Float16:
 		return combineHalf(how, float32(alpha.Float()), tensor.Half.Float32, tensor.HalfOf)
 	case tensor.BFloat16:
-		return combineHalf(how, float32(alpha.Float()), tensor.Brain.Float32, tensor.BrainOf)
+		return combineHalf(how, float32(alpha.Float()), tensor.BF16.Float32, tensor.BF16Of)
 	case tensor.Complex64:
 		return combineZ(how, complex64(alpha.Complex()))
 	}
@@ -99,7 +101,8 @@ func combineReal[T realElement](how combining, alpha T) kit.RowOps {
 	})
 }
 
-func combineHalf[H tensor.Half | tensor.Brain](how combining, alpha float32, load func(H) float32, store func(float32) H) kit.RowOps {
+func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load func(H) float32,
+	store func(float32) H) kit.RowOps {
 	return combinedOps(func(far, near unsafe.Pointer) {
 		a, b := load(*(*H)(far)), load(*(*H)(near))
 		switch {

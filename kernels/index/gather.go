@@ -20,8 +20,9 @@ type gatherGradAttrs struct {
 var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "gather",
-	Doc:      "Takes, for every element of index, self's element at that index in dimension dim and at the element's own place in the others. A negative index counts from the end.",
-	Params:   []graph.Param{kit.Self, indexParam},
+	Doc: "Takes, for every element of index, self's element at that index in dimension dim and at the element's " +
+		"own place in the others. A negative index counts from the end.",
+	Params: []graph.Param{kit.Self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
@@ -58,7 +59,8 @@ func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	}
 	for d, n := range ix.Shape {
 		if d != dim && n.Gt(kit.SizeAtDim(t, d)).Holds() {
-			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from dimension %d",
+			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from "+
+				"dimension %d",
 				d, tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), dim)
 		}
 	}
@@ -79,7 +81,8 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	if out.Rank() == 0 {
 		far = nil
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{near, {kit.PtrBuffer(1, m), far}, idx}, looks: []lookup{lookAlong(m, ix, dim)}}
+	x := &indexed{shape: out.Shape, sides: []walkSide{near, {kit.PtrBuffer(1, m), far}, idx},
+		looks: []lookup{lookAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
@@ -113,8 +116,9 @@ type takeAlongAttrs struct {
 var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "take_along_dim",
-	Doc:      "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the other dimensions.",
-	Params:   []graph.Param{kit.Self, {Name: "indices", Below: placesOfSelf}},
+	Doc: "Takes elements of self along a dimension, as gather does, after self and indices are broadcast in the " +
+		"other dimensions.",
+	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfSelf}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix, _, err := takeAlong(c)
 		if err != nil {
@@ -174,7 +178,8 @@ func takeAlong(c *graph.Call) (t, ix tensor.Type, dim int, err error) {
 		return t, flat, 0, nil
 	}
 	if t.Rank() != ix.Rank() {
-		return t, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", t.Rank(), ix.Rank())
+		return t, ix, 0, fmt.Errorf("torch.take_along_dim(): input and indices should have the same number of dimensions, "+
+			"but got %d dimensions for input, and %d dimensions for indices", t.Rank(), ix.Rank())
 	}
 	if dim, err = tensor.WrapDim(*at, t.Rank()); err != nil || t.Rank() == 0 {
 		return t, ix, dim, err
@@ -232,7 +237,8 @@ func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 			ix, out = src, v
 		}
 	}
-	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.PtrBuffer(1, m), make([]int, out.Rank())}, sideOf(2, ix)},
+	x := &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.PtrBuffer(1, m), make([]int, out.Rank())},
+		sideOf(2, ix)},
 		looks: []lookup{{side: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	return x.kernel(kit.ReadOps(out.DType))
 }

@@ -15,7 +15,7 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"how updates join self's elements: none replaces them"`
 }
 
-// tuples reads a value by tuples of indices, which lie along the last dimension of indices.
+// tuples reads a value by tuples of indices, which are along the last dimension of indices.
 type tuples struct {
 	batch, k int
 	shape    []int // of the walk
@@ -36,10 +36,12 @@ func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k in
 	last := ix.Rank() - 1
 	k = ix.Shape[last].Specialize()
 	if batch < 0 || batch > last || batch+k > t.Rank() {
-		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, k, t.Rank(), batch)
+		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op, k,
+			t.Rank(), batch)
 	}
 	if !tensor.SameSizes(t.Shape[:batch], ix.Shape[:batch]) {
-		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch, tensor.Sizes(t.Shape), tensor.Sizes(ix.Shape))
+		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch,
+			tensor.Sizes(t.Shape), tensor.Sizes(ix.Shape))
 	}
 	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
 }
@@ -56,7 +58,8 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	t.index = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.k)...)
 	for k := range t.k {
 		d := batch + k
-		t.looks = append(t.looks, lookup{side: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d, size: m.Shape[d], step: ms[d]})
+		t.looks = append(t.looks, lookup{side: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d, size: m.Shape[d],
+			step: ms[d]})
 	}
 	return t, nil
 }
@@ -79,7 +82,8 @@ func (t *tuples) place(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, 
 var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "gather_nd",
-	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple indexes the first k dimensions of self after the batch dimensions. " +
+	Doc: "Takes elements or slices of self by tuples of indices: indices [..., k] give [..., rest], where a tuple " +
+		"indexes the first k dimensions of self after the batch dimensions. " +
 		"A negative index counts from the end.",
 	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -95,7 +99,8 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {kit.InBuffer(c, 0), t.far}, {kit.InBuffer(c, 1), t.index}}}
+		x := &indexed{shape: t.shape, looks: t.looks, sides: []walkSide{sideOf(0, c.Out[0]), {kit.InBuffer(c, 0), t.far},
+			{kit.InBuffer(c, 1), t.index}}}
 		return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -114,14 +119,16 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, err
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}}, {In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
+		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 })
 
 // ScatterND is ONNX's ScatterND; PyTorch has none.
 var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "scatter_nd",
-	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where a tuple indexes the first k dimensions of self. " +
+	Doc: "Copies self and writes updates into it at tuples of indices: indices [..., k] and updates [..., rest], where " +
+		"a tuple indexes the first k dimensions of self. " +
 		"Of several updates for one place the last one stays. A negative index counts from the end.",
 	Params: []graph.Param{kit.Self, {Name: "indices", Below: placesOfTuples}, {Name: "updates"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -131,12 +138,14 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			return nil, err
 		}
 		if !tensor.SameSizes(shape, up.Shape) {
-			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape), tensor.Sizes(up.Shape))
+			return nil, fmt.Errorf("scatter_nd(): Expected updates of shape %s, got %s", tensor.Sizes(shape),
+				tensor.Sizes(up.Shape))
 		}
 		if up.DType != t.DType {
 			return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 		}
-		if how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+		if how := combinings[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+			(how == combineMax || how == combineMin) {
 			return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 		}
 		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
@@ -152,7 +161,8 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 		}
 		x := &indexed{shape: t.shape, looks: t.looks, writes: true,
 			sides: []walkSide{sideOf(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.far}, {kit.InBuffer(c, 1), t.index}}}
-		k.Phases = append(k.Phases, x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+		k.Phases = append(k.Phases,
+			x.phase(writeOps(c.Out[0].DType, combinings[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 		return k, nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -172,6 +182,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, err
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)}, Attrs: graph.Attrs{"reduce": "add"}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4, 2), kit.I64(5, 1), kit.F32(5, 4, 2)},
+		Attrs: graph.Attrs{"reduce": "add"}},
 		{In: []tensor.Meta{kit.F32(3, 4), kit.I64(5, 2), kit.F32(5)}}},
 })

@@ -18,16 +18,19 @@ type indexAddAttrs struct {
 
 // IndexAdd, IndexCopy and IndexFill write slices of self.
 var (
-	IndexAdd = indexWriteOp[indexAddAttrs]("index_add", "Copies self and adds to its slices along dim, at the places that a one-dimensional index tells, the slices of source.",
+	IndexAdd = indexWriteOp[indexAddAttrs]("index_add", "Copies self and adds to its slices along dim, at the places "+
+		"that a one-dimensional index tells, the slices of source.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			a := kit.Attrs[indexAddAttrs](c)
 			return a.Dim, combineAdd, a.Alpha
 		})
-	IndexCopy = indexWriteOp[gatherAttrs]("index_copy", "Copies self and replaces its slices along dim, at the places that a one-dimensional index tells, by the slices of source.",
+	IndexCopy = indexWriteOp[gatherAttrs]("index_copy", "Copies self and replaces its slices along dim, at the places "+
+		"that a one-dimensional index tells, by the slices of source.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
-	IndexFill = indexWriteOp[gatherAttrs]("index_fill", "Copies self and fills its slices along dim, at the places that a one-dimensional index tells, with a number or 0-dim value.",
+	IndexFill = indexWriteOp[gatherAttrs]("index_fill", "Copies self and fills its slices along dim, at the places that "+
+		"a one-dimensional index tells, with a number or 0-dim value.",
 		func(c *graph.Call) (int, combining, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
@@ -91,7 +94,8 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
 		}
 		if src.Rank() > 0 {
-			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", src.Rank())
+			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+				src.Rank())
 		}
 		if src.DType.IsComplex() && !t.DType.IsComplex() {
 			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
@@ -105,7 +109,8 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 		return err
 	}
 	if src.DType != t.DType {
-		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, t.DType.TorchName(), src.DType.TorchName())
+		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, t.DType.TorchName(),
+			src.DType.TorchName())
 	}
 	if max(1, src.Rank()) != max(1, t.Rank()) {
 		return errors.New(name + "(): When source and destination are not scalars, their dimensionality must match.")
@@ -115,7 +120,8 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 	}
 	for d := range t.Shape {
 		if d != dim && src.Shape[d].Ne(t.Shape[d]).Holds() {
-			return fmt.Errorf("%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at dimension %d and source slice shape: %s at dimension %d.",
+			return fmt.Errorf("%s(): Source/destination tensor must have same slice shapes. Destination slice shape: %s at "+
+				"dimension %d and source slice shape: %s at dimension %d.",
 				name, tensor.Sizes(t.Shape), dim, tensor.Sizes(src.Shape), dim)
 		}
 	}

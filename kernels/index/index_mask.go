@@ -63,7 +63,8 @@ func indexByMasks(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 		m := in[i]
 		for d := range m.Rank() {
 			if k := len(full) - 1 + d; k >= in[0].Rank() || in[0].Shape[k] != m.Shape[d] {
-				return nil, fmt.Errorf("The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
+				return nil, fmt.Errorf("The shape of the mask %s at index %d does not match the shape of the indexed tensor %s "+
+					"at index %d",
 					tensor.ListString(m.Shape), d, tensor.ListString(in[0].Shape), len(full)-1+d)
 			}
 		}

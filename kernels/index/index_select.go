@@ -14,8 +14,9 @@ import (
 var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "index_select",
-	Doc:      "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative index counts from the end.",
-	Params:   []graph.Param{kit.Self, indexParam},
+	Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional index. A negative " +
+		"index counts from the end.",
+	Params: []graph.Param{kit.Self, indexParam},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, ix := c.Type(0), c.Type(1)
 		dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, t.Rank())
@@ -102,7 +103,8 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 			return nil, errors.New("'weight' must be 2-D")
 		}
 		if ix.DType != tensor.Int64 && ix.DType != tensor.Int32 {
-			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
+			return nil, fmt.Errorf("Expected tensor for argument #1 'indices' to have one of the following scalar types: "+
+				"Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
 		}
 		out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
 		return graph.New1(out), err
@@ -135,8 +137,11 @@ func indexParams() []graph.Param {
 // Index is aten::index.Tensor.
 var Index = kit.Define[kit.None](graph.Op{
 	Name: "index",
-	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where all of it stays.\n" +
-		"The indices broadcast to one shape, which stands at the place of the indexed dimensions if those are neighbours, else in front. A mask stands for the indices of the elements where it holds, one index for each of its dimensions: the operands after it go on behind those.",
+	Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null where " +
+		"all of it stays.\n" +
+		"The indices broadcast to one shape, which is at the place of the indexed dimensions if those are neighbours, else " +
+		"in front. A mask stands for the indices of the elements where it holds, one index for each of its dimensions: the " +
+		"operands after it go on behind those.",
 	Params: indexParams(),
 	Eager:  indexByMasks,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {

@@ -63,7 +63,8 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 		}
 		b, err := tensor.BroadcastSizes(p.given, t.Shape)
 		if err != nil {
-			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s", tensor.Sizes(p.given), tensor.Sizes(t.Shape))
+			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
+				tensor.Sizes(p.given), tensor.Sizes(t.Shape))
 		}
 		p.given = b
 		p.dims, p.indices = append(p.dims, i-1), append(p.indices, t)
@@ -139,7 +140,8 @@ func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
 	for k, ix := range p.indices {
 		d := p.dims[k]
 		x.sides = append(x.sides, sideOf(2+d, kit.OfNumbers(ix)))
-		x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d], step: kit.StepAt(self, d)})
+		x.looks = append(x.looks, lookup{side: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
+			step: kit.StepAt(self, d)})
 	}
 	return x.kernel(kit.ReadOps(c.Out[0].DType))
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-var maskFilling = graph.Pointwise{Config: maskedFillConfig, Body: func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-	if d, v := it.DType(1), it.DType(3); d != v {
-		return fillConverted(d, v), nil
-	}
-	return maskFills.For(it)
-}}
+var maskFilling = graph.Pointwise{Config: maskedFillConfig,
+	Body: func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		if d, v := it.DType(1), it.DType(3); d != v {
+			return fillConverted(d, v), nil
+		}
+		return maskFills.For(it)
+	}}
 
 var maskFills = iter.NewTable("masked_fill",
 	iter.Slice3(fillWhere[uint8]).Bits(), iter.Slice3(fillWhere[uint16]).Bits(), iter.Slice3(fillWhere[uint32]).Bits(),
@@ -59,13 +60,15 @@ func maskedFillConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 		}
 		value = iter.OfType(tensor.Type{DType: d})
 	case c.Type(2).Rank() > 0:
-		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", c.Type(2).Rank())
+		return iter.Config{}, fmt.Errorf("masked_fill only supports a 0-dimensional value tensor, but got tensor with %d "+
+			"dimension(s).", c.Type(2).Rank())
 	}
 	out := outs[0]
 	if !out.Defined {
 		out = iter.UndefinedOf(d)
 	}
-	return iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).Input(c.In[1].Operand()).Input(value), nil
+	return iter.New().CheckAllSameDType(false).Output(out).Input(c.In[0].Operand()).Input(c.In[1].Operand()).Input(value),
+		nil
 }
 
 // rowMajorResult lays a result of operands 0 and 1, broadcast together, out row-major.
@@ -119,7 +122,7 @@ func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
 		x := *(*T)(item.Pointer())
 		for i := range dst {
 			y := a[i]
-			if mask[i] != 0 { // which dst may stand over
+			if mask[i] != 0 { // which dst may be over
 				y = x
 			}
 			dst[i] = y

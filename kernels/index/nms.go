@@ -19,9 +19,11 @@ type nonMaxAttrs struct {
 
 // NonMaxSuppression is ONNX's; PyTorch has none.
 var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
-	Name: "non_max_suppression", Doc: "Keeps the boxes of the highest scores, class by class, that overlap no better one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
-	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)}, Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
+	Name: "non_max_suppression", Doc: "Keeps the boxes of the highest scores, class by class, that overlap no better " +
+		"one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
+	Params: []graph.Param{{Name: "boxes"}, {Name: "scores"}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 5, 4), kit.F32(2, 3, 5)},
+		Attrs: graph.Attrs{"max_output_boxes_per_class": 3, "iou_threshold": 0.5}}},
 }, func(c *graph.Call) ([]graph.Outline, error) {
 	if !c.Type(0).DType.IsFloat() || !c.Type(1).DType.IsFloat() {
 		return nil, kit.NotImplementedBy("non_max_suppression", c.Type(0).DType)
@@ -30,17 +32,21 @@ var NonMaxSuppression = eagerOp[nonMaxAttrs](graph.Op{
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b, s := kit.Attrs[nonMaxAttrs](c), in[0], in[1]
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] {
-		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
+		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
+			tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
 	b, s = b.CopyTo(tensor.New(tensor.Float64, b.Shape...)), s.CopyTo(tensor.New(tensor.Float64, s.Shape...))
 	var out []int64
 	for n := range s.Shape[0] {
 		boxes := make([]nmsBox, b.Shape[1])
 		for i := range boxes {
-			boxes[i] = newNMSBox(a.CenterPointBox != 0, b.At(n, i, 0).Float(), b.At(n, i, 1).Float(), b.At(n, i, 2).Float(), b.At(n, i, 3).Float())
+			boxes[i] = newNMSBox(a.CenterPointBox != 0, b.At(n, i, 0).Float(), b.At(n, i, 1).Float(), b.At(n, i, 2).Float(),
+				b.At(n, i, 3).Float())
 		}
 		for k := range s.Shape[1] {
-			kept := suppress(boxes, func(i int) float64 { return s.At(n, k, i).Float() }, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass)
+			kept := suppress(boxes, func(i int) float64 {
+				return s.At(n, k, i).Float()
+			}, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass)
 			for _, i := range kept {
 				out = append(out, int64(n), int64(k), int64(i))
 			}
@@ -56,7 +62,8 @@ type nmsAttrs struct {
 
 // Nms is torchvision's nms.
 var Nms = eagerOp[nmsAttrs](graph.Op{
-	Name: "nms", Doc: "Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of x1, y1, x2, y2 and scores [n] give indices, best first.",
+	Name: "nms", Doc: "Keeps the boxes of the highest scores that overlap no better one too much: boxes [n,4] of x1, " +
+		"y1, x2, y2 and scores [n] give indices, best first.",
 	Params:   []graph.Param{{Name: "boxes"}, {Name: "scores"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 4), kit.F32(5)}, Attrs: graph.Attrs{"iou_threshold": 0.5}}},
 }, func(c *graph.Call) ([]graph.Outline, error) {
@@ -67,7 +74,8 @@ var Nms = eagerOp[nmsAttrs](graph.Op{
 }, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	b, s := in[0], in[1]
 	if b.Rank() != 2 || b.Shape[1] != 4 || s.Rank() != 1 || s.Shape[0] != b.Shape[0] {
-		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
+		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
+			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
 	b = b.CopyTo(tensor.New(tensor.Float64, b.Shape...))
 	boxes := make([]nmsBox, b.Shape[0])
@@ -75,7 +83,9 @@ var Nms = eagerOp[nmsAttrs](graph.Op{
 		v := [4]float64{b.At(i, 0).Float(), b.At(i, 1).Float(), b.At(i, 2).Float(), b.At(i, 3).Float()}
 		boxes[i] = nmsBox{v[0], v[1], v[2], v[3]}
 	}
-	kept := suppress(boxes, func(i int) float64 { return s.At(i).Float() }, kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
+	kept := suppress(boxes, func(i int) float64 {
+		return s.At(i).Float()
+	}, kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
 	for k, i := range kept {
 		out[k] = int64(i)

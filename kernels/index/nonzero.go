@@ -21,7 +21,8 @@ var Nonzero = eagerOp[kit.None](graph.Op{
 
 // MaskedSelect is torch.masked_select.
 var MaskedSelect = eagerOp[kit.None](graph.Op{
-	Name: "masked_select", Doc: "Takes the elements of self where mask holds, in row-major order, after both are broadcast together.",
+	Name: "masked_select", Doc: "Takes the elements of self where mask holds, in row-major order, after both are " +
+		"broadcast together.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Bool, 3)}}},
 }, func(c *graph.Call) ([]graph.Outline, error) {
@@ -67,9 +68,11 @@ type compressAttrs struct {
 
 // Compress is ONNX's Compress and numpy.compress; PyTorch has none.
 var Compress = eagerOp[compressAttrs](graph.Op{
-	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition holds. A short condition is false for the rest.",
-	Params:   []graph.Param{kit.Self, {Name: "condition"}},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)}, Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
+	Name: "compress", Doc: "Takes the slices of self along a dimension where a one-dimensional condition holds. A short " +
+		"condition is false for the rest.",
+	Params: []graph.Param{kit.Self, {Name: "condition"}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), tensor.New(tensor.Bool, 2)},
+		Attrs: graph.Attrs{"dim": 1}}, {In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Bool, 5)}}},
 }, func(c *graph.Call) ([]graph.Outline, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")

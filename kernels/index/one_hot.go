@@ -21,7 +21,8 @@ type oneHotAttrs struct {
 var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Name: "one_hot",
 	Doc: "Adds a dimension of num_classes in which the element that self's index names is on, the others off.\n" +
-		"values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.",
+		"values holds what stands for off and on; without it these are 0 and 1 of int64, and indices outside of 0 to " +
+		"num_classes-1 are refused. With it, negative indices count from the end, and no element is on for others.",
 	Params:  []graph.Param{{Name: "self", Below: classesToSet}, {Name: "values", Optional: true}},
 	Infer:   inferOneHot,
 	Compile: compileOneHot,

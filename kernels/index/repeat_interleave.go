@@ -14,7 +14,7 @@ import (
 )
 
 type repeatInterleaveAttrs struct {
-	Repeats    *sym.Int `attr:"repeats" default:"none" doc:"how often each element or slice stands in the result, where that is one number and no operand"`
+	Repeats    *sym.Int `attr:"repeats" default:"none" doc:"how often each element or slice is in the result, where that is one number and no operand"`
 	Dim        *int     `attr:"dim" default:"none" doc:"dimension whose slices are repeated; none: self counts as flat"`
 	OutputSize *sym.Int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result: with it the shape is known before the graph runs"`
 }
@@ -23,7 +23,8 @@ type repeatInterleaveAttrs struct {
 // repeats alone.
 var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Name: "repeat_interleave",
-	Doc: "Repeats every element, or every slice along a dimension: all equally often, or as repeats, one-dimensional or a single number, tells for each.\n" +
+	Doc: "Repeats every element, or every slice along a dimension: all equally often, or as repeats, one-dimensional or " +
+		"a single number, tells for each.\n" +
 		"Without any repeats self holds them, and the result is the indices that it repeats: of [2, 0, 1] it is [0, 0, 2].",
 	Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -102,7 +103,8 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 		case by.Rank() > 1:
 			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
 		case by.Rank() == 1 && by.Shape[0].Ne(sym.Of(1)).And(by.Shape[0].Ne(n)).Holds():
-			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and input.size(%d) = %v", by.Shape[0], r.dim, n)
+			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
+				"input.size(%d) = %v", by.Shape[0], r.dim, n)
 		}
 		return r, r.total(c, by.DType)
 	}
@@ -195,7 +197,8 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 		d = src.Meta.Rank()
 	}
 	from := src.Meta
-	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.NumberOf(r.often)), slices.Insert(slices.Clone(from.Strides), d, 0)
+	from.Shape, from.Strides = slices.Insert(slices.Clone(from.Shape), d, kit.NumberOf(r.often)),
+		slices.Insert(slices.Clone(from.Strides), d, 0)
 	to, err := dst.Meta.View(from.Shape)
 	if err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (r *repeating) equally(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.Show(to), Src: src.Show(from)}), nil
 }
 
-// byPlaces lists the places in scratch memory first, and then takes what stands there.
+// byPlaces lists the places in scratch memory first, and then takes what is there.
 func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	by, out := c.Meta(r.at), c.Out[0]
 	m, size := kit.OfNumbers(r.t), kit.NumberOf(r.size)
@@ -230,7 +233,8 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 		return k, nil
 	case r.flat:
 		m := c.Meta(0)
-		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.InBuffer(c, 0), []int{0}}, {index, kit.ByteStrides(index.Meta)}},
+		x = &indexed{shape: out.Shape, sides: []walkSide{sideOf(0, out), {kit.InBuffer(c, 0), []int{0}},
+			{index, kit.ByteStrides(index.Meta)}},
 			looks: []lookup{{side: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
 	default:
 		inner := selectKernel(c, index, r.dim)

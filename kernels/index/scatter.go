@@ -24,7 +24,7 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"whether self's element takes part"`
 }
 
-// scattering is a call of scatter or one of its kin.
+// scattering is a call of scatter or one of its variants.
 type scattering struct {
 	dim         int
 	reduce      string
@@ -35,17 +35,20 @@ func (s *scattering) how() combining { return combinings[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or fold elements at places that index tells.
 var (
-	Scatter = scatterOp[scatterAttrs]("scatter", "Copies self and writes src's elements into it, each at its own place but for dimension dim, where index tells the place. "+
+	Scatter = scatterOp[scatterAttrs]("scatter", "Copies self and writes src's elements into it, each at its own place "+
+		"but for dimension dim, where index tells the place. "+
 		"src may be a number. Of several elements for one place the last one stays.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scattering {
 			a := kit.Attrs[scatterAttrs](c)
 			return scattering{a.Dim, a.Reduce, true}
 		})
-	ScatterAdd = scatterOp[gatherAttrs]("scatter_add", "Copies self and adds src's elements to it, each at its own place but for dimension dim, where index tells the place.",
+	ScatterAdd = scatterOp[gatherAttrs]("scatter_add", "Copies self and adds src's elements to it, each at its own "+
+		"place but for dimension dim, where index tells the place.",
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scattering {
 			return scattering{kit.Attrs[gatherAttrs](c).Dim, "add", true}
 		})
-	ScatterReduce = scatterOp[scatterReduceAttrs]("scatter_reduce", "Copies self and folds src's elements into it, each at its own place but for dimension dim, where index tells the place.",
+	ScatterReduce = scatterOp[scatterReduceAttrs]("scatter_reduce", "Copies self and folds src's elements into it, each "+
+		"at its own place but for dimension dim, where index tells the place.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scattering {
 			a := kit.Attrs[scatterReduceAttrs](c)
 			return scattering{a.Dim, a.Reduce, a.IncludeSelf}
@@ -85,7 +88,8 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 			}
 			return s.reference(in)
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})}, Attrs: example}},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
+			Attrs: example}},
 	})
 }
 
@@ -112,7 +116,8 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	}
 	for d, n := range ix.Shape {
 		if d != s.dim && n.Gt(kit.SizeAtDim(t, d)).Holds() || !number && n.Gt(kit.SizeAtDim(src, d)).Holds() {
-			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size than src %s",
+			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size "+
+				"than src %s",
 				tensor.Sizes(ix.Shape), tensor.Sizes(t.Shape), s.dim, tensor.Sizes(src.Shape))
 		}
 	}

@@ -35,7 +35,8 @@ var (
 	Argsort = sortOp("argsort", "Gives the indices that sort the elements along a dimension.", 1)
 	Topk    = kit.Define[topkAttrs](graph.Op{
 		AnyOrder: true, Each: graph.Each{Function: 7},
-		Name: "topk", Doc: "Takes the k greatest or least elements along a dimension and their indices. Of equal elements the one with the lower index comes first; a NaN is greater than all.",
+		Name: "topk", Doc: "Takes the k greatest or least elements along a dimension and their indices. Of equal elements " +
+			"the one with the lower index comes first; a NaN is greater than all.",
 		Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 		Infer:   inferTopk,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
@@ -69,7 +70,8 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			out, err := sortRank(c).reference(in[0])
 			return out[2-outputs:], err
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}}, {In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
+		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
+			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 	}
 	if outputs == 2 {
 		o.Outputs = valuesAndIndices
@@ -173,29 +175,30 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	for 1<<logs < n {
 		logs++
 	}
-	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)), Phases: []graph.Phase{l.Phase(4*n*logs, func(mem *graph.Mem, off [4]int) error {
-		line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-		src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
-		load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
-		for i := range line {
-			line[i].i = int64(i)
-		}
-		if unsigned {
-			flipSigns(line)
-		}
-		line = takeBest(line, r.k, r.descending)
-		dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
-		for i := range line {
-			*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
-		}
-		if len(c.Out) == 2 {
-			to := unsafe.Add(mem.Ptrs[0], off[1])
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
+		Phases: []graph.Phase{l.Phase(4*n*logs, func(mem *graph.Mem, off [4]int) error {
+			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+			src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
+			load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
 			for i := range line {
-				kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].i)*in), size)
+				line[i].i = int64(i)
 			}
-		}
-		return nil
-	})}}
+			if unsigned {
+				flipSigns(line)
+			}
+			line = takeBest(line, r.k, r.descending)
+			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
+			for i := range line {
+				*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
+			}
+			if len(c.Out) == 2 {
+				to := unsafe.Add(mem.Ptrs[0], off[1])
+				for i := range line {
+					kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].i)*in), size)
+				}
+			}
+			return nil
+		})}}
 }
 
 // flipSigns makes signed comparison order unsigned numbers.
@@ -319,7 +322,8 @@ type kthAttrs struct {
 // Kthvalue is torch.kthvalue.
 var Kthvalue = kit.Define[kthAttrs](graph.Op{
 	AnyOrder: true, Each: graph.Each{Function: 7},
-	Name: "kthvalue", Doc: "Gives the k-th least element along a dimension and its index; of equal elements the one with the lower index comes first.",
+	Name: "kthvalue", Doc: "Gives the k-th least element along a dimension and its index; of equal elements the one " +
+		"with the lower index comes first.",
 	Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[kthAttrs](c), c.Type(0)
@@ -401,19 +405,20 @@ func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 	l := kit.NewLineSet(m.Shape, dim, m, full[0], full[1])
 	load := tensor.Converter(kit.Wide(d), d)
 	var z ranked[T]
-	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)), Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {
-		line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
-		src := unsafe.Add(mem.Ptrs[2], off[0])
-		load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
-		for i := range line {
-			line[i].i = int64(i)
-		}
-		if d == tensor.Uint64 {
-			flipSigns(line)
-		}
-		at := takeBest(line, k, false)[k-1].i
-		*(*int64)(unsafe.Add(mem.Ptrs[1], off[2])) = at
-		kit.CopyElement(unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(src, int(at)*in), d.Size())
-		return nil
-	})}}
+	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
+		Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {
+			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+			src := unsafe.Add(mem.Ptrs[2], off[0])
+			load(unsafe.Pointer(&line[0].v), src, int(unsafe.Sizeof(z)), in, n)
+			for i := range line {
+				line[i].i = int64(i)
+			}
+			if d == tensor.Uint64 {
+				flipSigns(line)
+			}
+			at := takeBest(line, k, false)[k-1].i
+			*(*int64)(unsafe.Add(mem.Ptrs[1], off[2])) = at
+			kit.CopyElement(unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(src, int(at)*in), d.Size())
+			return nil
+		})}}
 }

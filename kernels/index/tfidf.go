@@ -26,7 +26,8 @@ type tfidfAttrs struct {
 // TfidfVectorizer is ONNX's, for integers.
 var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	AnyOrder: true,
-	Name:     "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one float32 vector a row.",
+	Name:     "tfidf_vectorizer", Doc: "Counts the n-grams of a pool in rows of integers: [n] or [rows, n] gives one " +
+		"float32 vector a row.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
@@ -82,8 +83,10 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		}
 		return []*tensor.Tensor{out}, nil
 	},
-	Examples: kit.OneExample(kit.I64(2, 6), graph.Attrs{"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 1, "mode": "TFIDF",
-		"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1}, "weights": []float64{1, 2, 3, 4}}),
+	Examples: kit.OneExample(kit.I64(2, 6), graph.Attrs{"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 1,
+		"mode":         "TFIDF",
+		"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1},
+		"weights": []float64{1, 2, 3, 4}}),
 })
 
 // tfidf is a pool of n-grams made ready.
@@ -115,7 +118,8 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 				g.ids = append(g.ids, int64(v))
 			}
 			k := len(t.grams)
-			if k >= len(a.NgramIndexes) || a.NgramIndexes[k] < 0 || a.NgramIndexes[k] > 1<<24 || a.Weights != nil && k >= len(a.Weights) {
+			if k >= len(a.NgramIndexes) || a.NgramIndexes[k] < 0 || a.NgramIndexes[k] > 1<<24 || a.Weights != nil &&
+				k >= len(a.Weights) {
 				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
 			}
 			g.at = a.NgramIndexes[k]

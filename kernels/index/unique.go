@@ -10,27 +10,28 @@ import (
 )
 
 type unique2Attrs struct {
-	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else elements stand in the order of their first occurrence"`
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else elements are in the order of their first occurrence"`
 	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"give inverse; else it is empty"`
 	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"give counts; else it is empty"`
 }
 
 type uniqueDimAttrs struct {
 	Dim           int  `attr:"dim" doc:"dimension whose slices are compared"`
-	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else slices stand in the order of their first occurrence"`
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else slices are in the order of their first occurrence"`
 	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"give inverse; else it is empty"`
 	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"give counts; else it is empty"`
 }
 
 type uniqueAttrs struct {
 	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are"`
-	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else what is equal stands where it first occurs"`
+	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else what is equal is where it first occurs"`
 }
 
 // Unique2, UniqueDim and Unique drop what occurs again. The first two are aten's, Unique is
 // ONNX's, which gives first indices too.
 var (
-	Unique2 = uniqueOp[unique2Attrs]("_unique2", "Gives the distinct elements, for every element of self the index of its like among them, and how often each occurs.",
+	Unique2 = uniqueOp[unique2Attrs]("_unique2", "Gives the distinct elements, for every element of self the index of "+
+		"its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			if kit.Attrs[unique2Attrs](c).ReturnInverse {
 				known[1].Sizes = openAt(c.Type(0).Shape, -1)
@@ -43,7 +44,8 @@ var (
 			}
 			return u.aten(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
-	UniqueDim = uniqueOp[uniqueDimAttrs]("unique_dim", "Gives the distinct slices along a dimension, for every slice of self the index of its like among them, and how often each occurs.",
+	UniqueDim = uniqueOp[uniqueDimAttrs]("unique_dim", "Gives the distinct slices along a dimension, for every slice of "+
+		"self the index of its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
 			known[0].Sizes = slicesOf(c.Type(0), &kit.Attrs[uniqueDimAttrs](c).Dim)
 		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -54,7 +56,8 @@ var (
 			}
 			return u.aten([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
-	Unique = uniqueOp[uniqueAttrs]("unique", "Gives the distinct elements, or slices along a dimension; the index where each first occurs; for every one of self the index of its like; and how often each occurs.",
+	Unique = uniqueOp[uniqueAttrs]("unique", "Gives the distinct elements, or slices along a dimension; the index where "+
+		"each first occurs; for every one of self the index of its like; and how often each occurs.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			known[0].Sizes = slicesOf(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -73,7 +76,8 @@ func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, sh
 	f func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	return eagerOp[A](graph.Op{
 		Name: name, Doc: doc + " A NaN is unlike all, itself included.",
-		Params: []graph.Param{kit.Self}, Outputs: outputs, Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
+		Params: []graph.Param{kit.Self}, Outputs: outputs,
+		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
 	}, func(c *graph.Call) ([]graph.Outline, error) {
 		known := slices.Repeat([]graph.Outline{{DType: tensor.Int64}}, len(outputs))
 		if known[0].DType = c.Type(0).DType; known[0].DType.IsComplex() {
@@ -89,7 +93,7 @@ func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, sh
 	}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in[0]) })
 }
 
-// uniques are the distinct slices of a value and how they lie in it.
+// uniques are the distinct slices of a value and how they are in it.
 type uniques struct {
 	output                 *tensor.Tensor
 	first, inverse, counts []int64
@@ -119,7 +123,8 @@ func findUnique(t *tensor.Tensor, dim *int, sorted bool) (*uniques, error) {
 	}
 	n := x.Shape[d]
 	if n > 0 && x.Numel() == 0 {
-		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+		return nil, errors.New("unique_dim(): There are 0 sized dimensions, and they aren't selected, so unique " +
+			"cannot be applied")
 	}
 	front, err := x.Meta.MoveDim([]int{d}, []int{0})
 	if err != nil {

@@ -23,11 +23,13 @@ func plain64(f func(dst, a []float64)) func(*kit.None) func(dst, a []float64) {
 }
 
 // Sigmoid is 1 / (1 + e^-self).
-var Sigmoid = transcendental("sigmoid", "sigmoid_cpu", "Takes 1 divided by 1 plus e to the power of minus each element.", kit.Sigmoid,
+var Sigmoid = transcendental("sigmoid", "sigmoid_cpu", "Takes 1 divided by 1 plus e to the power of minus "+
+	"each element.", kit.Sigmoid,
 	func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) })
 
 // Silu is self times its sigmoid.
-var Silu = elementwise[kit.None]("silu", "Multiplies each element by its sigmoid. Serves floats and complex numbers.", unary1,
+var Silu = elementwise[kit.None]("silu", "Multiplies each element by its sigmoid. Supports floats and complex numbers.",
+	unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: fixed("silu", mathBodies(silu, siluComplex))},
 	kit.Always(kit.ByKind(nil,
 		func(x []float64) float64 { return silu(x[0]) },
@@ -40,23 +42,28 @@ func siluComplex(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }
 
 // Activations without attributes, or with few.
 var (
-	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Serves floats only.",
+	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
+		"floats only.",
 		plain(func(x float64) float64 { return x * math.Tanh(kit.Softplus(x, 1, 20)) }), kit.ExUnary)
-	Softplus = curve("softplus", "softplus_cpu", "Takes log(1 + exp(beta * x)) / beta of each element, or the element itself where beta times it is above threshold. Serves floats only.",
+	Softplus = curve("softplus", "softplus_cpu", "Takes log(1 + exp(beta * x)) / beta of each element, or the element "+
+		"itself where beta times it is above threshold. Supports floats only.",
 		func(a *softplusAttrs) func(float64) float64 {
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTurned))
-	Gelu = curve("gelu", "GeluKernelImpl", "Multiplies each element by the normal distribution function of it, or by its approximation with a hyperbolic tangent. Serves floats only.",
+	Gelu = curve("gelu", "GeluKernelImpl", "Multiplies each element by the normal distribution function of it, or by "+
+		"its approximation with a hyperbolic tangent. Supports floats only.",
 		func(a *geluAttrs) func(float64) float64 {
 			if a.Approximate == "tanh" {
 				return geluTanh
 			}
 			return gelu
 		}, kit.ExUnary, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.ExTurned))
-	Hardswish = activation("hardswish", "hardswish_cpu", "Multiplies each element by its hardsigmoid. Serves floats only.",
+	Hardswish = activation("hardswish", "hardswish_cpu", "Multiplies each element by its hardsigmoid. Supports "+
+		"floats only.",
 		plain32(hardswishSlice), plain64(hardswishSlice),
 		plain(func(x float64) float64 { return x * min(max(x+3, 0), 6) / 6 }), kit.ExUnary)
-	Hardsigmoid = activation("hardsigmoid", "hardsigmoid_cpu", "Takes a sixth of each element plus a half, bounded by 0 and 1. Serves floats only.",
+	Hardsigmoid = activation("hardsigmoid", "hardsigmoid_cpu", "Takes a sixth of each element plus a half, bounded by 0 "+
+		"and 1. Supports floats only.",
 		plain32(hardsigmoidSlice), plain64(hardsigmoidSlice),
 		plain(func(x float64) float64 { return min(max(x+3, 0), 6) / 6 }), kit.ExUnary)
 )

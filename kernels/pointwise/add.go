@@ -15,12 +15,14 @@ type addAttrs struct {
 
 // Add is self + alpha*other.
 var Add = kit.Define[addAttrs](graph.Op{
-	Name:      "add",
-	Doc:       "Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self for an alpha of false.",
+	Name: "add",
+	Doc: "Adds alpha times other to self, broadcast together. Of bools it is the logical or, or self for an " +
+		"alpha of false.",
 	Params:    []graph.Param{kit.SelfNum, kit.OtherNum},
 	Pointwise: &addition,
 	Ref:       kit.PointwiseRef(&addition, addRef(1)),
-	Examples:  []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}, Attrs: graph.Attrs{"alpha": 2}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)},
+		Attrs: graph.Attrs{"alpha": 2}}},
 })
 
 // Sub is self - alpha*other.
@@ -51,10 +53,11 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 })
 
 var (
-	reversed = graph.Pointwise{Config: alphaConfig(noBools), Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-		body, err := subtraction.Body(c, it)
-		return body.Exchange(0, 1), err
-	}}
+	reversed = graph.Pointwise{Config: alphaConfig(noBools),
+		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+			body, err := subtraction.Body(c, it)
+			return body.Exchange(0, 1), err
+		}}
 	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
 	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
 )
@@ -64,15 +67,18 @@ func noBools(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
 	switch {
 	case a && b:
-		return iter.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+		return iter.Config{}, errors.New("Subtraction, the `-` operator, with two bool tensors is not supported. Use the " +
+			"`^` or `logical_xor()` operator instead.")
 	case a || b:
-		return iter.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+		return iter.Config{}, errors.New("Subtraction, the `-` operator, with a bool tensor is not supported. If you are " +
+			"trying to invert a mask, use the `~` or `logical_not()` operator instead.")
 	}
 	return binary(c, outs)
 }
 
 // alphaConfig checks alpha against the dtype of the result (alpha_check).
-func alphaConfig(config func(*graph.Call, []iter.Operand) (iter.Config, error)) func(*graph.Call, []iter.Operand) (iter.Config, error) {
+func alphaConfig(config func(*graph.Call, []iter.Operand) (iter.Config, error)) func(*graph.Call,
+	[]iter.Operand) (iter.Config, error) {
 	return func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 		cfg, err := config(c, outs)
 		alpha := kit.Attrs[addAttrs](c).Alpha

@@ -16,7 +16,8 @@ type valueAttrs struct {
 var tensors12 = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
-var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times tensor2 to self, all broadcast together.", tensors12,
+var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times tensor2 to self, all "+
+	"broadcast together.", tensors12,
 	&graph.Pointwise{Config: ternary, Body: scaledTernary("addcmul_cpu_out", true)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
@@ -25,10 +26,12 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 			func(x []float64) float64 { return x[0] + v.Float()*x[1]*x[2] },
 			func(x []complex128) complex128 { return x[0] + v.Complex()*x[1]*x[2] })
 	},
-	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix), kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
+	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTurned, kit.ExRow, kit.ExMatrix),
+	kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
 
 // Addcdiv is self + value * tensor1 / tensor2.
-var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divided by tensor2 to self, all broadcast together. Two integer tensors are refused.", tensors12,
+var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divided by tensor2 to self, all broadcast "+
+	"together. Two integer tensors are refused.", tensors12,
 	&graph.Pointwise{Config: checked(ternary, addcdivCheck), Body: scaledTernary("addcdiv_cpu_out", false)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
@@ -40,9 +43,12 @@ var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divid
 
 func addcdivCheck(c *graph.Call) error {
 	if c.Type(1).DType.IsIntegral(true) && c.Type(2).DType.IsIntegral(true) {
-		return errors.New("Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2. " +
-			"The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as " +
-			"(input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
+		return errors.New("Integer division with addcdiv is no longer supported, and in a future  release addcdiv will " +
+			"perform a true division of tensor1 and tensor2. " +
+			"The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / " +
+			"tensor2)).to(input.dtype) for integer inputs and as " +
+			"(input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter " +
+			"implementation: (input + value * tensor1 / tensor2), for all dtypes.")
 	}
 	return nil
 }

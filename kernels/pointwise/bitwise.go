@@ -8,16 +8,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bitwise ops serve integers, and bools as logical ops do.
+// Bitwise ops support integers, and bools as logical ops do.
 var (
-	BitwiseAnd = bitwise("bitwise_and", "Ands the bits of self and other. Serves integers and bools.",
-		join(signed2(bitAndSlice, bitAndSlice, bitAndSlice, bitAndSlice), unsigned2(bitAndSlice, bitAndSlice, bitAndSlice, bitAndSlice)),
+	BitwiseAnd = bitwise("bitwise_and", "Ands the bits of self and other. Supports integers and bools.",
+		join(signed2(bitAndSlice, bitAndSlice, bitAndSlice, bitAndSlice),
+			unsigned2(bitAndSlice, bitAndSlice, bitAndSlice, bitAndSlice)),
 		func(a, b int64) int64 { return a & b })
-	BitwiseOr = bitwise("bitwise_or", "Ors the bits of self and other. Serves integers and bools.",
-		join(signed2(bitOrSlice, bitOrSlice, bitOrSlice, bitOrSlice), unsigned2(bitOrSlice, bitOrSlice, bitOrSlice, bitOrSlice)),
+	BitwiseOr = bitwise("bitwise_or", "Ors the bits of self and other. Supports integers and bools.",
+		join(signed2(bitOrSlice, bitOrSlice, bitOrSlice, bitOrSlice),
+			unsigned2(bitOrSlice, bitOrSlice, bitOrSlice, bitOrSlice)),
 		func(a, b int64) int64 { return a | b })
-	BitwiseXor = bitwise("bitwise_xor", "Gives the bits that differ between self and other. Serves integers and bools.",
-		join(signed2(bitXorSlice, bitXorSlice, bitXorSlice, bitXorSlice), unsigned2(bitXorSlice, bitXorSlice, bitXorSlice, bitXorSlice)),
+	BitwiseXor = bitwise("bitwise_xor", "Gives the bits that differ between self and other. Supports integers and bools.",
+		join(signed2(bitXorSlice, bitXorSlice, bitXorSlice, bitXorSlice),
+			unsigned2(bitXorSlice, bitXorSlice, bitXorSlice, bitXorSlice)),
 		func(a, b int64) int64 { return a ^ b })
 )
 
@@ -30,7 +33,8 @@ func bitwise(name, doc string, t bodies, f func(a, b int64) int64) *graph.Op {
 // BitwiseNot flips all bits.
 var BitwiseNot = elementwise[kit.None]("bitwise_not", "Flips the bits of self; of bools it is the logical not.", unary1,
 	&graph.Pointwise{Config: unary, Body: fixed("bitwise_not", join(bool1(boolNotSlice),
-		signed1(bitNotSlice, bitNotSlice, bitNotSlice, bitNotSlice), unsigned1(bitNotSlice, bitNotSlice, bitNotSlice, bitNotSlice)))},
+		signed1(bitNotSlice, bitNotSlice, bitNotSlice, bitNotSlice),
+		unsigned1(bitNotSlice, bitNotSlice, bitNotSlice, bitNotSlice)))},
 	kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
@@ -42,11 +46,14 @@ var BitwiseNot = elementwise[kit.None]("bitwise_not", "Flips the bits of self; o
 // A shift takes the lowest 5 bits of the count, of int64 6 bits, as PyTorch 1.13 has it from the
 // processor: the narrow dtypes are shifted as 32-bit numbers, whose lowest bits are kept.
 var (
-	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by other, of which the lowest 5 bits count, 6 of int64.",
+	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by other, of which the lowest 5 "+
+		"bits count, 6 of int64.",
 		join(signed2(leftSlice, leftSlice, leftSlice, leftSlice), unsigned2(leftSlice, leftSlice, leftSlice, leftSlice)),
 		func(a, b int64) int64 { return a << b })
-	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by other, of which the lowest 5 bits count, 6 of int64, and keeps the sign.",
-		join(signed2(rightSlice, rightSlice, rightSlice, rightSlice), unsigned2(rightSlice, rightSlice, rightSlice, rightSlice)),
+	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by other, of which the "+
+		"lowest 5 bits count, 6 of int64, and keeps the sign.",
+		join(signed2(rightSlice, rightSlice, rightSlice, rightSlice),
+			unsigned2(rightSlice, rightSlice, rightSlice, rightSlice)),
 		func(a, b int64) int64 { return a >> b })
 )
 

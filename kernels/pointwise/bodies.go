@@ -26,7 +26,7 @@ func join(tables ...bodies) (out bodies) {
 
 // The constructors below take one generic function several times, once a dtype:
 // integers2(addSlice, addSlice, ...). Go infers each instance, and a dtype that the
-// function does not serve does not compile. The arithmetic stands in the function's own
+// function does not support does not compile. The arithmetic is in the function's own
 // loop: a loop that calls a func per element is six times slower.
 
 func bool1(f func(dst, a []bool)) (t bodies) {
@@ -34,13 +34,15 @@ func bool1(f func(dst, a []bool)) (t bodies) {
 	return t
 }
 
-func signed1(i8 func(dst, a []int8), i16 func(dst, a []int16), i32 func(dst, a []int32), i64 func(dst, a []int64)) (t bodies) {
+func signed1(i8 func(dst, a []int8), i16 func(dst, a []int16), i32 func(dst, a []int32),
+	i64 func(dst, a []int64)) (t bodies) {
 	t[tensor.Int8], t[tensor.Int16] = iter.Slice1(i8), iter.Slice1(i16)
 	t[tensor.Int32], t[tensor.Int64] = iter.Slice1(i32), iter.Slice1(i64)
 	return t
 }
 
-func unsigned1(u8 func(dst, a []uint8), u16 func(dst, a []uint16), u32 func(dst, a []uint32), u64 func(dst, a []uint64)) (t bodies) {
+func unsigned1(u8 func(dst, a []uint8), u16 func(dst, a []uint16), u32 func(dst, a []uint32),
+	u64 func(dst, a []uint64)) (t bodies) {
 	t[tensor.Uint8], t[tensor.Uint16] = iter.Slice1(u8), iter.Slice1(u16)
 	t[tensor.Uint32], t[tensor.Uint64] = iter.Slice1(u32), iter.Slice1(u64)
 	return t
@@ -61,13 +63,15 @@ func bool2(f func(dst, a, b []bool)) (t bodies) {
 	return t
 }
 
-func signed2(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32), i64 func(dst, a, b []int64)) (t bodies) {
+func signed2(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32),
+	i64 func(dst, a, b []int64)) (t bodies) {
 	t[tensor.Int8], t[tensor.Int16] = iter.Slice2(i8), iter.Slice2(i16)
 	t[tensor.Int32], t[tensor.Int64] = iter.Slice2(i32), iter.Slice2(i64)
 	return t
 }
 
-func unsigned2(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32), u64 func(dst, a, b []uint64)) (t bodies) {
+func unsigned2(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32),
+	u64 func(dst, a, b []uint64)) (t bodies) {
 	t[tensor.Uint8], t[tensor.Uint16] = iter.Slice2(u8), iter.Slice2(u16)
 	t[tensor.Uint32], t[tensor.Uint64] = iter.Slice2(u32), iter.Slice2(u64)
 	return t
@@ -112,7 +116,7 @@ func labelled(label string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel
 	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.pickLabel(label, it) }
 }
 
-// only is the table that serves a single dtype.
+// only is the table that supports a single dtype.
 func only(d tensor.DType, b iter.Kernel) (t bodies) {
 	t[d] = b
 	return t
@@ -204,4 +208,5 @@ type float interface{ float32 | float64 }
 // ordered is what can be compared.
 type ordered interface{ integer | float }
 
-var intCopies = join(signed1(copySlice, copySlice, copySlice, copySlice), unsigned1(copySlice, copySlice, copySlice, copySlice))
+var intCopies = join(signed1(copySlice, copySlice, copySlice, copySlice),
+	unsigned1(copySlice, copySlice, copySlice, copySlice))

@@ -27,10 +27,11 @@ var (
 	maxParam = graph.Param{Name: "max", Optional: true, Number: true}
 )
 
-// Clamp and its kin bound self below and above.
+// Clamp and the like bound self below and above.
 var (
 	Clamp = clampOp[clampAttrs]("clamp",
-		"Bounds self below by min and above by max, of which one may be left out; where min is above max the result is max. A bound of a higher kind promotes.",
+		"Bounds self below by min and above by max, of which one may be left out; where min is above max the result is "+
+			"max. A bound of a higher kind promotes.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clamping {
 			a := *kit.Attrs[clampAttrs](c)
@@ -58,7 +59,8 @@ func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
 	return s
 }
 
-func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping, examples ...graph.Example) *graph.Op {
+func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping,
+	examples ...graph.Example) *graph.Op {
 	p := &graph.Pointwise{
 		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 			k := bounds(c)

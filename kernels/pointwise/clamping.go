@@ -172,8 +172,10 @@ func boundSlice[T ordered](lo, hi T) func(dst, a []T) {
 
 var clampBodies = func() (t bodies) {
 	t[tensor.Uint8], t[tensor.Int8] = iter.Slice3(clampSlice[uint8]), iter.Slice3(clampSlice[int8])
-	t[tensor.Int16], t[tensor.Int32], t[tensor.Int64] = iter.Slice3(clampSlice[int16]), iter.Slice3(clampSlice[int32]), iter.Slice3(clampSlice[int64])
-	t[tensor.Uint16], t[tensor.Uint32], t[tensor.Uint64] = iter.Slice3(clampSlice[uint16]), iter.Slice3(clampSlice[uint32]), iter.Slice3(clampSlice[uint64])
+	t[tensor.Int16], t[tensor.Int32], t[tensor.Int64] = iter.Slice3(clampSlice[int16]), iter.Slice3(clampSlice[int32]),
+		iter.Slice3(clampSlice[int64])
+	t[tensor.Uint16], t[tensor.Uint32], t[tensor.Uint64] = iter.Slice3(clampSlice[uint16]),
+		iter.Slice3(clampSlice[uint32]), iter.Slice3(clampSlice[uint64])
 	t[tensor.Float32], t[tensor.Float64] = iter.Slice3(clampSlice[float32]), iter.Slice3(clampSlice[float64])
 	return t
 }()

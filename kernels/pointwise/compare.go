@@ -6,14 +6,20 @@ import (
 )
 
 // Comparisons are made in the promoted dtype and yield bool. A NaN is unequal to
-// everything and stands in no order.
+// everything and is in no order.
 var (
 	Eq = comparing("eq", "Tells where self equals other.",
-		join(compareReals(eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice), compareComplex(eqSlice, eqSlice)),
-		boolRef(func(x []int64) bool { return x[0] == x[1] }, func(x []float64) bool { return x[0] == x[1] }, func(x []complex128) bool { return x[0] == x[1] }))
+		join(compareReals(eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice, eqSlice),
+			compareComplex(eqSlice, eqSlice)),
+		boolRef(func(x []int64) bool {
+			return x[0] == x[1]
+		}, func(x []float64) bool { return x[0] == x[1] }, func(x []complex128) bool { return x[0] == x[1] }))
 	Ne = comparing("ne", "Tells where self differs from other.",
-		join(compareReals(neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice), compareComplex(neSlice, neSlice)),
-		boolRef(func(x []int64) bool { return x[0] != x[1] }, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
+		join(compareReals(neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice, neSlice),
+			compareComplex(neSlice, neSlice)),
+		boolRef(func(x []int64) bool {
+			return x[0] != x[1]
+		}, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
 	Lt = comparing("lt", "Tells where self is less than other. Complex numbers have no order.",
 		compareReals(ltSlice, ltSlice, ltSlice, ltSlice, ltSlice, ltSlice, ltSlice, ltSlice, ltSlice, ltSlice),
 		boolRef(func(x []int64) bool { return x[0] < x[1] }, func(x []float64) bool { return x[0] < x[1] }, nil))
@@ -29,7 +35,8 @@ var (
 )
 
 func comparing(name, doc string, t bodies, ref kit.ScalarFunc) *graph.Op {
-	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: comparison, Body: fixed(name, t)}, kit.Always(ref), kit.ExBinary, kit.ExIntegers)
+	return elementwise[kit.None](name, doc, numbers2, &graph.Pointwise{Config: comparison, Body: fixed(name, t)},
+		kit.Always(ref), kit.ExBinary, kit.ExIntegers)
 }
 
 func eqSlice[T number](dst []bool, a, b []T) {

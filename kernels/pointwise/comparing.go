@@ -7,7 +7,8 @@ import (
 
 // compareReals makes the table of a comparison of real dtypes; bools are compared as the
 // bytes that they are.
-func compareReals(u8 func([]bool, []uint8, []uint8), i8 func([]bool, []int8, []int8), i16 func([]bool, []int16, []int16),
+func compareReals(u8 func([]bool, []uint8, []uint8), i8 func([]bool, []int8, []int8),
+	i16 func([]bool, []int16, []int16),
 	i32 func([]bool, []int32, []int32), i64 func([]bool, []int64, []int64), u16 func([]bool, []uint16, []uint16),
 	u32 func([]bool, []uint32, []uint32), u64 func([]bool, []uint64, []uint64),
 	f32 func([]bool, []float32, []float32), f64 func([]bool, []float64, []float64)) (t bodies) {
@@ -18,7 +19,8 @@ func compareReals(u8 func([]bool, []uint8, []uint8), i8 func([]bool, []int8, []i
 	return boolAsByte(t)
 }
 
-func compareComplex(c64 func([]bool, []complex64, []complex64), c128 func([]bool, []complex128, []complex128)) (t bodies) {
+func compareComplex(c64 func([]bool, []complex64, []complex64),
+	c128 func([]bool, []complex128, []complex128)) (t bodies) {
 	t[tensor.Complex64], t[tensor.Complex128] = iter.Slice2(c64), iter.Slice2(c128)
 	return t
 }

@@ -15,14 +15,18 @@ import (
 // Real and Imag are the views of the parts of complex numbers.
 var (
 	Real = kit.Define[kit.None](graph.Op{
-		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1, Kind: graph.View,
+		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1,
+		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return []graph.Result{{Type: realPart(c.Type(0)), Alias: 0}}, nil
 		},
-		Ref: partRef(func(z complex128) float64 { return real(z) }), Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+		Ref: partRef(func(z complex128) float64 {
+			return real(z)
+		}), Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 	})
 	Imag = kit.Define[kit.None](graph.Op{
-		Name: "imag", Doc: "Gives the imaginary parts of complex numbers, a view. A real self is refused.", Params: unary1, Kind: graph.View,
+		Name: "imag", Doc: "Gives the imaginary parts of complex numbers, a view. A real self is refused.", Params: unary1,
+		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
 				return nil, errors.New("imag is not implemented for tensors with non-complex dtypes.")
@@ -31,7 +35,9 @@ var (
 			t.Offset = t.Offset.Add(sym.Of(1))
 			return []graph.Result{{Type: t, Alias: 0}}, nil
 		},
-		Ref: partRef(func(z complex128) float64 { return imag(z) }), Examples: []graph.Example{kit.Example(nil, kit.ExComplex)},
+		Ref: partRef(func(z complex128) float64 {
+			return imag(z)
+		}), Examples: []graph.Example{kit.Example(nil, kit.ExComplex)},
 	})
 )
 
@@ -50,7 +56,8 @@ func partRef(f func(complex128) float64) func(*graph.Call, []*tensor.Tensor) ([]
 // ConjPhysical turns the sign of imaginary parts.
 var ConjPhysical = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
-	Name:     "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given itself, a view.",
+	Name:     "conj_physical", Doc: "Negates the imaginary part of each element, in fresh memory. A real self is given " +
+		"itself, a view.",
 	Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Type(0).DType.IsComplex() {
@@ -59,12 +66,13 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 		return conjugation.Infer(c)
 	},
 	Compile: conjugation.Compile,
-	Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary}, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
-		if d.IsComplex() {
-			return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
-		}
-		return x[0]
-	})),
+	Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
+		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			if d.IsComplex() {
+				return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
+			}
+			return x[0]
+		})),
 	Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 })
 

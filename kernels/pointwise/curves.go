@@ -8,7 +8,8 @@ import (
 )
 
 // activation defines a unary op on floats from its loops and the function that defines it.
-func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float32), f64 func(*A) func(dst, a []float64),
+func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float32),
+	f64 func(*A) func(dst, a []float64),
 	ref func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
 		&graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
@@ -22,9 +23,10 @@ func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float
 // exponential anyway.
 func curve[A any](name, label, doc string, f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-			t := floatBodies(f(kit.Attrs[A](c)))
-			return t.pickLabel(label, it)
-		}},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
+			Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+				t := floatBodies(f(kit.Attrs[A](c)))
+				return t.pickLabel(label, it)
+			}},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
 }

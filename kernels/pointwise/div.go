@@ -23,21 +23,26 @@ func (a *divAttrs) mode() string {
 
 // Div is self / other, rounded if asked.
 var Div = elementwise[divAttrs]("div",
-	"Divides self by other, broadcast together. Without rounding_mode integers are divided as float32; with it they stay integers, and a divisor of 0 fails when run.",
+	"Divides self by other, broadcast together. Without rounding_mode integers are divided as float32; with it they "+
+		"stay integers, and a divisor of 0 fails when run.",
 	numbers2, &division, divRef,
-	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts), kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTurned, kit.ExRow))
+	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
+	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTurned, kit.ExRow))
 
 // FloorDivide is the quotient rounded down.
 var FloorDivide = elementwise[kit.None]("floor_divide",
 	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 fails when run.",
-	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc { return floorRef(&floorDivision, c) }, kit.ExBinary, kit.ExIntegers)
+	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
+		return floorRef(&floorDivision, c)
+	}, kit.ExBinary, kit.ExIntegers)
 
 var floorDivision = graph.Pointwise{Config: binary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	return quotients("div_floor", divFloorBodies, floorDiv16, it)
 }}
 
 // quotients picks the loops of rounded quotients. Of 16-bit floats PyTorch rounds every step.
-func quotients(name string, t bodies, f func(a, b float32, round func(float32) float32) float32, it *iter.Rule) (iter.Kernel, error) {
+func quotients(name string, t bodies, f func(a, b float32, round func(float32) float32) float32,
+	it *iter.Rule) (iter.Kernel, error) {
 	if round := roundingTo(it.CommonDType()); round != nil {
 		return iter.Map2(func(a, b float32) float32 { return f(a, b, round) }), nil
 	}
@@ -52,7 +57,8 @@ var division = graph.Pointwise{
 		case "floor", "trunc":
 			return binary(c, outs)
 		default:
-			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'", mode)
+			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
+				mode)
 		}
 	},
 	Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {

@@ -20,13 +20,15 @@ func nonZero[T integer](f func(dst, a, b []T)) iter.Kernel {
 	})
 }
 
-func dividing(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32), i64 func(dst, a, b []int64)) (t bodies) {
+func dividing(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32),
+	i64 func(dst, a, b []int64)) (t bodies) {
 	t[tensor.Int8], t[tensor.Int16] = nonZero(i8), nonZero(i16)
 	t[tensor.Int32], t[tensor.Int64] = nonZero(i32), nonZero(i64)
 	return t
 }
 
-func dividingUnsigned(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32), u64 func(dst, a, b []uint64)) (t bodies) {
+func dividingUnsigned(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32),
+	u64 func(dst, a, b []uint64)) (t bodies) {
 	t[tensor.Uint8], t[tensor.Uint16] = nonZero(u8), nonZero(u16)
 	t[tensor.Uint32], t[tensor.Uint64] = nonZero(u32), nonZero(u64)
 	return t
@@ -72,7 +74,7 @@ func mod32(a, b float32) float32 {
 func roundingTo(d tensor.DType) func(float32) float32 {
 	switch d {
 	case tensor.BFloat16:
-		return func(x float32) float32 { return tensor.BrainOf(x).Float32() }
+		return func(x float32) float32 { return tensor.BF16Of(x).Float32() }
 	case tensor.Float16:
 		return func(x float32) float32 { return tensor.HalfOf(x).Float32() }
 	}

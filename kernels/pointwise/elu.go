@@ -26,12 +26,17 @@ const (
 
 // Exponential linear units: lines above 0, exponentials below.
 var (
-	Elu = curve("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all times scale. Serves floats only.",
+	Elu = curve("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all "+
+		"times scale. Supports floats only.",
 		elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
-	Selu = curve("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. Serves floats only.",
+	Selu = curve("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. "+
+		"Supports floats only.",
 		func(*kit.None) func(float64) float64 { return elu(&eluAttrs{seluAlpha, seluScale, 1}) }, kit.ExUnary)
-	Celu = curve("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Serves floats only.",
-		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) }, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
+	Celu = curve("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports "+
+		"floats only.",
+		func(a *celuAttrs) func(float64) float64 {
+			return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha})
+		}, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
 )
 
 func init() {

@@ -9,11 +9,13 @@ import (
 var (
 	Exp   = transcendental("exp", "exp_vml_cpu", "Raises e to the power of each element.", math.Exp, cmplx.Exp)
 	Exp2  = transcendental("exp2", "exp2", "Raises 2 to the power of each element.", math.Exp2, nil)
-	Expm1 = transcendental("expm1", "expm1_vml_cpu", "Raises e to the power of each element and takes 1 off, exact near 0.", math.Expm1, nil)
-	Log   = transcendental("log", "log_vml_cpu", "Takes the natural logarithm of each element.", math.Log, cmplx.Log)
-	Log2  = transcendental("log2", "log2_vml_cpu", "Takes the logarithm to base 2 of each element.", math.Log2,
+	Expm1 = transcendental("expm1", "expm1_vml_cpu", "Raises e to the power of each element and takes 1 off, "+
+		"exact near 0.", math.Expm1, nil)
+	Log  = transcendental("log", "log_vml_cpu", "Takes the natural logarithm of each element.", math.Log, cmplx.Log)
+	Log2 = transcendental("log2", "log2_vml_cpu", "Takes the logarithm to base 2 of each element.", math.Log2,
 		func(z complex128) complex128 { return cmplx.Log(z) / math.Ln2 })
 	Log10 = transcendental("log10", "log10_vml_cpu", "Takes the logarithm to base 10 of each element.", math.Log10,
 		func(z complex128) complex128 { return cmplx.Log(z) / math.Ln10 })
-	Log1p = transcendental("log1p", "log1p_vml_cpu", "Takes the natural logarithm of each element plus 1, exact near 0.", math.Log1p, nil)
+	Log1p = transcendental("log1p", "log1p_vml_cpu", "Takes the natural logarithm of each element plus 1, exact near 0.",
+		math.Log1p, nil)
 )

@@ -17,7 +17,8 @@ var (
 		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
 	Isinf = classify("isinf", "Tells where self is infinite.", unaryTo(tensor.Bool), isinfLayout, false,
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
-	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", unaryTo(tensor.Bool), isfiniteLayout, true,
+	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", unaryTo(tensor.Bool),
+		isfiniteLayout, true,
 		isFinite, func(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) })
 	Isposinf = classify("isposinf", "Tells where self is positive infinity. Complex numbers are refused.",
 		realOnly(unaryTo(tensor.Bool), "isposinf does not support complex inputs."), nil, false,
@@ -33,8 +34,10 @@ func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // classify defines a predicate; ints is its answer for every integer, but that of signbit
 // depends on the sign.
-func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Type, error), ints bool, f func(float64) bool, z func(complex128) bool) *graph.Op {
-	t := testReals(allSlice[uint8](ints), allSlice[int8](ints), allSlice[int16](ints), allSlice[int32](ints), allSlice[int64](ints),
+func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Type, error), ints bool,
+	f func(float64) bool, z func(complex128) bool) *graph.Op {
+	t := testReals(allSlice[uint8](ints), allSlice[int8](ints), allSlice[int16](ints), allSlice[int32](ints),
+		allSlice[int64](ints),
 		allSlice[uint16](ints), allSlice[uint32](ints), allSlice[uint64](ints),
 		func(dst []bool, a []float32) {
 			for i := range dst {
@@ -55,7 +58,8 @@ func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Typ
 		t[tensor.Complex128] = iter.Map1(z)
 	}
 	p := &graph.Pointwise{Config: cfg, Body: fixed(name, t)}
-	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p, Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
+	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
+		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
 		Ref: kit.PointwiseRef(p, kit.Always(boolRef(
 			func(x []int64) bool { return f(float64(x[0])) },
 			func(x []float64) bool { return f(x[0]) },

@@ -30,9 +30,10 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 		t, err := kit.LaidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
 		return graph.New1(t), err
 	},
-	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
-	Ref:      kit.PointwiseRef(&interpolation, lerpRef),
-	Examples: []graph.Example{kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix), kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTurned, kit.ExRow)},
+	Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
+	Ref:     kit.PointwiseRef(&interpolation, lerpRef),
+	Examples: []graph.Example{kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix),
+		kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTurned, kit.ExRow)},
 })
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
@@ -41,7 +42,8 @@ func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	d := c.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
 		if i+1 < len(c.In) && c.In[i+1].Kind == graph.TensorArg && c.Type(i+1).DType != d {
-			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(d), name, kit.CppName(c.Type(i+1).DType))
+			return iter.Config{}, fmt.Errorf("expected dtype %s for `%s` but got dtype %s", kit.CppName(d), name,
+				kit.CppName(c.Type(i+1).DType))
 		}
 	}
 	if c.Has(2) == kit.Attrs[lerpAttrs](c).Weight.IsSet() {

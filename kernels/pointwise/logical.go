@@ -10,13 +10,16 @@ import (
 // Logical ops take any dtype, of which 0 is false and all else true, NaN included.
 var (
 	LogicalAnd = logical("logical_and", "Tells where both self and other are not 0.",
-		join(compareReals(andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice), compareComplex(andSlice, andSlice)),
+		join(compareReals(andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice, andSlice),
+			compareComplex(andSlice, andSlice)),
 		func(a, b bool) bool { return a && b })
 	LogicalOr = logical("logical_or", "Tells where self or other is not 0.",
-		join(compareReals(eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice), compareComplex(eitherSlice, eitherSlice)),
+		join(compareReals(eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice, eitherSlice,
+			eitherSlice, eitherSlice, eitherSlice), compareComplex(eitherSlice, eitherSlice)),
 		func(a, b bool) bool { return a || b })
 	LogicalXor = logical("logical_xor", "Tells where exactly one of self and other is not 0.",
-		join(compareReals(xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice), compareComplex(xorSlice, xorSlice)),
+		join(compareReals(xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice, xorSlice),
+			compareComplex(xorSlice, xorSlice)),
 		func(a, b bool) bool { return a != b })
 )
 

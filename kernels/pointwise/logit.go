@@ -14,11 +14,13 @@ type logitAttrs struct {
 }
 
 // Logit is the inverse of sigmoid.
-var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if eps is given.", unary1,
-	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-		t := floatBodies(logit(kit.Attrs[logitAttrs](c)))
-		return t.pick("logit", it)
-	}},
+var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each element, bounded to [eps, 1-eps] if "+
+	"eps is given.", unary1,
+	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
+		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+			t := floatBodies(logit(kit.Attrs[logitAttrs](c)))
+			return t.pick("logit", it)
+		}},
 	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[logitAttrs](c)))(c) },
 	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTurned))
 
@@ -38,13 +40,15 @@ func logit(a *logitAttrs) func(float64) float64 {
 
 // LogSigmoid is the logarithm of sigmoid.
 var LogSigmoid = kit.Define[kit.None](graph.Op{
-	Name: "log_sigmoid", Doc: "Takes the logarithm of the sigmoid of each element; the result is row-major. Serves floats only.",
+	Name: "log_sigmoid", Doc: "Takes the logarithm of the sigmoid of each element; the result is row-major. Supports " +
+		"floats only.",
 	Params: unary1, Pointwise: &logSigmoids,
 	Infer:    kit.LaidBy(&logSigmoids, rowMajor),
 	Ref:      kit.PointwiseRef(&logSigmoids, floatRef(logSigmoid)),
 	Examples: []graph.Example{kit.ExUnary},
 })
 
-var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: fixed("log_sigmoid", floatBodies(logSigmoid))}
+var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
+	Body: fixed("log_sigmoid", floatBodies(logSigmoid))}
 
 func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x))) }

@@ -23,7 +23,8 @@ var (
 )
 
 func extremum(name, doc string, t bodies, i func(a, b int64) int64, f func(a, b float64) float64) *graph.Op {
-	return elementwise[kit.None](name, doc, binary2, extremumPart(name, t), extremumRef(i, f), kit.ExBinary, kit.ExIntegers)
+	return elementwise[kit.None](name, doc, binary2, extremumPart(name, t), extremumRef(i, f), kit.ExBinary,
+		kit.ExIntegers)
 }
 
 // numberFirst makes f take the operand that is a number where the other is not.

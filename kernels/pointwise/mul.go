@@ -6,7 +6,8 @@ import (
 )
 
 // Mul is self * other.
-var Mul = elementwise[kit.None]("mul", "Multiplies self by other, broadcast together. Of bools it is the logical and.", numbers2,
+var Mul = elementwise[kit.None]("mul", "Multiplies self by other, broadcast together. Of bools it is the logical and.",
+	numbers2,
 	&graph.Pointwise{Config: binary, Body: fixed("mul", mulBodies)},
 	kit.Always(kit.ByKind(
 		func(x []int64) int64 { return x[0] * x[1] },

@@ -8,7 +8,9 @@ import (
 
 // Neg is -self.
 var Neg = elementwise[kit.None]("neg", "Negates each element; unsigned integers wrap. Bools are refused.", unary1,
-	&graph.Pointwise{Config: checked(unary, noBool("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")),
+	&graph.Pointwise{Config: checked(unary,
+		noBool("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "+
+			"`~` or `logical_not()` operator instead.")),
 		Body: fixed("neg", join(
 			signed1(negSlice, negSlice, negSlice, negSlice), unsigned1(negSlice, negSlice, negSlice, negSlice),
 			floats1(negSlice, negSlice), complexes1(negSlice, negSlice)))},

@@ -13,8 +13,10 @@ import (
 
 // elementwise defines a pointwise op: its parts and the function of one element that
 // defines it.
-func elementwise[A any](name, doc string, params []graph.Param, p *graph.Pointwise, f func(*graph.Call) kit.ScalarFunc, examples ...graph.Example) *graph.Op {
-	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: kit.PointwiseRef(p, f), Examples: examples})
+func elementwise[A any](name, doc string, params []graph.Param, p *graph.Pointwise, f func(*graph.Call) kit.ScalarFunc,
+	examples ...graph.Example) *graph.Op {
+	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: params, Pointwise: p, Ref: kit.PointwiseRef(p, f),
+		Examples: examples})
 }
 
 // unary1 and binary2 are the operands of most pointwise ops, numbers2 of those that take

@@ -37,7 +37,8 @@ func TestZeroDivision(t *testing.T) {
 func TestShiftWidth(t *testing.T) {
 	a := tensor.Must(tensor.FromSlice([]int32{1, 1, 1, -5}, 4))
 	b := tensor.Must(tensor.FromSlice([]int32{40, -1, 31, 32}, 4))
-	for name, want := range map[string][]int32{"bitwise_left_shift": {256, -1 << 31, -1 << 31, -5}, "bitwise_right_shift": {0, 0, 0, -5}} {
+	for name, want := range map[string][]int32{"bitwise_left_shift": {256, -1 << 31, -1 << 31, -5},
+		"bitwise_right_shift": {0, 0, 0, -5}} {
 		op := kernels.Lookup(name)
 		c, _ := kerneltest.CallOf(op, nil, []tensor.Meta{a.Meta, b.Meta})
 		out, err := kerneltest.RunCall(op, c, []*tensor.Tensor{a, b})
@@ -57,7 +58,8 @@ func TestRunAllocates(t *testing.T) {
 	for _, call := range []struct {
 		op string
 		in []tensor.Meta
-	}{{"clamp", []tensor.Meta{x, {}, tensor.New(tensor.Float32, 30)}}, {"mul", []tensor.Meta{x, tensor.New(tensor.Float32, 30)}}, {"rsub", []tensor.Meta{x, x}}} {
+	}{{"clamp", []tensor.Meta{x, {}, tensor.New(tensor.Float32, 30)}},
+		{"mul", []tensor.Meta{x, tensor.New(tensor.Float32, 30)}}, {"rsub", []tensor.Meta{x, x}}} {
 		op := kernels.Lookup(call.op)
 		c, err := kerneltest.CallOf(op, nil, call.in)
 		if err != nil {
@@ -92,7 +94,7 @@ func allocations(op *graph.Op, c *graph.Call, in []*tensor.Tensor) (float64, err
 }
 
 // TestRoundedSteps pins 16-bit floats that PyTorch rounds before it cuts off or counts: what
-// lies just below 3, and between 16 and 17 tenths.
+// is just below 3, and between 16 and 17 tenths.
 func TestRoundedSteps(t *testing.T) {
 	for _, c := range []struct {
 		op    string

@@ -15,7 +15,8 @@ import (
 // Pow is self to the power of exponent; either may be a plain number.
 var Pow = kit.Define[kit.None](graph.Op{
 	Name: "pow",
-	Doc: "Raises self to the power of exponent, broadcast together. Integers stay integers: a negative plain exponent is refused, " +
+	Doc: "Raises self to the power of exponent, broadcast together. Integers stay integers: a negative plain exponent " +
+		"is refused, " +
 		"and a negative exponent in a tensor gives 0 but for bases of 1 and -1.",
 	Params:    []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
 	Pointwise: &power,

@@ -12,10 +12,13 @@ var (
 	powBodies = join(
 		signed2(powSlice, powSlice, powSlice, powSlice), unsigned2(powSlice, powSlice, powSlice, powSlice),
 		floatBodies2(math.Pow),
-		only(tensor.Complex64, iter.Map2(func(a, b complex64) complex64 { return complex64(cmplx.Pow(complex128(a), complex128(b))) })),
+		only(tensor.Complex64, iter.Map2(func(a, b complex64) complex64 {
+			return complex64(cmplx.Pow(complex128(a), complex128(b)))
+		})),
 		only(tensor.Complex128, iter.Map2(cmplx.Pow)))
 	squareBodies = join(
-		signed1(squareSlice, squareSlice, squareSlice, squareSlice), unsigned1(squareSlice, squareSlice, squareSlice, squareSlice),
+		signed1(squareSlice, squareSlice, squareSlice, squareSlice),
+		unsigned1(squareSlice, squareSlice, squareSlice, squareSlice),
 		floats1(squareSlice, squareSlice), complexes1(squareSlice, squareSlice))
 	cubeBodies    = join(floats1(cubeSlice, cubeSlice), complexes1(cubeSlice, cubeSlice))
 	inverseBodies = join(floats1(inverseSlice, inverseSlice), complexes1(inverseSlice, inverseSlice))

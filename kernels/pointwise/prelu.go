@@ -18,8 +18,9 @@ type gluAttrs struct {
 // Prelu scales what is below 0 by a weight, one for all or one for each channel.
 var Prelu = kit.Define[kit.None](graph.Op{
 	AnyOrder: true, Images: graph.ImagePasser,
-	Name:   "prelu",
-	Doc:    "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). The result has the memory format that self suggests.",
+	Name: "prelu",
+	Doc: "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). " +
+		"The result has the memory format that self suggests.",
 	Params: []graph.Param{kit.Self, kit.Weight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, w := c.Type(0), c.Type(1)
@@ -31,7 +32,8 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		case m.Rank() == 0 && !kit.Is(w.Numel(), 1):
 			return nil, fmt.Errorf("Not allow zero-dim input tensor.")
 		case !kit.Is(w.Numel(), 1) && w.Numel().Ne(channels).Holds():
-			return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and channel size = %v.", w.Numel(), channels)
+			return nil, fmt.Errorf("Mismatch of parameter numbers and input channel size. Found parameter numbers = %v and "+
+				"channel size = %v.", w.Numel(), channels)
 		case w.Rank() > 1:
 			return nil, fmt.Errorf("prelu: Expected `weight` to be a scalar or 1D tensor, but got ndim = %d", w.Rank())
 		case !m.DType.IsFloat():
@@ -76,21 +78,22 @@ func compilePrelu[T float32 | float64](c *graph.Call, q kit.AxisIndex) (*graph.K
 	x := copies.NewCompound(c)
 	ins := x.Operands(d)
 	weights := ins[1].Meta.Numel()
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-		y, v, w := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], weights)
-		for begin < end {
-			to, at := q.Run(begin, end)
-			f := w[at]
-			for i, e := range v[begin:to] {
-				if !(e > 0) {
-					e *= f
+	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]},
+		copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+			y, v, w := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], weights)
+			for begin < end {
+				to, at := q.Run(begin, end)
+				f := w[at]
+				for i, e := range v[begin:to] {
+					if !(e > 0) {
+						e *= f
+					}
+					y[begin+i] = e
 				}
-				y[begin+i] = e
+				begin = to
 			}
-			begin = to
-		}
-		return nil
-	}))
+			return nil
+		}))
 	return x.Kernel()
 }
 
@@ -98,7 +101,7 @@ func compilePrelu[T float32 | float64](c *graph.Call, q kit.AxisIndex) (*graph.K
 var Glu = kit.Define[gluAttrs](graph.Op{
 	AsInferred: "halves are multiplied in row-major blocks",
 	Name:       "glu",
-	Doc:        "Halves a dimension and multiplies the first half by the sigmoid of the second. Serves floats only.",
+	Doc:        "Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.",
 	Params:     []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, b, err := gluHalves(c)
@@ -132,7 +135,8 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, nil
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}}, {In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 3, 2)}, Attrs: graph.Attrs{"dim": 0}}},
 })
 
 // gluHalves are the views of both halves.

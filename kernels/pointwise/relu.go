@@ -13,7 +13,8 @@ import (
 // Relu is max(self, 0).
 var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Bools are refused.", unary1,
 	&graph.Pointwise{
-		Config: checked(realOnly(unary, "clamp is not supported for complex types"), noBool("Boolean inputs not supported for relu")),
+		Config: checked(realOnly(unary, "clamp is not supported for complex types"),
+			noBool("Boolean inputs not supported for relu")),
 		Body: fixed("clamp_min", join(
 			signed1(reluSlice, reluSlice, reluSlice, reluSlice), unsigned1(copySlice, copySlice, copySlice, copySlice),
 			floats1(reluSlice, reluSlice))),
@@ -37,7 +38,8 @@ type hardtanhAttrs struct {
 
 // Hardtanh bounds self on both sides, relu6 by 0 and 6.
 var (
-	Hardtanh = hardtanh[hardtanhAttrs]("hardtanh", "Bounds self below by min_val and above by max_val; NaN stays. Bools are refused.",
+	Hardtanh = hardtanh[hardtanhAttrs]("hardtanh", "Bounds self below by min_val and above by max_val; NaN stays. Bools "+
+		"are refused.",
 		func(c *graph.Call) (lo, hi tensor.Scalar) { a := kit.Attrs[hardtanhAttrs](c); return a.Min, a.Max },
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
 	Relu6 = hardtanh[kit.None]("relu6", "Bounds self below by 0 and above by 6; NaN stays. Bools are refused.",
@@ -46,7 +48,8 @@ var (
 )
 
 // hardtanh defines a clamp whose result is laid out as empty_like.
-func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar), examples ...graph.Example) *graph.Op {
+func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
+	examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
 		lo, hi := bounds(c)
 		switch d := c.Type(0).DType; {
@@ -64,7 +67,8 @@ func hardtanh[A any](name, doc string, bounds func(c *graph.Call) (lo, hi tensor
 		lo, hi := bounds(c)
 		return clampBetween("clamp_scalar", it, lo, hi)
 	}}
-	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p, Infer: kit.LaidBy(p, preserved), Examples: examples,
+	return kit.Define[A](graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p, Infer: kit.LaidBy(p, preserved),
+		Examples: examples,
 		Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
 			lo, hi := bounds(c)
 			return clamping{min: lo, max: hi}.ref
@@ -76,7 +80,8 @@ type leakyAttrs struct {
 }
 
 // LeakyRelu is relu that lets a little of negative elements through.
-var LeakyRelu = activation("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Serves floats only.",
+var LeakyRelu = activation("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
+	"floats only.",
 	func(a *leakyAttrs) func(dst, a []float32) { return leakySlice(float32(a.Slope)) },
 	func(a *leakyAttrs) func(dst, a []float64) { return leakySlice(a.Slope) },
 	func(a *leakyAttrs) func(float64) float64 {
@@ -104,7 +109,8 @@ type thresholdAttrs struct {
 }
 
 // Threshold replaces what is not above a threshold.
-var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that are at most threshold by value; NaN stays.", unary1,
+var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that are at most threshold by "+
+	"value; NaN stays.", unary1,
 	&graph.Pointwise{
 		Config: checked(unary, func(c *graph.Call) error {
 			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
@@ -128,7 +134,8 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 				return x[0]
 			}, nil)
 	},
-	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTurned), kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
+	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTurned),
+	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
 
 func thresholdBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	a := kit.Attrs[thresholdAttrs](c)
@@ -158,7 +165,8 @@ type shrinkAttrs struct {
 }
 
 // Hardshrink drops what is near 0.
-var Hardshrink = activation("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. Serves floats only.",
+var Hardshrink = activation("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. "+
+	"Supports floats only.",
 	func(a *shrinkAttrs) func(dst, a []float32) { return shrinkSlice(float32(a.Lambd.Float())) },
 	func(a *shrinkAttrs) func(dst, a []float64) { return shrinkSlice(a.Lambd.Float()) },
 	func(a *shrinkAttrs) func(float64) float64 {

@@ -11,7 +11,8 @@ import (
 
 // Remainder is Python's modulus.
 var Remainder = elementwise[kit.None]("remainder",
-	"Gives what is left of self divided by other, with the sign of other (Python's %). A divisor of 0 fails when run for integers.",
+	"Gives what is left of self divided by other, with the sign of other (Python's %). A divisor of 0 fails when run "+
+		"for integers.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("remainder", join(
 		dividing(modulusSlice[int8], modulusSlice[int16], modulusSlice[int32], modulusSlice[int64]),
 		dividingUnsigned(remSlice[uint8], remSlice[uint16], remSlice[uint32], remSlice[uint64]),
@@ -23,7 +24,8 @@ var Remainder = elementwise[kit.None]("remainder",
 
 // Fmod is C's fmod.
 var Fmod = elementwise[kit.None]("fmod",
-	"Gives what is left of self divided by other, with the sign of self (C's fmod). A divisor of 0 fails when run for integers.",
+	"Gives what is left of self divided by other, with the sign of self (C's fmod). A divisor of 0 fails when run "+
+		"for integers.",
 	numbers2, &graph.Pointwise{Config: binary, Body: fixed("fmod", join(
 		dividing(remSlice[int8], remSlice[int16], remSlice[int32], remSlice[int64]),
 		dividingUnsigned(remSlice[uint8], remSlice[uint16], remSlice[uint32], remSlice[uint64]),

@@ -13,12 +13,14 @@ import (
 var (
 	Floor = rounding("floor", "Rounds each element down to a whole number.", floats1(floorSlice, floorSlice), math.Floor)
 	Ceil  = rounding("ceil", "Rounds each element up to a whole number.", floats1(ceilSlice, ceilSlice), math.Ceil)
-	Trunc = rounding("trunc", "Rounds each element toward 0 to a whole number.", floats1(truncSlice, truncSlice), math.Trunc)
+	Trunc = rounding("trunc", "Rounds each element toward 0 to a whole number.", floats1(truncSlice, truncSlice),
+		math.Trunc)
 )
 
 func rounding(name, doc string, t bodies, f func(float64) float64) *graph.Op {
 	return elementwise[kit.None](name, doc, unary1,
-		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"), Body: labelled(name+"_vml_cpu", join(intCopies, t))},
+		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"),
+			Body: labelled(name+"_vml_cpu", join(intCopies, t))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
@@ -28,7 +30,8 @@ type roundAttrs struct {
 }
 
 // Round rounds to the nearest, ties to even.
-var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest whole number, or to decimals places; of two at the same distance it takes the even one.", unary1,
+var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest whole number, or to decimals "+
+	"places; of two at the same distance it takes the even one.", unary1,
 	&graph.Pointwise{Config: unary, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		n := kit.Attrs[roundAttrs](c).Decimals
@@ -51,7 +54,8 @@ var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest
 			return tensor.FloatScalar(math.RoundToEven(x[0].Float()*scale) / scale)
 		}
 	},
-	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTurned), kit.Example(graph.Attrs{"decimals": -1}, kit.ExTurned))
+	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTurned),
+	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTurned))
 
 func roundBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	if n := kit.Attrs[roundAttrs](c).Decimals; n != 0 {
@@ -66,7 +70,8 @@ func roundBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 }
 
 // Frac is self minus trunc(self).
-var Frac = elementwise[kit.None]("frac", "Takes the part of each element behind the point, with its sign. Serves floats only.", unary1,
+var Frac = elementwise[kit.None]("frac", "Takes the part of each element behind the point, with its sign. Supports "+
+	"floats only.", unary1,
 	&graph.Pointwise{Config: unary, Body: fixed("frac", floats1(fracSlice, fracSlice))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 

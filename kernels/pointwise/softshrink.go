@@ -20,14 +20,18 @@ type biasShrinkAttrs struct {
 // Softshrink takes lambd off the magnitude of elements; Shrink is ONNX's operator, of which
 // softshrink and hardshrink are cases.
 var (
-	Softshrink = activation("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is nearer. Serves floats only.",
+	Softshrink = activation("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
+		"nearer. Supports floats only.",
 		func(a *softshrinkAttrs) func(dst, x []float32) { return biasShrinkSlice[float32](a.Lambd, a.Lambd) },
 		func(a *softshrinkAttrs) func(dst, x []float64) { return biasShrinkSlice[float64](a.Lambd, a.Lambd) },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
-	Shrink = activation("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others towards 0 by bias. Serves floats only.",
+	Shrink = activation("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others "+
+		"towards 0 by bias. Supports floats only.",
 		func(a *biasShrinkAttrs) func(dst, x []float32) { return biasShrinkSlice[float32](a.Lambd, a.Bias) },
 		func(a *biasShrinkAttrs) func(dst, x []float64) { return biasShrinkSlice[float64](a.Lambd, a.Bias) },
-		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) }, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))
+		func(a *biasShrinkAttrs) func(float64) float64 {
+			return biasShrink(a.Lambd, a.Bias)
+		}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))
 )
 
 func init() {

@@ -13,18 +13,25 @@ import (
 
 // Functions of two real numbers.
 var (
-	Atan2    = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.", binary2, binaryFloat, math.Atan2, kit.ExIntegers)
-	Hypot    = special2("hypot", "Takes the length of the hypotenuse over the legs self and other. Serves floats only.", binary2, binary, math.Hypot)
+	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
+		binary2, binaryFloat, math.Atan2, kit.ExIntegers)
+	Hypot = special2("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports floats only.",
+		binary2, binary, math.Hypot)
 	Copysign = special2("copysign", "Gives the magnitude of self the sign of other, that of -0 included.",
 		[]graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
-	Logaddexp  = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Serves floats only.", binary2, binary, logaddexp)
-	Logaddexp2 = special2("logaddexp2", "Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. Serves floats only.", binary2, binary,
+	Logaddexp = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Supports "+
+		"floats only.", binary2, binary, logaddexp)
+	Logaddexp2 = special2("logaddexp2", "Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. "+
+		"Supports floats only.", binary2, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
-	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.", numbers2, binaryFloat, xlogy, kit.ExIntegers)
+	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
+		numbers2, binaryFloat, xlogy, kit.ExIntegers)
 )
 
-func special2(name, doc string, params []graph.Param, cfg config, f func(x, y float64) float64, more ...graph.Example) *graph.Op {
-	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg, Body: fixed(name, floatBodies2(f))},
+func special2(name, doc string, params []graph.Param, cfg config, f func(x, y float64) float64,
+	more ...graph.Example) *graph.Op {
+	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
+		Body: fixed(name, floatBodies2(f))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
 
@@ -46,7 +53,8 @@ func xlogy(x, y float64) float64 {
 }
 
 // Heaviside is the step function.
-var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, and the element of values at 0; 0 of a NaN. Both operands must have one dtype.",
+var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, and the element of values at 0; 0 of a "+
+	"NaN. Both operands must have one dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
 		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {
@@ -93,8 +101,10 @@ type nanToNumAttrs struct {
 // NanToNum replaces what is not finite.
 var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 	Name: "nan_to_num", Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are refused.",
-	Params: unary1, Pointwise: &replacing, Infer: kit.LaidBy(&replacing, preserved), Ref: kit.PointwiseRef(&replacing, replaceRef),
-	Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned), kit.Example(nil, kit.ExInts)},
+	Params: unary1, Pointwise: &replacing, Infer: kit.LaidBy(&replacing, preserved),
+	Ref: kit.PointwiseRef(&replacing, replaceRef),
+	Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTurned),
+		kit.Example(nil, kit.ExInts)},
 })
 
 var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
@@ -122,7 +132,8 @@ func replaceRef(c *graph.Call) kit.ScalarFunc {
 
 // replacements returns what stands for NaN, infinity and negative infinity in a dtype.
 func replacements(c *graph.Call, d tensor.DType) (r [3]float64) {
-	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[d]
+	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
+		tensor.Float64: math.MaxFloat64}[d]
 	r = [3]float64{0, limit, -limit}
 	a := kit.Attrs[nanToNumAttrs](c)
 	for i, p := range []*float64{a.NaN, a.PosInf, a.NegInf} {

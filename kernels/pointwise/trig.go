@@ -7,22 +7,30 @@ import (
 
 // Circular and hyperbolic functions and their inverses; angles are in radians.
 var (
-	Sin    = transcendental("sin", "sin_vml_cpu", "Takes the sine of each element.", math.Sin, cmplx.Sin)
-	Cos    = transcendental("cos", "cos_vml_cpu", "Takes the cosine of each element.", math.Cos, cmplx.Cos)
-	Tan    = transcendental("tan", "tan_vml_cpu", "Takes the tangent of each element.", math.Tan, cmplx.Tan)
-	Asin   = transcendental("asin", "asin_vml_cpu", "Takes the inverse sine of each element; NaN outside [-1, 1].", math.Asin, cmplx.Asin)
-	Acos   = transcendental("acos", "acos_vml_cpu", "Takes the inverse cosine of each element; NaN outside [-1, 1].", math.Acos, cmplx.Acos)
-	Atan   = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, cmplx.Atan)
-	Sinh   = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", math.Sinh, cmplx.Sinh)
-	Cosh   = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", math.Cosh, cmplx.Cosh)
-	Tanh   = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, cmplx.Tanh)
-	Asinh  = transcendental("asinh", "asinh_cpu", "Takes the inverse hyperbolic sine of each element.", math.Asinh, cmplx.Asinh)
-	Acosh  = transcendental("acosh", "acosh_cpu", "Takes the inverse hyperbolic cosine of each element; NaN below 1.", math.Acosh, cmplx.Acosh)
-	Atanh  = transcendental("atanh", "atanh_cpu", "Takes the inverse hyperbolic tangent of each element; NaN outside [-1, 1].", math.Atanh, cmplx.Atanh)
+	Sin  = transcendental("sin", "sin_vml_cpu", "Takes the sine of each element.", math.Sin, cmplx.Sin)
+	Cos  = transcendental("cos", "cos_vml_cpu", "Takes the cosine of each element.", math.Cos, cmplx.Cos)
+	Tan  = transcendental("tan", "tan_vml_cpu", "Takes the tangent of each element.", math.Tan, cmplx.Tan)
+	Asin = transcendental("asin", "asin_vml_cpu", "Takes the inverse sine of each element; NaN outside [-1, 1].",
+		math.Asin, cmplx.Asin)
+	Acos = transcendental("acos", "acos_vml_cpu", "Takes the inverse cosine of each element; NaN outside [-1, 1].",
+		math.Acos, cmplx.Acos)
+	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, cmplx.Atan)
+	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", math.Sinh, cmplx.Sinh)
+	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", math.Cosh, cmplx.Cosh)
+	Tanh  = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, cmplx.Tanh)
+	Asinh = transcendental("asinh", "asinh_cpu", "Takes the inverse hyperbolic sine of each element.", math.Asinh,
+		cmplx.Asinh)
+	Acosh = transcendental("acosh", "acosh_cpu", "Takes the inverse hyperbolic cosine of each element; NaN below 1.",
+		math.Acosh, cmplx.Acosh)
+	Atanh = transcendental("atanh", "atanh_cpu", "Takes the inverse hyperbolic tangent of each element; NaN "+
+		"outside [-1, 1].", math.Atanh, cmplx.Atanh)
 	Erf    = transcendental("erf", "erf_vml_cpu", "Takes the error function of each element.", math.Erf, nil)
-	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Takes the inverse of the error function of each element; NaN outside [-1, 1].", math.Erfinv, nil)
-	Lgamma = transcendental("lgamma", "lgamma_vml_cpu", "Takes the logarithm of the magnitude of the gamma function of each element.", lgamma, nil)
-	Erfc   = transcendental("erfc", "erfc_vml_cpu", "Takes 1 minus the error function of each element, exact for large ones.", math.Erfc, nil)
+	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Takes the inverse of the error function of each element; NaN "+
+		"outside [-1, 1].", math.Erfinv, nil)
+	Lgamma = transcendental("lgamma", "lgamma_vml_cpu", "Takes the logarithm of the magnitude of the gamma function of "+
+		"each element.", lgamma, nil)
+	Erfc = transcendental("erfc", "erfc_vml_cpu", "Takes 1 minus the error function of each element, exact for "+
+		"large ones.", math.Erfc, nil)
 )
 
 func lgamma(x float64) float64 {

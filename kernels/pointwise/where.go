@@ -11,8 +11,9 @@ import (
 
 // Where picks elements by a condition.
 var Where = kit.Define[kit.None](graph.Op{
-	Name:      "where",
-	Doc:       "Takes self where condition holds and other elsewhere, all broadcast together. The condition is bool, or uint8 as of old; self and other promote.",
+	Name: "where",
+	Doc: "Takes self where condition holds and other elsewhere, all broadcast together. The condition is bool, or " +
+		"uint8 as of old; self and other promote.",
 	Params:    []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
 	Pointwise: &selection,
 	Infer:     kit.LaidBy(&selection, whereLayout),

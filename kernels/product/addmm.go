@@ -25,8 +25,10 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 	Flops:    sumFlops,
 	Ref:      sumRef,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3, 4)},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3),
+			tensor.New(tensor.Float32, 3, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 2, 3),
+			tensor.New(tensor.Float32, 3, 4)},
 			Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
 	},
 })
@@ -35,12 +37,13 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "baddbmm",
-	Doc:      "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast to [b, m, n].",
-	Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
-	Infer:    inferSum(baddbmmType),
-	Impls:    productImpls(sumTerms),
-	Flops:    sumFlops,
-	Ref:      sumRef,
+	Doc: "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast " +
+		"to [b, m, n].",
+	Params: []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
+	Infer:  inferSum(baddbmmType),
+	Impls:  productImpls(sumTerms),
+	Flops:  sumFlops,
+	Ref:    sumRef,
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 		tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 })
@@ -126,7 +129,8 @@ func addendOf(m, expanded tensor.Meta) matrices {
 // loops that multiply by 0.
 func leavesOut(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
-	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() != 0 {
+	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
+		0 {
 		return false
 	}
 	lead := a.Rank() - 2

@@ -32,7 +32,9 @@ func TestProductLeftOut(t *testing.T) {
 		var metas []tensor.Meta
 		for _, s := range shapes {
 			metas = append(metas, tensor.New(c.d, s...))
-			in = append(in, kerneltest.Filled(metas[len(metas)-1], func(tensor.DType) tensor.Scalar { return tensor.FloatScalar(3) }))
+			in = append(in, kerneltest.Filled(metas[len(metas)-1], func(tensor.DType) tensor.Scalar {
+				return tensor.FloatScalar(3)
+			}))
 		}
 		in[1].SetFlat(0, tensor.FloatScalar(math.NaN()))
 		op := kernels.Lookup(c.op)

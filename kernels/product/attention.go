@@ -16,7 +16,7 @@ import (
 )
 
 type attentionAttrs struct {
-	Dropout   float64  `attr:"dropout_p" default:"0" doc:"share of the weights that are dropped; only 0 is served"`
+	Dropout   float64  `attr:"dropout_p" default:"0" doc:"share of the weights that are dropped; only 0 is supported"`
 	IsCausal  bool     `attr:"is_causal" default:"false" doc:"query i sees keys 0 to i only"`
 	Scale     *float64 `attr:"scale" default:"none" doc:"factor of the scores; none: 1 / sqrt(e)"`
 	EnableGQA bool     `attr:"enable_gqa" default:"false" doc:"groups of query heads share a head of keys and values"`
@@ -26,8 +26,10 @@ type attentionAttrs struct {
 var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "scaled_dot_product_attention",
-	Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give [..., l, v]. " +
-		"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees nothing gives 0.",
+	Doc: "Weighs values by how keys match queries: query [..., l, e], key [..., s, e] and value [..., s, v] give " +
+		"[..., l, v]. " +
+		"attn_mask, broadcast to [..., l, s], is added to the scores, or, of bools, tells what is seen; a query that sees " +
+		"nothing gives 0.",
 	Params: []graph.Param{{Name: "query"}, {Name: "key"}, {Name: "value"}, {Name: "attn_mask", Optional: true}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, err := checkAttention(c)
@@ -54,8 +56,10 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 	},
 	Ref: attentionReference,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5), tensor.New(tensor.Float32, 2, 3, 6, 5), tensor.New(tensor.Float32, 2, 3, 6, 4), tensor.New(tensor.Bool, 4, 6)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 5, 3), tensor.New(tensor.Float64, 2, 5, 3), tensor.New(tensor.Float64, 2, 5, 3)},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 5), tensor.New(tensor.Float32, 2, 3, 6, 5),
+			tensor.New(tensor.Float32, 2, 3, 6, 4), tensor.New(tensor.Bool, 4, 6)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float64, 4, 5, 3), tensor.New(tensor.Float64, 2, 5, 3),
+			tensor.New(tensor.Float64, 2, 5, 3)},
 			Attrs: graph.Attrs{"is_causal": true, "enable_gqa": true, "scale": 0.3}},
 	},
 })
@@ -76,7 +80,8 @@ func attentionOf(c *graph.Call) (*attentionShape, error) {
 		return nil, err
 	}
 	at := kit.Attrs[attentionAttrs](c)
-	a := &attentionShape{batch: kit.NumbersOf(s.batch), l: kit.NumberOf(s.l), s: kit.NumberOf(s.s), e: kit.NumberOf(s.e), v: kit.NumberOf(s.v), causal: at.IsCausal, group: kit.NumberOf(s.group)}
+	a := &attentionShape{batch: kit.NumbersOf(s.batch), l: kit.NumberOf(s.l), s: kit.NumberOf(s.s), e: kit.NumberOf(s.e),
+		v: kit.NumberOf(s.v), causal: at.IsCausal, group: kit.NumberOf(s.group)}
 	if a.scale = 1 / math.Sqrt(float64(a.e)); at.Scale != nil {
 		a.scale = *at.Scale
 	}
@@ -93,16 +98,18 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	at, q, k, v := kit.Attrs[attentionAttrs](c), c.Type(0), c.Type(1), c.Type(2)
 	for i := 1; i < 3; i++ {
 		if m := c.Type(i); m.DType != q.DType {
-			return nil, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", kit.CppName(q.DType), kit.CppName(k.DType), kit.CppName(v.DType))
+			return nil, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: "+
+				"%s and value.dtype: %s instead.", kit.CppName(q.DType), kit.CppName(k.DType), kit.CppName(v.DType))
 		}
 	}
 	switch {
 	case q.Rank() < 2 || k.Rank() < 2 || v.Rank() < 2:
-		return nil, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, key.dim(): %d and value.dim(): %d instead.", q.Rank(), k.Rank(), v.Rank())
+		return nil, fmt.Errorf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, "+
+			"key.dim(): %d and value.dim(): %d instead.", q.Rank(), k.Rank(), v.Rank())
 	case !q.DType.IsFloat():
 		return nil, kit.NotImplementedBy("softmax_lastdim_kernel_impl", q.DType)
 	case at.Dropout != 0:
-		return nil, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not served")
+		return nil, errors.New("scaled_dot_product_attention: dropout_p other than 0 is not supported")
 	case at.IsCausal && c.Has(3):
 		return nil, errors.New("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 	}
@@ -115,7 +122,8 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	kb, vb := lead(k), lead(v)
 	if at.EnableGQA {
 		n := q.Rank() - 3
-		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || kit.Is(kb[n], 0) || !kit.Is(q.Shape[n].Mod(kb[n]), 0) || vb[n].Ne(kb[n]).Holds() {
+		if n < 0 || len(kb) != n+1 || len(vb) != n+1 || kit.Is(kb[n], 0) || !kit.Is(q.Shape[n].Mod(kb[n]), 0) ||
+			vb[n].Ne(kb[n]).Holds() {
 			return nil, errors.New("Number of heads in key and value must divide the number of heads in query")
 		}
 		a.group = q.Shape[n].Div(kb[n])
@@ -130,7 +138,8 @@ func checkAttention(c *graph.Call) (*attentionSizes, error) {
 	}
 	m := c.Type(3)
 	if m.DType != tensor.Bool && m.DType != q.DType {
-		return nil, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", kit.CppName(m.DType), kit.CppName(q.DType))
+		return nil, fmt.Errorf("Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: %s "+
+			"and  query.dtype: %s instead.", kit.CppName(m.DType), kit.CppName(q.DType))
 	}
 	_, err = m.Expand(append(slices.Clone(a.batch), a.l, a.s))
 	return a, err
@@ -157,7 +166,7 @@ func (a *attentionShape) entries(m tensor.Meta, group int) (offsets []int, row, 
 	return offsets, row, col
 }
 
-// attentionRows is the number of queries whose scores stand together.
+// attentionRows is the number of queries whose scores are together.
 const attentionRows = 64
 
 // attention is a call prepared in the dtype of its loops.
@@ -243,7 +252,8 @@ func (a *attention[T]) plan() error {
 		}
 		var err error
 		if a.scores[i], err = gemm.NewPlan[T](gemm.Spec{M: m, N: a.s, K: a.e,
-			A: gemm.Operand{RowStride: a.step[1][0], ColStride: a.step[1][1]}, B: gemm.Operand{RowStride: a.step[2][1], ColStride: a.step[2][0]},
+			A:          gemm.Operand{RowStride: a.step[1][0], ColStride: a.step[1][1]},
+			B:          gemm.Operand{RowStride: a.step[2][1], ColStride: a.step[2][0]},
 			CRowStride: a.s, CColStride: 1}); err != nil {
 			return err
 		}

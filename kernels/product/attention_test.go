@@ -28,7 +28,9 @@ func TestAttention(t *testing.T) {
 		} else if r.IntN(4) == 0 {
 			kb[0] = 1
 		}
-		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, append(slices.Clone(batch), l, e)...), kerneltest.RandomOperand(r, d, append(slices.Clone(kb), s, e)...), kerneltest.RandomOperand(r, d, append(slices.Clone(kb), s, v)...)}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, append(slices.Clone(batch), l, e)...),
+			kerneltest.RandomOperand(r, d, append(slices.Clone(kb), s, e)...),
+			kerneltest.RandomOperand(r, d, append(slices.Clone(kb), s, v)...)}
 		switch r.IntN(4) {
 		case 0:
 			at["is_causal"] = true
@@ -53,7 +55,8 @@ func TestAttention(t *testing.T) {
 
 func TestAttentionDoesNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(72, 1))
-	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16), kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16), kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16)}
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16),
+		kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16), kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16)}
 	op, c, err := kerneltest.CompoundCall("scaled_dot_product_attention", nil, in)
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +77,18 @@ func TestChannelwise(t *testing.T) {
 		x := kerneltest.RandomOperand(r, d, shape...)
 		dim := r.IntN(len(shape))
 		kerneltest.CheckCompound(t, "hardmax", graph.Attrs{"dim": dim}, []*tensor.Tensor{x})
-		kerneltest.CheckCompound(t, "glu", graph.Attrs{"dim": 1}, []*tensor.Tensor{x}, kerneltest.SomeConstants(r, []*tensor.Tensor{x})...)
-		kerneltest.CheckCompound(t, "prelu", nil, []*tensor.Tensor{x, kerneltest.RandomOperand(r, d, []int{1, shape[1]}[r.IntN(2)])})
+		kerneltest.CheckCompound(t, "glu", graph.Attrs{"dim": 1}, []*tensor.Tensor{x},
+			kerneltest.SomeConstants(r, []*tensor.Tensor{x})...)
+		kerneltest.CheckCompound(t, "prelu", nil,
+			[]*tensor.Tensor{x, kerneltest.RandomOperand(r, d, []int{1, shape[1]}[r.IntN(2)])})
 		norm := graph.Attrs{"normalized_shape": shape[dim:]}
 		if r.IntN(2) == 0 {
 			norm["eps"] = 1e-3
 		}
-		kerneltest.CheckCompound(t, "rms_norm", norm, []*tensor.Tensor{x, kerneltest.RandomOperand(r, d, shape[dim:]...)}[:1+r.IntN(2)])
-		kerneltest.CheckCompound(t, "local_response_norm", graph.Attrs{"size": 1 + r.IntN(5), "alpha": 0.3, "beta": []float64{0.75, 0.5, 0.6}[r.IntN(3)], "k": 0.5 + r.Float64()}, []*tensor.Tensor{x})
+		kerneltest.CheckCompound(t, "rms_norm", norm,
+			[]*tensor.Tensor{x, kerneltest.RandomOperand(r, d, shape[dim:]...)}[:1+r.IntN(2)])
+		kerneltest.CheckCompound(t, "local_response_norm", graph.Attrs{"size": 1 + r.IntN(5), "alpha": 0.3,
+			"beta": []float64{0.75, 0.5, 0.6}[r.IntN(3)], "k": 0.5 + r.Float64()}, []*tensor.Tensor{x})
 		target := tensor.Zeros(tensor.Int64, append([]int{shape[0]}, shape[2:]...)...)
 		kit.EachIndex(target.Shape, func(i []int) { target.Set(tensor.IntScalar(r.Int64N(int64(shape[1]))), i...) })
 		at := graph.Attrs{"reduction": r.IntN(3), "ignore_index": []int{-100, 0}[r.IntN(2)]}
@@ -103,7 +110,8 @@ func TestChannelwise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kerneltest.CompoundRun(op, c, []*tensor.Tensor{x, target}, 0, false); err == nil || err.Error() != "Target 4 is out of bounds." {
+	if _, err := kerneltest.CompoundRun(op, c, []*tensor.Tensor{x, target}, 0, false); err == nil ||
+		err.Error() != "Target 4 is out of bounds." {
 		t.Errorf("a target out of bounds: %v", err)
 	}
 }

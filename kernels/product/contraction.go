@@ -182,8 +182,8 @@ func compileContraction[T gemm.Number](x *contraction, c *graph.Call) (*graph.Ke
 // tinyMACs is the product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// contractionPanels are the panels of a constant matrix, or batch of them; nil where it is read as it
-// lies.
+// contractionPanels are the panels of a constant matrix, or batch of them; nil where it is read in its
+// own layout.
 func contractionPanels[T gemm.Number](x *contraction, isA bool, d tensor.DType) *multiply.Panels {
 	p, width, lanes := x.b, gemm.PanelCols[T](), x.n
 	lane, step := p.col, p.row

@@ -15,9 +15,11 @@ import (
 var Einsum = kit.Define[einsumAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "einsum",
-	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
-		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it is a view; " +
-		"products lie in memory as PyTorch's matrix products leave them.",
+	Doc: "Multiplies tensors and sums over dimensions, which an equation names: a label that is not in the result is " +
+		"summed over, a label twice in one operand takes the diagonal, ... stands for any dimensions, which broadcast. " +
+		"Without -> the result has the labels that occur once, in alphabetical order. Of one operand without sums it " +
+		"is a view; " +
+		"products are in memory as PyTorch's matrix products leave them.",
 	Params: []graph.Param{kit.Tensors},
 	Infer:  inferEinsum,
 	Impls: []graph.Impl{{Name: "gemm", Doc: "Multiplies the operands one after another as matrices.",
@@ -38,9 +40,11 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 	},
 	Ref: refEinsum,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 4, 5).WithStrides([]int{20, 1, 4})}, Attrs: graph.Attrs{"equation": "bij,bjk->bki"}},
+		{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 4, 5).WithStrides([]int{20, 1, 4})},
+			Attrs: graph.Attrs{"equation": "bij,bjk->bki"}},
 		{In: []tensor.Meta{kit.F32(3, 3, 2)}, Attrs: graph.Attrs{"equation": "ii..."}},
-		{In: []tensor.Meta{kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 1, 2)}, Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
+		{In: []tensor.Meta{kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 1, 2)},
+			Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
 })
 
 func inferEinsum(c *graph.Call) ([]graph.Result, error) {
@@ -84,7 +88,8 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			for k, l := range t.labels {
 				off += t.steps[k] * at[slices.Index(all, l)]
 			}
-			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{}, Offset: in[i].Offset + off})).At()
+			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
+				Offset: in[i].Offset + off})).At()
 			v, n = v*x.Complex(), n*x.Int()
 		}
 		key := fmt.Sprint(at[:len(e.out)])

@@ -10,7 +10,7 @@ import (
 )
 
 // einsumPlan turns an equation into matrix products, from left to right, with copies
-// between them where dimensions must lie otherwise to be one.
+// between them where dimensions must be laid out otherwise to be one.
 type einsumPlan struct {
 	e     *einsum
 	c     *graph.Call
@@ -133,7 +133,7 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// arranged returns the term, or a copy of it in which the groups of labels lie as single
+// arranged returns the term, or a copy of it in which the groups of labels are laid out as single
 // dimensions. All of the labels are the term's.
 func (p *einsumPlan) arranged(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.joinStep(&t, rows)
@@ -198,7 +198,8 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	x := &contraction{batch: p.e.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
 		m: tensor.Numel(p.e.shape(rows)), n: tensor.Numel(p.e.shape(cols)), k: tensor.Numel(p.e.shape(inner))}
 	for _, l := range batch {
-		x.a.batch, x.b.batch, x.c.batch = append(x.a.batch, a.step(l)), append(x.b.batch, b.step(l)), append(x.c.batch, to.step(l))
+		x.a.batch, x.b.batch, x.c.batch = append(x.a.batch, a.step(l)), append(x.b.batch, b.step(l)),
+			append(x.c.batch, to.step(l))
 	}
 	x.a.row, _ = p.joinStep(a, rows)
 	x.a.col, _ = p.joinStep(a, inner)

@@ -102,7 +102,8 @@ func einsumLabels(text string, dots int) ([]int, error) {
 				labels = append(labels, ellipsisLabel-k)
 			}
 		default:
-			return nil, fmt.Errorf("einsum(): invalid subscript given at index %d in the equation string, subscripts must be in [a-zA-Z]", i)
+			return nil, fmt.Errorf("einsum(): invalid subscript given at index %d in the equation string, subscripts must be "+
+				"in [a-zA-Z]", i)
 		}
 	}
 	return labels, nil
@@ -119,7 +120,8 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	for i, p := range parts {
 		n := types[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
 		if !strings.Contains(p, "...") && n != 0 || n < 0 {
-			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
+			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of "+
+				"dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
 		}
 		dots = max(dots, n)
 		labels, err := einsumLabels(p, n)
@@ -147,7 +149,8 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(l))
 		}
 		if _, ok := e.sizes[l]; !ok {
-			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand", rune(l))
+			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand",
+				rune(l))
 		}
 	}
 	return e, nil
@@ -159,7 +162,8 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 		n := shape[d]
 		if first := slices.Index(labels, l); first < d {
 			if had := shape[first]; had.Ne(n).Holds() {
-				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v", rune(l), operand, n, had)
+				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v", rune(l),
+					operand, n, had)
 			}
 			continue
 		}
@@ -169,7 +173,8 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 		case !ok || had.Eq(sym.Of(1)).Holds():
 			e.sizes[l] = n
 		case n.Ne(sym.Of(1)).Holds():
-			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, had)
+			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
+				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, had)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 type engine interface {
 	// compile makes the kernel of a call, which is read as a contraction.
 	compile(x *contraction, c *graph.Call) (*graph.Kernel, error)
-	// packing is the form of one side; false where it is read as it lies.
+	// packing is the form of one side; false where it is read in its own layout.
 	packing(x *contraction, isA bool, d tensor.DType) (graph.Packing, bool)
 }
 

@@ -13,16 +13,20 @@ import (
 var Linear = kit.Define[kit.None](graph.Op{
 	AnyOrder: true,
 	Name:     "linear",
-	Doc:      "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A weight of [in] gives [...].",
-	Params:   []graph.Param{kit.Input, kit.Weight, kit.OptBias},
-	Infer:    inferLinear,
-	Impls:    productImpls(linearOf),
-	Flops:    linearFlops,
-	Ref:      linearRef,
+	Doc: "Applies a fully connected layer: input [..., in], weight [out, in] and bias [out] give [..., out]. A " +
+		"weight of [in] gives [...].",
+	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
+	Infer:  inferLinear,
+	Impls:  productImpls(linearOf),
+	Flops:  linearFlops,
+	Ref:    linearRef,
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3), tensor.New(tensor.Float32, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3), tensor.New(tensor.Float32, 4, 3), tensor.New(tensor.Float32, 4)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3).WithStrides([]int{15, 1, 5}), tensor.New(tensor.Float32, 4, 3)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 4, 3),
+			tensor.New(tensor.Float32, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3), tensor.New(tensor.Float32, 4, 3),
+			tensor.New(tensor.Float32, 4)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3).WithStrides([]int{15, 1, 5}),
+			tensor.New(tensor.Float32, 4, 3)}},
 	},
 })
 
@@ -73,7 +77,8 @@ func addsInPlace(out, bias tensor.Type) error {
 		return err
 	}
 	if !tensor.SameSizes(shape, out.Shape) {
-		return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.Sizes(out.Shape), tensor.Sizes(shape))
+		return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s", tensor.Sizes(out.Shape),
+			tensor.Sizes(shape))
 	}
 	d, err := tensor.Promote(out.DType, bias.DType)
 	if err == nil && !tensor.CanCast(d, out.DType) {

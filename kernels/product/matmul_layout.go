@@ -18,11 +18,11 @@ import (
 // different dtypes. PyTorch finds both when it computes: a product without terms, of which there
 // are as many as the product of sizes, is never refused.
 func productServes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
-	unserved := a == tensor.Bool || a.IsBareUnsigned()
+	unsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
-	case !unserved && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
+	case !unsupported && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
 		return nil
-	case unserved:
+	case unsupported:
 		return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, a.TorchName())
 	case a != b:
 		return fmt.Errorf("expected scalar type %s but found %s", a.TorchName(), b.TorchName())
@@ -35,10 +35,12 @@ func dotType(a, b tensor.Type) (tensor.Type, error) {
 		return tensor.Type{}, fmt.Errorf("1D tensors expected, but got %dD and %dD tensors", a.Rank(), b.Rank())
 	}
 	if a.DType != b.DType {
-		return tensor.Type{}, fmt.Errorf("dot : expected both vectors to have same dtype, but found %s and %s", a.DType.TorchName(), b.DType.TorchName())
+		return tensor.Type{}, fmt.Errorf("dot : expected both vectors to have same dtype, but found %s and %s",
+			a.DType.TorchName(), b.DType.TorchName())
 	}
 	if n, m := a.Shape[0], b.Shape[0]; n.Ne(m).Holds() {
-		return tensor.Type{}, fmt.Errorf("inconsistent tensor size, expected tensor [%v] and src [%v] to have the same number of elements, but got %v and %v elements respectively", n, m, n, m)
+		return tensor.Type{}, fmt.Errorf("inconsistent tensor size, expected tensor [%v] and src [%v] to have the same "+
+			"number of elements, but got %v and %v elements respectively", n, m, n, m)
 	}
 	return tensor.NewType(a.DType), productServes("dot", a.DType, b.DType)
 }
@@ -71,7 +73,8 @@ func mmType(a, b tensor.Type) (tensor.Type, error) {
 // multipliable checks the sizes of two matrices.
 func multipliable(a, b tensor.Type) error {
 	if a.Shape[1].Ne(b.Shape[0]).Holds() {
-		return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", a.Shape[0], a.Shape[1], b.Shape[0], b.Shape[1])
+		return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", a.Shape[0], a.Shape[1], b.Shape[0],
+			b.Shape[1])
 	}
 	return nil
 }
@@ -83,7 +86,8 @@ func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
 	case b.Rank() != 3:
 		return tensor.Type{}, errors.New("batch2 must be a 3D tensor")
 	case a.Shape[0].Ne(b.Shape[0]).Or(a.Shape[2].Ne(b.Shape[1])).Holds():
-		return tensor.Type{}, fmt.Errorf("Expected size for first two dimensions of batch2 tensor to be: [%v, %v] but got: [%v, %v].", a.Shape[0], a.Shape[2], b.Shape[0], b.Shape[1])
+		return tensor.Type{}, fmt.Errorf("Expected size for first two dimensions of batch2 tensor to be: [%v, %v] but "+
+			"got: [%v, %v].", a.Shape[0], a.Shape[2], b.Shape[0], b.Shape[1])
 	}
 	out := tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2])
 	return out, productServes(kernel, a.DType, b.DType, out.Shape[0], out.Shape[1], out.Shape[2], a.Shape[2])
@@ -118,12 +122,13 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 // foldsBatch is should_fold: a product of a batch with one matrix or vector is one
-// product, unless the batch's matrices lie transposed, which bmm takes without a copy.
+// product, unless the batch's matrices are transposed, which bmm takes without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
 	}
-	return !(a.Rank() == 3 && rank == 2 && a.Strides[2].Ne(sym.Of(1)).Holds() && a.Strides[0].Eq(a.Shape[1].Mul(a.Shape[2])).Holds())
+	return !(a.Rank() == 3 && rank == 2 && a.Strides[2].Ne(sym.Of(1)).Holds() &&
+		a.Strides[0].Eq(a.Shape[1].Mul(a.Shape[2])).Holds())
 }
 
 // foldedType folds the batch of the larger operand into the rows of a matrix.

@@ -79,7 +79,8 @@ func TestAddmmRandom(t *testing.T) {
 		if d.IsComplex() || s.DType != d && d.IsIntegral(true) {
 			s = kerneltest.RandomOperand(r, d, b, 1, n)
 		}
-		checkProduct(t, r, "baddbmm", at, k, s, kerneltest.RandomOperand(r, d, b, m, k), kerneltest.RandomOperand(r, d, b, k, n))
+		checkProduct(t, r, "baddbmm", at, k, s, kerneltest.RandomOperand(r, d, b, m, k),
+			kerneltest.RandomOperand(r, d, b, k, n))
 	}
 }
 
@@ -110,7 +111,8 @@ func TestLinearRandom(t *testing.T) {
 // TestMatmulLarge takes the paths of large products: several tiles, packing phases, waves.
 func TestMatmulLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for _, s := range [][4]int{{1, 300, 200, 300}, {3, 200, 300, 130}, {20, 64, 64, 64}, {40, 5, 7, 9}, {2, 3, 500, 700}, {2, 700, 3, 300}} {
+	for _, s := range [][4]int{{1, 300, 200, 300}, {3, 200, 300, 130}, {20, 64, 64, 64}, {40, 5, 7, 9}, {2, 3, 500, 700},
+		{2, 700, 3, 300}} {
 		b, m, n, k := s[0], s[1], s[2], s[3]
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.BFloat16, tensor.Int32} {
 			x, y := tensor.Empty(tensor.New(d, b, m, k)), kerneltest.RandomOperand(r, d, b, k, n)
@@ -153,13 +155,15 @@ func nanValue() float64 { z := 0.0; return z / z }
 func TestProductAllocs(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for _, d := range []tensor.DType{tensor.Float32, tensor.BFloat16} {
-		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 4, 60, 50), kerneltest.RandomOperand(r, d, 50, 70), kerneltest.RandomOperand(r, d, 2, 16, 20, 20),
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 4, 60, 50), kerneltest.RandomOperand(r, d, 50, 70),
+			kerneltest.RandomOperand(r, d, 2, 16, 20, 20),
 			kerneltest.RandomOperand(r, d, 8, 16, 3, 3), kerneltest.RandomOperand(r, d, 16, 1, 3, 3)}
 		for _, c := range []struct {
 			op string
 			at graph.Attrs
 			in []*tensor.Tensor
-		}{{"matmul", nil, in[:2]}, {"conv2d", nil, in[2:4]}, {"conv2d", graph.Attrs{"groups": 16}, []*tensor.Tensor{in[2], in[4]}}} {
+		}{{"matmul", nil, in[:2]}, {"conv2d", nil, in[2:4]},
+			{"conv2d", graph.Attrs{"groups": 16}, []*tensor.Tensor{in[2], in[4]}}} {
 			p, err := kerneltest.NewProductCall(c.op, c.at, c.in)
 			if err != nil {
 				t.Fatal(err)

@@ -29,7 +29,8 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 // Outer is torch.outer: the product of a column and a row.
 var Outer = composite[kit.None](graph.Op{
 	Name: "outer", Doc: "Multiplies every element of a vector by every one of another: [n] and [m] give [n, m].",
-	Params: []graph.Param{kit.Self, {Name: "vec2"}}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
+	Params:   []graph.Param{kit.Self, {Name: "vec2"}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
 	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 		column, err := p.Add(view.Unsqueeze, graph.Attrs{"dim": 1}, c.In[0])
 		if err != nil {
@@ -99,7 +100,8 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 
 // Numel is torch.numel as a value.
 var Numel = kit.ElementOp[kit.None](graph.Op{
-	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil),
+	Name: "numel", Doc: "Gives the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
+	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },
 	func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 		return func(int, []*tensor.Tensor) tensor.Scalar { return tensor.IntScalar(int64(c.Meta(0).Numel())) }

@@ -14,19 +14,19 @@ var ways = []struct {
 	name, doc string
 	way       gemm.Way
 }{
-	{"loops", "Plain loops over the matrices as they lie; for tiny products.", gemm.Loops},
-	{"thin", "Reads the larger matrix once, where it lies; for up to four rows or columns.", gemm.Thin},
+	{"loops", "Plain loops over the matrices in their own layouts; for tiny products.", gemm.Loops},
+	{"thin", "Reads the larger matrix once, where it is; for up to four rows or columns.", gemm.Thin},
 	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls lists the ways of an op whose calls read as contractions. Results lie in any order.
+// productImpls lists the ways of an op whose calls read as contractions. Results are in any order.
 func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(ways))
 	for i, w := range ways {
 		list[i] = graph.Impl{Name: w.name, Doc: w.doc,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				x, err := read(c)
-				if err != nil || !x.serves(c, w.way) {
+				if err != nil || !x.supports(c, w.way) {
 					return nil
 				}
 				walks := []graph.Walk{{}}
@@ -84,14 +84,14 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 
 // take computes the products in a way, if they can be: operands that were converted may lie otherwise.
 func (x *contraction) take(c *graph.Call, w gemm.Way) {
-	if x.serves(c, w) {
+	if x.supports(c, w) {
 		x.way = w
 	}
 }
 
-// serves reports whether the products of a call can be computed in a way. Loops take those that are tiny
+// supports reports whether the products of a call can be computed in a way. Loops take those that are tiny
 // only, or have nothing to sum: for others nobody would want them.
-func (x *contraction) serves(c *graph.Call, w gemm.Way) bool {
+func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.fold()
 	s := y.spec()
@@ -106,7 +106,7 @@ func (x *contraction) serves(c *graph.Call, w gemm.Way) bool {
 
 // What there is to do besides multiplying, in simple operations (measured).
 const (
-	beginThin  = 1000 // to begin a product that reads its matrices as they lie
+	beginThin  = 1000 // to begin a product that reads its matrices in their own layouts
 	beginTiled = 1500 // to begin one that packs them
 	packOps    = 0.5  // to pack an element
 	loopOps    = 2    // a multiplication and an addition of plain loops

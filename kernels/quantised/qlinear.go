@@ -22,17 +22,22 @@ type quantMatmul struct {
 
 // MatmulInteger and QLinearMatmul are ONNX's operators.
 var (
-	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element or one for each row of a, b_zero_point one for each column of b.",
+	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting zero points, into "+
+		"int32. a_zero_point has one element or one for each row of a, b_zero_point one for each column of b.",
 		quantMatmul{"matmul_integer", 0, 1, 2, 3, -1, -1}, "a", "b", "?a_zero_point", "?b_zero_point")
-	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantised matrices and quantises the product: scales and zero points of a have one element or one for each row, those of b one for each column, those of y one.",
-		quantMatmul{"qlinear_matmul", 0, 3, 2, 5, 1, 4}, "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
+	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantised matrices and quantises the product: scales "+
+		"and zero points of a have one element or one for each row, those of b one for each column, those of y one.",
+		quantMatmul{"qlinear_matmul", 0, 3, 2, 5, 1, 4}, "a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
+		"y_scale", "y_zero_point")
 )
 
 func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
-	ex := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3), tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
+	ex := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
+		tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
 	if q.aScale > 0 {
-		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5), f32, u8()}}}
+		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
+			f32, u8()}}}
 	}
 	return kit.Define[kit.None](graph.Op{
 		AsInferred: "sums are requantised row by row",
@@ -146,7 +151,8 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	}
 	ra, rb := in[q.a].Rank(), in[q.b].Rank()
 	a, b := less(q.a, q.aZero, ra-2), less(q.b, q.bZero, rb-1)
-	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: c.In, Out: []tensor.Meta{tensor.New(tensor.Float64, m.Shape...)}}, []*tensor.Tensor{a, b})
+	sums, err := product.Matmul.Ref(&graph.Call{Attrs: &kit.None{}, In: c.In,
+		Out: []tensor.Meta{tensor.New(tensor.Float64, m.Shape...)}}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +160,8 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 	kit.EachIndex(m.Shape, func(index []int) {
 		v := sums[0].At(index...).Float()
 		if q.aScale >= 0 {
-			s := float32(kit.OneOf(in[1], index, len(index)-2)) * float32(kit.OneOf(in[4], index, len(index)-1)) / float32(kit.OneOf(in[6], index, 0))
+			s := float32(kit.OneOf(in[1], index, len(index)-2)) * float32(kit.OneOf(in[4], index, len(index)-1)) /
+				float32(kit.OneOf(in[6], index, 0))
 			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)

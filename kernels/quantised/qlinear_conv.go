@@ -28,17 +28,22 @@ type quantConv struct {
 
 // ConvInteger and QLinearConv are ONNX's operators, over one to three dimensions.
 var (
-	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
+	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
+		"and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
 		quantConv{"conv_integer", 1, 2, 3, false}, "x", "w", "?x_zero_point", "?w_zero_point")
-	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantised values and quantises the result: x [n, c, ...] and w [o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
-		quantConv{"qlinear_conv", 3, 2, 5, true}, "x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
+	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantised values and quantises the result: x [n, c, ...] and w "+
+		"[o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
+		quantConv{"qlinear_conv", 3, 2, 5, true}, "x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale",
+		"y_zero_point", "?bias")
 )
 
 func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
-	ex := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(), tensor.New(tensor.Int8, 3)}, Attrs: graph.Attrs{"padding": []int{1, 0, 1, 1}}}
+	ex := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
+		tensor.New(tensor.Int8, 3)}, Attrs: graph.Attrs{"padding": []int{1, 0, 1, 1}}}
 	if q.scaled {
-		ex = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32, u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
+		ex = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32,
+			u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
 	return kit.Define[quantConvAttrs](graph.Op{
 		AsInferred: "sums are requantised plane by plane",
@@ -73,7 +78,8 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 	if err != nil {
 		return nil, nil, err
 	}
-	return op, kit.Delegated(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...), tensor.NewType(d, c.Type(q.w).Shape...)), nil
+	return op, kit.Delegated(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...),
+		tensor.NewType(d, c.Type(q.w).Shape...)), nil
 }
 
 func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
@@ -93,7 +99,8 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 		return t, err
 	}
 	if c.Has(q.xZero) && !kit.IsOne(c, q.xZero) {
-		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name, tensor.Sizes(c.Type(q.xZero).Shape))
+		return t, fmt.Errorf("%s: expected x_zero_point to have 1 element, but got shape %s", q.name,
+			tensor.Sizes(c.Type(q.xZero).Shape))
 	}
 	if q.scaled {
 		if err := byteDType(q.name, c, 7); err != nil {
@@ -103,7 +110,8 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 			return t, fmt.Errorf("%s: expected one x_scale, y_scale and y_zero_point", q.name)
 		}
 		if b := c.Type(8); c.Has(8) && (b.DType != tensor.Int32 || b.Rank() != 1 || b.Shape[0].Ne(t.Shape[1]).Holds()) {
-			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, t.Shape[1], b.DType, tensor.Sizes(b.Shape))
+			return t, fmt.Errorf("%s: expected bias to be int32 [%v], but got %v %s", q.name, t.Shape[1], b.DType,
+				tensor.Sizes(b.Shape))
 		}
 		t.DType = c.Type(7).DType
 	}
@@ -119,11 +127,12 @@ func (q *quantConv) check(c *graph.Call) error {
 	return perIndex(q.name, "w_scale", c.Type(4), n)
 }
 
-// places tells where the zero points of the weight lie in it, and its scales in the result.
+// places tells where the zero points of the weight are in it, and its scales in the result.
 func (q *quantConv) places(c *graph.Call, out tensor.Meta) quantPlaces {
 	w := c.Meta(q.w)
 	// The result's channels index the bias even where the weight has one scale.
-	return quantPlaces{a: kit.AxisIndexOf(tensor.Meta{}, 0, 0), b: kit.AxisIndexOf(c.Meta(q.wZero), tensor.Numel(w.Shape[1:]), w.Shape[0]),
+	return quantPlaces{a: kit.AxisIndexOf(tensor.Meta{}, 0, 0),
+		b:    kit.AxisIndexOf(c.Meta(q.wZero), tensor.Numel(w.Shape[1:]), w.Shape[0]),
 		cols: kit.AxisIndex{Inner: max(1, tensor.Numel(out.Shape[2:])), N: max(1, out.Shape[1])}}
 }
 
@@ -149,7 +158,7 @@ func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	scale := x.Dense(x.In(4), tensor.Float32)
 	if o := w.Shape[0]; scale.Meta.Numel() != o {
-		// One scale serves every channel.
+		// One scale is used for every channel.
 		all := x.Temp(tensor.Float32, o)
 		m := tensor.Meta{DType: tensor.Float32, Shape: []int{o}, Strides: []int{0}}
 		if scale.IsData() {

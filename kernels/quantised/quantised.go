@@ -117,7 +117,8 @@ func zeroed(x *copies.Compound, v, zero kit.Buffer, d tensor.DType, q kit.AxisIn
 }
 
 func subtractZeros[T float32 | float64](m *graph.Mem, n, points, begin, end int, q *kit.AxisIndex) {
-	y, x, zero := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[int32](m.Ptrs[1], n), kit.ElementsOf[int32](m.Ptrs[2], points)
+	y, x, zero := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[int32](m.Ptrs[1], n),
+		kit.ElementsOf[int32](m.Ptrs[2], points)
 	for begin < end {
 		to, at := q.Run(begin, end)
 		z := int32(0)
@@ -134,19 +135,20 @@ func subtractZeros[T float32 | float64](m *graph.Mem, n, points, begin, end int,
 // wholeNumbers adds the part that turns exact sums into output 0 of int32, which wraps.
 func wholeNumbers(x *copies.Compound, sums kit.Buffer) {
 	n, single := sums.Meta.Numel(), sums.Meta.DType == tensor.Float32
-	x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Int32), sums}, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-		y := kit.ElementsOf[int32](m.Ptrs[0], n)[begin:end]
-		if single {
-			for i, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[begin:end] {
-				y[i] = int32(v)
+	x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Int32), sums},
+		copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+			y := kit.ElementsOf[int32](m.Ptrs[0], n)[begin:end]
+			if single {
+				for i, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[begin:end] {
+					y[i] = int32(v)
+				}
+				return nil
+			}
+			for i, v := range kit.ElementsOf[float64](m.Ptrs[1], n)[begin:end] {
+				y[i] = int32(int64(v))
 			}
 			return nil
-		}
-		for i, v := range kit.ElementsOf[float64](m.Ptrs[1], n)[begin:end] {
-			y[i] = int32(int64(v))
-		}
-		return nil
-	}))
+		}))
 }
 
 // requantized adds the part that scales exact sums to output 0: by a*b/y, where a and b

@@ -34,7 +34,8 @@ var (
 var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	AsInferred: "scales are applied to runs of a row-major value",
 	Name:       "quantize_linear",
-	Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of zero_point, or dtype. " +
+	Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of " +
+		"zero_point, or dtype. " +
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
 	Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -61,7 +62,8 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			return &graph.Kernel{}, err
 		}
 		x := copies.NewCompound(c)
-		buffers := []kit.Buffer{x.Result(0, c.Out[0].DType), x.Dense(x.In(0), tensor.Float32), x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
+		buffers := []kit.Buffer{x.Result(0, c.Out[0].DType), x.Dense(x.In(0), tensor.Float32),
+			x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
 		x.Run(0, 0, buffers, quantizePhase(c.Out[0].DType, q, c.Out[0].Numel(), tensor.Numel(c.Meta(1).Shape)))
 		return x.Kernel()
 	},
@@ -74,8 +76,10 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	},
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 3), tensor.New(tensor.Int8, 3)}},
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5), tensor.New(tensor.Float32, 2, 2), tensor.New(tensor.Int16, 2, 2)}, Attrs: graph.Attrs{"block_size": 3}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}), tensor.New(tensor.Float32, 3),
+			tensor.New(tensor.Int8, 3)}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5), tensor.New(tensor.Float32, 2, 2),
+			tensor.New(tensor.Int16, 2, 2)}, Attrs: graph.Attrs{"block_size": 3}},
 	},
 })
 
@@ -107,7 +111,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		}
 		x := copies.NewCompound(c)
 		scales := c.Meta(1).Numel()
-		buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int32), x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
+		buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int32), x.Dense(x.In(1), tensor.Float32),
+			x.Dense(x.In(2), tensor.Int32)}
 		x.Run(0, 0, buffers, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
 			y, v := kit.ElementsOf[float32](m.Ptrs[0], n), kit.ElementsOf[int32](m.Ptrs[1], n)
 			scale, zero := kit.ElementsOf[float32](m.Ptrs[2], scales), kit.ElementsOf[int32](m.Ptrs[3], scales)
@@ -134,7 +139,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 	Examples: []graph.Example{
 		{In: []tensor.Meta{tensor.New(tensor.Int8, 2, 3), tensor.New(tensor.Float32)}},
-		{In: []tensor.Meta{tensor.New(tensor.Uint8, 3, 2), tensor.New(tensor.Float16, 3), tensor.New(tensor.Uint8, 3)}, Attrs: graph.Attrs{"axis": 0}},
+		{In: []tensor.Meta{tensor.New(tensor.Uint8, 3, 2), tensor.New(tensor.Float16, 3), tensor.New(tensor.Uint8, 3)},
+			Attrs: graph.Attrs{"axis": 0}},
 	},
 })
 
@@ -236,7 +242,8 @@ func quantizeInto[T quantInt](q *kit.AxisIndex, n, scales int, least, most float
 }
 
 // quantReference applies f to each element with its scale and zero point.
-func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType, f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
+func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType,
+	f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
 	if _, err := quantPlace(c, axis, block); err != nil {
 		return nil, err
 	}
@@ -271,9 +278,10 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	AsInferred: "scales are applied to runs of a row-major value",
 	Name:       "dynamic_quantize_linear",
-	Doc:        "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the three of them.",
-	Params:     []graph.Param{kit.Input},
-	Outputs:    []string{"y", "y_scale", "y_zero_point"},
+	Doc: "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the " +
+		"three of them.",
+	Params:  []graph.Param{kit.Input},
+	Outputs: []string{"y", "y_scale", "y_zero_point"},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
 		if m.DType != tensor.Float32 {
@@ -322,7 +330,8 @@ func compileDynamicQuantize(c *graph.Call) (*graph.Kernel, error) {
 	x.Run(0, 0, []kit.Buffer{ranges, from}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		r := kit.ElementsOf[[2]float32](m.Ptrs[0], chunks)
 		least, most := float32(0), float32(0)
-		for _, v := range kit.ElementsOf[float32](m.Ptrs[1], n)[chunk*machine.MoveGrain : min(n, (chunk+1)*machine.MoveGrain)] {
+		for _, v := range kit.ElementsOf[float32](m.Ptrs[1],
+			n)[chunk*machine.MoveGrain : min(n, (chunk+1)*machine.MoveGrain)] {
 			least, most = min(least, v), max(most, v)
 		}
 		r[chunk] = [2]float32{least, most}
@@ -338,7 +347,8 @@ func compileDynamicQuantize(c *graph.Call) (*graph.Kernel, error) {
 		return nil
 	}})
 	if n > 0 {
-		x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Uint8), from, scale, zero}, quantizeInto[uint8](&kit.AxisIndex{Inner: n, N: 1}, n, 1, 0, math.MaxUint8))
+		x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Uint8), from, scale, zero},
+			quantizeInto[uint8](&kit.AxisIndex{Inner: n, N: 1}, n, 1, 0, math.MaxUint8))
 	}
 	return x.Kernel()
 }

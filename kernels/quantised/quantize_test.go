@@ -67,7 +67,8 @@ func TestQuantize(t *testing.T) {
 		}
 	}
 	kerneltest.CheckCompound(t, "dynamic_quantize_linear", nil, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 3)})
-	kerneltest.CheckCompound(t, "dynamic_quantize_linear", nil, []*tensor.Tensor{kerneltest.Filled(tensor.New(tensor.Float32, 300, 301), kerneltest.MixedValues(r))})
+	kerneltest.CheckCompound(t, "dynamic_quantize_linear", nil,
+		[]*tensor.Tensor{kerneltest.Filled(tensor.New(tensor.Float32, 300, 301), kerneltest.MixedValues(r))})
 }
 
 func TestQuantizedProducts(t *testing.T) {
@@ -87,13 +88,15 @@ func TestQuantizedProducts(t *testing.T) {
 		da, db := quantBytes[r.IntN(2)], quantBytes[r.IntN(2)]
 		one := func(n int) []int { return [][]int{nil, {1}, {n}}[r.IntN(3)] }
 		rows, cols := one(m), one(n)
-		in := []*tensor.Tensor{quantOperand(r, da, a...), quantOperand(r, db, b...), quantOperand(r, da, rows...), quantOperand(r, db, cols...)}
+		in := []*tensor.Tensor{quantOperand(r, da, a...), quantOperand(r, db, b...), quantOperand(r, da, rows...),
+			quantOperand(r, db, cols...)}
 		if r.IntN(3) == 0 {
 			in[2] = nil
 		}
 		kerneltest.CheckCompound(t, "matmul_integer", nil, in[:2+r.IntN(3)], kerneltest.SomeConstants(r, in)...)
 		dy := quantBytes[r.IntN(2)]
-		in = []*tensor.Tensor{in[0], scaleOf(r, tensor.Float32, rows...), quantOperand(r, da, rows...), in[1], scaleOf(r, tensor.Float32, cols...), quantOperand(r, db, cols...),
+		in = []*tensor.Tensor{in[0], scaleOf(r, tensor.Float32, rows...), quantOperand(r, da, rows...), in[1],
+			scaleOf(r, tensor.Float32, cols...), quantOperand(r, db, cols...),
 			scaleOf(r, tensor.Float32), quantOperand(r, dy)}
 		in[6].Set(tensor.FloatScalar(1+10*r.Float64()), []int{}...)
 		kerneltest.CheckCompound(t, "qlinear_matmul", nil, in, kerneltest.SomeConstants(r, in)...)
@@ -118,7 +121,8 @@ func TestQuantizedConvolutions(t *testing.T) {
 		at := graph.Attrs{"stride": stride, "padding": pad, "dilation": dilation, "groups": g}
 		dx, dw := quantBytes[r.IntN(2)], quantBytes[r.IntN(2)]
 		per := [][]int{nil, {1}, {g * og}}[r.IntN(3)]
-		in := []*tensor.Tensor{quantOperand(r, dx, x...), quantOperand(r, dw, w...), quantOperand(r, dx), quantOperand(r, dw, per...)}
+		in := []*tensor.Tensor{quantOperand(r, dx, x...), quantOperand(r, dw, w...), quantOperand(r, dx),
+			quantOperand(r, dw, per...)}
 		kerneltest.CheckCompound(t, "conv_integer", at, in[:2+r.IntN(3)], kerneltest.SomeConstants(r, in)...)
 		in = []*tensor.Tensor{in[0], scaleOf(r, tensor.Float32), in[2], in[1], scaleOf(r, tensor.Float32, per...), in[3],
 			scaleOf(r, tensor.Float32), quantOperand(r, quantBytes[r.IntN(2)]), nil}

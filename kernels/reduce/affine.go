@@ -72,7 +72,7 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // statistics adds the phases that compute variance and mean of every channel of a row.
 // Groups of channels are put together afterwards: so the loops run along channels where
-// those lie side by side.
+// those are side by side.
 func (s *channelNorm) statistics(c *graph.Call, k *graph.Kernel, end int) (*graph.Kernel, error) {
 	in := c.Meta(0)
 	channels, pairs := in.Shape[1], s.rows*in.Shape[1]
@@ -112,7 +112,8 @@ func (s *channelNorm) scales(c *graph.Call, m *graph.Mem, g int, loops tensor.DT
 			return otherwise
 		}
 		t := c.Meta(operand)
-		tensor.Converter(tensor.Float64, t.DType)(unsafe.Pointer(&v[0]), unsafe.Add(m.Ptrs[1+operand], i*t.Strides[0]*t.DType.Size()), 0, 0, 1)
+		tensor.Converter(tensor.Float64, t.DType)(unsafe.Pointer(&v[0]),
+			unsafe.Add(m.Ptrs[1+operand], i*t.Strides[0]*t.DType.Size()), 0, 0, 1)
 		return v[0]
 	}
 	put := tensor.Converter(loops, tensor.Float64)
@@ -152,7 +153,8 @@ func groupMoments(scratch []byte, pairs, begin, n int) (mean, variance float64) 
 
 // affineUnit computes x*scale + shift for a run along the fastest axis: of one channel,
 // or of neighbouring channels.
-func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r lineRoom, in, out unsafe.Pointer, n int) error {
+func affineUnit[T float32 | float64](p *linePlan, scaleAt, shiftAt int) func(r lineRoom, in, out unsafe.Pointer,
+	n int) error {
 	k := p.kept[0]
 	return func(r lineRoom, in, out unsafe.Pointer, n int) error {
 		x := unsafe.Slice((*T)(p.ld.Run(r.buf, r.tmp, in, k.In, n)), n)
@@ -208,7 +210,8 @@ func normDTypes(c *graph.Call, params ...int) error {
 // normReference defines y = (x-mean)/sqrt(var+eps)*weight+bias; group tells the
 // statistics that an index belongs to, param the element of weight and bias. Without
 // given statistics they are those of x.
-func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight, bias, mean, variance *tensor.Tensor) *tensor.Tensor {
+func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
+	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
 	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
 	each := func(f func(index []int, g int, x float64)) {
 		kit.EachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
@@ -294,7 +297,8 @@ func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
 			return m, errors.New("select() cannot be applied to a 0-dim tensor.")
 		}
 		if kit.Is(p.Shape[0], 0) {
-			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) + " at dimension 0")
+			return m, errors.New("select(): index 0 out of range for tensor of size " + tensor.Sizes(p.Shape) +
+				" at dimension 0")
 		}
 		r, err := iter.Binary(iter.Undefined(), iter.OfType(m), iter.OfType(tensor.NewType(p.DType))).Rule()
 		if err != nil {

@@ -20,8 +20,10 @@ type argmaxAttrs struct {
 
 // Argmax and Argmin give the index of the first greatest or least element.
 var (
-	Argmax = argOp("argmax", "Gives the index of the first greatest element over a dimension, or of all. A NaN is greater than all.", true)
-	Argmin = argOp("argmin", "Gives the index of the first least element over a dimension, or of all. A NaN is less than all.", false)
+	Argmax = argOp("argmax", "Gives the index of the first greatest element over a dimension, or of all. A NaN is "+
+		"greater than all.", true)
+	Argmin = argOp("argmin", "Gives the index of the first least element over a dimension, or of all. A NaN is "+
+		"less than all.", false)
 )
 
 // Max and Min give one value of all elements, or, with a dim, values and their indices.

@@ -23,11 +23,13 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Name: "batch_norm",
 	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
 		"Graphs are pure: running statistics are not updated.",
-	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},
-	Infer:  inferBatchNorm,
+	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
+		{Name: "running_var", Optional: true}},
+	Infer: inferBatchNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, m := kit.Attrs[batchNormAttrs](c), c.Meta(0)
-		s := channelNorm{rows: 1, eps: a.Eps, given: !a.Training, weight: kit.Operand(c, 1), bias: kit.Operand(c, 2), mean: kit.Operand(c, 3), variance: kit.Operand(c, 4)}
+		s := channelNorm{rows: 1, eps: a.Eps, given: !a.Training, weight: kit.Operand(c, 1), bias: kit.Operand(c, 2),
+			mean: kit.Operand(c, 3), variance: kit.Operand(c, 4)}
 		if m.Rank() > 1 {
 			s.groups = m.Shape[1]
 		}
@@ -45,7 +47,8 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 		return []*tensor.Tensor{normReference(in[0], a.Eps, channel, channel, in[1], in[2], in[3], in[4])}, nil
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{
-		tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3),
+		tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
+		tensor.New(tensor.Float32, 3),
 		tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
 })

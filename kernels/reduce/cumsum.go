@@ -23,13 +23,14 @@ var (
 		scanOf(0, sumScanZ[complex64], sumOntoZ[complex64], copyAsZ[complex64]),
 		scanOf(0, sumScanZ[complex128], sumOntoZ[complex128], copyAsZ[complex128]),
 	}, func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
-	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.", [5]scanLoops{
-		scanOf(1, prodScan[int64, int64], folds.MulTo[int64], copyAs[int64, int64]),
-		scanOf(1, prodScan[float32, float64], prodOnto[float32, float64], copyAs[float32, float64]),
-		scanOf(1, prodScan[float64, float64], prodOnto[float64, float64], copyAs[float64, float64]),
-		scanOf(1, prodScanZ[complex64], prodOntoZ[complex64], copyAsZ[complex64]),
-		scanOf(1, prodScanZ[complex128], prodOntoZ[complex128], copyAsZ[complex128]),
-	}, func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
+	Cumprod = scanOp("cumprod", "Gives the running product along a dimension. Bools and integers give int64.",
+		[5]scanLoops{
+			scanOf(1, prodScan[int64, int64], folds.MulTo[int64], copyAs[int64, int64]),
+			scanOf(1, prodScan[float32, float64], prodOnto[float32, float64], copyAs[float32, float64]),
+			scanOf(1, prodScan[float64, float64], prodOnto[float64, float64], copyAs[float64, float64]),
+			scanOf(1, prodScanZ[complex64], prodOntoZ[complex64], copyAsZ[complex64]),
+			scanOf(1, prodScanZ[complex128], prodOntoZ[complex128], copyAsZ[complex128]),
+		}, func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
 )
 
 // scanLoops are the loops of a running fold on blocks of one dtype. row runs along n
@@ -42,7 +43,8 @@ type scanLoops struct {
 	columns func(acc, dst, x unsafe.Pointer, n int)
 }
 
-func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step func(a []A, x []T), put func(dst []T, a []A)) scanLoops {
+func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step func(a []A, x []T),
+	put func(dst []T, a []A)) scanLoops {
 	return scanLoops{
 		in:   tensor.DTypeOf[T](),
 		size: int(unsafe.Sizeof(zero)),
@@ -63,7 +65,8 @@ func scanOf[T tensor.Element, A any](zero A, row func(a *A, dst, x []T), step fu
 	}
 }
 
-func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) complex128, i func(a, b int64) int64) *graph.Op {
+func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) complex128,
+	i func(a, b int64) int64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
 		return folds.SumDType(c.Meta(0).DType, kit.Attrs[cumAttrs](c).DType)
 	}
@@ -135,7 +138,8 @@ func scanLine(p *linePlan, l *scanLoops, r lineRoom, in, out unsafe.Pointer, n i
 	}
 }
 
-func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b complex128) complex128, i func(a, b int64) int64) *tensor.Tensor {
+func scanReference(t *tensor.Tensor, dim int, d tensor.DType, z func(a, b complex128) complex128,
+	i func(a, b int64) int64) *tensor.Tensor {
 	t = t.CopyTo(tensor.New(d, t.Shape...))
 	out := tensor.Zeros(d, t.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {

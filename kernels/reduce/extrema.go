@@ -15,8 +15,10 @@ type extremaAttrs struct {
 
 // Amax and Amin give the greatest and the least element; a NaN wins.
 var (
-	Amax = extremumOp("amax", "Gives the greatest element over the given dimensions. A NaN is greater than all.", "max_values", true)
-	Amin = extremumOp("amin", "Gives the least element over the given dimensions. A NaN is less than all.", "min_values", false)
+	Amax = extremumOp("amax", "Gives the greatest element over the given dimensions. A NaN is greater than all.",
+		"max_values", true)
+	Amin = extremumOp("amin", "Gives the least element over the given dimensions. A NaN is less than all.",
+		"min_values", false)
 )
 
 func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {

@@ -33,7 +33,9 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		a := kit.Attrs[groupNormAttrs](c)
 		in = append(slices.Clone(in), nil, nil)[:3]
 		size := in[0].Shape[1] / a.NumGroups
-		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return index[0]*a.NumGroups + index[1]/size },
+		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
+			return index[0]*a.NumGroups + index[1]/size
+		},
 			func(index []int) int { return index[1] }, in[1], in[2], nil, nil)}, nil
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
@@ -42,7 +44,8 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
-	return &channelNorm{rows: c.Meta(0).Shape[0], groups: groups, eps: eps, weight: kit.Operand(c, 1), bias: kit.Operand(c, 2)}
+	return &channelNorm{rows: c.Meta(0).Shape[0], groups: groups, eps: eps, weight: kit.Operand(c, 1),
+		bias: kit.Operand(c, 2)}
 }
 
 func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
@@ -57,12 +60,14 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	case a.NumGroups <= 0:
 		return nil, fmt.Errorf("Expected num groups to be greater than 0, got %d", a.NumGroups)
 	case !kit.Is(m.Shape[1].Mod(sym.Of(a.NumGroups)), 0):
-		return nil, fmt.Errorf("Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%d",
+		return nil, fmt.Errorf("Expected number of channels in input to be divisible by num_groups, but got input of shape "+
+			"%s and num_groups=%d",
 			tensor.Sizes(m.Shape), a.NumGroups)
 	}
 	for i, name := range []string{"weight", "bias"} {
 		if p := c.Type(i + 1); c.Has(i+1) && (p.Rank() != 1 || p.Shape[0].Ne(m.Shape[1]).Holds()) {
-			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of shape %s",
+			return nil, fmt.Errorf("Expected %s to be a vector of size equal to the number of channels in input, but got %s "+
+				"of shape %s and input of shape %s",
 				name, name, tensor.Sizes(p.Shape), tensor.Sizes(m.Shape))
 		}
 	}
@@ -99,8 +104,9 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Each:     graph.Each{Simple: 2.5},
 	Name:     "instance_norm",
 	Doc:      "Normalises each channel of each sample, then scales by weight and adds bias. The result is row-major.",
-	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true}, {Name: "running_var", Optional: true}},
-	Infer:    inferInstanceNorm,
+	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
+		{Name: "running_var", Optional: true}},
+	Infer: inferInstanceNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[instanceNormAttrs](c)
 		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
@@ -115,7 +121,9 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 		if a.UseInputStats {
 			in[3], in[4] = nil, nil
 		}
-		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return index[0]*in[0].Shape[1] + index[1] },
+		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int {
+			return index[0]*in[0].Shape[1] + index[1]
+		},
 			func(index []int) int { return index[1] }, in[1], in[2], in[3], in[4])}, nil
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},

@@ -16,8 +16,9 @@ type hardmaxAttrs struct {
 var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "hardmax",
-	Doc:      "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Serves floats only; the result is row-major.",
-	Params:   []graph.Param{kit.Self},
+	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
+		"result is row-major.",
+	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
 		if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
@@ -56,7 +57,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, err
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}}, {In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
+		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 })
 
 // compileHardmax looks for the greatest element line by line, in a worker's memory.

@@ -21,9 +21,10 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	AnyOrder: true,
 	Each:     graph.Each{Simple: 3},
 	Name:     "layer_norm",
-	Doc:      "Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The result is row-major.",
-	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
-	Infer:    inferLayerNorm,
+	Doc: "Normalises over the last dimensions, then scales by weight and adds bias, both of normalized_shape. The " +
+		"result is row-major.",
+	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
+	Infer:  inferLayerNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[layerNormAttrs](c)
 		if c.Meta(0).DType.OpMath() == tensor.Float32 {
@@ -46,24 +47,28 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 		return []*tensor.Tensor{normReference(in[0], a.Eps, func(index []int) int { return ravel(index, shape[:first]) },
 			func(index []int) int { return ravel(index[first:], shape[first:]) }, in[1], in[2], nil, nil)}, nil
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
+		tensor.New(tensor.Float32, 4)},
 		Attrs: graph.Attrs{"normalized_shape": []int{4}}}},
 })
 
 func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 	shape, m := kit.Attrs[layerNormAttrs](c).NormalizedShape, c.Type(0)
 	if len(shape) == 0 {
-		return nil, fmt.Errorf("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+		return nil, fmt.Errorf("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
+			"element, but got normalized_shape = []")
 	}
 	for i, name := range []string{"weight", "bias"} {
 		if p := c.Type(i + 1); c.Has(i+1) && !tensor.SameSizes(p.Shape, shape) {
-			return nil, fmt.Errorf("Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+			return nil, fmt.Errorf("Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "+
+				"normalized_shape = %s",
 				name, name, tensor.Sizes(p.Shape), tensor.Sizes(shape))
 		}
 	}
 	if first := m.Rank() - len(shape); first < 0 || !tensor.SameSizes(m.Shape[first:], shape) {
 		list := tensor.Sizes(shape)
-		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list, list[1:], tensor.Sizes(m.Shape))
+		return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s", list,
+			list[1:], tensor.Sizes(m.Shape))
 	}
 	if !m.DType.IsFloat() {
 		return nil, kit.NotImplementedBy("LayerNormKernelImpl", m.DType)

@@ -18,7 +18,7 @@ const (
 type lineOp struct {
 	dim   func(c *graph.Call) (int, error)
 	each  graph.Each
-	again float64 // functions an element that are computed again where results do not lie side by side
+	again float64 // functions an element that are computed again where results are not side by side
 	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
 
@@ -28,7 +28,7 @@ const (
 	stridedRun = 2  // to bring an element to or from its place in a run with steps
 )
 
-// impls lists both walks. Results lie in any order.
+// impls lists both walks. Results are in any order.
 func (o lineOp) impls() []graph.Impl {
 	list := []graph.Impl{
 		lineRows:    {Name: "rows", Doc: "Goes along the lines one after another."},

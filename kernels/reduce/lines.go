@@ -33,7 +33,8 @@ const columnUnit = 256
 
 // newLinePlan plans the walk along dim, or over single elements if dim is negative. A unit
 // then finds side at a place of its own that moves with the strides of the meta side.
-func newLinePlan(m tensor.Meta, dim int, by lineWalk, out tensor.Meta, side []tensor.Meta, cast, loops tensor.DType, weight int) *linePlan {
+func newLinePlan(m tensor.Meta, dim int, by lineWalk, out tensor.Meta, side []tensor.Meta, cast, loops tensor.DType,
+	weight int) *linePlan {
 	kept, red := axes.Split(axes.Dims(m, append([]tensor.Meta{out}, side...)...), lineMask(m.Rank(), dim), true)
 	p := &linePlan{kept: kept, line: red[0], ld: axes.NewLoader(m.DType, cast, loops), rows: by == lineRows,
 		store: tensor.Converter(out.DType, loops), size: out.DType.Size(), plain: out.DType == loops,
@@ -62,7 +63,8 @@ type lineRoom struct {
 }
 
 // kernel makes the kernel of f, which does one unit of n lines: in and out are the
-// addresses of the first line's first elements, the same ones if it works in place. own is the bytes of memory that f needs.
+// addresses of the first line's first elements, the same ones if it works in place. own is the bytes of memory that
+// f needs.
 func (p *linePlan) kernel(own int, f func(m lineRoom, in, out unsafe.Pointer, n int) error) *graph.Kernel {
 	counter := kit.AlignUp(8 * len(p.kept))
 	k := &graph.Kernel{

@@ -20,13 +20,17 @@ type moments[M float64 | complex128] struct {
 func varFold(d tensor.DType, divisor float64, root, mean bool) *iter.Fold {
 	switch kit.Wide(d) {
 	case tensor.Float32:
-		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float32], momentsColumns[float32], mergeMoments), divisor, root, mean)
+		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float32], momentsColumns[float32], mergeMoments),
+			divisor, root, mean)
 	case tensor.Float64:
-		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float64], momentsColumns[float64], mergeMoments), divisor, root, mean)
+		return momentsOf(iter.Folding(moments[float64]{}, momentsRow[float64], momentsColumns[float64], mergeMoments),
+			divisor, root, mean)
 	case tensor.Complex64:
-		return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex64], momentsColumnsZ[complex64], mergeMomentsZ), divisor, root, mean)
+		return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex64], momentsColumnsZ[complex64],
+			mergeMomentsZ), divisor, root, mean)
 	}
-	return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex128], momentsColumnsZ[complex128], mergeMomentsZ), divisor, root, mean)
+	return momentsOfZ(iter.Folding(moments[complex128]{}, momentsRowZ[complex128], momentsColumnsZ[complex128],
+		mergeMomentsZ), divisor, root, mean)
 }
 
 func momentsOf(f *iter.Fold, divisor float64, root, mean bool) *iter.Fold {

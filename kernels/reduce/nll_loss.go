@@ -27,9 +27,16 @@ type crossEntropyAttrs struct {
 // NllLoss is the negative of the target's element; CrossEntropyLoss that of the logarithm
 // of the softmax.
 var (
-	NllLoss          = nllLossOp("nll_loss", "Takes minus the element of the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c].", false, func(a *nllLossAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, 0 })
-	CrossEntropyLoss = nllLossOp("cross_entropy_loss", "Takes minus the logarithm of the softmax at the target class, times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
-		"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever the weights.", true, func(a *crossEntropyAttrs) (int, int, float64) { return a.Reduction, a.IgnoreIndex, a.Smoothing })
+	NllLoss = nllLossOp("nll_loss", "Takes minus the element of the target class, times its weight: self [n, c, ...] or "+
+		"[c], target int64 [n, ...] and weight [c].", false, func(a *nllLossAttrs) (int, int, float64) {
+		return a.Reduction, a.IgnoreIndex, 0
+	})
+	CrossEntropyLoss = nllLossOp("cross_entropy_loss", "Takes minus the logarithm of the softmax at the target class, "+
+		"times its weight: self [n, c, ...] or [c], target int64 [n, ...] and weight [c]. "+
+		"A target of self's shape holds the probability of each class instead; its mean is over all targets, whatever "+
+		"the weights.", true, func(a *crossEntropyAttrs) (int, int, float64) {
+		return a.Reduction, a.IgnoreIndex, a.Smoothing
+	})
 )
 
 // nllLoss holds the sizes of a call: of n samples, inner targets each.
@@ -41,7 +48,8 @@ type nllLoss struct {
 	smoothing         float64 // share of all classes in the targets
 }
 
-func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction, ignore int, smoothing float64)) *graph.Op {
+func nllLossOp[A any](name, doc string, entropy bool,
+	read func(a *A) (reduction, ignore int, smoothing float64)) *graph.Op {
 	of := func(c *graph.Call) (*nllLoss, error) {
 		l := &nllLoss{entropy: entropy}
 		l.reduction, l.ignore, l.smoothing = read(kit.Attrs[A](c))
@@ -87,7 +95,8 @@ func nllLossOp[A any](name, doc string, entropy bool, read func(a *A) (reduction
 		},
 		Examples: []graph.Example{
 			{In: []tensor.Meta{f(2, 3), tensor.New(tensor.Int64, 2), f(3)}},
-			{In: []tensor.Meta{f(2, 3, 4), tensor.New(tensor.Int64, 2, 4)}, Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
+			{In: []tensor.Meta{f(2, 3, 4), tensor.New(tensor.Int64, 2, 4)},
+				Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
 		},
 	})
 }
@@ -144,7 +153,8 @@ func (l *nllLoss) check(c *graph.Call) error {
 	}
 	switch {
 	case c.Has(2) && (w.Rank() != 1 || w.Shape[0].Ne(classes).Holds()):
-		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor of shape: %s", classes, tensor.Sizes(w.Shape))
+		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor "+
+			"of shape: %s", classes, tensor.Sizes(w.Shape))
 	case !m.DType.IsFloat():
 		return kit.NotImplementedBy("nll_loss_out_frame", m.DType)
 	case !l.soft && t.DType != tensor.Int64:
@@ -230,27 +240,29 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	}
 	chunks := kit.DivUp(n, machine.FunctionGrain)
 	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
-	x.Run(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes), w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
-		if l.soft {
-			data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
-		} else {
-			data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
-		}
-		loss, total := 0.0, 0.0
-		for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
-			one, by, err := data.one(i)
-			if err != nil {
-				return err
+	x.Run(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
+		graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+			data := &lossData[T]{nllLoss: l, v: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
+				w: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
+			if l.soft {
+				data.probs = kit.ElementsOf[T](m.Ptrs[3], n*l.classes)
+			} else {
+				data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
 			}
-			if l.reduction == 0 {
-				kit.ElementsOf[T](m.Ptrs[0], n)[i] = one
+			loss, total := 0.0, 0.0
+			for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
+				one, by, err := data.one(i)
+				if err != nil {
+					return err
+				}
+				if l.reduction == 0 {
+					kit.ElementsOf[T](m.Ptrs[0], n)[i] = one
+				}
+				loss, total = loss+float64(one), total+float64(by)
 			}
-			loss, total = loss+float64(one), total+float64(by)
-		}
-		*(*[2]float64)(kit.Elem[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, total}
-		return nil
-	}})
+			*(*[2]float64)(kit.Elem[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, total}
+			return nil
+		}})
 	if l.reduction != 0 {
 		x.Run(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			loss, total := 0.0, 0.0

@@ -26,13 +26,15 @@ type vectorNormAttrs struct {
 	DType   tensor.DType  `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-const normDoc = "Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the greatest and least magnitude, of 0 the number of elements that are not zero."
+const normDoc = "Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the " +
+	"greatest and least magnitude, of 0 the number of elements that are not zero."
 
 // Norm is the older name of the vector norm; it gives 0 of no elements.
 var Norm = folds.Define[normAttrs](graph.Op{
 	Each: graph.Each{Simple: 2},
 	Name: "norm", Doc: normDoc,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
+		Attrs: graph.Attrs{"p": 2, "dim": []int{1}}}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[normAttrs](c), c.Type(0)
 	d := m.DType
@@ -40,7 +42,8 @@ var Norm = folds.Define[normAttrs](graph.Op{
 		d = a.DType
 	}
 	if !d.IsFloat() && !d.IsComplex() {
-		return folds.Spec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.", d.TorchName())
+		return folds.Spec{}, fmt.Errorf("norm(): input dtype should be either floating point or complex. Got %s instead.",
+			d.TorchName())
 	}
 	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
@@ -54,7 +57,8 @@ var Norm = folds.Define[normAttrs](graph.Op{
 var VectorNorm = folds.Define[vectorNormAttrs](graph.Op{
 	Each: graph.Each{Simple: 2},
 	Name: "linalg_vector_norm", Doc: normDoc,
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
+		Attrs: graph.Attrs{"ord": 2, "dim": []int{1}}}},
 }, func(c *graph.Call) (folds.Spec, error) {
 	a, m := kit.Attrs[vectorNormAttrs](c), c.Type(0)
 	d, err := vectorNormDType(m.DType, a.DType)
@@ -88,7 +92,8 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 		return in, fmt.Errorf(name+"dtype should be %s inputs, but got %s", want, given.TorchName())
 	}
 	if p, err := tensor.Promote(in, given); err != nil || p != given {
-		return in, fmt.Errorf(name+"the dtype of the input (%s) should be convertible without narrowing to the specified dtype (%s)", in.TorchName(), given.TorchName())
+		return in, fmt.Errorf(name+"the dtype of the input (%s) should be convertible without narrowing to the "+
+			"specified dtype (%s)", in.TorchName(), given.TorchName())
 	}
 	return given, nil
 }
@@ -100,7 +105,8 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 		p = map[bool]string{true: "inf", false: "-inf"}[ord.Float() > 0]
 	}
 	if len(dims) == 0 {
-		return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not have an identity", p)
+		return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not "+
+			"have an identity", p)
 	}
 	for _, d := range dims {
 		w, err := tensor.WrapDim(d, m.Rank())
@@ -109,7 +115,8 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 		}
 		if kit.Is(m.Shape[w], 0) {
 			// The missing blank is PyTorch's.
-			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is empty and the operation does not have an identity", p, d)
+			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is "+
+				"empty and the operation does not have an identity", p, d)
 		}
 	}
 	return nil

@@ -29,7 +29,8 @@ func TestLayerNorm(t *testing.T) {
 		shape := kerneltest.RandomShape(r, 1+r.IntN(4))
 		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
 		last := shape[r.IntN(len(shape)):]
-		in := append([]*tensor.Tensor{kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, d, shape))}, normParams(r, d, 2, last...)...)
+		in := append([]*tensor.Tensor{kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, d, shape))},
+			normParams(r, d, 2, last...)...)
 		kerneltest.CheckReduce(t, "layer_norm", graph.Attrs{"normalized_shape": last, "eps": 0.01}, in...)
 	}
 }
@@ -41,7 +42,8 @@ func TestGroupAndInstanceNorm(t *testing.T) {
 		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
 		groups := 1 + r.IntN(3)
 		shape[1] = groups * (1 + r.IntN(4))
-		in := append([]*tensor.Tensor{kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, d, shape))}, normParams(r, d, 2, shape[1])...)
+		in := append([]*tensor.Tensor{kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, d, shape))},
+			normParams(r, d, 2, shape[1])...)
 		if i%3 == 0 {
 			kerneltest.CheckReduce(t, "instance_norm", graph.Attrs{"eps": 0.01}, in...)
 			continue
@@ -92,13 +94,19 @@ func TestNormRefusals(t *testing.T) {
 		in   []*tensor.Tensor
 		want string
 	}{
-		{"layer_norm", graph.Attrs{"normalized_shape": 3}, []*tensor.Tensor{x}, "Given normalized_shape=[3], expected input with shape [*, 3], but got input of size[2, 4]"},
-		{"group_norm", graph.Attrs{"num_groups": 3}, []*tensor.Tensor{x}, "Expected number of channels in input to be divisible by num_groups, but got input of shape [2, 4] and num_groups=3"},
+		{"layer_norm", graph.Attrs{"normalized_shape": 3}, []*tensor.Tensor{x}, "Given normalized_shape=[3], expected " +
+			"input with shape [*, 3], but got input of size[2, 4]"},
+		{"group_norm", graph.Attrs{"num_groups": 3}, []*tensor.Tensor{x}, "Expected number of channels in input to be " +
+			"divisible by num_groups, but got input of shape [2, 4] and num_groups=3"},
 		{"batch_norm", nil, []*tensor.Tensor{x}, "running_mean must be defined in evaluation mode"},
-		{"batch_norm", graph.Attrs{"training": true}, []*tensor.Tensor{x, tensor.Zeros(tensor.Float32, 3)}, "weight should contain 4 elements not 3"},
-		{"instance_norm", graph.Attrs{"use_input_stats": false}, []*tensor.Tensor{x}, "Expected running_mean and running_var to be defined when use_input_stats is false"},
-		{"softmax", graph.Attrs{"dim": 0}, []*tensor.Tensor{tensor.Zeros(tensor.Int32, 2, 2)}, "\"softmax_kernel_impl\" not implemented for 'Int'"},
-		{"mean", nil, []*tensor.Tensor{tensor.Zeros(tensor.Int64, 2)}, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long"},
+		{"batch_norm", graph.Attrs{"training": true}, []*tensor.Tensor{x, tensor.Zeros(tensor.Float32, 3)},
+			"weight should contain 4 elements not 3"},
+		{"instance_norm", graph.Attrs{"use_input_stats": false}, []*tensor.Tensor{x},
+			"Expected running_mean and running_var to be defined when use_input_stats is false"},
+		{"softmax", graph.Attrs{"dim": 0}, []*tensor.Tensor{tensor.Zeros(tensor.Int32, 2, 2)},
+			"\"softmax_kernel_impl\" not implemented for 'Int'"},
+		{"mean", nil, []*tensor.Tensor{tensor.Zeros(tensor.Int64, 2)}, "mean(): could not infer output dtype. Input dtype " +
+			"must be either a floating point or complex dtype. Got: Long"},
 	} {
 		if _, _, err := kerneltest.NewReduceCall(c.name, c.a, c.in); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)

@@ -1,4 +1,5 @@
-// Package reduce has the ops that fold dimensions: sums, extremes, moments, running sums, norms, normalisations, losses.
+// Package reduce has the ops that fold dimensions: sums, extremes, moments, running sums, norms, normalisations,
+// losses.
 package reduce
 
 import "github.com/graphrun/graphrun/graph"

@@ -51,13 +51,17 @@ func prodFold(d tensor.DType) *iter.Fold {
 	case tensor.Int64:
 		return kit.Same[int64](iter.Folding(1, prodRow[int64, int64], folds.ProdColumns[int64, int64], folds.MulTo[int64]))
 	case tensor.Float32:
-		return kit.Same[float64](iter.Folding(1, prodRow[float32, float64], folds.ProdColumns[float32, float64], folds.MulTo[float64]))
+		return kit.Same[float64](iter.Folding(1, prodRow[float32, float64], folds.ProdColumns[float32, float64],
+			folds.MulTo[float64]))
 	case tensor.Float64:
-		return kit.Same[float64](iter.Folding(1, prodRow[float64, float64], folds.ProdColumns[float64, float64], folds.MulTo[float64]))
+		return kit.Same[float64](iter.Folding(1, prodRow[float64, float64], folds.ProdColumns[float64, float64],
+			folds.MulTo[float64]))
 	case tensor.Complex64:
-		return kit.Same[complex128](iter.Folding(1, prodRowZ[complex64], folds.ProdColumnsZ[complex64], folds.MulTo[complex128]))
+		return kit.Same[complex128](iter.Folding(1, prodRowZ[complex64], folds.ProdColumnsZ[complex64],
+			folds.MulTo[complex128]))
 	}
-	return kit.Same[complex128](iter.Folding(1, prodRowZ[complex128], folds.ProdColumnsZ[complex128], folds.MulTo[complex128]))
+	return kit.Same[complex128](iter.Folding(1, prodRowZ[complex128], folds.ProdColumnsZ[complex128],
+		folds.MulTo[complex128]))
 }
 
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {

@@ -32,11 +32,13 @@ func BenchmarkReduce(b *testing.B) {
 		{"softmax/1024x1000", "softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(1024, 1000)}},
 		{"softmax/1000x1024/dim0", "softmax", graph.Attrs{"dim": 0}, []tensor.Meta{f32(1000, 1024)}},
 		{"log_softmax/1024x1000", "log_softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(1024, 1000)}},
-		{"layer_norm/4096x1024", "layer_norm", graph.Attrs{"normalized_shape": 1024}, []tensor.Meta{f32(4096, 1024), f32(1024), f32(1024)}},
+		{"layer_norm/4096x1024", "layer_norm", graph.Attrs{"normalized_shape": 1024},
+			[]tensor.Meta{f32(4096, 1024), f32(1024), f32(1024)}},
 		{"batch_norm/nchw", "batch_norm", nil, append([]tensor.Meta{f32(8, 64, 56, 56)}, vec...)},
 		{"batch_norm/nhwc", "batch_norm", nil, append([]tensor.Meta{nhwc}, vec...)},
 		{"group_norm/nhwc", "group_norm", graph.Attrs{"num_groups": 8}, []tensor.Meta{nhwc, f32(64), f32(64)}},
-		{"max_pool3x3/nchw", "max_pool2d", graph.Attrs{"kernel_size": 3, "stride": 2, "padding": 1}, []tensor.Meta{f32(8, 64, 56, 56)}},
+		{"max_pool3x3/nchw", "max_pool2d", graph.Attrs{"kernel_size": 3, "stride": 2, "padding": 1},
+			[]tensor.Meta{f32(8, 64, 56, 56)}},
 		{"max_pool3x3/nhwc", "max_pool2d", graph.Attrs{"kernel_size": 3, "stride": 2, "padding": 1}, []tensor.Meta{nhwc}},
 		{"avg_pool_all/nchw", "adaptive_avg_pool2d", graph.Attrs{"output_size": 1}, []tensor.Meta{f32(8, 64, 56, 56)}},
 		{"cumsum/1024x1024", "cumsum", graph.Attrs{"dim": 1}, []tensor.Meta{f32(1024, 1024)}},
@@ -78,7 +80,8 @@ func benchReduce(b *testing.B, name string, a graph.Attrs, metas []tensor.Meta) 
 	scratch := tensor.NewStorage(k.Scratch).Bytes()
 	var mems [workers]*graph.Mem
 	for w := range mems {
-		mems[w] = &graph.Mem{Ptrs: ptrs, Scratch: scratch, Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+		mems[w] = &graph.Mem{Ptrs: ptrs, Scratch: scratch, Worker: tensor.NewStorage(k.Worker).Bytes(),
+			Cursor: &iter.Cursor{}}
 	}
 	b.SetBytes(int64(bytes))
 	for b.Loop() {

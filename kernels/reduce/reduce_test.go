@@ -17,7 +17,8 @@ import (
 
 func TestReductionsAgainstReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	ops := []string{"sum", "mean", "amax", "amin", "any", "all", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp"}
+	ops := []string{"sum", "mean", "amax", "amin", "any", "all", "var", "std", "var_mean", "std_mean", "norm",
+		"linalg_vector_norm", "logsumexp"}
 	for i := range 900 {
 		name := ops[i%len(ops)]
 		d := kerneltest.ReduceDTypes(name)[r.IntN(len(kerneltest.ReduceDTypes(name)))]
@@ -43,7 +44,8 @@ func TestReductionsAlongOneDim(t *testing.T) {
 		rank := r.IntN(5)
 		shape := kerneltest.RandomShape(r, rank)
 		a := graph.Attrs{}
-		if along := name == "softmax" || name == "log_softmax" || name == "cumsum" || name == "cumprod"; along || r.IntN(4) > 0 {
+		if along := name == "softmax" || name == "log_softmax" || name == "cumsum" || name == "cumprod"; along ||
+			r.IntN(4) > 0 {
 			a["dim"] = r.IntN(max(rank, 1)) - r.IntN(2)*max(rank, 1)
 			if !along {
 				a["keepdim"] = r.IntN(2) == 0
@@ -87,7 +89,8 @@ func TestLargeReductions(t *testing.T) {
 
 func TestLongScans(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
-	for _, m := range []tensor.Meta{tensor.New(tensor.Float32, 1100), tensor.New(tensor.Float64, 70, 300).WithStrides([]int{1, 70})} {
+	for _, m := range []tensor.Meta{tensor.New(tensor.Float32, 1100),
+		tensor.New(tensor.Float64, 70, 300).WithStrides([]int{1, 70})} {
 		for d := range m.Rank() {
 			kerneltest.CheckReduce(t, "cumsum", graph.Attrs{"dim": d}, kerneltest.RandomTensor(r, m))
 		}
@@ -162,7 +165,8 @@ func checkSumBound(t *testing.T, x *tensor.Tensor, v []float64, dim []int) {
 
 func TestReduceNaNAndInfinity(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, v := range [][]float32{{1, nan, 3, nan}, {nan, 1, 2, 3}, {-inf, -inf, -inf, -inf}, {inf, 1, inf, 2}, {-inf, inf, 0, 1}, {1, 2, 2, 1}} {
+	for _, v := range [][]float32{{1, nan, 3, nan}, {nan, 1, 2, 3}, {-inf, -inf, -inf, -inf}, {inf, 1, inf, 2},
+		{-inf, inf, 0, 1}, {1, 2, 2, 1}} {
 		long := slices.Repeat(v, 30)
 		x := tensor.Must(tensor.FromSlice(long, 4, 30))
 		for _, name := range []string{"amax", "amin", "argmax", "argmin", "max", "min", "logsumexp"} {
@@ -186,7 +190,8 @@ func TestEmptyReductions(t *testing.T) {
 		"amax":   "amax(): Expected reduction dim 0 to have non-zero size.",
 		"argmin": "argmin(): Expected reduction dim 0 to have non-zero size.",
 	} {
-		if _, _, err := kerneltest.NewReduceCall(name, graph.Attrs{"dim": 0}, []*tensor.Tensor{x}); err == nil || err.Error() != want {
+		if _, _, err := kerneltest.NewReduceCall(name, graph.Attrs{"dim": 0}, []*tensor.Tensor{x}); err == nil ||
+			err.Error() != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -238,7 +243,8 @@ func TestReduceSteadyState(t *testing.T) {
 		for _, x := range in {
 			ptrs = append(ptrs, x.Pointer())
 		}
-		m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+		m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(),
+			Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
 		if n := testing.AllocsPerRun(10, func() {
 			for _, p := range k.Phases {
 				for i := range p.Chunks {

@@ -30,19 +30,23 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	AnyOrder: true,
 	Each:     graph.Each{Simple: 2},
 	Name:     "rms_norm",
-	Doc:      "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The result is row-major.",
-	Params:   []graph.Param{kit.Input, kit.OptWeight},
+	Doc: "Divides the input by the root of the mean of squares over its last dimensions, and scales by weight. The " +
+		"result is row-major.",
+	Params: []graph.Param{kit.Input, kit.OptWeight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		shape, m := kit.Attrs[rmsNormAttrs](c).NormalizedShape, c.Type(0)
 		if len(shape) == 0 {
-			return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+			return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
+				"element, but got normalized_shape = []")
 		}
 		if lead := m.Rank() - len(shape); lead < 0 || !tensor.SameSizes(m.Shape[lead:], shape) {
 			list := tensor.Sizes(shape)
-			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", list, list[1:len(list)-1], tensor.Sizes(m.Shape))
+			return nil, fmt.Errorf("Given normalized_shape=%s, expected input with shape [*, %s], but got input of size%s", list,
+				list[1:len(list)-1], tensor.Sizes(m.Shape))
 		}
 		if w := c.Type(1); c.Has(1) && !tensor.SameSizes(w.Shape, shape) {
-			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
+			return nil, fmt.Errorf("Expected weight to be of same shape as normalized_shape, but got weight of shape %s and "+
+				"normalized_shape = %s", tensor.Sizes(w.Shape), tensor.Sizes(shape))
 		}
 		if !m.DType.IsFloat() {
 			return nil, kit.NotImplemented("rms_norm", m.DType)
@@ -83,7 +87,8 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, nil
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)}, Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)},
+		Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
 		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
 })
 
@@ -130,13 +135,16 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	AsInferred: "squares are summed over neighbouring planes",
 	Each:       graph.Each{Simple: 10, Function: 0.3},
 	Name:       "local_response_norm",
-	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring channels, divided by size. " +
-		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. The result is row-major.",
+	Doc: "Divides the input [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of size neighbouring " +
+		"channels, divided by size. " +
+		"Of them size/2 come before the channel, as in PyTorch; ONNX has (size-1)/2 before, which differs for even sizes. " +
+		"The result is row-major.",
 	Params: []graph.Param{kit.Input},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m := c.Type(0)
 		if m.Rank() < 3 {
-			return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)", m.Rank())
+			return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
+				m.Rank())
 		}
 		if n := kit.Attrs[localResponseAttrs](c).Size; n < 1 {
 			return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", n)
@@ -170,7 +178,8 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, nil
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3)}, Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 5, 3)},
+		Attrs: graph.Attrs{"size": 3, "alpha": 0.5}}},
 })
 
 // localBlock is the number of places that are normalised side by side.
@@ -182,26 +191,27 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	blocks := kit.DivUp(inner, localBlock)
 	power := localPower(a.Beta)
 	x := copies.NewCompound(c)
-	x.Run(0, 8*localBlock, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels, min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
-		y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
-		for u := begin; u < end; u++ {
-			ch, from := u%channels, u/channels%blocks*localBlock
-			sample := u / channels / blocks * channels
-			n := min(localBlock, inner-from)
-			sums := kit.SliceOf[float64](mem.Worker, 0, n)
-			clear(sums)
-			for k := max(0, ch-a.Size/2); k < min(channels, ch-a.Size/2+a.Size); k++ {
-				for i, e := range v[(sample+k)*inner+from:][:n] {
-					sums[i] += float64(e) * float64(e)
+	x.Run(0, 8*localBlock, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels,
+		min(inner, localBlock)*(a.Size+8), func(mem *graph.Mem, begin, end int) error {
+			y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
+			for u := begin; u < end; u++ {
+				ch, from := u%channels, u/channels%blocks*localBlock
+				sample := u / channels / blocks * channels
+				n := min(localBlock, inner-from)
+				sums := kit.SliceOf[float64](mem.Worker, 0, n)
+				clear(sums)
+				for k := max(0, ch-a.Size/2); k < min(channels, ch-a.Size/2+a.Size); k++ {
+					for i, e := range v[(sample+k)*inner+from:][:n] {
+						sums[i] += float64(e) * float64(e)
+					}
+				}
+				at := (sample+ch)*inner + from
+				for i, s := range sums {
+					y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
 				}
 			}
-			at := (sample+ch)*inner + from
-			for i, s := range sums {
-				y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
-			}
-		}
-		return nil
-	}))
+			return nil
+		}))
 	return x.Kernel()
 }
 

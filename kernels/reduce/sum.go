@@ -20,7 +20,7 @@ type sumAttrs struct {
 //
 // Floats are added in float64. A sum of n elements is off by at most (n/32 + 512)*2^-53 of
 // the sum of magnitudes before it is rounded to its dtype, with n/1024 for n/32 where the
-// elements lie in runs of 1024 or more: 16-bit floats and float32 come out within one
+// elements are in runs of 1024 or more: 16-bit floats and float32 come out within one
 // rounding of the exact sum, unless it nearly cancels.
 var Sum = folds.Define[sumAttrs](graph.Op{
 	Name:     "sum",
@@ -47,7 +47,8 @@ var Mean = folds.Define[sumAttrs](graph.Op{
 		d, what = a.DType, "Optional"
 	}
 	if !d.IsFloat() && !d.IsComplex() {
-		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", what, d.TorchName())
+		return folds.Spec{}, fmt.Errorf("mean(): could not infer output dtype. %s dtype must be either a floating point or "+
+			"complex dtype. Got: %s", what, d.TorchName())
 	}
 	mask, err := iter.ReduceMask(a.Dim, t.Rank())
 	if err != nil {

@@ -30,7 +30,8 @@ func (a *varAttrs) correction() float64 {
 
 // Var and the others compute in float64 by Welford's and Chan's updates.
 var (
-	Var     = varOp("var", "Computes the variance over the given dimensions. Of complex numbers it is the sum of the parts' variances.", false, false)
+	Var = varOp("var", "Computes the variance over the given dimensions. Of complex numbers it is the sum of the "+
+		"parts' variances.", false, false)
 	Std     = varOp("std", "Computes the standard deviation over the given dimensions.", true, false)
 	VarMean = varOp("var_mean", "Computes the variance and the mean over the given dimensions.", false, true)
 	StdMean = varOp("std_mean", "Computes the standard deviation and the mean over the given dimensions.", true, true)

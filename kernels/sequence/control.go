@@ -40,14 +40,17 @@ var (
 	// If runs one of two graphs.
 	If = kit.Define[ifAttrs](graph.Op{
 		Name: "if", Doc: "Runs then_branch or else_branch, and gives what it gives.",
-		Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf, Eager: runIf, Ref: byReference(runIf),
+		Params: []graph.Param{{Name: "condition", Number: true}, optValues}, Many: true, Infer: inferIf, Eager: runIf,
+		Ref: byReference(runIf),
 	})
 	// Loop is ONNX's Loop.
 	Loop = kit.Define[loopAttrs](graph.Op{
 		Name: "loop", Doc: "Runs body again and again, max_trip_count times at most, as long as condition holds. " +
-			"Gives the carried values as the last iteration left them, and the collected ones stacked along a new first dimension.",
-		Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true}, {Name: "condition", Optional: true, Number: true}, optValues},
-		Many:   true, Infer: inferLoop, Eager: runLoop, Ref: byReference(runLoop),
+			"Gives the carried values as the last iteration left them, and the collected ones stacked along a new " +
+			"first dimension.",
+		Params: []graph.Param{{Name: "max_trip_count", Optional: true, Number: true},
+			{Name: "condition", Optional: true, Number: true}, optValues},
+		Many: true, Infer: inferLoop, Eager: runLoop, Ref: byReference(runLoop),
 	})
 	// Scan is ONNX's Scan.
 	Scan = kit.Define[scanAttrs](graph.Op{
@@ -62,9 +65,10 @@ type raiseAttrs struct {
 	Results int    `attr:"results" default:"1" doc:"number of values that it stands for"`
 }
 
-// Raise is prim::RaiseException: it stands in a branch that is a mistake if it is taken.
+// Raise is prim::RaiseException: it is in a branch that is a mistake if it is taken.
 var Raise = kit.Define[raiseAttrs](graph.Op{
-	Name: "raise", Doc: "Fails with message when it runs. Its results are never made: they stand for those of what cannot be run.",
+	Name: "raise", Doc: "Fails with message when it runs. Its results are never made: they stand for those of what " +
+		"cannot be run.",
 	Many: true, Infer: inferRaise,
 	Eager: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
@@ -86,7 +90,8 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 }
 
 // byReference makes the reference of an op that runs graphs: the same, over references.
-func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
+	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return eager(graph.Reference{}, c, in)
 	}
@@ -162,7 +167,8 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	values := slices.Clone(in[min(2, len(in)):])
 	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-1-a.Carried)
 	for i := int64(0); i < trips && going; i++ {
-		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64), tensor.BoolScalar(going).Tensor(tensor.Bool)}, values...)
+		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
+			tensor.BoolScalar(going).Tensor(tensor.Bool)}, values...)
 		out, err := rt.Run(a.Body, args)
 		if err != nil {
 			return nil, fmt.Errorf("iteration %d: %w", i, err)
@@ -203,7 +209,8 @@ func collect(list []*tensor.Tensor, axis int, backwards bool, like *graph.Value)
 	out := tensor.Zeros(m.DType, slices.Insert(slices.Clone(m.Shape), axis, len(list))...)
 	for i, t := range list {
 		if !slices.Equal(t.Shape, m.Shape) {
-			return nil, fmt.Errorf("collected values differ in shape: %s and %s", tensor.ListString(m.Shape), tensor.ListString(t.Shape))
+			return nil, fmt.Errorf("collected values differ in shape: %s and %s", tensor.ListString(m.Shape),
+				tensor.ListString(t.Shape))
 		}
 		if backwards {
 			i = len(list) - 1 - i
@@ -225,7 +232,8 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[scanAttrs](c)
 	ins, outs := len(a.Body.Inputs), len(a.Body.Outputs)
 	if a.States < 0 || a.Scanned < 1 || ins < a.States+a.Scanned || outs < a.States || len(c.In) != ins {
-		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not suit %d operands, %d states and %d scanned ones", ins, outs, len(c.In), a.States, a.Scanned)
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not suit %d operands, %d states and %d "+
+			"scanned ones", ins, outs, len(c.In), a.States, a.Scanned)
 	}
 	if n := len(a.InputAxes); n != 0 && n != a.Scanned {
 		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", n, a.Scanned)

@@ -28,13 +28,17 @@ type dftAttrs struct {
 
 // Fourier transforms along one dimension: aten's on complex dtypes, and ONNX's DFT.
 var (
-	FftFft   = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
-	FftIfft  = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64, fourierSpec{inverse: true})
-	FftRfft  = fftOp("fft_rfft", "Transforms a real value along a dimension and gives the half of the frequencies that are not mirrored.", tensor.Float32, fourierSpec{half: true, fromReal: true})
-	FftIrfft = fftOp("fft_irfft", "Transforms half of the frequencies along a dimension, of which the rest is the mirror, to a real value.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
-	Dft      = kit.Define[dftAttrs](graph.Op{
+	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
+	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
+		fourierSpec{inverse: true})
+	FftRfft = fftOp("fft_rfft", "Transforms a real value along a dimension and gives the half of the frequencies that "+
+		"are not mirrored.", tensor.Float32, fourierSpec{half: true, fromReal: true})
+	FftIrfft = fftOp("fft_irfft", "Transforms half of the frequencies along a dimension, of which the rest is the "+
+		"mirror, to a real value.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
+	Dft = kit.Define[dftAttrs](graph.Op{
 		AnyOrder: true,
-		Name:     "dft", Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last dimension, of size 2, or of size 1 for a real operand.",
+		Name:     "dft", Doc: "Transforms along a dimension, as ONNX's DFT: complex numbers are pairs along the last " +
+			"dimension, of size 2, or of size 1 for a real operand.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, t, err := newDft(c)
@@ -95,7 +99,8 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 			}
 			return s.reference(in[0], kit.OfNumbers(t)), nil
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}}, {In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
+		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}},
+			{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 	})
 }
 
@@ -171,7 +176,8 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if last < 1 || !kit.Is(m.Shape[last], 1) && !kit.Is(m.Shape[last], 2) {
 		return nil, m, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.Sizes(m.Shape))
 	}
-	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true, fromReal: kit.Is(m.Shape[last], 1), scale: 1}
+	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true, fromReal: kit.Is(m.Shape[last], 1),
+		scale: 1}
 	s.mirrored = a.Onesided && a.Inverse
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
@@ -239,35 +245,36 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	l := kit.NewLineSet(shape, s.dim, in, dst)
 	number, real64 := tensor.Converter(tensor.Complex128, m.DType), tensor.Converter(tensor.Float64, m.DType)
 	store, store64 := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
-	return &graph.Kernel{Worker: 16 * (s.n + f.room()), Phases: []graph.Phase{l.Phase(32*s.n, func(mem *graph.Mem, off [4]int) error {
-		all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.n+f.room())
-		x, room := all[:s.n], all[s.n:]
-		src, to := unsafe.Add(mem.Ptrs[1], off[0]), unsafe.Add(mem.Ptrs[0], off[1])
-		s.load(x, func(i int) (v complex128) {
-			p := unsafe.Add(src, i*inStep)
+	return &graph.Kernel{Worker: 16 * (s.n + f.room()),
+		Phases: []graph.Phase{l.Phase(32*s.n, func(mem *graph.Mem, off [4]int) error {
+			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.n+f.room())
+			x, room := all[:s.n], all[s.n:]
+			src, to := unsafe.Add(mem.Ptrs[1], off[0]), unsafe.Add(mem.Ptrs[0], off[1])
+			s.load(x, func(i int) (v complex128) {
+				p := unsafe.Add(src, i*inStep)
+				if !s.pairs {
+					number(unsafe.Pointer(&v), p, 0, 0, 1)
+					return v
+				}
+				var part [2]float64
+				real64(unsafe.Pointer(&part[0]), p, 0, 0, 1)
+				if !s.fromReal {
+					real64(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
+				}
+				return complex(part[0], part[1])
+			})
+			s.transform(f, x, room)
 			if !s.pairs {
-				number(unsafe.Pointer(&v), p, 0, 0, 1)
-				return v
+				store(to, unsafe.Pointer(&x[0]), outStep, 16, s.out)
+				return nil
 			}
-			var part [2]float64
-			real64(unsafe.Pointer(&part[0]), p, 0, 0, 1)
-			if !s.fromReal {
-				real64(unsafe.Pointer(&part[1]), unsafe.Add(p, partIn), 0, 0, 1)
+			store64(to, unsafe.Pointer(&x[0]), outStep, 16, s.out)
+			if !s.mirrored {
+				parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*s.out)
+				store64(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), outStep, 16, s.out)
 			}
-			return complex(part[0], part[1])
-		})
-		s.transform(f, x, room)
-		if !s.pairs {
-			store(to, unsafe.Pointer(&x[0]), outStep, 16, s.out)
 			return nil
-		}
-		store64(to, unsafe.Pointer(&x[0]), outStep, 16, s.out)
-		if !s.mirrored {
-			parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*s.out)
-			store64(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), outStep, 16, s.out)
-		}
-		return nil
-	})}}
+		})}}
 }
 
 // transform transforms a line and scales it. The inverse is the forward transform of the

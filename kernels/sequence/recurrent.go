@@ -22,7 +22,7 @@ const (
 
 func (k cellKind) gates() int { return [...]int{1, 3, 4}[k] }
 
-// recurrent is a recurrent layer over one or both directions. Sequences lie in memory in
+// recurrent is a recurrent layer over one or both directions. Sequences are in memory in
 // any order of steps and batch: row t*xStep + b*xBatch of x is the input of step t of
 // sequence b. Strides of y and of the states count elements.
 type recurrent struct {
@@ -59,7 +59,7 @@ type stepper[T float32 | float64] struct {
 	block    int
 	at       [2][2]int // where weights that are not packed before are in scratch memory, in elements
 	prepack  bool
-	second   int                 // where the second product's weights lie behind the first one's, in elements
+	second   int                 // where the second product's weights are behind the first one's, in elements
 	plans    [2][2]*gemm.Plan[T] // for whole blocks and for the last one; the second product of a GRU
 	acts     [2][3]func(v []T)
 	limit    T
@@ -75,16 +75,19 @@ func addRecurrent[T float32 | float64](x *copies.Compound, l *recurrent) error {
 	rows := l.kind.gates() * l.hidden
 	bias := x.Temp(d, l.dirs, rows)
 	for dir := range l.dirs {
-		x.Run(0, 0, []kit.Buffer{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}), l.inBias[dir], l.stateBias[dir]},
+		x.Run(0, 0, []kit.Buffer{bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows}),
+			l.inBias[dir], l.stateBias[dir]},
 			graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-				joinBiases(l, kit.ElementsOf[T](m.Ptrs[0], rows), kit.ElementsOf[T](m.Ptrs[1], rows), kit.ElementsOf[T](m.Ptrs[2], rows))
+				joinBiases(l, kit.ElementsOf[T](m.Ptrs[0], rows), kit.ElementsOf[T](m.Ptrs[1], rows),
+					kit.ElementsOf[T](m.Ptrs[2], rows))
 				return nil
 			}})
 	}
 	all := l.steps * l.batch
 	projected := x.Temp(d, l.dirs, all, rows)
 	for dir := range l.dirs {
-		to := projected.Show(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1}, Offset: dir * all * rows})
+		to := projected.Show(tensor.Meta{DType: d, Shape: []int{all, rows}, Strides: []int{rows, 1},
+			Offset: dir * all * rows})
 		from := bias.Show(tensor.Meta{DType: d, Shape: []int{rows}, Strides: []int{1}, Offset: dir * rows})
 		if err := project[T](x, to, l.x, l.w[dir], from, all, rows, l.inputs); err != nil {
 			return err
@@ -145,7 +148,8 @@ func joinBiases[T float32 | float64](l *recurrent, out, in, state []T) {
 
 // project adds to = from @ wᵀ + bias.
 func project[T float32 | float64](x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
-	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: k},
+	spec := gemm.Spec{M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
+		B:          gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
 	if w.Packed {
 		spec.B = gemm.Operand{Source: gemm.Prepacked}
@@ -220,7 +224,8 @@ func (s *stepper[T]) plan() error {
 			if m == 0 || n == 0 {
 				continue
 			}
-			spec := gemm.Spec{M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1}, B: gemm.Operand{RowStride: 1, ColStride: h},
+			spec := gemm.Spec{M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
+				B:          gemm.Operand{RowStride: 1, ColStride: h},
 				CRowStride: s.rows, CColStride: 1}
 			if s.prepack {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}

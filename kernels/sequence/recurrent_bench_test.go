@@ -12,7 +12,9 @@ import (
 func BenchmarkLSTM(b *testing.B) {
 	r := rand.New(rand.NewPCG(54, 1))
 	d := tensor.Float32
-	in := []*tensor.Tensor{kerneltest.Filled(tensor.New(d, 100, 8, 128), kerneltest.MixedValues(r)), kerneltest.Filled(tensor.New(d, 1, 1024, 128), kerneltest.MixedValues(r)), kerneltest.Filled(tensor.New(d, 1, 1024, 256), kerneltest.MixedValues(r))}
+	in := []*tensor.Tensor{kerneltest.Filled(tensor.New(d, 100, 8, 128), kerneltest.MixedValues(r)),
+		kerneltest.Filled(tensor.New(d, 1, 1024, 128), kerneltest.MixedValues(r)),
+		kerneltest.Filled(tensor.New(d, 1, 1024, 256), kerneltest.MixedValues(r))}
 	op, c, err := kerneltest.CompoundCall("onnx_lstm", nil, in, 1, 2)
 	if err != nil {
 		b.Fatal(err)
@@ -21,7 +23,8 @@ func BenchmarkLSTM(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := kerneltest.MemOf(k, c, in, []*tensor.Tensor{tensor.Empty(c.Out[0]), tensor.Empty(c.Out[1]), tensor.Empty(c.Out[2])})
+	m := kerneltest.MemOf(k, c, in, []*tensor.Tensor{tensor.Empty(c.Out[0]), tensor.Empty(c.Out[1]),
+		tensor.Empty(c.Out[2])})
 	for b.Loop() {
 		for _, ph := range k.Phases {
 			for i := range ph.Chunks {

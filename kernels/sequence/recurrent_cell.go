@@ -31,7 +31,8 @@ type onnxCell struct {
 // shape is a layer without its data.
 func (o onnxCell) shape(c *graph.Call) *recurrent {
 	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
-	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0], batch: x.Shape[1],
+	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
+		batch: x.Shape[1],
 		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, couple: a.InputForget != 0, clip: a.Clip,
 		backward: [2]bool{a.Direction == "reverse", true}}
 	l.xStep, l.xBatch = l.batch, 1
@@ -58,7 +59,8 @@ func (a *onnxCellAttrs) dirs() int {
 func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 	x, w, r := c.Type(0), c.Type(1), c.Type(2)
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
-		return nil, fmt.Errorf("%s: X, W and R must have 3 dimensions, but got %d, %d and %d", o.name, x.Rank(), w.Rank(), r.Rank())
+		return nil, fmt.Errorf("%s: X, W and R must have 3 dimensions, but got %d, %d and %d", o.name, x.Rank(),
+			w.Rank(), r.Rank())
 	}
 	if !x.DType.IsFloat() {
 		return nil, kit.NotImplemented(o.name, x.DType)
@@ -76,7 +78,8 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 	}
 	rows := hidden.Mul(sym.Of(o.kind.gates()))
 	biases, peeps := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
-	for i, want := range [][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases}, {batch}, state, state, {dirs, peeps}} {
+	for i, want := range [][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden}, {dirs, biases}, {batch}, state,
+		state, {dirs, peeps}} {
 		if want == nil || !c.Has(i) {
 			continue
 		}
@@ -86,7 +89,8 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 		}
 		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
 		if t := c.Type(i); !tensor.SameSizes(t.Shape, want) || t.DType != d {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", o.name, names[i], d, tensor.Sizes(want), t.DType, tensor.Sizes(t.Shape))
+			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", o.name, names[i], d, tensor.Sizes(want),
+				t.DType, tensor.Sizes(t.Shape))
 		}
 	}
 	if err := o.activations(a, &recurrent{dirs: a.dirs()}); err != nil {

@@ -29,11 +29,11 @@ func (l *recurrent) products() [2]int {
 }
 
 // firstRow is the first row of the weights that product q takes. The gates z and r of a
-// GRU lie side by side in both orders, and h last.
+// GRU are side by side in both orders, and h last.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
 // packing is the form of the weights of the input or of the state, whose rows and columns are so far apart,
-// for dirs directions one after another; false where products read them as they lie.
+// for dirs directions one after another; false where products read them in their own layouts.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	width := gemm.PanelCols[float64]()
 	switch d {
@@ -43,7 +43,8 @@ func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col in
 	default: // plain loops
 		return graph.Packing{}, false
 	}
-	if ofState && l.blockSize() <= multiply.Thin || !ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0) || l.hidden == 0 {
+	if ofState && l.blockSize() <= multiply.Thin || !ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0) ||
+		l.hidden == 0 {
 		return graph.Packing{}, false
 	}
 	var list []*multiply.Panels

@@ -182,7 +182,8 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 			t.Set(tensor.FloatScalar(v), dir, b, k)
 		}
 	}
-	r := &cellReference[float64]{l: l, x: swapped(at(in[0])), w: at(in[1]), r: at(in[2]), h0: swapped(at(in[5])), c0: swapped(at(in[6])), hn: put(out[1])}
+	r := &cellReference[float64]{l: l, x: swapped(at(in[0])), w: at(in[1]), r: at(in[2]), h0: swapped(at(in[5])),
+		c0: swapped(at(in[6])), hn: put(out[1])}
 	r.y = func(t, dir, b, k int, v float64) {
 		if a.Layout != 0 {
 			out[0].Set(tensor.FloatScalar(v), b, t, dir, k)

@@ -11,14 +11,16 @@ import (
 
 func TestOnnxCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 1))
-	names := []string{"Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Softsign", "Softplus"}
+	names := []string{"Sigmoid", "Tanh", "Relu", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid",
+		"Elu", "Softsign", "Softplus"}
 	for i := range 150 {
 		name, gates := []string{"onnx_rnn", "onnx_gru", "onnx_lstm"}[i%3], []int{1, 3, 4}[i%3]
 		steps, batch, inputs, hidden, dirs := 1+r.IntN(5), 1+r.IntN(12), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(2)
 		if i%10 == 0 {
 			batch, hidden = 20+r.IntN(30), 20
 		}
-		at := graph.Attrs{"direction": []string{"forward", "reverse"}[r.IntN(2)], "layout": r.IntN(2), "linear_before_reset": r.IntN(2)}
+		at := graph.Attrs{"direction": []string{"forward", "reverse"}[r.IntN(2)], "layout": r.IntN(2),
+			"linear_before_reset": r.IntN(2)}
 		if dirs == 2 {
 			at["direction"] = "bidirectional"
 		}
@@ -47,7 +49,8 @@ func TestOnnxCells(t *testing.T) {
 			}
 			return kerneltest.RandomOperand(r, d, shape...)
 		}
-		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, dirs, rows, inputs), kerneltest.RandomOperand(r, d, dirs, rows, hidden), some(dirs, 2*rows), nil, some(state...)}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, dirs, rows, inputs),
+			kerneltest.RandomOperand(r, d, dirs, rows, hidden), some(dirs, 2*rows), nil, some(state...)}
 		if r.IntN(2) == 0 {
 			in[4] = tensor.Zeros(tensor.Int32, batch)
 			for b := range batch {
@@ -65,14 +68,17 @@ func TestTorchCells(t *testing.T) {
 	r := rand.New(rand.NewPCG(52, 1))
 	for i := range 100 {
 		name, gates := []string{"rnn_tanh", "gru", "lstm", "rnn_relu"}[i%4], []int{1, 3, 4, 1}[i%4]
-		steps, batch, inputs, hidden, dirs, layers := 1+r.IntN(5), 1+r.IntN(12), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(2), 1+r.IntN(3)
+		steps, batch, inputs, hidden, dirs, layers := 1+r.IntN(5), 1+r.IntN(12), 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(2),
+			1+r.IntN(3)
 		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
-		at := graph.Attrs{"num_layers": layers, "bidirectional": dirs == 2, "has_biases": r.IntN(2) == 0, "batch_first": r.IntN(2) == 0}
+		at := graph.Attrs{"num_layers": layers, "bidirectional": dirs == 2, "has_biases": r.IntN(2) == 0,
+			"batch_first": r.IntN(2) == 0}
 		x := []int{steps, batch, inputs}
 		if at["batch_first"] == true {
 			x = []int{batch, steps, inputs}
 		}
-		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...), kerneltest.RandomOperand(r, d, layers*dirs, batch, hidden)}
+		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, x...),
+			kerneltest.RandomOperand(r, d, layers*dirs, batch, hidden)}
 		if name == "lstm" {
 			in = append(in, kerneltest.RandomOperand(r, d, layers*dirs, batch, hidden))
 		}
@@ -82,7 +88,8 @@ func TestTorchCells(t *testing.T) {
 			if l >= dirs {
 				n = dirs * hidden
 			}
-			if in = append(in, kerneltest.RandomOperand(r, d, rows, n), kerneltest.RandomOperand(r, d, rows, hidden)); at["has_biases"] == true {
+			if in = append(in, kerneltest.RandomOperand(r, d, rows, n),
+				kerneltest.RandomOperand(r, d, rows, hidden)); at["has_biases"] == true {
 				in = append(in, kerneltest.RandomOperand(r, d, rows), kerneltest.RandomOperand(r, d, rows))
 			}
 		}
@@ -94,7 +101,8 @@ func TestTorchCells(t *testing.T) {
 func TestCellsDoNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(53, 1))
 	d := tensor.Float32
-	in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, 20, 8), kerneltest.RandomOperand(r, d, 1, 64, 8), kerneltest.RandomOperand(r, d, 1, 64, 16)}
+	in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, 20, 8), kerneltest.RandomOperand(r, d, 1, 64, 8),
+		kerneltest.RandomOperand(r, d, 1, 64, 16)}
 	op, c, err := kerneltest.CompoundCall("onnx_lstm", nil, in, 1, 2)
 	if err != nil {
 		t.Fatal(err)

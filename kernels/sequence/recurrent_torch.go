@@ -17,7 +17,7 @@ type recurrentAttrs struct {
 	HasBiases     bool    `attr:"has_biases" default:"true" doc:"the parameters hold biases"`
 	NumLayers     int     `attr:"num_layers" default:"1" doc:"layers on top of one another"`
 	Dropout       float64 `attr:"dropout" default:"0" doc:"share of a layer's results that training drops"`
-	Train         bool    `attr:"train" default:"false" doc:"drop; only served where dropout is 0"`
+	Train         bool    `attr:"train" default:"false" doc:"drop; only supported where dropout is 0"`
 	Bidirectional bool    `attr:"bidirectional" default:"false" doc:"go through sequences both ways"`
 	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
 }
@@ -25,10 +25,18 @@ type recurrentAttrs struct {
 // Recurrent layers with the operands and gates of PyTorch's ops. ONNX's are onnx_lstm,
 // onnx_gru and onnx_rnn.
 var (
-	LSTM    = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input [t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), b_ih and b_hh [4h]")
-	GRU     = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih and b_hh [3h]")
-	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
-	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells that are bounded below by 0. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
+	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. Operands are input "+
+		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
+		"b_ih and b_hh [4h]")
+	GRU = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. Operands are input [t, "+
+		"n, i], h0 [l*d, n, h], and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih "+
+		"and b_hh [3h]")
+	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. "+
+		"Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih "+
+		"and b_hh [h]")
+	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells that "+
+		"are bounded below by 0. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, "+
+		"i], w_hh [h, h], b_ih and b_hh [h]")
 )
 
 // torchCell is a recurrent op of PyTorch.
@@ -104,7 +112,8 @@ func (a *recurrentAttrs) dirs() int {
 // layer is layer i without its data.
 func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
-	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2], hidden: c.Meta(1).Shape[2],
+	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
+		hidden:  c.Meta(1).Shape[2],
 		integer: x.DType, resetAfter: true, backward: [2]bool{false, true},
 		order: [][4]int{{0}, {1, 0, 2}, {0, 3, 1, 2}}[o.kind]}
 	if i > 0 {
@@ -132,10 +141,11 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
 	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
-		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(), c.Type(1).Rank())
+		return nil, fmt.Errorf("%s: Expected input and states to be 3D, got %dD and %dD instead", o.name, x.Rank(),
+			c.Type(1).Rank())
 	}
 	if a.Train && a.Dropout != 0 {
-		return nil, fmt.Errorf("%s: dropout is not served in training", o.name)
+		return nil, fmt.Errorf("%s: dropout is not supported in training", o.name)
 	}
 	steps, batch, hidden := x.Shape[0], x.Shape[1], c.Type(1).Shape[2]
 	if a.BatchFirst {
@@ -149,7 +159,8 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	}
 	for i := 1; i < o.states(); i++ {
 		if t := c.Type(i); !tensor.SameSizes(t.Shape, state) {
-			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2], tensor.Sizes(t.Shape))
+			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
+				tensor.Sizes(t.Shape))
 		}
 	}
 	if kit.Is(steps, 0) {
@@ -217,9 +228,11 @@ func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int)
 			switch {
 			case tensor.SameSizes(t.Shape, want):
 			case t.Rank() == 2 && k == 0 && t.Shape[1].Ne(inputs).Holds():
-				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1], t.Shape[0])
+				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1],
+					t.Shape[0])
 			default:
-				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.Sizes(want), tensor.Sizes(t.Shape))
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.Sizes(want),
+					tensor.Sizes(t.Shape))
 			}
 			at++
 		}

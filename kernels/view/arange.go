@@ -20,12 +20,13 @@ type arangeAttrs struct {
 
 // Arange is torch.arange.
 var Arange = kit.Define[arangeAttrs](graph.Op{
-	Name:     "arange",
-	Doc:      "Counts from start up to end, without it, by step.",
-	Infer:    inferArange,
-	Compile:  func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
-	Ref:      sequenceRef(inferArange, arangeAt),
-	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}}, {Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
+	Name:    "arange",
+	Doc:     "Counts from start up to end, without it, by step.",
+	Infer:   inferArange,
+	Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
+	Ref:     sequenceRef(inferArange, arangeAt),
+	Examples: []graph.Example{{Attrs: graph.Attrs{"start": 1, "end": 7, "step": 2}},
+		{Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
 })
 
 // inferArange computes the number of elements as at::arange_out does: from the numbers

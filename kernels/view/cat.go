@@ -105,7 +105,8 @@ var (
 
 func concat(name string) *graph.Op {
 	return defineJoin[catAttrs](name,
-		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format that all tensors suggest, else it is row-major.",
+		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format "+
+			"that all tensors suggest, else it is row-major.",
 		func(c *graph.Call) ([]tensor.Type, int, error) {
 			return kit.OperandTypes(c), kit.Attrs[catAttrs](c).Dim, nil
 		},

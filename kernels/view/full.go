@@ -9,7 +9,8 @@ import (
 )
 
 // fillOp defines an op that fills fresh memory with a number. kind says where, value what.
-func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) tensor.Scalar) *graph.Op {
+func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
+	value func(c *graph.Call) tensor.Scalar) *graph.Op {
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kind(c)
@@ -74,7 +75,8 @@ var (
 )
 
 func constantOp(name, doc string, v int64) *graph.Op {
-	return fillOp[newAttrs](graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}}},
+	return fillOp[newAttrs](graph.Op{Name: name, Doc: doc,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[newAttrs](c)
 			if a.DType == tensor.Invalid { // null
@@ -111,7 +113,8 @@ var (
 )
 
 func constantLike(name, doc string, v int64) *graph.Op {
-	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
+	return fillOp[likeAttrs](graph.Op{Name: name, Doc: doc, Params: []graph.Param{kit.Self},
+		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil)},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[likeAttrs](c)
 			return likeOf(c.Type(0), a.DType, a.MemoryFormat)

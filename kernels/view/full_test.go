@@ -23,13 +23,14 @@ func TestFills(t *testing.T) {
 			}
 		}
 		for op, a := range map[string]graph.Attrs{
-			"full": {"size": []int{3, 200}, "fill_value": 2}, "zeros": {"size": []int{2, 3}}, "ones": {"size": []int{0, 3}}, "eye": {"n": 5, "m": 3},
+			"full": {"size": []int{3, 200}, "fill_value": 2}, "zeros": {"size": []int{2, 3}}, "ones": {"size": []int{0, 3}},
+			"eye":    {"n": 5, "m": 3},
 			"arange": {"end": 20, "step": 3}, "linspace": {"start": 0, "end": 10, "steps": 7},
 		} {
 			a["dtype"] = d
-			served := op != "arange" && op != "linspace" || d != tensor.Bool && (op == "linspace" || !d.IsComplex())
-			if kerneltest.AgainstRef(t, rng, op, a) != served {
-				t.Errorf("%s of %v: served is not %v", op, d, served)
+			supported := op != "arange" && op != "linspace" || d != tensor.Bool && (op == "linspace" || !d.IsComplex())
+			if kerneltest.AgainstRef(t, rng, op, a) != supported {
+				t.Errorf("%s of %v: supported is not %v", op, d, supported)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestJoins runs cat and its kin on mixed layouts and dtypes.
+// TestJoins runs cat and the like on mixed layouts and dtypes.
 func TestJoins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	done := map[string]int{}
@@ -61,7 +61,9 @@ func TestRearranged(t *testing.T) {
 		return out
 	}
 	calls := map[string]func(rank int) graph.Attrs{
-		"pad":             func(rank int) graph.Attrs { return graph.Attrs{"pad": list(2*rng.IntN(rank+1), -2, 4), "value": 3} },
+		"pad": func(rank int) graph.Attrs {
+			return graph.Attrs{"pad": list(2*rng.IntN(rank+1), -2, 4), "value": 3}
+		},
 		"constant_pad_nd": func(rank int) graph.Attrs { return graph.Attrs{"pad": list(2*rank, -1, 3)} },
 		"roll": func(rank int) graph.Attrs {
 			k := rng.IntN(3)
@@ -102,7 +104,8 @@ func TestRearranged(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				d = kerneltest.SomeDType(rng)
 			}
-			if kerneltest.AgainstRef(t, rng, op, attrsOf(rank), kerneltest.Strewn(rng, d, kerneltest.SomeViewShape(rng, rank), true)) {
+			if kerneltest.AgainstRef(t, rng, op, attrsOf(rank),
+				kerneltest.Strewn(rng, d, kerneltest.SomeViewShape(rng, rank), true)) {
 				done++
 			}
 		}
@@ -122,22 +125,32 @@ func TestJoinRefusals(t *testing.T) {
 		want  string
 	}{
 		{"cat", nil, []tensor.Meta{v, v}, "zero-dimensional tensor (at position 0) cannot be concatenated"},
-		{"cat", graph.Attrs{"dim": 4}, []tensor.Meta{x, x}, "Dimension out of range (expected to be in range of [-4, 3], but got 4)"},
+		{"cat", graph.Attrs{"dim": 4}, []tensor.Meta{x, x}, "Dimension out of range (expected to be in range of [-4, " +
+			"3], but got 4)"},
 		{"cat", nil, []tensor.Meta{x, kit.F32(3, 4, 5)}, "Tensors must have same number of dimensions: got 4 and 3"},
-		{"cat", graph.Attrs{"dim": 2}, []tensor.Meta{x, kit.F32(2, 2, 4, 5)}, "Sizes of tensors must match except in dimension 2. Expected size 3 but got size 2 for tensor number 1 in the list."},
-		{"stack", nil, []tensor.Meta{x, kit.F32(3, 4, 5)}, "stack expects each tensor to be equal size, but got [2, 3, 4, 5] at entry 0 and [3, 4, 5] at entry 1"},
+		{"cat", graph.Attrs{"dim": 2}, []tensor.Meta{x, kit.F32(2, 2, 4, 5)}, "Sizes of tensors must match except in " +
+			"dimension 2. Expected size 3 but got size 2 for tensor number 1 in the list."},
+		{"stack", nil, []tensor.Meta{x, kit.F32(3, 4, 5)}, "stack expects each tensor to be equal size, but got [2, 3, 4, " +
+			"5] at entry 0 and [3, 4, 5] at entry 1"},
 		{"pad", graph.Attrs{"pad": []int{1}}, []tensor.Meta{x}, "Padding length must be divisible by 2"},
-		{"pad", graph.Attrs{"pad": []int{-3, -2, 1, 0}}, []tensor.Meta{x}, "The input size 5, plus negative padding -3 and -2 resulted in a negative output size, which is invalid. Check dimension 3 of your input."},
-		{"pad", graph.Attrs{"pad": []int{5, 1, 2, 2}, "mode": "reflect"}, []tensor.Meta{x}, "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding (5, 1) at dimension 3 of input 4"},
-		{"pad", graph.Attrs{"pad": []int{6, 1, 4, 2}, "mode": "circular"}, []tensor.Meta{x}, "Padding value causes wrapping around more than once."},
+		{"pad", graph.Attrs{"pad": []int{-3, -2, 1, 0}}, []tensor.Meta{x}, "The input size 5, plus negative padding -3 and " +
+			"-2 resulted in a negative output size, which is invalid. Check dimension 3 of your input."},
+		{"pad", graph.Attrs{"pad": []int{5, 1, 2, 2}, "mode": "reflect"}, []tensor.Meta{x}, "Argument #4: Padding size " +
+			"should be less than the corresponding input dimension, but got: padding (5, 1) at dimension 3 of input 4"},
+		{"pad", graph.Attrs{"pad": []int{6, 1, 4, 2}, "mode": "circular"}, []tensor.Meta{x},
+			"Padding value causes wrapping around more than once."},
 		{"pad", graph.Attrs{"pad": []int{1, 1}, "mode": "foo"}, []tensor.Meta{x}, "Unrecognised padding mode foo"},
-		{"roll", graph.Attrs{"shifts": []int{1, 2}, "dims": 1}, []tensor.Meta{x}, "shifts and dimensions must align. shifts: 2, dims:1"},
+		{"roll", graph.Attrs{"shifts": []int{1, 2}, "dims": 1}, []tensor.Meta{x},
+			"shifts and dimensions must align. shifts: 2, dims:1"},
 		{"flip", graph.Attrs{"dims": []int{0, 0}}, []tensor.Meta{x}, "dim 0 appears multiple times in the list of dims"},
-		{"repeat", graph.Attrs{"repeats": 2}, []tensor.Meta{x}, "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"},
-		{"repeat", graph.Attrs{"repeats": []int{1, -2, 1, 1}}, []tensor.Meta{x}, "Trying to create tensor with negative dimension -6: [2, -6, 4, 5]"},
+		{"repeat", graph.Attrs{"repeats": 2}, []tensor.Meta{x}, "Number of dimensions of repeat dims can not be smaller " +
+			"than number of dimensions of tensor"},
+		{"repeat", graph.Attrs{"repeats": []int{1, -2, 1, 1}}, []tensor.Meta{x}, "Trying to create tensor with negative " +
+			"dimension -6: [2, -6, 4, 5]"},
 		{"upsample_nearest2d", nil, []tensor.Meta{x}, "Must specify exactly one of output_size and scale_factors"},
 		{"arange", graph.Attrs{"end": 5, "step": 0}, nil, "step must be nonzero"},
-		{"contiguous", graph.Attrs{"memory_format": "preserve"}, []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, "preserve memory format is unsupported by the contiguous operator"},
+		{"contiguous", graph.Attrs{"memory_format": "preserve"}, []tensor.Meta{kit.NHWC(2, 3, 4, 5)},
+			"preserve memory format is unsupported by the contiguous operator"},
 	} {
 		g := graph.New("", kernels.Lookup)
 		var args []any

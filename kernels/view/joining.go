@@ -63,7 +63,8 @@ func joins(first, shape []sym.Int, dim, at int) error {
 	}
 	for d, s := range shape {
 		if d != dim && !s.Same(first[d]) && s.Ne(first[d]).Holds() {
-			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %v but got size %v for tensor number %d in the list.", dim, first[d], s, at)
+			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %v but got size %v for "+
+				"tensor number %d in the list.", dim, first[d], s, at)
 		}
 	}
 	return nil

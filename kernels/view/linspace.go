@@ -42,7 +42,8 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	d := a.dtype()
 	switch {
 	case (a.Start.DType().IsComplex() || a.End.DType().IsComplex()) && !d.IsComplex():
-		return nil, fmt.Errorf("torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype %s", d.TorchName())
+		return nil, fmt.Errorf("torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype %s",
+			d.TorchName())
 	case kit.Negative(a.Steps):
 		return nil, errors.New("number of steps must be non-negative")
 	case d == tensor.Bool && a.Steps.Gt(sym.Of(1)).Holds():

@@ -1,5 +1,5 @@
-// Package view has the ops that show, arrange, join and create values without computing on their elements: views, copies,
-// permutations, pads, joins, constants, random numbers.
+// Package view has the ops that show, arrange, join and create values without computing on their elements: views,
+// copies, permutations, pads, joins, constants, random numbers.
 package view
 
 import "github.com/graphrun/graphrun/graph"

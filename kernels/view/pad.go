@@ -25,7 +25,8 @@ var Pad = kit.Define[padAttrs](graph.Op{
 	Infer:   inferPad,
 	Compile: compilePad,
 	Ref:     refPad,
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(1, 2, 3, 4)},
+		Attrs: graph.Attrs{"pad": []int{1, 0, 2, -1}, "value": 0.5}},
 		{In: []tensor.Meta{kit.F32(1, 2, 3, 4)}, Attrs: graph.Attrs{"pad": []int{2, 1, 1, 2}, "mode": "reflect"}}},
 })
 
@@ -90,7 +91,8 @@ func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]grap
 	case len(pad)%2 != 0:
 		return nil, fmt.Errorf("Length of pad must be even but instead it equals %d", len(pad))
 	case len(pad) > 2*n:
-		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad length is %dwhile the input has %ddimensions.", len(pad), n)
+		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad "+
+			"length is %dwhile the input has %ddimensions.", len(pad), n)
 	}
 	inner, grows, err := padInner(t, pad)
 	if err != nil {
@@ -107,7 +109,8 @@ func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]grap
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
 		if shape[d] = shape[d].Add(b.Add(a)); !kit.AtLeastSize(shape[d], 1) {
-			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
+			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
+				"which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
 		}
 	}
 	out, err := kit.FreshType(t.DType, shape)

@@ -35,11 +35,13 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 			if n == 2 {
 				of = fmt.Sprint(rank)
 			}
-			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, of)
+			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
+				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, of)
 		}
 	}
 	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.AtLeastSize(s, 1) }) {
-		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(t.Shape[rank-n:]), sizesByName(shape[rank-n:]))
+		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(t.Shape[rank-n:]),
+			sizesByName(shape[rank-n:]))
 	}
 	if !t.DType.IsFloat() && !t.DType.IsComplex() {
 		return nil, fmt.Errorf("\"%s\" not implemented for '%s'", borderKernel(a.Mode, n), t.DType.TorchName())
@@ -91,7 +93,8 @@ func checkBatch(mode string, t tensor.Type, n int) error {
 		return fmt.Errorf("%dD or %dD (batch mode) tensor expected for input, but got: [ torch.%sTensor{%s} ]",
 			n+1, n+2, t.DType.TorchName(), sizesText(t.Shape))
 	}
-	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "+
+		"for input, but got: %s",
 		n+1, n+2, tensor.Sizes(t.Shape))
 }
 
@@ -115,7 +118,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if b.Gt(in[d]).Or(a.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		if kit.Negative(out[d]) || kit.AtLeastSize(out[d], 1) && kit.Negative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
+		if kit.Negative(out[d]) || kit.AtLeastSize(out[d], 1) &&
+			kit.Negative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")
 		}
 	}

@@ -79,15 +79,19 @@ var (
 	Rand  = randOp("rand", "Makes random numbers, evenly distributed from 0 up to 1.", uniform)
 	Randn = randOp("randn", "Makes random numbers, normally distributed with mean 0 and variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
-	RandLike  = randLikeOp("rand_like", "Makes random numbers in self's shape, evenly distributed from 0 up to 1.", uniform)
-	RandnLike = randLikeOp("randn_like", "Makes random numbers in self's shape, normally distributed with mean 0 and variance 1.",
+	RandLike = randLikeOp("rand_like", "Makes random numbers in self's shape, evenly distributed from 0 up to 1.",
+		uniform)
+	RandnLike = randLikeOp("randn_like", "Makes random numbers in self's shape, normally distributed with mean 0 and "+
+		"variance 1.",
 		func(w [4]uint32, _ tensor.DType) float64 { return normal(w) })
 	Randint = kit.ElementOp[randintAttrs](graph.Op{
-		Name: "randint", Doc: "Makes random integers from low up to high.", Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
+		Name: "randint", Doc: "Makes random integers from low up to high.",
+		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
 	}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[randintAttrs](c)
 		if a.Low >= a.High {
-			return tensor.Type{}, fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", a.Low, a.High)
+			return tensor.Type{}, fmt.Errorf("random_ expects 'from' to be less than 'to', but got from=%d >= to=%d",
+				a.Low, a.High)
 		}
 		return kit.FreshType(a.DType, a.Size)
 	}, func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar {
@@ -101,7 +105,8 @@ var (
 )
 
 func randOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64) *graph.Op {
-	return kit.ElementOp[randAttrs](graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}}},
+	return kit.ElementOp[randAttrs](graph.Op{Name: name, Doc: doc,
+		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}}}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[randAttrs](c)
 			return randType(a.DType, a.Size)
@@ -120,7 +125,8 @@ func randLikeOp(name, doc string, draw func(w [4]uint32, d tensor.DType) float64
 		}
 		return c.Type(0).DType
 	}
-	return kit.ElementOp[randLikeAttrs](graph.Op{Name: name, Doc: doc + " The result is row-major.", Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil)},
+	return kit.ElementOp[randLikeAttrs](graph.Op{Name: name, Doc: doc + " The result is row-major.",
+		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3), nil)},
 		func(c *graph.Call) (tensor.Type, error) { return randType(dtype(c), c.Type(0).Shape) },
 		func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 			seed, d := uint64(kit.Attrs[randLikeAttrs](c).Seed), dtype(c)
@@ -140,7 +146,8 @@ func randType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 // Bernoulli draws ones and zeros.
 var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	AnyOrder: true,
-	Name:     "bernoulli", Doc: "Draws, for every element of self, 1 with the probability that it gives, else 0. The result is row-major.",
+	Name:     "bernoulli", Doc: "Draws, for every element of self, 1 with the probability that it gives, else 0. The " +
+		"result is row-major.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t := c.Type(0)
@@ -245,7 +252,8 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, nil
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}}, {In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"train": true, "p": 0.3}}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"train": true, "p": 0.3}}},
 })
 
 func (a *dropoutAttrs) at(i int, x float64) float64 {
@@ -264,7 +272,8 @@ type multinomialAttrs struct {
 // Multinomial is torch.multinomial.
 var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 	AnyOrder: true,
-	Name:     "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the ratio of its elements.",
+	Name:     "multinomial", Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
+		"ratio of its elements.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[multinomialAttrs](c), c.Type(0)

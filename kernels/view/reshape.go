@@ -70,9 +70,10 @@ type reshapeAttrs struct {
 
 // Reshape is Tensor.reshape.
 var Reshape = shapeOp[reshapeAttrs](graph.Op{
-	Name:     "reshape",
-	Doc:      "Gives self another shape: a view where possible, else a row-major copy.",
-	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}, {In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
+	Name: "reshape",
+	Doc:  "Gives self another shape: a view where possible, else a row-major copy.",
+	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
 }, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) { return kit.Attrs[reshapeAttrs](c).Shape, nil })
 
 // ReshapeAs is Tensor.reshape_as.

@@ -26,7 +26,8 @@ func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error
 	}}}, nil
 }
 
-func sequenceRef(infer func(*graph.Call) ([]graph.Result, error), at func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
+	at func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		res, err := infer(c)
 		if err != nil {

@@ -47,30 +47,36 @@ type shuffle struct {
 
 // The four ways between channels and blocks, and channel_shuffle.
 var (
-	PixelShuffle = shuffleOp[pixelShuffleAttrs]("pixel_shuffle", "Makes blocks of pixels of channels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+	PixelShuffle = shuffleOp[pixelShuffleAttrs]("pixel_shuffle", "Makes blocks of pixels of channels: [..., c*r*r, h, "+
+		"w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
-	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
+	PixelUnshuffle = shuffleOp[pixelUnshuffleAttrs]("pixel_unshuffle", "Makes channels of blocks of pixels: [..., c, "+
+		"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, a self without elements stays as it is.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
 			s.whole = kit.Empty(c.Type(0))
 			return s, err
 		})
-	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
+	DepthToSpace = shuffleOp[depthToSpaceAttrs]("depth_to_space", "Makes blocks of pixels of channels, as ONNX's "+
+		"DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			a := kit.Attrs[depthToSpaceAttrs](c)
 			return toBlocks("depth_to_space", c.Type(0), a.BlockSize, a.Mode == "DCR")
 		})
-	SpaceToDepth = shuffleOp[spaceToDepthAttrs]("space_to_depth", "Makes channels of blocks of pixels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
+	SpaceToDepth = shuffleOp[spaceToDepthAttrs]("space_to_depth", "Makes channels of blocks of pixels, as ONNX's "+
+		"SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[spaceToDepthAttrs](c).BlockSize, true)
 		})
-	ChannelShuffle = shuffleOp[channelShuffleAttrs]("channel_shuffle", "Deals channels from groups: channel j of group i becomes channel i of group j.",
+	ChannelShuffle = shuffleOp[channelShuffleAttrs]("channel_shuffle", "Deals channels from groups: channel j of group "+
+		"i becomes channel i of group j.",
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), dealChannels)
 )
 
-func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta, spec func(c *graph.Call) (shuffle, error)) *graph.Op {
+func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta,
+	spec func(c *graph.Call) (shuffle, error)) *graph.Op {
 	return kit.Define[A](graph.Op{
 		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
@@ -148,7 +154,8 @@ func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, r)
 	case !kit.Is(t.Shape[n-3].Mod(sym.Of(r*r)), 0):
-		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
+		return s, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "+
+			"but input.size(-3)=%v is not divisible by %d", op, t.Shape[n-3], r*r)
 	}
 	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3].Div(sym.Of(r*r)), t.Shape[n-2], t.Shape[n-1]
 	b := n - 3
@@ -174,9 +181,11 @@ func fromBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, e
 	case r <= 0:
 		return s, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, r)
 	case !kit.Is(t.Shape[n-2].Mod(side), 0):
-		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not divisible by %d", op, t.Shape[n-2], r)
+		return s, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
+			"divisible by %d", op, t.Shape[n-2], r)
 	case !kit.Is(t.Shape[n-1].Mod(side), 0):
-		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not divisible by %d", op, t.Shape[n-1], r)
+		return s, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
+			"divisible by %d", op, t.Shape[n-1], r)
 	}
 	lead, c, h, w := t.Shape[:n-3], t.Shape[n-3], t.Shape[n-2].Div(side), t.Shape[n-1].Div(side)
 	b := n - 3

@@ -48,7 +48,8 @@ type splitAttrs struct {
 var Split = partsOp[splitAttrs](graph.Op{
 	Images: graph.ImagePasser,
 	Name:   "split",
-	Doc:    "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the sizes listed.",
+	Doc: "Cuts a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
+		"sizes listed.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": 2}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"split_size": []int{1, 4}}}},
 }, func(c *graph.Call, t tensor.Type) ([]tensor.Type, error) {

@@ -21,7 +21,8 @@ var To = kit.Define[toAttrs](graph.Op{
 	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Name:     "to",
-	Doc:      "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has both already.",
+	Doc: "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has " +
+		"both already.",
 	Params:   []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
 	Identity: true,
 	Kind:     graph.View,

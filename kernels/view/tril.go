@@ -20,11 +20,13 @@ type triuAttrs struct {
 
 // Tril and Triu are torch.tril and torch.triu.
 var (
-	Tril = triangle[trilAttrs]("tril", "Keeps the lower triangle of matrices, the last two dimensions, and sets the rest to 0.",
+	Tril = triangle[trilAttrs]("tril", "Keeps the lower triangle of matrices, the last two dimensions, and sets "+
+		"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
 			return 0, bounded(row, kit.Attrs[trilAttrs](c).Diagonal, 1, cols)
 		})
-	Triu = triangle[triuAttrs]("triu", "Keeps the upper triangle of matrices, the last two dimensions, and sets the rest to 0.",
+	Triu = triangle[triuAttrs]("triu", "Keeps the upper triangle of matrices, the last two dimensions, and sets "+
+		"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
 			return bounded(row, kit.Attrs[triuAttrs](c).Diagonal, 0, cols), cols
 		})

@@ -20,8 +20,10 @@ type viewAttrs struct {
 var View = viewOp[viewAttrs](graph.Op{
 	Name: "view",
 	Doc: "Shows self in another shape with the same number of elements. Refused where only a copy could: see reshape.\n" +
-		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller or greater.",
-	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}), kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
+		"With dtype it shows self's bytes as elements of that dtype; the last size changes where these are smaller " +
+		"or greater.",
+	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
+		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, func(c *graph.Call, t tensor.Type, _ sym.Int) (tensor.Type, error) {
 	a := kit.Attrs[viewAttrs](c)
 	switch {
@@ -45,7 +47,8 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	case old == size:
 		return out, nil
 	case last < 0:
-		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(), d.TorchName())
+		return t, fmt.Errorf("self.dim() cannot be 0 to view %s as %s (different element sizes)", t.DType.TorchName(),
+			d.TorchName())
 	case t.Strides[last].Ne(sym.Of(1)).Holds():
 		return t, refuse("self.stride(-1)", 1, t.Strides[last])
 	case old > size:
@@ -106,7 +109,7 @@ type asStridedAttrs struct {
 // AsStrided is Tensor.as_strided.
 var AsStrided = viewOp[asStridedAttrs](graph.Op{
 	Name: "as_strided",
-	Doc: "Shows the storage that self lies in with any sizes, strides and offset.\n" +
+	Doc: "Shows the storage that self is in with any sizes, strides and offset.\n" +
 		"The values depend on the layout of self's storage, not on self's elements.",
 	Storage:  true,
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),

@@ -16,7 +16,8 @@ import (
 // ViewAsReal and ViewAsComplex show complex numbers as pairs and pairs as complex numbers.
 var (
 	ViewAsReal = kit.Define[kit.None](graph.Op{
-		Name: "view_as_real", Doc: "Shows complex numbers as pairs of real ones along a new last dimension.", Params: []graph.Param{kit.Self}, Kind: graph.View,
+		Name: "view_as_real", Doc: "Shows complex numbers as pairs of real ones along a new last dimension.",
+		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t := c.Type(0)
 			if !t.DType.IsComplex() {
@@ -37,7 +38,8 @@ var (
 		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
 	})
 	ViewAsComplex = kit.Define[kit.None](graph.Op{
-		Name: "view_as_complex", Doc: "Shows pairs of real numbers along the last dimension as complex ones. Refused where only a copy could.", Params: []graph.Param{kit.Self}, Kind: graph.View,
+		Name: "view_as_complex", Doc: "Shows pairs of real numbers along the last dimension as complex ones. Refused where " +
+			"only a copy could.", Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := asComplex(c.Type(0))
 			return []graph.Result{{Type: t, Alias: 0}}, err
@@ -61,7 +63,8 @@ var (
 
 func asReal(t tensor.Type) tensor.Type {
 	n, two := t.Rank(), sym.Of(2)
-	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.With(t.Shape, n, two), Strides: make([]sym.Int, n+1), Offset: two.Mul(t.Offset)}
+	out := tensor.Type{DType: t.DType.ToReal(), Shape: kit.With(t.Shape, n, two), Strides: make([]sym.Int, n+1),
+		Offset: two.Mul(t.Offset)}
 	for d, s := range t.Strides {
 		out.Strides[d] = two.Mul(s)
 	}
@@ -72,7 +75,8 @@ func asReal(t tensor.Type) tensor.Type {
 func asComplex(t tensor.Type) (tensor.Type, error) {
 	n, two := t.Rank()-1, sym.Of(2)
 	if t.DType != tensor.Float32 && t.DType != tensor.Float64 {
-		return t, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of scalar type: %s", t.DType.TorchName())
+		return t, fmt.Errorf("view_as_complex is only supported for float and double tensors, but got a tensor of "+
+			"scalar type: %s", t.DType.TorchName())
 	}
 	switch {
 	case n < 0:
@@ -84,7 +88,8 @@ func asComplex(t tensor.Type) (tensor.Type, error) {
 	case !kit.Is(t.Offset.Mod(two), 0):
 		return t, errors.New("Tensor must have a storage_offset divisible by 2")
 	}
-	out := tensor.Type{DType: t.DType.ToComplex(), Shape: t.Shape[:n], Strides: make([]sym.Int, n), Offset: t.Offset.Div(two)}
+	out := tensor.Type{DType: t.DType.ToComplex(), Shape: t.Shape[:n], Strides: make([]sym.Int, n),
+		Offset: t.Offset.Div(two)}
 	for d, s := range t.Strides[:n] {
 		if !kit.Is(s.Mod(two), 0) {
 			return t, fmt.Errorf("Tensor must have a stride divisible by 2 for all but last dimension")
@@ -102,12 +107,15 @@ var Complex = kit.Define[kit.None](graph.Op{
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		d, other := c.Type(0).DType, c.Type(1).DType
 		if !d.IsFloat() || d == tensor.BFloat16 || d == tensor.Float16 {
-			return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(), other.TorchName())
+			return nil, fmt.Errorf("Expected both inputs to be Half, Float or Double tensors but got %s and %s", d.TorchName(),
+				other.TorchName())
 		}
 		if d != other {
-			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(), other.TorchName())
+			return nil, fmt.Errorf("Expected object of scalar type %s but got scalar type %s for second argument", d.TorchName(),
+				other.TorchName())
 		}
-		t, err := kit.LaidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(c.In[1].Operand()))
+		t, err := kit.LaidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
+			c.In[1].Operand()))
 		return graph.New1(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -34,15 +34,17 @@ var (
 		a := kit.Attrs[hammingAttrs](c)
 		return &windowAttrs{a.WindowLength, a.Periodic, a.DType}, [3]float64{a.Alpha, a.Beta, 0}
 	}, windowOf[hammingAttrs])
-	BlackmanWindow = windowOp("blackman_window", "Makes a Blackman window.", func(c *graph.Call) (*windowAttrs, [3]float64) {
-		return kit.Attrs[windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
-	}, windowOf[windowAttrs])
+	BlackmanWindow = windowOp("blackman_window", "Makes a Blackman window.",
+		func(c *graph.Call) (*windowAttrs, [3]float64) {
+			return kit.Attrs[windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
+		}, windowOf[windowAttrs])
 )
 
 type windowSpec func(c *graph.Call) (*windowAttrs, [3]float64)
 
 func windowOp(name, doc string, spec windowSpec, define func(o graph.Op, spec windowSpec) *graph.Op) *graph.Op {
-	return define(graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}}, {Attrs: graph.Attrs{"window_length": 4, "periodic": false}}}}, spec)
+	return define(graph.Op{Name: name, Doc: doc, Examples: []graph.Example{{Attrs: graph.Attrs{"window_length": 5}},
+		{Attrs: graph.Attrs{"window_length": 4, "periodic": false}}}}, spec)
 }
 
 func windowOf[A any](o graph.Op, spec windowSpec) *graph.Op {
@@ -52,7 +54,8 @@ func windowOf[A any](o graph.Op, spec windowSpec) *graph.Op {
 		case !a.DType.IsFloat():
 			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", o.Name, a.DType)
 		case kit.Negative(a.WindowLength):
-			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", o.Name, a.WindowLength)
+			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", o.Name,
+				a.WindowLength)
 		}
 		return kit.FreshType(a.DType, []sym.Int{a.WindowLength})
 	}, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
@@ -83,12 +86,16 @@ type melAttrs struct {
 
 // MelWeightMatrix is ONNX's; PyTorch has none.
 var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{
-	Name: "mel_weight_matrix", Doc: "Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping triangular bands of the mel scale, the columns.",
-	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192, "lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
+	Name: "mel_weight_matrix", Doc: "Makes the matrix that turns frequencies, dft_length/2+1 rows, into overlapping " +
+		"triangular bands of the mel scale, the columns.",
+	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
+		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
 }, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[melAttrs](c)
-	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 || !(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
-		return tensor.Type{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and frequencies not less than 0")
+	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 ||
+		!(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
+		return tensor.Type{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and " +
+			"frequencies not less than 0")
 	}
 	return kit.FreshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
 }, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {

@@ -49,7 +49,8 @@ var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "adaptive_max_pool2d",
-	Doc:    "Takes the greatest element, and its index in the plane, of windows that share the operand out among results of output_size.",
+	Doc: "Takes the greatest element, and its index in the plane, of windows that share the operand out among " +
+		"results of output_size.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: []string{"out", "indices"},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[adaptivePoolAttrs](c), c.Type(0)
@@ -65,7 +66,8 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		}
 		size := outputSize(c)
 		if kit.Negative(size[0]) || kit.Negative(size[1]) {
-			return nil, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", size[0].Min(size[1]), tensor.Sizes(adaptiveShape(t, size)))
+			return nil, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", size[0].Min(size[1]),
+				tensor.Sizes(adaptiveShape(t, size)))
 		}
 		if !t.DType.IsFloat() {
 			return nil, poolNotServed("adaptive_max_pool2d", t)

@@ -16,9 +16,12 @@ type adaptiveVolumeAttrs struct {
 
 // Poolings whose windows share the operand out among the results.
 var (
-	AdaptiveAvgPool3d = adaptiveVolumeOp("adaptive_avg_pool3d", "Averages windows that share an operand [N, C, D, H, W] or [C, D, H, W] out among results of output_size.", 3, poolAvg)
-	AdaptiveMaxPool3d = adaptiveVolumeOp("adaptive_max_pool3d", "Takes the greatest element, and its index in the volume, of windows that share the operand out among results of output_size.", 3, poolMax)
-	AdaptiveMaxPool1d = adaptiveVolumeOp("adaptive_max_pool1d", "Takes the greatest element, and its index in the line, of windows that share the operand out among results of output_size.", 1, poolMax)
+	AdaptiveAvgPool3d = adaptiveVolumeOp("adaptive_avg_pool3d", "Averages windows that share an operand [N, C, D, H, W] "+
+		"or [C, D, H, W] out among results of output_size.", 3, poolAvg)
+	AdaptiveMaxPool3d = adaptiveVolumeOp("adaptive_max_pool3d", "Takes the greatest element, and its index in the "+
+		"volume, of windows that share the operand out among results of output_size.", 3, poolMax)
+	AdaptiveMaxPool1d = adaptiveVolumeOp("adaptive_max_pool1d", "Takes the greatest element, and its index in the line, "+
+		"of windows that share the operand out among results of output_size.", 1, poolMax)
 )
 
 func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
@@ -29,17 +32,18 @@ func adaptiveVolumeOp(name, doc string, dims int, kind poolKind) *graph.Op {
 	return kit.Define[adaptiveVolumeAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) { return inferAdaptiveVolume(name, dims, kind, c) },
-		Impls: looseImpls(spaces(dims), poolWork{kind, shared(spaces(dims))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-			m := c.Meta(0)
-			if m.DType.IsComplex() {
-				return adaptiveMean(m, dims).Compile(c)
-			}
-			var axes [][]window
-			for d := m.Rank() - dims; d < m.Rank(); d++ {
-				axes = append(axes, adaptiveSide(m.Shape[d], c.Out[0].Shape[d]))
-			}
-			return volumeKernel(c, by, kind, &poolArgs{}, axes)
-		}),
+		Impls: looseImpls(spaces(dims), poolWork{kind, shared(spaces(dims))},
+			func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+				m := c.Meta(0)
+				if m.DType.IsComplex() {
+					return adaptiveMean(m, dims).Compile(c)
+				}
+				var axes [][]window
+				for d := m.Rank() - dims; d < m.Rank(); d++ {
+					axes = append(axes, adaptiveSide(m.Shape[d], c.Out[0].Shape[d]))
+				}
+				return volumeKernel(c, by, kind, &poolArgs{}, axes)
+			}),
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			sizes, err := adaptiveVolumeShape(name, dims, kind, c)
 			if err != nil {
@@ -127,7 +131,8 @@ func adaptiveVolumeShape(name string, dims int, kind poolKind, c *graph.Call) ([
 			if dims == 1 {
 				name, in, d = "adaptive_max_pool2d", lineOf(t), d+d/lead
 			}
-			return nil, fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+			return nil, fmt.Errorf("%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "+
+				"%s with dimension %d being empty",
 				name, tensor.Sizes(in.Shape), d)
 		}
 	}

@@ -22,7 +22,7 @@ type avgPoolAttrs struct {
 var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 	Images: graph.ImageOp,
 	Name:   "avg_pool2d",
-	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is served.",
+	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		g, err := avgGeometry(c)
@@ -43,14 +43,15 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		}
 		return poolResults(t, shape, t.DType, false)
 	},
-	Impls: poolImpls(poolWork{poolAvg, avgPool2dWide.given}, avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-		g, err := avgGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
-		return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
-	})),
+	Impls: poolImpls(poolWork{poolAvg, avgPool2dWide.given},
+		avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+			g, err := avgGeometry(c)
+			if err != nil {
+				return nil, err
+			}
+			rows, cols, divisor := avgWindows(c, &g, c.Meta(0), c.Out[0])
+			return newPool(c, by, rows, cols, avgPoolOp(c.Meta(0).DType, divisor)), nil
+		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgGeometry(c)
 		if err != nil {
@@ -75,15 +76,18 @@ var avgPool2dWide = &volumePool{name: "avg_pool2d", dims: 2, kind: poolAvg, args
 
 func avgGeometry(c *graph.Call) (g poolGeometry, err error) {
 	a := kit.Attrs[avgPoolAttrs](c)
-	if g.kernel, err = pair(a.KernelSize, "avg_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
+	if g.kernel, err = pair(a.KernelSize, "avg_pool2d: kernel_size must either be a single int, or a tuple "+
+		"of two ints"); err != nil {
 		return g, err
 	}
 	if g.stride = g.kernel; len(a.Stride) > 0 {
-		if g.stride, err = pair(a.Stride, "avg_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
+		if g.stride, err = pair(a.Stride, "avg_pool2d: stride must either be omitted, a single int, or a tuple "+
+			"of two ints"); err != nil {
 			return g, err
 		}
 	}
-	if g.padding, err = pair(a.Padding, "avg_pool2d: padding must either be a single int, or a tuple of two ints"); err != nil {
+	if g.padding, err = pair(a.Padding, "avg_pool2d: padding must either be a single int, or a tuple of two ints"); err !=
+		nil {
 		return g, err
 	}
 	if a.DivisorOverride != nil && *a.DivisorOverride == 0 {

@@ -15,7 +15,7 @@ import (
 
 type gridSamplerAttrs struct {
 	InterpolationMode int  `attr:"interpolation_mode" default:"0" doc:"0 bilinear, 1 nearest, 2 bicubic (images only)"`
-	PaddingMode       int  `attr:"padding_mode" default:"0" doc:"what lies outside: 0 zeros, 1 the border, 2 the reflection"`
+	PaddingMode       int  `attr:"padding_mode" default:"0" doc:"what is outside: 0 zeros, 1 the border, 2 the reflection"`
 	AlignCorners      bool `attr:"align_corners" default:"false" doc:"let -1 and 1 be the centres of the outermost elements, not their edges"`
 }
 
@@ -23,8 +23,9 @@ type gridSamplerAttrs struct {
 var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "grid_sampler",
-	Doc:      "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) of [N,d,h,w,3]. Places run from -1 to 1.",
-	Params:   []graph.Param{kit.Input, {Name: "grid"}},
+	Doc: "Samples images [N,C,H,W] at the places (x, y) of a grid [N,h,w,2], or volumes [N,C,D,H,W] at (x, y, z) " +
+		"of [N,d,h,w,3]. Places run from -1 to 1.",
+	Params: []graph.Param{kit.Input, {Name: "grid"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, g := c.Type(0), c.Type(1)
 		if err := gridCheck(kit.Attrs[gridSamplerAttrs](c), t, g); err != nil {
@@ -43,19 +44,24 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 		return []*tensor.Tensor{newGridSampling(c).reference(in[0], in[1])}, nil
 	},
 	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 2, 2)}, Attrs: graph.Attrs{"interpolation_mode": 2, "padding_mode": 2}},
-		{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)}, Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
+		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 3, 2, 2)},
+			Attrs: graph.Attrs{"interpolation_mode": 2, "padding_mode": 2}},
+		{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)},
+			Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 })
 
 func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	n := t.Rank()
 	switch {
 	case n != g.Rank() || n != 4 && n != 5:
-		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
+		return fmt.Errorf("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input "+
+			"with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
 	case t.Shape[0].Ne(g.Shape[0]).Holds():
-		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
+		return fmt.Errorf("grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s "+
+			"and grid with sizes %s", tensor.Sizes(t.Shape), tensor.Sizes(g.Shape))
 	case !kit.Is(g.Shape[n-1], n-2):
-		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2, tensor.Sizes(g.Shape))
+		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n-2,
+			tensor.Sizes(g.Shape))
 	case t.DType != g.DType:
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
 	case n == 5 && a.InterpolationMode == 2:
@@ -67,7 +73,8 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 	}
 	for d := 2; d < n; d++ {
 		if !kit.AtLeastSize(t.Shape[d], 1) {
-			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tensor.Sizes(t.Shape), d)
+			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s "+
+				"with dimension %d being empty", tensor.Sizes(t.Shape), d)
 		}
 	}
 	return nil
@@ -289,7 +296,8 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 			return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
 		}
 		if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.Is(t.Shape[1], n) || !kit.Is(t.Shape[2], n+1) {
-			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1, tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
+			return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1,
+				tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
 		}
 		if t.DType == tensor.Bool {
 			return nil, kit.NotImplementedBy("linspace_cpu", t.DType)

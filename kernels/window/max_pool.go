@@ -10,12 +10,16 @@ import (
 
 // MaxPool2d takes the greatest element of each window; a NaN counts as greatest.
 var (
-	MaxPool2d            = maxPool2dOp("max_pool2d", "Takes the greatest element of each window of an operand [N, C, H, W] or [C, H, W].", nil)
-	MaxPool2dWithIndices = maxPool2dOp("max_pool2d_with_indices", "Takes the greatest element of each window and its index in the plane.", []string{"out", "indices"})
+	MaxPool2d = maxPool2dOp("max_pool2d", "Takes the greatest element of each window of an operand [N, C, H, "+
+		"W] or [C, H, W].", nil)
+	MaxPool2dWithIndices = maxPool2dOp("max_pool2d_with_indices", "Takes the greatest element of each window and its "+
+		"index in the plane.", []string{"out", "indices"})
 )
 
 func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
-	wide := &volumePool{name: "max_pool2d", dims: 2, kind: poolMax, args: func(c *graph.Call) *poolArgs { return kit.Attrs[maxPoolAttrs](c).args() }}
+	wide := &volumePool{name: "max_pool2d", dims: 2, kind: poolMax, args: func(c *graph.Call) *poolArgs {
+		return kit.Attrs[maxPoolAttrs](c).args()
+	}}
 	return kit.Define[maxPoolAttrs](wide.widened(graph.Op{
 		Images: graph.ImageOp,
 		Name:   name, Doc: doc, Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: outputs,
@@ -67,15 +71,18 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 
 func maxPoolGeometry(c *graph.Call) (g poolGeometry, err error) {
 	a := kit.Attrs[maxPoolAttrs](c)
-	if g.kernel, err = pair(a.KernelSize, "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"); err != nil {
+	if g.kernel, err = pair(a.KernelSize, "max_pool2d: kernel_size must either be a single int, or a tuple "+
+		"of two ints"); err != nil {
 		return g, err
 	}
 	if g.stride = g.kernel; len(a.Stride) > 0 {
-		if g.stride, err = pair(a.Stride, "max_pool2d: stride must either be omitted, a single int, or a tuple of two ints"); err != nil {
+		if g.stride, err = pair(a.Stride, "max_pool2d: stride must either be omitted, a single int, or a tuple "+
+			"of two ints"); err != nil {
 			return g, err
 		}
 	}
-	if g.padding, err = pair(a.Padding, "max_pool2d: padding must be either be a single int, or a tuple of two ints"); err != nil {
+	if g.padding, err = pair(a.Padding, "max_pool2d: padding must be either be a single int, or a tuple "+
+		"of two ints"); err != nil {
 		return g, err
 	}
 	g.ceil = a.CeilMode

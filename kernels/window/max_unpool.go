@@ -24,11 +24,15 @@ type maxUnpool3dAttrs struct {
 
 // Max unpooling puts elements back to where a pooling with indices took them from.
 var (
-	MaxUnpool1d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool1d", "Puts the elements of self [N, C, L] or [C, L] to the places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
+	MaxUnpool1d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool1d", "Puts the elements of self [N, C, L] or [C, L] to the "+
+		"places in lines of output_size that indices tells, among zeros. Of several for one place the last stays.",
 		1, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
-	MaxUnpool2d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool2d", "Puts the elements of self [N, C, H, W] or [C, H, W] to the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+	MaxUnpool2d = maxUnpoolOp[maxUnpoolAttrs]("max_unpool2d", "Puts the elements of self [N, C, H, W] or [C, H, W] to "+
+		"the places in planes of output_size that indices tells, among zeros. Of several for one place the last stays.",
 		2, func(a *maxUnpoolAttrs) []sym.Int { return a.OutputSize })
-	MaxUnpool3d = maxUnpoolOp[maxUnpool3dAttrs]("max_unpool3d", "Puts the elements of self [N, C, D, H, W] or [C, D, H, W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the last stays.",
+	MaxUnpool3d = maxUnpoolOp[maxUnpool3dAttrs]("max_unpool3d", "Puts the elements of self [N, C, D, H, W] or [C, D, H, "+
+		"W] to the places in volumes of output_size that indices tells, among zeros. Of several for one place the "+
+		"last stays.",
 		3, func(a *maxUnpool3dAttrs) []sym.Int { return a.OutputSize })
 )
 
@@ -62,8 +66,9 @@ func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *
 			})
 			return []*tensor.Tensor{out}, err
 		},
-		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
-			Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
+		Examples: []graph.Example{
+			{In: []tensor.Meta{tensor.New(tensor.Float32, shape...), tensor.New(tensor.Int64, shape...)},
+				Attrs: graph.Attrs{"output_size": []int{4, 4, 3}[:dims]}}},
 	})
 }
 
@@ -71,18 +76,22 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 	switch {
 	case len(size) != dims:
 		return t, fmt.Errorf("There should be exactly %s elements %s in output_size, but got %d elements.",
-			[]string{"", "one", "two", "three"}[dims], []string{"", "(width)", "(height, width)", "(depth, height, width)"}[dims], len(size))
+			[]string{"", "one", "two", "three"}[dims],
+			[]string{"", "(width)", "(height, width)", "(depth, height, width)"}[dims], len(size))
 	case index.DType != tensor.Int64:
 		return t, fmt.Errorf("elements in indices should be type int64 but got: %s", index.DType.TorchName())
 	case t.Rank() != dims+1 && t.Rank() != dims+2:
-		return t, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", dims, dims+1, dims+2, t.Rank())
+		return t, fmt.Errorf("Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.",
+			dims, dims+1, dims+2, t.Rank())
 	case !tensor.SameSizes(t.Shape, index.Shape):
-		return t, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
+		return t, fmt.Errorf("Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor "+
+			"with shape: %s",
 			tensor.Sizes(t.Shape), tensor.Sizes(index.Shape))
 	}
 	for d := 1; d < t.Rank(); d++ {
 		if kit.Is(t.Shape[d], 0) {
-			return t, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but got %s with dimension %d being empty.",
+			return t, fmt.Errorf("max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch "+
+				"dimensions, but got %s with dimension %d being empty.",
 				dims, tensor.Sizes(t.Shape), d)
 		}
 	}
@@ -102,7 +111,8 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 }
 
 func maxUnpoolRange(at int, size []int) error {
-	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", at, strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
+	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", at,
+		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
 
 func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
@@ -121,9 +131,10 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	x.Run(0, 0, buffers, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to, func(m *graph.Mem, begin, end int) error {
-		return run(&p, m, begin, end)
-	}))
+	x.Run(0, 0, buffers, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to,
+		func(m *graph.Mem, begin, end int) error {
+			return run(&p, m, begin, end)
+		}))
 	return x.Kernel()
 }
 

@@ -18,7 +18,7 @@ type window struct{ start, end, step, size int }
 // pool is a pooling prepared for fixed layouts. Operands of rank 2 and 3 have dimensions
 // of size 1 in front of height and batch.
 //
-// Two walks serve all layouts: by planes, row by row of the output, for operands whose
+// Two walks take all layouts: by planes, row by row of the output, for operands whose
 // rows are contiguous (rows are gathered where they are not); and by pixels, all channels
 // at once, for operands whose channels are.
 type pool struct {
@@ -133,7 +133,7 @@ func (p *pool) byPlanes() *graph.Kernel {
 	}
 }
 
-// direct reports whether rows of the operand can be taken as they lie.
+// direct reports whether rows of the operand can be taken in their own layouts.
 func (p *pool) direct() bool { return p.ld.Direct && (p.in[3] == p.ld.Size || p.w == 1) }
 
 // span is the range of rows of the operand that block b of the output's rows needs.
@@ -158,7 +158,8 @@ func (p *pool) plane(m *graph.Mem, u int) {
 		x, step, first = rows, p.w*p.ld.Size, top
 		for h := top; h < bottom; h++ {
 			for w := 0; w < p.w; w += folds.BlockLen {
-				p.ld.Load(unsafe.Add(rows, (h-top)*step+w*p.ld.Size), tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[3], min(folds.BlockLen, p.w-w))
+				p.ld.Load(unsafe.Add(rows, (h-top)*step+w*p.ld.Size), tmp, unsafe.Add(src, h*p.in[2]+w*p.in[3]), p.in[3],
+					min(folds.BlockLen, p.w-w))
 			}
 		}
 	}

@@ -33,7 +33,8 @@ type adaptivePool1dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
 }
 
-var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)}, Attrs: graph.Attrs{"kernel_size": 2}}}
+var pool1dExamples = []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)},
+	Attrs: graph.Attrs{"kernel_size": 2}}}
 
 // MaxPool1d takes the greatest element of each window; the result is row-major.
 var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
@@ -43,7 +44,8 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t := c.Type(0)
 		if r := t.Rank(); r != 2 && r != 3 || kit.Is(t.Shape[r-1], 0) || kit.Is(t.Shape[r-2], 0) {
-			return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:" + tensor.Sizes(t.Shape))
+			return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
+				"input, but got:" + tensor.Sizes(t.Shape))
 		}
 		g, err := maxPool1dGeometry(c)
 		if err != nil {
@@ -61,14 +63,15 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		}
 		return graph.New1(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
 	},
-	Impls: looseImpls(spaces(1), poolWork{poolMax, maxPool1dWide.given}, maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-		g, err := maxPool1dGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
-		return newPool(c, by, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
-	})),
+	Impls: looseImpls(spaces(1), poolWork{poolMax, maxPool1dWide.given},
+		maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+			g, err := maxPool1dGeometry(c)
+			if err != nil {
+				return nil, err
+			}
+			_, cols := g.windows(planar(c.Meta(0)), planar(c.Out[0]))
+			return newPool(c, by, nil, cols, maxPoolOp(c.Meta(0).DType, false)), nil
+		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := maxPool1dGeometry(c)
 		if err != nil {
@@ -105,7 +108,8 @@ func maxPool1dGeometry(c *graph.Call) (g poolGeometry, err error) {
 	case pad < 0:
 		err = fmt.Errorf("max_pool1d() padding must be non-negative, but got %d", pad)
 	case pad > k/2:
-		err = fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and kernel_size=%d", pad, k)
+		err = fmt.Errorf("max_pool1d() padding should be at most half of kernel size, but got padding=%d and kernel_size=%d",
+			pad, k)
 	case dil <= 0:
 		err = fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", dil)
 	}
@@ -119,7 +123,8 @@ func stride1d(name string, stride []int, kernel int) (int, error) {
 	case 1:
 		return stride[0], nil
 	}
-	return 0, fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", name, len(stride))
+	return 0, fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", name,
+		len(stride))
 }
 
 // oneBorder refuses a padding of several numbers; one of two is not asked about.
@@ -134,17 +139,20 @@ func oneBorder(name string, padding []int) error {
 var (
 	maxPool1dWide = &volumePool{name: "max_pool1d", dims: 1, kind: poolMax, args: func(c *graph.Call) *poolArgs {
 		a := kit.Attrs[maxPool1dAttrs](c)
-		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: true}
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+			include: true}
 	}}
 	avgPool1dWide = &volumePool{name: "avg_pool1d", dims: 1, kind: poolAvg, args: func(c *graph.Call) *poolArgs {
 		a := kit.Attrs[avgPool1dAttrs](c)
-		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: a.CountIncludePad}
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+			include: a.CountIncludePad}
 	}}
 )
 
 // line1d is the geometry of a window over lines, as planes of one row.
 func line1d(k, s, pad, dil int, ceil bool) poolGeometry {
-	return poolGeometry{kernel: [2]int{1, k}, stride: [2]int{1, s}, padding: [2]int{0, pad}, dilation: [2]int{1, dil}, ceil: ceil}
+	return poolGeometry{kernel: [2]int{1, k}, stride: [2]int{1, s}, padding: [2]int{0, pad}, dilation: [2]int{1, dil},
+		ceil: ceil}
 }
 
 // planar is m with a height of 1 before its last dimension.
@@ -191,14 +199,15 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 		}
 		return squeezed(poolResults(p, shape, t.DType, false))
 	},
-	Impls: looseImpls(spaces(1), poolWork{poolAvg, avgPool1dWide.given}, avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-		g, err := avgPool1dGeometry(c)
-		if err != nil {
-			return nil, err
-		}
-		cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
-		return newPool(c, by, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
-	})),
+	Impls: looseImpls(spaces(1), poolWork{poolAvg, avgPool1dWide.given},
+		avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+			g, err := avgPool1dGeometry(c)
+			if err != nil {
+				return nil, err
+			}
+			cols := avgPool1dWindows(c, &g, planar(c.Meta(0)), planar(c.Out[0]))
+			return newPool(c, by, nil, cols, avgPoolOp(c.Meta(0).DType, 0)), nil
+		})),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		g, err := avgPool1dGeometry(c)
 		if err != nil {
@@ -259,17 +268,18 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 		}
 		return squeezed(inferAdaptiveTo(lineOf(t), [2]sym.Int{sym.Of(1), n}))
 	},
-	Impls: looseImpls(spaces(1), poolWork{poolAvg, shared(spaces(1))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
-		m := c.Meta(0)
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		if m.DType.IsComplex() || m.Numel() == 0 {
-			return lineMean(m).Compile(c)
-		}
-		_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
-		return newPool(c, by, nil, cols, avgPoolOp(m.DType, 0)), nil
-	}),
+	Impls: looseImpls(spaces(1), poolWork{poolAvg, shared(spaces(1))},
+		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
+			m := c.Meta(0)
+			if c.Out[0].Numel() == 0 {
+				return &graph.Kernel{}, nil
+			}
+			if m.DType.IsComplex() || m.Numel() == 0 {
+				return lineMean(m).Compile(c)
+			}
+			_, cols := adaptiveWindows(planar(m), [2]int{1, c.Out[0].Shape[m.Rank()-1]})
+			return newPool(c, by, nil, cols, avgPoolOp(m.DType, 0)), nil
+		}),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := kit.NumberOf(kit.Attrs[adaptivePool1dAttrs](c).OutputSize[0])
 		if t := in[0]; n == 1 && (t.DType.IsComplex() || t.Numel() == 0) {
@@ -280,7 +290,8 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 			return avgPoolReference(t, shape, rows, cols, 0)
 		}), nil
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)}, Attrs: graph.Attrs{"output_size": 2}}},
+	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 8)},
+		Attrs: graph.Attrs{"output_size": 2}}},
 })
 
 // lineMean is the mean over the last dimension.

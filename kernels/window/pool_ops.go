@@ -218,7 +218,8 @@ func maxPoolReference(t *tensor.Tensor, shape []int, rows, cols []window) []*ten
 
 // eachWindow calls f with every index of the output, the elements of its window, their
 // indices in the plane, and the window's area with padding.
-func eachWindow(t *tensor.Tensor, shape []int, rows, cols []window, f func(index []int, x []float64, at []int, area int)) {
+func eachWindow(t *tensor.Tensor, shape []int, rows, cols []window,
+	f func(index []int, x []float64, at []int, area int)) {
 	lead := t.Rank() - 2
 	kit.EachIndex(shape, func(index []int) {
 		hs, ws := rows[index[lead]], cols[index[lead+1]]

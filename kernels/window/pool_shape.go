@@ -41,7 +41,7 @@ func (g *poolGeometry) size(i int, in sym.Int) (sym.Int, error) {
 	return pooledSize(in, 2*pad-dil*(k-1)-1, pad, s, g.ceil), nil
 }
 
-// pooledSize is the number of windows whose starts lie step apart, where more is what the dimension has
+// pooledSize is the number of windows whose starts are step apart, where more is what the dimension has
 // beyond the last start; before is the border at its begin.
 func pooledSize(in sym.Int, more, before, step int, ceil bool) sym.Int {
 	one, by := sym.Of(1), sym.Of(step)
@@ -74,16 +74,19 @@ func (g *poolGeometry) shape(t tensor.Type) ([]sym.Int, error) {
 	case g.stride[0] <= 0 || g.stride[1] <= 0:
 		return nil, fmt.Errorf("stride should be greater than zero, but got dH: %d dW: %d", g.stride[0], g.stride[1])
 	case g.dilation[0] <= 0 || g.dilation[1] <= 0:
-		return nil, fmt.Errorf("dilation should be greater than zero, but got dilationH: %d dilationW: %d", g.dilation[0], g.dilation[1])
+		return nil, fmt.Errorf("dilation should be greater than zero, but got dilationH: %d dilationW: %d", g.dilation[0],
+			g.dilation[1])
 	}
 	for d, s := range t.Shape {
 		if !(d == 0 && t.Rank() == 4) && kit.Is(s, 0) || t.Rank() > 4 {
-			return nil, fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s", tensor.Sizes(t.Shape))
+			return nil, fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
+				tensor.Sizes(t.Shape))
 		}
 	}
 	if !kit.AtLeastSize(out[0], 1) || !kit.AtLeastSize(out[1], 1) {
 		planes := t.Shape[lead-1]
-		return nil, fmt.Errorf("Given input size: (%vx%vx%v). Calculated output size: (%vx%vx%v). Output size is too small", planes, in[0], in[1], planes, out[0], out[1])
+		return nil, fmt.Errorf("Given input size: (%vx%vx%v). Calculated output size: (%vx%vx%v). Output size is too small",
+			planes, in[0], in[1], planes, out[0], out[1])
 	}
 	return kit.With(t.Shape, lead, out[0], out[1]), nil
 }
@@ -129,7 +132,8 @@ func poolResults(t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) (
 func noneEmpty(name string, t tensor.Type, first int) error {
 	for d := first; d < t.Rank(); d++ {
 		if kit.Is(t.Shape[d], 0) {
-			return fmt.Errorf("%sExpected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+			return fmt.Errorf("%sExpected input to have non-zero size for non-batch dimensions, but input has sizes %s with "+
+				"dimension %d being empty",
 				name, tensor.Sizes(t.Shape), d)
 		}
 	}
@@ -142,7 +146,8 @@ func adaptiveShape(t tensor.Type, size [2]sym.Int) []sym.Int {
 
 func inferAdaptiveTo(t tensor.Type, size [2]sym.Int) ([]graph.Result, error) {
 	if kit.Negative(size[0]) || kit.Negative(size[1]) {
-		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {%v, %v}", size[0], size[1])
+		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "+
+			"received {%v, %v}", size[0], size[1])
 	}
 	if kit.Is(size[0], 1) && kit.Is(size[1], 1) {
 		return inferGlobalAvg(t)
@@ -169,7 +174,8 @@ func inferGlobalAvg(t tensor.Type) ([]graph.Result, error) {
 		}
 	}
 	if !t.DType.IsFloat() && !t.DType.IsComplex() {
-		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s", t.DType.TorchName())
+		return nil, fmt.Errorf("mean(): could not infer output dtype. Input dtype must be either a floating point or "+
+			"complex dtype. Got: %s", t.DType.TorchName())
 	}
 	if t.Rank() < 2 {
 		return nil, errors.New("dim 0 appears multiple times in the list of dims")
@@ -208,7 +214,8 @@ func lineOf(t tensor.Type) tensor.Type {
 
 func check1d(name string, rank int) error {
 	if rank != 2 && rank != 3 {
-		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while checking arguments for %s)", rank, name)
+		return fmt.Errorf("Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' (while "+
+			"checking arguments for %s)", rank, name)
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func TestPools(t *testing.T) {
 			x.Set(tensor.FloatScalar(math.NaN()), make([]int, len(shape))...)
 		}
 		kh, kw := 1+r.IntN(3), 1+r.IntN(3)
-		a := graph.Attrs{"kernel_size": []int{kh, kw}, "padding": []int{r.IntN(kh/2 + 1), r.IntN(kw/2 + 1)}, "ceil_mode": r.IntN(2) == 0}
+		a := graph.Attrs{"kernel_size": []int{kh, kw}, "padding": []int{r.IntN(kh/2 + 1), r.IntN(kw/2 + 1)},
+			"ceil_mode": r.IntN(2) == 0}
 		if r.IntN(2) == 0 {
 			a["stride"] = []int{1 + r.IntN(3), 1 + r.IntN(3)}
 		}
@@ -52,7 +53,8 @@ func TestPools1d(t *testing.T) {
 	for i := range 120 {
 		shape := []int{1 + r.IntN(3), 1 + r.IntN(5), 4 + r.IntN(30)}
 		shape = shape[r.IntN(2):]
-		x := kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
+		x := kerneltest.RandomTensor(r,
+			kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
 		k := 1 + r.IntN(3)
 		a := graph.Attrs{"kernel_size": k, "padding": r.IntN(k/2 + 1), "ceil_mode": r.IntN(2) == 0}
 		switch i % 3 {
@@ -105,8 +107,10 @@ func TestPoolRefusals(t *testing.T) {
 		a    graph.Attrs
 		want string
 	}{
-		{"max_pool2d", graph.Attrs{"kernel_size": 5}, "Given input size: (3x4x4). Calculated output size: (3x0x0). Output size is too small"},
-		{"max_pool2d", graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 2}, "pad should be at most half of kernel size, but got pad=2 and kernel_size=2"},
+		{"max_pool2d", graph.Attrs{"kernel_size": 5}, "Given input size: (3x4x4). Calculated output size: (3x0x0). Output " +
+			"size is too small"},
+		{"max_pool2d", graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 2}, "pad should be at most half of kernel " +
+			"size, but got pad=2 and kernel_size=2"},
 		{"avg_pool2d", graph.Attrs{"kernel_size": 2, "divisor_override": 0}, "divisor must be not zero"},
 		{"adaptive_avg_pool2d", graph.Attrs{"output_size": []int{1, 2, 3}}, "adaptive_avg_pool2d: output_size must be 2"},
 		{"max_pool2d", graph.Attrs{"kernel_size": 2, "stride": 0}, "stride should not be zero"},

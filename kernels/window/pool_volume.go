@@ -30,11 +30,14 @@ type lpPoolAttrs struct {
 
 // The greatest element of each window, over dimensions that have no kernels of their own.
 var (
-	MaxPool3d = maxVolumeOp("max_pool3d", "Takes the greatest element of each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
+	MaxPool3d = maxVolumeOp("max_pool3d", "Takes the greatest element of each window of an operand [N, C, D, H, W] or "+
+		"[C, D, H, W]; the result is row-major.",
 		3, nil)
-	MaxPool3dWithIndices = maxVolumeOp("max_pool3d_with_indices", "Takes the greatest element of each window of an operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
+	MaxPool3dWithIndices = maxVolumeOp("max_pool3d_with_indices", "Takes the greatest element of each window of an "+
+		"operand [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
 		3, []string{"out", "indices"})
-	MaxPool1dWithIndices = maxVolumeOp("max_pool1d_with_indices", "Takes the greatest element of each window of an operand [N, C, L] or [C, L], and its index in the line.",
+	MaxPool1dWithIndices = maxVolumeOp("max_pool1d_with_indices", "Takes the greatest element of each window of an "+
+		"operand [N, C, L] or [C, L], and its index in the line.",
 		1, []string{"out", "indices"})
 )
 
@@ -43,7 +46,9 @@ func maxVolumeOp(name, doc string, dims int, outputs []string) *graph.Op {
 	if dims == 3 {
 		message = "max_pool3d"
 	}
-	p := &volumePool{name: message, dims: dims, kind: poolMax, args: func(c *graph.Call) *poolArgs { return kit.Attrs[maxPoolAttrs](c).args() }}
+	p := &volumePool{name: message, dims: dims, kind: poolMax, args: func(c *graph.Call) *poolArgs {
+		return kit.Attrs[maxPoolAttrs](c).args()
+	}}
 	shape := []int{2, 2, 5, 6, 4}[:2+dims]
 	return kit.Define[maxPoolAttrs](graph.Op{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self}, Outputs: outputs,
@@ -53,8 +58,10 @@ func maxVolumeOp(name, doc string, dims int, outputs []string) *graph.Op {
 			return p.ref(c, in, outputs != nil)
 		},
 		Examples: []graph.Example{
-			{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}},
-			{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)}, Attrs: graph.Attrs{"kernel_size": 2, "padding": append(make([]int, dims), []int{1, 1, 1}[:dims]...)}},
+			{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)},
+				Attrs: graph.Attrs{"kernel_size": 2, "stride": 1, "padding": 1}},
+			{In: []tensor.Meta{tensor.New(tensor.Int8, shape...)},
+				Attrs: graph.Attrs{"kernel_size": 2, "padding": append(make([]int, dims), []int{1, 1, 1}[:dims]...)}},
 		},
 	})
 }
@@ -67,8 +74,9 @@ var avgPool3d = &volumePool{name: "avg_pool3d", dims: 3, kind: poolAvg, args: fu
 
 // AvgPool3d averages each window of a volume; sums are float64, of int64 they are int64.
 var AvgPool3d = kit.Define[avgPool3dAttrs](graph.Op{
-	Name:   "avg_pool3d",
-	Doc:    "Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. Of integers int64 alone is served.",
+	Name: "avg_pool3d",
+	Doc: "Averages each window of an operand [N, C, D, H, W] or [C, D, H, W]; the result is row-major. Of integers " +
+		"int64 alone is supported.",
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if d := kit.Attrs[avgPool3dAttrs](c).DivisorOverride; d != nil && *d == 0 {
@@ -91,7 +99,8 @@ var AvgPool3d = kit.Define[avgPool3dAttrs](graph.Op{
 func lpPool(c *graph.Call) *volumePool {
 	a := kit.Attrs[lpPoolAttrs](c)
 	return &volumePool{name: "lp_pool", dims: len(a.KernelSize), kind: poolNorm, args: func(*graph.Call) *poolArgs {
-		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, norm: a.NormType}
+		return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+			norm: a.NormType}
 	}}
 }
 
@@ -118,11 +127,13 @@ var LpPool = kit.Define[lpPoolAttrs](graph.Op{
 		return lpPool(c).ref(c, in, false)
 	},
 	Examples: []graph.Example{
-		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 5, 6)}, Attrs: graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}},
+		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 5, 6)},
+			Attrs: graph.Attrs{"kernel_size": []int{2, 3}, "padding": []int{0, 1, 1, 0}}},
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
 	},
 })
 
 func (a *maxPoolAttrs) args() *poolArgs {
-	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode, include: true}
+	return &poolArgs{kernel: a.KernelSize, stride: a.Stride, padding: a.Padding, dilation: a.Dilation, ceil: a.CeilMode,
+		include: true}
 }

@@ -168,7 +168,8 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) *graph.Ke
 		}
 		left--
 		s := cur.Meta.Shape
-		p := &resamplePass[T]{from: cur, outer: tensor.Numel(s[:dim]), in: s[dim], inner: tensor.Numel(s[dim+1:]), taps: t, outside: T(r.outside)}
+		p := &resamplePass[T]{from: cur, outer: tensor.Numel(s[:dim]), in: s[dim], inner: tensor.Numel(s[dim+1:]), taps: t,
+			outside: T(r.outside)}
 		for _, w := range t.w {
 			p.w = append(p.w, T(w))
 		}

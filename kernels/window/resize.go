@@ -52,8 +52,10 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 		return []*tensor.Tensor{r.reference(in[0])}, nil
 	},
 	Examples: []graph.Example{
-		{In: []tensor.Meta{kit.F32(1, 2, 4, 4)}, Attrs: graph.Attrs{"scales": []float64{1, 1, 0.6, 2}, "mode": "cubic", "antialias": true}},
-		{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3}, "keep_aspect_ratio_policy": "not_larger"}}},
+		{In: []tensor.Meta{kit.F32(1, 2, 4, 4)}, Attrs: graph.Attrs{"scales": []float64{1, 1, 0.6, 2}, "mode": "cubic",
+			"antialias": true}},
+		{In: []tensor.Meta{kit.NHWC(1, 2, 4, 4)}, Attrs: graph.Attrs{"sizes": []int{7, 8}, "axes": []int{2, 3},
+			"keep_aspect_ratio_policy": "not_larger"}}},
 })
 
 // resizePlan tells which dimensions change, to what sizes and by what factors, and the
@@ -221,7 +223,7 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	if x.a.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
 		return
 	}
-	// The place lies in (base, base+1]: a place on an element belongs to the gap before it.
+	// The place is in (base, base+1]: a place on an element belongs to the gap before it.
 	base := math.Ceil(at) - 1
 	first, weights := x.weights(at - base)
 	low := int(max(min(base, float64(x.in)+4), -4)) + first
@@ -242,7 +244,7 @@ func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
 	}
 }
 
-// weights returns the weights of a run of elements, of which the first stands first places
+// weights returns the weights of a run of elements, of which the first is first places
 // from base, for a place t in (0, 1] behind base.
 func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	switch x.a.Mode {

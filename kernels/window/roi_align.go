@@ -25,8 +25,9 @@ type roiAlignAttrs struct {
 var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 	AnyOrder: true,
 	Name:     "roi_align",
-	Doc:      "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
-	Params:   []graph.Param{kit.Input, {Name: "rois"}},
+	Doc: "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. rois is [K,5]: the index of the " +
+		"image, then x1, y1, x2, y2. The result is [K,C,pooled_height,pooled_width].",
+	Params: []graph.Param{kit.Input, {Name: "rois"}},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t, r := kit.Attrs[roiAlignAttrs](c), c.Type(0), c.Type(1)
 		switch {
@@ -63,7 +64,8 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 		})
 		return []*tensor.Tensor{out}, first
 	},
-	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)}, Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
+		Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
 })
 
 // roiImage checks the index of a roi's image.
@@ -145,29 +147,30 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	}
 	ms, rs, os := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
 	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: out.Shape[0] * out.Shape[1], Run: func(mem *graph.Mem, chunk int) error {
-		k, ch := chunk/out.Shape[1], chunk%out.Shape[1]
-		var roi [5]float64
-		read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*rs[0]), 8, rs[1], 5)
-		if err := roiImage(roi[0], m.Shape[0]); err != nil {
-			return err
-		}
-		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
-		get := func(h, w int) float64 {
-			p := unsafe.Add(x, h*ms[2]+w*ms[3])
-			if m.DType == tensor.Float32 {
-				return float64(*(*float32)(p))
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: out.Shape[0] * out.Shape[1],
+		Run: func(mem *graph.Mem, chunk int) error {
+			k, ch := chunk/out.Shape[1], chunk%out.Shape[1]
+			var roi [5]float64
+			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*rs[0]), 8, rs[1], 5)
+			if err := roiImage(roi[0], m.Shape[0]); err != nil {
+				return err
 			}
-			var v float64
-			read(unsafe.Pointer(&v), p, 0, 0, 1)
-			return v
-		}
-		for i := range out.Shape[2] {
-			for j := range out.Shape[3] {
-				v := a.bin(&roi, i, j, m.Shape[2], m.Shape[3], get)
-				write(unsafe.Add(mem.Ptrs[0], k*os[0]+ch*os[1]+i*os[2]+j*os[3]), unsafe.Pointer(&v), 0, 0, 1)
+			x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
+			get := func(h, w int) float64 {
+				p := unsafe.Add(x, h*ms[2]+w*ms[3])
+				if m.DType == tensor.Float32 {
+					return float64(*(*float32)(p))
+				}
+				var v float64
+				read(unsafe.Pointer(&v), p, 0, 0, 1)
+				return v
 			}
-		}
-		return nil
-	}}}}, nil
+			for i := range out.Shape[2] {
+				for j := range out.Shape[3] {
+					v := a.bin(&roi, i, j, m.Shape[2], m.Shape[3], get)
+					write(unsafe.Add(mem.Ptrs[0], k*os[0]+ch*os[1]+i*os[2]+j*os[3]), unsafe.Pointer(&v), 0, 0, 1)
+				}
+			}
+			return nil
+		}}}}, nil
 }

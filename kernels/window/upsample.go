@@ -23,15 +23,22 @@ type upsampleAttrs struct {
 
 // Upsample ops of aten; upsample_nearest2d has a file of its own.
 var (
-	UpsampleNearest1d   = upsampleOp("upsample_nearest1d", "Resizes signals [N,C,W] by taking the nearest element.", 1, "nearest")
-	UpsampleNearest3d   = upsampleOp("upsample_nearest3d", "Resizes volumes [N,C,D,H,W] by taking the nearest element.", 3, "nearest")
-	UpsampleExact1d     = upsampleOp("_upsample_nearest_exact1d", "Resizes signals [N,C,W] by taking the element whose centre is nearest.", 1, "exact")
-	UpsampleExact2d     = upsampleOp("_upsample_nearest_exact2d", "Resizes images [N,C,H,W] by taking the pixel whose centre is nearest.", 2, "exact")
-	UpsampleExact3d     = upsampleOp("_upsample_nearest_exact3d", "Resizes volumes [N,C,D,H,W] by taking the element whose centre is nearest.", 3, "exact")
-	UpsampleLinear1d    = upsampleOp("upsample_linear1d", "Resizes signals [N,C,W] by linear interpolation.", 1, "linear")
-	UpsampleBilinear2d  = upsampleOp("upsample_bilinear2d", "Resizes images [N,C,H,W] by linear interpolation.", 2, "linear")
-	UpsampleTrilinear3d = upsampleOp("upsample_trilinear3d", "Resizes volumes [N,C,D,H,W] by linear interpolation.", 3, "linear")
-	UpsampleBicubic2d   = upsampleOp("upsample_bicubic2d", "Resizes images [N,C,H,W] by cubic interpolation.", 2, "cubic")
+	UpsampleNearest1d = upsampleOp("upsample_nearest1d", "Resizes signals [N,C,W] by taking the nearest element.",
+		1, "nearest")
+	UpsampleNearest3d = upsampleOp("upsample_nearest3d", "Resizes volumes [N,C,D,H,W] by taking the nearest element.",
+		3, "nearest")
+	UpsampleExact1d = upsampleOp("_upsample_nearest_exact1d", "Resizes signals [N,C,W] by taking the element whose "+
+		"centre is nearest.", 1, "exact")
+	UpsampleExact2d = upsampleOp("_upsample_nearest_exact2d", "Resizes images [N,C,H,W] by taking the pixel whose "+
+		"centre is nearest.", 2, "exact")
+	UpsampleExact3d = upsampleOp("_upsample_nearest_exact3d", "Resizes volumes [N,C,D,H,W] by taking the element "+
+		"whose centre is nearest.", 3, "exact")
+	UpsampleLinear1d   = upsampleOp("upsample_linear1d", "Resizes signals [N,C,W] by linear interpolation.", 1, "linear")
+	UpsampleBilinear2d = upsampleOp("upsample_bilinear2d", "Resizes images [N,C,H,W] by linear interpolation.",
+		2, "linear")
+	UpsampleTrilinear3d = upsampleOp("upsample_trilinear3d", "Resizes volumes [N,C,D,H,W] by linear interpolation.",
+		3, "linear")
+	UpsampleBicubic2d = upsampleOp("upsample_bicubic2d", "Resizes images [N,C,H,W] by cubic interpolation.", 2, "cubic")
 )
 
 func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
@@ -133,11 +140,13 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
 	for i, n := range size {
 		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {
-			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s", tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
+			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
+				tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
 		}
 	}
 	if kit.Is(t.Shape[1], 0) {
-		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(), tensor.Sizes(t.Shape))
+		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(),
+			tensor.Sizes(t.Shape))
 	}
 	if !t.DType.IsFloat() && !(picks && t.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, t.DType)

@@ -23,8 +23,9 @@ type upsampleNearestAttrs struct {
 // UpsampleNearest2d is aten::upsample_nearest2d and its form vec.
 var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 	AnyOrder: true, Images: graph.ImageOp,
-	Name:     "upsample_nearest2d",
-	Doc:      "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the input suggests.",
+	Name: "upsample_nearest2d",
+	Doc: "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the " +
+		"input suggests.",
 	Params:   []graph.Param{kit.Input},
 	Infer:    inferUpsampleNearest,
 	Compile:  compileUpsampleNearest,
@@ -41,7 +42,8 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 	h, w := t.Shape[2], t.Shape[3]
 	switch {
 	case !kit.AtLeastSize(h, 1) || !kit.AtLeastSize(w, 1) || !kit.AtLeastSize(size[0], 1) || !kit.AtLeastSize(size[1], 1):
-		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output (H: %v, W: %v)", h, w, size[0], size[1])
+		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output "+
+			"(H: %v, W: %v)", h, w, size[0], size[1])
 	case kit.Is(t.Shape[1], 0):
 		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(t.Shape))
 	case !t.DType.IsFloat() && t.DType != tensor.Uint8:
@@ -63,11 +65,13 @@ func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) 
 		return nil, errors.New("Must specify exactly one of output_size and scale_factors")
 	}
 	if a.OutputSize != nil && len(size) != spatial {
-		return nil, errors.New("Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, but got false.")
+		return nil, errors.New("Expected static_cast<int64_t>(output_size->size()) == spatial_dimensions to be true, " +
+			"but got false.")
 	}
 	if a.OutputSize == nil {
 		if len(a.ScaleFactors) != spatial {
-			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, but got false.")
+			return nil, errors.New("Expected static_cast<int64_t>(scale_factors->size()) == spatial_dimensions to be true, " +
+				"but got false.")
 		}
 		for i, f := range a.ScaleFactors {
 			size = append(size, scaledSize(shape[2+i], f))
@@ -118,30 +122,32 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 		work, each = work*chans, width
 	}
 	grain := max(1, machine.MoveGrain/each)
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: (work + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
-		for r := chunk * grain; r < min(work, (chunk+1)*grain); r++ {
-			y, rest := r%dst.Shape[2], r/dst.Shape[2]
-			ch := 0
-			if !pixels {
-				ch, rest = rest%chans, rest/chans
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: (work + grain - 1) / grain,
+		Run: func(m *graph.Mem, chunk int) error {
+			for r := chunk * grain; r < min(work, (chunk+1)*grain); r++ {
+				y, rest := r%dst.Shape[2], r/dst.Shape[2]
+				ch := 0
+				if !pixels {
+					ch, rest = rest%chans, rest/chans
+				}
+				d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2])
+				s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
+				if !pixels {
+					gather(d, s, ds[3], cols)
+					continue
+				}
+				for x, at := range cols {
+					move(unsafe.Add(d, x*ds[3]), unsafe.Add(s, at), size, size, chans)
+				}
 			}
-			d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2])
-			s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
-			if !pixels {
-				gather(d, s, ds[3], cols)
-				continue
-			}
-			for x, at := range cols {
-				move(unsafe.Add(d, x*ds[3]), unsafe.Add(s, at), size, size, chans)
-			}
-		}
-		return nil
-	}}}}, nil
+			return nil
+		}}}}, nil
 }
 
 // gathers, by the size of an element, write elements step bytes apart from places given
 // in bytes.
-var gathers = [9]func(dst, src unsafe.Pointer, step int, places []int){1: gatherRow[uint8], 2: gatherRow[uint16], 4: gatherRow[uint32], 8: gatherRow[uint64]}
+var gathers = [9]func(dst, src unsafe.Pointer, step int, places []int){1: gatherRow[uint8], 2: gatherRow[uint16],
+	4: gatherRow[uint32], 8: gatherRow[uint64]}
 
 func gatherRow[T uint8 | uint16 | uint32 | uint64](dst, src unsafe.Pointer, step int, places []int) {
 	for i, at := range places {

@@ -16,7 +16,7 @@ type volumeElement interface {
 }
 
 // volume is a pooling over up to three dimensions, of row-major operands and results. It
-// serves what the kernels for planes do not: volumes, indices of lines, borders that are
+// computes what the kernels for planes do not: volumes, indices of lines, borders that are
 // wider on one side, integers.
 type volume struct {
 	planes int
@@ -40,7 +40,7 @@ func newVolume(m tensor.Meta, axes [][]window) *volume {
 }
 
 // row is one row of results: the windows over the outer dimensions, and the plane that
-// they lie in.
+// they are in.
 type volumeRow struct {
 	plane, at int // which plane, and the first result
 	ds, hs    window
@@ -263,7 +263,8 @@ func normRoot(p float64) func(float64) float64 {
 
 // volumeReference defines a pooling index by index. taps gives, for a dimension and a
 // result, the positions of its window in the operand, and the divisor of averages.
-func volumeReference(t *tensor.Tensor, shape []int, dims int, kind poolKind, a *poolArgs, taps func(d, o int) (at []int, size int)) []*tensor.Tensor {
+func volumeReference(t *tensor.Tensor, shape []int, dims int, kind poolKind, a *poolArgs,
+	taps func(d, o int) (at []int, size int)) []*tensor.Tensor {
 	out, indices := tensor.Zeros(t.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
 	lead := t.Rank() - dims
 	kit.EachIndex(shape, func(index []int) {

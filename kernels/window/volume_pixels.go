@@ -85,7 +85,7 @@ func (p *volumePixels) each(at *pixel, f func(x, index int)) {
 }
 
 // maxPixels is maxVolume with all channels of a position at once. Greatest elements and their indices
-// stand in a worker's memory meanwhile.
+// are in a worker's memory meanwhile.
 func maxPixels[T volumeElement](p *volumePixels, least T, indices bool) (ph graph.Phase, worker int) {
 	values := kit.AlignUp(p.block * int(unsafe.Sizeof(least)))
 	return p.phase(func(m *graph.Mem, at pixel) {
@@ -108,7 +108,7 @@ func maxPixels[T volumeElement](p *volumePixels, least T, indices bool) (ph grap
 	}), values + kit.AlignUp(8*p.block)
 }
 
-// foldMax takes elements that lie step apart into the greatest ones so far; a NaN counts as greatest.
+// foldMax takes elements that are step apart into the greatest ones so far; a NaN counts as greatest.
 func foldMax[T volumeElement](best []T, where []int64, src unsafe.Pointer, step int, index int64) {
 	where = where[:len(best)]
 	if step == 1 {
@@ -156,7 +156,7 @@ func sumPixels[T volumeElement, A int64 | float64](p *volumePixels, f func(T) A,
 	}), kit.AlignUp(8 * p.block)
 }
 
-// foldSum adds f, or nothing but the conversion, of elements that lie step apart.
+// foldSum adds f, or nothing but the conversion, of elements that are step apart.
 func foldSum[T volumeElement, A int64 | float64](sums []A, src unsafe.Pointer, step int, f func(T) A) {
 	switch {
 	case f != nil:

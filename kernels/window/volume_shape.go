@@ -65,7 +65,9 @@ func (p *volumePool) sides(a *poolArgs) ([]poolSide, error) {
 	}{
 		{"kernel_size", form, a.kernel, func(s *poolSide, v int) { s.kernel = v }},
 		{"stride", stated, stride, func(s *poolSide, v int) { s.stride = v }},
-		{"padding", strings.Replace(form, "must either be", "must be either be", 1), padding, func(s *poolSide, v int) { s.begin, s.end = v, v }},
+		{"padding", strings.Replace(form, "must either be", "must be either be", 1), padding, func(s *poolSide, v int) {
+			s.begin, s.end = v, v
+		}},
 		{"dilation", form, a.dilation, func(s *poolSide, v int) { s.dilation = v }},
 	} {
 		if len(l.list) != 1 && len(l.list) != p.dims {
@@ -91,7 +93,8 @@ func (s *poolSide) size(n sym.Int, wide bool) (sym.Int, error) {
 	case pad < 0:
 		return sym.Int{}, fmt.Errorf("pad must be non-negative, but got pad: %d", pad)
 	case !wide && pad > s.kernel/2:
-		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad, s.kernel)
+		return sym.Int{}, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d",
+			pad, s.kernel)
 	}
 	return pooledSize(n, s.begin+s.end-s.dilation*(s.kernel-1)-1, s.begin, s.stride, s.ceil), nil
 }
@@ -164,7 +167,8 @@ func (p *volumePool) shape(a *poolArgs, t tensor.Type) ([]sym.Int, error) {
 		}
 	}
 	if small {
-		return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small", byX(t.Shape[lead-1:]), byX(shape[lead-1:]))
+		return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
+			byX(t.Shape[lead-1:]), byX(shape[lead-1:]))
 	}
 	return shape, nil
 }
@@ -198,7 +202,8 @@ func (p *volumePool) empty(t tensor.Type, d int) error {
 	if p.kind == poolMax {
 		name = strings.TrimSuffix(name, "_with_indices") + "_with_indices_out_cpu_template"
 	}
-	return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s and non-batch dimension %d has length zero!",
+	return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s "+
+		"and non-batch dimension %d has length zero!",
 		name, tensor.Sizes(t.Shape), max(0, d-(t.Rank()-p.dims-1)))
 }
 
@@ -222,7 +227,7 @@ func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.serves(a, t.DType); err != nil {
+	if err := p.supports(a, t.DType); err != nil {
 		return nil, err
 	}
 	out := tensor.NewType(t.DType, shape...)
@@ -248,9 +253,9 @@ func (p *volumePool) rank(rank int) error {
 	return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
 }
 
-// serves refuses what there are no loops for. The greatest of integers is served where
+// supports refuses what there are no loops for. The greatest of integers is supported where
 // the border is of ONNX's form only: PyTorch has no kernels for it.
-func (p *volumePool) serves(a *poolArgs, d tensor.DType) error {
+func (p *volumePool) supports(a *poolArgs, d tensor.DType) error {
 	switch {
 	case d.IsFloat(), p.kind == poolAvg && d == tensor.Int64:
 		return nil
@@ -316,7 +321,7 @@ func (p *volumePool) ref(c *graph.Call, in []*tensor.Tensor, indices bool) ([]*t
 	return out, nil
 }
 
-// beyond reports whether a call is one that kernels for planes do not serve: its border differs from side
+// beyond reports whether a call is one that kernels for planes do not support: its border differs from side
 // to side, or an average has holes.
 func (p *volumePool) beyond(c *graph.Call) bool {
 	a := p.args(c)
@@ -324,7 +329,7 @@ func (p *volumePool) beyond(c *graph.Call) bool {
 }
 
 // widened makes an op that has kernels of its own take the border of both sides, and
-// whatever else its kernels do not serve, by way of the volume's.
+// whatever else its kernels do not support, by way of the volume's.
 func (p *volumePool) widened(o graph.Op) graph.Op {
 	inner := o
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {

@@ -77,7 +77,8 @@ func TestAdaptiveVolumes(t *testing.T) {
 			shape, size = append(shape, 1+r.IntN(7)), append(size, 1+r.IntN(4))
 		}
 		shape = shape[r.IntN(2):]
-		x := kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
+		x := kerneltest.RandomTensor(r,
+			kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
 		kerneltest.CheckCompound(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x})
 	}
 }
@@ -93,7 +94,8 @@ func TestMaxUnpool(t *testing.T) {
 			shape, size = append(shape, 1+r.IntN(4)), append(size, 3+r.IntN(4))
 		}
 		shape = shape[r.IntN(2):]
-		x := kerneltest.RandomTensor(r, kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
+		x := kerneltest.RandomTensor(r,
+			kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
 		index := tensor.Zeros(tensor.Int64, shape...)
 		kit.EachIndex(shape, func(at []int) { index.Set(tensor.IntScalar(int64(r.IntN(tensor.Numel(size)))), at...) })
 		kerneltest.CheckCompound(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
@@ -115,21 +117,37 @@ func TestVolumeRefusals(t *testing.T) {
 		a     graph.Attrs
 		want  string
 	}{
-		{"max_pool3d", []int{2, 3, 4}, graph.Attrs{"kernel_size": 2}, "non-empty 4D or 5D (batch mode) tensor expected for input"},
-		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": []int{2, 2}}, "max_pool3d: kernel_size must either be a single int, or a tuple of three ints"},
-		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "stride": []int{2, 2}}, "max_pool3d: stride must either be omitted, a single int, or a tuple of three ints"},
-		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "padding": []int{1, 1}}, "max_pool3d: padding must be either be a single int, or a tuple of three ints"},
-		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "padding": 2}, "pad should be at most half of kernel size, but got pad=2 and kernel_size=2"},
-		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "stride": -1}, "stride should be greater than zero, but got dT: -1 dH: -1 dW: -1"},
-		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 5}, "Given input size: (2x4x4x4). Calculated output size: (2x0x0x0). Output size is too small"},
-		{"max_pool3d", []int{2, 0, 4, 4, 4}, graph.Attrs{"kernel_size": 2}, "max_pool3d_with_indices_out_cpu_template(): Expected input's non-batch dimensions to have positive length, but input has a shape of [2, 0, 4, 4, 4] and non-batch dimension 0 has length zero!"},
-		{"avg_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": []int{2, 2}}, "avg_pool3d: kernel_size must be a single int, or a tuple of three ints"},
-		{"avg_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 5}, "input image (T: 4 H: 4 W: 4) smaller than kernel size (kT: 5 kH: 5 kW: 5)"},
-		{"adaptive_avg_pool3d", []int{2, 3, 0, 4}, graph.Attrs{"output_size": []int{2, 2, 1}}, "adaptive_avg_pool3d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [2, 3, 0, 4] with dimension 2 being empty"},
-		{"adaptive_max_pool3d", []int{2, 3, 4}, graph.Attrs{"output_size": []int{2, 2, 1}}, "adaptive_max_pool3d(): Expected 4D or 5D tensor, but got: [2, 3, 4]"},
-		{"adaptive_max_pool1d", []int{2, 3, 0}, graph.Attrs{"output_size": 2}, "adaptive_max_pool2d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [2, 3, 1, 0] with dimension 3 being empty"},
+		{"max_pool3d", []int{2, 3, 4}, graph.Attrs{"kernel_size": 2}, "non-empty 4D or 5D (batch mode) tensor " +
+			"expected for input"},
+		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": []int{2, 2}}, "max_pool3d: kernel_size must either be " +
+			"a single int, or a tuple of three ints"},
+		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "stride": []int{2, 2}},
+			"max_pool3d: stride must either be omitted, a single int, or a tuple of three ints"},
+		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "padding": []int{1, 1}},
+			"max_pool3d: padding must be either be a single int, or a tuple of three ints"},
+		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "padding": 2},
+			"pad should be at most half of kernel size, but got pad=2 and kernel_size=2"},
+		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 2, "stride": -1},
+			"stride should be greater than zero, but got dT: -1 dH: -1 dW: -1"},
+		{"max_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 5}, "Given input size: (2x4x4x4). Calculated output " +
+			"size: (2x0x0x0). Output size is too small"},
+		{"max_pool3d", []int{2, 0, 4, 4, 4}, graph.Attrs{"kernel_size": 2}, "max_pool3d_with_indices_out_cpu_template(): " +
+			"Expected input's non-batch dimensions to have positive length, but input has a shape of [2, 0, 4, 4, 4] and " +
+			"non-batch dimension 0 has length zero!"},
+		{"avg_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": []int{2, 2}},
+			"avg_pool3d: kernel_size must be a single int, or a tuple of three ints"},
+		{"avg_pool3d", []int{2, 4, 4, 4}, graph.Attrs{"kernel_size": 5}, "input image (T: 4 H: 4 W: 4) smaller than kernel " +
+			"size (kT: 5 kH: 5 kW: 5)"},
+		{"adaptive_avg_pool3d", []int{2, 3, 0, 4}, graph.Attrs{"output_size": []int{2, 2, 1}},
+			"adaptive_avg_pool3d(): Expected input to have non-zero size for non-batch dimensions, but input has sizes [2, 3, " +
+				"0, 4] with dimension 2 being empty"},
+		{"adaptive_max_pool3d", []int{2, 3, 4}, graph.Attrs{"output_size": []int{2, 2, 1}},
+			"adaptive_max_pool3d(): Expected 4D or 5D tensor, but got: [2, 3, 4]"},
+		{"adaptive_max_pool1d", []int{2, 3, 0}, graph.Attrs{"output_size": 2}, "adaptive_max_pool2d(): Expected input to " +
+			"have non-zero size for non-batch dimensions, but input has sizes [2, 3, 1, 0] with dimension 3 being empty"},
 	} {
-		if _, _, err := kerneltest.CompoundCall(c.name, c.a, []*tensor.Tensor{tensor.Zeros(tensor.Float32, c.shape...)}); err == nil || err.Error() != c.want {
+		if _, _, err := kerneltest.CompoundCall(c.name, c.a,
+			[]*tensor.Tensor{tensor.Zeros(tensor.Float32, c.shape...)}); err == nil || err.Error() != c.want {
 			t.Errorf("%s %v: %v, want %s", c.name, c.a, err, c.want)
 		}
 	}

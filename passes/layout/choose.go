@@ -28,8 +28,8 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 }
 
 // choose takes the implementation and the walk that cost least, with the copies that they need: of operands
-// that they do not read as they lie, and of the result where it does not come as wanted. Of those that cost
-// the same the one is taken that the op lists first. Where nothing is wanted, results lie as inferred if
+// that they do not read in their own layouts, and of the result where it does not come as wanted. Of those that cost
+// the same the one is taken that the op lists first. Where nothing is wanted, results are laid out as inferred if
 // any implementation gives them so.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result, wish Wish) error {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
@@ -84,14 +84,14 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	if want != "" {
 		orders = append(orders, want)
 	}
-	served := false
+	supported := false
 	for i := range n.Op.Impls {
 		m := &n.Op.Impls[i]
 		if n.Pin.Impl != "" && m.Name != n.Pin.Impl {
 			continue
 		}
 		for _, w := range m.Walks(call, orders) {
-			served = true
+			supported = true
 			o := &offer{impl: m, walk: w}
 			if d.price(o, n, call, want) && (best == nil || o.before(best)) {
 				best = o
@@ -101,15 +101,15 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	switch {
 	case best != nil:
 		return best, nil
-	case n.Pin.Impl != "" && !served:
-		return nil, fmt.Errorf("it is pinned to implementation %q, which does not serve these operands: %s",
-			n.Pin.Impl, servedBy(n, call))
+	case n.Pin.Impl != "" && !supported:
+		return nil, fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s",
+			n.Pin.Impl, supportedBy(n, call))
 	}
-	return nil, errors.New("no kernel serves these operands")
+	return nil, errors.New("no kernel supports these operands")
 }
 
-// servedBy lists the implementations that serve a call.
-func servedBy(n *graph.Node, call *graph.Call) string {
+// supportedBy lists the implementations that support a call.
+func supportedBy(n *graph.Node, call *graph.Call) string {
 	text := "none does"
 	for i := range n.Op.Impls {
 		if m := &n.Op.Impls[i]; len(m.Walks(call, nil)) > 0 {
@@ -166,7 +166,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 	return true
 }
 
-// copyWork is the work of copying a value that lies as m into another layout.
+// copyWork is the work of copying a value that has layout m into another layout.
 func copyWork(m, to tensor.Meta) graph.Work {
 	w := graph.ReadWork(m, to)
 	w.Bytes[graph.Dense] += float64(m.Bytes())

@@ -11,21 +11,21 @@ import (
 )
 
 // Draft is an assignment in the making. It takes the nodes one by one, in the graph's order, and knows
-// how values lie under the choices so far: what was moved, and which copies stand for what.
+// how values are laid out under the choices so far: what was moved, and which copies stand for what.
 type Draft struct {
 	Problem *Problem
 	a       *Assignment
-	moved   map[*graph.Value]lying // values that lie otherwise than in the graph as written
+	moved   map[*graph.Value]lying // values with another layout than in the graph as written
 	instead map[*graph.Value]*Copy // copies for all readers
 	copies  map[copyKey]*Copy
 
-	// What is asked of a node that lies as written is built in the same memory for all of them.
+	// What is asked of a node that is laid out as written is built in the same memory for all of them.
 	call graph.Call
 	res  []graph.Result
 	outs []tensor.Meta
 }
 
-// lying is how a value lies.
+// lying is how a value is laid out.
 type lying struct {
 	typ  tensor.Type
 	meta tensor.Meta
@@ -46,7 +46,7 @@ func NewDraft(p *Problem) *Draft {
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
-// Meta returns how the value itself lies under the choices so far.
+// Meta returns how the value itself is laid out under the choices so far.
 func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
@@ -192,7 +192,7 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 	return nil
 }
 
-// infer returns what the op infers of the operands as they lie under the choices so far. A view that
+// infer returns what the op infers of the operands in their layouts under the choices so far. A view that
 // was possible in the layout as written may be impossible now; then its operand is copied into
 // row-major order first.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
@@ -237,7 +237,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// replace makes operand k of a call, and of the choice, what lies as m: a copy, or the value moved.
+// replace makes operand k of a call, and of the choice, what has layout m: a copy, or the value moved.
 func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, m tensor.Meta, c *Copy) {
 	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: m, Type: m.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: w}
@@ -269,7 +269,7 @@ func (d *Draft) laid(v *graph.Value, choice *Choice, r graph.Result, k int) {
 	}
 }
 
-// settle returns the copy that all readers of a value take, where it does not lie as it is pinned or
+// settle returns the copy that all readers of a value take, where it is not laid out as it is pinned or
 // else wished; nil where it does.
 func (d *Draft) settle(v *graph.Value, pin graph.Pin, wish Wish) (*Copy, error) {
 	m := d.Meta(v)

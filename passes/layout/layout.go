@@ -1,9 +1,9 @@
-// Package layout chooses how values lie and by which implementations nodes are computed: the problem,
+// Package layout chooses how values are laid out and by which implementations nodes are computed: the problem,
 // the assignments that solve it, and the strategies that find one.
 //
 // A strategy sees the whole [Problem] and returns an [Assignment]. The layout pass of package passes
 // applies it, and decides nothing. [Draft] helps to make one: it walks the nodes in order and knows how
-// everything lies under the choices so far.
+// everything is laid out under the choices so far.
 package layout
 
 import (
@@ -37,7 +37,7 @@ func Price(p *Profile, w graph.Work) float64 {
 	return p.NS(w.Bytes, w.Ops, w.Steps)
 }
 
-// Problem is a graph whose values lie as inference gives them, and what must hold of every other way
+// Problem is a graph whose values are laid out as inference gives them, and what must hold of every other way
 // to lay them out: pins, which are the graph's own; values that are fixed; and outputs, which are
 // handed over as they are in the graph as written unless they are pinned.
 type Problem struct {
@@ -75,7 +75,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 			continue
 		}
 		pr.outputs[o.Value] = true
-		if o.Value.Alias != nil { // a view lies as its root does
+		if o.Value.Alias != nil { // a view has the layout of its root
 			fix(o.Value)
 		}
 	}
@@ -95,14 +95,14 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	return pr
 }
 
-// Fixed reports whether a value must lie as in the graph as written: an op reads its storage rather
+// Fixed reports whether a value must be laid out as in the graph as written: an op reads its storage rather
 // than its elements, or an output shows it through a view.
 func (p *Problem) Fixed(v *graph.Value) bool { return p.fixed[v] }
 
-// Output reports whether a value is handed over as it lies in the graph as written.
+// Output reports whether a value is handed over laid out as in the graph as written.
 func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 
-// Orders returns the orders that a value may be given: that in which it lies, row-major, what its pin
+// Orders returns the orders that a value may be given: that in which it is laid out, row-major, what its pin
 // demands, and for images channels-last.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	var list []tensor.Order
@@ -202,7 +202,7 @@ type Copy struct {
 	Why    string
 }
 
-// Lay returns how the copy of a value that lies as m lies.
+// Lay returns how the copy of a value that has layout m lies.
 func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 	m.Offset = 0
 	if c.Strides != nil {
@@ -215,10 +215,10 @@ func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 type Choice struct {
 	Impl *graph.Impl // nil for a view
 	Walk graph.Walk
-	// In holds the copy that stands for each operand; nil for one that is read as it lies. A list too
+	// In holds the copy that stands for each operand; nil for one that is read in its own layout. A list too
 	// short stands for more of these.
 	In []*Copy
-	// Written says that results that lie in the order of the graph as written get its very strides.
+	// Written says that results that are laid out in the order of the graph as written get its very strides.
 	Written bool
 	// After are copies of the results for all that read them.
 	After []*Copy

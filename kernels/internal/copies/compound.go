@@ -11,7 +11,7 @@ import (
 
 // Compound builds a kernel of parts that run one after another: copies into the layout and
 // dtype that loops want, kernels of other ops, and phases of the op's own. What they hand
-// on to one another lies in scratch memory.
+// on to one another is in scratch memory.
 //
 // Ops are made so, rather than stated as nodes of others (Decompose), where steps of their own for the parts
 // would go over memory more often, or round to the dtype of values in between.
@@ -29,7 +29,7 @@ type Compound struct {
 // NewCompound begins the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i as it lies; one that is left out has the zero meta. Offsets of views that
+// In returns operand i in its own layout; one that is left out has the zero meta. Offsets of views that
 // it is shown as count from its first element.
 func (x *Compound) In(i int) kit.Buffer {
 	b := kit.InBuffer(x.C, i)
@@ -99,7 +99,7 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	return t
 }
 
-// Laid is [Compound.Result] for parts that write any strides: the output as it lies, or, where its dtype
+// Laid is [Compound.Result] for parts that write any strides: the output in its own layout, or, where its dtype
 // is another, room.
 func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {

@@ -12,7 +12,8 @@ func Call(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // Ref copies element by element, to the dtype that the call infers.
-func Ref(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func Ref(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor,
+	error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		res, err := infer(c)
 		if err != nil {

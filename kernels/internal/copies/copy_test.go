@@ -33,7 +33,8 @@ func TestCopies(t *testing.T) {
 // TestLargeCopies takes shapes over several tiles and chunks, with odd remainders.
 func TestLargeCopies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, shape := range [][]int{{301, 259}, {2, 3, 130, 133}, {4, 70, 9, 131}, {1, 2, 40000}, {40000, 3}, {5, 7, 11, 13, 17}} {
+	for _, shape := range [][]int{{301, 259}, {2, 3, 130, 133}, {4, 70, 9, 131}, {1, 2, 40000}, {40000, 3},
+		{5, 7, 11, 13, 17}} {
 		for range 4 {
 			for _, d := range []tensor.DType{tensor.Uint8, tensor.Int16, tensor.Float32, tensor.Float64, tensor.Complex128} {
 				dst, src := kerneltest.Strewn(rng, d, shape, false), kerneltest.Strewn(rng, d, shape, true)
@@ -54,7 +55,8 @@ func TestCopyOrdered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	phases := map[int]bool{}
 	for range 300 {
-		src, dst := kerneltest.Strewn(rng, tensor.Int32, []int{2, 3, 4, 5}, true), kerneltest.Strewn(rng, tensor.Int32, []int{6, 2, 10}, false)
+		src, dst := kerneltest.Strewn(rng, tensor.Int32, []int{2, 3, 4, 5}, true),
+			kerneltest.Strewn(rng, tensor.Int32, []int{6, 2, 10}, false)
 		k := copies.Ordered(kit.PtrBuffer(0, dst), kit.PtrBuffer(1, src))
 		phases[len(k.Phases)] = true
 		in, out := kerneltest.MadeUp(rng, src), tensor.Empty(dst)
@@ -74,7 +76,8 @@ func TestCopyAllocatesNothing(t *testing.T) {
 	src := tensor.Meta{DType: tensor.Float32, Shape: []int{300, 300}, Strides: []int{1, 300}}
 	dst := tensor.New(tensor.Float32, 300, 300)
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
-	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()}, Worker: kerneltest.DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
+	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()},
+		Worker: kerneltest.DirtyBytes(k.Worker), Cursor: new(iter.Cursor)}
 	if n := testing.AllocsPerRun(5, func() {
 		for i := range k.Phases[0].Chunks {
 			if err := k.Phases[0].Run(m, i); err != nil {

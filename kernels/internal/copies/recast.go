@@ -11,7 +11,7 @@ import (
 // end, which rounds once. Packed operands are in dtype d already. Layouts stay as they are, but for
 // operands that are not dense.
 //
-// It serves kernels that use every element many times, for which the copies are cheap.
+// It is for kernels that use every element many times, for which the copies are cheap.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	x := NewCompound(c)
 	in := InDType(c, d)

@@ -15,7 +15,8 @@ import (
 func benchCopy(b *testing.B, dst, src tensor.Meta) {
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	d, s := tensor.Empty(dst), tensor.Empty(src)
-	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()}, Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: new(iter.Cursor)}
+	m := &graph.Mem{Ptrs: []unsafe.Pointer{d.Pointer(), s.Pointer()}, Worker: tensor.NewStorage(k.Worker).Bytes(),
+		Cursor: new(iter.Cursor)}
 	b.SetBytes(int64(dst.Bytes()))
 	b.ReportAllocs()
 	for b.Loop() {

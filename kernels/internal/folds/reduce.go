@@ -49,7 +49,7 @@ func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op
 	return kit.Define[A](o)
 }
 
-// Compile returns the kernel, whose operand and results lie as the call says.
+// Compile returns the kernel, whose operand and results are laid out as the call says.
 func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
@@ -69,7 +69,8 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 
 // NewReducer prepares the reduction of an operand, converted to cast first, into outputs
 // of the shape that the mask leaves.
-func NewReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType, f *iter.Fold) (*iter.Reducer, error) {
+func NewReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, cast tensor.DType,
+	f *iter.Fold) (*iter.Reducer, error) {
 	c := iter.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
 	for _, o := range outs {
 		c = c.Output(iter.Of(iter.ReduceOutput(o, mask, keepdim)))

@@ -128,7 +128,7 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 		if a.Words != nil {
 			name := camel(a.Name) + "Word"
 			typ := camel(f.op.Name) + name
-			fmt.Fprintf(b, "\t// %s stands in place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
+			fmt.Fprintf(b, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
 		}
 	}
 	if slices.ContainsFunc(f.optional, computable) {
@@ -182,7 +182,7 @@ func (f *function) writeDoc(b *bytes.Buffer) {
 }
 
 // writeWrapped writes a line of a comment, broken where it gets too long to read. Later
-// lines stand under the text of the first.
+// lines are under the text of the first.
 func writeWrapped(b *bytes.Buffer, indent, mark, text string) {
 	const width = 110
 	line := mark

@@ -172,7 +172,8 @@ func DataOf(c *graph.Call, i int, in []*tensor.Tensor) unsafe.Pointer {
 
 // MemOf makes the memory of a run.
 func MemOf(k *graph.Kernel, c *graph.Call, in, outs []*tensor.Tensor) *graph.Mem {
-	m := &graph.Mem{Cursor: new(iter.Cursor), Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes()}
+	m := &graph.Mem{Cursor: new(iter.Cursor), Scratch: tensor.NewStorage(k.Scratch).Bytes(),
+		Worker: tensor.NewStorage(k.Worker).Bytes()}
 	for _, t := range outs {
 		m.Ptrs = append(m.Ptrs, t.Pointer())
 	}
@@ -224,7 +225,7 @@ func MixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	}
 }
 
-// IndexValues draws what serves as an index too: integers are 0 or 1.
+// IndexValues draws what may be an index too: integers are 0 or 1.
 func IndexValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 	mixed := MixedValues(r)
 	return func(d tensor.DType) tensor.Scalar {

@@ -29,7 +29,8 @@ func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 
 // CheckLarge compares with sums over row-major float64 copies: the definition itself is
 // too slow for large shapes.
-func CheckLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int, want func(v [][]float64) []float64, in ...*tensor.Tensor) {
+func CheckLarge(t *testing.T, r *rand.Rand, op string, at graph.Attrs, terms int, want func(v [][]float64) []float64,
+	in ...*tensor.Tensor) {
 	t.Helper()
 	p, err := NewProductCall(op, at, in, SomeConstants(r, in)...)
 	if err != nil {
@@ -249,4 +250,5 @@ func FillProduct(r *rand.Rand, t *tensor.Tensor) {
 
 // ProductDTypes are the dtypes of products, the likelier ones several times.
 var ProductDTypes = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float64, tensor.Float16,
-	tensor.BFloat16, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Complex64, tensor.Complex128}
+	tensor.BFloat16, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Complex64,
+	tensor.Complex128}

@@ -65,7 +65,8 @@ func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool)
 }
 
 func runPhases(k *graph.Kernel, ptrs []unsafe.Pointer, backwards bool) error {
-	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(), Cursor: &iter.Cursor{}}
+	m := &graph.Mem{Ptrs: ptrs, Scratch: tensor.NewStorage(k.Scratch).Bytes(), Worker: tensor.NewStorage(k.Worker).Bytes(),
+		Cursor: &iter.Cursor{}}
 	for _, b := range [][]byte{m.Scratch, m.Worker} {
 		for i := range b {
 			b[i] = 0xff
@@ -291,6 +292,7 @@ func ReduceDTypes(name string) []tensor.DType {
 
 // ReduceFamily are the ops that fold lines, windows or dimensions.
 var ReduceFamily = []string{"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "max", "min", "any", "all",
-	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax", "log_softmax",
+	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax",
+	"log_softmax",
 	"layer_norm", "group_norm", "batch_norm", "instance_norm", "max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
 	"adaptive_avg_pool2d", "adaptive_max_pool2d", "max_pool1d", "avg_pool1d", "adaptive_avg_pool1d"}

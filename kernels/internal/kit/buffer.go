@@ -47,7 +47,7 @@ func InBuffer(c *graph.Call, i int) Buffer {
 	return b
 }
 
-// PtrBuffer is what lies at Mem.Ptrs[i].
+// PtrBuffer is what is at Mem.Ptrs[i].
 func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, in: inPtrs, at: i} }
 
 // ScratchBuffer is room in the run's scratch memory, from byte off on.
@@ -69,7 +69,7 @@ func (b *Buffer) IsData() bool { return b.in == inKernel }
 // IsPtr reports whether the buffer begins at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.in == inPtrs && b.at == i && b.off == 0 }
 
-// Address is where the first element lies in a run. It is nil if the operand was left out or has
+// Address is where the first element is in a run. It is nil if the operand was left out or has
 // no memory.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.in {

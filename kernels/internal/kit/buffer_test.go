@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestBuffer finds the first element of buffers and of views of them, wherever they lie.
+// TestBuffer finds the first element of buffers and of views of them, wherever they are laid out.
 func TestBuffer(t *testing.T) {
 	values := make([]float32, 24)
 	for i := range values {
@@ -77,7 +77,8 @@ func TestNest(t *testing.T) {
 	if err := ph.Run(m, 2); err != nil || ph.Chunks != 3 {
 		t.Fatal(err, ph.Chunks)
 	}
-	if len(got) != 3 || got[0] != unsafe.Pointer(x) || got[1] != nil || got[2] != unsafe.Pointer(&m.Scratch[8]) || scratch != 32 {
+	if len(got) != 3 || got[0] != unsafe.Pointer(x) || got[1] != nil || got[2] != unsafe.Pointer(&m.Scratch[8]) ||
+		scratch != 32 {
 		t.Errorf("the kernel within saw %v and %d bytes", got, scratch)
 	}
 	if n := testing.AllocsPerRun(10, func() { _ = ph.Run(m, 0) }); n > 1 { // the test's own copy

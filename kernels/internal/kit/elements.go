@@ -10,7 +10,8 @@ import (
 
 // ElementOp defines an op without tensor data, whose elements depend on their place in
 // row-major order alone.
-func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error), value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
+	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {

@@ -32,8 +32,10 @@ var cTypes = map[tensor.DType]string{
 var limits = map[tensor.DType][2]float64{
 	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
 	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
-	tensor.Uint16: {-65535, 65535}, tensor.Uint32: {-math.MaxUint32, math.MaxUint32}, tensor.Uint64: {-math.MaxUint64, math.MaxUint64},
-	tensor.Float16: {-65504, 65504}, tensor.BFloat16: {-0x1.fep127, 0x1.fep127}, tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
+	tensor.Uint16: {-65535, 65535}, tensor.Uint32: {-math.MaxUint32, math.MaxUint32},
+	tensor.Uint64:  {-math.MaxUint64, math.MaxUint64},
+	tensor.Float16: {-65504, 65504}, tensor.BFloat16: {-0x1.fep127, 0x1.fep127},
+	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
 }
 
 // NumberFits refuses a number that its dtype cannot hold (c10::checked_convert): the fraction
@@ -99,7 +101,7 @@ func SumType(a, b tensor.Type) tensor.Type {
 }
 
 // RowMajorAs returns the elements in row-major order under another shape, without a copy
-// where they lie so.
+// where they are so.
 func RowMajorAs(t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
 	t = t.Contiguous()
 	m := tensor.New(t.DType, shape...)
@@ -110,7 +112,8 @@ func RowMajorAs(t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
 // LaidBy makes an Infer for ops whose result PyTorch lays out otherwise than their loop
 // would: by way of the results of other ops, or in a layout of its own. The loop is built
 // first, for its refusals and the dtype.
-func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
+func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result,
+	error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		res, err := p.Infer(c)
 		if err != nil {

@@ -14,7 +14,8 @@ type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 // broadcast, converted to the dtype of computation, and the result to the output's dtype.
 // Operands that are left out take no place among those that f sees. f may read the
 // attributes of the call.
-func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
+	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, err error) {
 		defer func() {
 			switch r := recover(); r {

@@ -35,7 +35,8 @@ func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe
 
 // WriteEach are the loops that scatter, as [ReadEach] gathers.
 var WriteEach = [17]func(near, far unsafe.Pointer, step int, places []int){
-	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64], 16: writePlaces[[2]uint64]}
+	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
+	16: writePlaces[[2]uint64]}
 
 func writePlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe.Pointer, step int, places []int) {
 	for i, at := range places {

@@ -6,7 +6,7 @@ import (
 )
 
 // Stored is the work of storing the results as a walk lays them out, by loops that go through them in an order, and
-// of one step. Empty: in that in which they lie.
+// of one step. Empty: in that in which they are laid out.
 func Stored(c *graph.Call, w graph.Walk, by tensor.Order) graph.Work {
 	work := graph.Work{Steps: 1}
 	for i, m := range c.Out {

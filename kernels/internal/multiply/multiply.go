@@ -59,7 +59,7 @@ const (
 	maxWaves = 256
 )
 
-// Phases returns the work as phases, the bytes of shared scratch, which lie from offset at
+// Phases returns the work as phases, the bytes of shared scratch, which are from offset at
 // on, and the bytes of worker scratch.
 func (x *Multiplier[T]) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
@@ -161,7 +161,7 @@ func entryAt[T gemm.Number](base unsafe.Pointer, offsets []int, e int) unsafe.Po
 	return kit.Elem[T](base, offsets[e])
 }
 
-// Thin is the number of rows or columns up to which gemm reads the other matrix where it lies:
+// Thin is the number of rows or columns up to which gemm reads the other matrix where it is:
 // packing would only double the memory.
 const Thin = 4
 
@@ -174,5 +174,5 @@ type RowMove struct {
 // PixelWindow is the place of an output pixel's window in the input.
 type PixelWindow struct {
 	Base   unsafe.Pointer // of the image
-	IH, IW int            // of the window's first pixel; may lie in the padding
+	IH, IW int            // of the window's first pixel; may be in the padding
 }

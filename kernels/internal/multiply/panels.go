@@ -14,7 +14,7 @@ import (
 
 // Panels is the form in which the matrix engine wants the constant side of a product: matrices of an
 // operand, each cut into panels of Width lanes (rows of A, columns of B), in which the elements of one
-// depth stand side by side.
+// depth are side by side.
 type Panels struct {
 	Form   string // as in [graph.Packing]
 	Width  int
@@ -126,7 +126,7 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	case want != nil && want.Form == is.Form:
 		return true, nil
 	case want == nil:
-		return false, fmt.Errorf("operand %d is packed as %s, and is wanted as it lies", i, is.Form)
+		return false, fmt.Errorf("operand %d is packed as %s, and is wanted in its own layout", i, is.Form)
 	}
 	return false, fmt.Errorf("operand %d is packed as %s, and is wanted as %s", i, is.Form, want.Form)
 }
