@@ -419,10 +419,10 @@ func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known
 	return s, s.Infer()
 }
 
-// copyOf returns a copy of a node for a segment, without outputs: its operands are those that
+// copyOf returns a copy of a node for a segment, which g is, without outputs: its operands are those that
 // enter gives, and attributes that are values are read from data. That they will not do is what
 // inference tells.
-func (s *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
+func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
 	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range m.In {
 		if v := m.In[i].Value; v != nil {
@@ -436,12 +436,12 @@ func (s *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Va
 	given, ok, err := n.attrs.resolved(data)
 	switch {
 	case err != nil:
-		s.refused[m.number] = err
+		g.refused[m.number] = err
 	case !ok:
 		return nil, errors.New("a value that an attribute is read from is not known")
 	default:
 		m.attrs = attributesOf(given)
-		m.Attrs, _ = n.Op.Schema.Decode(given, s.bound)
+		m.Attrs, _ = n.Op.Schema.Decode(given, g.bound)
 	}
 	return m, nil
 }

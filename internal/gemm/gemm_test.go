@@ -244,7 +244,7 @@ func testRandom[T Float](t *testing.T, set *kernelSet) {
 		if r.IntN(2) == 0 {
 			p.spec.A.Source, p.spec.B.Source = Strided, Strided
 		}
-		if w := Way(r.IntN(4)); Serves[T](p.spec, w) {
+		if w := Way(r.IntN(4)); Supports[T](p.spec, w) {
 			p.spec.Way = w
 		}
 		p.check(t, set, sharedElems)

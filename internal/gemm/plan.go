@@ -50,7 +50,7 @@ const (
 )
 
 // Supports reports whether a product can be computed in a way.
-func Serves[T Number](s Spec, w Way) bool {
+func Supports[T Number](s Spec, w Way) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch w {
 	case Loops:
@@ -158,7 +158,7 @@ func newPlan[T Number](set *kernelSet, s Spec, maxShared int) (*Plan[T], error) 
 	if s.N == 1 {
 		p.spec.CColStride = 1
 	}
-	if !Serves[T](s, s.Way) && s.M > 0 && s.N > 0 && s.K > 0 {
+	if !Supports[T](s, s.Way) && s.M > 0 && s.N > 0 && s.K > 0 {
 		return nil, errWay
 	}
 	strided := s.A.Source == Strided && s.B.Source == Strided
