@@ -99,9 +99,9 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	case empty || w == gemm.Loops:
 		return w == gemm.Loops && (empty || s.M*s.N*s.K <= tinyMACs)
 	case c.Out[0].DType.OpMath() == tensor.Float64:
-		return gemm.Serves[float64](s, w)
+		return gemm.Supports[float64](s, w)
 	}
-	return gemm.Serves[float32](s, w)
+	return gemm.Supports[float32](s, w)
 }
 
 // What there is to do besides multiplying, in simple operations (measured).
