@@ -34,7 +34,8 @@
 //
 // # What fails
 //
-// Nothing panics for what a caller or a file does wrong. An error names the place or the node. A run
+// Nothing panics for what a file does wrong, nor for what a caller does, but for a function of package op that
+// is given no value of any graph. An error names the place or the node. A run
 // that needs more memory than the process may have is refused before it starts, with a
 // [MemoryError]. With [Options.KeepGoing] a run delivers whatever can be made, and its error is an
 // [Incomplete] that traces every missing output to the node that failed.

@@ -11,7 +11,7 @@ import (
 )
 
 // Report tells what a program does, and why. It is what the command graphrun prints as plan: its JSON
-// has the keys of that document.
+// has the keys of that document, but for the version that documents begin with.
 type Report struct {
 	Strategy     string            `json:"strategy" doc:"The strategy that was applied."`
 	Optimal      bool              `json:"optimal" doc:"Whether it is proved that no plan costs less."`

@@ -52,7 +52,7 @@ func TestInputsAreLookedAt(t *testing.T) {
 		`input "x" has shape [2, 2]`:            {"x": tensor.Zeros(tensor.Float32, 2, 2)},
 		`input "x": setStorage: sizes [4]`:      {"x": broken},
 		`input "x": mismatch in length`:         {"x": strides},
-		`input "x": invalid dtype invalid`:      {"x": new(tensor.Tensor)},
+		`input "x": it has no dtype`:            {"x": new(tensor.Tensor)},
 		`the graph has no input "z"`:            {"x": x, "z": x},
 	} {
 		_, err := p.Run(context.Background(), in)

@@ -150,7 +150,7 @@ func TestUndefinedOps(t *testing.T) {
 func TestBuilderMistakesWait(t *testing.T) {
 	for want, build := range map[string]func(g *graph.Graph) *graph.Value{
 		`constant "c": the tensor is nil`: func(g *graph.Graph) *graph.Value { return g.Constant("c", nil) },
-		`constant "c": invalid dtype invalid`: func(g *graph.Graph) *graph.Value {
+		`constant "c": it has no dtype`: func(g *graph.Graph) *graph.Value {
 			return g.Constant("c", new(tensor.Tensor))
 		},
 		`input "i": negative size -2 of dimension 0`: func(g *graph.Graph) *graph.Value {

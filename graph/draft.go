@@ -124,7 +124,7 @@ func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	return v, nil
 }
 
-// Constant declares a constant. The graph keeps t, which must be in the layout.
+// Constant declares a constant. The graph keeps t, which must have that layout.
 func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, error) {
 	g := d.graph()
 	if err := t.Check(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ErrNoImpl says that an op has no implementation for a call in its own layout.
+// ErrNoImpl says that an op has no implementation for the layouts of a call.
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
 // Impl is one way to compute an op: an algorithm that can be listed, priced and forced. [Define]
@@ -28,13 +28,13 @@ type Impl struct {
 	Walks func(c *Call, candidates []tensor.Order) []Walk
 	// Read tells what it costs to read operand i where it has layout m; false: it cannot be read so
 	// and must be copied. It is asked for the layout rather than an order because operands need not
-	// be dense: slices and broadcasts are read in their own layouts. Nil: whatever layout it has.
+	// be dense: slices and broadcasts are read as they are. Nil: it is read in any layout.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 	// Work is what computing and storing the results take; reading is not in it. Nil: the op's
 	// Flops, and every byte of the results once.
 	Work func(c *Call, w Walk) Work
 	// Pack tells in which form the implementation wants operand i, a constant, for the call with its
-	// walk and its results as they will be laid out; false: in its own layout. It must not read the data of the
+	// walk and its results as they will be laid out; false: it reads the operand as it is. It must not read the data of the
 	// operand, and gives the same for one that is packed so already. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
 	// Lower prepares the kernel; c.Out holds the results as they will be laid out. Operands for which Pack has
@@ -189,7 +189,7 @@ func (g *Graph) CopyOp() (*Op, error) {
 // Selective reports whether the implementation refuses operands of some layouts.
 func (m *Impl) Selective() bool { return m.selective }
 
-// fits reports whether the implementation supports the call in its own layout: some walk of it gives the
+// fits reports whether the implementation supports the call in its layouts: some walk of it gives the
 // results in c.Out and reads all operands.
 func (m *Impl) fits(c *Call) bool {
 	var orders []tensor.Order
@@ -262,7 +262,7 @@ func (o *Op) completeImpls() {
 }
 
 // compile is Compile of an op that lists implementations: the one chosen, else the first that
-// supports the call in its own layout.
+// supports the call in its layouts.
 func (o *Op) compile(c *Call) (*Kernel, error) {
 	m := o.Fitting(c)
 	if m == nil {

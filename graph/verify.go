@@ -16,8 +16,8 @@ const (
 	// and so are strides, except where they may be chosen: of outputs of ops that follow,
 	// of pinned nodes, and of nodes whose walk was chosen.
 	Typed
-	// LaidOut: every node that has implementations has chosen one, which reads its operands and gives
-	// its outputs in their own layouts, and what is pinned is laid out as its pin says. From then on values are
+	// LaidOut: every node that has implementations has chosen one, which reads its operands and writes
+	// its outputs in the layouts that they have, and what is pinned is laid out as its pin says. From then on values are
 	// copied as they are now: no pass adds or drops a copy of a value that is not constant.
 	LaidOut
 )

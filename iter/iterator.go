@@ -132,7 +132,7 @@ func (r *Rule) DType(i int) tensor.DType { return r.op(i).target }
 // Sizes returns the broadcast shape in the operands' order of dimensions.
 func (r *Rule) Sizes() []sym.Int { return slices.Clone(r.sizes) }
 
-// Type returns operand i in its own layout: inputs as given, outputs as they were laid out. It shares
+// Type returns operand i as it is laid out: inputs as given, outputs as they were laid out. It shares
 // its slices with the rule.
 func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 
@@ -141,7 +141,7 @@ func (r *Rule) Type(i int) tensor.Type { return r.op(i).as() }
 // compute in float32. Else it is tensor.Invalid.
 func (r *Rule) Cast(i int) tensor.DType { return r.op(i).cast }
 
-// Meta returns operand i in its own layout. For an output that was laid out it is
+// Meta returns operand i as it is laid out. For an output that the rule laid out it is
 // what the caller must allocate. Inputs come back as given.
 func (it *Iterator) Meta(i int) tensor.Meta { return *it.op(i).meta }
 

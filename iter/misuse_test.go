@@ -39,7 +39,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 		{iter.Unary(out, iter.OfTensor(x)).Output(out),
 			"iter: output 1 was added after 1 inputs: outputs must be added first"},
 		{iter.Unary(out, iter.Of(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
-			"iter: input 0: invalid dtype invalid"},
+			"iter: input 0: it has no dtype"},
 		{iter.Unary(iter.UndefinedOf(99), iter.OfTensor(x)),
 			"iter: output 0: invalid dtype dtype(99)"},
 		{iter.Unary(out, iter.OfTensor(x)).CastInputs(99),
@@ -53,7 +53,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 		{iter.Nullary(iter.UndefinedOf(tensor.Int8)).StaticShape(1<<40, 1<<40),
 			"iter: shape [1099511627776, 1099511627776] has more than 2^47 elements"},
 		{iter.New().Output(out),
-			"output 0, whose dtype neither an input, UndefinedOf nor StaticDType tells: invalid dtype invalid"},
+			"output 0, whose dtype neither an input, UndefinedOf nor StaticDType tells: it has no dtype"},
 	} {
 		_, err := c.of.Build()
 		assert.EqualError(t, err, c.want)

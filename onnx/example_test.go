@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// file is a model of one node, in its own layout in an .onnx file: y = Scale(x), an operator of the domain
+// file is a model of one node, as it is in an .onnx file: y = Scale(x), an operator of the domain
 // com.example that has a factor.
 func file() []byte {
 	const float = int32(pb.TensorProto_FLOAT)

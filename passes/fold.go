@@ -28,7 +28,7 @@ const foldLimit = 1 << 14
 
 // foldConstants computes what depends on constants alone, once, such as a weight in another layout or
 // dtype. What memory is short for is left to the run, and so are what fails where planning is to keep
-// going, and what no kernel makes in its own layout: layouts may change yet, and compiling tells.
+// going, and what no kernel makes in the layouts that it has: layouts may change yet, and compiling tells.
 func foldConstants(p *Plan) error {
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
 	if first < 0 {
@@ -160,7 +160,7 @@ func (p *Plan) dropConstants() int {
 	return before - len(g.Constants)
 }
 
-// uncompiled is the error of a node that no kernel computes in its own layout.
+// uncompiled is the error of a node that no kernel computes in its layouts.
 type uncompiled struct{ error }
 
 // Unwrap returns the op's own error.

@@ -38,6 +38,9 @@ func chooseLayouts(p *Plan) error {
 	if err != nil {
 		return err
 	}
+	if a == nil {
+		return fmt.Errorf("strategy %s gives no assignment", p.Strategy)
+	}
 	if len(a.Nodes) != len(p.Graph.Nodes) || len(a.Outputs) != len(p.Graph.Outputs) {
 		return fmt.Errorf("strategy %s decided %d of %d nodes and %d of %d outputs", p.Strategy,
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))

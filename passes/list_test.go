@@ -99,6 +99,10 @@ func TestListsThatCannotDo(t *testing.T) {
 	stop := passes.Pass{Name: "stop", Run: func(*passes.Plan) error { return errStop }}
 	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", stop)})
 	assert.ErrorIs(t, err, errStop)
+	assert.EqualError(t, err, "pass stop: no more")
+	cut := passes.Pass{Name: "cut", Run: func(p *passes.Plan) error { p.Graph.Nodes = nil; return nil }}
+	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", cut)})
+	assert.ErrorContains(t, err, `after pass cut: output "`)
 }
 
 // Once layouts are chosen no pass adds or drops a copy of a value that is not constant.

@@ -125,6 +125,18 @@ func (reversed) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	})
 }
 
+// undecided is a strategy that forgets its assignment.
+type undecided struct{}
+
+func (undecided) Name() string { return "undecided" }
+
+func (undecided) Choose(*layout.Problem) (*layout.Assignment, error) { return nil, nil }
+
+func TestStrategyWithoutAssignment(t *testing.T) {
+	_, err := passes.Run(randomGraph(rand.New(rand.NewPCG(1, 2))), passes.Options{Strategy: undecided{}})
+	assert.EqualError(t, err, "strategy undecided gives no assignment")
+}
+
 // Whatever order a strategy wishes for, values and the outputs' layouts stay.
 func TestOwnStrategy(t *testing.T) {
 	for seed := range uint64(40) {

@@ -254,10 +254,15 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 			return nil, err
 		}
 		props = props&^pass.Breaks | pass.Makes
-		if o.Check {
-			if err := check.after(p.Graph, props, pass); err != nil {
-				return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
-			}
+		var err error
+		switch {
+		case o.Check:
+			err = check.after(p.Graph, props, pass)
+		case !pass.known(): // a graph with parts that do not belong to it would run, on memory that nobody wrote
+			err = graph.Verify(p.Graph, graph.Sorted&props)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 		}
 	}
 	p.summarise()
@@ -269,7 +274,7 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 	start := time.Now()
 	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
 	if err := pass.Run(p); err != nil {
-		return err
+		return pass.named(err)
 	}
 	if p.Graph == nil {
 		return fmt.Errorf("pass %s leaves no graph", pass.Name)
@@ -281,6 +286,21 @@ func (p *Plan) apply(pass Pass, w io.Writer) error {
 		dump(w, p.Graph)
 	}
 	return nil
+}
+
+// known reports whether a pass is one of those of package passes.
+func (p Pass) known() bool {
+	return slices.ContainsFunc(pipeline, func(q Pass) bool { return q.Name == p.Name })
+}
+
+// named puts the name of somebody's own pass before its error, unless that begins with a place.
+func (p Pass) named(err error) error {
+	var one *graph.Error
+	var many graph.Errors
+	if p.known() || errors.As(err, &one) || errors.As(err, &many) {
+		return err
+	}
+	return fmt.Errorf("pass %s: %w", p.Name, err)
 }
 
 func inferTypes(p *Plan) error {

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -189,6 +190,9 @@ func tooMany(m Meta) error {
 // Check reports a meta whose parts do not fit together: other lengths of shape and
 // strides, a negative size, stride or offset, or more than [MaxBytes] bytes.
 func (m Meta) Check() error {
+	if m.DType == Invalid {
+		return errors.New("it has no dtype")
+	}
 	if !m.DType.Valid() {
 		return fmt.Errorf("invalid dtype %v", m.DType)
 	}

@@ -204,7 +204,7 @@ func TestKeepGoingPastWeights(t *testing.T) {
 	}
 }
 
-// infer tells in the order of the file, and of outputs that cannot are laid out as they are pinned.
+// infer reports mistakes in the order of the file, and outputs that cannot be laid out as they are pinned.
 func TestInferKeepsGoingInOrder(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
  "constants": [{"name": "k", "dtype": "float32", "shape": [3], "file": "none.npy"}],

@@ -110,7 +110,7 @@ func report(cmd *cobra.Command, err error) {
 	d := displayOf(cmd, w)
 	text := strings.TrimSuffix(plain(err), "\n")
 	var one *graph.Error
-	if !errors.As(err, &one) || one.File == "" {
+	if !errors.As(err, &one) || one.File == "" || placeLength(text, one.File) == 0 {
 		fmt.Fprintln(w, d.paint(alarm, "graphrun:")+" "+text)
 		return
 	}

@@ -44,7 +44,7 @@ type orders struct {
 	readers map[*graph.Value][]*graph.Node
 }
 
-// begin gives every image its channels last, or leaves it in its own layout. What a view reads, or is handed over,
+// begin gives every image its channels last, or leaves it as it is. What a view reads, or is handed over,
 // is no value to turn.
 func begin(p *layout.Problem, last bool) *orders {
 	o := &orders{problem: p, of: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}

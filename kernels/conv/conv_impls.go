@@ -131,7 +131,7 @@ func (v convolution) pixelOrder(m tensor.Meta) bool {
 	return denseNHWC(shape, strides)
 }
 
-// read takes images in the algorithm's order, and planes of sequences in their own layouts.
+// read takes images in the algorithm's order, and planes of sequences in any.
 func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
 	by := m
 	if w.Order.Rank() == m.Rank() && w.Order != "" {

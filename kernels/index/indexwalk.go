@@ -63,7 +63,7 @@ func sideOf(at int, m tensor.Meta) walkSide {
 	return walkSide{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
 
-// indexed walks a shape over several sides: side 0, the near one, in its own layout; side 1, the
+// indexed walks a shape over several sides: side 0, the near one, by its own strides; side 1, the
 // far one, at places that lookups give; the others hold indices. Where the far side is
 // written, dimensions along which it has no step of its own are serial: their positions may
 // meet the same place, and are taken in order by one worker.

@@ -133,7 +133,7 @@ func (p *pool) byPlanes() *graph.Kernel {
 	}
 }
 
-// direct reports whether rows of the operand can be taken in their own layouts.
+// direct reports whether rows of the operand can be taken as they are.
 func (p *pool) direct() bool { return p.ld.Direct && (p.in[3] == p.ld.Size || p.w == 1) }
 
 // span is the range of rows of the operand that block b of the output's rows needs.

@@ -28,7 +28,7 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 }
 
 // choose takes the implementation and the walk that cost least, with the copies that they need: of operands
-// that they do not read in their own layouts, and of the result where it does not come as wanted. Of those that cost
+// that they do not read as they are, and of the result where it does not come as wanted. Of those that cost
 // the same the one is taken that the op lists first. Where nothing is wanted, results are laid out as inferred if
 // any implementation gives them so.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result, wish Wish) error {

@@ -215,8 +215,8 @@ func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 type Choice struct {
 	Impl *graph.Impl // nil for a view
 	Walk graph.Walk
-	// In holds the copy that stands for each operand; nil for one that is read in its own layout. A list too
-	// short stands for more of these.
+	// In holds the copy that stands for each operand; nil for one that is read as it is. So are
+	// operands that a short list leaves out.
 	In []*Copy
 	// Written says that results that are laid out in the order of the graph as written get its very strides.
 	Written bool

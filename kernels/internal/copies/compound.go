@@ -29,7 +29,7 @@ type Compound struct {
 // NewCompound begins the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i in its own layout; one that is left out has the zero meta. Offsets of views that
+// In returns operand i as it is laid out; one that is left out has the zero meta. Offsets of views that
 // it is shown as count from its first element.
 func (x *Compound) In(i int) kit.Buffer {
 	b := kit.InBuffer(x.C, i)
@@ -99,8 +99,8 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	return t
 }
 
-// Laid is [Compound.Result] for parts that write any strides: the output in its own layout, or, where its dtype
-// is another, room.
+// Laid is [Compound.Result] for parts that write any strides: the output as it is laid out, or, where its dtype
+// is another, scratch.
 func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {
 		m.Offset = 0

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestBuffer finds the first element of buffers and of views of them, wherever they are laid out.
+// TestBuffer finds the first element of buffers and of views of them, wherever they are in storage.
 func TestBuffer(t *testing.T) {
 	values := make([]float32, 24)
 	for i := range values {
