@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A planned graph becomes a program. What it needs is known before it runs, and a session's memory supports one run
+// A planned graph becomes a program. What it needs is known before it runs, and the memory of a session is for one run
 // after the other, into tensors of the caller's own.
 func Example() {
 	g := graph.New("g", kernels.Lookup)

@@ -91,7 +91,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 type saver struct {
 	g   *graph.Graph
 	buf bytes.Buffer
-	// indent is before the lines of a graph that is an attribute, and prefix before the
+	// indent is written before the lines of a graph that is an attribute, and prefix before the
 	// keys of its constants.
 	indent, prefix string
 

@@ -232,7 +232,7 @@ func (n *node) axis(d, rank int) int {
 	return d
 }
 
-// axes returns dimensions counted from the front. Each may be once.
+// axes returns dimensions counted from the front. Each may occur once.
 func (n *node) axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	seen := map[int]bool{}

@@ -289,7 +289,7 @@ func (c Converter) convert(n *node) []*val {
 }
 
 // function returns the function of the model that a node calls; nil for an operator, and where a
-// converter of one's own is before the function.
+// converter of one's own comes before the function.
 func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
 	domain := domainOf(n.Domain)
 	for d, list := range o.Operators {

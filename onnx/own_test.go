@@ -111,7 +111,7 @@ func TestOwnOperatorFails(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// A converter of one's own is before a function of the model, which others get.
+// A converter of one's own comes before a function of the model; without one the function is converted.
 func TestOwnOperatorBeforeFunction(t *testing.T) {
 	f := &pb.FunctionProto{Name: "Own", Domain: "mine", Input: names("a", "b", "c"), Output: names("d"),
 		OpsetImport: []*pb.OperatorSetIdProto{{Version: 17}}, Node: []*pb.NodeProto{node1("Neg", names("a"), names("d"))}}

@@ -56,7 +56,7 @@ func (im *importer) miss(s *scope, what, name string, err error) {
 	s.vals[name] = &val{name: name, kind: isLost, lack: what}
 }
 
-// about puts before an error what it is of, if that is not there.
+// about puts before an error what it is of, unless it begins so.
 func about(what, name string, err error) error {
 	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
 		return fmt.Errorf("%s%w", title, err)

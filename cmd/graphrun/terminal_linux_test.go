@@ -40,7 +40,7 @@ func terminal(t *testing.T, columns uint16) (user, program *os.File) {
 	return user, program
 }
 
-// displayed runs the command on a terminal and returns what was there, lines ended as in
+// displayed runs the command on a terminal and returns what it shows, lines ended as in
 // files.
 func displayed(t *testing.T, columns uint16, env []string, args ...string) string {
 	t.Helper()

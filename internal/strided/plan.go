@@ -13,7 +13,7 @@ type Copy struct {
 	elem      Elem
 	a, b      axis
 	outer     []axis
-	transpose bool // dst is dense along a, src along b, and tiles are turned in a worker's room
+	transpose bool // dst is dense along a, src along b, and tiles are turned in a worker's scratch
 	tiles     int
 }
 

@@ -122,7 +122,7 @@ func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
 		x := *(*T)(item.Pointer())
 		for i := range dst {
 			y := a[i]
-			if mask[i] != 0 { // which dst may be over
+			if mask[i] != 0 { // dst may overlap it
 				y = x
 			}
 			dst[i] = y

@@ -166,7 +166,7 @@ func (a *attentionShape) entries(m tensor.Meta, group int) (offsets []int, row, 
 	return offsets, row, col
 }
 
-// attentionRows is the number of queries whose scores are together.
+// attentionRows is the number of queries whose scores are computed together.
 const attentionRows = 64
 
 // attention is a call prepared in the dtype of its loops.

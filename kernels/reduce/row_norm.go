@@ -129,7 +129,7 @@ func (l *rowNorm[T]) run(m *graph.Mem, begin, end int) {
 	}
 }
 
-// deliver brings a row of results to where it is.
+// deliver brings a row of results to where it belongs.
 func (l *rowNorm[T]) deliver(w *axes.Walker, dst, y unsafe.Pointer) {
 	if l.packed {
 		l.store(dst, y, l.out.DType.Size(), l.ld.Size, l.n)

@@ -202,7 +202,7 @@ type Copy struct {
 	Why    string
 }
 
-// Lay returns how the copy of a value that has layout m lies.
+// Lay returns the layout of the copy of a value that has layout m.
 func (c *Copy) Lay(m tensor.Meta) tensor.Meta {
 	m.Offset = 0
 	if c.Strides != nil {
