@@ -7,13 +7,13 @@
 #
 #   scripts/models.sh [MODEL...]        default: the networks listed below
 #
-# Wanted are ../shared/models/export.py, which EXPORT may name elsewhere, and a Python with torch,
-# torchvision and onnx, which PYTHON names (default /usr/bin/python3). Exported networks are kept in
+# scripts/networks/zoo.py exports; EXPORT names another script that takes the same arguments. Wanted is a Python with
+# torch, torchvision and onnx, which PYTHON names (default /usr/bin/python3). Exported networks are kept in
 # MODELS (default: graphrun-models in the folder for temporary files).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
-export=${EXPORT:-../shared/models/export.py}
+export=${EXPORT:-scripts/networks/zoo.py}
 python=${PYTHON:-/usr/bin/python3}
 cache=${MODELS:-${TMPDIR:-/tmp}/graphrun-models}
 models=("$@")

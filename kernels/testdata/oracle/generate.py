@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes FAMILY.zip for each family of the torch oracle: random calls, and PyTorch's answers.
 
-    /usr/bin/python3 generate.py ORACLE      (ORACLE is the folder of torch_oracle.py)
+    /usr/bin/python3 generate.py
 
 Each archive holds graph.json, expected.json, inputs.npz and outputs.npz, as torch_oracle.py writes
 them for the seed and the number of calls below.
@@ -21,7 +21,7 @@ CASES = {"views": 250, "copies": 150, "broken": 150, "pairs": 120, "nn": 90, "re
 def main():
     for family, cases in CASES.items():
         with tempfile.TemporaryDirectory() as tmp:
-            subprocess.run([sys.executable, os.path.join(sys.argv[1], "torch_oracle.py"), family, "--seed", str(SEED),
+            subprocess.run([sys.executable, os.path.join(HERE, "torch_oracle.py"), family, "--seed", str(SEED),
                             "--cases", str(cases), "--out", tmp, "--values"], check=True)
             with zipfile.ZipFile(os.path.join(HERE, family + ".zip"), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
                 for name in sorted(os.listdir(tmp)):

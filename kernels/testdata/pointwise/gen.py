@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Writes PyTorch's answers for every pointwise op: dtypes, layouts, refusals and values.
 
-    /usr/bin/python3 gen.py [DIR]          (needs ../../../../shared/oracle/torch_oracle.py)
+    /usr/bin/python3 gen.py [DIR]
 
-graph.json.gz and inputs.npz are as torch_oracle.py writes them. expected.json.gz has the
+graph.json.gz and inputs.npz are as ../oracle/torch_oracle.py writes them. expected.json.gz has the
 meta of each result, as tensor.Meta prints it, and each refusal. outputs.npz holds one flat
 array a dtype: the results, each in logical order, in the order of nodes.
 """
@@ -14,7 +14,7 @@ import random
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "../../../../shared/oracle"))
+sys.path.insert(0, os.path.join(HERE, "../oracle"))
 import numpy as np
 import torch
 import torch.nn.functional as F
