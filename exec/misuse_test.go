@@ -27,6 +27,19 @@ func TestNothingToRun(t *testing.T) {
 	assert.ErrorContains(t, err, "negative size")
 }
 
+func TestOpWithoutKernel(t *testing.T) {
+	o, err := graph.Define(graph.Op{Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
+		Kind:    graph.Own,
+		Infer:   func(c *graph.Call) ([]graph.Result, error) { return graph.New1(c.Type(0)), nil },
+		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }, NoRef: "nothing defines it"})
+	require.NoError(t, err)
+	g := graph.New("g", func(string) *graph.Op { return o })
+	g.Output("y", g.Apply("hollow", nil, g.Input("x", tensor.Float32, 4))[0])
+	require.NoError(t, g.Err())
+	_, err = exec.Compile(g, exec.Options{})
+	assert.ErrorContains(t, err, `node "hollow" (hollow): implementation plain gives no kernel`)
+}
+
 // misused is a program of y = x + c, over data that its caller holds too.
 func misused(t *testing.T, threads int) (p *exec.Program, c []float32) {
 	c = []float32{1, 2, 3, 4}

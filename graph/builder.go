@@ -389,7 +389,11 @@ func (n *Node) checkArity() error {
 			return err
 		}
 	} else if len(n.In) > fixed {
-		return fmt.Errorf("takes at most %d operands, got %d", len(ps), len(n.In))
+		noun := "operands"
+		if len(ps) == 1 {
+			noun = "operand"
+		}
+		return fmt.Errorf("takes at most %d %s, got %d", len(ps), noun, len(n.In))
 	}
 	for i, p := range ps[:fixed] {
 		switch {

@@ -34,8 +34,8 @@ type Impl struct {
 	// Flops, and every byte of the results once.
 	Work func(c *Call, w Walk) Work
 	// Pack tells in which form the implementation wants operand i, a constant, for the call with its
-	// walk and its results as they will be laid out; false: it reads the operand as it is. It must not read the data of the
-	// operand, and gives the same for one that is packed so already. Nil: no operand is packed.
+	// walk and its results as they will be laid out; false: it reads the operand as it is. It must not read the data of
+	// the operand, and gives the same for one that is packed so already. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
 	// Lower prepares the kernel; c.Out holds the results as they will be laid out. Operands for which Pack has
 	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
@@ -268,11 +268,15 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 	if m == nil {
 		return nil, ErrNoImpl
 	}
-	return m.Lower(c)
+	k, err := m.Lower(c)
+	if err == nil && k == nil {
+		return nil, fmt.Errorf("implementation %s gives no kernel", m.Name)
+	}
+	return k, err
 }
 
 // Fitting returns the implementation that was chosen for a call, else the first that supports it in its
-// own layout; nil if none does, or if the call was not inferred for this op.
+// layouts; nil if none does, or if the call was not inferred for this op.
 func (o *Op) Fitting(c *Call) *Impl {
 	if c == nil || len(c.Out) == 0 || !o.owns(c.Attrs) {
 		return nil

@@ -40,7 +40,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		`operand 0 is a value, and nil`: func(g *graph.Graph) {
 			g.Nodes[0].In[0].Value = nil
 		},
-		`takes at most 1 operands, got 2`: func(g *graph.Graph) {
+		`takes at most 1 operand, got 2`: func(g *graph.Graph) {
 			g.Nodes[2].In = append(g.Nodes[2].In, g.Nodes[2].In[0])
 		},
 		`output 0 does not point back`: func(g *graph.Graph) {

@@ -208,7 +208,7 @@ var mistakes = []struct{ name, text, want string }{
 		`g.json:4:11: node "y" (add): operand "other" is missing`},
 	{"operand null", node(`{"name": "y", "op": "add", "inputs": [null, "x"]}`), `operand "self" is missing`},
 	{"too many operands", node(`{"name": "y", "op": "relu", "inputs": ["x", "x"]}`),
-		`g.json:4:11: node "y" (relu): takes at most 1 operands, got 2`},
+		`g.json:4:11: node "y" (relu): takes at most 1 operand, got 2`},
 	{"operand is a number", node(`{"name": "y", "op": "relu", "inputs": [2]}`),
 		`operand "self" must be a tensor, not a number`},
 	{"number too large", node(`{"name": "y", "op": "add", "inputs": ["x", 1e999]}`),

@@ -96,7 +96,7 @@ func TestSubgraphMistakes(t *testing.T) {
 `, `g.json:26:52: node "r" (relu): there is no value "l"`},
 		{`["k"]}
 `, `["k", "k"]}
-`, `g.json:26:13: node "r" (relu): takes at most 1 operands, got 2`},
+`, `g.json:26:13: node "r" (relu): takes at most 1 operand, got 2`},
 		{`"int8", "shape": ["N"]`, `"int9", "shape": ["N"]`, `g.json:13:32: input "x": `},
 		{`          "version": 1,
 `, ``, `g.json:19:73: "version" is missing`},

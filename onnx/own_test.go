@@ -92,7 +92,7 @@ func TestOwnOperatorFails(t *testing.T) {
 		`operand 0 of relu is a string: want a Value, a tensor or a number`: func(n Node) ([]Value, error) {
 			return n.Apply("relu", nil, "x")
 		},
-		`takes at most 1 operands, got 2`: As("relu"),
+		`takes at most 1 operand, got 2`: As("relu"),
 		`operand 1 of add: `: func(n Node) ([]Value, error) {
 			return n.Apply("add", nil, n.Inputs()[0], new(tensor.Tensor))
 		},
