@@ -232,8 +232,11 @@ func (p *Program) addStep(n *graph.Node) (err error) {
 		return fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
 	k, err := n.Op.Compile(n.Call())
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case k == nil:
+		return errors.New("its op gives no kernel")
 	}
 	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {

@@ -268,11 +268,7 @@ func (o *Op) compile(c *Call) (*Kernel, error) {
 	if m == nil {
 		return nil, ErrNoImpl
 	}
-	k, err := m.Lower(c)
-	if err == nil && k == nil {
-		return nil, fmt.Errorf("implementation %s gives no kernel", m.Name)
-	}
-	return k, err
+	return m.Lower(c)
 }
 
 // Fitting returns the implementation that was chosen for a call, else the first that supports it in its

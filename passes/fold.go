@@ -182,6 +182,9 @@ func compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return nil, &uncompiled{errors.New("no kernel makes this value")}
 	}
 	k, err := n.Op.Compile(n.Call())
+	if err == nil && k == nil {
+		err = errors.New("its op gives no kernel")
+	}
 	if err != nil {
 		return nil, &uncompiled{err}
 	}
