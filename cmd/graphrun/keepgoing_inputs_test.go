@@ -226,3 +226,13 @@ func TestInferKeepsGoingInOrder(t *testing.T) {
 		}
 	}
 }
+
+// What begins with a flag begins with the program's name, though it tells a place of the file too.
+func TestPinOfNoImplementation(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3]}],
+"nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
+	r := call(t, "run", path, "--pin", "y=impl:winograd")
+	if r.code != exitWrong || !strings.HasPrefix(r.errors, "graphrun: --pin y=impl:winograd: "+path+":2:11: ") {
+		t.Errorf("exit %d, %q", r.code, r.errors)
+	}
+}
