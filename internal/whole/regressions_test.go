@@ -299,3 +299,12 @@ func TestPinnedDropoutOfConstant(t *testing.T) {
 	require.NoError(t, g.Infer())
 	holds(t, g, nil)
 }
+
+// Repeats without elements have no address.
+func TestRepeatNothing(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 0)
+	repeats := g.Constant("repeats", tensor.Empty(tensor.Meta{DType: tensor.Int64, Shape: []int{0}, Strides: []int{0}}))
+	g.Output("y", g.Apply("repeat_interleave", graph.Attrs{"dim": 1}, x, repeats)[0])
+	holds(t, g, map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 2, 0)})
+}
