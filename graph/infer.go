@@ -167,6 +167,10 @@ func (v *Value) setType(t tensor.Type, in []Arg) error {
 			}
 		}
 	}
+	if t.IsMeta(v.Meta) {
+		v.Type = t // inferred again
+		return nil
+	}
 	m, known := t.Meta()
 	if !known {
 		return fmt.Errorf("%v depends on sizes that are not known", t)

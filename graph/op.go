@@ -160,6 +160,8 @@ type Call struct {
 	// that it takes; nil before.
 	Impl *Impl
 	Walk Walk
+
+	one [1]Result // what One returns
 }
 
 // ArgKind tells what is at an operand's place.
@@ -276,6 +278,13 @@ type Runtime interface {
 
 // Fresh marks a result with storage of its own.
 const Fresh = -1
+
+// One returns the result of an op that makes one value; alias is that of [Result]. The list is the call's own,
+// and next time another: inference, which asks of one node after the other, takes no memory for it.
+func (c *Call) One(t tensor.Type, alias int) []Result {
+	c.one[0] = Result{Type: t, Alias: alias}
+	return c.one[:]
+}
 
 // New1 returns the result of an op that makes one value of fresh storage.
 func New1(t tensor.Type) []Result { return []Result{{Type: t, Alias: Fresh}} }

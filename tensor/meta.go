@@ -189,6 +189,9 @@ func tooMany(m Meta) error {
 // Check reports a meta whose parts do not fit together: other lengths of shape and
 // strides, a negative size, stride or offset, or more than [MaxBytes] bytes.
 func (m Meta) Check() error {
+	if m.small() {
+		return nil
+	}
 	if !m.DType.Valid() {
 		return fmt.Errorf("invalid dtype %v", m.DType)
 	}
@@ -226,4 +229,32 @@ func (m Meta) Check() error {
 		return fmt.Errorf("offset %d spans more than 2^47 bytes", m.Offset)
 	}
 	return nil
+}
+
+// fewElements is a number of elements of any dtype that is far below [MaxBytes], and whose square is no overflow.
+const fewElements = 1 << 31
+
+// fewer adds a dimension to a number of elements and to the last place that they reach. It is false where a number is
+// negative, or may be too great.
+func fewer(size, stride int, numel, span *int) bool {
+	if uint(size) > fewElements || uint(stride) > fewElements {
+		return false
+	}
+	*numel *= max(size, 1)
+	*span += max(size-1, 0) * stride
+	return *numel <= fewElements && uint(*span) <= fewElements
+}
+
+// small is [Type.small] of numbers.
+func (m *Meta) small() bool {
+	if uint(m.Offset) > fewElements || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
+		return false
+	}
+	numel, span := 1, m.Offset
+	for d, n := range m.Shape {
+		if !fewer(n, m.Strides[d], &numel, &span) {
+			return false
+		}
+	}
+	return true
 }

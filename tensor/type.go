@@ -52,6 +52,28 @@ func (t Type) Meta() (Meta, bool) {
 	return m, known
 }
 
+// IsMeta reports whether t is m: the same numbers throughout.
+func (t Type) IsMeta(m Meta) bool {
+	if t.DType != m.DType || len(t.Shape) != len(m.Shape) || len(t.Strides) != len(m.Strides) {
+		return false
+	}
+	same := func(s sym.Int, n int) bool { k, known := s.Known(); return known && k == n }
+	if !same(t.Offset, m.Offset) {
+		return false
+	}
+	for i, s := range t.Shape {
+		if !same(s, m.Shape[i]) {
+			return false
+		}
+	}
+	for i, s := range t.Strides {
+		if !same(s, m.Strides[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // At returns the meta for the given values of symbols. The error names a symbol without a value.
 func (t Type) At(b sym.Binding) (Meta, error) {
 	m, known := t.Meta()
@@ -110,6 +132,9 @@ func (t *Type) fits() {
 // Check reports a type whose parts do not fit together, as [Meta.Check] does. Of what depends on symbols
 // it refuses what no sizes within their bounds allow.
 func (t Type) Check() error {
+	if t.small() {
+		return nil
+	}
 	var buf [2 * fewDims]int
 	if len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
 		return Meta{DType: t.DType, Shape: make([]int, len(t.Shape)), Strides: make([]int, len(t.Strides))}.Check()
@@ -132,6 +157,24 @@ func (t Type) Check() error {
 		}
 	}
 	return nil
+}
+
+// small reports whether all sizes are numbers that fit together and are far from what is too many: what
+// every inference asks, several times, of ordinary values.
+func (t *Type) small() bool {
+	offset, known := t.Offset.Known()
+	if !known || offset < 0 || offset > fewElements || len(t.Shape) != len(t.Strides) || !t.DType.Valid() {
+		return false
+	}
+	numel, span := 1, offset
+	for d, size := range t.Shape {
+		n, is := size.Known()
+		stride, too := t.Strides[d].Known()
+		if !is || !too || !fewer(n, stride, &numel, &span) {
+			return false
+		}
+	}
+	return true
 }
 
 // String prints dtype, shape and strides: "float32[2,N]@(N,1)", with "+4" for an offset.

@@ -33,9 +33,9 @@ var (
 	Unique2 = uniqueOp[unique2Attrs]("_unique2", "Gives the distinct elements, for every element of self the index of "+
 		"its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
-			if kit.Attrs[unique2Attrs](c).ReturnInverse {
-				known[1].Sizes = openAt(c.Type(0).Shape, -1)
-			}
+			a := kit.Attrs[unique2Attrs](c)
+			known[1].Sizes = openAt(c.Type(0).Shape, -1)
+			unasked(known, a.ReturnInverse, a.ReturnCounts)
 		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
 			u, err := findUnique(in, nil, a.Sorted)
@@ -47,7 +47,9 @@ var (
 	UniqueDim = uniqueOp[uniqueDimAttrs]("unique_dim", "Gives the distinct slices along a dimension, for every slice of "+
 		"self the index of its like among them, and how often each occurs.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
-			known[0].Sizes = slicesOf(c.Type(0), &kit.Attrs[uniqueDimAttrs](c).Dim)
+			a := kit.Attrs[uniqueDimAttrs](c)
+			known[0].Sizes = slicesOf(c.Type(0), &a.Dim)
+			unasked(known, a.ReturnInverse, a.ReturnCounts)
 		}, func(c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			u, err := findUnique(in, &a.Dim, a.Sorted)
@@ -91,6 +93,15 @@ func uniqueOp[A any](name, doc string, outputs []string, example graph.Attrs, sh
 		}
 		return known, nil
 	}, func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return f(c, in[0]) })
+}
+
+// unasked notes that aten's results which were not asked for are empty.
+func unasked(known []graph.Outline, inverse, counts bool) {
+	for i, asked := range []bool{inverse, counts} {
+		if !asked {
+			known[1+i].Sizes = []int{0}
+		}
+	}
 }
 
 // uniques are the distinct slices of a value and how they are in it.

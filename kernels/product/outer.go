@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/kernels/reduce"
 	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -32,7 +33,7 @@ var Outer = composite[kit.None](graph.Op{
 	Params:   []graph.Param{kit.Self, {Name: "vec2"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(4)}}},
 	Decompose: func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-		column, err := p.Add(view.Unsqueeze, graph.Attrs{"dim": 1}, c.In[0])
+		column, err := p.Add(view.Reshape, graph.Attrs{"shape": []int{-1, 1}}, c.In[0])
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +44,7 @@ var Outer = composite[kit.None](graph.Op{
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return nil, fmt.Errorf("outer: Expected 1-D argument self and vec2, but got %d-D and %d-D", a.Rank(), b.Rank())
 	}
-	a, err := a.Unsqueeze(1)
+	a, err := a.View([]sym.Int{sym.Of(-1), sym.Of(1)}) // as self.reshape does: of no elements the strides are others
 	return []tensor.Type{a, b}, err
 })
 
