@@ -219,14 +219,17 @@ func runKernel(k *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// recovered, deferred, makes an error of a panic in an op. That is a broken invariant of the op, or
-// storage that cannot be had.
+// recovered, deferred, makes an error of a panic in an op: see panicked.
 func recovered(err *error) {
-	switch x := recover().(type) {
-	case nil:
-	case *tensor.MemoryError:
-		*err = x
-	default:
-		*err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+	if x := recover(); x != nil {
+		*err = panicked(x)
 	}
+}
+
+// panicked is the error that stands for a panic. That is a broken invariant, or storage that cannot be had.
+func panicked(x any) error {
+	if short, ok := x.(*tensor.MemoryError); ok {
+		return short
+	}
+	return fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
 }

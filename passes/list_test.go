@@ -103,6 +103,15 @@ func TestListsThatCannotDo(t *testing.T) {
 	cut := passes.Pass{Name: "cut", Run: func(p *passes.Plan) error { p.Graph.Nodes = nil; return nil }}
 	_, err = passes.Run(small(t), passes.Options{Passes: after("infer", cut)})
 	assert.ErrorContains(t, err, `after pass cut: output "`)
+	odd := passes.Pass{Name: "odd", Makes: 1 << 7, Run: nothingToDo}
+	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), odd)})
+	require.EqualError(t, err, "pass odd tells of properties that there are not: 0x80")
+	broken := passes.Pass{Name: "broken", Run: func(*passes.Plan) error { panic("oh") }}
+	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), broken)})
+	require.ErrorContains(t, err, "pass broken: internal error: oh")
+	forget := passes.Pass{Name: "forget", Run: func(p *passes.Plan) error { p.Passes = nil; return nil }}
+	_, err = passes.Run(small(t), passes.Options{Passes: append(passes.Passes(), forget)})
+	require.EqualError(t, err, "pass forget changed the list of passes that were applied")
 }
 
 // Once layouts are chosen no pass adds or drops a copy of a value that is not constant.

@@ -95,6 +95,9 @@ func checkList(list []Pass) error {
 		case p.Run == nil:
 			return fmt.Errorf("pass %s does nothing: its Run is nil", p.Name)
 		}
+		if unknown := (p.Needs | p.Makes | p.Breaks) &^ final; unknown != 0 {
+			return fmt.Errorf("pass %s tells of properties that there are not: %#x", p.Name, uint(unknown))
+		}
 		if missing := p.Needs &^ props; missing != 0 {
 			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, whoBroke(missing, broken))
 		}
@@ -273,11 +276,15 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 func (p *Plan) apply(pass Pass, w io.Writer) error {
 	start := time.Now()
 	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
-	if err := pass.Run(p); err != nil {
+	at := len(p.Passes)
+	if err := pass.run(p); err != nil {
 		return pass.named(err)
 	}
-	if p.Graph == nil {
+	switch {
+	case p.Graph == nil:
 		return fmt.Errorf("pass %s leaves no graph", pass.Name)
+	case len(p.Passes) != at:
+		return fmt.Errorf("pass %s changed the list of passes that were applied", pass.Name)
 	}
 	d := &p.Passes[len(p.Passes)-1]
 	d.Nodes, d.Took = len(p.Graph.Nodes), time.Since(start)
@@ -301,6 +308,16 @@ func (p Pass) named(err error) error {
 		return err
 	}
 	return fmt.Errorf("pass %s: %w", p.Name, err)
+}
+
+// run is Run, of which a panic is an error too: passes are people's own code.
+func (p Pass) run(plan *Plan) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = panicked(x)
+		}
+	}()
+	return p.Run(plan)
 }
 
 func inferTypes(p *Plan) error {

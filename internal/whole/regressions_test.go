@@ -253,3 +253,58 @@ func TestManyUsers(t *testing.T) {
 		}
 	}
 }
+
+// An implementation that needs a copy of its operand, and whose op lays results out as the operand is: the output
+// is handed over as it was written all the same.
+func TestResultLaidOutAsTheCopyOfItsOperand(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", f32, 2, 3, 8)
+		y := g.Apply("avg_pool1d", graph.Attrs{"kernel_size": 2}, x)[0]
+		g.Output("y", y)
+		if read {
+			g.Output("z", op.Flatten(op.Neg(y), op.FlattenAttrs{StartDim: 1}))
+		}
+		require.NoError(t, g.Pin(y.Node.Name, graph.Pin{Impl: "pixels"}))
+		require.NoError(t, g.Infer())
+		holds(t, g, map[string]*tensor.Tensor{"x": iota32(48, 2, 3, 8)})
+	}
+}
+
+// Inference reads the data of the repeats: a copy of them in another layout, wanted by a strategy or a pin, would
+// hide them.
+func TestCopyOfConstantThatDecidesShapes(t *testing.T) {
+	for _, pin := range []graph.Pin{{}, {Format: tensor.Contiguous}} {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", f32, 2, 3)
+		repeats := tensor.Empty(tensor.Meta{DType: tensor.Int64, Shape: []int{3}, Strides: []int{2}})
+		for i := range 3 {
+			repeats.SetFlat(i, tensor.IntScalar(int64(i)))
+		}
+		g.Output("y", g.Apply("repeat_interleave", graph.Attrs{"dim": 1}, x, g.Constant("repeats", repeats))[0])
+		require.NoError(t, g.Pin("repeats", pin))
+		require.NoError(t, g.Infer())
+		holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 2, 3)})
+	}
+}
+
+// Dropout that is not in training gives its operand, also where the result is pinned to another layout and computed
+// ahead.
+func TestPinnedDropoutOfConstant(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	c := g.Constant("c", iota32(120, 2, 3, 4, 5))
+	d := g.Apply("dropout", nil, c)[0]
+	d.Pinned(tensor.ChannelsLast)
+	g.Output("y", d)
+	require.NoError(t, g.Infer())
+	holds(t, g, nil)
+}
+
+// Repeats without elements have no address.
+func TestRepeatNothing(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 0)
+	repeats := g.Constant("repeats", tensor.Empty(tensor.Meta{DType: tensor.Int64, Shape: []int{0}, Strides: []int{0}}))
+	g.Output("y", g.Apply("repeat_interleave", graph.Attrs{"dim": 1}, x, repeats)[0])
+	holds(t, g, map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 2, 0)})
+}

@@ -212,7 +212,9 @@ func (r *repeating) byPlaces(c *graph.Call) (*graph.Kernel, error) {
 	m, size := kit.OfNumbers(r.t), kit.NumberOf(r.size)
 	list := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		t := tensor.Zeros(by.DType, by.Shape...)
-		kit.Mover(by.DType, by.DType)(t.Pointer(), mem.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), by.Numel())
+		if n := by.Numel(); n > 0 { // what has no elements has no address
+			kit.Mover(by.DType, by.DType)(t.Pointer(), mem.Ptrs[1+r.at], by.DType.Size(), repeatStep(by), n)
+		}
 		places, err := repeatedPlaces(t, m.Shape[r.dim], size)
 		if err != nil || size == 0 {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -238,6 +239,9 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[dropoutAttrs](c)
+		if !a.Train {
+			return copies.Call(c) // of a result that is pinned to another layout
+		}
 		return drawKernel(c, func(i int, x float64) (float64, error) { return a.at(i, x), nil }), nil
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

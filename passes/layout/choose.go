@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,25 +31,26 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 // choose takes the implementation and the walk that cost least, with the copies that they need: of operands
 // that they do not read as they are, and of the result where it does not come as wanted. Of those that cost
 // the same the one is taken that the op lists first. Where nothing is wanted, results are laid out as inferred if
-// any implementation gives them so.
-func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result, wish Wish) error {
+// any implementation gives them so. It returns what is inferred of the operands as they are read then.
+func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result,
+	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
-		return nil
+		return res, nil
 	}
 	want, err := d.want(n, call.Out[0], wish)
 	if err != nil {
-		return d.Problem.Graph.Fail(n, err)
+		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.Written = d.Problem.Fixed(n.Out[0]) || d.only(n.Out[0])
 	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.Selective() && n.Pin.Impl == "" {
 		if walks := m.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = m, walks[0]
-			return nil
+			return res, nil
 		}
 	}
 	best, err := d.best(n, call, want)
 	if err != nil {
-		return d.Problem.Graph.Fail(n, err)
+		return nil, d.Problem.Graph.Fail(n, err)
 	}
 	choice.Impl, choice.Walk = best.impl, best.walk
 	for k, o := range best.copies {
@@ -56,7 +58,10 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 		c := d.Copy(v, o, whyCopy(n, call, k, best))
 		d.replace(choice, call, k, v, d.lie(c), c)
 	}
-	return nil
+	if best.res != nil {
+		return best.res, nil
+	}
+	return res, nil
 }
 
 // offer is a way to compute a node, and what has to be copied for it.
@@ -64,8 +69,9 @@ type offer struct {
 	impl   *graph.Impl
 	walk   graph.Walk
 	copies map[int]tensor.Order
-	off    bool    // the results lie neither as wanted nor as inferred
-	ns     float64 // what it costs
+	res    []graph.Result // what is inferred of the copies; nil where nothing is copied
+	off    bool           // the results lie neither as wanted nor as inferred
+	ns     float64        // what it costs
 }
 
 // same is the part of a price by which two do not differ: prices are not as exact as that.
@@ -153,8 +159,15 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 		}
 		work = work.Plus(read)
 	}
+	if !o.infer(n, call) {
+		return false
+	}
 	for k, m := range call.Out {
-		lies := o.walk.Lay(k, m)
+		lies := m
+		if o.res != nil {
+			lies = o.res[k].Meta()
+		}
+		lies = o.walk.Lay(k, lies)
 		switch {
 		case want == "" || want.Rank() != m.Rank():
 			o.off = o.off || !lies.SameLayout(m)
@@ -164,6 +177,24 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 	}
 	o.ns += Price(p, work)
 	return true
+}
+
+// infer finds the results of the op on the copies of the offer: inference may lay them out as the operands are.
+// false: they are no results of the same kinds.
+func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
+	if len(o.copies) == 0 {
+		return true
+	}
+	in := slices.Clone(call.In)
+	for k, order := range o.copies {
+		m := in[k].Meta()
+		m = m.WithStrides(order.Strides(m.Shape))
+		in[k] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
+	}
+	res, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
+	o.res = res
+	return err == nil && len(res) == len(call.Out) &&
+		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }
 
 // copyWork is the work of copying a value that has layout m into another layout.

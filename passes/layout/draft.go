@@ -175,7 +175,7 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 		return d.Problem.Graph.Fail(n, err)
 	}
 	if len(res) == 0 || res[0].Alias == graph.Fresh {
-		if err := d.choose(n, choice, call, res, wish); err != nil {
+		if res, err = d.choose(n, choice, call, res, wish); err != nil {
 			return err
 		}
 	}
@@ -200,8 +200,8 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	stale := false
 	for k, a := range n.In {
-		if a.Kind != graph.TensorArg {
-			continue
+		if a.Kind != graph.TensorArg || n.Op.Eager != nil && a.Value.Const != nil {
+			continue // an op that decides shapes by data sees those of a constant, and not of a copy
 		}
 		m, c := d.reads(a.Value)
 		if _, moved := d.moved[a.Value]; moved || c != nil {
