@@ -16,6 +16,9 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		interleave4[T](unsafe.Add(dst, i*size), b.Dst, s, unsafe.Add(s, a.Src), unsafe.Add(s, 2*a.Src),
 			unsafe.Add(s, 3*a.Src), b.Src, b.N)
 	}
+	if i == a.N {
+		return // an address past the last row may be outside of all memory
+	}
 	d, s := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
 	switch to, at := 0, 0; a.N - i {
 	case 3:
