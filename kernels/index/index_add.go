@@ -131,6 +131,13 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
 	k := copySelf(c)
+	from := kit.InBuffer(c, 2)
+	switch a := c.In[2]; {
+	case a.Kind == graph.NumberArg:
+		from = kit.DataBuffer(a.Number.Tensor(out.DType))
+	case src.DType != out.DType:
+		from = convertValue(k, out.DType, src.DType)
+	}
 	if ix.Numel() == 0 || out.Numel() == 0 {
 		return k, nil
 	}
@@ -145,10 +152,8 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 		out.Shape = shape
 	}
 	shape[dim] = ix.Numel()
-	near := walkSide{kit.InBuffer(c, 2), make([]int, len(shape))}
-	if a := c.In[2]; a.Kind == graph.NumberArg {
-		near.Buffer = kit.DataBuffer(a.Number.Tensor(out.DType))
-	} else {
+	near := walkSide{from, make([]int, len(shape))}
+	if !from.IsData() {
 		copy(near.steps, kit.ByteStrides(src))
 	}
 	idx := walkSide{kit.InBuffer(c, 1), make([]int, len(shape))}
@@ -157,20 +162,23 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 	}
 	x := &indexed{shape: shape, sides: []walkSide{near, {kit.OutBuffer(c, 0), without(kit.ByteStrides(out), dim)}, idx},
 		looks: []lookup{lookAlong(out, ix, dim)}, writes: true}
-	if src.DType != out.DType && !near.IsData() {
-		// A value of another dtype is 0-dim: it is converted into scratch memory first.
-		room := kit.ScratchBuffer(0, tensor.New(out.DType))
-		k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			one, err := convertedItem(out.DType, src.DType, m.Ptrs[3])
-			if err == nil {
-				kit.CopyElement(room.Address(m), one.Pointer(), out.DType.Size())
-			}
-			return err
-		}})
-		k.Scratch, x.sides[0].Buffer = room.Meta.Bytes(), room
-	}
 	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
 	return k, nil
+}
+
+// convertValue adds a phase that brings the 0-dim value to d, in scratch memory. It is there though no place may be
+// told: a value that does not fit is refused whatever the index is.
+func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
+	room := kit.ScratchBuffer(0, tensor.New(d))
+	k.Phases = append(k.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		one, err := convertedItem(d, from, m.Ptrs[3])
+		if err == nil {
+			kit.CopyElement(room.Address(m), one.Pointer(), d.Size())
+		}
+		return err
+	}})
+	k.Scratch = room.Meta.Bytes()
+	return room
 }
 
 func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
