@@ -199,19 +199,3 @@ func PreserveType(t tensor.Type) tensor.Type {
 	}
 	return t.WithStrides(tensor.DenseStridesOf(t.Shape, t.Strides))
 }
-
-// CastMeta is [CastType] for numbers.
-func CastMeta(m tensor.Meta, d tensor.DType) tensor.Meta {
-	if m.DType == d {
-		return m
-	}
-	return PreserveMeta(m).WithDType(d)
-}
-
-// PreserveMeta is [PreserveType] for numbers.
-func PreserveMeta(m tensor.Meta) tensor.Meta {
-	if m.IsNonOverlappingAndDense() {
-		return m.WithStrides(m.Strides)
-	}
-	return m.WithStrides(tensor.DenseStrides(m.Shape, m.Strides))
-}

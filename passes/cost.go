@@ -21,12 +21,8 @@ type costOf struct {
 	ns   float64
 }
 
-// NodeCost is [Plan.Cost] by the default profile, for a node of any graph: the work of its
-// implementation, or of the first one where none is chosen. A view costs nothing, nor does what is no
-// node of a graph.
-func NodeCost(n *graph.Node) float64 { return cost(n, nil, &graph.Call{}) }
-
-// cost builds the node's call in c.
+// cost prices the work of the node's implementation, or of the first one where none is chosen, and builds its call in
+// c. A view costs nothing, nor does what is no node of a graph.
 func cost(n *graph.Node, p *layout.Profile, c *graph.Call) float64 {
 	if n == nil || n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Alias != nil || len(n.Op.Impls) == 0 {
 		return 0

@@ -196,13 +196,13 @@ func TestOutputsLieAsWritten(t *testing.T) {
 // as_strided reads storage: what is under it keeps its layout, or its values would
 // change. Views that a chosen layout makes impossible get a copy.
 func TestStorageIsRigid(t *testing.T) {
-	for _, strategy := range passes.Strategies() {
+	for _, strategy := range layout.All() {
 		g := graph.New("g", kernels.Lookup)
 		x := g.InputFormat("x", f32, tensor.ChannelsLast, 2, 3, 4, 5)
 		y := op.Relu(op.Permute(x, []int{0, 2, 3, 1}))
 		g.Output("a", op.AsStrided(y, []int{5, 4}, []int{3, 2}, op.AsStridedAttrs{StorageOffset: new(1)}))
 		g.Output("v", op.View(op.Neg(g.Input("z", f32, 2, 3, 4, 5)), op.ViewAttrs{Size: []int{6, 20}}))
-		run(t, g, strategy)
+		run(t, g, strategy.Name())
 	}
 }
 

@@ -207,15 +207,6 @@ type Copy struct {
 // Elision is a node that was dropped, and why.
 type Elision struct{ Node, Why string }
 
-// Strategies returns the names of the layout strategies, the default first.
-func Strategies() []string {
-	var names []string
-	for _, s := range layout.All() {
-		names = append(names, s.Name())
-	}
-	return names
-}
-
 // Run plans a graph, which must be sorted and is not changed. Constants are shared with it, but for those
 // that are computed.
 func Run(g *graph.Graph, o Options) (*Plan, error) {

@@ -130,12 +130,10 @@ var functions = joined(iterFunctions, map[string]any{
 	"window.Ops":     window.Ops,
 	"kernels.Lookup": kernels.Lookup,
 
-	"passes.After":      passes.After,
-	"passes.Before":     passes.Before,
-	"passes.NodeCost":   passes.NodeCost,
-	"passes.Passes":     passes.Passes,
-	"passes.Run":        passes.Run,
-	"passes.Strategies": passes.Strategies,
+	"passes.After":  passes.After,
+	"passes.Before": passes.Before,
+	"passes.Passes": passes.Passes,
+	"passes.Run":    passes.Run,
 
 	"layout.All":            layout.All,
 	"layout.DefaultProfile": layout.DefaultProfile,

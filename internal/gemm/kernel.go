@@ -89,9 +89,6 @@ func kernelsOf[T Number]() *kernelSet {
 	return goKernels[T]()
 }
 
-// KernelName names the kernel set new plans of T use: "avx512", "avx2" or "go".
-func KernelName[T Number]() string { return kernelsOf[T]().name }
-
 // PanelRows is the width MR of packed A panels of T.
 func PanelRows[T Number]() int { return kernelsOf[T]().mr }
 

@@ -173,6 +173,22 @@ func eachEntry(images, img, groups, group int) []int {
 	}
 	return out
 }
+
+// byPlanes sets where the images and groups of a product begin whose A is the weight and whose B are channels: img and
+// out are the steps from image to image, channel and result those from channel to channel.
+func byPlanes[T gemm.Number](x *multiply.Multiplier[T], s *convShape, w packedWeight[T],
+	img, channel, out, result int) {
+	if x.Entries > 1 {
+		x.A = eachEntry(s.n, 0, s.groups, w.Each())
+		x.B = eachEntry(s.n, img, s.groups, s.cg*channel)
+		x.C = eachEntry(s.n, out, s.groups, s.og()*result)
+		x.Bias = eachEntry(s.n, 0, s.groups, s.og()*s.bias)
+	}
+	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
+		j.C, j.A, j.B, j.Bias = m.Ptrs[0], w.at(m), m.Ptrs[1], s.biasAt(m)
+	}
+}
+
 func (v convolution) shape(c *graph.Call) *convShape {
 	p, x, w, out := v.params(c), c.Meta(0), c.Meta(1), c.Out[0]
 	s := &convShape{groups: p.groups, dh: 1, sh: 1}

@@ -41,15 +41,7 @@ func convNCHW[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: s.n * s.groups, MACs: s.og() * s.oh * s.ow * s.depth()}
-	if x.Entries > 1 {
-		x.A = eachEntry(s.n, 0, s.groups, weight.Each())
-		x.B = eachEntry(s.n, s.xs[0], s.groups, s.cg*s.xs[1])
-		x.C = eachEntry(s.n, s.os[0], s.groups, s.og()*s.os[1])
-		x.Bias = eachEntry(s.n, 0, s.groups, s.og()*s.bias)
-	}
-	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], weight.at(m), m.Ptrs[1], s.biasAt(m)
-	}
+	byPlanes(x, s, weight, s.xs[0], s.xs[1], s.os[0], s.os[1])
 	if !plain {
 		p := &planePacker[T]{s: s, width: plan.PackCols()}
 		x.Prepare = func(j *multiply.Job[T]) {

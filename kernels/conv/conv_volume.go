@@ -35,7 +35,7 @@ func (v convolution) volume(c *graph.Call) *convVolume {
 		s.in[d], s.out[d], s.k[d] = x.Shape[lead+d], out.Shape[lead+d], w.Shape[2+d]
 		s.step[d], s.pad[d], s.dilated[d] = p.stride[d], p.padding[d], p.dilation[d]
 	}
-	s.groups = convShape{groups: p.groups, o: w.Shape[0]}
+	s.groups = convShape{n: s.n, cg: s.c, groups: p.groups, o: w.Shape[0]}
 	s.groups.ws[0] = w.Strides[0]
 	if c.Has(2) {
 		s.groups.hasBias, s.groups.bias = true, c.Meta(2).Strides[0]
@@ -134,15 +134,7 @@ func convVolumes[T gemm.Number](v *convVolume) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x := &multiply.Multiplier[T]{Plan: plan, Entries: v.n * s.groups, MACs: s.og() * points * spec.K}
-	if x.Entries > 1 {
-		x.A = eachEntry(v.n, 0, s.groups, weight.Each())
-		x.B = eachEntry(v.n, v.xs[0], s.groups, v.c*v.xs[1])
-		x.C = eachEntry(v.n, v.os[0], s.groups, s.og()*v.os[1])
-		x.Bias = eachEntry(v.n, 0, s.groups, s.og()*s.bias)
-	}
-	x.Bind = func(m *graph.Mem, j *multiply.Job[T]) {
-		j.C, j.A, j.B, j.Bias = m.Ptrs[0], weight.at(m), m.Ptrs[1], s.biasAt(m)
-	}
+	byPlanes(x, s, weight, v.xs[0], v.xs[1], v.os[0], v.os[1])
 	p := &volumePacker[T]{v: v, width: plan.PackCols()}
 	x.Prepare = func(j *multiply.Job[T]) {
 		j.TapStart, j.TapPad = make([]int, taps+1), make([]int, taps)

@@ -97,9 +97,6 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
 				src.Rank())
 		}
-		if src.DType.IsComplex() && !t.DType.IsComplex() {
-			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
-		}
 		if c.In[2].Kind == graph.NumberArg {
 			return kit.NumberFits(c.In[2].Number, t.DType)
 		}

@@ -138,16 +138,12 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 		return nil, err
 	}
 	m, _ := t.Meta()
-	less := func(v, z int, dim int) *tensor.Tensor {
-		t := tensor.Zeros(tensor.Float64, in[v].Shape...)
-		kit.EachIndex(t.Shape, func(index []int) {
-			zero := 0.0
-			if z < len(in) && in[z] != nil {
-				zero = kit.OneOf(in[z], index, dim)
-			}
-			t.Set(tensor.FloatScalar(in[v].At(index...).Float()-zero), index...)
-		})
-		return t
+	less := func(v, z, dim int) *tensor.Tensor {
+		var zero *tensor.Tensor
+		if z < len(in) {
+			zero = in[z]
+		}
+		return lessZero(in[v], zero, dim)
 	}
 	ra, rb := in[q.a].Rank(), in[q.b].Rank()
 	a, b := less(q.a, q.aZero, ra-2), less(q.b, q.bZero, rb-1)

@@ -190,18 +190,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	less := func(v, zero *tensor.Tensor) *tensor.Tensor {
-		t := tensor.Zeros(tensor.Float64, v.Shape...)
-		kit.EachIndex(t.Shape, func(index []int) {
-			z := 0.0
-			if zero != nil {
-				z = kit.OneOf(zero, index, 0)
-			}
-			t.Set(tensor.FloatScalar(v.At(index...).Float()-z), index...)
-		})
-		return t
-	}
-	sums, err := op.Ref(call, []*tensor.Tensor{less(in[0], in[q.xZero]), less(in[q.w], in[q.wZero])})
+	sums, err := op.Ref(call, []*tensor.Tensor{lessZero(in[0], in[q.xZero], 0), lessZero(in[q.w], in[q.wZero], 0)})
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,19 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
+// lessZero is v in float64, less its zero point: none, one, or one for each index along dim.
+func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
+	t := tensor.Zeros(tensor.Float64, v.Shape...)
+	kit.EachIndex(t.Shape, func(index []int) {
+		z := 0.0
+		if zero != nil {
+			z = kit.OneOf(zero, index, dim)
+		}
+		t.Set(tensor.FloatScalar(v.At(index...).Float()-z), index...)
+	})
+	return t
+}
+
 // quantPlaces are the places of zero points and scales: in a and b, and in the product.
 type quantPlaces struct{ a, b, rows, cols kit.AxisIndex }
 
