@@ -1,0 +1,272 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Builder makes a [Code] instruction by instruction. An instruction that was made before is not made again. The first
+// mistake is kept, and told by [Builder.Build]; what follows it is made of nothing.
+type Builder struct {
+	code Code
+	seen map[Inst]Value
+	err  error
+}
+
+// NewBuilder returns a builder of a code with operands of these dtypes in memory.
+func NewBuilder(in ...tensor.DType) *Builder {
+	return &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
+}
+
+// DType returns the dtype of a value, or Invalid for none.
+func (b *Builder) DType(v Value) tensor.DType {
+	if v < 0 || int(v) >= len(b.code.Insts) {
+		return tensor.Invalid
+	}
+	return b.code.Insts[v].DType
+}
+
+// Inst returns the instruction that makes a value.
+func (b *Builder) Inst(v Value) Inst { return b.code.Insts[v] }
+
+// Fail keeps an error, if it is the first.
+func (b *Builder) Fail(err error) Value {
+	if b.err == nil {
+		b.err = err
+	}
+	return None
+}
+
+// Make adds an instruction, or finds it.
+func (b *Builder) Make(i Inst) Value {
+	for k, v := range []*Value{&i.A, &i.B, &i.C} {
+		if i.Op != Load && k >= i.Op.Args() {
+			*v = None
+		}
+	}
+	if v, ok := b.seen[i]; ok {
+		return v
+	}
+	at := Value(len(b.code.Insts))
+	if b.err != nil {
+		return None
+	}
+	if err := b.code.check(at, i); err != nil {
+		return b.Fail(fmt.Errorf("expr: %v: %w", i.Op, err))
+	}
+	b.code.Insts = append(b.code.Insts, i)
+	b.seen[i] = at
+	return at
+}
+
+// Load returns the element of an operand, or its real part.
+func (b *Builder) Load(operand int) Value { return b.load(operand, 0) }
+
+// LoadImag returns the imaginary part of an element of a complex operand.
+func (b *Builder) LoadImag(operand int) Value { return b.load(operand, 1) }
+
+func (b *Builder) load(operand int, part uint64) Value {
+	if operand < 0 || operand >= len(b.code.In) {
+		return b.Fail(fmt.Errorf("expr: operand %d of %d", operand, len(b.code.In)))
+	}
+	d := b.code.In[operand]
+	if d.IsComplex() {
+		d = d.ToReal()
+	}
+	return b.Make(Inst{Op: Load, DType: d, A: Value(operand), B: None, C: None, Imm: part})
+}
+
+// Const returns a number, rounded to a dtype or wrapped in it.
+func (b *Builder) Const(d tensor.DType, x float64) Value {
+	switch d {
+	case tensor.Float32:
+		return b.Make(Inst{Op: Const, DType: d, Imm: uint64(math.Float32bits(float32(x)))})
+	case tensor.Float64:
+		return b.Make(Inst{Op: Const, DType: d, Imm: math.Float64bits(x)})
+	case tensor.Bool:
+		if x != 0 {
+			return b.Int(d, 1)
+		}
+		return b.Int(d, 0)
+	}
+	return b.Int(d, int64(x))
+}
+
+// Int returns an integer of a dtype, wrapped, or the number of a float dtype that is nearest.
+func (b *Builder) Int(d tensor.DType, x int64) Value {
+	if d.IsFloat() {
+		return b.Const(d, float64(x))
+	}
+	imm := uint64(x)
+	if n := 8 * d.Size(); n < 64 {
+		imm &= 1<<n - 1
+	}
+	return b.Make(Inst{Op: Const, DType: d, Imm: imm})
+}
+
+// Do applies a primitive operation or an elementary function whose result has the dtype of its last operand, or
+// bool for comparisons.
+func (b *Builder) Do(o Op, args ...Value) Value {
+	if len(args) != o.Args() || len(args) == 0 {
+		return b.Fail(fmt.Errorf("expr: %v of %d operands, not %d", o, len(args), o.Args()))
+	}
+	i := Inst{Op: o, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
+	if o == Eq || o == Ne || o == Lt || o == Le {
+		i.DType = tensor.Bool
+	}
+	if len(args) > 1 {
+		i.B = args[1]
+	}
+	if len(args) > 2 {
+		i.C = args[2]
+	}
+	return b.Make(i)
+}
+
+// Convert returns a value in another dtype, by c10::convert's rules.
+func (b *Builder) Convert(d tensor.DType, v Value) Value {
+	if b.DType(v) == d {
+		return v
+	}
+	return b.Make(Inst{Op: Convert, DType: d, A: v})
+}
+
+// Bits returns the bits of a value as another dtype of its size.
+func (b *Builder) Bits(d tensor.DType, v Value) Value {
+	if b.DType(v) == d {
+		return v
+	}
+	return b.Make(Inst{Op: Bits, DType: d, A: v})
+}
+
+// Call applies a function that only Go can compute, in float32 or float64.
+func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
+	if len(args) != f.Args || f.Args < 1 || f.Args > 3 {
+		return b.Fail(fmt.Errorf("expr: %s of %d operands, not %d", f.Name, len(args), f.Args))
+	}
+	at := -1
+	for k, have := range b.code.Funcs {
+		if have == f {
+			at = k
+		}
+	}
+	if at < 0 {
+		at = len(b.code.Funcs)
+		b.code.Funcs = append(b.code.Funcs, f)
+	}
+	// An operand that is not there repeats the first, so that every Call has three.
+	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(at)}
+	if len(args) > 1 {
+		i.B = args[1]
+	}
+	if len(args) > 2 {
+		i.C = args[2]
+	}
+	return b.Make(i)
+}
+
+// Inline adds the instructions of another code. of gives what stands for part 0 or 1 of its operand; the outputs come
+// back.
+func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
+	at := make([]Value, len(c.Insts))
+	move := func(v Value) Value {
+		if v == None {
+			return None
+		}
+		return at[v]
+	}
+	for k, i := range c.Insts {
+		switch i.Op {
+		case Load:
+			at[k] = of(int(i.A), int(i.Imm))
+			continue
+		case Call:
+			f := c.Funcs[i.Imm]
+			at[k] = b.Call(f, i.DType, []Value{move(i.A), move(i.B), move(i.C)}[:f.Args]...)
+			continue
+		}
+		if i.Op.Args() > 0 {
+			i.A = move(i.A)
+		}
+		if i.Op.Args() > 1 {
+			i.B = move(i.B)
+		}
+		if i.Op.Args() > 2 {
+			i.C = move(i.C)
+		}
+		at[k] = b.Make(i)
+	}
+	out := make([]Output, len(c.Out))
+	for k, o := range c.Out {
+		out[k] = Output{o.DType, move(o.Re), move(o.Im)}
+	}
+	return out
+}
+
+// Real is an output of one value, in its dtype.
+func (b *Builder) Real(v Value) Output { return Output{DType: b.DType(v), Re: v, Im: None} }
+
+// Build returns the code, without instructions that no output needs, or the first mistake. The builder must not be used
+// any more.
+func (b *Builder) Build(out ...Output) (*Code, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	c := &b.code
+	c.Out = out
+	for n, o := range out {
+		if err := c.checkOut(o); err != nil {
+			return nil, fmt.Errorf("expr: y%d: %w", n, err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("expr: a code without outputs")
+	}
+	return c.prune(), nil
+}
+
+// prune drops what no output needs and numbers the rest anew. Operands stay.
+func (c *Code) prune() *Code {
+	live := make([]bool, len(c.Insts))
+	mark := func(v Value) {
+		if v != None {
+			live[v] = true
+		}
+	}
+	for _, o := range c.Out {
+		mark(o.Re)
+		mark(o.Im)
+	}
+	for v := len(c.Insts) - 1; v >= 0; v-- {
+		if live[v] {
+			for _, u := range c.Insts[v].Uses() {
+				mark(u)
+			}
+		}
+	}
+	p := &Code{In: c.In, Funcs: c.Funcs}
+	at := make([]Value, len(c.Insts))
+	move := func(v Value) Value {
+		if v == None {
+			return None
+		}
+		return at[v]
+	}
+	for v, i := range c.Insts {
+		if !live[v] {
+			continue
+		}
+		if i.Op != Load {
+			i.A, i.B, i.C = move(i.A), move(i.B), move(i.C)
+		}
+		at[v] = Value(len(p.Insts))
+		p.Insts = append(p.Insts, i)
+	}
+	for _, o := range c.Out {
+		p.Out = append(p.Out, Output{o.DType, move(o.Re), move(o.Im)})
+	}
+	return p
+}

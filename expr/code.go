@@ -1,0 +1,339 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Op is what an instruction does. Operands and result have one dtype where nothing else is said; integers wrap.
+type Op uint8
+
+// The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
+// was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
+// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64. The
+// operations from Mod on have no expansion: expressions with one of them are computed in Go.
+const (
+	Invalid Op = iota
+	Const      // the number Imm: the bits of an element of the dtype, zero-extended
+	Load       // part Imm (0, or 1 for the imaginary part) of the element of operand A
+	Convert    // A in another dtype, by c10::convert's rules, and rounded to nearest even
+	Bits       // the bits of A as another dtype of the same size
+	Add
+	Sub
+	Mul
+	Div // of floats; of integers truncated, of a divisor of 0 any number
+	FMA // A*B + C of floats, rounded once; nothing is ever contracted that does not say so
+	Neg
+	Abs  // of the least integer that integer
+	Sqrt // of floats, rounded correctly
+	Min  // A if that is NaN or less than B, else B: what processors and PyTorch's loops do
+	Max  // A if that is NaN or greater than B, else B
+	Floor
+	Ceil
+	Trunc
+	Rint // to nearest, ties to even
+	And  // of the bits of integers, and of bools
+	Or
+	Xor
+	Not
+	Shl // by B modulo the bits of the dtype
+	Shr // arithmetic of signed integers, else logical; by B modulo the bits of the dtype
+	Eq  // Eq, Ne, Lt and Le give bool; with NaN all but Ne are false
+	Ne
+	Lt
+	Le
+	Select // B where the bool A is true, else C
+	Exp
+	Exp2
+	Expm1
+	Log
+	Log2
+	Log10
+	Log1p
+	Sin
+	Cos
+	Tan
+	Asin
+	Acos
+	Atan
+	Sinh
+	Cosh
+	Tanh
+	Asinh
+	Acosh
+	Atanh
+	Erf
+	Erfc
+	Pow
+	Atan2
+	Mod // C's fmod: exact, with the sign of A
+	Hypot
+	Call // function Imm of Code.Funcs
+	numOps
+)
+
+var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
+	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
+	"lt", "le", "select", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "mod", "hypot", "call"}
+
+// String returns the name in listings.
+func (o Op) String() string {
+	if o < numOps {
+		return opNames[o]
+	}
+	return fmt.Sprintf("op %d", uint8(o))
+}
+
+// Primitive reports whether the operation gives the same bits wherever it runs.
+func (o Op) Primitive() bool { return Invalid < o && o < Exp }
+
+// Elementary reports whether the operation is a function that has an expansion into primitives.
+func (o Op) Elementary() bool { return Exp <= o && o < Mod }
+
+// Args returns the number of operands.
+func (o Op) Args() int {
+	switch o {
+	case Invalid, Const, Load:
+		return 0
+	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Pow, Atan2, Mod, Hypot:
+		return 2
+	case FMA, Select, Call:
+		return 3
+	}
+	return 1
+}
+
+// Value is the result of an instruction of one Code: its place among them. None is no value.
+type Value int32
+
+// None is no value.
+const None Value = -1
+
+// Inst is an instruction. A value of a complex dtype does not exist: there are its two parts.
+type Inst struct {
+	Op    Op
+	DType tensor.DType // of the result
+	A     Value        // the first operand; for Load the number of the operand of the Code
+	B, C  Value
+	Imm   uint64
+}
+
+// Func is a function of up to three numbers that only Go can compute: float32 is handed over as float64.
+// Name is unique among all functions.
+type Func struct {
+	Name string
+	F    func(a, b, c float64) float64
+	Args int
+}
+
+// Output is a result: what is stored, in the dtype that memory has. Im is the imaginary part of a complex
+// one, else None.
+type Output struct {
+	DType  tensor.DType
+	Re, Im Value
+}
+
+// Code is what is computed for one element, in static single assignment: an instruction uses results of those before
+// it. It is immutable once built ([Builder]), and equal codes have equal keys.
+type Code struct {
+	In    []tensor.DType // the operands as memory holds them
+	Insts []Inst
+	Out   []Output
+	Funcs []*Func
+}
+
+// Uses returns the operands of an instruction that are values.
+func (i Inst) Uses() []Value {
+	if i.Op == Load {
+		return nil
+	}
+	return []Value{i.A, i.B, i.C}[:i.Op.Args():i.Op.Args()]
+}
+
+// Key identifies the code: equal keys mean the same computation.
+func (c *Code) Key() string {
+	var b strings.Builder
+	for _, d := range c.In {
+		b.WriteByte(byte(d))
+	}
+	for _, i := range c.Insts {
+		fmt.Fprintf(&b, ";%d.%d.%d.%d.%d.%x", i.Op, i.DType, i.A, i.B, i.C, i.Imm)
+		if i.Op == Call {
+			b.WriteString(c.Funcs[i.Imm].Name)
+		}
+	}
+	for _, o := range c.Out {
+		fmt.Fprintf(&b, ">%d.%d.%d", o.DType, o.Re, o.Im)
+	}
+	return b.String()
+}
+
+// Compilable reports whether no instruction needs Go.
+func (c *Code) Compilable() bool {
+	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op >= Mod })
+}
+
+// Count returns the number of instructions that compute.
+func (c *Code) Count() int {
+	n := 0
+	for _, i := range c.Insts {
+		if i.Op != Const && i.Op != Load {
+			n++
+		}
+	}
+	return n
+}
+
+// String lists the code, a line an instruction.
+func (c *Code) String() string {
+	var b strings.Builder
+	for v, i := range c.Insts {
+		fmt.Fprintf(&b, "v%d = %s.%v", v, i.Op, i.DType)
+		switch i.Op {
+		case Const:
+			fmt.Fprintf(&b, " %s", number(i.DType, i.Imm))
+		case Load:
+			fmt.Fprintf(&b, " x%d", i.A)
+			if c.In[i.A].IsComplex() {
+				b.WriteString([]string{".re", ".im"}[i.Imm&1])
+			}
+		case Call:
+			b.WriteString(" " + c.Funcs[i.Imm].Name)
+		}
+		for _, u := range i.Uses() {
+			fmt.Fprintf(&b, " v%d", u)
+		}
+		b.WriteByte('\n')
+	}
+	for o, out := range c.Out {
+		fmt.Fprintf(&b, "y%d.%v = v%d", o, out.DType, out.Re)
+		if out.Im != None {
+			fmt.Fprintf(&b, " v%d", out.Im)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Check returns what is wrong with the code; nil for one that a Builder made.
+func (c *Code) Check() error {
+	for v, i := range c.Insts {
+		if err := c.check(Value(v), i); err != nil {
+			return fmt.Errorf("expr: v%d (%v): %w", v, i.Op, err)
+		}
+	}
+	for n, o := range c.Out {
+		if err := c.checkOut(o); err != nil {
+			return fmt.Errorf("expr: y%d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func (c *Code) checkOut(o Output) error {
+	part := o.DType
+	if o.DType.IsComplex() {
+		part = o.DType.ToReal()
+	}
+	for _, v := range []Value{o.Re, o.Im} {
+		switch {
+		case v == None && !o.DType.IsComplex():
+		case v < 0 || int(v) >= len(c.Insts):
+			return fmt.Errorf("there is no v%d", v)
+		case c.Insts[v].DType != part:
+			return fmt.Errorf("v%d is %v, the output %v", v, c.Insts[v].DType, o.DType)
+		}
+	}
+	if o.Im != None && !o.DType.IsComplex() {
+		return errors.New("an imaginary part of a real output")
+	}
+	return nil
+}
+
+func (c *Code) check(at Value, i Inst) error {
+	for _, u := range i.Uses() {
+		if u < 0 || u >= at {
+			return fmt.Errorf("uses v%d, which does not come before it", u)
+		}
+	}
+	of := func(v Value) tensor.DType { return c.Insts[v].DType }
+	if !i.DType.Valid() || i.DType.IsComplex() {
+		return fmt.Errorf("its dtype is %v", i.DType)
+	}
+	switch i.Op {
+	case Invalid:
+		return errors.New("it is no operation")
+	case Const:
+		return nil
+	case Load:
+		if i.A < 0 || int(i.A) >= len(c.In) {
+			return fmt.Errorf("there is no operand %d", i.A)
+		}
+		d := c.In[i.A]
+		if d.IsComplex() {
+			d = d.ToReal()
+		} else if i.Imm != 0 {
+			return errors.New("an imaginary part of a real operand")
+		}
+		return same(i.DType, d)
+	case Convert:
+		return nil
+	case Bits:
+		if of(i.A).Size() != i.DType.Size() {
+			return fmt.Errorf("bits of %v as %v", of(i.A), i.DType)
+		}
+		return nil
+	case Eq, Ne, Lt, Le:
+		return errors.Join(same(i.DType, tensor.Bool), same(of(i.A), of(i.B)), computes(of(i.A)))
+	case Select:
+		return errors.Join(same(of(i.A), tensor.Bool), same(i.DType, of(i.B)), same(i.DType, of(i.C)))
+	case Call:
+		if i.Imm >= uint64(len(c.Funcs)) {
+			return fmt.Errorf("there is no function %d", i.Imm)
+		}
+	}
+	err := errors.Join(computes(i.DType), takes(i.Op, i.DType))
+	for _, u := range i.Uses() {
+		err = errors.Join(err, same(i.DType, of(u)))
+	}
+	return err
+}
+
+func same(a, b tensor.DType) error {
+	if a != b {
+		return fmt.Errorf("%v where %v is meant", b, a)
+	}
+	return nil
+}
+
+// computes refuses the dtypes that are converted before anything is computed.
+func computes(d tensor.DType) error {
+	if d.IsReducedFloat() {
+		return fmt.Errorf("nothing is computed in %v", d)
+	}
+	return nil
+}
+
+// takes refuses operations of dtypes in which they have no meaning.
+func takes(o Op, d tensor.DType) error {
+	float, ok := d.IsFloat(), true
+	switch o {
+	case Add, Sub, Mul, Div, Neg, Abs, Min, Max:
+		ok = d != tensor.Bool
+	case And, Or, Xor, Not:
+		ok = !float
+	case Shl, Shr:
+		ok = !float && d != tensor.Bool
+	default:
+		ok = float
+	}
+	if !ok {
+		return fmt.Errorf("it has no meaning for %v", d)
+	}
+	return nil
+}

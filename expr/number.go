@@ -1,0 +1,25 @@
+package expr
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// number writes a constant as people do.
+func number(d tensor.DType, imm uint64) string {
+	switch {
+	case d == tensor.Float32:
+		return strconv.FormatFloat(float64(math.Float32frombits(uint32(imm))), 'g', -1, 32)
+	case d == tensor.Float64:
+		return strconv.FormatFloat(math.Float64frombits(imm), 'g', -1, 64)
+	case d.IsReducedFloat():
+		return fmt.Sprintf("%#x", imm)
+	case d.IsSigned():
+		s := 64 - 8*d.Size()
+		return strconv.FormatInt(int64(imm<<s)>>s, 10)
+	}
+	return strconv.FormatUint(imm, 10)
+}
