@@ -132,7 +132,7 @@ type Func struct {
 }
 
 // Output is a result: what is stored, in the dtype that memory has. Im is the imaginary part of a complex
-// one, else None.
+// one, else None. One of dtype Invalid is computed for a [Fold] and stored nowhere.
 type Output struct {
 	DType  tensor.DType
 	Re, Im Value
@@ -237,6 +237,9 @@ func (c *Code) Check() error {
 
 func (c *Code) checkOut(o Output) error {
 	part := o.DType
+	if part == tensor.Invalid && o.Re >= 0 && int(o.Re) < len(c.Insts) {
+		part = c.Insts[o.Re].DType
+	}
 	if o.DType.IsComplex() {
 		part = o.DType.ToReal()
 	}

@@ -1,0 +1,44 @@
+package expr
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Neutral returns the bits of the accumulator that changes nothing: 0 of sums (of floats -0, which leaves a sum of -0 alone), 1 of products, the greatest and the least number
+// of Min and Max, all bits of And, none of Or.
+func Neutral(o Op, d tensor.DType) uint64 {
+	bits := 8 * d.Size()
+	mask := uint64(math.MaxUint64) >> (64 - bits)
+	float := func(x float64) uint64 {
+		if d == tensor.Float32 {
+			return uint64(math.Float32bits(float32(x)))
+		}
+		return math.Float64bits(x)
+	}
+	switch {
+	case d.IsFloat() && o == Add:
+		return float(math.Copysign(0, -1))
+	case d.IsFloat() && o == Mul:
+		return float(1)
+	case d.IsFloat():
+		if o == Min {
+			return float(math.Inf(1))
+		}
+		return float(math.Inf(-1))
+	case o == Mul:
+		return 1
+	case o == And && d == tensor.Bool:
+		return 1
+	case o == And:
+		return mask
+	case o == Min && d.IsSigned():
+		return mask >> 1
+	case o == Min:
+		return mask
+	case o == Max && d.IsSigned():
+		return 1 << (bits - 1)
+	}
+	return 0
+}
