@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -27,6 +28,14 @@ func (b *Builder) DType(v Value) tensor.DType {
 		return tensor.Invalid
 	}
 	return b.code.Insts[v].DType
+}
+
+// Operand returns the dtype of an operand in memory, or Invalid where there is none.
+func (b *Builder) Operand(i int) tensor.DType {
+	if i < 0 || i >= len(b.code.In) {
+		return tensor.Invalid
+	}
+	return b.code.In[i]
 }
 
 // Inst returns the instruction that makes a value.
@@ -105,6 +114,16 @@ func (b *Builder) Int(d tensor.DType, x int64) Value {
 		imm &= 1<<n - 1
 	}
 	return b.Make(Inst{Op: Const, DType: d, Imm: imm})
+}
+
+// Element returns a constant of a dtype by its bytes in memory, as many as an element has.
+func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
+	var imm [8]byte
+	if !d.Valid() || d.IsComplex() || len(bytes) != d.Size() {
+		return b.Fail(fmt.Errorf("expr: an element of %v in %d bytes", d, len(bytes)))
+	}
+	copy(imm[:], bytes)
+	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
 // Do applies a primitive operation or an elementary function whose result has the dtype of its last operand, or

@@ -11,6 +11,9 @@ import (
 // the width of vectors, so that a sum has the same bits on all processors.
 const Lanes = 32
 
+// MaxOperands is the most operands and outputs that a [Loop] has together.
+const MaxOperands = 24
+
 // Fold adds up a value over a row: Op is Add, Mul, Min or Max of numbers or And or Or of integers and bools, whose
 // result has the dtype of the value.
 type Fold struct {

@@ -43,6 +43,7 @@ func (d *definer) fail(field, format string, args ...any) {
 // complete fills in what follows from other fields.
 func (d *definer) complete() {
 	o := d.op
+	o.loops = false
 	if o.Schema == nil {
 		o.Schema = SchemaOf[struct{}]()
 	}
@@ -54,7 +55,7 @@ func (d *definer) complete() {
 			o.Infer = p.Infer
 		}
 		if o.Compile == nil && len(o.Impls) == 0 {
-			o.Compile = p.Compile
+			o.Compile, o.loops = p.Compile, true
 		}
 	}
 }

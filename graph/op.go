@@ -92,7 +92,8 @@ type Op struct {
 	// Examples are calls that tests and the documentation run.
 	Examples []Example
 
-	defined *Op // the op itself once Define has made it: a copy is told by it
+	loops   bool // the kernel is the loop of Pointwise, and nothing else
+	defined *Op  // the op itself once Define has made it: a copy is told by it
 }
 
 // Each counts operations an element: simple ones, and functions such as exp.

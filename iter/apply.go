@@ -82,6 +82,9 @@ type Prepared struct {
 	body block
 	// rows: every operand's rows can be handed over in their own layouts; line: all of it is one.
 	rows, line bool
+	// loop is that of an expression, in place of body; staged says which operands of it go through blocks.
+	loop   exprLoop
+	staged []bool
 }
 
 // Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are
@@ -97,8 +100,11 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
+	if chosen.code != nil {
+		return it.prepareExpr(chosen)
+	}
 	rows := it.rowsContiguous()
-	return Prepared{it, chosen.body, rows, rows && len(it.walkShape) <= 1 && it.offsets == nil}, nil
+	return Prepared{it: it, body: chosen.body, rows: rows, line: rows && len(it.walkShape) <= 1 && it.offsets == nil}, nil
 }
 
 // Range computes a range of the iteration at the given addresses. Operands that are
@@ -109,7 +115,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 // It is unsafe as [Iterator.ForRange] is: nothing can tell whether the addresses are those
 // of operands as the iteration describes them.
 func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	if p.body == nil {
+	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
 	if err := p.it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
@@ -123,6 +129,9 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 
 // walk walks a checked range.
 func (p Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	if p.loop != nil {
+		return p.walkLoop(c, ptrs, r)
+	}
 	if !p.line {
 		return p.it.forBlocks(c, ptrs, r, p.rows, p.body)
 	}
@@ -137,7 +146,7 @@ func (p Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // goroutines, 0 for all cores, in tasks of grain elements, 0 for [GrainSize]. Like Range it
 // is unsafe in what the addresses are.
 func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
-	if p.body == nil {
+	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
 	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {

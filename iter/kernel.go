@@ -3,13 +3,16 @@ package iter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxResults and MaxOperands are the most results and operands of a [Kernel].
+// MaxResults and MaxOperands are the most results and operands of a [Kernel] that is made of a Go function. One of an
+// expression ([Expr]) may have more.
 const (
 	MaxResults  = 3
 	MaxOperands = 4
@@ -23,7 +26,8 @@ const (
 // never gets elements of another type. A Kernel is immutable.
 type Kernel struct {
 	body   block
-	types  [MaxResults + MaxOperands]tensor.DType // results first
+	code   *expr.Code     // of a kernel made by Expr, which has no body
+	types  []tensor.DType // results first
 	outs   uint8
 	ins    uint8
 	bySize bool
@@ -41,14 +45,12 @@ func kernel(results int, isNil bool, body block, types ...tensor.DType) Kernel {
 	if isNil {
 		return Kernel{err: errNilFunction}
 	}
-	k := Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results)}
-	copy(k.types[:], types)
-	return k
+	return Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results), types: types}
 }
 
 // IsZero reports whether k is the zero Kernel, which computes nothing and is refused
 // wherever a Kernel is run.
-func (k Kernel) IsZero() bool { return k.body == nil && k.err == nil }
+func (k Kernel) IsZero() bool { return k.body == nil && k.code == nil && k.err == nil }
 
 // Results returns the dtypes of the results, Operands those of the operands.
 func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
@@ -91,13 +93,16 @@ func (k Kernel) Bits() Kernel {
 func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
-	case k.ins == MaxOperands:
+	case k.code == nil && k.ins == MaxOperands:
 		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
 	case !d.Valid():
 		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
 	default:
-		k.types[k.outs+k.ins] = d
+		k.types = append(slices.Clone(k.types), d)
 		k.ins++
+		if k.code != nil {
+			k.code = k.code.WithOperand(d)
+		}
 	}
 	return k
 }
@@ -106,14 +111,21 @@ func (k Kernel) Ignoring(d tensor.DType) Kernel {
 // exchanged: of a-b it makes b-a.
 func (k Kernel) Exchange(i, j int) Kernel {
 	switch {
-	case k.err != nil || k.body == nil:
+	case k.err != nil || k.IsZero():
 		return k
 	case min(i, j) < 0 || max(i, j) >= int(k.ins):
 		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.ins)
 		return k
 	}
+	if k.code != nil {
+		k.code = k.code.Exchanged(i, j)
+	}
 	i, j = i+int(k.outs), j+int(k.outs)
+	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
+	if k.code != nil {
+		return k
+	}
 	inner := k.body
 	k.body = func(p []unsafe.Pointer, n int) error {
 		p[i], p[j] = p[j], p[i]
@@ -129,7 +141,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 // What other blocks wrote stays. T must be the type of the operand.
 func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	switch d := tensor.DTypeOf[T](); {
-	case k.err != nil || k.body == nil:
+	case k.err != nil || k.IsZero():
 		return k
 	case f == nil:
 		return Kernel{err: errNilFunction}
@@ -138,6 +150,7 @@ func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	case k.types[int(k.outs)+i] != d:
 		return Kernel{err: fmt.Errorf("iter: a look at operand %d as %v of the kernel %v", i, d, k)}
 	}
+	k = k.inBlocks()
 	at, inner := i+int(k.outs), k.body
 	k.body = func(p []unsafe.Pointer, n int) error {
 		if err := f(unsafe.Slice((*T)(p[at]), n)); err != nil {
@@ -155,7 +168,7 @@ func (k Kernel) fits(it *Rule) error {
 		return errNilIterator
 	case k.err != nil:
 		return k.err
-	case k.body == nil:
+	case k.IsZero():
 		return errors.New("iter: the zero Kernel computes nothing")
 	case it.flags.reduction:
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")

@@ -35,7 +35,7 @@ func NewTable(name string, kernels ...Kernel) *Table {
 		switch {
 		case k.err != nil:
 			t.err = fmt.Errorf("iter: kernel %d of table %q: %w", i, name, k.err)
-		case k.body == nil:
+		case k.IsZero():
 			t.err = fmt.Errorf("iter: kernel %d of table %q is the zero Kernel", i, name)
 		}
 		for _, before := range t.kernels[:i] {

@@ -36,6 +36,8 @@ var pipeline = []Pass{
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
+	{Name: "group", Doc: "makes one loop of pointwise nodes that go over the same elements",
+		Needs: graph.Typed, Run: groupNodes},
 	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these " +
 		"need, and drops " +
 		"those that nobody needs, with permutations that undo one another",
@@ -157,6 +159,7 @@ type Plan struct {
 	Packed   []Packing // constants in the forms of implementations
 	// Decomposed lists the nodes of composite ops, for which others run.
 	Decomposed []Decomposition
+	Groups     []Group // nodes that run as one
 	CostNS     float64 // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.

@@ -1,0 +1,382 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Fusion is what a node computes that stands for several pointwise ones: the attributes of [Fused]. Values inside
+// have no memory and no layout. It is immutable.
+type Fusion struct {
+	Parts []FusedPart
+	// Results are the values that the node makes, by part and output.
+	Results [][2]int
+}
+
+// FusedPart is a node within a [Fusion].
+type FusedPart struct {
+	Name  string
+	Op    *Op
+	Attrs any
+	In    []FusedArg
+	Outs  int
+}
+
+// FusedArg is an operand of a part: a number, operand Place of the whole where Part is negative, else output Place of an
+// earlier part.
+type FusedArg struct {
+	Number      tensor.Scalar
+	Part, Place int
+}
+
+// Fused is the op of nodes that stand for several: one loop computes all of them. It is in no catalogue: passes
+// make such nodes ([Graph.Fuse]).
+var Fused = func() *Op {
+	op, err := Define(Op{
+		Name: "fused", Kind: Follows, Many: true,
+		Doc:    "Computes several pointwise ops in one loop.",
+		Params: []Param{{Name: "operands", Variadic: true}},
+		Infer:  inferFused,
+		Impls: []Impl{{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.",
+			Work: fusedWork, Lower: lowerFused}},
+		Ref: fusedRef,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return op
+}()
+
+// Expression returns what the node computes for one element, over operands and results as memory holds them, by its
+// own operands; nil for a node that is no loop of an expression.
+func (n *Node) Expression() *expr.Code {
+	if n == nil || n.Op == nil || !n.Op.loops {
+		return nil
+	}
+	for _, a := range n.In {
+		if a.Kind == Null {
+			return nil
+		}
+	}
+	c, err := n.Op.Pointwise.expression(n.Call())
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// expression returns the expression of a call; nil where the op has none.
+func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
+	cfg, err := p.Config(c, p.undefined())
+	if err != nil {
+		return nil, err
+	}
+	rule, err := cfg.Rule()
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.Body(c, rule)
+	if err != nil {
+		return nil, err
+	}
+	return rule.InMemory(k)
+}
+
+// calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and
+// gives its results' types.
+func (f *Fusion) calls(in []Arg, visit func(p *FusedPart, c *Call) ([]tensor.Type, error)) ([][]tensor.Type, error) {
+	types := make([][]tensor.Type, len(f.Parts))
+	for i := range f.Parts {
+		p := &f.Parts[i]
+		c := &Call{Attrs: p.Attrs, In: make([]Arg, len(p.In))}
+		for k, a := range p.In {
+			switch {
+			case a.Number.IsSet():
+				c.In[k] = Arg{Kind: NumberArg, Number: a.Number}
+			case a.Part < 0 && a.Place < len(in):
+				c.In[k] = in[a.Place]
+			case a.Part >= 0 && a.Part < i && a.Place < len(types[a.Part]):
+				t := types[a.Part][a.Place]
+				v := &Value{Type: t}
+				v.Meta, _ = t.Meta()
+				c.In[k] = Of(v)
+			default:
+				return nil, fmt.Errorf("operand %d of %q is not there", k, p.Name)
+			}
+		}
+		t, err := visit(p, c)
+		if err != nil {
+			return nil, err
+		}
+		types[i] = t
+	}
+	return types, nil
+}
+
+// inferredTypes is what a part infers.
+func inferredTypes(p *FusedPart, c *Call) ([]tensor.Type, error) {
+	res, err := p.Op.Infer(c)
+	if err != nil {
+		return nil, err
+	}
+	types := make([]tensor.Type, len(res))
+	for i, r := range res {
+		types[i] = r.Type
+	}
+	return types, nil
+}
+
+// inferFused gives what the parts give, one after the other.
+func inferFused(c *Call) ([]Result, error) {
+	f, ok := c.Attrs.(*Fusion)
+	if !ok {
+		return nil, errors.New("a fused node is made by passes")
+	}
+	types, err := f.calls(c.In, inferredTypes)
+	if err != nil {
+		return nil, err
+	}
+	res := make([]Result, len(f.Results))
+	for i, r := range f.Results {
+		if r[0] >= len(types) || r[1] >= len(types[r[0]]) {
+			return nil, fmt.Errorf("result %d is made by none of the parts", i)
+		}
+		res[i] = Result{Type: types[r[0]][r[1]], Alias: Fresh}
+	}
+	return res, nil
+}
+
+// Code returns the expression of a fused call over operands and results as memory holds them.
+func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
+	dtypes := make([]tensor.DType, len(in))
+	for i, a := range in {
+		dtypes[i] = a.Type().DType
+	}
+	b := expr.NewBuilder(dtypes...)
+	made := make([][]expr.Output, 0, len(f.Parts))
+	_, err := f.calls(in, func(p *FusedPart, c *Call) ([]tensor.Type, error) {
+		types, err := inferredTypes(p, c)
+		if err != nil {
+			return nil, err
+		}
+		code, err := p.Op.Pointwise.expression(c)
+		switch {
+		case err != nil:
+			return nil, err
+		case code == nil:
+			return nil, fmt.Errorf("%q is no expression", p.Name)
+		}
+		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
+			a := p.In[operand]
+			switch {
+			case a.Part >= 0 && part == 0:
+				return made[a.Part][a.Place].Re
+			case a.Part >= 0:
+				return made[a.Part][a.Place].Im
+			case part == 0:
+				return b.Load(a.Place)
+			}
+			return b.LoadImag(a.Place)
+		}))
+		return types, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]expr.Output, len(f.Results))
+	for i, r := range f.Results {
+		out[i] = made[r[0]][r[1]]
+	}
+	return b.Build(out...)
+}
+
+// lowerFused compiles one loop over the outputs' layouts, which lead the permutation as given outputs do.
+func lowerFused(c *Call) (*Kernel, error) {
+	f, ok := c.Attrs.(*Fusion)
+	if !ok {
+		return nil, errors.New("a fused node is made by passes")
+	}
+	code, err := f.Code(c.In)
+	if err != nil {
+		return nil, err
+	}
+	p := Pointwise{Outputs: len(c.Out), Grain: grainOf(code),
+		Config: func(c *Call, outs []iter.Operand) (iter.Config, error) {
+			cfg := iter.New().CheckAllSameDType(false)
+			for _, o := range outs {
+				cfg = cfg.Output(o)
+			}
+			for _, a := range c.In {
+				cfg = cfg.Input(a.Operand())
+			}
+			return cfg, nil
+		},
+		Body: func(*Call, *iter.Rule) (iter.Kernel, error) { return iter.Expr(code), nil },
+	}
+	outs := make([]iter.Operand, len(c.Out))
+	for i, m := range c.Out {
+		outs[i] = iter.Of(m)
+	}
+	it, body, err := p.iterate(c, outs)
+	if err != nil {
+		return nil, err
+	}
+	return p.kernel(c, it, body)
+}
+
+// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions.
+func grainOf(c *expr.Code) int {
+	for _, i := range c.Insts {
+		if !i.Op.Primitive() {
+			return machine.FunctionGrain
+		}
+	}
+	return iter.GrainSize
+}
+
+// fusedWork is the sum of what the parts compute, and every byte of the results once.
+func fusedWork(c *Call, _ Walk) (w Work) {
+	w.Steps = 1
+	f, ok := c.Attrs.(*Fusion)
+	if !ok || len(c.Out) == 0 {
+		return w
+	}
+	for _, m := range c.Out {
+		w.Bytes[Dense] += float64(m.Bytes())
+	}
+	n := float64(c.Out[0].Numel())
+	for i := range f.Parts {
+		each := f.Parts[i].Op.each()
+		w.Ops[Simple] += n * each.Simple
+		w.Ops[Function] += n * each.Function
+	}
+	return w
+}
+
+// fusedRef asks the parts' references, one after the other.
+func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	f, ok := c.Attrs.(*Fusion)
+	if !ok {
+		return nil, errors.New("a fused node is made by passes")
+	}
+	made := make([][]*tensor.Tensor, 0, len(f.Parts))
+	_, err := f.calls(c.In, func(p *FusedPart, c *Call) ([]tensor.Type, error) {
+		types, err := inferredTypes(p, c)
+		if err != nil {
+			return nil, err
+		}
+		operands := make([]*tensor.Tensor, len(p.In))
+		for k, a := range p.In {
+			switch {
+			case a.Number.IsSet():
+				operands[k] = a.Number.Tensor(a.Number.DType())
+			case a.Part < 0:
+				operands[k] = in[a.Place]
+			default:
+				operands[k] = made[a.Part][a.Place]
+			}
+		}
+		for _, t := range types {
+			m, _ := t.Meta()
+			c.Out = append(c.Out, m)
+		}
+		out, err := p.Op.Ref(c, operands)
+		if err == nil && len(out) != len(types) {
+			err = fmt.Errorf("the reference of %q makes %d values, not %d", p.Name, len(out), len(types))
+		}
+		made = append(made, out)
+		return types, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*tensor.Tensor, len(f.Results))
+	for i, r := range f.Results {
+		out[i] = made[r[0]][r[1]]
+	}
+	return out, nil
+}
+
+// Fuse makes one node of several pointwise ones, which are in a valid order and each have an [Node.Expression]: values
+// of theirs that keep says are its results, the others are gone. The caller puts the node into Nodes in place of the
+// last of the parts, and removes those. It is for passes.
+func (g *Graph) Fuse(parts []*Node, keep func(*Value) bool) (*Node, error) {
+	if len(parts) < 2 {
+		return nil, errors.New("one node needs no other to stand for it")
+	}
+	f, n := &Fusion{}, &Node{Op: Fused, Impl: nil}
+	at, operand := map[*Value][2]int{}, map[*Value]int{}
+	var inside []*Value
+	for i, m := range parts {
+		p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, Outs: len(m.Out)}
+		for k, a := range m.In {
+			switch made, inner := at[a.Value]; {
+			case a.Kind == NumberArg:
+				p.In = append(p.In, FusedArg{Number: a.Number})
+			case a.Kind == Null:
+				return nil, fmt.Errorf("operand %d of %q is left out", k, m.Name)
+			case inner:
+				p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
+			default:
+				place, known := operand[a.Value]
+				if !known {
+					place = len(n.In)
+					operand[a.Value] = place
+					n.In = append(n.In, a)
+				}
+				p.In = append(p.In, FusedArg{Part: -1, Place: place})
+			}
+		}
+		for k, v := range m.Out {
+			at[v] = [2]int{i, k}
+			if keep(v) {
+				f.Results = append(f.Results, [2]int{i, k})
+				n.Out = append(n.Out, v)
+				continue
+			}
+			inside = append(inside, v)
+		}
+		f.Parts = append(f.Parts, p)
+	}
+	switch {
+	case len(n.Out) == 0:
+		return nil, errors.New("nobody needs what the parts make")
+	case len(n.In) == 0 || len(n.In)+len(n.Out) > expr.MaxOperands:
+		return nil, fmt.Errorf("%d operands and %d results are not for one loop", len(n.In), len(n.Out))
+	}
+	n.Attrs = f
+	if _, err := f.Code(n.In); err != nil {
+		return nil, err
+	}
+	last := parts[len(parts)-1]
+	n.Part = last.Part
+	names := g.named()
+	for _, m := range parts {
+		names.dropNodeName(m)
+	}
+	for _, v := range inside {
+		delete(names.values, v.Name)
+	}
+	for i, v := range n.Out {
+		v.Node, v.Index = n, i
+	}
+	n.Name = last.Name
+	g.numberNode(n)
+	names.addNode(n)
+	return n, nil
+}
+
+// Names returns the names of the parts.
+func (f *Fusion) Names() []string {
+	names := make([]string, len(f.Parts))
+	for i := range f.Parts {
+		names[i] = f.Parts[i].Name
+	}
+	return slices.Clip(names)
+}

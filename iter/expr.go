@@ -1,0 +1,252 @@
+package iter
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
+// from and to what memory holds become part of it, contiguous and broadcast operands are read in place, and where the
+// processor allows machine code is made of it; any number of kernels can be joined in one ([Kernel.Code]).
+func Expr(c *expr.Code) Kernel {
+	if c == nil {
+		return Kernel{err: errNilFunction}
+	}
+	if err := c.Check(); err != nil {
+		return Kernel{err: err}
+	}
+	k := Kernel{code: c, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
+	if n := len(c.Out) + len(c.In); n > maxExprOperands {
+		return Kernel{err: fmt.Errorf("iter: an expression with %d operands and results; the most are %d", n,
+			maxExprOperands)}
+	}
+	for _, o := range c.Out {
+		k.types = append(k.types, o.DType)
+	}
+	k.types = append(k.types, c.In...)
+	return k
+}
+
+// maxExprOperands is what compiled loops have addresses for.
+const maxExprOperands = expr.MaxOperands
+
+// Code returns the expression that the kernel was made of; nil for one made of a Go function.
+func (k Kernel) Code() *expr.Code { return k.code }
+
+// InMemory returns the kernel's expression over operands and results as memory holds them under the rule, conversions
+// included; nil for a kernel that has no expression. The error is that of running it.
+func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
+	if k.code == nil {
+		return nil, k.err
+	}
+	if err := k.fits(r); err != nil {
+		return nil, err
+	}
+	if !r.staged && !slices.ContainsFunc(r.ops, func(o operand) bool { return o.Number.IsSet() }) {
+		return k.code, nil
+	}
+	in := make([]tensor.DType, len(k.code.In))
+	for i := range in {
+		in[i] = r.ops[r.noutputs+i].held
+	}
+	b := expr.NewBuilder(in...)
+	out := b.Inline(k.code, func(operand, part int) expr.Value {
+		o := &r.ops[r.noutputs+operand]
+		parts := loaded(b, operand)
+		if o.Number.IsSet() {
+			parts = constant(b, o.Number.Tensor(o.held))
+		}
+		if o.cast != tensor.Invalid {
+			parts = converted(b, parts, o.cast)
+		}
+		return converted(b, parts, o.target).part(part)
+	})
+	for i := range out {
+		o := &r.ops[i]
+		p := pair{out[i].DType, out[i].Re, out[i].Im}
+		if o.cast != tensor.Invalid {
+			p = converted(b, converted(b, p, o.cast), o.target)
+		}
+		p = converted(b, p, o.held)
+		out[i] = expr.Output{DType: o.held, Re: p.re, Im: p.im}
+	}
+	return b.Build(out...)
+}
+
+// pair is a number of any dtype: the imaginary part of a real one is None.
+type pair struct {
+	dtype  tensor.DType
+	re, im expr.Value
+}
+
+func (p pair) part(i int) expr.Value {
+	if i == 0 {
+		return p.re
+	}
+	return p.im
+}
+
+// constant is the element of a 0-dim tensor.
+func constant(b *expr.Builder, t *tensor.Tensor) pair {
+	at, size := t.Pointer(), t.DType.Size()
+	if !t.DType.IsComplex() {
+		return pair{t.DType, b.Element(t.DType, unsafe.Slice((*byte)(at), size)), expr.None}
+	}
+	part := t.DType.ToReal()
+	bytes := unsafe.Slice((*byte)(at), size)
+	return pair{t.DType, b.Element(part, bytes[:size/2]), b.Element(part, bytes[size/2:])}
+}
+
+func loaded(b *expr.Builder, operand int) pair {
+	p := pair{b.Operand(operand), b.Load(operand), expr.None}
+	if p.dtype.IsComplex() {
+		p.im = b.LoadImag(operand)
+	}
+	return p
+}
+
+// converted is c10::convert: a complex number gives its real part to a real dtype, and to bool whether it is not 0.
+func converted(b *expr.Builder, p pair, d tensor.DType) pair {
+	switch {
+	case p.dtype == d:
+		return p
+	case p.im != expr.None && d == tensor.Bool:
+		either := b.Do(expr.Or, b.Convert(d, p.re), b.Convert(d, p.im))
+		return pair{d, either, expr.None}
+	case !d.IsComplex():
+		return pair{d, b.Convert(d, p.re), expr.None}
+	case p.im == expr.None:
+		return pair{d, b.Convert(d.ToReal(), p.re), b.Const(d.ToReal(), 0)}
+	}
+	return pair{d, b.Convert(d.ToReal(), p.re), b.Convert(d.ToReal(), p.im)}
+}
+
+// inBlocks returns a kernel of a function over blocks that computes the expression of k.
+func (k Kernel) inBlocks() Kernel {
+	if k.code == nil {
+		return k
+	}
+	loop, err := newLoop(&expr.Loop{Code: k.code, Scalar: make([]bool, len(k.code.In))})
+	if err != nil {
+		k.err = err
+	}
+	k.code = nil
+	k.body = func(p []unsafe.Pointer, n int) error { return loop.block(p, n) }
+	return k
+}
+
+// rowsOf states the loop over rows of the walk for an expression in memory: operands with one element for a row are
+// scalars, what does not lie one behind another within a row is staged.
+func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
+	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
+	for i := range it.ops {
+		st := it.walkStrides[i]
+		switch {
+		case st == it.ops[i].meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
+		case st == 0 && i >= it.noutputs:
+			l.Scalar[i-it.noutputs] = true
+		default:
+			staged[i] = true
+		}
+	}
+	return l, staged
+}
+
+// prepareExpr makes the loop of an expression ready for the walk.
+func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
+	code, err := it.Rule.InMemory(k)
+	if err != nil {
+		return Prepared{}, err
+	}
+	l, staged := it.rowsOf(code)
+	loop, err := newLoop(l)
+	if err != nil {
+		return Prepared{}, err
+	}
+	p := Prepared{it: it, loop: loop}
+	if slices.Contains(staged, true) {
+		p.staged = staged
+	}
+	return p, nil
+}
+
+// walkLoop walks a checked range with the loop of an expression.
+func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	it := p.it
+	ops := len(it.ops)
+	if p.staged == nil {
+		return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
+			return p.loop.rows(c, at, it.walkStrides[ops:2*ops], n0, n1)
+		})
+	}
+	s := exprStager{p: p, c: c, stager: it.newStager(c, true)}
+	c.ptrs, c.strides = sized(c.ptrs, ops), sized(c.strides, ops)
+	return it.steps(c, ptrs, r, s.step)
+}
+
+// exprStager brings operands that do not lie one behind another into blocks, of the dtype that memory has, and takes
+// such outputs out of theirs.
+type exprStager struct {
+	stager
+	p Prepared
+	c *Cursor
+}
+
+func (s *exprStager) step(base []unsafe.Pointer, n0, n1 int) error {
+	rows, long := max(1, s.len/n0), s.len
+	if lines := min(s.lines, n1); rows < lines {
+		rows, long = lines, s.len/lines
+	}
+	for j := 0; j < n1; j += rows {
+		k1 := min(rows, n1-j)
+		for at := 0; at < n0; at += long {
+			k0 := min(long, n0-at)
+			for i := range base {
+				s.enter(i, base[i], piece{at, j, k0, k1, n0})
+			}
+			if err := s.p.loop.rows(s.c, s.c.ptrs, s.c.strides, k0, k1); err != nil {
+				return err
+			}
+			for i := range s.it.noutputs {
+				if s.p.staged[i] {
+					s.move(i, base[i], piece{at, j, k0, k1, n0}, true)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// enter sets the address and the step from row to row of operand i.
+func (s *exprStager) enter(i int, base unsafe.Pointer, q piece) {
+	it, c := s.it, s.c
+	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	if !s.p.staged[i] {
+		c.ptrs[i], c.strides[i] = unsafe.Add(base, q.at*st0+q.j*st1), st1
+		return
+	}
+	c.ptrs[i], c.strides[i] = s.block(i), q.k0*it.ops[i].held.Size()
+	if i >= it.noutputs {
+		s.move(i, base, q, false)
+	}
+}
+
+// move copies a piece of operand i into its block, or back.
+func (s *exprStager) move(i int, base unsafe.Pointer, q piece, back bool) {
+	it := s.it
+	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	memory, size := unsafe.Add(base, q.at*st0+q.j*st1), it.ops[i].held.Size()
+	e := strided.Move(size)
+	if back {
+		e.Block(memory, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size},
+			strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
+		return
+	}
+	e.Block(s.block(i), memory, strided.Axis{N: q.k0, Dst: size, Src: st0},
+		strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
+}
