@@ -126,6 +126,9 @@ func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 	return pair{d, b.Convert(d.ToReal(), p.re), b.Convert(d.ToReal(), p.im)}
 }
 
+// shortRow is the length of rows below which a loop in Go takes several of them at once.
+const shortRow = 16
+
 // inBlocks returns a kernel of a function over blocks that computes the expression of k.
 func (k Kernel) inBlocks() Kernel {
 	if k.code == nil {
@@ -136,7 +139,11 @@ func (k Kernel) inBlocks() Kernel {
 		k.err = err
 	}
 	k.code = nil
-	k.body = func(p []unsafe.Pointer, n int) error { return loop.block(p, n) }
+	none := make([]int, int(k.outs+k.ins))
+	k.body = func(p []unsafe.Pointer, n int) error {
+		loop.run(p, none, n, 1)
+		return nil
+	}
 	return k
 }
 
@@ -169,6 +176,17 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	p := Prepared{it: it, loop: loop}
+	if _, inGo := loop.(goLoop); inGo && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+		// In Go a row costs a call for each instruction: short ones go through blocks together.
+		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
+		if p.loop, err = newLoop(l); err != nil {
+			return Prepared{}, err
+		}
+		for i := range staged {
+			staged[i] = true
+		}
+		p.joined = true
+	}
 	if slices.Contains(staged, true) {
 		p.staged = staged
 	}
@@ -181,7 +199,8 @@ func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	ops := len(it.ops)
 	if p.staged == nil {
 		return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-			return p.loop.rows(c, at, it.walkStrides[ops:2*ops], n0, n1)
+			p.loop.run(at, it.walkStrides[ops:2*ops], n0, n1)
+			return nil
 		})
 	}
 	s := exprStager{p: p, c: c, stager: it.newStager(c, true)}
@@ -209,8 +228,10 @@ func (s *exprStager) step(base []unsafe.Pointer, n0, n1 int) error {
 			for i := range base {
 				s.enter(i, base[i], piece{at, j, k0, k1, n0})
 			}
-			if err := s.p.loop.rows(s.c, s.c.ptrs, s.c.strides, k0, k1); err != nil {
-				return err
+			if s.p.joined {
+				s.p.loop.run(s.c.ptrs, s.c.strides, k0*k1, 1)
+			} else {
+				s.p.loop.run(s.c.ptrs, s.c.strides, k0, k1)
 			}
 			for i := range s.it.noutputs {
 				if s.p.staged[i] {
