@@ -16,7 +16,7 @@ import (
 	"time"
 	"unsafe"
 
-	. "github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -33,31 +33,31 @@ func needCode(t testing.TB) {
 // them to operand 1.
 func adder(t testing.TB, c float32) []byte {
 	t.Helper()
-	a := Assembler{NoEVEX: true}
+	a := asm.Assembler{NoEVEX: true}
 	bits := math.Float32bits(c)
 	constant := a.Constant([]byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)})
-	a.Emit("MOVQ", Mem{Base: DI, Disp: OffsetPtr}, SI)
-	a.Emit("MOVQ", Mem{Base: DI, Disp: OffsetPtr + 8}, DX)
-	a.Emit("MOVQ", Mem{Base: DI, Disp: OffsetN}, CX)
-	a.Emit("VBROADCASTSS", constant, Y(1))
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetPtr}, asm.SI)
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetPtr + 8}, asm.DX)
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetN}, asm.CX)
+	a.Emit("VBROADCASTSS", constant, asm.Y(1))
 	top, rest, one, end := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
-	a.Emit("XORL", AX, AX)
+	a.Emit("XORL", asm.AX, asm.AX)
 	a.Bind(top)
-	a.Emit("LEAQ", Mem{Base: AX, Disp: 8}, BX)
-	a.Emit("CMPQ", BX, CX)
+	a.Emit("LEAQ", asm.Mem{Base: asm.AX, Disp: 8}, asm.BX)
+	a.Emit("CMPQ", asm.BX, asm.CX)
 	a.Emit("JGT", rest)
-	a.Emit("VADDPS", Mem{Base: SI, Index: AX, Scale: 4}, Y(1), Y(2))
-	a.Emit("VMOVUPS", Y(2), Mem{Base: DX, Index: AX, Scale: 4})
-	a.Emit("MOVQ", BX, AX)
+	a.Emit("VADDPS", asm.Mem{Base: asm.SI, Index: asm.AX, Scale: 4}, asm.Y(1), asm.Y(2))
+	a.Emit("VMOVUPS", asm.Y(2), asm.Mem{Base: asm.DX, Index: asm.AX, Scale: 4})
+	a.Emit("MOVQ", asm.BX, asm.AX)
 	a.Emit("JMP", top)
 	a.Bind(rest)
 	a.Align(16)
 	a.Bind(one)
-	a.Emit("CMPQ", AX, CX)
+	a.Emit("CMPQ", asm.AX, asm.CX)
 	a.Emit("JGE", end)
-	a.Emit("VADDSS", Mem{Base: SI, Index: AX, Scale: 4}, X(1), X(2))
-	a.Emit("VMOVSS", X(2), Mem{Base: DX, Index: AX, Scale: 4})
-	a.Emit("INCQ", AX)
+	a.Emit("VADDSS", asm.Mem{Base: asm.SI, Index: asm.AX, Scale: 4}, asm.X(1), asm.X(2))
+	a.Emit("VMOVSS", asm.X(2), asm.Mem{Base: asm.DX, Index: asm.AX, Scale: 4})
+	a.Emit("INCQ", asm.AX)
 	a.Emit("JMP", one)
 	a.Bind(end)
 	a.Emit("VZEROUPPER")
@@ -110,22 +110,22 @@ func TestCall(t *testing.T) {
 func TestRegisters(t *testing.T) {
 	needCode(t)
 	wide := machine.Instructions() >= machine.AVX512
-	a := Assembler{NoEVEX: !wide}
-	for r := AX; r <= R15; r++ {
-		if r != SP && r != BP {
-			a.Emit("MOVQ", Imm(-7777777777), r)
+	a := asm.Assembler{NoEVEX: !wide}
+	for r := asm.AX; r <= asm.R15; r++ {
+		if r != asm.SP && r != asm.BP {
+			a.Emit("MOVQ", asm.Imm(-7777777777), r)
 		}
 	}
-	a.Emit("VPCMPEQD", Y(0), Y(0), Y(0))
+	a.Emit("VPCMPEQD", asm.Y(0), asm.Y(0), asm.Y(0))
 	for i := range 16 {
-		a.Emit("VMOVUPS", Y(0), Y(i))
+		a.Emit("VMOVUPS", asm.Y(0), asm.Y(i))
 	}
 	if wide {
 		for i := range 32 {
-			a.Emit("VPTERNLOGD", Imm(255), Z(0), Z(0), Z(i))
+			a.Emit("VPTERNLOGD", asm.Imm(255), asm.Z(0), asm.Z(0), asm.Z(i))
 		}
-		for k := K1; k <= K7; k++ {
-			a.Emit("KXNORQ", K0, K0, k)
+		for k := asm.K1; k <= asm.K7; k++ {
+			a.Emit("KXNORQ", asm.K0, asm.K0, k)
 		}
 	}
 	a.Emit("VZEROUPPER")
@@ -155,11 +155,11 @@ func TestRegisters(t *testing.T) {
 // TestSpill finds room behind the first aligned address, and writes to the end of it.
 func TestSpill(t *testing.T) {
 	needCode(t)
-	var a Assembler
-	a.Emit("LEAQ", Mem{Base: DI, Disp: OffsetSpill + 63}, SI)
-	a.Emit("ANDQ", Imm(-64), SI)
-	a.Emit("MOVQ", SI, Mem{Base: DI, Disp: OffsetN})
-	a.Emit("MOVB", SI, Mem{Base: SI, Disp: SpillBytes - 1})
+	var a asm.Assembler
+	a.Emit("LEAQ", asm.Mem{Base: asm.DI, Disp: OffsetSpill + 63}, asm.SI)
+	a.Emit("ANDQ", asm.Imm(-64), asm.SI)
+	a.Emit("MOVQ", asm.SI, asm.Mem{Base: asm.DI, Disp: OffsetN})
+	a.Emit("MOVB", asm.SI, asm.Mem{Base: asm.SI, Disp: SpillBytes - 1})
 	a.Emit("RET")
 	code, err := a.Finish()
 	if err != nil {
