@@ -102,7 +102,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
-	if chosen.code != nil {
+	if chosen.stated != nil {
 		return it.prepareExpr(chosen)
 	}
 	rows := it.rowsContiguous()
