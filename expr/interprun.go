@@ -42,8 +42,8 @@ func (s *Scratch) run(steps []step, n int) {
 // the bytes from a row to the next, in the same order; what is stored nowhere needs neither. accs are the [Lanes]
 // accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them.
 //
-// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run trusts
-// addresses: what they reach must be as the Loop says.
+// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run
+// trusts addresses: what they reach must be as the Loop says.
 func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
 	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
 		panic("expr: Run of other operands, or scratch memory, than the loop has")
