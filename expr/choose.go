@@ -95,6 +95,10 @@ func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (
 	}
 	t := arithmetic[i.Op][d]
 	switch {
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float32:
+		return reluV[uint32], single
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float64:
+		return reluV[uint64], single
 	case single[0] && t.vs != nil && commutes(i.Op):
 		vs := t.vs
 		return func(d, a, b, c unsafe.Pointer, n int) { vs(d, b, a, c, n) }, single

@@ -14,7 +14,7 @@ type Scratch struct {
 
 // NewScratch returns memory for the loop. It serves any number of runs, one at a time.
 func (p *Interp) NewScratch() *Scratch {
-	stride := (blockElems*p.wide + blockGap) / 8
+	stride := (p.block*p.wide + blockGap) / 8
 	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1)}
 	s.slots = make([]unsafe.Pointer, p.outs+p.ins, p.outs+p.ins+len(p.consts)+p.uniforms+p.blocks+1)
 	for k := range p.consts {
@@ -26,7 +26,7 @@ func (p *Interp) NewScratch() *Scratch {
 	for k := range p.blocks {
 		s.slots = append(s.slots, unsafe.Pointer(&s.mem[p.uniforms+k*stride]))
 	}
-	s.run(p.setup, blockElems)
+	s.run(p.setup, p.block)
 	return s
 }
 
@@ -73,8 +73,8 @@ func (p *Interp) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 		s.slots[k] = q
 	}
 	s.run(p.row, 1)
-	s.run(p.spread, min(n0, blockElems))
-	block := blockElems
+	s.run(p.spread, min(n0, p.block))
+	block := p.block
 	if p.blocks == 0 {
 		block = math.MaxInt // nothing is put aside: one loop
 	}
