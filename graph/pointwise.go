@@ -115,12 +115,12 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 	if grain == 0 {
 		grain = iter.GrainSize
 	}
-	k := &Kernel{Loop: it, Phases: []Phase{{
-		Chunks: it.Chunks(grain),
-		Run: func(m *Mem, chunk int) error {
-			return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain))
-		},
-	}}}
+	run := func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
+	chunks := it.Chunks(grain)
+	if chunks == 1 {
+		run = func(m *Mem, _ int) error { return loop.All(m.Cursor, m.Ptrs) }
+	}
+	k := &Kernel{Loop: it, Phases: []Phase{{Chunks: chunks, Run: run}}}
 	nout := p.outputs()
 	for i, a := range c.In {
 		m := it.Meta(nout + i)
