@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/team"
 )
 
 // section is a run of steps, which begins when all steps before it are done. One that is not shared is run by one
@@ -16,10 +17,10 @@ type section struct {
 
 // sharing is what a section has whose steps are cut, or run side by side, by what they are estimated to cost.
 type sharing struct {
-	deps  []int32   // by step: how many of the section it waits for
-	costs []float64 // by step, in nanoseconds
-	wakes []bool    // by step: from it on there is enough to share that workers are worth waking
-	share float64   // the cost worth handing to a worker that is awake
+	deps  []int32      // by step: how many of the section it waits for
+	costs []float64    // by step, in nanoseconds
+	worth []team.Worth // by step: what there is to share from it on
+	share float64      // the cost worth handing to a worker that is awake
 }
 
 // loneSteps is how many steps in a row, none of which can be shared, end a section: in one that is shared each of
@@ -29,6 +30,9 @@ const loneSteps = 8
 // wakeWindow is the time from a step on, in units of what must be saved, within which so much must be saved for
 // workers to be woken at the step: they sleep again where it comes seldom.
 const wakeWindow = 4
+
+// tries is the part of what must be saved for workers to be woken for which that is worth a try.
+const tries = 5
 
 // cut finds the sections. What the plan of memory found that steps wait for must be known.
 func (p *Program) cut(costs *machine.Profile) {
@@ -43,7 +47,7 @@ func (p *Program) cut(costs *machine.Profile) {
 	}
 	s := sharing{costs: p.price(costs), share: cmp.Or(costs.ShareNS, usual.ShareNS)}
 	saved := p.savings(s.costs, s.share)
-	s.wakes = worthWaking(s.costs, saved, cmp.Or(costs.WakeNS, usual.WakeNS))
+	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, usual.WakeNS))
 	at := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -68,7 +72,7 @@ func (p *Program) cut(costs *machine.Profile) {
 
 // shared is the sharing of the steps from first to end.
 func (p *Program) shared(all sharing, first, end int) *sharing {
-	s := sharing{make([]int32, end-first), all.costs[first:end], all.wakes[first:end], all.share}
+	s := sharing{make([]int32, end-first), all.costs[first:end], all.worth[first:end], all.share}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].next {
 			if int(k) < end {
@@ -145,17 +149,21 @@ func (p *Program) savings(costs []float64, share float64) []float64 {
 	return saved
 }
 
-// worthWaking finds the steps from which on enough is saved before long.
-func worthWaking(costs, saved []float64, wake float64) []bool {
-	list := make([]bool, len(costs))
-	sum, span, end := 0.0, 0.0, 0
-	for i := range costs {
-		for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*wake) {
-			sum, span = sum+saved[end], span+costs[end]
-			end++
+// worths finds what there is to share from each step on, before long.
+func worths(costs, saved []float64, wake float64) []team.Worth {
+	list := make([]team.Worth, len(costs))
+	for w, least := range map[team.Worth]float64{team.Try: wake / tries, team.Much: wake} {
+		sum, span, end := 0.0, 0.0, 0
+		for i := range costs {
+			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*least) {
+				sum, span = sum+saved[end], span+costs[end]
+				end++
+			}
+			if sum >= least {
+				list[i] = max(list[i], w)
+			}
+			sum, span = sum-saved[i], span-costs[i]
 		}
-		list[i] = sum >= wake
-		sum, span = sum-saved[i], span-costs[i]
 	}
 	return list
 }

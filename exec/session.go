@@ -20,6 +20,7 @@ type Session struct {
 	fresh   []*tensor.Storage // by storage, in a run
 	taken   []place           // of inputs and of tensors given for outputs, in a run
 	workers []workerState
+	in, out []*tensor.Tensor // lists for a run by names, in that run
 
 	round round // where steps are shared
 
@@ -47,6 +48,7 @@ type workerState struct {
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: tensor.NewStorage(p.arena), ptrs: make([]unsafe.Pointer, p.ptrs),
 		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads)}
+	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	s.round.prepare(p)
 	s.round.job.Help = s.help
 	if p.lost != nil {

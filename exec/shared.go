@@ -66,7 +66,7 @@ func (s *Session) lead() {
 		}
 	}
 	if worthy > 1 {
-		r.job.Call(min(worthy, len(s.workers))-1, r.wakes(r.sec.first))
+		r.job.Call(min(worthy, len(s.workers))-1, r.worth(r.sec.first))
 	}
 	for {
 		seen := r.job.Seen()
@@ -186,8 +186,8 @@ func (r *round) worthy(step int) bool {
 	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.share
 }
 
-// wakes reports whether there is enough to do from a step on to wake workers.
-func (r *round) wakes(step int) bool { return r.sec.shared.wakes[step-r.sec.first] }
+// worth is what there is to share from a step on.
+func (r *round) worth(step int) team.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
 // advance works on a phase of a step until its chunks are handed out. It returns the step to go on with, or a
 // negative one to take another.
@@ -259,7 +259,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.open = append(r.open, o)
 	r.mu.Unlock()
 	// Those that are leaving are called back.
-	r.job.Call(min(chunks, len(s.workers))-1, r.wakes(o.step))
+	r.job.Call(min(chunks, len(s.workers))-1, r.worth(o.step))
 }
 
 // withdraw ends that, once all chunks are handed out.
@@ -278,7 +278,7 @@ func (r *round) withdraw(o openPhase) {
 func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.round, s.round.sec
 	s.endStep(w, true)
-	own, others, wakes := -1, 0, false
+	own, others, worth := -1, 0, team.Little
 	for _, n := range s.p.steps[step].next {
 		k := int(n) - sec.first
 		if int(n) >= sec.end || sec.shared.deps[k] > 1 && atomic.AddInt32(&r.deps[k], -1) != 0 {
@@ -292,14 +292,14 @@ func (s *Session) finish(w *workerState, step int) int {
 		r.ready = append(r.ready, n)
 		r.mu.Unlock()
 		if r.worthy(int(n)) {
-			others, wakes = others+1, wakes || r.wakes(int(n))
+			others, worth = others+1, max(worth, r.worth(int(n)))
 		}
 	}
 	if r.left.Add(-1) == 0 || r.stop.Load() {
 		return -1
 	}
 	if others > 0 {
-		r.job.Call(others, wakes)
+		r.job.Call(others, worth)
 	}
 	return own
 }

@@ -22,7 +22,24 @@ var (
 	idle   int          // of these, how many look for work
 	called atomic.Int32 // the number of jobs: what those who look for work look at
 	open   atomic.Int32 // jobs under way
+	late   int          // grows with hands in a row that were started and found nothing to do
+	skip   int          // how many calls that are worth a try start nobody
 )
+
+// Worth is what there is to do, beside what it costs to start a hand: some microseconds at once, and it comes some
+// tens of microseconds later.
+type Worth uint8
+
+// Little is for hands that are awake alone. Try starts hands too, unless those started so came too late before: a row
+// of short runs keeps them awake, runs that come seldom do not. Much starts hands in any case.
+const (
+	Little Worth = iota
+	Try
+	Much
+)
+
+// mostSkipped bounds how many calls in a row start nobody because hands came too late.
+const mostSkipped = 256
 
 // Job is work of one goroutine, its owner, that hands may join. The owner calls Begin, Wait and End; Call is for
 // everybody at work on it. The zero value with Help set is ready, and again after End.
@@ -40,10 +57,9 @@ type Job struct {
 // Begin opens the job.
 func (j *Job) Begin() { open.Add(1) }
 
-// Call asks for n hands, and tells the owner, where it waits, that there may be something to do. Only hands that are
-// awake come, unless wake says that what there is to do is worth starting others: that takes some microseconds, and
-// they come later by some tens.
-func (j *Job) Call(n int, wake bool) {
+// Call asks for n hands, and tells the owner, where it waits, that there may be something to do. Worth says whether
+// others are started where too few are awake.
+func (j *Job) Call(n int, worth Worth) {
 	start := 0
 	mu.Lock()
 	if n > 0 {
@@ -52,7 +68,7 @@ func (j *Job) Call(n int, wake bool) {
 			called.Store(int32(len(jobs)))
 		}
 		j.places = max(j.places, n)
-		if wake && n > idle {
+		if n > idle && worth.starts() {
 			start = max(min(n-idle, max(runtime.GOMAXPROCS(0)-1, n)-hands), 0)
 			hands += start
 			idle += start
@@ -74,6 +90,15 @@ func (j *Job) Call(n int, wake bool) {
 }
 
 func nothing() {}
+
+// starts decides whether hands are started.
+func (w Worth) starts() bool {
+	if w == Try && skip > 0 {
+		skip--
+		return false
+	}
+	return w != Little
+}
 
 // note counts an event. It reports whether the owner is to be woken.
 func (j *Job) note() bool {
@@ -149,7 +174,7 @@ func withdraw(j *Job) {
 
 // hand is the life of one.
 func hand() {
-	ended := false
+	ended, joined := false, false
 	defer func() {
 		if !ended { // work ended the goroutine
 			mu.Lock()
@@ -161,12 +186,13 @@ func hand() {
 	for l := (looking{}); ; {
 		if called.Load() > 0 {
 			if j := join(); j != nil {
+				joined = true
 				j.helped()
 				l = looking{}
 				continue
 			}
 		}
-		if !l.turn() && leave() {
+		if !l.turn() && leave(joined) {
 			ended = true
 			return
 		}
@@ -205,7 +231,7 @@ func (j *Job) helped() {
 }
 
 // leave ends a hand, unless it is called.
-func leave() bool {
+func leave(joined bool) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(jobs) > 0 {
@@ -213,5 +239,11 @@ func leave() bool {
 	}
 	hands--
 	idle--
+	if joined {
+		late, skip = 0, 0
+	} else {
+		late = min(2*late+1, mostSkipped)
+		skip = late
+	}
 	return true
 }
