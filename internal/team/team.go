@@ -97,6 +97,9 @@ func (w Worth) starts() bool {
 		skip--
 		return false
 	}
+	if w == Try && crowded() {
+		return false
+	}
 	return w != Little
 }
 
