@@ -144,7 +144,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g,
 		of: graph.NewByValue[int32](g)}
 	p.addStorages(g)
-	p.steps = make([]step, 0, len(g.Nodes))
+	p.steps, p.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}
 	}

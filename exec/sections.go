@@ -2,6 +2,7 @@ package exec
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -45,7 +46,8 @@ func (p *Program) cut(costs *machine.Profile) {
 	if costs == nil {
 		costs = usual
 	}
-	s := sharing{costs: p.price(costs), share: cmp.Or(costs.ShareNS, usual.ShareNS)}
+	s := sharing{share: cmp.Or(costs.ShareNS, usual.ShareNS)}
+	s.costs = p.price(costs, s.share)
 	saved := p.savings(s.costs, s.share)
 	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, usual.WakeNS))
 	at := 0 // end of the sections so far
@@ -83,9 +85,13 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 	return &s
 }
 
+// mostElementNS is about what an element of a pointwise step takes at most.
+const mostElementNS = 20
+
 // price estimates what each step takes one worker, in nanoseconds. A kernel that is cut into chunks knows best that
-// these are worth handing out, which holds for ops that do not say what they cost, too.
-func (p *Program) price(costs *machine.Profile) []float64 {
+// these are worth handing out, which holds for ops that do not say what they cost, too. A pointwise step of a few
+// elements is not asked for: it is not worth share.
+func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
 	chunk := 10 * costs.ChunkNS
 	for i := range p.steps {
@@ -93,7 +99,9 @@ func (p *Program) price(costs *machine.Profile) []float64 {
 		for _, ph := range s.kernel.Phases {
 			list[i] += float64(max(ph.Chunks-1, 0)) * chunk
 		}
-		list[i] = max(list[i], priceOf(s.node, costs))
+		if s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share {
+			list[i] = max(list[i], priceOf(s.node, costs))
+		}
 	}
 	return list
 }
@@ -114,7 +122,11 @@ func priceOf(n *graph.Node, costs *machine.Profile) (ns float64) {
 			}
 		}
 	}
-	return costs.NS(w.Bytes, w.Ops, 0)
+	ns = costs.NS(w.Bytes, w.Ops, 0)
+	if math.IsNaN(ns) { // of a profile that lacks rates
+		return 0
+	}
+	return min(ns, 1e12)
 }
 
 // savings estimates what sharing a step may save: a step whose phases have chunks can be split; one of a single

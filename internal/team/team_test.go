@@ -196,8 +196,8 @@ func BenchmarkHandOver(b *testing.B) {
 	defer j.End()
 	for n := int64(1); b.Loop(); n++ {
 		j.Call(1, Much)
-		for done.Load() < n {
-			pause()
+		for l := (looking{}); done.Load() < n; {
+			l.turn()
 		}
 	}
 }
