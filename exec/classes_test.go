@@ -62,7 +62,7 @@ func TestAClassIsPlannedOnce(t *testing.T) {
 // Runs at the same time share what one of them prepares.
 func TestClassesAtTheSameTime(t *testing.T) {
 	var c counting
-	r, err := exec.NewRunner(manySegments(), c.plan, exec.Options{Threads: 2})
+	r, err := exec.NewRunner(manySegments(), c.plan, exec.Options{Threads: 2, Costs: anyWork()})
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for i := range 24 {

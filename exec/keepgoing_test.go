@@ -111,7 +111,7 @@ func TestKeepGoing(t *testing.T) {
 		want, err := compile(t, withoutFailing(g, fine), 1).Run(context.Background(), in)
 		require.NoError(t, err)
 		for _, threads := range []int{1, 2, 7} {
-			p, err := exec.Compile(g, exec.Options{Threads: threads, KeepGoing: true})
+			p, err := exec.Compile(g, exec.Options{Threads: threads, Costs: anyWork(), KeepGoing: true})
 			require.NoError(t, err)
 			for range 3 {
 				got, err := p.Run(context.Background(), in)
@@ -221,7 +221,7 @@ func TestKeepGoingPiecewise(t *testing.T) {
 	g.Output("head", seven).Output("after", g.Apply("half", nil, seven)[0])
 	require.NoError(t, g.Err())
 	for _, threads := range []int{1, 3} {
-		r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: threads, KeepGoing: true})
+		r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: threads, Costs: anyWork(), KeepGoing: true})
 		require.NoError(t, err)
 		out, err := r.Run(context.Background(),
 			map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{2, -4, 6, -8, 10, -12}, 6))})

@@ -110,7 +110,7 @@ func TestPiecewise(t *testing.T) {
 	assert.True(t, g.Dynamic())
 	assert.True(t, h.Dynamic)
 
-	r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: 2})
+	r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: 2, Costs: anyWork()})
 	require.NoError(t, err)
 	assert.Nil(t, r.Program())
 	run := func(v ...float32) (map[string]*tensor.Tensor, error) {

@@ -129,6 +129,34 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	return p.walk(c, ptrs, r)
 }
 
+// All computes the whole iteration at the given addresses, as [Prepared.Range] does a part of it, and is as unsafe.
+// Where it is one contiguous row it is the call of the kernel and little else.
+func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
+	if !p.line || c == nil || len(ptrs) != len(p.it.ops) {
+		return p.whole(c, ptrs)
+	}
+	at := sized(c.ptrs, len(ptrs)) // kernels may exchange addresses
+	c.ptrs = at
+	for i, x := range ptrs {
+		if x == nil {
+			return p.whole(c, ptrs)
+		}
+		at[i] = x
+	}
+	if p.loop != nil {
+		p.loop.run(at, p.it.walkStrides[:len(at)], p.it.numel, 1)
+		return nil
+	}
+	return p.body(at, p.it.numel)
+}
+
+func (p Prepared) whole(c *Cursor, ptrs []unsafe.Pointer) error {
+	if p.body == nil && p.loop == nil {
+		return errNotPrepared
+	}
+	return p.Range(c, ptrs, p.it.All())
+}
+
 // walk walks a checked range.
 func (p Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.loop != nil {

@@ -263,6 +263,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	if slices.Contains(staged, true) {
 		p.staged = staged
 	}
+	p.line = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
 	return p, nil
 }
 
