@@ -56,6 +56,7 @@ var expansions = [numOps]func(e *expander, x, y Value) Value{
 	Log2:  func(e *expander, x, _ Value) Value { return e.log2(x) },
 	Log10: func(e *expander, x, _ Value) Value { return e.log10(x) },
 	Log1p: func(e *expander, x, _ Value) Value { return e.log1p(x) },
+	Erf:   func(e *expander, x, _ Value) Value { return e.erf(x) },
 	Tanh:  func(e *expander, x, _ Value) Value { return e.tanh(x) },
 }
 
@@ -89,7 +90,6 @@ func (e *expander) mul(a, b Value) Value          { return e.Do(Mul, a, b) }
 func (e *expander) div(a, b Value) Value          { return e.Do(Div, a, b) }
 func (e *expander) fma(a, b, c Value) Value       { return e.Do(FMA, a, b, c) }
 func (e *expander) lt(a, b Value) Value           { return e.Do(Lt, a, b) }
-func (e *expander) neg(a Value) Value             { return e.Do(Neg, a) }
 func (e *expander) choose(c, yes, no Value) Value { return e.Do(Select, c, yes, no) }
 
 // low and high bound x, and let NaN pass.

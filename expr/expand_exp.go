@@ -93,25 +93,34 @@ func (e *expander) tiny(x, y Value) Value {
 	return e.choose(e.lt(e.Do(Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
-// tanhPoly is (expm1(2r)/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-26.1 and 2^-55.5.
+// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-26.1 and
+// 2^-55.5.
 var tanhPoly = poly{
-	f32: []float64{0.99999994, 0.666661561, 0.333341956, 0.133872911, 0.0442860164},
-	f64: []float64{1.0000000000000013, 0.66666666666666785, 0.33333333333248505, 0.13333333333276565,
-		0.044444444596105595, 0.012698412769727529, 0.0031745920368786659, 0.00070546388557237696,
-		0.00014145424805714045, 2.5729286453880676e-05},
+	f32: []float64{-0.99999994, 0.666661561, -0.333341956, 0.133872911, -0.0442860164},
+	f64: []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
+		-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
+		-0.00014145012521824384, 2.5659209834456356e-05},
 }
 
-// tanh is q = m/(m+1) of m = expm1(2|x|)/2, which is right for small x too, and what q*(m+1) lacks of m, divided by
-// m+1, which is 1/(1-q). Beyond the bound it is 1. What ln 2 lacks in one constant is less than 2^-28 of the result.
+// tanh is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too, and what q*(1-m) lacks of m times
+// 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there is room for. Beyond the bound
+// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), and so is m rounded.
 func (e *expander) tanh(x Value) Value {
 	a := e.high(e.Do(Abs, x), pick(e, 9.1, 19.2))
-	n, s := e.nearest(a, 2*math.Log2E, 0)
-	hi, _ := e.ln2()
-	r := e.fma(n, e.num(-hi/2), a)
+	n, s := e.nearest(a, -2*math.Log2E, 0)
+	hi, lo := e.ln2()
+	r := e.fma(n, e.num(hi/2), a)
+	if e.wide() {
+		r = e.fma(n, e.num(lo/2), r)
+	}
 	p := e.fma(e.mul(r, r), e.eval(tanhPoly, r), r)
-	m := e.fma(s, p, e.fma(s, e.num(0.5), e.num(-0.5)))
+	half := e.fma(s, e.num(-0.5), e.num(0.5))
+	m := e.fma(s, p, half)
 	one := e.num(1)
-	q := e.div(m, e.add(m, one))
-	rest := e.fma(e.neg(q), m, e.sub(m, q))
-	return e.withSign(e.fma(rest, e.sub(one, q), q), e.signBit(x))
+	q := e.div(m, e.sub(one, m))
+	rest, slope := e.fma(q, m, e.sub(m, q)), e.add(one, q)
+	if e.wide() {
+		rest = e.fma(e.fma(s, p, e.sub(half, m)), slope, rest)
+	}
+	return e.withSign(e.fma(rest, slope, q), e.signBit(x))
 }
