@@ -53,22 +53,47 @@ var erfcPoly = poly{
 		-8.0960091198763161e-09, -7.7892905786566916e-09, 2.0833291077339426e-10},
 }
 
-// erfc is exp(-a^2) times a function of a = |x|, and 2 minus that of negative x. What a^2 and the quotients are rounded
-// by is kept.
+// erfcSmall is erf(x)/x in x^2 for |x| <= 1/2, with an error of erf below 2^-59.6.
+var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.112837916709009, -0.026866170626213295,
+	0.0052239772795718026, -0.00085482904529070303, 0.00012053013304125061, -1.4838365683385368e-05,
+	1.4654485593517923e-06}
+
+// erfc is exp(-a^2) times a function of a = |x|, and 2 minus that of negative x. In float64 what a^2, the products and
+// the quotient are rounded by is kept, and for small x it is 1 - erf(x).
 func (e *expander) erfc(x Value) Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).erfc, x)
 	}
 	a, one := e.high(e.Do(Abs, x), 27.3), e.num(1)
 	four := e.num(4)
-	t := e.div(e.sub(a, four), e.add(a, four))
+	c := e.eval(erfcPoly, e.div(e.sub(a, four), e.add(a, four)))
 	z := e.mul(a, a)
-	p, s := e.expParts(e.Do(Neg, z))
 	d := e.fma(a, e.num(2), one)
-	r := e.div(e.mul(p, e.eval(erfcPoly, t)), d)
-	if !e.short {
-		r = e.fma(r, e.Do(Neg, e.lost(a, a, z)), r)
+	var r, s Value
+	if e.short {
+		var p Value
+		p, s = e.expParts(e.Do(Neg, z))
+		r = e.div(e.mul(p, c), d)
+	} else {
+		var p, low Value
+		p, low, s = e.expSum(e.Do(Neg, z))
+		h := e.mul(p, c)
+		hl := e.fma(low, c, e.lost(p, c, h))
+		r = e.erfcQuotient(h, hl, d, e.fma(a, e.num(2), e.sub(one, d)), e.lost(a, a, z))
 	}
 	r = e.mul(e.mul(r, s), s)
-	return e.choose(e.lt(x, e.num(0)), e.sub(e.num(2), r), r)
+	r = e.choose(e.lt(x, e.num(0)), e.sub(e.num(2), r), r)
+	if e.short {
+		return r
+	}
+	return e.choose(e.lt(a, e.num(0.5)), e.fma(e.Do(Neg, x), e.horner(erfcSmall, z), one), r)
+}
+
+// erfcQuotient is (h+hl)/(d+dl) * exp(-zl).
+func (e *expander) erfcQuotient(h, hl, d, dl, zl Value) Value {
+	inverse := e.div(e.num(1), d)
+	q := e.mul(h, inverse)
+	minus := e.Do(Neg, q)
+	rest := e.fma(minus, dl, e.add(e.fma(minus, d, h), hl))
+	return e.add(q, e.fma(rest, inverse, e.mul(minus, zl)))
 }

@@ -57,6 +57,22 @@ func (e *expander) expParts(x Value) (p, s Value) {
 	return p, s
 }
 
+// expSum is expParts with p as a sum of two, within 2^-56: of what r and the last two steps are rounded by.
+func (e *expander) expSum(x Value) (p, low, s Value) {
+	x, one := e.low(e.high(x, 711), -746), e.num(1)
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	r1 := e.fma(n, e.num(-2*hi), x)
+	r := e.fma(n, e.num(-2*lo), r1)
+	rl := e.fma(n, e.num(-2*lo), e.sub(r1, r))
+	q := e.eval(expPoly, r)
+	v := e.fma(q, r, one)
+	p = e.fma(v, r, one)
+	vl := e.fma(q, r, e.sub(one, v))
+	low = e.fma(v, r, e.sub(one, p))
+	return p, e.fma(vl, r, e.fma(rl, p, low)), s
+}
+
 func (e *expander) exp(x Value) Value {
 	p, s := e.expParts(x)
 	return e.mul(e.mul(p, s), s)
