@@ -57,9 +57,8 @@ func (e *expander) odd(q Value) Value {
 	return e.Do(Eq, e.Do(And, q, e.Int(d, 1)), e.Int(d, 1))
 }
 
-// quadrant is sin or cos of the angle r in quarter q: sin's with q as it is, cos' with the next.
-func (e *expander) quadrant(q, r Value) Value {
-	sin, cos := e.sinCos(r)
+// quadrant is sin of an angle in quarter q whose own sin and cos, less whole quarters, these are.
+func (e *expander) quadrant(q, sin, cos Value) Value {
 	v := e.choose(e.odd(q), cos, sin)
 	sign := e.Do(Shl, q, e.Int(e.DType(q), int64(8*e.d.Size()-2)))
 	return e.float(e.Do(Xor, e.int(v), e.Do(And, sign, e.bitsOf(math.Copysign(0, -1)))))
@@ -67,13 +66,29 @@ func (e *expander) quadrant(q, r Value) Value {
 
 // sin keeps the sign of 0.
 func (e *expander) sin(x Value) Value {
+	if e.wide() {
+		q, r, low := e.angle(e.Do(Abs, x))
+		sin, cos := e.sinCosOf(r, low)
+		return e.float(e.Do(Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
+	}
 	q, r := e.quarters(x)
-	return e.choose(e.Do(Eq, x, e.num(0)), x, e.quadrant(q, r))
+	sin, cos := e.sinCos(r)
+	return e.choose(e.Do(Eq, x, e.num(0)), x, e.quadrant(q, sin, cos))
 }
 
+// cos is sin a quarter further.
 func (e *expander) cos(x Value) Value {
-	q, r := e.quarters(x)
-	return e.quadrant(e.Do(Add, q, e.Int(e.DType(q), 1)), r)
+	var q, sin, cos Value
+	if e.wide() {
+		var r, low Value
+		q, r, low = e.angle(e.Do(Abs, x))
+		sin, cos = e.sinCosOf(r, low)
+	} else {
+		var r Value
+		q, r = e.quarters(x)
+		sin, cos = e.sinCos(r)
+	}
+	return e.quadrant(e.Do(Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
 // tan is sin/cos, in odd quarters -cos/sin. The quotient has the errors of both, so that float32's is taken in float64.
@@ -81,11 +96,20 @@ func (e *expander) tan(x Value) Value {
 	if !e.wide() {
 		return e.inFloat64((*expander).tan, x)
 	}
-	q, r := e.quarters(x)
-	sin, cos := e.sinCos(r)
+	var q, sin, cos, r, low Value
+	if e.short {
+		q, r = e.quarters(x)
+		sin, cos = e.sinCos(r)
+	} else {
+		q, r, low = e.angle(e.Do(Abs, x))
+		sin, cos = e.sinCosOf(r, low)
+	}
 	odd := e.odd(q)
 	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Do(Neg, sin), cos))
-	return e.choose(e.Do(Eq, x, e.num(0)), x, v)
+	if e.short {
+		return e.choose(e.Do(Eq, x, e.num(0)), x, v)
+	}
+	return e.float(e.Do(Xor, e.int(v), e.signBit(x)))
 }
 
 // asinPoly is (asin(x)-x)/x^3 in x^2 for |x| <= 1/2, atanPoly (atan(x)-x)/x^3 for |x| <= 1: relative errors below
