@@ -26,6 +26,9 @@ func (c *Code) Expand() (*Code, error) {
 
 // rebuild makes the code anew: each makes what stands for an instruction, whose operands are values of the new code.
 func (c *Code) rebuild(each func(b *Builder, i Inst) Value) (*Code, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	b := NewBuilder(c.In...)
 	b.code.Funcs = c.Funcs
 	at := make([]Value, len(c.Insts))

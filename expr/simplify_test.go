@@ -59,14 +59,17 @@ func TestSimplify(t *testing.T) {
 		make func(b *Builder, x Value) Value
 		left int
 	}{
-		"x*1":           {func(b *Builder, x Value) Value { return b.Do(Mul, b.Const(f, 1), x) }, 0},
-		"x+0":           {func(b *Builder, x Value) Value { return b.Do(Add, x, b.Const(f, 0)) }, 1},
-		"x-0":           {func(b *Builder, x Value) Value { return b.Do(Sub, x, b.Const(f, 0)) }, 0},
-		"2*3":           {func(b *Builder, x Value) Value { return b.Do(Mul, b.Const(f, 2), b.Const(f, 3)) }, 0},
-		"--x":           {func(b *Builder, x Value) Value { return b.Do(Neg, b.Do(Neg, x)) }, 0},
-		"double":        {func(b *Builder, x Value) Value { return b.Convert(f, b.Convert(tensor.Float64, x)) }, 0},
-		"half":          {func(b *Builder, x Value) Value { return b.Convert(f, b.Convert(tensor.Float16, x)) }, 2},
-		"x*y+y*x":       {func(b *Builder, x Value) Value { y := b.Do(Abs, x); return b.Do(Add, b.Do(Mul, x, y), b.Do(Mul, y, x)) }, 3},
+		"x*1":    {func(b *Builder, x Value) Value { return b.Do(Mul, b.Const(f, 1), x) }, 0},
+		"x+0":    {func(b *Builder, x Value) Value { return b.Do(Add, x, b.Const(f, 0)) }, 1},
+		"x-0":    {func(b *Builder, x Value) Value { return b.Do(Sub, x, b.Const(f, 0)) }, 0},
+		"2*3":    {func(b *Builder, x Value) Value { return b.Do(Mul, b.Const(f, 2), b.Const(f, 3)) }, 0},
+		"--x":    {func(b *Builder, x Value) Value { return b.Do(Neg, b.Do(Neg, x)) }, 0},
+		"double": {func(b *Builder, x Value) Value { return b.Convert(f, b.Convert(tensor.Float64, x)) }, 0},
+		"half":   {func(b *Builder, x Value) Value { return b.Convert(f, b.Convert(tensor.Float16, x)) }, 2},
+		"x*y+y*x": {func(b *Builder, x Value) Value {
+			y := b.Do(Abs, x)
+			return b.Do(Add, b.Do(Mul, x, y), b.Do(Mul, y, x))
+		}, 3},
 		"fma(x, x, -0)": {func(b *Builder, x Value) Value { return b.Do(FMA, x, x, b.Const(f, neg0)) }, 1},
 	} {
 		b := NewBuilder(f)
