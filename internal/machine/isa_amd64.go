@@ -9,7 +9,7 @@ var instructions = func() ISA {
 	switch {
 	case !x.HasAVX2 || !x.HasFMA:
 		return Portable
-	case !x.HasAVX512F || !x.HasAVX512DQ || !x.HasAVX512VL || !x.HasBMI2:
+	case !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL || !x.HasBMI2:
 		return AVX2
 	}
 	return AVX512

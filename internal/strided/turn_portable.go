@@ -2,10 +2,22 @@
 
 package strided
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
 
 const vectors = false
+
+var turners [17][]turner
+
+func turnersOf(machine.ISA) (t [17][]turner) { return t }
+
+var streamLines func(n int, dst, src unsafe.Pointer)
 
 func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
 
 func transpose4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
+
+func fence() {}

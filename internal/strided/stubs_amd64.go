@@ -1,0 +1,72 @@
+//go:build amd64 && !noasm
+
+package strided
+
+import "unsafe"
+
+// A name tells the bytes of an element and those of a row that is written at once. turn and stream take 16
+// elements of a row where a vector has as many or more, else as many as a vector has; stream writes
+// past the caches, and dst and dstStep are multiples of 64. narrow takes 16 bytes.
+
+//go:noescape
+func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn2x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func lines64(n int, dst, src unsafe.Pointer)
+
+//go:noescape
+func lines32(n int, dst, src unsafe.Pointer)
