@@ -36,7 +36,7 @@ func fenced(t *testing.T, n int, front bool) []byte {
 	return mem[page+inner-n : page+inner : page+inner]
 }
 
-// TestGuarded turns ragged matrices of every size of element, rows apart and backwards, at addresses of any
+// TestGuarded copies and turns ragged matrices of every size of element, rows apart and backwards, at addresses of any
 // alignment, with nothing readable or writable directly around them.
 func TestGuarded(t *testing.T) {
 	sides := []int{1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 16, 17, 19, 20, 31, 33, 48, 63, 64, 65, 67, 80, 100, 129, 200}
@@ -57,9 +57,12 @@ func TestGuarded(t *testing.T) {
 				b.Dst += r.IntN(70)
 			}
 			if r.IntN(4) == 0 {
+				a, b = Axis{na, size, size}, Axis{nb, b.Dst, na*size + r.IntN(70)}
+			}
+			if r.IntN(4) == 0 {
 				b.Dst = (b.Dst + 63) / 64 * 64
 			}
-			nd, ns := (nb-1)*b.Dst+na*size, (na-1)*a.Src+nb*size
+			nd, ns := (nb-1)*b.Dst+na*size, (na-1)*a.Src+(nb-1)*b.Src+size
 			if nd > room-64 || ns > room-64 {
 				continue
 			}
@@ -81,7 +84,7 @@ func TestGuarded(t *testing.T) {
 			}
 			for i := range na {
 				for j := range nb {
-					copy(want[i*size+j*b.Dst:][:size], src[first+i*a.Src+j*size:][:size])
+					copy(want[i*size+j*b.Dst:][:size], src[first+i*a.Src+j*b.Src:][:size])
 				}
 			}
 			e := Move(size)

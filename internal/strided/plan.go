@@ -171,6 +171,7 @@ func (p *Copy) cutRows() {
 	}
 	p.a.cut(tileElems)
 	p.b.cut(tileElems / p.a.tile)
+	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
 }
 
 // Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of
@@ -203,7 +204,8 @@ func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
 			b.N = min(stagedRows, nb-j)
 			p.turnStaged(room, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
-	case p.stream && (matrix{dst, src, b.Dst, a.Src, na, nb, p.elem.Dst, true}).turn():
+	case p.stream && a.Src == p.elem.Src && passRows(dst, src, na*p.elem.Dst, b):
+	case p.stream && a.Src != p.elem.Src && (matrix{dst, src, b.Dst, a.Src, na, nb, p.elem.Dst, true}).turn():
 	default:
 		p.elem.Block(dst, src, a, b)
 	}

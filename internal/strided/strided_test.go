@@ -113,11 +113,12 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 // withISA runs a test with the routines of each instruction set that this processor has, and those past the
 // caches whatever the size, or never.
 func withISA(t *testing.T, f func(t *testing.T)) {
-	have, when := turners, far
-	defer func() { turners, far = have, when }()
+	have, to, past, when := turners, vectorRows, streamRows, far
+	defer func() { turners, vectorRows, streamRows, far = have, to, past, when }()
 	for isa := machine.Portable; isa <= machine.Instructions(); isa++ {
 		for _, far = range []int{0, 1 << 60} {
 			turners = turnersOf(isa)
+			vectorRows, streamRows = rowsOf(isa)
 			name := isa.String()
 			if far == 0 {
 				name += "/stream"

@@ -6,7 +6,7 @@ import "unsafe"
 
 // A name tells the bytes of an element and those of a row that is written at once. turn and stream take 16
 // elements of a row where a vector has as many or more, else as many as a vector has; stream writes
-// past the caches, and dst and dstStep are multiples of 64. narrow takes 16 bytes.
+// past the caches, and dst and dstStep are multiples of 64. narrow takes 16 bytes. All are [turnFunc].
 
 //go:noescape
 func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
@@ -65,8 +65,16 @@ func narrow4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 //go:noescape
 func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
 
-//go:noescape
-func lines64(n int, dst, src unsafe.Pointer)
+// rows copies n rows of at least 64 bytes, with vectors of so many bits, streamRows past the caches: [rowsFunc].
 
 //go:noescape
-func lines32(n int, dst, src unsafe.Pointer)
+func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+
+//go:noescape
+func streamRows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+
+//go:noescape
+func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+
+//go:noescape
+func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)

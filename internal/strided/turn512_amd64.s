@@ -106,6 +106,7 @@ loop:        \
 	PUT1(l, ROW0, Z0); PUT1(l, ROW1, Z1); PUT1(l, ROW2, Z2); PUT1(l, ROW3, Z3); DOWN4
 
 #define DWORDS16(l) \
+	AHEAD4 \
 	PUT4(l, ROW0, Z0, Z4, Z8, Z12); PUT4(l, ROW1, Z1, Z5, Z9, Z13) \
 	PUT4(l, ROW2, Z2, Z6, Z10, Z14); PUT4(l, ROW3, Z3, Z7, Z11, Z15); DOWN4
 
@@ -118,6 +119,7 @@ loop:        \
 	ARGS \
 loop:        \
 	NEXT \
+	AHEAD4 \
 	GET4(ROW0, X0, X4, X8, X12); GET4(ROW1, X1, X5, X9, X13)             \
 	GET4(ROW2, X2, X6, X10, X14); GET4(ROW3, X3, X7, X11, X15); DOWN4    \
 	DWORDS16(1) \
@@ -142,8 +144,10 @@ loop:        \
 	ARGS \
 loop:        \
 	NEXT \
+	AHEAD4 \
 	GET4(ROW0, X0, X2, X4, X6); GET4(ROW1, X1, X3, X5, X7) \
 	QWORDS2(1, ROW2, ROW3); DOWN4 \
+	AHEAD4 \
 	QWORDS2(2, ROW0, ROW1)        \
 	QWORDS2(3, ROW2, ROW3)        \
 	PAIRS(VPUNPCKLQDQ, VPUNPCKHQDQ, Z0, Z2, Z1, Z3, Z16, Z17, Z18, Z19) \
@@ -157,6 +161,7 @@ loop:        \
 	ARGS \
 loop:        \
 	NEXT \
+	AHEAD4 \
 	GET4(ROW0, X0, X1, X2, X3)    \
 	PUT4(1, ROW1, Z0, Z1, Z2, Z3) \
 	PUT4(2, ROW2, Z0, Z1, Z2, Z3) \
@@ -239,40 +244,3 @@ loop:
 	VMOVUPS     Z16, (DI)
 	VMOVUPS     Z17, (DI)(R13*1)
 	AGAIN
-
-// func lines64(n int, dst, src unsafe.Pointer)
-TEXT ·lines64(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), CX
-	MOVQ dst+8(FP), DI
-	MOVQ src+16(FP), SI
-
-four:
-	SUBQ     $4, CX
-	JLT      rest
-	VMOVUPS  (SI), Z0
-	VMOVUPS  64(SI), Z1
-	VMOVUPS  128(SI), Z2
-	VMOVUPS  192(SI), Z3
-	VMOVNTPS Z0, (DI)
-	VMOVNTPS Z1, 64(DI)
-	VMOVNTPS Z2, 128(DI)
-	VMOVNTPS Z3, 192(DI)
-	ADDQ     $256, SI
-	ADDQ     $256, DI
-	JMP      four
-
-rest:
-	ADDQ $4, CX
-	JZ   done
-
-one:
-	VMOVUPS  (SI), Z0
-	VMOVNTPS Z0, (DI)
-	ADDQ     $64, SI
-	ADDQ     $64, DI
-	DECQ     CX
-	JNZ      one
-
-done:
-	VZEROUPPER
-	RET

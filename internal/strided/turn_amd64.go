@@ -14,8 +14,8 @@ var vectors = machine.Instructions() >= machine.AVX2
 // turners are the tiles of the chosen instruction set.
 var turners = turnersOf(machine.Instructions())
 
-// streamLines copies n cache lines, to an aligned dst, past the caches; nil where it cannot be done.
-var streamLines = linesOf(machine.Instructions())
+// vectorRows and streamRows copy rows; nil where the instruction set has nothing better than Go.
+var vectorRows, streamRows = rowsOf(machine.Instructions())
 
 // turnersOf returns the tiles of an instruction set by the size of an element, those of more rows first,
 // then those of more columns.
@@ -36,14 +36,14 @@ func turnersOf(isa machine.ISA) (t [17][]turner) {
 	return t
 }
 
-func linesOf(isa machine.ISA) func(n int, dst, src unsafe.Pointer) {
+func rowsOf(isa machine.ISA) (to, past rowsFunc) {
 	switch {
 	case isa >= machine.AVX512:
-		return lines64
+		return rows512, streamRows512
 	case isa >= machine.AVX2:
-		return lines32
+		return rows256, streamRows256
 	}
-	return nil
+	return nil, nil
 }
 
 // transpose4x32 and transpose4x64 are interleave4 of elements of 32 and 64 bits. n is a positive

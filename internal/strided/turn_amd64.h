@@ -46,3 +46,7 @@
 	store c, (DI)(R13*2)  \
 	store d, (DI)(BX*1)   \
 	LEAQ  (DI)(R13*4), DI
+
+// What is two tiles to the right will be needed soon. Panels are of more rows than prefetchers of hardware follow.
+#define AHEAD4 \
+	PREFETCHT0 128 ROW0; PREFETCHT0 128 ROW1; PREFETCHT0 128 ROW2; PREFETCHT0 128 ROW3

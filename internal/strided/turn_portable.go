@@ -14,7 +14,9 @@ var turners [17][]turner
 
 func turnersOf(machine.ISA) (t [17][]turner) { return t }
 
-var streamLines func(n int, dst, src unsafe.Pointer)
+var vectorRows, streamRows rowsFunc
+
+func rowsOf(machine.ISA) (to, past rowsFunc) { return nil, nil }
 
 func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
 
