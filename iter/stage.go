@@ -30,6 +30,9 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 		})
 	}
 	s := it.newStager(c, true)
+	if s.past {
+		defer strided.Fence()
+	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
 		return s.pieces(p, n0, n1, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
 	})
@@ -76,6 +79,7 @@ type stager struct {
 	lines  int  // rows that a piece has at least where an operand is turned; else 1
 	blocks bool // all operands must be contiguous, not just of the right dtype
 	turned []byte
+	past   bool // outputs are written past the caches
 }
 
 func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
@@ -86,6 +90,7 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	s := stager{it: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
 	if blocks && !it.flags.reduction {
 		s.lines = it.turnedLines()
+		s.past = s.lines > 1 && it.outputsFar()
 	}
 	need := len(it.ops) * blockBytes
 	at := need
@@ -100,6 +105,16 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	c.filled = sized(c.filled, len(it.ops))
 	clear(c.filled)
 	return s
+}
+
+// outputsFar reports whether outputs are too large to stay in the caches. One that is read, too, is better there.
+func (it *Iterator) outputsFar() bool {
+	for i := range it.noutputs {
+		if it.ops[i].readWrite || !strided.Far(it.numel*it.ops[i].meta.DType.Size()) {
+			return false
+		}
+	}
+	return true
 }
 
 // widestHeld returns the bytes of the largest element in memory of an operand that is converted.
@@ -246,7 +261,11 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 		o.round(s.block(i), q.k0*q.k1)
 	}
 	e := elemOf(o.meta.DType, o.target)
-	e.Block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
+	block := e.Block
+	if s.past {
+		block = e.BlockPast
+	}
+	block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
 }
 
 // round rounds n results in a block to what the dtype of PyTorch's temporary can hold, from

@@ -49,8 +49,10 @@ func BenchmarkStage(b *testing.B) {
 			b.SetBytes(int64(x.Bytes()))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.Range(&cursor, ptrs, it.All()); err != nil {
-					b.Fatal(err)
+				for i := range it.Chunks(0) {
+					if err := p.Range(&cursor, ptrs, it.Chunk(i, 0)); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})

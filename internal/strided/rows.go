@@ -35,8 +35,22 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	}
 }
 
+// Far reports whether a result of so many bytes is better written past the caches.
+func Far(bytes int) bool { return streamRows != nil && bytes >= far }
+
+// BlockPast is [Elem.Block] past the caches where dst is written in whole cache lines, as [Elem.Block] elsewhere.
+// [Fence] must follow before another goroutine is told of it.
+func (e *Elem) BlockPast(dst, src unsafe.Pointer, a, b Axis) {
+	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !passRows(dst, src, a.N*e.Dst, b) {
+		e.Block(dst, src, a, b)
+	}
+}
+
+// Fence orders what was written past the caches before all that this goroutine writes later.
+func Fence() { fence() }
+
 // passRows is copyRows past the caches, where most of the lines that rows touch are whole ones. It reports whether
-// they are, and [fence] must follow.
+// they are, and [Fence] must follow.
 func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
 	const line = machine.LineBytes
 	if b.Dst == n && b.Src == n {
