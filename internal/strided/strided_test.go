@@ -113,12 +113,13 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 // withISA runs a test with the routines of each instruction set that this processor has, and those past the
 // caches whatever the size, or never.
 func withISA(t *testing.T, f func(t *testing.T)) {
-	have, to, past, when := turners, vectorRows, streamRows, far
-	defer func() { turners, vectorRows, streamRows, far = have, to, past, when }()
+	have, to, past, three, when := turners, vectorRows, streamRows, hasThree, far
+	defer func() { turners, vectorRows, streamRows, hasThree, far = have, to, past, three, when }()
 	for isa := machine.Portable; isa <= machine.Instructions(); isa++ {
 		for _, far = range []int{0, 1 << 60} {
 			turners = turnersOf(isa)
 			vectorRows, streamRows = rowsOf(isa)
+			hasThree = three && isa >= machine.AVX512
 			name := isa.String()
 			if far == 0 {
 				name += "/stream"

@@ -78,3 +78,11 @@ func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep
 
 //go:noescape
 func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+
+// split3x512 deals n triples, of which there are a multiple of 16, out to three rows; weave3x512 does the reverse.
+
+//go:noescape
+func split3x512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, table *permutations)
+
+//go:noescape
+func weave3x512(n int, dst, src unsafe.Pointer, srcStep int, table *permutations)

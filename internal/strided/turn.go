@@ -41,7 +41,25 @@ func (m matrix) turn() bool {
 			return true
 		}
 	}
-	return false
+	n := m.three()
+	switch {
+	case n == 0:
+		return false
+	case m.nb == 3 && n < m.na:
+		rest := m.part(n, 0, m.na-n, 3)
+		rest.plain()
+	case m.na == 3 && n < m.nb:
+		rest := m.part(0, n, 3, m.nb-n)
+		rest.plain()
+	}
+	return true
+}
+
+// plain transposes few elements.
+func (m *matrix) plain() {
+	for j := range m.nb {
+		movers[m.size](unsafe.Add(m.dst, j*m.dstStep), unsafe.Add(m.src, j*m.size), m.size, m.srcStep, m.na)
+	}
 }
 
 func (m matrix) tiles(t *turner) {

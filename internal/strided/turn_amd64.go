@@ -17,6 +17,9 @@ var turners = turnersOf(machine.Instructions())
 // vectorRows and streamRows copy rows; nil where the instruction set has nothing better than Go.
 var vectorRows, streamRows = rowsOf(machine.Instructions())
 
+// hasThree tells that [matrix.three] works.
+var hasThree = machine.Instructions() >= machine.AVX512
+
 // turnersOf returns the tiles of an instruction set by the size of an element, those of more rows first,
 // then those of more columns.
 func turnersOf(isa machine.ISA) (t [17][]turner) {

@@ -23,3 +23,7 @@ func transpose4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Po
 func transpose4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer) {}
 
 func fence() {}
+
+var hasThree = false
+
+func (m *matrix) three() int { return 0 }
