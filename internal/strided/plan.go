@@ -14,6 +14,7 @@ type Copy struct {
 	a, b   axis
 	outer  []axis
 	tiles  int
+	turned bool // dst is dense along a, src along b, and elements are moved
 	staged bool // dst is dense along a, src along b, and tiles are turned in a worker's scratch
 	stream bool // dst is written past the caches
 }
@@ -95,7 +96,10 @@ func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 
 // Room returns the bytes of memory, aligned to 8, that a worker needs while it runs.
 func (p *Copy) Room() int {
-	if !p.staged {
+	switch {
+	case p.squares():
+		return squareRoom
+	case !p.staged:
 		return 0
 	}
 	return min(stagedRows, p.b.tile) * p.roomRow()
@@ -146,11 +150,13 @@ func (p *Copy) arrange(rest []Axis) {
 func (p *Copy) cutTurned() {
 	e := &p.elem
 	panel := panelBytes / e.Dst
-	p.a.cut(max(1, tileElems/p.b.N/panel) * panel)
+	p.a.cut(max(1, tileElems/max(1, p.b.N)/panel) * panel)
 	p.b.cut(tileElems / p.a.tile)
-	turned := p.a.Dst == e.Dst && p.b.Src == e.Src && min(p.a.tile, p.b.tile) >= 4
-	p.stream = turned && e.moves
-	p.staged = turned && (!e.moves || turners[e.Dst] == nil && p.b.Dst*p.b.tile > nearSpan)
+	dense := p.a.Dst == e.Dst && p.b.Src == e.Src
+	p.turned = dense && e.moves
+	p.stream = p.turned
+	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
+		(!e.moves || turners[e.Dst] == nil && p.b.Dst*p.b.tile > nearSpan)
 }
 
 // bytes returns the bytes of dst that are written.
@@ -204,11 +210,26 @@ func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
 			b.N = min(stagedRows, nb-j)
 			p.turnStaged(room, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
-	case p.stream && a.Src == p.elem.Src && passRows(dst, src, na*p.elem.Dst, b):
-	case p.stream && a.Src != p.elem.Src && (matrix{dst, src, b.Dst, a.Src, na, nb, p.elem.Dst, true}).turn():
+	case p.turned && p.matrix(room, dst, src, na, nb).turn():
+	case p.stream && !p.turned && passRows(dst, src, na*p.elem.Dst, b):
 	default:
 		p.elem.Block(dst, src, a, b)
 	}
+}
+
+// matrix is a tile as what is turned.
+func (p *Copy) matrix(room []byte, dst, src unsafe.Pointer, na, nb int) matrix {
+	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.Dst,
+		stream: p.stream}
+	if p.squares() {
+		m.room = unsafe.Pointer(unsafe.SliceData(room))
+	}
+	return m
+}
+
+// squares reports whether elements, which are bytes, are turned square by square.
+func (p *Copy) squares() bool {
+	return p.turned && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 
 // turnStaged turns a tile in room, from where it goes to dst row by row: rows of large arrays are a power of two

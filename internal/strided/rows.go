@@ -7,11 +7,14 @@ import (
 )
 
 // rowsFunc copies n rows of at least 64 bytes, and of whole cache lines to aligned addresses where it writes
-// past the caches. Rows are dstStep and srcStep apart; what is 16 times srcStep further is fetched ahead.
-type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+// past the caches. Rows are dstStep and srcStep apart; what is ahead bytes further in src is fetched.
+type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // longBytes is the length of a row from which on it does better by itself: it is read ahead as it goes.
 const longBytes = 2048
+
+// aheadRows is how many rows ahead are fetched.
+const aheadRows = 16
 
 // copyRows copies b.N runs of n bytes. Runs of the lengths that panels and pixels have are moved
 // without a call.
@@ -22,7 +25,7 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	}
 	switch {
 	case vectorRows != nil && machine.LineBytes <= n && n < longBytes:
-		vectorRows(b.N, dst, b.Dst, src, b.Src, n)
+		vectorRows(b.N, dst, b.Dst, src, b.Src, n, aheadRows*b.Src)
 		return
 	case n < len(runs) && runs[n] != nil:
 		runs[n](dst, src, b)
@@ -61,7 +64,7 @@ func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
 	case streamRows == nil || n < line || !whole && n < 16*line:
 		return false
 	case whole && n < longBytes:
-		streamRows(b.N, dst, b.Dst, src, b.Src, n)
+		streamRows(b.N, dst, b.Dst, src, b.Src, n, aheadRows*b.Src)
 		return true
 	}
 	for i := range b.N {
@@ -72,11 +75,11 @@ func passRows(dst, src unsafe.Pointer, n int, b Axis) bool {
 
 // passRow copies what lies before the first whole line and behind the last one as usual.
 func passRow(dst, src unsafe.Pointer, n int) {
-	const line, ahead = machine.LineBytes, 64
+	const line, ahead = machine.LineBytes, 1024
 	head := int(-uintptr(dst) % line)
 	body := (n - head) / line * line
 	copy(unsafe.Slice((*byte)(dst), head), unsafe.Slice((*byte)(src), head))
-	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), ahead, body)
+	streamRows(1, unsafe.Add(dst, head), 0, unsafe.Add(src, head), 0, body, ahead)
 	if at := head + body; at < n {
 		copy(unsafe.Slice((*byte)(unsafe.Add(dst, at)), n-at), unsafe.Slice((*byte)(unsafe.Add(src, at)), n-at))
 	}

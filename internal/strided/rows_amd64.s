@@ -1,7 +1,7 @@
 //go:build amd64 && !noasm
 
-// Rows that are copied: pieces of 64 bytes, of which the last may overlap the one before it. The row that comes 16
-// later is fetched ahead, since rows may be further apart than prefetchers of hardware look.
+// Rows that are copied: pieces of 64 bytes, of which the last may overlap the one before it. What is ahead bytes further is
+// fetched, since rows may be further apart than prefetchers of hardware look.
 
 #include "textflag.h"
 
@@ -13,8 +13,7 @@
 	MOVQ srcStep+32(FP), R10 \
 	MOVQ bytes+40(FP), R11   \
 	SUBQ $64, R11            \
-	MOVQ R10, R12            \
-	SHLQ $4, R12             \
+	MOVQ ahead+48(FP), R12   \
 	ADDQ SI, R12
 
 // R11 is where the last piece begins, AX where one does.
@@ -51,19 +50,19 @@ last:                               \
 	store   Y0, (DI)(AX*1)   \
 	store   Y1, 32(DI)(AX*1)
 
-// func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
-TEXT ·rows512(SB), NOSPLIT, $0-48
+// func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
+TEXT ·rows512(SB), NOSPLIT, $0-56
 	ARGS
 	ROWS(PIECE512(VMOVUPS))
 
-TEXT ·streamRows512(SB), NOSPLIT, $0-48
+TEXT ·streamRows512(SB), NOSPLIT, $0-56
 	ARGS
 	ROWS(PIECE512(VMOVNTPS))
 
-TEXT ·rows256(SB), NOSPLIT, $0-48
+TEXT ·rows256(SB), NOSPLIT, $0-56
 	ARGS
 	ROWS(PIECE256(VMOVUPS))
 
-TEXT ·streamRows256(SB), NOSPLIT, $0-48
+TEXT ·streamRows256(SB), NOSPLIT, $0-56
 	ARGS
 	ROWS(PIECE256(VMOVNTPS))

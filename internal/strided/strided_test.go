@@ -174,7 +174,8 @@ func testCopies(t *testing.T) {
 
 // TestEmpty copies nothing.
 func TestEmpty(t *testing.T) {
-	for _, axes := range [][]Axis{{{0, 4, 4}}, {{3, 4, 4}, {0, 12, 12}}, {{0, 4, 8}, {5, 40, 4}, {300, 4000, 40}}} {
+	for _, axes := range [][]Axis{{{0, 4, 4}}, {{3, 4, 4}, {0, 12, 12}}, {{0, 4, 8}, {5, 40, 4}, {300, 4000, 40}},
+		{{5, 4, 40}, {0, 20, 4}}} {
 		e := Move(4)
 		if n := New(e, axes).Tiles(); n != 0 {
 			t.Errorf("%v: %d tiles", axes, n)

@@ -68,16 +68,16 @@ func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointe
 // rows copies n rows of at least 64 bytes, with vectors of so many bits, streamRows past the caches: [rowsFunc].
 
 //go:noescape
-func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 //go:noescape
-func streamRows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+func streamRows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 //go:noescape
-func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 //go:noescape
-func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes int)
+func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // split3x512 deals n triples, of which there are a multiple of 16, out to three rows; weave3x512 does the reverse.
 

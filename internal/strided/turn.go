@@ -29,7 +29,8 @@ type matrix struct {
 	dst, src         unsafe.Pointer
 	dstStep, srcStep int // from one of nb to the next in dst, from one of na to the next in src
 	na, nb, size     int
-	stream           bool // write past the caches where lines are whole
+	stream           bool           // write past the caches where lines are whole
+	room             unsafe.Pointer // for squares; may be nil
 }
 
 // turn transposes by tiles, and reports whether there are some that fit. Tiles at the ends of rows and
@@ -86,34 +87,46 @@ func (m *matrix) along(f turnFunc, t *turner, nb int) {
 	f(nb/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size)
 }
 
-// panels goes along a panel tile by tile. Tiles of bytes, which take a quarter of a cache line of a row
-// of src, go four side by side: rows that are a power of two apart push one another out of the cache.
+// panels goes along a panel tile by tile, or, where there is room, by squares.
 func (m *matrix) panels(f turnFunc, t *turner, na, nb int) {
-	right, down := t.cols*m.size, t.rows*m.srcStep
-	wide := t.cols
-	if m.size == 1 {
-		wide = machine.LineBytes
-	}
+	down := t.rows * m.srcStep
+	line := machine.LineBytes / m.size
 	for i := 0; i < na; i += panelTiles * t.rows {
-		n := min(panelTiles, (na-i)/t.rows)
-		for j := 0; j < nb; j += wide {
-			dst, src := unsafe.Add(m.dst, i*m.size+j*m.dstStep), unsafe.Add(m.src, i*m.srcStep+j*m.size)
-			k := min(wide, nb-j) / t.cols
-			if k == 1 {
-				f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, down)
-				continue
-			}
+		n, j := min(panelTiles, (na-i)/t.rows), 0
+		for ; m.room != nil && j+line <= nb; j += line {
 			for q := range n {
-				f(k, unsafe.Add(dst, q*t.rows*m.size), m.dstStep, t.cols*m.dstStep, unsafe.Add(src, q*down), m.srcStep, right)
+				m.square(f, t, i+q*t.rows, j)
 			}
+		}
+		for ; j < nb; j += t.cols {
+			dst, src := m.at(i, j)
+			f(n, dst, m.dstStep, t.rows*m.size, src, m.srcStep, down)
 		}
 	}
 }
 
+// squareRoom is the room in which a square of at most 64 rows is brought together.
+const squareRoom = machine.LineBytes * machine.LineBytes
+
+// square transposes tiles side by side that each take a part of a cache line of every row of src, as those of one
+// and two bytes do. Where rows are a power of two apart, their lines push one another out of the cache before
+// the next part: so they come together first.
+func (m *matrix) square(f turnFunc, t *turner, i, j int) {
+	const line = machine.LineBytes
+	dst, src := m.at(i, j)
+	vectorRows(t.rows, m.room, line, src, m.srcStep, line, 2*line)
+	right := t.cols * m.size
+	f(line/right, dst, m.dstStep, t.cols*m.dstStep, m.room, line, right)
+}
+
+// at returns the addresses of element (a, b).
+func (m *matrix) at(a, b int) (dst, src unsafe.Pointer) {
+	return unsafe.Add(m.dst, a*m.size+b*m.dstStep), unsafe.Add(m.src, a*m.srcStep+b*m.size)
+}
+
 // part is the matrix from (a, b) on of some size.
 func (m matrix) part(a, b, na, nb int) matrix {
-	m.dst = unsafe.Add(m.dst, a*m.size+b*m.dstStep)
-	m.src = unsafe.Add(m.src, a*m.srcStep+b*m.size)
+	m.dst, m.src = m.at(a, b)
 	m.na, m.nb = na, nb
 	return m
 }
