@@ -23,6 +23,9 @@ type Profile struct {
 	ShareNS, WakeNS float64
 	// Cache is the bytes of a core's own caches: L1 for data, and L2.
 	Cache [2]int
+	// Far is the bytes of a result that is better written past the caches: beside what it is made of, it would
+	// not stay in the last of them.
+	Far int
 }
 
 // DefaultProfile is that of a desktop processor (the rates are those of a Zen 5 core, the caches
@@ -30,7 +33,7 @@ type Profile struct {
 func DefaultProfile() *Profile {
 	return &Profile{Bytes: [3]float64{64, 16, 4}, Ops: [3]float64{2.5, 200, 0.2}, MACs: 96,
 		StepNS: 200, ChunkNS: 425, PhaseNS: 1280,
-		ShareNS: 5e3, WakeNS: 5e4, Cache: [2]int{32 << 10, 1 << 20}}
+		ShareNS: 5e3, WakeNS: 5e4, Cache: [2]int{32 << 10, 1 << 20}, Far: 16 << 20}
 }
 
 // NS prices bytes by access, operations by kind, and steps. Memory that is gone through in order is read
