@@ -81,8 +81,12 @@ func TestWalls(t *testing.T) {
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
 		"sym": {}, "tensor": {"sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/machine": {}, "internal/words": {}, "internal/files": {},
-		"internal/strided":  {"internal/machine"},
-		"internal/gemm":     {"internal/strided", "internal/machine"},
+		"internal/strided": {"internal/machine"},
+		"internal/gemm":    {"internal/strided", "internal/machine"},
+		// Machine code knows nothing of what it computes, but where it is made of expressions.
+		"internal/jit": {"internal/machine"}, "internal/jit/asm": {},
+		"internal/jit/vector": {"internal/jit", "internal/jit/asm", "expr", "tensor", "sym", "internal/strided",
+			"internal/machine", "internal/words"},
 		"expr":              {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		"iter":              {"expr", "tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},

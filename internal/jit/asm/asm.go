@@ -16,7 +16,8 @@ import (
 	"strings"
 )
 
-// Assembler collects instructions, constants and labels. The zero value is ready to use. Mistakes are kept: [Assembler.Finish] returns the first one. An Assembler belongs to one goroutine.
+// Assembler collects instructions, constants and labels. The zero value is ready to use. Mistakes are kept, and the
+// first is returned by [Assembler.Finish]. An Assembler belongs to one goroutine.
 type Assembler struct {
 	NoEVEX bool // AVX2 alone: no masks, no vectors of 512 bits or above 15
 	List   bool // keep a listing

@@ -184,7 +184,7 @@ func otherwise(name string, args []Arg) bool {
 	if strings.HasPrefix(name, "VCVTNEPS2BF16") { // it does not know them; TestUnknownToGo
 		return true
 	}
-	ax, imm := false, false
+	ax, imm := false, strings.HasPrefix(name, "TEST")
 	for _, a := range args {
 		ax = ax || a == Arg(AX)
 		i, ok := a.(Imm)

@@ -3,7 +3,8 @@ package asm
 import "sync"
 
 // row is one form of an instruction. Rows of a mnemonic are in the order in which they are tried, which is that of
-// Go's assembler. Facts are those of Intel's and AMD's manuals, volume 2 and 4.
+// Go's assembler. The rows of VEX and EVEX were taken from its table (cmd/internal/obj/x86/avx_optabs.go, made from
+// Intel's manual), those of VCVTNEPS2BF16 and of general registers from the manual itself.
 //
 // args is a list of operands in the order of Go's assembler, two letters each. The first says where it goes:
 //

@@ -89,13 +89,15 @@ func (g *gen) dtypes() []tensor.DType {
 	return append(d, g.code.In...)
 }
 
-// still reports whether a pointer stays where it is along a row.
+// still reports whether a pointer stays where it is along a row, or is of no use.
 func (g *gen) still(k int) bool {
 	switch {
 	case k < g.outs:
 		return g.code.Out[k].DType == tensor.Invalid
 	case k < g.outs+len(g.code.In):
-		return g.loop.Scalar[k-g.outs]
+		return g.loop.Scalar[k-g.outs] || !slices.ContainsFunc(g.code.Insts, func(i expr.Inst) bool {
+			return i.Op == expr.Load && int(i.A) == k-g.outs
+		})
 	}
 	return true
 }

@@ -198,7 +198,7 @@ func (g *gen) shuffle(name string, imm int64, b, a val) val {
 
 // emitStore appends a store.
 func (g *gen) emitStore(name, nt string, mem memory, src ...arg) inst {
-	return inst{name: name, nt: nt, src: src, store: &mem, rm: -1, tail: true}
+	return inst{name: name, nt: nt, src: src, store: &mem, rm: -1}
 }
 
 // store writes a value to memory. What brings it into the form that memory has goes to the body.
