@@ -13,11 +13,17 @@ const move = "move"
 // placed is an instruction with its registers. Addresses are put in when it is written for a copy of the body.
 type placed struct {
 	name, nt string
-	args     []any // asm.Arg, memory, element or *accRef
+	args     []any // asm.Arg, memory, element or accUse
 }
 
 // element is memory of which one element stands for all lanes.
 type element memory
+
+// accUse is the register of an accumulator at a width, 0 for its own.
+type accUse struct {
+	acc *accRef
+	w   uint8
+}
 
 // classes of registers.
 const (
@@ -72,7 +78,7 @@ func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val) *all
 	}
 	a.pos = -1
 	for _, v := range exports {
-		if g.vals[v].rec != nil {
+		if g.vals[v].rec != nil && !g.vals[v].konst {
 			a.export(v)
 		}
 	}
@@ -262,7 +268,7 @@ func (a *allocator) operand(s arg) any {
 		return asm.Imm(s.imm)
 	}
 	if acc := a.g.vals[s.v].acc; acc != nil {
-		return acc
+		return accUse{acc, s.w}
 	}
 	return a.arg(s.v, a.take(s.v), s.w)
 }
@@ -334,13 +340,22 @@ func (a *allocator) one(in *inst) {
 }
 
 func (a *allocator) move(in *inst) {
-	dst := any(a.g.vals[in.dst].acc)
-	if v := in.src[0].v; a.lookup(v) >= 0 || a.source(v) == nil || a.g.vals[v].acc != nil {
-		a.put(a.copyName(in.dst), a.operand(in.src[0]), dst)
-	} else {
-		a.load(a.source(v), dst)
+	v := in.src[0].v
+	absent := a.lookup(v) < 0 && a.g.vals[v].acc == nil
+	acc := a.g.vals[in.dst].acc
+	switch {
+	case absent && acc != nil:
+		a.load(a.source(v), accUse{acc, 0})
+	case absent:
+		rec := a.source(v)
+		a.load(rec, a.define(in.dst))
+	case acc != nil:
+		a.put(a.copyName(in.dst), a.operand(in.src[0]), accUse{acc, 0})
+	default:
+		from := a.operand(in.src[0])
+		a.put(a.copyName(in.dst), from, a.define(in.dst))
 	}
-	a.release(in.src[0].v)
+	a.finish(in)
 }
 
 func (a *allocator) plain(in *inst) {
@@ -400,9 +415,9 @@ func (a *allocator) twice(src []arg, at int) bool {
 func (a *allocator) result(in *inst) any {
 	if acc := a.g.vals[in.dst].acc; acc != nil {
 		if in.tied != 0 && in.tied != in.dst {
-			a.put(a.copyName(in.dst), a.operand(arg{v: in.tied}), acc)
+			a.put(a.copyName(in.dst), a.operand(arg{v: in.tied}), accUse{acc, 0})
 		}
-		return acc
+		return accUse{acc, 0}
 	}
 	fixed := a.file.fixed[in.dst]
 	if in.tied == 0 {

@@ -13,7 +13,7 @@ func (g *gen) emit() error {
 		return err
 	}
 	e, a := g.asm.Emit, g.asm
-	done, row, noRow := a.NewLabel(), a.NewLabel(), a.NewLabel()
+	done, row := a.NewLabel(), a.NewLabel()
 	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	e("ANDQ", asm.Imm(-64), regSpill)
 	for k := range g.base {
@@ -35,7 +35,6 @@ func (g *gen) emit() error {
 	g.tails()
 	e("DECQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows})
 	e("JEQ", done)
-	a.Bind(noRow)
 	for k := range g.base {
 		r := g.loadPointer(k)
 		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
@@ -338,7 +337,7 @@ func (g *gen) sequence(list []placed, u int) {
 				m := g.address(memory(x), u)
 				m.Broadcast = true
 				args[k] = m
-			case *accRef:
+			case accUse:
 				args[k] = g.accRegister(x, u)
 			}
 		}
@@ -346,12 +345,15 @@ func (g *gen) sequence(list []placed, u int) {
 	}
 }
 
-func (g *gen) accRegister(a *accRef, u int) asm.Arg {
-	n := g.accAt[a.fold] + u%g.copies
-	if x := g.vals[a.val]; !x.mask {
+func (g *gen) accRegister(a accUse, u int) asm.Arg {
+	n := g.accAt[a.acc.fold] + u%g.copies
+	switch x := g.vals[a.acc.val]; {
+	case x.mask:
+		return asm.Mask(n)
+	case a.w == 0:
 		return vec(n, x.w)
 	}
-	return asm.Mask(n)
+	return vec(n, a.w)
 }
 
 // address returns where memory is in a copy of the body. It may take regTemp.

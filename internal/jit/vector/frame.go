@@ -123,8 +123,8 @@ func (g *gen) layOutPointers() {
 			g.pointers = k/8 + 1
 		}
 	}
-	for _, d := range g.dtypes() {
-		g.twice = g.twice || d == tensor.Complex128
+	for k, d := range g.dtypes() {
+		g.twice = g.twice || d == tensor.Complex128 && !g.still(k)
 	}
 }
 

@@ -92,13 +92,10 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	case 4:
 		l.v = g.from(w, "VBROADCASTSS", false, mem)
 	case 2:
-		x := g.from(16, "VPBROADCASTW", false, mem)
+		x := g.from(max(w/2, 16), "VPBROADCASTW", false, mem)
 		switch {
 		case d == tensor.Float16:
 			l.half = x
-			if w == 64 {
-				g.vals[x].w = 32
-			}
 		case d.IsSigned():
 			l.v = g.to("VPMOVSXWD", w, 0, x)
 		default:
@@ -196,9 +193,16 @@ func (g *gen) shuffle(name string, imm int64, b, a val) val {
 	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: 1})
 }
 
-// emitStore appends a store.
-func (g *gen) emitStore(name, nt string, mem memory, src ...arg) inst {
-	return inst{name: name, nt: nt, src: src, store: &mem, rm: -1}
+// emitStore makes a store. An operand that is stored as it is must be in a register before anything is: an output may
+// be its memory.
+func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
+	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
+		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{w: g.vals[v].w}), rm: -1})
+	}
+	if mem.kind != inOperand {
+		nt = ""
+	}
+	return inst{name: name, nt: nt, src: of(v), store: &mem, rm: -1}
 }
 
 // store writes a value to memory. What brings it into the form that memory has goes to the body.
@@ -207,13 +211,13 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	mem.lane = uint8(d.Size())
 	switch d.Size() {
 	case 8:
-		return g.emitStore("VMOVUPD", "VMOVNTPD", mem, arg{v: l.v})
+		return g.emitStore("VMOVUPD", "VMOVNTPD", mem, l.v)
 	case 4:
-		return g.emitStore("VMOVUPS", "VMOVNTPS", mem, arg{v: l.v})
+		return g.emitStore("VMOVUPS", "VMOVNTPS", mem, l.v)
 	}
 	switch {
 	case d == tensor.Float16 && l.half != 0:
-		return g.emitStore(g.halfMove(), "", mem, arg{v: l.half})
+		return g.emitStore(g.halfMove(), "", mem, l.half)
 	case d == tensor.Bool && g.z:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
 		x := g.add(inst{name: "VMOVDQU8", src: of(ones), mask: l.v, zero: true, dst: g.newVal(value{w: 16}), rm: 0})
@@ -221,11 +225,11 @@ func (g *gen) store(mem memory, l *lowered) inst {
 		if g.n == 8 {
 			name = "VMOVQ"
 		}
-		return g.emitStore(name, "", mem, arg{v: x})
+		return g.emitStore(name, "", mem, x)
 	case g.z && d.Size() == 1:
-		return g.emitStore("VPMOVDB", "", mem, arg{v: l.v})
+		return g.emitStore("VPMOVDB", "", mem, l.v)
 	case g.z:
-		return g.emitStore("VPMOVDW", "", mem, arg{v: g.whole(l)})
+		return g.emitStore("VPMOVDW", "", mem, g.whole(l))
 	}
 	return g.storeNarrow(mem, l)
 }
@@ -254,7 +258,7 @@ func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 		}
 		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
 	}
-	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], "", mem, arg{v: x})
+	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], "", mem, x)
 }
 
 // storePair writes complex numbers.
@@ -279,7 +283,7 @@ func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 	}
 	var s []inst
 	for k := range h {
-		s = append(s, g.emitStore("VMOVU"+suffix(size), "VMOVNT"+suffix(size), g.half(at, k, size), arg{v: h[k]}))
+		s = append(s, g.emitStore("VMOVU"+suffix(size), "VMOVNT"+suffix(size), g.half(at, k, size), h[k]))
 	}
 	return s
 }
