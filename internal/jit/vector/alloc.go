@@ -21,8 +21,9 @@ type element memory
 
 // accUse is the register of an accumulator at a width, 0 for its own.
 type accUse struct {
-	acc *accRef
-	w   uint8
+	acc  *accRef
+	w    uint8
+	zero bool // as the mask of an instruction that makes other elements zero
 }
 
 // classes of registers.
@@ -149,11 +150,13 @@ func (a *allocator) storeName(v val) string {
 	return "VMOVUPS"
 }
 
-func (a *allocator) copyName(v val) string {
+// copy places a copy from register to register, of the kind that v is.
+func (a *allocator) copy(v val, from, to any) {
 	if a.g.vals[v].mask {
-		return "KMOVW"
+		a.put("KORW", from, from, to)
+		return
 	}
-	return "VMOVAPS"
+	a.put("VMOVAPS", from, to)
 }
 
 // after returns the position of the next use after this instruction.
@@ -268,7 +271,7 @@ func (a *allocator) operand(s arg) any {
 		return asm.Imm(s.imm)
 	}
 	if acc := a.g.vals[s.v].acc; acc != nil {
-		return accUse{acc, s.w}
+		return accUse{acc: acc, w: s.w}
 	}
 	return a.arg(s.v, a.take(s.v), s.w)
 }
@@ -345,15 +348,15 @@ func (a *allocator) move(in *inst) {
 	acc := a.g.vals[in.dst].acc
 	switch {
 	case absent && acc != nil:
-		a.load(a.source(v), accUse{acc, 0})
+		a.load(a.source(v), accUse{acc: acc})
 	case absent:
 		rec := a.source(v)
 		a.load(rec, a.define(in.dst))
 	case acc != nil:
-		a.put(a.copyName(in.dst), a.operand(in.src[0]), accUse{acc, 0})
+		a.copy(in.dst, a.operand(in.src[0]), accUse{acc: acc})
 	default:
 		from := a.operand(in.src[0])
-		a.put(a.copyName(in.dst), from, a.define(in.dst))
+		a.copy(in.dst, from, a.define(in.dst))
 	}
 	a.finish(in)
 }
@@ -383,11 +386,15 @@ func (a *allocator) plain(in *inst) {
 	}
 	var mask any
 	if in.mask != 0 {
-		k := asm.Mask(a.take(in.mask))
-		if in.zero {
-			k = k.Zero()
+		switch k := a.operand(arg{v: in.mask}).(type) {
+		case asm.Mask:
+			if mask = k; in.zero {
+				mask = k.Zero()
+			}
+		case accUse:
+			k.zero = in.zero
+			mask = k
 		}
-		mask = k
 	}
 	if in.store != nil {
 		a.store(in, args)
@@ -415,9 +422,9 @@ func (a *allocator) twice(src []arg, at int) bool {
 func (a *allocator) result(in *inst) any {
 	if acc := a.g.vals[in.dst].acc; acc != nil {
 		if in.tied != 0 && in.tied != in.dst {
-			a.put(a.copyName(in.dst), a.operand(arg{v: in.tied}), accUse{acc, 0})
+			a.copy(in.dst, a.operand(arg{v: in.tied}), accUse{acc: acc})
 		}
-		return accUse{acc, 0}
+		return accUse{acc: acc}
 	}
 	fixed := a.file.fixed[in.dst]
 	if in.tied == 0 {
@@ -440,7 +447,7 @@ func (a *allocator) result(in *inst) any {
 	}
 	from := a.operand(arg{v: in.tied})
 	dst := a.define(in.dst)
-	a.put(a.copyName(in.dst), from, dst)
+	a.copy(in.dst, from, dst)
 	a.cost += 0.3
 	return dst
 }

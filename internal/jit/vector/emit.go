@@ -348,6 +348,8 @@ func (g *gen) sequence(list []placed, u int) {
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
 	n := g.accAt[a.acc.fold] + u%g.copies
 	switch x := g.vals[a.acc.val]; {
+	case x.mask && a.zero:
+		return asm.Mask(n).Zero()
 	case x.mask:
 		return asm.Mask(n)
 	case a.w == 0:

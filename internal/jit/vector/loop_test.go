@@ -237,7 +237,6 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 		p.Run(nil, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
 	}
 	ptrs, strides = b.pointers(0, parts)
-	b.debug(c, n, rows)
 	// In pieces, now and then.
 	if cut := expr.Lanes * rng.IntN(4); rows == 1 && cut < n && rng.IntN(2) == 0 {
 		if err := c.Run(b.args, ptrs, strides, cut, 1); err != nil {
