@@ -32,7 +32,7 @@ var arithmetic = func() (t [Exp][tensor.Complex64]forms) {
 
 type table = [Exp][tensor.Complex64]forms
 
-func reals[T real](t *table, d tensor.DType) {
+func numbers[T realNumber](t *table, d tensor.DType) {
 	t[Add][d] = forms{addVV[T], addVS[T], nil}
 	t[Sub][d] = forms{subVV[T], subVS[T], subSV[T]}
 	t[Mul][d] = forms{mulVV[T], mulVS[T], nil}
@@ -44,7 +44,7 @@ func reals[T real](t *table, d tensor.DType) {
 }
 
 func integers[T integer](t *table, d tensor.DType) {
-	reals[T](t, d)
+	numbers[T](t, d)
 	t[Div][d].vv = divInt[T]
 	t[Abs][d].vv = absInt[T]
 	if !d.IsSigned() {
@@ -57,7 +57,7 @@ func integers[T integer](t *table, d tensor.DType) {
 }
 
 func floats[T float](t *table, d tensor.DType) {
-	reals[T](t, d)
+	numbers[T](t, d)
 	t[Div][d] = forms{divVV[T], divVS[T], divSV[T]}
 	t[Min][d] = forms{minFloat[T], minVS[T], nil}
 	t[Max][d] = forms{maxFloat[T], maxVS[T], nil}
@@ -95,12 +95,17 @@ func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (
 	}
 	t := arithmetic[i.Op][d]
 	switch {
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float32:
+		return reluV[uint32], single
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float64:
+		return reluV[uint64], single
 	case single[0] && t.vs != nil && commutes(i.Op):
 		vs := t.vs
 		return func(d, a, b, c unsafe.Pointer, n int) { vs(d, b, a, c, n) }, single
 	case single[0] && t.sv != nil:
 		return t.sv, single
-	case single[1] && t.vs != nil && (constant[1] && plainBound(i.Op, d, bits[1]) || i.Op != Min && i.Op != Max || !d.IsFloat()):
+	case single[1] && t.vs != nil && (!d.IsFloat() || i.Op != Min && i.Op != Max ||
+		constant[1] && plainBound(i.Op, d, bits[1])):
 		return t.vs, single
 	}
 	return t.vv, form

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Neutral returns the bits of the accumulator that changes nothing: 0 of sums (of floats -0, which leaves a sum of -0 alone), 1 of products, the greatest and the least number
-// of Min and Max, all bits of And, none of Or.
+// Neutral returns the bits of the accumulator that changes nothing: 0 of sums (of floats -0, which leaves a sum of -0
+// alone), 1 of products, the greatest and the least number of Min and Max, all bits of And, none of Or.
 func Neutral(o Op, d tensor.DType) uint64 {
 	bits := 8 * d.Size()
 	mask := uint64(math.MaxUint64) >> (64 - bits)
