@@ -2,6 +2,7 @@ package vector
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/expr"
@@ -56,15 +57,16 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	if !l.Code.Compilable() {
 		return nil, unsupported("a function that only Go has")
 	}
+	l, err := expand(l)
+	if err != nil {
+		return nil, err
+	}
 	g := &gen{loop: l, code: l.Code, opts: opts, z: isa == machine.AVX512, vals: make([]value, 1),
 		pairs: map[int][2]val{}, consts: map[memory]val{}, outs: len(l.Code.Out)}
 	if n := g.outs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
 		return nil, unsupported("%d operands", n)
 	}
 	for _, i := range g.code.Insts {
-		if i.Op.Elementary() {
-			return nil, unsupported("%v", i.Op)
-		}
 		wide := i.DType.Size() == 8
 		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
 			wide = true // by way of float64
@@ -80,6 +82,26 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	}
 	g.done = make([]*lowered, len(g.code.Insts))
 	return g, nil
+}
+
+// expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored nowhere.
+func expand(l *expr.Loop) (*expr.Loop, error) {
+	outs := len(l.Code.Out)
+	c := *l.Code
+	c.Out = slices.Clone(c.Out)
+	for _, f := range l.Folds {
+		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
+	}
+	e, err := c.Expand()
+	if err != nil {
+		return nil, unsupported("%v", err)
+	}
+	x := &expr.Loop{Code: e, Scalar: l.Scalar}
+	for k, f := range l.Folds {
+		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
+	}
+	e.Out = e.Out[:outs]
+	return x, nil
 }
 
 func (g *gen) fail(format string, args ...any) {
