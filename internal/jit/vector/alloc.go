@@ -55,6 +55,7 @@ type allocator struct {
 	owner  [2][32]val
 	pinned [2]uint32
 	free   []int16 // vectors of the spill area below top that hold nothing
+	freed  []int16 // those that this instruction reads last
 	top    int
 	pos    int32
 	out    []placed
@@ -288,7 +289,7 @@ func (a *allocator) release(vs ...val) {
 			a.pinned[c] &^= 1 << r
 		}
 		if s := a.spill[v]; s >= 0 {
-			a.free = append(a.free, s)
+			a.freed = append(a.freed, s)
 			a.spill[v] = -1
 		}
 	}
@@ -327,6 +328,8 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 
 // one places an instruction.
 func (a *allocator) one(in *inst) {
+	a.free = append(a.free, a.freed...)
+	a.freed = a.freed[:0]
 	for _, s := range in.src {
 		a.pin(s.v)
 	}

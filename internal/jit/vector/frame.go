@@ -161,6 +161,9 @@ func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
 	if g.z {
 		all = 32
 	}
+	if g.opts.registers > 0 {
+		all = g.opts.registers
+	}
 	used, k := 0, 7
 	for _, v := range fixed {
 		if g.vals[v].mask {

@@ -29,6 +29,8 @@ func unsupported(format string, args ...any) error {
 type Options struct {
 	// NonTemporal writes outputs of 4 and 8 bytes past the caches, in rows in which all of them are aligned to a vector.
 	NonTemporal bool
+
+	registers int // how many vector registers are used, for tests; 0 for all
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and may run on any number of goroutines.
@@ -49,7 +51,7 @@ func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	}
 	c := &Loop{loop: l, isa: isa, opts: opts, outs: len(l.Code.Out)}
 	c.ptrs = c.outs + len(l.Code.In) + len(l.Folds)
-	key := fmt.Sprintf("%v nt=%v %s", isa, opts.NonTemporal, l.Key())
+	key := fmt.Sprintf("%v %v %s", isa, opts, l.Key())
 	var err error
 	c.fn, err = jit.Lookup(key, func() ([]byte, error) {
 		code, _, err := assemble(l, isa, opts, false)

@@ -115,6 +115,9 @@ func (m *maker) step() expr.Value {
 		d = v
 	}
 	ops := operations(d)
+	if d.IsFloat() && m.rng.IntN(5) == 0 {
+		return m.apply([]expr.Op{expr.Exp, expr.Log, expr.Tanh, expr.Erf}[m.rng.IntN(4)], d)
+	}
 	return m.apply(ops[m.rng.IntN(len(ops))], d)
 }
 
