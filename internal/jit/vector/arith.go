@@ -300,7 +300,8 @@ func (g *gen) narrowMask(m val) val {
 // low returns the low halves of lanes of 64 bits, without AVX-512.
 func (g *gen) low(x val) val {
 	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
-	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
+	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}),
+		rm: -1})
 }
 
 // laneMask returns a bool as a mask of lanes.

@@ -57,7 +57,8 @@ func (g *gen) ofBool(d tensor.DType, m val) *lowered {
 	l := lane(d)
 	v := g.bits(l, one)
 	if g.z {
-		v = g.add(inst{name: "VMOVU" + suffix(l), src: of(v), mask: m, zero: true, dst: g.newVal(value{w: g.vals[v].w}), rm: 0})
+		v = g.add(inst{name: "VMOVU" + suffix(l), src: of(v), mask: m, zero: true, dst: g.newVal(value{w: g.vals[v].w}),
+			rm: 0})
 	} else {
 		v = g.and(l, g.laneMask(m, l), v)
 	}

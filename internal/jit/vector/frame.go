@@ -23,23 +23,22 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 
 // frame is where everything is while the code runs.
 type frame struct {
-	base      []int       // by pointer: the register in bases, or -1
-	pointers  int         // vectors of the spill area that hold the addresses without a register
-	bounces   map[int]int // by pointer: the vector of the spill area for elements of a tail
-	main      file
-	rest      file // of tails
-	copies    int  // of the body, until accumulators repeat
-	unroll    int
-	inRegs    bool // accumulators are
-	accAt     []int
-	twice     bool
-	rows      *allocator
-	turn      *allocator
-	tail      *allocator
-	accLoads  *allocator
-	accStores *allocator
-	dynamic   bool // accumulators are found by the index
-	streaming bool
+	base     []int       // by pointer: the register in bases, or -1
+	pointers int         // vectors of the spill area that hold the addresses without a register
+	bounces  map[int]int // by pointer: the vector of the spill area for elements of a tail
+	main     file        // registers of rows and turns
+	rest     file        // of tails, in which accumulators have none
+	copies   int         // of the body, until accumulators repeat
+	unroll   int         // copies of the body in a turn of the loop
+	inRegs   bool        // accumulators have registers, from those of accAt on
+	accAt    []int
+	twice    bool // an element has 16 bytes
+
+	// What was placed: once a row, the body for turns and for tails, accumulators into registers and back.
+	rows, turn, tail, accLoads, accStores *allocator
+
+	// While code is written: accumulators are found by the index, and stores go past the caches.
+	dynamic, streaming bool
 }
 
 // spillSlots is how many vectors the spill area has.
@@ -60,7 +59,7 @@ func (g *gen) layOut() error {
 			slots++
 		}
 	}
-	uses := g.count2()
+	uses := g.shared()
 	best := 1e9
 	most := len(uses)
 	for fixed := most; fixed >= 0; fixed -= 1 + fixed/8 {
@@ -128,8 +127,8 @@ func (g *gen) layOutPointers() {
 	}
 }
 
-// count2 returns what is the same for a row and what the body reads of it, the most used first.
-func (g *gen) count2() []val {
+// shared returns what is the same for a row and what the body reads of it, the most used first.
+func (g *gen) shared() []val {
 	times := make([]int, len(g.vals))
 	for _, list := range [][]inst{g.body, g.folds[0], g.folds[1], g.folds[2], g.stores} {
 		for _, in := range list {

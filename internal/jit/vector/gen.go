@@ -40,9 +40,9 @@ type gen struct {
 	frame
 }
 
-// lowered is a value of an expression in a register. Integers of fewer than 32 bits lie in lanes of 32 bits, extended by
-// their sign or by zeros unless they are dirty; 16-bit floats so, by zeros, or as a half vector of them; bools in masks
-// or, without AVX-512, in lanes of all bits or none, as wide as the widest value.
+// lowered is a value of an expression in a register. Integers of fewer than 32 bits lie in lanes of 32 bits,
+// extended by their sign or by zeros unless they are dirty; 16-bit floats so, by zeros, or as a half vector of
+// them; bools in masks or, without AVX-512, in lanes of all bits or none, as wide as the widest value.
 type lowered struct {
 	v     val
 	dirty bool // the bits above the dtype's are any
@@ -84,7 +84,8 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	return g, nil
 }
 
-// expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored nowhere.
+// expand replaces elementary functions by primitives. Values of folds are found again as outputs that are stored
+// nowhere.
 func expand(l *expr.Loop) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects instructions for an operation on integers. Those of fewer than 32 bits are cleaned only where the bits
-// above them would show.
+// integer selects instructions for an operation on integers. Those of fewer than 32 bits are cleaned only where the
+// bits above them would show.
 func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := lane(d)
 	e := elem(l)

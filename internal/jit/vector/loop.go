@@ -1,10 +1,11 @@
 // Package vector makes machine code of loops of expressions: vectors of AVX-512 or AVX2 for amd64.
 //
-// The way: an expression's elementary functions are expanded ([expr.Code.Expand]); instructions of machines are selected
-// for each of its own (lower*.go, in the order that keeps few values alive), those that depend on nothing but constants
-// and Scalar operands apart, for these are computed once a row; registers are given out (alloc.go), and the body is put
-// between the loops over elements and rows (emit.go). A turn computes 16 elements with AVX-512 and 8 with AVX2, half of
-// that where a value has 64 bits: every value of a turn lies in one register. What is less than a turn goes by masks.
+// The way: an expression's elementary functions are expanded ([expr.Code.Expand]); instructions of machines are
+// selected for each of its own (lower*.go, in the order that keeps few values alive), those that depend on nothing
+// but constants and Scalar operands apart, for these are computed once a row; registers are given out (alloc.go),
+// and the body is put between the loops over elements and rows (emit.go). A turn computes 16 elements with AVX-512
+// and 8 with AVX2, half of that where a value has 64 bits: every value of a turn lies in one register. What is less
+// than a turn goes by masks.
 package vector
 
 import (
@@ -27,7 +28,8 @@ func unsupported(format string, args ...any) error {
 
 // Options are choices that do not change results.
 type Options struct {
-	// NonTemporal writes outputs of 4 and 8 bytes past the caches, in rows in which all of them are aligned to a vector.
+	// NonTemporal writes outputs of 4 and 8 bytes past the caches, in rows in which all of them are aligned to a
+	// vector.
 	NonTemporal bool
 
 	registers int // how many vector registers are used, for tests; 0 for all
@@ -44,7 +46,8 @@ type Loop struct {
 }
 
 // Compile makes machine code of a loop, or finds that which somebody has of an equal one. An error that wraps
-// [ErrUnsupported] says why there is none. Code can be made for any instruction set, and run where the processor has it.
+// [ErrUnsupported] says why there is none. Code can be made for any instruction set, and run where the processor
+// has it.
 func Compile(l *expr.Loop, isa machine.ISA, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
@@ -90,13 +93,13 @@ func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) ([]byte, s
 }
 
 // Run computes rows of n elements each. ptrs are the addresses of the first row, outputs before operands before the
-// [expr.Lanes] accumulators of each fold, which are read and written anew for each row; strides are the bytes from a row
-// to the next, in the same order, and 0 for what all rows share. Outputs of dtype Invalid need neither. An error says
-// that executable memory could not be had, and then nothing was done.
+// [expr.Lanes] accumulators of each fold, which are read and written anew for each row; strides are the bytes from
+// a row to the next, in the same order, and 0 for what all rows share. Outputs of dtype Invalid need neither. An
+// error says that executable memory could not be had, and then nothing was done.
 //
-// A row may be cut into several runs at multiples of expr.Lanes elements. The runtime waits for a run to return before it
-// stops the world: callers cut long work so that one takes less than 50 us. a is memory that nobody else uses meanwhile.
-// Addresses are trusted, and must be of the heap or of memory outside of Go.
+// A row may be cut into several runs at multiples of expr.Lanes elements. The runtime waits for a run to return
+// before it stops the world: callers cut long work so that one takes less than 50 us. a is memory that nobody else
+// uses meanwhile. Addresses are trusted, and must be of the heap or of memory outside of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
 		panic("vector: Run of other operands than the loop has")

@@ -78,8 +78,8 @@ type part struct {
 	n                     int
 }
 
-// layOut puts outputs, operands and accumulators at the ends of guarded memory, an output in the place of an operand now
-// and then.
+// layOut puts outputs, operands and accumulators at the ends of guarded memory, an output in the place of an
+// operand now and then.
 func (b *bench) layOut(rng *rand.Rand, l *expr.Loop, n, rows int) []part {
 	var parts []part
 	add := func(d tensor.DType, n int, sparse bool) {
@@ -194,7 +194,8 @@ func (b *bench) differ(parts []part, outs, ins, rows int) string {
 				at := p.at + row*p.stride + i*p.dtype.Size()
 				u, v := x[at:at+p.dtype.Size()], y[at:at+p.dtype.Size()]
 				if !sameElement(p.dtype, u, v) {
-					return fmt.Sprintf("pointer %d (%v) row %d element %d: compiled % x, interpreted % x", k, p.dtype, row, i, u, v)
+					return fmt.Sprintf("pointer %d (%v) row %d element %d: compiled % x, interpreted % x", k, p.dtype, row, i,
+						u, v)
 				}
 				copy(u, v)
 			}
@@ -266,7 +267,8 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 		t.Fatal(err)
 	}
 	if d := b.differ(parts, outs, ins, rows); d != "" {
-		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v\n%v\n%s", isa, rows, n, d, l.Scalar, l.Folds, l.Code, c.Listing())
+		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v\n%v\n%s", isa, rows, n, d, l.Scalar, l.Folds, l.Code,
+			c.Listing())
 	}
 	return ""
 }
@@ -319,7 +321,8 @@ func TestOperations(t *testing.T) {
 // expectMissing compares what has no code with what is known not to have.
 func expectMissing(t *testing.T, isa machine.ISA, missing map[string]bool) {
 	for why := range missing {
-		ok := strings.HasSuffix(why, "has no expansion") || strings.HasSuffix(why, "division of int64") || strings.HasSuffix(why, "division of uint64") ||
+		ok := strings.HasSuffix(why, "has no expansion") || strings.HasSuffix(why, "division of int64") ||
+			strings.HasSuffix(why, "division of uint64") ||
 			isa == machine.AVX2 && strings.HasSuffix(why, "int64 to float32 without AVX-512")
 		if !ok {
 			t.Error(why)

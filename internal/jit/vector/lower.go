@@ -36,7 +36,6 @@ func (g *gen) lower() error {
 func (g *gen) weigh() {
 	g.need = make([]int, len(g.code.Insts))
 	for v, i := range g.code.Insts {
-		n := 1
 		most, ties := 0, 0
 		for _, u := range i.Uses() {
 			switch w := g.need[u]; {
@@ -46,7 +45,7 @@ func (g *gen) weigh() {
 				ties++
 			}
 		}
-		g.need[v] = max(n, most+ties)
+		g.need[v] = max(1, most+ties)
 		if i.Op == expr.Const {
 			g.need[v] = 0
 		}
@@ -75,8 +74,8 @@ func (g *gen) visit(v expr.Value) {
 	g.done[v] = g.inst(v)
 }
 
-// lowerFolds selects instructions that add up: in the body accumulators have registers if there are enough, and in tails
-// they are in memory. Loads and stores of the registers come before and after the turns.
+// lowerFolds selects instructions that add up: in the body accumulators have registers if there are enough, and in
+// tails they are in memory. Loads and stores of the registers come before and after the turns.
 func (g *gen) lowerFolds() {
 	for _, f := range g.loop.Folds {
 		if v := g.get(f.V); f.Op == expr.Min || f.Op == expr.Max {

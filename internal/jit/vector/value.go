@@ -63,8 +63,6 @@ type inst struct {
 	name string
 	src  []arg
 	dst  val
-	// dw is the width of the destination, 0 for that of dst.
-	dw   uint8
 	tied val   // dst's register holds this beforehand
 	mask val   // elements that are written
 	zero bool  // others become zero instead of staying
