@@ -148,7 +148,7 @@ func (g *gen) turnLoop(step int) {
 	loop := g.asm.NewLabel()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
-	for u := range g.unroll {
+	for u := 0; u < g.unroll; u += g.together {
 		g.sequence(g.turn.out, u)
 	}
 	g.advance(step)
@@ -346,7 +346,7 @@ func (g *gen) sequence(list []placed, u int) {
 }
 
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accAt[a.acc.fold] + u%g.copies
+	n := g.accAt[a.acc.fold] + (u+a.acc.turn)%g.copies
 	switch x := g.vals[a.acc.val]; {
 	case x.mask && a.zero:
 		return asm.Mask(n).Zero()
@@ -386,7 +386,7 @@ func (g *gen) address(m memory, u int) asm.Mem {
 func (g *gen) accAddress(m memory, u int) asm.Mem {
 	r := g.loadPointer(m.n)
 	if !g.dynamic {
-		return asm.Mem{Base: r, Disp: m.off + int32(u%g.copies)*m.step}
+		return asm.Mem{Base: r, Disp: (m.off + int32(u)*m.step) % int32(expr.Lanes*int(m.lane))}
 	}
 	e := g.asm.Emit
 	e("MOVL", regIndex, regLimit)

@@ -32,6 +32,7 @@ type frame struct {
 	unroll   int         // copies of the body in a turn of the loop
 	inRegs   bool        // accumulators have registers, from those of accAt on
 	accAt    []int
+	together int  // copies of the body that are interleaved
 	twice    bool // an element has 16 bytes
 
 	// What was placed: once a row, the body for turns and for tails, accumulators into registers and back.
@@ -76,6 +77,7 @@ func (g *gen) layOut() error {
 		return unsupported("more values at once than there is room for")
 	}
 	g.chooseUnroll()
+	g.tryTwins()
 	return nil
 }
 
@@ -151,7 +153,7 @@ func (g *gen) shared() []val {
 
 // attempt gives out registers with some values fixed in them, and tells what it costs.
 func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
-	n := len(g.vals)
+	n := 2 * len(g.vals) // there may be twins
 	m := file{fixed: make([]int8, n), slot: make([]int16, n)}
 	for v := range n {
 		m.fixed[v], m.slot[v] = -1, -1
@@ -256,13 +258,17 @@ func (g *gen) hasPairs() bool {
 	return false
 }
 
-func (g *gen) allocateAll(exports []val) (float64, bool) {
-	folds := g.folds[1]
+// turnList returns the instructions of a whole turn.
+func (g *gen) turnList() []inst {
 	if g.inRegs {
-		folds = g.folds[0]
+		return slices.Concat(g.body, g.folds[0], g.stores)
 	}
+	return slices.Concat(g.body, g.folds[1], g.stores)
+}
+
+func (g *gen) allocateAll(exports []val) (float64, bool) {
 	g.rows = g.allocate(&g.main, g.row, true, false, exports)
-	g.turn = g.allocate(&g.main, slices.Concat(g.body, folds, g.stores), false, false, nil)
+	g.turn = g.allocate(&g.main, g.turnList(), false, false, nil)
 	g.tail = g.allocate(&g.rest, slices.Concat(g.body, g.folds[2], g.stores), false, true, nil)
 	g.accLoads, g.accStores = nil, nil
 	if g.inRegs {
