@@ -16,10 +16,12 @@ func (g *gen) emit() error {
 	done, row := a.NewLabel(), a.NewLabel()
 	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	e("ANDQ", asm.Imm(-64), regSpill)
-	for k := range g.base {
+	for k := range g.base[:g.counter] {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
 		g.savePointer(k, regTemp)
 	}
+	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.counter, regTemp))
+	g.savePointer(g.counter, regTemp)
 	for v := range g.vals {
 		if x := &g.vals[v]; x.rec != nil && x.konst && g.main.fixed[v] >= 0 {
 			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.main.fixed[v]), x.w))
@@ -33,9 +35,13 @@ func (g *gen) emit() error {
 	}
 	g.turns()
 	g.tails()
-	e("DECQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows})
+	if g.base[g.counter] >= 0 {
+		e("DECQ", g.pointerRegister(g.counter, 0))
+	} else {
+		e("DECQ", g.pointerSlot(g.counter))
+	}
 	e("JEQ", done)
-	for k := range g.base {
+	for k := range g.base[:g.counter] {
 		r := g.loadPointer(k)
 		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
 		g.savePointer(k, r)

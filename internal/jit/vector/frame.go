@@ -23,7 +23,8 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 
 // frame is where everything is while the code runs.
 type frame struct {
-	base     []int       // by pointer: the register in bases, or -1
+	base     []int       // by pointer, and of the rows that are left: the register in bases, or -1
+	counter  int         // the place in base of the rows that are left
 	pointers int         // vectors of the spill area that hold the addresses without a register
 	bounces  map[int]int // by pointer: the vector of the spill area for elements of a tail
 	main     file        // registers of rows and turns
@@ -105,7 +106,8 @@ func (g *gen) still(k int) bool {
 
 // layOutPointers gives registers to what turns go along, then to what rows need.
 func (g *gen) layOutPointers() {
-	n := g.outs + len(g.code.In) + len(g.loop.Folds)
+	g.counter = g.outs + len(g.code.In) + len(g.loop.Folds)
+	n := g.counter + 1
 	g.base = make([]int, n)
 	next := 0
 	for _, still := range []bool{false, true} {

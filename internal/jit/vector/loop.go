@@ -112,3 +112,7 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 	copy(a.Row[:], strides)
 	return c.fn.Call(a)
 }
+
+// Call is [Loop.Run] with what a says, which it leaves as it is but for the spill area: N and Rows, both above 0, and as
+// many of Ptr and Row as there are pointers.
+func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }
