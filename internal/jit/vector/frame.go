@@ -64,7 +64,7 @@ func (g *gen) layOut() error {
 	uses := g.shared()
 	best := 1e9
 	most := len(uses)
-	for fixed := most; fixed >= 0; fixed -= 1 + fixed/8 {
+	for fixed := most; fixed >= 0 && best > 0; fixed -= 1 + fixed/8 {
 		f := g.frame
 		g.err = nil
 		if cost, ok := g.attempt(uses[:fixed], uses, slots); !ok || cost >= best {
