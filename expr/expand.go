@@ -28,7 +28,7 @@ func (c *Code) Expand() (*Code, error) {
 			at[k] = b.Call(f, i.DType, of[:f.Args]...)
 		case i.Op.Elementary():
 			if f := expansions[i.Op]; f != nil {
-				at[k] = f(&expander{b, i.DType}, of[0], of[1])
+				at[k] = f(&expander{b, i.DType, false}, of[0], of[1])
 			} else {
 				at[k] = b.Fail(fmt.Errorf("expr: %v has no expansion", i.Op))
 			}
@@ -56,15 +56,37 @@ var expansions = [numOps]func(e *expander, x, y Value) Value{
 	Log2:  func(e *expander, x, _ Value) Value { return e.log2(x) },
 	Log10: func(e *expander, x, _ Value) Value { return e.log10(x) },
 	Log1p: func(e *expander, x, _ Value) Value { return e.log1p(x) },
-	Erf:   func(e *expander, x, _ Value) Value { return e.erf(x) },
+	Sin:   func(e *expander, x, _ Value) Value { return e.sin(x) },
+	Cos:   func(e *expander, x, _ Value) Value { return e.cos(x) },
+	Tan:   func(e *expander, x, _ Value) Value { return e.tan(x) },
+	Asin:  func(e *expander, x, _ Value) Value { return e.asin(x) },
+	Acos:  func(e *expander, x, _ Value) Value { return e.acos(x) },
+	Atan:  func(e *expander, x, _ Value) Value { return e.atan(x) },
 	Tanh:  func(e *expander, x, _ Value) Value { return e.tanh(x) },
+	Sinh:  func(e *expander, x, _ Value) Value { return e.sinh(x) },
+	Cosh:  func(e *expander, x, _ Value) Value { return e.cosh(x) },
+	Asinh: func(e *expander, x, _ Value) Value { return e.asinh(x) },
+	Acosh: func(e *expander, x, _ Value) Value { return e.acosh(x) },
+	Atanh: func(e *expander, x, _ Value) Value { return e.atanh(x) },
+	Erf:   func(e *expander, x, _ Value) Value { return e.erf(x) },
+	Pow:   func(e *expander, x, y Value) Value { return e.pow(x, y) },
+	Erfc:  func(e *expander, x, _ Value) Value { return e.erfc(x) },
+	Atan2: func(e *expander, y, x Value) Value { return e.atan2(y, x) },
 }
 
 // expander adds instructions in one float dtype: float32 or float64. Float32's integers of its size are signed, for
 // processors convert them; float64's are not, for AVX2 has no arithmetic shift of them.
 type expander struct {
 	*Builder
-	d tensor.DType
+	d     tensor.DType
+	short bool // in float64 a result of float32's precision is enough
+}
+
+// inFloat64 computes a float32 function in float64 with float32's polynomials: where that is simpler than to carry
+// what float32 rounds away. Overflow and subnormal results are then the conversion's.
+func (e *expander) inFloat64(f func(w *expander, x Value) Value, x Value) Value {
+	w := &expander{e.Builder, tensor.Float64, true}
+	return e.Convert(e.d, f(w, w.Convert(w.d, x)))
 }
 
 func (e *expander) wide() bool { return e.d == tensor.Float64 }
@@ -126,7 +148,12 @@ type poly struct{ f32, f64 []float64 }
 
 // eval computes a polynomial by Horner's rule: latency does not matter, for the vectors of several elements are on
 // their way at once.
-func (e *expander) eval(p poly, x Value) Value { return e.horner(pick(e, p.f32, p.f64), x) }
+func (e *expander) eval(p poly, x Value) Value {
+	if e.short {
+		return e.horner(p.f32, x)
+	}
+	return e.horner(pick(e, p.f32, p.f64), x)
+}
 
 func (e *expander) horner(c []float64, x Value) Value {
 	v := e.num(c[len(c)-1])

@@ -57,6 +57,22 @@ func (e *expander) expParts(x Value) (p, s Value) {
 	return p, s
 }
 
+// expSum is expParts with p as a sum of two, within 2^-56: of what r and the last two steps are rounded by.
+func (e *expander) expSum(x Value) (p, low, s Value) {
+	x, one := e.low(e.high(x, 711), -746), e.num(1)
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	r1 := e.fma(n, e.num(-2*hi), x)
+	r := e.fma(n, e.num(-2*lo), r1)
+	rl := e.fma(n, e.num(-2*lo), e.sub(r1, r))
+	q := e.eval(expPoly, r)
+	v := e.fma(q, r, one)
+	p = e.fma(v, r, one)
+	vl := e.fma(q, r, e.sub(one, v))
+	low = e.fma(v, r, e.sub(one, p))
+	return p, e.fma(vl, r, e.fma(rl, p, low)), s
+}
+
 func (e *expander) exp(x Value) Value {
 	p, s := e.expParts(x)
 	return e.mul(e.mul(p, s), s)
@@ -71,13 +87,19 @@ func (e *expander) exp2(x Value) Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// expm1Parts returns p and s with expm1(x) = 2*(s*p + (s-1/2)), s half a power of 2 and p = expm1(r).
+// expm1Scaled is 2^plus * expm1(x), as s*expm1(r) + (s-2^plus); what s*r + (s-2^plus) is rounded by is not lost in
+// float64, for functions that are made of this one.
 func (e *expander) expm1Scaled(x Value, plus int) Value {
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, math.Log2E, plus)
 	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
-	p := e.fma(e.mul(r, r), e.eval(expm1Poly, r), r)
-	return e.fma(s, p, e.sub(s, e.num(math.Ldexp(1, plus))))
+	t, c := e.eval(expm1Poly, r), e.sub(s, e.num(math.Ldexp(1, plus)))
+	if !e.wide() {
+		return e.fma(s, e.fma(e.mul(r, r), t, r), c)
+	}
+	u := e.fma(s, r, c)
+	lost := e.fma(s, r, e.sub(c, u))
+	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
 }
 
 // expm1 is computed by halves, which do not overflow before the result does. Of tiny x the halves may be subnormal, and

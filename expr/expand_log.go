@@ -27,10 +27,17 @@ const twoThirds = 2.0 / 3
 // the exponents do not tell of: it is taken off with the bits of 2/3. Of x that is not positive or not finite the
 // parts are any numbers.
 func (e *expander) frexp(x Value) (n, m Value) {
+	if e.short {
+		return e.split(x, e.originOf(twoThirds))
+	}
 	shift := pick(e, 24, 54)
 	small := e.lt(x, e.num(math.Ldexp(1, 1-e.bias())))
 	x = e.choose(small, e.mul(x, e.num(math.Ldexp(1, shift))), x)
-	i := e.Do(Sub, e.int(x), e.choose(small, e.originOf(math.Ldexp(twoThirds, shift)), e.originOf(twoThirds)))
+	return e.split(x, e.choose(small, e.originOf(math.Ldexp(twoThirds, shift)), e.originOf(twoThirds)))
+}
+
+func (e *expander) split(x, origin Value) (n, m Value) {
+	i := e.Do(Sub, e.int(x), origin)
 	m = e.Do(And, i, e.mask(1<<e.mantissa()-1))
 	return e.exponent(i), e.float(e.Do(Add, m, e.bitsOf(twoThirds)))
 }
@@ -103,12 +110,26 @@ func (e *expander) log10(x Value) Value {
 // log1p takes n from 1+x rounded, and f = x/2^n + (1/2^n - 1) from x, so that nothing is lost of it. 4/2^n instead of
 // 1/2^n, which is subnormal for the greatest x.
 func (e *expander) log1p(x Value) Value {
-	u := e.add(x, e.num(1))
+	n, _, f, u := e.frexp1p(x)
+	ln2, _ := e.ln2()
+	return e.tiny(x, e.logEnds(u, x, e.fma(n, e.num(ln2), e.logOf1p(f))))
+}
+
+// log1pOf is log1p of a sum of two whose second is small. It keeps what f is rounded by, too.
+func (e *expander) log1pOf(x, low Value) Value {
+	n, s, f, u := e.frexp1p(x)
+	lost := e.fma(e.mul(x, e.num(0.25)), s, e.sub(e.fma(s, e.num(0.25), e.num(-1)), f))
+	lost = e.fma(e.mul(low, e.num(0.25)), s, lost)
+	ln2, _ := e.ln2()
+	r := e.fma(n, e.num(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), lost)))
+	return e.tiny(x, e.logEnds(u, x, r))
+}
+
+// frexp1p returns n, s = 4/2^n, f and 1+x rounded.
+func (e *expander) frexp1p(x Value) (n, s, f, u Value) {
+	u = e.add(x, e.num(1))
 	i := e.Do(Sub, e.int(u), e.originOf(twoThirds))
 	up := e.Do(And, i, e.mask(^uint64(1<<e.mantissa()-1)))
-	s := e.float(e.Do(Sub, e.mask(uint64(pick(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), up))
-	f := e.fma(e.mul(x, e.num(0.25)), s, e.fma(s, e.num(0.25), e.num(-1)))
-	ln2, _ := e.ln2()
-	r := e.fma(e.exponent(i), e.num(ln2), e.logOf1p(f))
-	return e.tiny(x, e.logEnds(u, x, r))
+	s = e.float(e.Do(Sub, e.mask(uint64(pick(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), up))
+	return e.exponent(i), s, e.fma(e.mul(x, e.num(0.25)), s, e.fma(s, e.num(0.25), e.num(-1))), u
 }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -48,6 +49,9 @@ func (l *Loop) Key() string {
 
 // Check returns what is wrong with the loop.
 func (l *Loop) Check() error {
+	if l.Code == nil {
+		return errors.New("expr: a loop without a code")
+	}
 	if err := l.Code.Check(); err != nil {
 		return err
 	}
@@ -63,12 +67,18 @@ func (l *Loop) Check() error {
 		default:
 			return fmt.Errorf("expr: fold %d by %v", k, f.Op)
 		}
-		if err := takes(f.Op, l.Code.Insts[f.V].DType); err != nil {
+		d := l.Code.Insts[f.V].DType
+		if err := errors.Join(takes(f.Op, d), computes(d)); err != nil {
 			return fmt.Errorf("expr: fold %d: %w", k, err)
 		}
 	}
 	return nil
 }
 
-// DType returns the dtype of a fold's accumulators.
-func (l *Loop) DType(fold int) tensor.DType { return l.Code.Insts[l.Folds[fold].V].DType }
+// DType returns the dtype of a fold's accumulators, or Invalid for a fold that there is not.
+func (l *Loop) DType(fold int) tensor.DType {
+	if fold < 0 || fold >= len(l.Folds) {
+		return tensor.Invalid
+	}
+	return l.Code.Insts[l.Folds[fold].V].DType
+}
