@@ -321,6 +321,7 @@ func TestOperations(t *testing.T) {
 // expectMissing compares what has no code with what is known not to have.
 func expectMissing(t *testing.T, isa machine.ISA, missing map[string]bool) {
 	for why := range missing {
+		t.Log(why)
 		ok := strings.HasSuffix(why, "has no expansion") || strings.HasSuffix(why, "division of int64") ||
 			strings.HasSuffix(why, "division of uint64") ||
 			isa == machine.AVX2 && strings.HasSuffix(why, "int64 to float32 without AVX-512")

@@ -116,7 +116,7 @@ func (m *maker) step() expr.Value {
 	}
 	ops := operations(d)
 	if d.IsFloat() && m.rng.IntN(5) == 0 {
-		return m.apply([]expr.Op{expr.Exp, expr.Log, expr.Tanh, expr.Erf}[m.rng.IntN(4)], d)
+		return m.apply(expr.Exp+expr.Op(m.rng.IntN(int(expr.Mod-expr.Exp))), d)
 	}
 	return m.apply(ops[m.rng.IntN(len(ops))], d)
 }
