@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -15,49 +16,69 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formula is a loop over float32 that is measured.
+// formula is a loop that is measured.
 type formula struct {
 	name string
-	ins  int
+	ins  []tensor.DType
 	code func(b *expr.Builder, x []expr.Value) expr.Value
 }
 
 func (f *formula) loop(b *testing.B) *expr.Loop {
-	d := make([]tensor.DType, f.ins)
-	for k := range d {
-		d[k] = tensor.Float32
-	}
-	e := expr.NewBuilder(d...)
+	e := expr.NewBuilder(f.ins...)
 	var x []expr.Value
-	for k := range d {
+	for k := range f.ins {
 		x = append(x, e.Load(k))
 	}
-	c, err := e.Build(e.Real(f.code(e, x)))
+	var out expr.Output
+	if f.code == nil {
+		re, im := e.Do(expr.Add, x[0], x[1]), e.Do(expr.Add, e.LoadImag(0), e.LoadImag(1))
+		out = expr.Output{DType: tensor.Complex64, Re: re, Im: im}
+	} else {
+		out = e.Real(f.code(e, x))
+	}
+	c, err := e.Build(out)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &expr.Loop{Code: c, Scalar: make([]bool, f.ins)}
+	return &expr.Loop{Code: c, Scalar: make([]bool, len(f.ins))}
+}
+
+func floats(n int) []tensor.DType { return slices.Repeat([]tensor.DType{tensor.Float32}, n) }
+
+// rounded adds 16-bit floats as ops do: in float32.
+func rounded(b *expr.Builder, x []expr.Value) expr.Value {
+	f := tensor.Float32
+	return b.Convert(b.DType(x[0]), b.Do(expr.Add, b.Convert(f, x[0]), b.Convert(f, x[1])))
 }
 
 var formulas = []formula{
-	{"add", 2, func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Add, x[0], x[1]) }},
-	{"relu(a*b+c)*d-e", 5, func(b *expr.Builder, x []expr.Value) expr.Value {
+	{"add float16", []tensor.DType{tensor.Float16, tensor.Float16}, rounded},
+	{"add bfloat16", []tensor.DType{tensor.BFloat16, tensor.BFloat16}, rounded},
+	{"add int32+float32", []tensor.DType{tensor.Int32, tensor.Float32},
+		func(b *expr.Builder, x []expr.Value) expr.Value {
+			return b.Do(expr.Add, b.Convert(tensor.Float32, x[0]), x[1])
+		}},
+	{"add uint8", []tensor.DType{tensor.Uint8, tensor.Uint8},
+		func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Add, x[0], x[1]) }},
+	{"add complex64", []tensor.DType{tensor.Complex64, tensor.Complex64}, nil},
+	{"add", floats(2), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Add, x[0], x[1]) }},
+	{"relu(a*b+c)*d-e", floats(5), func(b *expr.Builder, x []expr.Value) expr.Value {
 		y := b.Do(expr.Max, b.Do(expr.Add, b.Do(expr.Mul, x[0], x[1]), x[2]), b.Const(tensor.Float32, 0))
 		return b.Do(expr.Sub, b.Do(expr.Mul, y, x[3]), x[4])
 	}},
-	{"exp", 1, func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Exp, x[0]) }},
-	{"sigmoid", 1, func(b *expr.Builder, x []expr.Value) expr.Value {
+	{"exp", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Exp, x[0]) }},
+	{"sigmoid", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value {
 		one := b.Const(tensor.Float32, 1)
 		return b.Do(expr.Div, one, b.Do(expr.Add, one, b.Do(expr.Exp, b.Do(expr.Neg, x[0]))))
 	}},
-	{"tanh", 1, func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Tanh, x[0]) }},
-	{"gelu", 1, func(b *expr.Builder, x []expr.Value) expr.Value {
+	{"tanh", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Tanh, x[0]) }},
+	{"gelu", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value {
 		c := func(v float64) expr.Value { return b.Const(tensor.Float32, v) }
 		erf := b.Do(expr.Erf, b.Do(expr.Mul, x[0], c(0.70710678118654752440)))
 		return b.Do(expr.Mul, b.Do(expr.Mul, x[0], c(0.5)), b.Do(expr.Add, erf, c(1)))
 	}},
-	{"log", 1, func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Log, x[0]) }},
-	{"sin", 1, func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Sin, x[0]) }},
+	{"log", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Log, x[0]) }},
+	{"sin", floats(1), func(b *expr.Builder, x []expr.Value) expr.Value { return b.Do(expr.Sin, x[0]) }},
 }
 
 // BenchmarkLoop runs float32 elements in calls of at most 32,768. GB/s count each operand and the result once.
@@ -68,7 +89,7 @@ func BenchmarkLoop(b *testing.B) {
 	const most = 16 << 20
 	var mem [6][]float32
 	for k := range mem {
-		mem[k] = make([]float32, most+16)
+		mem[k] = make([]float32, 2*most)
 		for i := range mem[k] {
 			mem[k][i] = rand.Float32()*8 - 4
 		}
@@ -85,7 +106,7 @@ func BenchmarkLoop(b *testing.B) {
 					if err != nil {
 						b.Skip(err)
 					}
-					measure(b, l, mem, f.ins, n)
+					measure(b, l, mem, n)
 				})
 			}
 		}
@@ -93,10 +114,18 @@ func BenchmarkLoop(b *testing.B) {
 }
 
 // measure reports the mean and, as best-ns, the least time of a run, which others on the machine disturb least.
-func measure(b *testing.B, l *Loop, mem [6][]float32, ins, n int) {
+func measure(b *testing.B, l *Loop, mem [6][]float32, n int) {
+	code := l.loop.Code
+	size := []int{code.Out[0].DType.Size()}
+	total := size[0]
+	for _, d := range code.In {
+		size = append(size, d.Size())
+		total += d.Size()
+	}
+	ins := len(code.In)
 	args := new(jit.Args)
 	ptrs, strides := make([]unsafe.Pointer, ins+1), make([]int, ins+1)
-	b.SetBytes(int64(4 * n * (ins + 1)))
+	b.SetBytes(int64(total * n))
 	batch := max(1, 1<<14/n) // that the clock costs nothing beside
 	for k := range ptrs {
 		ptrs[k] = unsafe.Pointer(&mem[(k+5)%6][0])
@@ -109,7 +138,7 @@ func measure(b *testing.B, l *Loop, mem [6][]float32, ins, n int) {
 		run = func() (err error) {
 			for at := 0; at < n; at += 32768 {
 				for k := range ptrs {
-					ptrs[k] = unsafe.Pointer(&mem[(k+5)%6][at])
+					ptrs[k] = unsafe.Add(unsafe.Pointer(&mem[(k+5)%6][0]), at*size[k])
 				}
 				err = errors.Join(err, l.Run(args, ptrs, strides, min(32768, n-at), 1))
 			}
@@ -130,7 +159,7 @@ func measure(b *testing.B, l *Loop, mem [6][]float32, ins, n int) {
 		best = min(best, time.Since(start))
 	}
 	b.ReportMetric(float64(best)/float64(batch), "best-ns/op")
-	b.ReportMetric(float64(4*n*(ins+1)*batch)/float64(best), "best-GB/s")
+	b.ReportMetric(float64(total*n*batch)/float64(best), "best-GB/s")
 }
 
 // BenchmarkAssemble makes the code of each of the loops.

@@ -1,10 +1,11 @@
 package vector
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // emit writes the code: for each row what is the same for it, turns, and tails for what is less than a turn.
@@ -131,7 +132,9 @@ func (g *gen) turns() {
 func (g *gen) aligned(otherwise asm.Label) {
 	first := true
 	for k := range g.outs {
-		if d := g.code.Out[k].DType; d == tensor.Invalid || d.Size() < 4 {
+		if !slices.ContainsFunc(g.turn.out, func(p placed) bool {
+			return p.nt != "" && p.args[len(p.args)-1].(memory).n == k
+		}) {
 			continue
 		}
 		r := g.pointerRegister(k, regIndex) // which is 0, and will be again

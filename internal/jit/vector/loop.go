@@ -28,8 +28,7 @@ func unsupported(format string, args ...any) error {
 
 // Options are choices that do not change results.
 type Options struct {
-	// NonTemporal writes outputs of 4 and 8 bytes past the caches, in rows in which all of them are aligned to a
-	// vector.
+	// NonTemporal writes outputs past the caches, in rows in which all of them lie at multiples of 64 bytes.
 	NonTemporal bool
 
 	registers int // how many vector registers are used, for tests; 0 for all
