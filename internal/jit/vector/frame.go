@@ -212,7 +212,7 @@ func (g *gen) placeAccs(used, all, k int, m *file) {
 			need += g.copies
 		}
 	}
-	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && needMasks <= 2 && k-needMasks >= 3
+	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
 }
 
 // reserveAccs takes the accumulators' registers from the body's.
