@@ -60,7 +60,8 @@ func TestUnsupported(t *testing.T) {
 			t.Errorf("want %q, not %v", what, err)
 		}
 	}
-	if _, err := Compile(&expr.Loop{Code: long.Code}, machine.AVX2, Options{}); err == nil || errors.Is(err, ErrUnsupported) {
+	_, err := Compile(&expr.Loop{Code: long.Code}, machine.AVX2, Options{})
+	if err == nil || errors.Is(err, ErrUnsupported) {
 		t.Errorf("a loop that is wrong is no loop without code: %v", err)
 	}
 }

@@ -112,6 +112,6 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 	return c.fn.Call(a)
 }
 
-// Call is [Loop.Run] with what a says, which it leaves as it is but for the spill area: N and Rows, both above 0, and as
-// many of Ptr and Row as there are pointers.
+// Call is [Loop.Run] with what a says: N and Rows, both above 0, and as many of Ptr and Row as there are pointers. They
+// stay as they are, so that a step whose operands lie where they did is called again at the cost of a call.
 func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }

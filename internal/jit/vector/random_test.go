@@ -31,7 +31,8 @@ func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
 		return b
 	case k == 1:
 		// The last round to float32 otherwise if they round to float64 before.
-		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, mask & (1<<62 | 1<<38 | 1), mask &^ (1<<62 | 1<<38)}[rng.IntN(8)]
+		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, mask & (1<<62 | 1<<38 | 1),
+			mask &^ (1<<62 | 1<<38)}[rng.IntN(8)]
 	}
 	return uint64(rng.IntN(20)-8) & mask
 }
