@@ -1,0 +1,233 @@
+package expr
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Number is an element of any dtype by its bits, zero-extended. Im is the imaginary part of a complex one, else 0.
+type Number struct{ Re, Im uint64 }
+
+// Eval computes one element: in holds the operands, and the outputs come back. It is slow, and the definition that
+// interpreter and compiled code are held against; elementary functions are package math's. It panics if there are
+// fewer operands than the code has.
+func (c *Code) Eval(in ...Number) []Number {
+	if len(in) < len(c.In) {
+		panic("expr: Eval of fewer operands than the code has")
+	}
+	v := make([]uint64, len(c.Insts))
+	for k, i := range c.Insts {
+		var x [3]uint64
+		for n, u := range i.Uses() {
+			x[n] = v[u]
+		}
+		switch i.Op {
+		case Const:
+			v[k] = i.Imm
+		case Load:
+			v[k] = in[i.A].Re
+			if i.Imm != 0 {
+				v[k] = in[i.A].Im
+			}
+		case Convert:
+			tensor.Converter(i.DType, c.Insts[i.A].DType)(unsafe.Pointer(&v[k]), unsafe.Pointer(&x[0]), 0, 0, 1)
+		case Bits:
+			v[k] = x[0]
+		case Select:
+			if v[k] = x[2]; x[0] != 0 {
+				v[k] = x[1]
+			}
+		default:
+			v[k] = c.evalIn(c.Insts[i.A].DType, i, x)
+		}
+	}
+	out := make([]Number, len(c.Out))
+	for k, o := range c.Out {
+		if out[k].Re = v[o.Re]; o.Im != None {
+			out[k].Im = v[o.Im]
+		}
+	}
+	return out
+}
+
+// evalIn computes an instruction whose operands have dtype d.
+func (c *Code) evalIn(d tensor.DType, i Inst, x [3]uint64) uint64 {
+	if !d.IsFloat() {
+		return evalInt(d, i.Op, x)
+	}
+	var f [3]float64
+	for k := range f {
+		if f[k] = math.Float64frombits(x[k]); d == tensor.Float32 {
+			f[k] = float64(math.Float32frombits(uint32(x[k])))
+		}
+	}
+	yes := func(b bool) uint64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	switch i.Op {
+	case Eq:
+		return yes(f[0] == f[1])
+	case Ne:
+		return yes(f[0] != f[1])
+	case Lt:
+		return yes(f[0] < f[1])
+	case Le:
+		return yes(f[0] <= f[1])
+	case FMA:
+		if d == tensor.Float32 {
+			return uint64(math.Float32bits(evalFMA(f[0], f[1], f[2])))
+		}
+	}
+	var r float64
+	if i.Op == Call {
+		r = c.Funcs[i.Imm].F(f[0], f[1], f[2])
+	} else {
+		r = evalFloat(i.Op, f)
+	}
+	// What float64 makes of two float32 rounds to what float32 makes of them: it has more than twice the bits.
+	if d == tensor.Float32 {
+		return uint64(math.Float32bits(float32(r)))
+	}
+	return math.Float64bits(r)
+}
+
+// evalFMA rounds the exact a*b + c once.
+func evalFMA(a, b, c float64) float32 {
+	p := a * b // exact: the factors have 24 bits
+	s := p + c
+	if s == 0 || math.IsInf(s, 0) || s != s {
+		return float32(s) // a sum that is 0 in float64 is exact
+	}
+	sum := new(big.Float).SetPrec(2000).SetFloat64(p)
+	r, _ := sum.Add(sum, new(big.Float).SetFloat64(c)).Float32()
+	return r
+}
+
+func evalFloat(o Op, f [3]float64) float64 {
+	a, b := f[0], f[1]
+	if g := functions1[o]; g != nil {
+		return g(a)
+	}
+	if g := functions2[o]; g != nil {
+		return g(a, b)
+	}
+	switch o {
+	case Add:
+		return a + b
+	case Sub:
+		return a - b
+	case Mul:
+		return a * b
+	case Div:
+		return a / b
+	case FMA:
+		return math.FMA(a, b, f[2])
+	case Neg:
+		return -a
+	case Abs:
+		return math.Abs(a)
+	case Sqrt:
+		return math.Sqrt(a)
+	case Min:
+		if a != a || a < b {
+			return a
+		}
+		return b
+	case Max:
+		if a != a || a > b {
+			return a
+		}
+		return b
+	case Floor:
+		return math.Floor(a)
+	case Ceil:
+		return math.Ceil(a)
+	case Trunc:
+		return math.Trunc(a)
+	}
+	return math.RoundToEven(a)
+}
+
+// evalInt computes with integers of any width and with bools: signed ones are extended to 64 bits, and of the result
+// the bits of the dtype are kept.
+func evalInt(d tensor.DType, o Op, x [3]uint64) uint64 {
+	width := 8 * d.Size()
+	mask := ^uint64(0) >> (64 - width)
+	a, b := int64(x[0]), int64(x[1])
+	less := x[0] < x[1]
+	if d.IsSigned() {
+		a, b = a<<(64-width)>>(64-width), b<<(64-width)>>(64-width)
+		less = a < b
+	}
+	yes := func(b bool) uint64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	shift := x[1] & uint64(width-1)
+	var r int64
+	switch o {
+	case Add:
+		r = a + b
+	case Sub:
+		r = a - b
+	case Mul:
+		r = a * b
+	case Div:
+		switch {
+		case b == 0:
+		case d.IsSigned():
+			r = a / b
+		default:
+			q, _ := bits.Div64(0, x[0], x[1])
+			r = int64(q)
+		}
+	case Neg:
+		r = -a
+	case Abs:
+		if r = a; d.IsSigned() && a < 0 {
+			r = -a
+		}
+	case Min:
+		if r = b; less {
+			r = a
+		}
+	case Max:
+		if r = a; less {
+			r = b
+		}
+	case And:
+		r = a & b
+	case Or:
+		r = a | b
+	case Xor:
+		r = a ^ b
+	case Not:
+		if r = ^a; d == tensor.Bool {
+			r = a ^ 1
+		}
+	case Shl:
+		r = a << shift
+	case Shr:
+		if r = a >> shift; !d.IsSigned() {
+			r = int64(x[0] >> shift)
+		}
+	case Eq:
+		return yes(x[0] == x[1])
+	case Ne:
+		return yes(x[0] != x[1])
+	case Lt:
+		return yes(less)
+	case Le:
+		return yes(less || x[0] == x[1])
+	}
+	return uint64(r) & mask
+}

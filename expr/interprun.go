@@ -1,0 +1,110 @@
+package expr
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Scratch is the memory that an [Interp] needs beside operands and outputs: one for each goroutine.
+type Scratch struct {
+	slots []unsafe.Pointer
+	mem   []uint64
+	of    *Interp
+}
+
+// NewScratch returns memory for the loop. It serves any number of runs, one at a time.
+func (p *Interp) NewScratch() *Scratch {
+	stride := (blockElems*p.wide + blockGap) / 8
+	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1)}
+	s.slots = make([]unsafe.Pointer, p.outs+p.ins, p.outs+p.ins+len(p.consts)+p.uniforms+p.blocks+1)
+	for k := range p.consts {
+		s.slots = append(s.slots, unsafe.Pointer(&p.consts[k]))
+	}
+	for k := range p.uniforms {
+		s.slots = append(s.slots, unsafe.Pointer(&s.mem[k]))
+	}
+	for k := range p.blocks {
+		s.slots = append(s.slots, unsafe.Pointer(&s.mem[p.uniforms+k*stride]))
+	}
+	s.run(p.setup, blockElems)
+	return s
+}
+
+func (s *Scratch) run(steps []step, n int) {
+	at := s.slots
+	for k := range steps {
+		t := &steps[k]
+		t.f(at[t.d], at[t.a], at[t.b], at[t.c], n)
+	}
+}
+
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row, outputs before operands, and strides
+// the bytes from a row to the next, in the same order; what is stored nowhere needs neither. accs are the [Lanes]
+// accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them.
+//
+// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run trusts
+// addresses: what they reach must be as the Loop says.
+func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
+	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
+		panic("expr: Run of other operands, or scratch memory, than the loop has")
+	}
+	if n0 <= 0 || n1 <= 0 {
+		return
+	}
+	pooled := s == nil
+	if pooled {
+		s = p.scratch.Get().(*Scratch)
+	}
+	for j := range n1 {
+		p.runRow(s, ptrs, strides, accs, j, n0)
+	}
+	if pooled {
+		clear(s.slots[:len(ptrs)])
+		p.scratch.Put(s)
+	}
+}
+
+// runRow computes row j, of n0 elements.
+func (p *Interp) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, j, n0 int) {
+	for k, q := range ptrs {
+		if q != nil {
+			q = unsafe.Add(q, j*strides[k])
+		}
+		s.slots[k] = q
+	}
+	s.run(p.row, 1)
+	s.run(p.spread, min(n0, blockElems))
+	block := blockElems
+	if p.blocks == 0 {
+		block = math.MaxInt // nothing is put aside: one loop
+	}
+	for at := 0; at < n0; {
+		n := min(n0-at, block)
+		if len(p.folds) == 0 {
+			s.run(p.body, n)
+		} else {
+			p.runFolds(s, accs, n)
+		}
+		at += n
+		if at == n0 {
+			return
+		}
+		for k, size := range p.size {
+			if !p.scalar[k] {
+				s.slots[k] = unsafe.Add(s.slots[k], n*size)
+			}
+		}
+	}
+}
+
+// runFolds computes a block with folds between its steps.
+func (p *Interp) runFolds(s *Scratch, accs []unsafe.Pointer, n int) {
+	done := 0
+	for k := range p.folds {
+		f := &p.folds[k]
+		s.run(p.body[done:f.after], n)
+		done = f.after
+		f.f(accs[f.fold], s.slots[f.v], n)
+	}
+	s.run(p.body[done:], n)
+}

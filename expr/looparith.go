@@ -1,0 +1,199 @@
+package expr
+
+import (
+	"unsafe"
+)
+
+// The loops of package expr are written out, an operation in each: a loop that calls a function for each element is
+// several times slower. vv has two operands that go along the row, vs a second one that is the same for all elements,
+// sv a first one.
+
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+type float interface{ float32 | float64 }
+
+type real interface{ integer | float }
+
+func addVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] + y[i]
+	}
+}
+
+func addVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] + y
+	}
+}
+
+func subVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] - y[i]
+	}
+}
+
+func subVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] - y
+	}
+}
+
+func subSV[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst, x := unsafe.Slice((*T)(d), n), *(*T)(a)
+	y := unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x - y[i]
+	}
+}
+
+func mulVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] * y[i]
+	}
+}
+
+func mulVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] * y
+	}
+}
+
+func divVV[T float](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] / y[i]
+	}
+}
+
+func divVS[T float](d, a, b, _ unsafe.Pointer, n int) {
+	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] / y
+	}
+}
+
+func divSV[T float](d, a, b, _ unsafe.Pointer, n int) {
+	dst, x := unsafe.Slice((*T)(d), n), *(*T)(a)
+	y := unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = x / y[i]
+	}
+}
+
+// divInt gives 0 of a divisor of 0, for which any number will do.
+func divInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		var q T
+		if y[i] != 0 {
+			q = x[i] / y[i]
+		}
+		dst[i] = q
+	}
+}
+
+func negV[T real](d, a, _, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = -x[i]
+	}
+}
+
+func absInt[T integer](d, a, _, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = max(x[i], -x[i])
+	}
+}
+
+// clearBits clears bits of elements: the sign of floats.
+func clearBits[T uint32 | uint64](mask T) body {
+	return func(d, a, _, _ unsafe.Pointer, n int) {
+		dst := unsafe.Slice((*T)(d), n)
+		x := unsafe.Slice((*T)(a), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x[i] &^ mask
+		}
+	}
+}
+
+func minInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = min(x[i], y[i])
+	}
+}
+
+func maxInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = max(x[i], y[i])
+	}
+}
+
+// minFloat takes b where both are equal, which are two zeros: Go's min takes the negative one. Else they are the same,
+// and Go's has no branch.
+func minFloat[T float](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		u, v := x[i], y[i]
+		m := min(u, v)
+		if m == 0 && u == v {
+			m = v
+		}
+		dst[i] = m
+	}
+}
+
+func maxFloat[T float](d, a, b, _ unsafe.Pointer, n int) {
+	dst := unsafe.Slice((*T)(d), n)
+	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+	for i := range dst {
+		u, v := x[i], y[i]
+		m := max(u, v)
+		if m == 0 && u == v {
+			m = v
+		}
+		dst[i] = m
+	}
+}
+
+// minVS and maxVS are Go's, for integers and for a second operand with which that is the same: any but the zero that
+// Go's would not take.
+func minVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = min(x[i], y)
+	}
+}
+
+func maxVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+	for i := range dst {
+		dst[i] = max(x[i], y)
+	}
+}
