@@ -296,7 +296,11 @@ func (p *Program) Steps() []Step {
 		for _, v := range n.Out {
 			bytes += v.Meta.Bytes()
 		}
-		out[i] = Step{Name: n.Name, Ops: names[i : i+1 : i+1], Node: n, Loop: s.kernel.Loop,
+		ops := names[i : i+1 : i+1]
+		if f, fused := n.Attrs.(*graph.Fusion); fused {
+			ops = f.Names()
+		}
+		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop,
 			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
 	return out

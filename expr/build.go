@@ -161,6 +161,11 @@ func (b *Builder) Bits(d tensor.DType, v Value) Value {
 	return b.Make(Inst{Op: Bits, DType: d, A: v})
 }
 
+// Reduce folds a value over all elements of a row: see the operation of that name.
+func (b *Builder) Reduce(o Op, v Value) Value {
+	return b.Make(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
+}
+
 // Call applies a function that only Go can compute, in float32 or float64.
 func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	if len(args) != f.Args || f.Args < 1 || f.Args > 3 {

@@ -72,14 +72,15 @@ const (
 	Atan2
 	Mod // C's fmod: exact, with the sign of A
 	Hypot
-	Call // function Imm of Code.Funcs
+	Call   // function Imm of Code.Funcs
+	Reduce // A folded by the operation Imm (Add, Mul, Min, Max, And, Or) over a row: one number for all of it
 	numOps
 )
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
 	"lt", "le", "select", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
-	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "mod", "hypot", "call"}
+	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "mod", "hypot", "call", "reduce"}
 
 // String returns the name in listings.
 func (o Op) String() string {
@@ -175,7 +176,12 @@ func (c *Code) Key() string {
 
 // Compilable reports whether no instruction needs Go.
 func (c *Code) Compilable() bool {
-	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op >= Mod })
+	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op >= Mod && i.Op != Reduce })
+}
+
+// Reduces reports whether some instruction folds a row: such a code is run in sweeps.
+func (c *Code) Reduces() bool {
+	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Reduce })
 }
 
 // Count returns the number of instructions that compute.
@@ -295,6 +301,11 @@ func (c *Code) check(at Value, i Inst) error {
 		return errors.Join(same(i.DType, tensor.Bool), same(of(i.A), of(i.B)), computes(of(i.A)))
 	case Select:
 		return errors.Join(same(of(i.A), tensor.Bool), same(i.DType, of(i.B)), same(i.DType, of(i.C)))
+	case Reduce:
+		if err := folds(Op(i.Imm), i.DType); err != nil {
+			return err
+		}
+		return same(i.DType, of(i.A))
 	case Call:
 		if i.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("there is no function %d", i.Imm)
@@ -312,6 +323,15 @@ func same(a, b tensor.DType) error {
 		return fmt.Errorf("%v where %v is meant", b, a)
 	}
 	return nil
+}
+
+// folds refuses what is no way to fold values of a dtype.
+func folds(o Op, d tensor.DType) error {
+	switch o {
+	case Add, Mul, Min, Max, And, Or:
+		return errors.Join(computes(d), takes(o, d))
+	}
+	return fmt.Errorf("a fold by %v", o)
 }
 
 // computes refuses the dtypes that are converted before anything is computed.

@@ -61,12 +61,7 @@ func (l *Loop) Check() error {
 		if f.V < 0 || int(f.V) >= len(l.Code.Insts) {
 			return fmt.Errorf("expr: fold %d of v%d, which there is not", k, f.V)
 		}
-		switch f.Op {
-		case Add, Mul, Min, Max, And, Or:
-		default:
-			return fmt.Errorf("expr: fold %d by %v", k, f.Op)
-		}
-		if err := takes(f.Op, l.Code.Insts[f.V].DType); err != nil {
+		if err := folds(f.Op, l.Code.Insts[f.V].DType); err != nil {
 			return fmt.Errorf("expr: fold %d: %w", k, err)
 		}
 	}
