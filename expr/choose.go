@@ -32,7 +32,7 @@ var arithmetic = func() (t [Exp][tensor.Complex64]forms) {
 
 type table = [Exp][tensor.Complex64]forms
 
-func reals[T real](t *table, d tensor.DType) {
+func numbers[T realNumber](t *table, d tensor.DType) {
 	t[Add][d] = forms{addVV[T], addVS[T], nil}
 	t[Sub][d] = forms{subVV[T], subVS[T], subSV[T]}
 	t[Mul][d] = forms{mulVV[T], mulVS[T], nil}
@@ -44,7 +44,7 @@ func reals[T real](t *table, d tensor.DType) {
 }
 
 func integers[T integer](t *table, d tensor.DType) {
-	reals[T](t, d)
+	numbers[T](t, d)
 	t[Div][d].vv = divInt[T]
 	t[Abs][d].vv = absInt[T]
 	if !d.IsSigned() {
@@ -57,7 +57,7 @@ func integers[T integer](t *table, d tensor.DType) {
 }
 
 func floats[T float](t *table, d tensor.DType) {
-	reals[T](t, d)
+	numbers[T](t, d)
 	t[Div][d] = forms{divVV[T], divVS[T], divSV[T]}
 	t[Min][d] = forms{minFloat[T], minVS[T], nil}
 	t[Max][d] = forms{maxFloat[T], maxVS[T], nil}

@@ -14,9 +14,9 @@ type integer interface {
 
 type float interface{ float32 | float64 }
 
-type real interface{ integer | float }
+type realNumber interface{ integer | float }
 
-func addVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func addVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*T)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -24,7 +24,7 @@ func addVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func addVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func addVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -32,7 +32,7 @@ func addVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func subVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func subVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*T)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -40,7 +40,7 @@ func subVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func subVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func subVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -48,7 +48,7 @@ func subVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func subSV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func subSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, x := unsafe.Slice((*T)(d), n), *(*T)(a)
 	y := unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -56,7 +56,7 @@ func subSV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func mulVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func mulVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*T)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -64,7 +64,7 @@ func mulVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func mulVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func mulVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -109,7 +109,7 @@ func divInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func negV[T real](d, a, _, _ unsafe.Pointer, n int) {
+func negV[T realNumber](d, a, _, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*T)(d), n)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -182,7 +182,7 @@ func maxFloat[T float](d, a, b, _ unsafe.Pointer, n int) {
 
 // minVS and maxVS are Go's, for integers and for a second operand with which that is the same: any but the zero that
 // Go's would not take.
-func minVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func minVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -190,7 +190,7 @@ func minVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func maxVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func maxVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {

@@ -65,7 +65,7 @@ func foldBy(f body, size int) func(acc, v unsafe.Pointer, n int) {
 }
 
 // foldAdd takes 8 lanes at a time, which stay in registers.
-func foldAdd[T real](acc, v unsafe.Pointer, n int) {
+func foldAdd[T realNumber](acc, v unsafe.Pointer, n int) {
 	lanes, x := (*[Lanes]T)(acc), unsafe.Slice((*T)(v), n)
 	whole := n &^ (Lanes - 1)
 	for l := 0; l < Lanes; l += 8 {
@@ -83,7 +83,7 @@ func foldAdd[T real](acc, v unsafe.Pointer, n int) {
 	}
 }
 
-func foldMul[T real](acc, v unsafe.Pointer, n int) {
+func foldMul[T realNumber](acc, v unsafe.Pointer, n int) {
 	lanes := (*[Lanes]T)(acc)
 	for i, e := range unsafe.Slice((*T)(v), n) {
 		lanes[i&(Lanes-1)] *= e

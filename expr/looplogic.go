@@ -60,7 +60,7 @@ func shrVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func eqVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func eqVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*bool)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -68,7 +68,7 @@ func eqVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func eqVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func eqVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -76,7 +76,7 @@ func eqVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func neVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func neVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*bool)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -84,7 +84,7 @@ func neVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func neVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func neVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -92,7 +92,7 @@ func neVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func ltVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func ltVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*bool)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -100,7 +100,7 @@ func ltVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func ltVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func ltVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -108,7 +108,7 @@ func ltVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func ltSV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func ltSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, x := unsafe.Slice((*bool)(d), n), *(*T)(a)
 	y := unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -116,7 +116,7 @@ func ltSV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func leVV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func leVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst := unsafe.Slice((*bool)(d), n)
 	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {
@@ -124,7 +124,7 @@ func leVV[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func leVS[T real](d, a, b, _ unsafe.Pointer, n int) {
+func leVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
 	x := unsafe.Slice((*T)(a), n)[:len(dst)]
 	for i := range dst {
@@ -132,7 +132,7 @@ func leVS[T real](d, a, b, _ unsafe.Pointer, n int) {
 	}
 }
 
-func leSV[T real](d, a, b, _ unsafe.Pointer, n int) {
+func leSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
 	dst, x := unsafe.Slice((*bool)(d), n), *(*T)(a)
 	y := unsafe.Slice((*T)(b), n)[:len(dst)]
 	for i := range dst {

@@ -82,9 +82,11 @@ type Prepared struct {
 	body block
 	// rows: every operand's rows can be handed over in their own layouts; line: all of it is one.
 	rows, line bool
-	// loop is that of an expression, in place of body; staged says which operands of it go through blocks.
+	// loop is that of an expression, in place of body; staged says which operands of it go through blocks, joined
+	// that all do, and that a piece of them is one row.
 	loop   exprLoop
 	staged []bool
+	joined bool
 }
 
 // Prepare chooses the kernel for the iteration and checks it. All checks of dtypes are
@@ -100,7 +102,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
-	if chosen.code != nil {
+	if chosen.stated != nil {
 		return it.prepareExpr(chosen)
 	}
 	rows := it.rowsContiguous()

@@ -3,6 +3,7 @@ package iter
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -12,7 +13,7 @@ import (
 
 // Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
 // from and to what memory holds become part of it, contiguous and broadcast operands are read in place, and where the
-// processor allows machine code is made of it; any number of kernels can be joined in one ([Kernel.Code]).
+// processor allows machine code is made of it; any number of expressions can be joined in one ([Rule.InMemory]).
 func Expr(c *expr.Code) Kernel {
 	if c == nil {
 		return Kernel{err: errNilFunction}
@@ -20,7 +21,7 @@ func Expr(c *expr.Code) Kernel {
 	if err := c.Check(); err != nil {
 		return Kernel{err: err}
 	}
-	k := Kernel{code: c, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
+	k := Kernel{stated: &stated{c: c}, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
 	if n := len(c.Out) + len(c.In); n > maxExprOperands {
 		return Kernel{err: fmt.Errorf("iter: an expression with %d operands and results; the most are %d", n,
 			maxExprOperands)}
@@ -35,27 +36,97 @@ func Expr(c *expr.Code) Kernel {
 // maxExprOperands is what compiled loops have addresses for.
 const maxExprOperands = expr.MaxOperands
 
-// Code returns the expression that the kernel was made of; nil for one made of a Go function.
-func (k Kernel) Code() *expr.Code { return k.code }
+// ExprOf makes a Kernel of an expression that is stated when it is first needed, which inference never does: types are
+// the dtypes of its results and then of its operands. It is called once, and its error is that of running the kernel.
+func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
+	switch {
+	case state == nil:
+		return Kernel{err: errNilFunction}
+	case results < 1 || results > len(types) || len(types) > maxExprOperands:
+		return Kernel{err: fmt.Errorf("iter: an expression with %d results among %d dtypes", results, len(types))}
+	}
+	return Kernel{stated: &stated{state: state}, outs: uint8(results), ins: uint8(len(types) - results), types: types}
+}
+
+// stated is an expression that may be yet to be stated.
+type stated struct {
+	once  sync.Once
+	state func() (*expr.Code, error)
+	c     *expr.Code
+	err   error
+}
+
+func (s *stated) code() (*expr.Code, error) {
+	s.once.Do(func() {
+		if s.c == nil {
+			s.c, s.err = s.state()
+		}
+		if s.err == nil {
+			s.err = s.c.Check()
+		}
+		s.state = nil
+	})
+	return s.c, s.err
+}
+
+// then is the expression changed; nil for none.
+func (s *stated) then(change func(*expr.Code) *expr.Code) *stated {
+	if s == nil {
+		return nil
+	}
+	return &stated{state: func() (*expr.Code, error) {
+		c, err := s.code()
+		if err != nil {
+			return nil, err
+		}
+		return change(c), nil
+	}}
+}
+
+// code returns the expression, whose operands and results are checked to have the kernel's dtypes; nil where there is
+// none.
+func (k Kernel) code() (*expr.Code, error) {
+	if k.err != nil || k.stated == nil {
+		return nil, k.err
+	}
+	c, err := k.stated.code()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Out) != int(k.outs) || len(c.In) != int(k.ins) {
+		return nil, fmt.Errorf("iter: an expression with %d results and %d operands for the kernel %v", len(c.Out),
+			len(c.In), k)
+	}
+	for i, o := range c.Out {
+		if o.DType != k.types[i] {
+			return nil, fmt.Errorf("iter: an expression with result %d as %v for the kernel %v", i, o.DType, k)
+		}
+	}
+	if !slices.Equal(c.In, k.types[k.outs:]) {
+		return nil, fmt.Errorf("iter: an expression of %v for the kernel %v", c.In, k)
+	}
+	return c, nil
+}
 
 // InMemory returns the kernel's expression over operands and results as memory holds them under the rule, conversions
 // included; nil for a kernel that has no expression. The error is that of running it.
 func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
-	if k.code == nil {
-		return nil, k.err
+	code, err := k.code()
+	if code == nil {
+		return nil, err
 	}
 	if err := k.fits(r); err != nil {
 		return nil, err
 	}
 	if !r.staged && !slices.ContainsFunc(r.ops, func(o operand) bool { return o.Number.IsSet() }) {
-		return k.code, nil
+		return code, nil
 	}
-	in := make([]tensor.DType, len(k.code.In))
+	in := make([]tensor.DType, len(code.In))
 	for i := range in {
 		in[i] = r.ops[r.noutputs+i].held
 	}
 	b := expr.NewBuilder(in...)
-	out := b.Inline(k.code, func(operand, part int) expr.Value {
+	out := b.Inline(code, func(operand, part int) expr.Value {
 		o := &r.ops[r.noutputs+operand]
 		parts := loaded(b, operand)
 		if o.Number.IsSet() {
@@ -126,17 +197,26 @@ func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 	return pair{d, b.Convert(d.ToReal(), p.re), b.Convert(d.ToReal(), p.im)}
 }
 
+// shortRow is the length of rows below which a loop in Go takes several of them at once.
+const shortRow = 16
+
 // inBlocks returns a kernel of a function over blocks that computes the expression of k.
 func (k Kernel) inBlocks() Kernel {
-	if k.code == nil {
+	code, err := k.code()
+	if code == nil {
+		k.err = err
 		return k
 	}
-	loop, err := newLoop(&expr.Loop{Code: k.code, Scalar: make([]bool, len(k.code.In))})
+	loop, err := newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))})
 	if err != nil {
 		k.err = err
 	}
-	k.code = nil
-	k.body = func(p []unsafe.Pointer, n int) error { return loop.block(p, n) }
+	k.stated = nil
+	none := make([]int, int(k.outs+k.ins))
+	k.body = func(p []unsafe.Pointer, n int) error {
+		loop.run(p, none, n, 1)
+		return nil
+	}
 	return k
 }
 
@@ -169,6 +249,17 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	p := Prepared{it: it, loop: loop}
+	if _, inGo := loop.(goLoop); inGo && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+		// In Go a row costs a call for each instruction: short ones go through blocks together.
+		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
+		if p.loop, err = newLoop(l); err != nil {
+			return Prepared{}, err
+		}
+		for i := range staged {
+			staged[i] = true
+		}
+		p.joined = true
+	}
 	if slices.Contains(staged, true) {
 		p.staged = staged
 	}
@@ -181,7 +272,8 @@ func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	ops := len(it.ops)
 	if p.staged == nil {
 		return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-			return p.loop.rows(c, at, it.walkStrides[ops:2*ops], n0, n1)
+			p.loop.run(at, it.walkStrides[ops:2*ops], n0, n1)
+			return nil
 		})
 	}
 	s := exprStager{p: p, c: c, stager: it.newStager(c, true)}
@@ -209,8 +301,10 @@ func (s *exprStager) step(base []unsafe.Pointer, n0, n1 int) error {
 			for i := range base {
 				s.enter(i, base[i], piece{at, j, k0, k1, n0})
 			}
-			if err := s.p.loop.rows(s.c, s.c.ptrs, s.c.strides, k0, k1); err != nil {
-				return err
+			if s.p.joined {
+				s.p.loop.run(s.c.ptrs, s.c.strides, k0*k1, 1)
+			} else {
+				s.p.loop.run(s.c.ptrs, s.c.strides, k0, k1)
 			}
 			for i := range s.it.noutputs {
 				if s.p.staged[i] {

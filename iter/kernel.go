@@ -26,7 +26,7 @@ const (
 // never gets elements of another type. A Kernel is immutable.
 type Kernel struct {
 	body   block
-	code   *expr.Code     // of a kernel made by Expr, which has no body
+	stated *stated        // of a kernel made by Expr or ExprOf, which has no body
 	types  []tensor.DType // results first
 	outs   uint8
 	ins    uint8
@@ -50,7 +50,7 @@ func kernel(results int, isNil bool, body block, types ...tensor.DType) Kernel {
 
 // IsZero reports whether k is the zero Kernel, which computes nothing and is refused
 // wherever a Kernel is run.
-func (k Kernel) IsZero() bool { return k.body == nil && k.code == nil && k.err == nil }
+func (k Kernel) IsZero() bool { return k.body == nil && k.stated == nil && k.err == nil }
 
 // Results returns the dtypes of the results, Operands those of the operands.
 func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
@@ -93,16 +93,14 @@ func (k Kernel) Bits() Kernel {
 func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
-	case k.code == nil && k.ins == MaxOperands:
+	case k.stated == nil && k.ins == MaxOperands:
 		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
 	case !d.Valid():
 		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
 	default:
 		k.types = append(slices.Clone(k.types), d)
 		k.ins++
-		if k.code != nil {
-			k.code = k.code.WithOperand(d)
-		}
+		k.stated = k.stated.then(func(c *expr.Code) *expr.Code { return c.WithOperand(d) })
 	}
 	return k
 }
@@ -117,13 +115,12 @@ func (k Kernel) Exchange(i, j int) Kernel {
 		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.ins)
 		return k
 	}
-	if k.code != nil {
-		k.code = k.code.Exchanged(i, j)
-	}
+	first, second := i, j
 	i, j = i+int(k.outs), j+int(k.outs)
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
-	if k.code != nil {
+	if k.stated != nil {
+		k.stated = k.stated.then(func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) })
 		return k
 	}
 	inner := k.body

@@ -180,6 +180,6 @@ func (g *grouper) build() error {
 		}
 	}
 	g.p.Graph.Nodes = nodes
-	g.p.Note("%s in %s", counted(len(gone), "node", "nodes"), counted(len(instead), "loop", "loops"))
+	g.p.Note("%s as %d", counted(len(gone), "node", "nodes"), len(instead))
 	return nil
 }

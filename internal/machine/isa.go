@@ -7,9 +7,9 @@ type ISA uint8
 const (
 	// Portable is Go alone: other processors, and builds with the tag noasm.
 	Portable ISA = iota
-	// AVX2 has 256-bit vectors with FMA (x86-64-v3).
+	// AVX2 has 256-bit vectors with FMA, F16C and BMI2 (x86-64-v3).
 	AVX2
-	// AVX512 has 512-bit vectors with masks: the F, DQ and VL parts (x86-64-v4 without BW).
+	// AVX512 has 512-bit vectors with masks: the F, BW, DQ and VL parts (x86-64-v4).
 	AVX512
 )
 

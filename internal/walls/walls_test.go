@@ -81,21 +81,25 @@ func TestWalls(t *testing.T) {
 		// Storage asks the machine whether it can be had, and a misspelt dtype is told what was meant.
 		"sym": {}, "tensor": {"sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/machine": {}, "internal/words": {}, "internal/files": {},
-		"internal/strided":  {"internal/machine"},
-		"internal/gemm":     {"internal/strided", "internal/machine"},
-		"expr":              {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
-		"iter":              {"expr", "tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+		"internal/strided": {"internal/machine"},
+		"internal/gemm":    {"internal/strided", "internal/machine"},
+		"expr":             {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+		// Machine code knows nothing of what it computes; who makes loops of expressions does.
+		"internal/jit": {"internal/machine"}, "internal/jit/asm": {},
+		"internal/jit/vector": {"internal/jit", "expr", "tensor", "sym", "internal/strided", "internal/machine",
+			"internal/words"},
+		"iter":              {"expr", "internal/jit", "tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		// A graph knows no file.
-		"graph": {"iter", "tensor", "sym", "internal/strided", "internal/machine", "internal/words", "internal/numerals"},
+		"graph": {"expr", "internal/jit", "iter", "tensor", "sym", "internal/strided", "internal/machine", "internal/words", "internal/numerals"},
 		// Formats know graphs and tensors, and nothing that runs them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},
-		"graphfile":   {"graph", "npz", "safetensors", "iter", "tensor", "sym", "internal"},
+		"graphfile":   {"graph", "expr", "npz", "safetensors", "iter", "tensor", "sym", "internal"},
 		// Typed functions find ops by name, in whatever catalogue a graph has.
-		"op": {"graph", "iter", "tensor", "sym", "internal"},
+		"op": {"graph", "expr", "iter", "tensor", "sym", "internal"},
 		// Its converters have their ops, unless a user brings others.
-		"onnx": {"graph", "iter", "tensor", "sym", "internal", "kernels"},
+		"onnx": {"graph", "expr", "iter", "tensor", "sym", "internal", "kernels"},
 	}
 	never := map[string][]string{
 		// What op is generated from cannot be built from it.

@@ -103,12 +103,11 @@ func alphaConfig(config func(*graph.Call, []iter.Operand) (iter.Config, error)) 
 }
 
 var (
-	addBodies = join(bool2(orSlice),
-		signed2(addSlice, addSlice, addSlice, addSlice), unsigned2(addSlice, addSlice, addSlice, addSlice),
-		floats2(addSlice, addSlice), complexes2(addSlice, addSlice))
-	subBodies = join(
-		signed2(subSlice, subSlice, subSlice, subSlice), unsigned2(subSlice, subSlice, subSlice, subSlice),
-		floats2(subSlice, subSlice), complexes2(subSlice, subSlice))
+	addBodies = join(stated(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
+		stated(formula("x | y", "x", "y"), boolean))
+	subBodies = stated(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
+	axpy      = formula("x + alpha * y", "x", "y")
+	first     = formula("x", "x", "y")
 )
 
 // addBody takes the plain loops for an alpha of 1, else loops with a factor.
@@ -119,74 +118,24 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *iter.Rule) (iter.Kerne
 		switch {
 		case err != nil || alpha.Complex() == 1:
 			return body, err
-		case it.DType(1) == tensor.Bool:
-			if alpha.Complex() == 0 {
-				return iter.Slice2(func(dst, a, _ []bool) { copy(dst, a) }), nil
-			}
-			return body, nil
+		case it.DType(1) != tensor.Bool:
+			return with(axpy, it, numbers{"alpha": scaled(alpha, sign)}), nil
+		case alpha.Complex() == 0:
+			return with(first, it, nil), nil
 		}
-		return scaledAdd(it.DType(1), alpha, sign), nil
+		return body, nil
 	}
 }
 
-// scaledAdd returns the loop a + sign*alpha*b in dtype d.
-func scaledAdd(d tensor.DType, alpha tensor.Scalar, sign int64) iter.Kernel {
-	f, z := float64(sign)*alpha.Float(), complex(float64(sign), 0)*alpha.Complex()
-	i := sign * alpha.Int()
-	switch d {
-	case tensor.Uint8:
-		return iter.Slice2(axpySlice(uint8(i)))
-	case tensor.Int8:
-		return iter.Slice2(axpySlice(int8(i)))
-	case tensor.Int16:
-		return iter.Slice2(axpySlice(int16(i)))
-	case tensor.Int32:
-		return iter.Slice2(axpySlice(int32(i)))
-	case tensor.Int64:
-		return iter.Slice2(axpySlice(i))
-	case tensor.Uint16:
-		return iter.Slice2(axpySlice(uint16(i)))
-	case tensor.Uint32:
-		return iter.Slice2(axpySlice(uint32(i)))
-	case tensor.Uint64:
-		return iter.Slice2(axpySlice(uint64(i)))
-	case tensor.Float32:
-		return iter.Slice2(axpySlice(float32(f)))
-	case tensor.Float64:
-		return iter.Slice2(axpySlice(f))
-	case tensor.Complex64:
-		return iter.Slice2(axpySlice(complex64(z)))
+// scaled is sign times a plain number, of its kind.
+func scaled(s tensor.Scalar, sign int64) tensor.Scalar {
+	switch d := s.DType(); {
+	case d.IsComplex():
+		return tensor.ComplexScalar(complex(float64(sign), 0) * s.Complex())
+	case d.IsFloat():
+		return tensor.FloatScalar(float64(sign) * s.Float())
 	}
-	return iter.Slice2(axpySlice(z))
-}
-
-func addSlice[T number](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] + b[i]
-	}
-}
-
-func subSlice[T number](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] - b[i]
-	}
-}
-
-func axpySlice[T number](alpha T) func(dst, a, b []T) {
-	return func(dst, a, b []T) {
-		a, b = a[:len(dst)], b[:len(dst)]
-		for i := range dst {
-			dst[i] = a[i] + alpha*b[i]
-		}
-	}
-}
-
-func orSlice(dst, a, b []bool) {
-	for i := range dst {
-		dst[i] = a[i] || b[i]
-	}
+	return tensor.IntScalar(sign * s.Int())
 }
 
 func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {

@@ -15,13 +15,5 @@ var Mul = elementwise[kit.None]("mul", "Multiplies self by other, broadcast toge
 		func(x []complex128) complex128 { return x[0] * x[1] })),
 	kit.ExBinary, kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 
-var mulBodies = boolAsByte(join(
-	signed2(mulSlice, mulSlice, mulSlice, mulSlice), unsigned2(mulSlice, mulSlice, mulSlice, mulSlice),
-	floats2(mulSlice, mulSlice), complexes2(mulSlice, mulSlice)))
-
-func mulSlice[T number](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] * b[i]
-	}
-}
+var mulBodies = join(stated(formula("x * y", "x", "y"), signed, unsigned, floats, complexes),
+	stated(formula("x & y", "x", "y"), boolean))

@@ -15,21 +15,12 @@ var Relu = elementwise[kit.None]("relu", "Bounds self below by 0; NaN stays. Boo
 	&graph.Pointwise{
 		Config: checked(realOnly(unary, "clamp is not supported for complex types"),
 			noBool("Boolean inputs not supported for relu")),
-		Body: fixed("clamp_min", join(
-			signed1(reluSlice, reluSlice, reluSlice, reluSlice), unsigned1(copySlice, copySlice, copySlice, copySlice),
-			floats1(reluSlice, reluSlice))),
+		Body: fixed("clamp_min", stated(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
 	},
 	kit.Always(kit.ByKind(
 		func(x []int64) int64 { return max(x[0], 0) },
 		func(x []float64) float64 { return max(x[0], 0) }, nil)),
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
-
-func reluSlice[T ordered](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = max(a[i], 0)
-	}
-}
 
 type hardtanhAttrs struct {
 	Min tensor.Scalar `attr:"min_val" default:"-1" doc:"lower bound"`

@@ -1,0 +1,465 @@
+package expr
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// builtin is an operator or function that is made of instructions here; what can be said as text is in the library.
+type builtin struct {
+	least, most int // operands
+	apply       func(t *typer, x []value) value
+	typed       bool // its result is no plain number, even of plain numbers
+}
+
+// builtins has operators by their signs, unary ones with the word unary before them, and functions by names.
+var builtins map[string]builtin
+
+func init() {
+	builtins = map[string]builtin{
+		"+": {2, 2, add, false}, "-": {2, 2, sub, false}, "*": {2, 2, mul, false}, "/": {2, 2, div, false},
+		"**": {2, 2, pow, false}, "pow": {2, 2, pow, false},
+		"//": {2, 2, named("floor_divide"), false}, "%": {2, 2, named("remainder"), false},
+		"unary -": {1, 1, neg, false}, "neg": {1, 1, neg, false}, "unary +": {1, 1, positive, false},
+		"unary ~": {1, 1, invert, false}, "bitwise_not": {1, 1, invert, false}, "unary not": {1, 1, not, false},
+		"&": {2, 2, bitwise(And), false}, "|": {2, 2, bitwise(Or), false}, "^": {2, 2, bitwise(Xor), false},
+		"<<": {2, 2, shift(Shl), false}, ">>": {2, 2, shift(Shr), false},
+		"and": {2, 2, logical(And), false}, "or": {2, 2, logical(Or), false},
+		"==": {2, 2, compare(Eq, false), false}, "!=": {2, 2, compare(Ne, false), false},
+		"<": {2, 2, compare(Lt, false), false}, "<=": {2, 2, compare(Le, false), false},
+		">": {2, 2, compare(Lt, true), false}, ">=": {2, 2, compare(Le, true), false},
+		"where": {3, 3, where, false}, "abs": {1, 1, abs, false}, "fma": {3, 3, fma, false},
+		"min": {2, 2, extremum(Min, And), false}, "minimum": {2, 2, extremum(Min, And), false},
+		"max": {2, 2, extremum(Max, Or), false}, "maximum": {2, 2, extremum(Max, Or), false},
+		"floor": {1, 1, rounding(Floor), false}, "ceil": {1, 1, rounding(Ceil), false},
+		"trunc": {1, 1, rounding(Trunc), false}, "rint": {1, 1, rounding(Rint), false},
+		"fmod": {2, 2, fmod, false}, "trunc_divide": {2, 2, truncDivide, false},
+		"copysign": {2, 2, copysign, false}, "signbit": {1, 1, signbit, false},
+		"real": {1, 1, realPart, false}, "imag": {1, 1, imagPart, false}, "conj": {1, 1, conj, false},
+		"complex": {2, 2, pair, false}, "type_as": {2, 2, typeAs, true}, "as_computed": {2, 2, asComputed, true},
+		"finfo_max": {1, 1, limit(true), false}, "finfo_min": {1, 1, limit(false), false},
+	}
+	for o := Sqrt; o < Call; o++ {
+		if o == Sqrt || o >= Exp && o != Pow && o != Mod && o != Hypot {
+			builtins[o.String()] = builtin{o.Args(), o.Args(), elementary1(o), false}
+		}
+	}
+	for name, f := range calls {
+		builtins[name] = builtin{f.Args, f.Args, called(f), false}
+	}
+	for d := tensor.Bool; d.Valid(); d++ {
+		builtins[d.String()] = builtin{1, 1, func(t *typer, x []value) value { return t.cast(x[0], d) }, true}
+	}
+}
+
+// arity returns how many operands a function takes.
+func arity(name string) (least, most int, ok bool) {
+	if b, ok := builtins[name]; ok && isName(name) && !keywords[name] {
+		return b.least, b.most, true
+	}
+	for _, d := range library[name] {
+		n := len(d.names())
+		if !ok {
+			least, most, ok = n, n, true
+		}
+		least, most = min(least, n), max(most, n)
+	}
+	return least, most, ok && isName(name)
+}
+
+// named is an operator that the library has as a function.
+func named(name string) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value { return t.call(name, x) }
+}
+
+// both applies an operation to the parts of complex numbers, or to real ones.
+func (t *typer) both(o Op, d tensor.DType, x ...value) value {
+	re, im := make([]Value, len(x)), make([]Value, len(x))
+	for k, v := range x {
+		re[k], im[k] = v.re, v.im
+	}
+	v := value{d: d, re: t.b.Do(o, re...), im: None}
+	if d.IsComplex() {
+		v.im = t.b.Do(o, im...)
+	}
+	return v
+}
+
+func (t *typer) refuse(d tensor.DType, refused bool, what string) {
+	if refused {
+		t.fail("%s of %v has no meaning", what, d)
+	}
+}
+
+func add(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	if d == tensor.Bool {
+		return t.both(Or, d, x...)
+	}
+	return t.both(Add, d, x...)
+}
+
+func sub(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool, "subtraction (^ is what differs)")
+	return t.both(Sub, d, x...)
+}
+
+// mul computes complex products in float64, as Go does: less is lost where the products cancel.
+func mul(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	switch {
+	case d == tensor.Bool:
+		return t.both(And, d, x...)
+	case !d.IsComplex():
+		return t.both(Mul, d, x...)
+	}
+	part := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
+	a, b, c, e := part(x[0].re), part(x[0].im), part(x[1].re), part(x[1].im)
+	product := func(u, v Value) Value { return t.b.Do(Mul, u, v) }
+	return value{d: d,
+		re: t.b.Convert(d.ToReal(), t.b.Do(Sub, product(a, c), product(b, e))),
+		im: t.b.Convert(d.ToReal(), t.b.Do(Add, product(a, e), product(b, c)))}
+}
+
+func div(t *typer, x []value) value {
+	d, x := t.promoteFloat(x...)
+	if d.IsComplex() {
+		return t.call("complex /", x)
+	}
+	return t.both(Div, d, x...)
+}
+
+func neg(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool, "a sign (~ or not negates)")
+	return t.both(Neg, d, x...)
+}
+
+func positive(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool, "a sign")
+	return x[0]
+}
+
+func invert(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, !d.IsIntegral(true), "~")
+	return t.both(Not, d, x...)
+}
+
+// truth converts to bool: what is not 0 is true, NaN too.
+func (t *typer) truth(v value) value { return t.convert(v, tensor.Bool) }
+
+func not(t *typer, x []value) value { return t.both(Not, tensor.Bool, t.truth(x[0])) }
+
+func logical(o Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value { return t.both(o, tensor.Bool, t.truth(x[0]), t.truth(x[1])) }
+}
+
+func bitwise(o Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promote(x...)
+		t.refuse(d, !d.IsIntegral(true), "an operation on bits")
+		return t.both(o, d, x...)
+	}
+}
+
+// shift takes the lowest 5 bits of the count, of 64-bit integers 6, as PyTorch has it from the processor: narrow
+// integers are shifted as 32-bit numbers, whose lowest bits are kept.
+func shift(o Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promote(x...)
+		t.refuse(d, !d.IsIntegral(false), "a shift")
+		wide := d
+		if d.Size() < 4 {
+			if wide = tensor.Uint32; d.IsSigned() {
+				wide = tensor.Int32
+			}
+		}
+		v := t.b.Do(o, t.b.Convert(wide, x[0].re), t.b.Convert(wide, x[1].re))
+		return value{d: d, re: t.b.Convert(d, v), im: None}
+	}
+}
+
+func compare(o Op, exchange bool) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promote(x...)
+		if exchange {
+			x[0], x[1] = x[1], x[0]
+		}
+		v := value{d: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
+		if d.IsComplex() {
+			t.refuse(d, o != Eq && o != Ne, "an order")
+			join := And
+			if o == Ne {
+				join = Or
+			}
+			v.re = t.b.Do(join, v.re, t.b.Do(o, x[0].im, x[1].im))
+		}
+		return v
+	}
+}
+
+func where(t *typer, x []value) value {
+	c := t.truth(x[0])
+	d, x := t.promote(x[1:]...)
+	v := value{d: d, re: t.b.Do(Select, c.re, x[0].re, x[1].re), im: None}
+	if d.IsComplex() {
+		v.im = t.b.Do(Select, c.re, x[0].im, x[1].im)
+	}
+	return v
+}
+
+func extremum(o, ofBools Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promote(x...)
+		t.refuse(d, d.IsComplex(), "an order")
+		if d == tensor.Bool {
+			return t.both(ofBools, d, x...)
+		}
+		return t.both(o, d, x...)
+	}
+}
+
+func fma(t *typer, x []value) value {
+	d, x := t.promoteFloat(x...)
+	t.refuse(d, d.IsComplex(), "fma")
+	return t.both(FMA, d, x...)
+}
+
+func abs(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool, "abs")
+	if d.IsComplex() {
+		return t.call("complex abs", x)
+	}
+	return t.both(Abs, d, x...)
+}
+
+// rounding leaves integers alone.
+func rounding(o Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promote(x...)
+		t.refuse(d, d == tensor.Bool || d.IsComplex(), o.String())
+		if d.IsIntegral(false) {
+			return x[0]
+		}
+		return t.both(o, d, x...)
+	}
+}
+
+// elementary1 applies an elementary function; complex numbers have theirs in the library.
+func elementary1(o Op) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promoteFloat(x...)
+		if !d.IsComplex() {
+			return t.both(o, d, x...)
+		}
+		if f, ok := complexCalls[o.String()]; ok {
+			return value{d: d, re: t.b.Call(f[0], d.ToReal(), x[0].re, x[0].im),
+				im: t.b.Call(f[1], d.ToReal(), x[0].re, x[0].im)}
+		}
+		name := "complex " + o.String()
+		t.refuse(d, library[name] == nil, o.String())
+		return t.call(name, x)
+	}
+}
+
+func called(f *Func) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d, x := t.promoteFloat(x...)
+		t.refuse(d, d.IsComplex(), f.Name)
+		args := make([]Value, len(x))
+		for k, v := range x {
+			args[k] = v.re
+		}
+		return value{d: d, re: t.b.Call(f, d.OpMath(), args...), im: None}
+	}
+}
+
+// fmod of integers gives any number for a divisor of 0.
+func fmod(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool || d.IsComplex(), "a remainder")
+	if d.IsFloat() {
+		return t.both(Mod, d, x...)
+	}
+	q := t.b.Do(Mul, t.b.Do(Div, x[0].re, x[1].re), x[1].re)
+	return value{d: d, re: t.b.Do(Sub, x[0].re, q), im: None}
+}
+
+// truncDivide rounds quotients toward 0, of 16-bit floats those that were rounded to them.
+func truncDivide(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool || d.IsComplex(), "a rounded quotient")
+	if d.IsFloat() {
+		return t.both(Trunc, d, t.cast(t.both(Div, d, x...), d))
+	}
+	return t.both(Div, d, x...)
+}
+
+func copysign(t *typer, x []value) value {
+	d, x := t.promoteFloat(x...)
+	t.refuse(d, d.IsComplex(), "a sign")
+	asBits, part := tensor.Uint32, d.OpMath()
+	sign := uint64(1) << 31
+	if part == tensor.Float64 {
+		asBits, sign = tensor.Uint64, 1<<63
+	}
+	magnitude := t.b.Bits(asBits, t.b.Do(Abs, x[0].re))
+	signed := t.b.Do(And, t.b.Bits(asBits, x[1].re), t.b.Int(asBits, int64(sign)))
+	return value{d: d, re: t.b.Bits(part, t.b.Do(Or, magnitude, signed)), im: None}
+}
+
+func signbit(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, d.IsComplex(), "a sign")
+	v := x[0].re
+	switch d.OpMath() {
+	case tensor.Float32:
+		v = t.b.Bits(tensor.Int32, v)
+	case tensor.Float64:
+		v = t.b.Bits(tensor.Int64, v)
+	}
+	return value{d: tensor.Bool, re: t.b.Do(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
+}
+
+func realPart(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	return value{d: d.ToReal(), re: x[0].re, im: None}
+}
+
+func imagPart(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	t.refuse(d, !d.IsComplex(), "an imaginary part")
+	return value{d: d.ToReal(), re: x[0].im, im: None}
+}
+
+func conj(t *typer, x []value) value {
+	d, x := t.promote(x...)
+	if d.IsComplex() {
+		return value{d: d, re: x[0].re, im: t.b.Do(Neg, x[0].im)}
+	}
+	return x[0]
+}
+
+// pair makes a complex number of two real ones.
+func pair(t *typer, x []value) value {
+	d, x := t.promoteFloat(x...)
+	t.refuse(d, d.IsComplex(), "a part")
+	return value{d: d.ToComplex(), re: x[0].re, im: x[1].re}
+}
+
+// typeAs casts to the dtype of another value: a 16-bit float is rounded. asComputed leaves it as it is computed.
+func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
+
+func asComputed(t *typer, x []value) value {
+	d := t.dtype(x[1])
+	if d.IsReducedFloat() {
+		v := t.convert(x[0], tensor.Float32)
+		v.d = d
+		return v
+	}
+	return t.convert(x[0], d)
+}
+
+// limit is the greatest or least finite number of a value's dtype.
+func limit(greatest bool) func(t *typer, x []value) value {
+	return func(t *typer, x []value) value {
+		d := t.dtype(x[0])
+		t.refuse(d, d.IsComplex() || d == tensor.Bool, "a limit")
+		if d.IsIntegral(false) {
+			o := Max // the neutral element of the greatest is the least
+			if greatest {
+				o = Min
+			}
+			return value{d: d, re: t.b.Int(d, int64(Neutral(o, d))), im: None}
+		}
+		most := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
+			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[d]
+		if !greatest {
+			most = -most
+		}
+		return value{d: d, re: t.b.Const(d.OpMath(), most), im: None}
+	}
+}
+
+// pow takes the cheaper ways that plain exponents of 2, 3, -1 and 0.5 have (pow_tensor_scalar_optimized_kernel), and
+// multiplies integers by repeated squaring.
+func pow(t *typer, x []value) value {
+	e := x[1]
+	d, x := t.promote(x...)
+	t.refuse(d, d == tensor.Bool, "a power")
+	if d.IsIntegral(false) {
+		if e.plain() {
+			if e.num.Int() < 0 {
+				t.fail("integers to negative integer powers are not allowed")
+			}
+			return value{d: d, re: t.powConst(x[0].re, e.num.Int()), im: None}
+		}
+		return value{d: d, re: t.powInt(x[0].re, x[1].re), im: None}
+	}
+	if e.plain() {
+		square := func() value { return mul(t, []value{x[0], x[0]}) }
+		switch {
+		case e.num.Complex() == 2:
+			return square()
+		case e.num.Complex() == 3:
+			return mul(t, []value{square(), x[0]})
+		case e.num.Complex() == -1:
+			return div(t, []value{{num: tensor.IntScalar(1)}, x[0]})
+		case e.num.Complex() == 0.5 && !d.IsComplex():
+			return t.both(Sqrt, d, x[0])
+		}
+	}
+	if d.IsComplex() {
+		return t.call("complex **", x)
+	}
+	return t.both(Pow, d, x...)
+}
+
+// powConst is a to the power of e >= 0; overflow wraps.
+func (t *typer) powConst(a Value, e int64) Value {
+	r := None
+	for ; e > 0; e >>= 1 {
+		if e&1 != 0 {
+			if r == None {
+				r = a
+			} else {
+				r = t.b.Do(Mul, r, a)
+			}
+		}
+		if e > 1 {
+			a = t.b.Do(Mul, a, a)
+		}
+	}
+	if r == None {
+		return t.b.Int(t.b.DType(a), 1)
+	}
+	return r
+}
+
+// powInt is a to the power of e by native::powi: a negative exponent gives 0 but for bases of 1 and -1. All bits of
+// the exponent are gone through, because an expression has no loops.
+func (t *typer) powInt(base, e Value) Value {
+	d := t.b.DType(base)
+	zero, one := t.b.Int(d, 0), t.b.Int(d, 1)
+	n := bits.Len64(Neutral(Min, d)) // bits of the greatest exponent
+	odd := t.b.Do(Ne, t.b.Do(And, e, one), zero)
+	r, a := t.b.Do(Select, odd, base, one), base
+	for k := 1; k < n; k++ {
+		a = t.b.Do(Mul, a, a)
+		has := t.b.Do(Ne, t.b.Do(And, e, t.b.Int(d, 1<<k)), zero)
+		r = t.b.Do(Select, has, t.b.Do(Mul, r, a), r)
+	}
+	if !d.IsSigned() {
+		return r
+	}
+	minus := t.b.Int(d, -1)
+	ofMinus := t.b.Do(Select, t.b.Do(Eq, base, minus), t.b.Do(Select, odd, minus, one), zero)
+	inverse := t.b.Do(Select, t.b.Do(Eq, base, one), one, ofMinus)
+	return t.b.Do(Select, t.b.Do(Lt, e, zero), inverse, r)
+}

@@ -1,0 +1,60 @@
+package expr
+
+import (
+	"math"
+	"math/cmplx"
+)
+
+// calls are functions of one number that only Go computes.
+var calls = map[string]*Func{
+	"lgamma": real1("lgamma", lgamma), "erfinv": real1("erfinv", math.Erfinv), "digamma": real1("digamma", digamma),
+}
+
+func real1(name string, f func(float64) float64) *Func {
+	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }}
+}
+
+// lgamma is infinite at negative infinity, as C has it and Go has not.
+func lgamma(x float64) float64 {
+	v, _ := math.Lgamma(x)
+	if math.IsInf(x, -1) {
+		return -x
+	}
+	return v
+}
+
+// digamma is the derivative of lgamma: reflected to positive numbers, brought to 10 and more by the recurrence, and
+// there by the asymptotic series (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
+func digamma(x float64) float64 {
+	switch {
+	case x == 0:
+		return math.Copysign(math.Inf(1), -x)
+	case x < 0 && x == math.Floor(x):
+		return math.NaN()
+	case x < 0:
+		_, frac := math.Modf(x)
+		return digamma(1-x) - math.Pi/math.Tan(math.Pi*frac)
+	}
+	r := 0.0
+	for x < 10 {
+		r -= 1 / x
+		x++
+	}
+	z := 1 / (x * x)
+	series := z * (1./12 - z*(1./120-z*(1./252-z*(1./240-z*(1./132-z*(691./32760-z/12))))))
+	return r + math.Log(x) - 0.5/x - series
+}
+
+// complexCalls are functions of a complex number, by the two parts of the result.
+var complexCalls = func() map[string][2]*Func {
+	calls := map[string][2]*Func{}
+	for name, f := range map[string]func(complex128) complex128{"sqrt": cmplx.Sqrt, "sin": cmplx.Sin, "cos": cmplx.Cos,
+		"tan": cmplx.Tan, "asin": cmplx.Asin, "acos": cmplx.Acos, "atan": cmplx.Atan, "sinh": cmplx.Sinh,
+		"cosh": cmplx.Cosh, "tanh": cmplx.Tanh, "asinh": cmplx.Asinh, "acosh": cmplx.Acosh, "atanh": cmplx.Atanh} {
+		calls[name] = [2]*Func{
+			{Name: name + ".re", Args: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) }},
+			{Name: name + ".im", Args: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }},
+		}
+	}
+	return calls
+}()

@@ -1,0 +1,412 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxText, maxNodes, maxDepth and maxChain bound what is read, so that no text takes long or much memory: a sum of
+// many terms is a chain, and deep without parentheses.
+const (
+	maxText  = 1 << 16
+	maxNodes = 4096
+	maxDepth = 200
+	maxChain = 1000
+)
+
+// How strongly operators bind, as in Python. Between the comparisons and the power stand the operators of levels.
+const (
+	orLevel = 1 + iota
+	andLevel
+	notLevel
+	compareLevel
+	bitOrLevel
+	bitXorLevel
+	bitAndLevel
+	shiftLevel
+	sumLevel
+	productLevel
+	unaryLevel
+	powerLevel
+)
+
+// levels are those of binary operators that group from the left.
+var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, "!=": compareLevel, "<": compareLevel,
+	"<=": compareLevel, ">": compareLevel, ">=": compareLevel, "|": bitOrLevel, "^": bitXorLevel, "&": bitAndLevel,
+	"<<": shiftLevel, ">>": shiftLevel, "+": sumLevel, "-": sumLevel, "*": productLevel, "/": productLevel,
+	"//": productLevel, "%": productLevel}
+
+// Parse reads a formula. params are the names of its operands, in order; without any they are x, y, z, a, b, c, d, u,
+// v and w, up to the last that the text names.
+//
+// The syntax is Python's: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of functions
+// by PyTorch's names, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is imaginary), inf, nan,
+// pi, e, True and False. Values may be named ahead, each name once: "t = x * x; where(t > 1, t, x)". Several results
+// are a tuple: "(x + y, x - y)". Names that are nothing else are numbers that [Formula.Code] is given.
+//
+// An error is an [*Error] with the column.
+func Parse(text string, params ...string) (f *Formula, err error) {
+	p := &parser{text: text, col: 1, defined: map[string]bool{}}
+	defer func() {
+		if e, ok := recover().(*Error); ok {
+			f, err = nil, e
+		} else if r := recover(); r != nil {
+			panic(r)
+		}
+	}()
+	if len(text) > maxText {
+		p.fail(1, "the text has %d bytes, the most is %d", len(text), maxText)
+	}
+	names := params
+	if len(names) == 0 {
+		names = defaultParams
+	}
+	for _, name := range names {
+		if !isName(name) || keywords[name] || p.defined[name] {
+			p.fail(1, "%q cannot be the name of an operand", name)
+		}
+		p.defined[name] = true
+	}
+	p.next()
+	f = p.formula()
+	if f.params = slices.Clone(params); len(params) == 0 {
+		f.params = slices.Clone(defaultParams[:f.uses(defaultParams)])
+	}
+	return f, nil
+}
+
+var keywords = map[string]bool{"and": true, "or": true, "not": true, "True": true, "False": true, "if": true,
+	"else": true, "lambda": true, "is": true, "in": true, "for": true}
+
+func isName(s string) bool {
+	for k := range len(s) {
+		if !isLetter(s[k]) && (k == 0 || !isDigit(s[k])) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+
+// parser reads from left to right, one token ahead.
+type parser struct {
+	text    string
+	at      int // where the text goes on behind the token
+	tok     string
+	kind    tokenKind
+	col     int // of the token
+	depth   int
+	nodes   int
+	defined map[string]bool
+}
+
+type tokenKind uint8
+
+const (
+	endToken tokenKind = iota
+	numberToken
+	nameToken
+	opToken
+)
+
+// fail ends parsing; Parse returns the error.
+func (p *parser) fail(col int, format string, args ...any) {
+	panic(&Error{col, fmt.Sprintf(format, args...)})
+}
+
+var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
+	"^", "~", "(", ")", ",", ";", "="}
+
+// next reads a token.
+func (p *parser) next() {
+	p.col += utf8.RuneCountInString(p.tok)
+	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
+		p.at++
+		p.col++
+	}
+	rest := p.text[p.at:]
+	if rest == "" {
+		p.tok, p.kind = "", endToken
+		return
+	}
+	n := 0
+	switch {
+	case isDigit(rest[0]) || rest[0] == '.' && len(rest) > 1 && isDigit(rest[1]):
+		n, p.kind = numberLen(rest), numberToken
+	case isLetter(rest[0]):
+		for n < len(rest) && (isLetter(rest[n]) || isDigit(rest[n])) {
+			n++
+		}
+		p.kind = nameToken
+	default:
+		k := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
+		if k < 0 {
+			r, _ := utf8.DecodeRuneInString(rest)
+			p.fail(p.col, "there is no operator %q", r)
+		}
+		n, p.kind = len(operators[k]), opToken
+	}
+	p.tok = rest[:n]
+	p.at += n
+}
+
+// numberLen takes whatever may belong to a number: what is wrong with it is told of the whole.
+func numberLen(s string) int {
+	n := 0
+	hex := len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
+	for n < len(s) && (isLetter(s[n]) || isDigit(s[n]) || s[n] == '.' ||
+		(s[n] == '+' || s[n] == '-') && !hex && s[n-1]|0x20 == 'e') {
+		n++
+	}
+	return n
+}
+
+func (p *parser) take(op string) bool {
+	if p.kind == opToken && p.tok == op {
+		p.next()
+		return true
+	}
+	return false
+}
+
+func (p *parser) expect(op, after string) {
+	if !p.take(op) {
+		p.fail(p.col, "%q is missing %s%s", op, after, p.found())
+	}
+}
+
+// found tells what is there instead.
+func (p *parser) found() string {
+	if p.kind == endToken {
+		return ": the text ends"
+	}
+	return fmt.Sprintf(": found %q", p.tok)
+}
+
+func (p *parser) node(n node) *node {
+	if p.nodes++; p.nodes > maxNodes {
+		p.fail(n.col, "the formula has more than %d operators and operands", maxNodes)
+	}
+	for _, a := range n.args {
+		n.depth = max(n.depth, a.depth+1)
+	}
+	if n.depth > maxChain {
+		p.fail(n.col, "operators are nested more than %d deep; name values ahead: t = ...;", maxChain)
+	}
+	return &n
+}
+
+// formula reads definitions and results.
+func (p *parser) formula() *Formula {
+	f := &Formula{}
+	for {
+		col := p.col
+		if p.kind == endToken {
+			p.fail(col, "an expression is missing: the text ends")
+		}
+		if p.kind == opToken && p.tok == "(" && p.tuple(f) {
+			break
+		}
+		v := p.expr(0)
+		if p.take("=") {
+			if v.kind != nameNode {
+				p.fail(col, "what stands before = must be a name")
+			}
+			p.define(f, v)
+			continue
+		}
+		f.results = []*node{v}
+		break
+	}
+	if p.kind != endToken {
+		p.fail(p.col, "an operator is missing before %q", p.tok)
+	}
+	return f
+}
+
+// define reads the value of a name.
+func (p *parser) define(f *Formula, name *node) {
+	if p.defined[name.text] || constants[name.text].IsSet() {
+		p.fail(name.col, "%s is defined already", name.text)
+	}
+	for _, l := range f.lets {
+		if uses(l.value, name.text) {
+			p.fail(name.col, "%s is used before it is defined", name.text)
+		}
+	}
+	v := p.expr(0)
+	if uses(v, name.text) {
+		p.fail(name.col, "%s is defined by itself", name.text)
+	}
+	p.defined[name.text] = true
+	f.lets = append(f.lets, let{name.text, v, name.col})
+	p.expect(";", "behind the value of "+name.text)
+}
+
+func uses(n *node, name string) bool {
+	return n.kind == nameNode && n.text == name || slices.ContainsFunc(n.args, func(a *node) bool { return uses(a, name) })
+}
+
+// tuple reads results in parentheses, if a comma tells that they are some; else it leaves the text as it was.
+func (p *parser) tuple(f *Formula) bool {
+	before := *p
+	p.next()
+	first := p.expr(0)
+	if p.kind != opToken || p.tok != "," {
+		*p = before
+		return false
+	}
+	f.results, f.tuple = []*node{first}, true
+	for p.take(",") {
+		if p.kind == opToken && p.tok == ")" {
+			break
+		}
+		f.results = append(f.results, p.expr(0))
+	}
+	p.expect(")", "behind the results")
+	return true
+}
+
+// expr reads operators that bind at least as strongly as level.
+func (p *parser) expr(level int) *node {
+	if p.depth++; p.depth > maxDepth {
+		p.fail(p.col, "parentheses and operators are nested more than %d deep", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	left := p.unary()
+	for compared := false; ; {
+		own, ok := levels[p.tok]
+		if !ok || p.kind == endToken || own < level {
+			return left
+		}
+		op, col := p.tok, p.col
+		if own == compareLevel {
+			if compared {
+				p.fail(col, "comparisons do not chain; write a < b and b < c")
+			}
+			compared = true
+		} else if own < compareLevel {
+			compared = false
+		}
+		p.next()
+		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(own + 1)}, col: col})
+	}
+}
+
+// unary reads signs and not, and what they stand before.
+func (p *parser) unary() *node {
+	op, col := p.tok, p.col
+	switch {
+	case p.kind == nameToken && op == "not":
+		p.next()
+		return p.node(node{kind: unaryNode, text: op, args: []*node{p.expr(notLevel)}, col: col})
+	case p.kind == opToken && (op == "-" || op == "+" || op == "~"):
+		p.next()
+		return p.node(node{kind: unaryNode, text: op, args: []*node{p.operand(unaryLevel)}, col: col})
+	}
+	base := p.primary()
+	if p.kind != opToken || p.tok != "**" {
+		return base
+	}
+	col = p.col
+	p.next()
+	return p.node(node{kind: binaryNode, text: "**", args: []*node{base, p.operand(unaryLevel)}, col: col})
+}
+
+// operand reads what a sign or a power applies to.
+func (p *parser) operand(level int) *node {
+	if p.kind == nameToken && p.tok == "not" {
+		p.fail(p.col, "not needs parentheses here")
+	}
+	return p.expr(level)
+}
+
+// primary reads a number, a name, a call or what is in parentheses.
+func (p *parser) primary() *node {
+	tok, col := p.tok, p.col
+	switch {
+	case p.kind == numberToken:
+		p.next()
+		return p.node(node{kind: numberNode, num: p.number(tok, col), col: col})
+	case p.kind == nameToken && (!keywords[tok] || constants[tok].IsSet()):
+		p.next()
+		if p.take("(") {
+			return p.call(tok, col)
+		}
+		return p.node(node{kind: nameNode, text: tok, col: col})
+	case p.take("("):
+		n := p.expr(0)
+		p.expect(")", fmt.Sprintf("for the ( of column %d", col))
+		return n
+	}
+	p.fail(col, "an operand is missing%s", p.found())
+	return nil
+}
+
+func (p *parser) number(tok string, col int) tensor.Scalar {
+	if j := strings.TrimSuffix(tok, "j"); j != tok {
+		if x, err := strconv.ParseFloat(j, 64); err == nil && !math.IsInf(x, 0) {
+			return tensor.ComplexScalar(complex(0, x))
+		}
+	}
+	if x, err := strconv.ParseInt(tok, 0, 64); err == nil && (len(tok) == 1 || tok[0] != '0' || !isDigit(tok[1])) {
+		return tensor.IntScalar(x)
+	}
+	x, err := strconv.ParseFloat(tok, 64)
+	switch {
+	case !strings.ContainsAny(tok, ".eE") && isDigit(tok[len(tok)-1]) && strings.IndexByte(tok, '_') < 0:
+		p.fail(col, "%s does not fit an integer of 64 bits, or begins with 0", tok)
+	case math.IsInf(x, 0):
+		p.fail(col, "%s is no number that a float64 holds", tok)
+	case err != nil || strings.ContainsAny(tok, "xXpP_"):
+		p.fail(col, "%s is no number", tok)
+	}
+	return tensor.FloatScalar(x)
+}
+
+// call reads the operands of a function.
+func (p *parser) call(name string, col int) *node {
+	n := node{kind: callNode, text: name, col: col}
+	least, most, ok := arity(name)
+	if !ok {
+		p.fail(col, "unknown function %q%s", name, words.DidYouMean(words.Nearest(name, functionNames())))
+	}
+	for !p.take(")") {
+		if len(n.args) > 0 {
+			p.expect(",", "or ) behind an operand of "+name)
+		}
+		n.args = append(n.args, p.expr(0))
+	}
+	if k := len(n.args); k < least || k > most {
+		p.fail(col, "%s takes %s, not %d", name, operandCount(least, most), k)
+	}
+	return p.node(n)
+}
+
+func operandCount(least, most int) string {
+	switch {
+	case least != most:
+		return fmt.Sprintf("%d to %d operands", least, most)
+	case least == 1:
+		return "one operand"
+	}
+	return fmt.Sprintf("%d operands", least)
+}
+
+// functionNames gives the names of all functions and casts, in alphabetical order.
+func functionNames() func(yield func(string) bool) {
+	names := slices.Sorted(maps.Keys(builtins))
+	names = slices.AppendSeq(names, maps.Keys(library))
+	slices.Sort(names)
+	return slices.Values(names)
+}

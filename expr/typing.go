@@ -1,0 +1,343 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// maxInsts bounds the code of a formula.
+const maxInsts = 1 << 15
+
+// Typing is what a formula is typed by.
+type Typing struct {
+	// Attrs are the numbers of Formula.Attrs. They promote as PyTorch's plain numbers do.
+	Attrs map[string]tensor.Scalar
+	// Common is the dtype to which operands are brought before anything is computed, as a TensorIterator does it.
+	// Where it is Invalid they keep their own, and each operation promotes.
+	Common tensor.DType
+	// Out are the dtypes of the results in memory; nil: those that typing gives.
+	Out []tensor.DType
+}
+
+// Code types the formula for operands of these dtypes in memory, by PyTorch's promotion: plain numbers count by their
+// kind, quotients and elementary functions of integers are float32, comparisons bool. float16 and bfloat16 are computed
+// in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)); complex numbers are computed as pairs.
+//
+// An error is an [*Error] with the column.
+func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
+	defer func() {
+		if e, ok := recover().(*Error); ok {
+			c, err = nil, e
+		} else if r := recover(); r != nil {
+			panic(r)
+		}
+	}()
+	t := &typer{b: NewBuilder(in...), float: tensor.Float32}
+	t.require(1, len(in) == len(f.params), "%d dtypes for %d operands", len(in), len(f.params))
+	t.require(1, o.Out == nil || len(o.Out) == len(f.results), "%d dtypes for %d results", len(o.Out), len(f.results))
+	env := scope{}
+	for name, s := range o.Attrs {
+		if s.IsSet() {
+			env[name] = value{num: s}
+		}
+	}
+	for k, d := range in {
+		t.require(1, d.Valid(), "operand %s has no dtype", f.params[k])
+		v := t.operand(k, d)
+		if o.Common.Valid() && o.Common != d {
+			v = t.cast(v, o.Common)
+		}
+		env[f.params[k]] = v
+	}
+	out := make([]Output, 0, len(f.results))
+	for k, v := range t.run(f, env) {
+		d := t.dtype(v)
+		if o.Out != nil {
+			d = o.Out[k]
+		}
+		t.require(f.results[k].col, d.Valid(), "result %d has no dtype", k)
+		out = append(out, t.output(v, d))
+	}
+	return t.b.Build(out...)
+}
+
+// value is a typed value. A plain number has num, and is no instruction before it meets a dtype. d may be a 16-bit
+// float, whose instructions are of float32; im is None but for complex dtypes.
+type value struct {
+	d      tensor.DType
+	re, im Value
+	num    tensor.Scalar
+}
+
+func (v value) plain() bool { return v.num.IsSet() }
+
+// scope has the values of names.
+type scope map[string]value
+
+// typer makes instructions of a formula.
+type typer struct {
+	b     *Builder
+	float tensor.DType // of quotients and functions of integers
+	at    *node        // where mistakes are
+	lib   int          // how many functions of the library are under way: mistakes are where they are called
+}
+
+func (t *typer) fail(format string, args ...any) {
+	col := 1
+	if t.at != nil {
+		col = t.at.col
+	}
+	panic(&Error{col, fmt.Sprintf(format, args...)})
+}
+
+func (t *typer) require(col int, ok bool, format string, args ...any) {
+	if !ok {
+		panic(&Error{col, fmt.Sprintf(format, args...)})
+	}
+}
+
+// run evaluates the definitions of a formula and its results.
+func (t *typer) run(f *Formula, env scope) []value {
+	for _, l := range f.lets {
+		env[l.name] = t.eval(l.value, env)
+	}
+	results := make([]value, len(f.results))
+	for k, r := range f.results {
+		results[k] = t.eval(r, env)
+	}
+	return results
+}
+
+func (t *typer) eval(n *node, env scope) value {
+	switch n.kind {
+	case numberNode:
+		return value{num: n.num}
+	case nameNode:
+		if v, ok := env[n.text]; ok {
+			return v
+		}
+		if s, ok := constants[n.text]; ok {
+			return value{num: s}
+		}
+		t.require(n.col, false, "unknown name %q%s", n.text,
+			words.DidYouMean(words.Nearest(n.text, slices.Values(slices.Sorted(maps.Keys(env))))))
+	}
+	args := make([]value, len(n.args))
+	for k, a := range n.args {
+		args[k] = t.eval(a, env)
+	}
+	name := n.text
+	if n.kind == unaryNode {
+		name = "unary " + name
+	}
+	if t.lib == 0 {
+		t.at = n
+	}
+	v := t.apply(name, args)
+	t.require(t.at.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
+	return v
+}
+
+// apply computes an operator or a function. That of plain numbers is a plain number.
+func (t *typer) apply(name string, args []value) value {
+	f := builtins[name]
+	switch {
+	case !f.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.plain() }):
+		return t.number(name, args)
+	case f.apply != nil:
+		return f.apply(t, args)
+	}
+	return t.call(name, args)
+}
+
+// number computes with plain numbers as Python does: in int64, float64 and complex128.
+func (t *typer) number(name string, args []value) value {
+	u := &typer{b: NewBuilder(), float: tensor.Float64, at: t.at, lib: t.lib}
+	typed := make([]value, len(args))
+	for k, a := range args {
+		typed[k] = u.convert(a, a.num.DType())
+	}
+	var v value
+	if f := builtins[name]; f.apply != nil {
+		v = f.apply(u, typed)
+	} else {
+		v = u.call(name, typed)
+	}
+	if v.plain() {
+		return v
+	}
+	d := tensor.Int64
+	switch {
+	case v.d == tensor.Bool:
+		d = v.d
+	case v.d.IsFloat():
+		d = tensor.Float64
+	case v.d.IsComplex():
+		d = tensor.Complex128
+	}
+	c, err := u.b.Build(u.output(v, d))
+	if err != nil {
+		t.fail("%v", err)
+	}
+	x := c.Eval()[0]
+	switch d {
+	case tensor.Bool:
+		return value{num: tensor.BoolScalar(x.Re != 0)}
+	case tensor.Int64:
+		return value{num: tensor.IntScalar(int64(x.Re))}
+	case tensor.Float64:
+		return value{num: tensor.FloatScalar(math.Float64frombits(x.Re))}
+	}
+	return value{num: tensor.ComplexScalar(complex(math.Float64frombits(x.Re), math.Float64frombits(x.Im)))}
+}
+
+// operand loads an operand.
+func (t *typer) operand(k int, d tensor.DType) value {
+	v := value{d: d, re: t.b.Load(k), im: None}
+	if d.IsComplex() {
+		v.im = t.b.LoadImag(k)
+	}
+	v.re = t.b.Convert(t.b.DType(v.re).OpMath(), v.re)
+	return v
+}
+
+// output brings a value to the dtype of memory.
+func (t *typer) output(v value, d tensor.DType) Output {
+	if !d.IsReducedFloat() {
+		v = t.convert(v, d)
+		return Output{DType: d, Re: v.re, Im: v.im}
+	}
+	if v.plain() {
+		v = t.convert(v, tensor.Float64)
+	}
+	return Output{DType: d, Re: t.narrow(v.re, d), Im: None}
+}
+
+// dtype is that of a value, of a plain number the default of its kind.
+func (t *typer) dtype(v value) tensor.DType {
+	if !v.plain() {
+		return v.d
+	}
+	d, _ := t.promotion(v)
+	return d
+}
+
+func (t *typer) promotion(args ...value) (tensor.DType, error) {
+	var p tensor.Promotion
+	for _, v := range args {
+		if v.plain() {
+			p.AddNumber(v.num)
+		} else {
+			p.Add(v.d, 1)
+		}
+	}
+	return p.Result()
+}
+
+// common is the dtype to which values promote together.
+func (t *typer) common(args ...value) tensor.DType {
+	d, err := t.promotion(args...)
+	if err != nil {
+		t.fail("%v", err)
+	}
+	return d
+}
+
+// promote brings values to their common dtype.
+func (t *typer) promote(args ...value) (tensor.DType, []value) {
+	d := t.common(args...)
+	return d, t.all(d, args)
+}
+
+// promoteFloat does so, and takes integers for floats.
+func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
+	d := t.common(args...)
+	if d.IsIntegral(true) {
+		d = t.float
+	}
+	return d, t.all(d, args)
+}
+
+func (t *typer) all(d tensor.DType, args []value) []value {
+	out := make([]value, len(args))
+	for k, v := range args {
+		out[k] = t.convert(v, d)
+	}
+	return out
+}
+
+// convert brings a value to a dtype to which it promotes. A value of a 16-bit float is not rounded again, and a plain
+// number not at all: it is a number of the dtype that computes.
+func (t *typer) convert(v value, d tensor.DType) value {
+	part := d.ToReal().OpMath()
+	switch {
+	case v.plain() && d == tensor.Bool:
+		return value{d: d, re: t.b.Const(d, flag(v.num.Complex() != 0)), im: None}
+	case v.plain() && d.IsIntegral(false):
+		return value{d: d, re: t.b.Int(d, v.num.Int()), im: None}
+	case v.plain():
+		w := value{d: d, re: t.float64Const(part, v.num), im: None}
+		if d.IsComplex() {
+			w.im = t.b.Const(part, imag(v.num.Complex()))
+		}
+		return w
+	case v.d == d:
+		return v
+	}
+	w := value{d: d, re: v.re, im: None}
+	switch {
+	case d == tensor.Bool && v.d.IsComplex():
+		w.re = t.b.Do(Or, t.b.Convert(d, v.re), t.b.Convert(d, v.im))
+		return w
+	case d.IsReducedFloat():
+		w.re = t.narrow(v.re, d)
+	case d.IsComplex() && v.d.IsComplex():
+		w.im = t.b.Convert(part, v.im)
+	case d.IsComplex():
+		w.im = t.b.Const(part, 0)
+	}
+	w.re = t.b.Convert(part, w.re)
+	return w
+}
+
+// float64Const is a number of a float dtype; an integer is rounded once.
+func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
+	if s.DType() == tensor.Int64 {
+		i, imm := s.Int(), uint64(0)
+		tensor.Converter(d, tensor.Int64)(unsafe.Pointer(&imm), unsafe.Pointer(&i), 0, 0, 1)
+		return t.b.Make(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: imm})
+	}
+	return t.b.Const(d, s.Float())
+}
+
+// narrow rounds to a 16-bit float; what was widened from one is that.
+func (t *typer) narrow(v Value, d tensor.DType) Value {
+	if v != None {
+		if i := t.b.Inst(v); i.Op == Convert && t.b.DType(i.A) == d {
+			return i.A
+		}
+	}
+	return t.b.Convert(d, v)
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// cast converts as people ask for it: to any dtype, a complex number to its real part, and a 16-bit float is rounded.
+func (t *typer) cast(v value, d tensor.DType) value {
+	w := t.convert(v, d)
+	if d.IsReducedFloat() {
+		w.re = t.b.Convert(tensor.Float32, t.narrow(w.re, d))
+	}
+	return w
+}

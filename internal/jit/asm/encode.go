@@ -1,0 +1,333 @@
+package asm
+
+import "math/bits"
+
+// instruction is a row with the operands that it is encoded with.
+type instruction struct {
+	row    *row
+	args   []operand // without the mask
+	mask   operand   // num 0 where there is none
+	length uint8     // of vectors: 0, 1, 2 for 128, 256, 512 bits
+	evex   bool
+}
+
+// match finds the operands of a row among those that were given, and how the row is encoded with them. ops is left as
+// it is; buf has room for the operands.
+func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
+	in = instruction{row: r, args: ops}
+	n := r.count()
+	if len(ops) == n+1 && n > 0 && ops[n-1].kind == isMask {
+		in.mask = ops[n-1]
+		buf = append(append(buf[:0], ops[:n-1]...), ops[n])
+		in.args = buf
+	}
+	if len(in.args) != n || !in.lengths() {
+		return in, false
+	}
+	for i := range in.args {
+		if !r.accepts(r.args[3*i:3*i+2], &in.args[i], in.length) {
+			return in, false
+		}
+	}
+	if r.code&gp != 0 {
+		return in, in.mask.kind != isMask && !in.extended()
+	}
+	if in.fitsVEX() {
+		return in, true
+	}
+	in.evex = true
+	return in, !noEVEX && in.fitsEVEX()
+}
+
+// lengths sets the length of vectors: the operands tell, or the row has one alone.
+func (in *instruction) lengths() bool {
+	r := in.row
+	for i := range in.args {
+		o := &in.args[i]
+		if r.args[3*i+1] == 'v' && (o.kind == isVec || o.kind == isVMem) {
+			in.length = o.width
+			return true
+		}
+	}
+	for in.length = 0; in.length < 2 && (r.vex|r.evex)>>in.length&1 == 0; {
+		in.length++
+	}
+	return true
+}
+
+// accepts reports whether an operand may be where two letters of row.args stand.
+func (r *row) accepts(spec string, o *operand, length uint8) bool {
+	switch spec[0] {
+	case 'i':
+		return o.kind == isImm && fits(o.imm, spec[1])
+	case 'j':
+		return o.kind == isLabel
+	case 'M':
+		return o.kind == isMem
+	case 'm':
+		if o.kind == isMem {
+			return true
+		}
+	case 'S':
+		return o.kind == isVMem && o.width == widthOf(spec[1], length)
+	}
+	switch spec[1] {
+	case 'g', '1':
+		return o.kind == isReg
+	case 'k':
+		return o.kind == isMask && !o.zero
+	}
+	return o.kind == isVec && o.width == widthOf(spec[1], length)
+}
+
+// widthOf returns the width of a vector of a class in an instruction of a length.
+func widthOf(class byte, length uint8) uint8 {
+	switch class {
+	case 'v':
+		return length
+	case 'h':
+		return max(length, 1) - 1
+	}
+	return 0
+}
+
+func fits(v int64, class byte) bool {
+	switch class {
+	case '1':
+		return v == 1
+	case 'b':
+		return v == int64(int8(v))
+	case 'u':
+		return v == int64(uint8(v))
+	case 'd':
+		return v == int64(int32(v))
+	case 'w':
+		return v == int64(uint32(v))
+	}
+	return true
+}
+
+// extended reports whether operands need what only EVEX has: vectors above 15, or an element for all lanes.
+func (in *instruction) extended() bool {
+	for i := range in.args {
+		o := &in.args[i]
+		if o.kind == isVec && o.num > 15 || o.kind == isVMem && o.index > 15 || o.bcast {
+			return true
+		}
+	}
+	return false
+}
+
+func (in *instruction) fitsVEX() bool {
+	return in.row.vex>>in.length&1 != 0 && in.mask.kind != isMask && !in.extended()
+}
+
+func (in *instruction) fitsEVEX() bool {
+	r, masked := in.row, in.mask.kind == isMask
+	if r.evex>>in.length&1 == 0 || masked && (r.evex&nk != 0 || in.mask.num == 0) {
+		return false
+	}
+	if in.mask.zero && in.args[len(in.args)-1].kind != isVec { // of memory and masks nothing is set to zero
+		return false
+	}
+	for i := range in.args {
+		o := &in.args[i]
+		if o.bcast && r.evex&bc == 0 || o.kind == isVMem && (!masked || in.mask.zero) {
+			return false
+		}
+	}
+	return true
+}
+
+// clash reports whether a gather has a register twice among indices, destination and, by VEX, mask. Processors
+// refuse it.
+func (in *instruction) clash() bool {
+	args := in.args
+	last := &args[len(args)-1]
+	if last.kind != isVec {
+		return false
+	}
+	for i := range args[:len(args)-1] {
+		if o := &args[i]; o.kind == isVMem {
+			return o.index == last.num || i > 0 && (args[0].num == last.num || args[0].num == o.index)
+		}
+	}
+	return false
+}
+
+// fields are the operands by where they go.
+type fields struct {
+	reg, vvvv uint8
+	rm        *operand // nil where there is none
+	imm       int64
+	immBytes  int
+	byteReg   bool // SP, BP, SI and DI are meant as bytes, which a REX prefix says
+}
+
+func (in *instruction) fields() fields {
+	f := fields{reg: in.row.digit()}
+	for i := range in.args {
+		o, spec := &in.args[i], in.row.args[3*i:3*i+2]
+		switch spec[0] {
+		case 'r':
+			f.reg = o.num
+		case 'v':
+			f.vvvv = o.num
+		case 'h':
+			f.imm, f.immBytes = int64(o.num)<<4, 1
+		case 'i':
+			f.imm, f.immBytes = o.imm, immBytes(spec[1])
+		default:
+			f.rm = o
+		}
+		if spec[1] == '1' && o.kind == isReg && o.num > 3 {
+			f.byteReg = true
+		}
+	}
+	return f
+}
+
+// immBytes returns how many bytes an immediate of a class is written in.
+func immBytes(class byte) int {
+	switch class {
+	case '1':
+		return 0
+	case 'd', 'w':
+		return 4
+	case 'q':
+		return 8
+	}
+	return 1
+}
+
+// encode appends an instruction.
+func (a *Assembler) encode(in *instruction) {
+	f, r := in.fields(), in.row
+	rm, x, b := uint8(0), uint8(0), uint8(0) // bits above the third of ModRM.rm, or of index and base
+	if f.rm != nil {
+		rm = f.rm.num
+		b = rm >> 3 & 1
+		switch {
+		case f.rm.kind == isVec:
+			x = rm >> 4
+		case f.rm.scale > 0:
+			x = f.rm.index >> 3 & 1
+		}
+		if f.rm.pool {
+			b = 0
+		}
+	}
+	unit := int32(1)
+	switch {
+	case r.code&gp != 0:
+		a.legacy(in, &f, x, b)
+	case in.evex:
+		a.evex(in, &f, x, b)
+		unit = r.unit(in.length, f.rm != nil && f.rm.bcast)
+	default:
+		a.vex(in, &f, x, b)
+	}
+	switch {
+	case r.code&fixed != 0:
+		a.code = append(a.code, 0xC0|r.digit()<<3)
+	case f.rm != nil && !hasLow(r):
+		a.modrm(f.reg, f.rm, unit, f.immBytes)
+	}
+	for i := range f.immBytes {
+		a.code = append(a.code, byte(f.imm>>(8*i)))
+	}
+}
+
+// hasLow reports whether an operand is in the low bits of the opcode.
+func hasLow(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
+
+func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
+	r := in.row
+	if p := r.prefix(); p > 0 {
+		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[p])
+	}
+	rex := r.vex & w1 // W is bit 3 in both
+	op := r.opcode()
+	if hasLow(r) {
+		op |= f.rm.num & 7
+	}
+	rex |= f.reg>>3&1<<2 | x<<1 | b
+	if rex != 0 || f.byteReg {
+		a.code = append(a.code, 0x40|rex)
+	}
+	if r.space() == m0F>>10 {
+		a.code = append(a.code, 0x0F)
+	}
+	a.code = append(a.code, op)
+}
+
+func (a *Assembler) vex(in *instruction, f *fields, x, b uint8) {
+	r := in.row
+	w := r.vex & w1 >> 3
+	last := ^f.vvvv&15<<3 | in.length&1<<2 | r.prefix()
+	notR := ^f.reg >> 3 & 1 << 7
+	if x|b|w == 0 && r.space() == m0F>>10 {
+		a.code = append(a.code, 0xC5, notR|last, r.opcode())
+		return
+	}
+	a.code = append(a.code, 0xC4, notR|(x^1)<<6|(b^1)<<5|r.space(), w<<7|last, r.opcode())
+}
+
+func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
+	r := in.row
+	w := r.evex & w1 >> 3
+	p0 := ^f.reg>>3&1<<7 | (x^1)<<6 | (b^1)<<5 | ^f.reg>>4&1<<4 | r.space()
+	p1 := w<<7 | ^f.vvvv&15<<3 | 1<<2 | r.prefix()
+	high := f.vvvv >> 4 // of vvvv, or of the vector of indices
+	p2 := in.length<<5 | in.mask.num
+	if f.rm != nil && f.rm.kind == isVMem {
+		high = f.rm.index >> 4
+	}
+	p2 |= (high ^ 1) & 1 << 3
+	if in.mask.zero {
+		p2 |= 1 << 7
+	}
+	if f.rm != nil && f.rm.bcast {
+		p2 |= 1 << 4
+	}
+	a.code = append(a.code, 0x62, p0, p1, p2, r.opcode())
+}
+
+// modrm appends ModRM, and for memory SIB and displacement. A short displacement counts in units; after is how many
+// bytes of the instruction follow, because addresses of constants count from its end.
+func (a *Assembler) modrm(reg uint8, o *operand, unit int32, after int) {
+	reg = reg & 7 << 3
+	if o.kind != isMem && o.kind != isVMem {
+		a.code = append(a.code, 0xC0|reg|o.num&7)
+		return
+	}
+	if o.pool {
+		a.code = append(a.code, reg|5)
+		a.constantRefs = append(a.constantRefs, constantRef{at: len(a.code), end: len(a.code) + 4 + after})
+		a.code = appendInt32(a.code, o.disp)
+		return
+	}
+	mod, short := byte(0), o.disp/unit
+	switch {
+	case o.disp == 0 && o.num&7 != uint8(BP): // BP and R13 without a displacement mean something else
+	case o.disp%unit == 0 && short == int32(int8(short)):
+		mod = 1 << 6
+	default:
+		mod = 2 << 6
+	}
+	switch {
+	case o.scale > 0:
+		ss := byte(bits.TrailingZeros8(o.scale))
+		a.code = append(a.code, mod|reg|4, ss<<6|o.index&7<<3|o.num&7)
+	case o.num&7 == uint8(SP): // SP and R12 need a SIB, here without an index
+		a.code = append(a.code, mod|reg|4, 4<<3|o.num&7)
+	default:
+		a.code = append(a.code, mod|reg|o.num&7)
+	}
+	switch mod {
+	case 1 << 6:
+		a.code = append(a.code, byte(short))
+	case 2 << 6:
+		a.code = appendInt32(a.code, o.disp)
+	}
+}

@@ -1,0 +1,29 @@
+package jit
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Available returns nil where loops may be compiled, and else the reason why not. GRAPHRUN_JIT=off switches it off. It
+// never changes while the process runs.
+func Available() error { return available() }
+
+var available = sync.OnceValue(func() error {
+	mode := os.Getenv("GRAPHRUN_JIT")
+	switch {
+	case mode == "off":
+		return errors.New("switched off by GRAPHRUN_JIT=off")
+	case !supported:
+		return errors.New("there is no machine code for " + runtime.GOOS + "/" + runtime.GOARCH + " in this build")
+	case machine.Instructions() == machine.Portable:
+		return errors.New("this processor, or GODEBUG, has no AVX2 with FMA, F16C and BMI2")
+	case raceEnabled && mode != "on":
+		return errors.New("the race detector does not see what machine code does (GRAPHRUN_JIT=on compiles all the same)")
+	}
+	return New("probe", []byte{0xC3}).Call(new(Args)) // RET
+})

@@ -1,0 +1,371 @@
+package jit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// needCode skips a test where no code can be called. The race detector is no reason here: what it watches is how
+// functions are linked and let go.
+func needCode(t testing.TB) {
+	t.Helper()
+	if err := Available(); err != nil && (!supported || machine.Instructions() == machine.Portable) {
+		t.Skip(err)
+	}
+}
+
+// adder returns code that adds a constant to Args.N float32 of operand 0, in eights and then one by one, and writes
+// them to operand 1.
+func adder(t testing.TB, c float32) []byte {
+	t.Helper()
+	a := asm.Assembler{NoEVEX: true}
+	bits := math.Float32bits(c)
+	constant := a.Constant([]byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)})
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetPtr}, asm.SI)
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetPtr + 8}, asm.DX)
+	a.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: OffsetN}, asm.CX)
+	a.Emit("VBROADCASTSS", constant, asm.Y(1))
+	top, rest, one, end := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+	a.Emit("XORL", asm.AX, asm.AX)
+	a.Bind(top)
+	a.Emit("LEAQ", asm.Mem{Base: asm.AX, Disp: 8}, asm.BX)
+	a.Emit("CMPQ", asm.BX, asm.CX)
+	a.Emit("JGT", rest)
+	a.Emit("VADDPS", asm.Mem{Base: asm.SI, Index: asm.AX, Scale: 4}, asm.Y(1), asm.Y(2))
+	a.Emit("VMOVUPS", asm.Y(2), asm.Mem{Base: asm.DX, Index: asm.AX, Scale: 4})
+	a.Emit("MOVQ", asm.BX, asm.AX)
+	a.Emit("JMP", top)
+	a.Bind(rest)
+	a.Align(16)
+	a.Bind(one)
+	a.Emit("CMPQ", asm.AX, asm.CX)
+	a.Emit("JGE", end)
+	a.Emit("VADDSS", asm.Mem{Base: asm.SI, Index: asm.AX, Scale: 4}, asm.X(1), asm.X(2))
+	a.Emit("VMOVSS", asm.X(2), asm.Mem{Base: asm.DX, Index: asm.AX, Scale: 4})
+	a.Emit("INCQ", asm.AX)
+	a.Emit("JMP", one)
+	a.Bind(end)
+	a.Emit("VZEROUPPER")
+	a.Emit("RET")
+	code, err := a.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// apply calls a function that [adder] made, and says what is wrong with the results.
+func apply(f *Func, args *Args, c float32, n int) error {
+	in, out := make([]float32, n+1), make([]float32, n+1)
+	for i := range in {
+		in[i] = float32(i)
+	}
+	out[n] = -1
+	args.N = n
+	args.Ptr[0], args.Ptr[1] = unsafe.Pointer(&in[0]), unsafe.Pointer(&out[0])
+	if err := f.Call(args); err != nil {
+		return err
+	}
+	for i, v := range out[:n] {
+		if want := in[i] + c; v != want {
+			return fmt.Errorf("element %d of %d: %g, want %g", i, n, v, want)
+		}
+	}
+	if out[n] != -1 {
+		return fmt.Errorf("what is behind %d elements was written", n)
+	}
+	return nil
+}
+
+func TestCall(t *testing.T) {
+	needCode(t)
+	var args Args
+	f, g := New("one", adder(t, 1)), New("two", adder(t, 2))
+	for n := range 50 {
+		if err := errors.Join(apply(f, &args, 1, n), apply(g, &args, 2, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.mapping != g.mapping || f.code != nil || f.Name() != "one" {
+		t.Errorf("functions that wait together are mapped together: %+v, %+v", f, g)
+	}
+}
+
+// TestRegisters calls code that leaves something else in every register that it may use.
+func TestRegisters(t *testing.T) {
+	needCode(t)
+	wide := machine.Instructions() >= machine.AVX512
+	a := asm.Assembler{NoEVEX: !wide}
+	for r := asm.AX; r <= asm.R15; r++ {
+		if r != asm.SP && r != asm.BP {
+			a.Emit("MOVQ", asm.Imm(-7777777777), r)
+		}
+	}
+	a.Emit("VPCMPEQD", asm.Y(0), asm.Y(0), asm.Y(0))
+	for i := range 16 {
+		a.Emit("VMOVUPS", asm.Y(0), asm.Y(i))
+	}
+	if wide {
+		for i := range 32 {
+			a.Emit("VPTERNLOGD", asm.Imm(255), asm.Z(0), asm.Z(0), asm.Z(i))
+		}
+		for k := asm.K1; k <= asm.K7; k++ {
+			a.Emit("KXNORQ", asm.K0, asm.K0, k)
+		}
+	}
+	a.Emit("VZEROUPPER")
+	a.Emit("RET")
+	code, err := a.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, args := New("registers", code), new(Args)
+	sum := 0.0
+	for i := range 1000 {
+		var zero [8]float64 // cleared by X15
+		x := float64(i) * 0.5
+		if err := f.Call(args); err != nil {
+			t.Fatal(err)
+		}
+		later := make([]float64, 8)
+		for j := range zero {
+			sum += x + zero[j] + later[j]
+		}
+	}
+	if sum != 8*0.5*999*1000/2 {
+		t.Errorf("the sum is %g", sum)
+	}
+}
+
+// TestSpill finds room behind the first aligned address, and writes to the end of it.
+func TestSpill(t *testing.T) {
+	needCode(t)
+	var a asm.Assembler
+	a.Emit("LEAQ", asm.Mem{Base: asm.DI, Disp: OffsetSpill + 63}, asm.SI)
+	a.Emit("ANDQ", asm.Imm(-64), asm.SI)
+	a.Emit("MOVQ", asm.SI, asm.Mem{Base: asm.DI, Disp: OffsetN})
+	a.Emit("MOVB", asm.SI, asm.Mem{Base: asm.SI, Disp: SpillBytes - 1})
+	a.Emit("RET")
+	code, err := a.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := New("spill", code)
+	for range 100 {
+		args := new(Args)
+		if err := f.Call(args); err != nil {
+			t.Fatal(err)
+		}
+		from := uintptr(unsafe.Pointer(&args.Spill))
+		if at := uintptr(args.N); at%64 != 0 || at < from || at+SpillBytes > from+unsafe.Sizeof(args.Spill) {
+			t.Errorf("%x in %x", at, from)
+		}
+	}
+}
+
+// TestLookup shares code, forgets it when nobody has it, and keeps errors to those who asked.
+func TestLookup(t *testing.T) {
+	needCode(t)
+	made := 0
+	get := func() *Func {
+		f, err := Lookup("lookup", func() ([]byte, error) { made++; return adder(t, 3), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	f := get()
+	if g := get(); f != g || made != 1 {
+		t.Errorf("%p and %p, made %d times", f, g, made)
+	}
+	if err := apply(f, new(Args), 3, 33); err != nil {
+		t.Error(err)
+	}
+	f = nil
+	settle(t, "the key to go", func() bool {
+		cache.Lock()
+		defer cache.Unlock()
+		_, ok := cache.funcs["lookup"]
+		return !ok
+	})
+	if get(); made != 2 {
+		t.Errorf("made %d times", made)
+	}
+	wrong := errors.New("wrong")
+	if f, err := Lookup("none", func() ([]byte, error) { return nil, wrong }); f != nil || err != wrong {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// settle collects garbage until something is so.
+func settle(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for range 500 {
+		runtime.GC()
+		if done() {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	t.Errorf("waited in vain for %s", what)
+}
+
+// executable counts the anonymous executable mappings of the process, or returns -1 where that cannot be known.
+func executable() int {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return -1
+	}
+	n := 0
+	for l := range bytes.Lines(maps) {
+		if fields := bytes.Fields(l); len(fields) == 5 && string(fields[1]) == "r-xp" {
+			n++
+		}
+		if fields := bytes.Fields(l); strings.HasPrefix(string(fields[1]), "rwx") {
+			panic("memory that is both: " + string(l))
+		}
+	}
+	return n
+}
+
+// TestUnmapped maps, drops and collects: afterwards nothing is left.
+func TestUnmapped(t *testing.T) {
+	needCode(t)
+	for i := range 50 {
+		f := New("dropped", adder(t, float32(i)))
+		if err := apply(f, new(Args), float32(i), 10); err != nil {
+			t.Fatal(err)
+		}
+		_ = New("never called", adder(t, 0))
+	}
+	settle(t, "memory to be unmapped", func() bool { return executable() <= 0 })
+	if err := Link(); err != nil { // what was never called is gone, too
+		t.Error(err)
+	}
+}
+
+// TestConcurrent compiles, shares, calls and drops functions in several goroutines, while another collects without
+// pause, and the profiler's signals arrive wherever a thread is.
+func TestConcurrent(t *testing.T) {
+	needCode(t)
+	if pprof.StartCPUProfile(io.Discard) == nil { // go test -cpuprofile has one already
+		defer pprof.StopCPUProfile()
+	}
+	stop := make(chan struct{})
+	var collector, workers sync.WaitGroup
+	collector.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	rounds := 300
+	if raceEnabled || testing.Short() {
+		rounds = 60
+	}
+	for w := range 4 {
+		workers.Go(func() {
+			var args Args
+			for i := range rounds {
+				c := float32(i % 7)
+				f, err := Lookup(fmt.Sprint("add ", c), func() ([]byte, error) { return adder(t, c), nil })
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				own := New("own", adder(t, float32(w)))
+				if i%3 == 0 {
+					err = Link()
+				}
+				for n := range 20 {
+					err = errors.Join(err, apply(f, &args, c, n*5), apply(own, &args, float32(w), n))
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	close(stop)
+	collector.Wait()
+}
+
+// TestSwitches asks in processes of their own.
+func TestSwitches(t *testing.T) {
+	if os.Getenv("PRINT_AVAILABLE") != "" {
+		fmt.Println("available:", Available())
+		f := New("named", []byte{0xC3})
+		if Available() == nil {
+			_ = f.Call(new(Args))
+		}
+		text, _ := os.ReadFile(fmt.Sprintf("/tmp/perf-%d.map", os.Getpid()))
+		fmt.Printf("perf: %q\n", text)
+		_ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", os.Getpid()))
+		return
+	}
+	needCode(t)
+	for _, tc := range []struct{ env, want string }{
+		{"GRAPHRUN_JIT=on", "available: <nil>"}, {"GRAPHRUN_JIT=off", "switched off"}, {"GODEBUG=cpu.avx2=off", "AVX2"},
+		{"GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off", "available: <nil>"}, {"GRAPHRUN_JIT=on", `perf: ""`},
+		{"GRAPHRUN_JIT=on GRAPHRUN_PERFMAP=1", ` 1 graphrun:named\n"`},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSwitches$")
+		cmd.Env = append(append(os.Environ(), "PRINT_AVAILABLE=1"), strings.Fields(tc.env)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), tc.want) {
+			t.Errorf("%s: %v\n%s", tc.env, err, out)
+		}
+	}
+}
+
+// TestRefused: where memory cannot be made executable, whoever calls is told, and may go on in Go.
+func TestRefused(t *testing.T) {
+	if supported {
+		t.Skip("this build has machine code")
+	}
+	if err := New("none", []byte{0xC3}).Call(new(Args)); err == nil || Available() == nil {
+		t.Error("code was called that cannot be")
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	needCode(b)
+	args := new(Args)
+	for _, tc := range []struct {
+		name string
+		code []byte
+		n    int
+	}{{"ret", []byte{0xC3}, 0}, {"add64", adder(b, 1), 64}} {
+		b.Run(tc.name, func(b *testing.B) {
+			f := New(tc.name, tc.code)
+			in, out := make([]float32, 64), make([]float32, 64)
+			args.N, args.Ptr[0], args.Ptr[1] = tc.n, unsafe.Pointer(&in[0]), unsafe.Pointer(&out[0])
+			for b.Loop() {
+				if err := f.Call(args); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,30 @@
+//go:build amd64 && (linux || darwin) && !noasm
+
+package jit
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// supported says whether this build can call code at all.
+const supported = true
+
+// mapExecutable maps memory, has it filled, and makes it executable and read-only.
+func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	fill(memory)
+	if err := unix.Mprotect(memory, unix.PROT_READ|unix.PROT_EXEC); err != nil {
+		unmap(memory)
+		return nil, err
+	}
+	return memory, nil
+}
+
+// unmap gives memory back. That it fails is no reason to stop: it would stay mapped.
+func unmap(memory []byte) { _ = unix.Munmap(memory) }
+
+// call calls the code at an address with an Args in DI. Args escapes, and so does what it points to: stacks move.
+func call(entry uintptr, a *Args)
