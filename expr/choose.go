@@ -95,12 +95,17 @@ func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (
 	}
 	t := arithmetic[i.Op][d]
 	switch {
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float32:
+		return reluV[uint32], single
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float64:
+		return reluV[uint64], single
 	case single[0] && t.vs != nil && commutes(i.Op):
 		vs := t.vs
 		return func(d, a, b, c unsafe.Pointer, n int) { vs(d, b, a, c, n) }, single
 	case single[0] && t.sv != nil:
 		return t.sv, single
-	case single[1] && t.vs != nil && (constant[1] && plainBound(i.Op, d, bits[1]) || i.Op != Min && i.Op != Max || !d.IsFloat()):
+	case single[1] && t.vs != nil && (!d.IsFloat() || i.Op != Min && i.Op != Max ||
+		constant[1] && plainBound(i.Op, d, bits[1])):
 		return t.vs, single
 	}
 	return t.vv, form

@@ -81,7 +81,7 @@ func combineBy(f body, size int) func(dst, acc unsafe.Pointer, n int) {
 }
 
 // combineAdd keeps four lanes at a time in registers.
-func combineAdd[T real](dst, acc unsafe.Pointer, n int) {
+func combineAdd[T realNumber](dst, acc unsafe.Pointer, n int) {
 	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
 	for i := range unsafe.Slice((*T)(dst), n) {
 		a := &lanes[i]
@@ -93,7 +93,7 @@ func combineAdd[T real](dst, acc unsafe.Pointer, n int) {
 	}
 }
 
-func combineMul[T real](dst, acc unsafe.Pointer, n int) {
+func combineMul[T realNumber](dst, acc unsafe.Pointer, n int) {
 	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
 	for i := range unsafe.Slice((*T)(dst), n) {
 		a := &lanes[i]
