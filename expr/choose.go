@@ -19,8 +19,8 @@ var arithmetic = func() (t [Exp][tensor.Complex64]forms) {
 	integers[uint16](&t, tensor.Uint16)
 	integers[uint32](&t, tensor.Uint32)
 	integers[uint64](&t, tensor.Uint64)
-	floats[float32](&t, tensor.Float32)
-	floats[float64](&t, tensor.Float64)
+	floats[float32, uint32](&t, tensor.Float32)
+	floats[float64, uint64](&t, tensor.Float64)
 	for _, o := range []Op{And, Or, Xor, Eq, Ne, Lt, Le} {
 		t[o][tensor.Bool] = t[o][tensor.Uint8]
 	}
@@ -56,11 +56,11 @@ func integers[T integer](t *table, d tensor.DType) {
 	t[Shl][d].vv, t[Shr][d].vv = shlVV[T], shrVV[T]
 }
 
-func floats[T float](t *table, d tensor.DType) {
+func floats[T float, U uint32 | uint64](t *table, d tensor.DType) {
 	numbers[T](t, d)
 	t[Div][d] = forms{divVV[T], divVS[T], divSV[T]}
-	t[Min][d] = forms{minFloat[T], minVS[T], nil}
-	t[Max][d] = forms{maxFloat[T], maxVS[T], nil}
+	t[Min][d] = forms{minFloat[T, U], minVS[T], nil}
+	t[Max][d] = forms{maxFloat[T, U], maxVS[T], nil}
 	t[Sqrt][d].vv, t[Floor][d].vv, t[Ceil][d].vv = sqrtV[T], floorV[T], ceilV[T]
 	t[Trunc][d].vv, t[Rint][d].vv = truncV[T], rintV[T]
 }
