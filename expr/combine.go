@@ -28,9 +28,9 @@ func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	case tensor.Uint64:
 		return combineInt[uint64](o)
 	case tensor.Float32:
-		return combineFloat[float32](o)
+		return combineFloat[float32, uint32](o)
 	case tensor.Float64:
-		return combineFloat[float64](o)
+		return combineFloat[float64, uint64](o)
 	}
 	return nil
 }
@@ -53,16 +53,16 @@ func combineInt[T integer](o Op) func(dst, acc unsafe.Pointer, n int) {
 	return nil
 }
 
-func combineFloat[T float](o Op) func(dst, acc unsafe.Pointer, n int) {
+func combineFloat[T float, U uint32 | uint64](o Op) func(dst, acc unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return combineAdd[T]
 	case Mul:
 		return combineMul[T]
 	case Min:
-		return combineBy(minFloat[T], int(unsafe.Sizeof(T(0))))
+		return combineBy(minFloat[T, U], int(unsafe.Sizeof(T(0))))
 	case Max:
-		return combineBy(maxFloat[T], int(unsafe.Sizeof(T(0))))
+		return combineBy(maxFloat[T, U], int(unsafe.Sizeof(T(0))))
 	}
 	return nil
 }
