@@ -76,6 +76,7 @@ func (s *State) release() {
 	clear(s.base)
 	clear(s.ptrs)
 	clear(s.call)
+	s.loops.Release()
 }
 
 // merge joins the pieces of a tile in order.
