@@ -398,6 +398,17 @@ func (p *Plan) Worker() int { return p.worker }
 // Sweeps returns what is run.
 func (p *Plan) Sweeps() *expr.Sweeps { return p.s }
 
+// Compiled reports whether all loops are machine code.
+func (p *Plan) Compiled() bool {
+	for i := range p.steps {
+		st := &p.steps[i]
+		if st.loop != nil && !st.loop.Compiled() || st.after != nil && !st.after.Compiled() {
+			return false
+		}
+	}
+	return true
+}
+
 // ByColumns reports whether loops run along a kept dimension.
 func (p *Plan) ByColumns() bool { return p.columns }
 
