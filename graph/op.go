@@ -77,6 +77,10 @@ type Op struct {
 	// fusion of the ops.
 	Pointwise *Pointwise
 
+	// Rows states, for an op that folds dimensions, what a call computes as an expression over rows: nil, without an
+	// error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
+	Rows func(c *Call) (*Rows, error)
+
 	// Ref is the definition: it computes the results index by index, from tensors of any
 	// layout (nil for an operand left out, 0-dim for a number). Results are row-major or
 	// of any other layout; only values and dtypes count.
