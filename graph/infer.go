@@ -47,6 +47,7 @@ func (n *Node) infer(s *inference) error {
 	if n.asks(s.last) {
 		return n.settle(s.res)
 	}
+	s.last = nil // what it gave is in the call
 	s.call = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(&s.call)
 	if err != nil {

@@ -167,8 +167,9 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)",
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
-	out := Type{DType: t.DType, Shape: append(make([]sym.Int, 0, n), size...), Strides: make([]sym.Int, n),
-		Offset: t.Offset}
+	shape, strides := lists(n)
+	copy(shape, size)
+	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
 	for i := n - 1; i >= 0; i-- {
 		if err := t.expandDim(&out, size, i); err != nil {
 			return Type{}, err
@@ -178,7 +179,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 }
 
 // expandDim lays out dimension i of the result.
-func (t Type) expandDim(out *Type, size []sym.Int, i int) error {
+func (t *Type) expandDim(out *Type, size []sym.Int, i int) error {
 	rank := len(t.Shape)
 	d := i - (len(size) - rank)
 	have, stride := sym.Of(1), sym.Int{}

@@ -41,8 +41,10 @@ func (e *DimError) Error() string {
 // own returns t over fresh slices, with room for one more dimension.
 func (t Type) own() Type {
 	n := len(t.Shape)
-	t.Shape = append(make([]sym.Int, 0, n+1), t.Shape...)
-	t.Strides = append(make([]sym.Int, 0, n+1), t.Strides...)
+	shape, strides := lists(n + 1)
+	copy(shape, t.Shape)
+	copy(strides, t.Strides)
+	t.Shape, t.Strides = shape[:n], strides[:n]
 	return t
 }
 
@@ -75,7 +77,8 @@ func (t Type) Permute(dims []int) (Type, error) {
 		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length "+
 			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
 	}
-	out := Type{DType: t.DType, Shape: make([]sym.Int, n), Strides: make([]sym.Int, n), Offset: t.Offset}
+	shape, strides := lists(n)
+	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
 	seen := make([]bool, n)
 	for i, d := range dims {
 		d, err := WrapDim(d, n)
@@ -312,8 +315,8 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
 	}
-	out := Type{DType: t.DType, Shape: make([]sym.Int, 0, len(t.Shape)), Strides: make([]sym.Int, 0, len(t.Shape)),
-		Offset: t.Offset}
+	shape, strides := lists(len(t.Shape))
+	out := Type{DType: t.DType, Shape: shape[:0], Strides: strides[:0], Offset: t.Offset}
 	for d, s := range t.Shape {
 		if (len(dims) == 0 || slices.Contains(at, d)) && is(s, 1) {
 			continue

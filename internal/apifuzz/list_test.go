@@ -68,6 +68,7 @@ var functions = joined(iterFunctions, map[string]any{
 	"tensor.NewFormat":         tensor.NewFormat,
 	"tensor.NewOrder":          tensor.NewOrder,
 	"tensor.NewType":           tensor.NewType,
+	"tensor.CheckSizes":        tensor.CheckSizes,
 	"tensor.NewTypeFormat":     tensor.NewTypeFormat,
 	"tensor.OrderOf":           tensor.OrderOf,
 	"tensor.NewStorage":        tensor.NewStorage,

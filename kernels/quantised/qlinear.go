@@ -44,7 +44,7 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 		Name:       name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := q.result(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
 		Compile:  q.compile,
 		Ref:      q.ref,

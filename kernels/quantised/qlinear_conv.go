@@ -50,7 +50,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 		Name:       name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := q.result(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
 		Compile:  q.compile,
 		Ref:      q.ref,
