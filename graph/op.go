@@ -289,9 +289,6 @@ func (c *Call) Shared(t tensor.Type, i int) []Result {
 	return c.one[:]
 }
 
-// New1 returns the result of an op that makes one value of fresh storage.
-func New1(t tensor.Type) []Result { return []Result{{Type: t, Alias: Fresh}} }
-
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by
 // several runs at once.
 type Kernel struct {

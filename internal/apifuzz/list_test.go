@@ -97,7 +97,6 @@ var functions = joined(iterFunctions, map[string]any{
 	"graph.Define":       graph.Define,
 	"graph.Evaluate":     graph.Evaluate,
 	"graph.New":          graph.New,
-	"graph.New1":         graph.New1,
 	"graph.NewDraft":     graph.NewDraft,
 	"graph.NewByValue":   graph.NewByValue[int],
 	"graph.NoOp":         graph.NoOp,
