@@ -17,8 +17,8 @@ type Packing struct {
 	// DType and Len are those of the packed data, which are a row of elements.
 	DType tensor.DType
 	Len   int
-	// Fill writes the packed data. dst is a row of Len elements, aligned to [tensor.Align] and all 0;
-	// src is the operand.
+	// Fill writes all of the packed data, what is padding too. dst is a row of Len elements, aligned to
+	// [tensor.Align], of which nothing else is known; src is the operand.
 	Fill func(dst, src *tensor.Tensor)
 	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
 	// does but begins at the first element of its storage.
@@ -71,9 +71,7 @@ func compilePack(c *Call) (*Kernel, error) {
 	from, to := c.Meta(0), tensor.New(p.DType, p.Len)
 	from.Offset = 0
 	return &Kernel{Phases: []Phase{{Chunks: 1, Run: func(m *Mem, _ int) error {
-		dst, src := at(to, m.Ptrs[0]), at(from, m.Ptrs[1])
-		clear(dst.Storage().Bytes())
-		p.Fill(dst, src)
+		p.Fill(at(to, m.Ptrs[0]), at(from, m.Ptrs[1]))
 		return nil
 	}}}}, nil
 }
@@ -128,9 +126,8 @@ func (p *Packing) of(v *Value) (*Packed, error) {
 	return &Packed{Form: p.Form, Of: v.Name, Type: m.Type(), Meta: m, unpack: p.Unpack}, nil
 }
 
-// PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: kernels that
-// call others make such operands themselves. v must be a constant and packing one that an
-// implementation asked for.
+// PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: it is for who compiles
+// a call that no graph was planned for. v must be a constant and packing one that an implementation asked for.
 func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	defer tensor.CatchMemory(&err)
 	if v == nil || v.Const == nil {

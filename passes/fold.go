@@ -97,7 +97,7 @@ func worthKeeping(n *graph.Node) bool {
 			in += a.Value.Const.Storage().Len()
 		}
 	}
-	return resultBytes(n) <= max(foldLimit, 4*in)
+	return resultBytes(n) <= max(foldLimit, 8*in) // 8: weights of bytes, of which products are exact in float64
 }
 
 // foldBudget is the memory that results computed ahead may take: half of what
