@@ -133,3 +133,27 @@ func TestQuantizedConvolutions(t *testing.T) {
 		kerneltest.CheckParts(t, "qlinear_conv", at, in)
 	}
 }
+
+// Vectors, operands without elements, and sums that wrap.
+func TestQuantizedProductsOfOddShapes(t *testing.T) {
+	r := rand.New(rand.NewPCG(64, 1))
+	u8, f32 := tensor.Uint8, tensor.Float32
+	for _, c := range []struct{ a, b, rows, cols []int }{
+		{[]int{4}, []int{4}, nil, []int{1}}, {[]int{4}, []int{4, 3}, []int{1}, []int{3}},
+		{[]int{2, 3, 4}, []int{4}, []int{3}, nil},
+		{[]int{0, 4}, []int{4, 3}, []int{0}, []int{3}}, {[]int{2, 0}, []int{0, 3}, []int{2}, []int{3}},
+		{[]int{2, 4}, []int{4, 0}, []int{2}, []int{0}}, {[]int{1, 4}, []int{2, 4, 1}, []int{1, 1}, []int{1}},
+	} {
+		a, b := quantOperand(r, u8, c.a...), quantOperand(r, u8, c.b...)
+		za, zb := quantOperand(r, u8, c.rows...), quantOperand(r, u8, c.cols...)
+		kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{a, b, za, zb})
+		kerneltest.CheckParts(t, "qlinear_matmul", nil, []*tensor.Tensor{a, scaleOf(r, f32, c.rows...), za, b,
+			scaleOf(r, tensor.Float16, c.cols...), zb, scaleOf(r, f32, 1), quantOperand(r, tensor.Int8, 1, 1)})
+	}
+	long, tall := tensor.Zeros(u8, 1, 40000), tensor.Zeros(u8, 40000, 1)
+	for i := range 40000 {
+		long.Set(tensor.IntScalar(255), 0, i)
+		tall.Set(tensor.IntScalar(255), i, 0)
+	}
+	kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{long, tall})
+}
