@@ -48,8 +48,9 @@ func (n *Node) infer(s *inference) error {
 		return n.settle(s.res)
 	}
 	s.last = nil // what it gave is in the call
-	s.call = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
-	res, err := n.Op.Infer(&s.call)
+	c := &s.call // what it returns is overwritten anyway
+	c.In, c.Attrs, c.Out, c.Impl, c.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
+	res, err := n.Op.Infer(c)
 	if err != nil {
 		return err
 	}

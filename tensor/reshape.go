@@ -116,7 +116,7 @@ func (t Type) matchRuns(shape []sym.Int) ([]sym.Int, bool) {
 // View shows t in another shape with the same number of elements, one of whose sizes may
 // be -1 (Tensor.view). It fails where the elements would have to be copied.
 func (t Type) View(size []sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	shape, err := InferSize(size, t.Numel())
@@ -158,7 +158,7 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
 // -1 keeps a size (Tensor.expand, inferExpandGeometry).
 func (t Type) Expand(size []sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	n, rank := len(size), len(t.Shape)
@@ -255,7 +255,7 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 // elements of a window in a new last dimension (Tensor.unfold). A 0-dim value counts as
 // one of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	d, err := WrapDim(dimension, len(t.Shape))

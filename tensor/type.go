@@ -179,6 +179,14 @@ func CheckSizes(d DType, shape []sym.Int) error {
 
 var zeros [fewDims]sym.Int
 
+// valid is Check of ordinary values without a copy of t.
+func (t *Type) valid() error {
+	if t.small() {
+		return nil
+	}
+	return t.Check()
+}
+
 // small reports whether all sizes are numbers that fit together and are far from what is too many: what
 // every inference asks, several times, of ordinary values.
 func (t *Type) small() bool {
