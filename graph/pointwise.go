@@ -72,6 +72,9 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	if _, err := p.Body(c, rule); err != nil {
 		return nil, err
 	}
+	if p.outputs() == 1 {
+		return c.One(rule.Type(0)), nil
+	}
 	res := make([]Result, p.outputs())
 	for i := range res {
 		res[i] = Result{Type: rule.Type(i), Alias: Fresh}

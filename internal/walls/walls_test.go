@@ -163,7 +163,7 @@ var families = map[string][]string{
 	"kernels/internal/multiply": {"internal/copies", "internal/kit"},
 	"kernels/pointwise":         {"internal/copies", "internal/kit"},
 	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce", "view"},
-	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "product"},
+	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "pointwise", "product", "view"},
 	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
 	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/view":              {"internal/copies", "internal/kit"},
