@@ -45,6 +45,9 @@ type frame struct {
 	dynamic, streaming bool
 }
 
+// shortBody is how many instructions the body has of which memory is what takes time.
+const shortBody = 12
+
 // spillSlots is how many vectors the spill area has.
 const spillSlots = jit.SpillBytes / 64
 
@@ -71,9 +74,9 @@ func (g *gen) layOut() error {
 	if !ok {
 		return unsupported("more values at once than there is room for")
 	}
-	if g.chooseUnroll(); g.unroll > 1 {
-		g.tryTwins(uses, slots, cost)
-	}
+	length := len(g.turn.out)
+	g.tryTogether(uses, slots, cost, length)
+	g.chooseUnroll(length)
 	return nil
 }
 
@@ -297,15 +300,14 @@ func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 }
 
 // chooseUnroll repeats short bodies, so that counting costs little beside them.
-func (g *gen) chooseUnroll() {
+func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
-	if n := len(g.turn.out); n <= 12 {
+	switch {
+	case len(g.bounces) > 0: // tails are slow
+	case length <= shortBody:
 		g.unroll = 4
-	} else if n <= 150 {
+	case length <= 40:
 		g.unroll = 2
 	}
-	if len(g.bounces) > 0 {
-		g.unroll = 1 // tails are slow
-	}
-	g.unroll = max(g.unroll, g.copies)
+	g.unroll = max(g.unroll, g.copies, g.together)
 }
