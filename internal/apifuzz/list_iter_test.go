@@ -51,6 +51,8 @@ var iterFunctions = map[string]any{
 	"iter.BinaryFloat":      iter.BinaryFloat,
 	"iter.Comparison":       iter.Comparison,
 	"iter.Copy":             iter.Copy,
+	"iter.Expr":             iter.Expr,
+	"iter.ExprOf":           iter.ExprOf,
 	"iter.FoldOf":           iter.FoldOf[float32, float32, float32],
 	"iter.Folding":          iter.Folding[float32, float32],
 	"iter.InternalOverlap":  iter.InternalOverlap,
