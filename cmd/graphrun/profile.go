@@ -31,7 +31,8 @@ type profile struct {
 	order   []*profiledGraph
 	busy    []time.Duration // of the run that is looked at, by worker
 	samples []profiledRun
-	room    int // times of steps that may still be kept
+	room    int           // times of steps that may still be kept
+	clock   time.Duration // what it takes to look at the clock, which is in every step's time once
 }
 
 // profileRoom bounds the times that a profile keeps, of steps in runs; profiledRuns bounds the runs.
@@ -81,7 +82,13 @@ type stepNotes struct {
 }
 
 func newProfile() *profile {
-	return &profile{tables: map[*graph.Graph]*profiledGraph{}, room: profileRoom}
+	p := &profile{tables: map[*graph.Graph]*profiledGraph{}, room: profileRoom, start: time.Now(), clock: time.Microsecond}
+	last := time.Since(p.start)
+	for range 1000 {
+		now := time.Since(p.start)
+		p.clock, last = min(p.clock, now-last), now
+	}
+	return p
 }
 
 // full reports whether enough runs were looked at.
@@ -134,12 +141,13 @@ func (p *profile) BeginStep(w exec.Work) {
 
 // EndStep notes what a worker spent at a step.
 func (p *profile) EndStep(w exec.Work, done bool) {
-	now := time.Since(p.start)
+	now := time.Since(p.start) - p.clock
 	at := &w.Run.Data.(*runNotes).workers[w.Worker]
 	s := &at.steps[w.Step]
 	if s.last == 0 {
 		s.first = at.began
 	}
+	now = max(now, at.began+at.within+1)
 	s.last = now
 	s.busy += now - at.began - at.within
 	s.within += at.within
