@@ -255,10 +255,8 @@ def tinies():
     """Steps of 10 elements, 1000 in a chain, which add a number or a tensor. A view between two of them keeps them
     apart: what is compared is the cost of a step. Without views graphrun may group them."""
     def tiny(name, title, number, views):
-        other = (lambda v: 1.5) if number else (lambda v: v["y"])
-
         def torch_forms(torch, v):
-            o, y = torch.empty(10), other(v)
+            o, y = torch.empty(10), torch.tensor(1.5) if number else v["y"]
 
             def eager():
                 for _ in range(1000):

@@ -22,7 +22,11 @@ BUSY = 0.10  # more of the machine than this in other hands while a side is meas
 
 
 class Absent(Exception):
-    """A side that cannot measure a row, and why."""
+    """A side that does not measure a row, and why."""
+
+
+class Failed(Absent):
+    """A side that should and could not."""
 
 
 class Bench:
@@ -84,7 +88,7 @@ class Bench:
     def output(self, side, threads, command):
         p = subprocess.run(command, capture_output=True, text=True, env=self.environment(side, threads))
         if p.returncode:
-            raise Absent(last_line(p.stderr))
+            raise Failed(last_line(p.stderr))
         return json.loads(p.stdout.strip().splitlines()[-1] if side != "graphrun" else p.stdout)
 
     def by_graphrun(self, row, threads):
@@ -96,7 +100,7 @@ class Bench:
         steps = {n for s in doc["by_step"] for n in s["ops"]}
         result = row.nodes[-1]["name"]
         if result not in steps:
-            raise Absent(f"no step makes {result}")
+            raise Failed(f"no step makes {result}")
         if row.small:
             return sum(s["time_ns"] for s in doc["by_step"] if s["name"] != "tail") / 1e6
         return doc["median_ns"] / 1e6
@@ -147,9 +151,12 @@ class Model:
 
     def __init__(self, path, folder):
         self.name = self.title = os.path.basename(path)
-        self.path = path
-        self.spec, sizes = models.whole(path, folder)
-        self.dims = [x for name, n in sizes.items() for x in ("--dim", f"{name}={n}")]
+        self.path, self.spec, self.why, self.dims = path, None, "", []
+        try:
+            self.spec, sizes = models.whole(path, folder)
+            self.dims = [x for name, n in sizes.items() for x in ("--dim", f"{name}={n}")]
+        except Exception as e:  # what onnx says of a file is of many kinds
+            self.why = str(e)
 
 
 class ModelBench:
@@ -163,6 +170,8 @@ class ModelBench:
         if side == "graphrun":
             return self.bench.graphrun(row.path, threads, row.dims)["median_ns"] / 1e6
         if side == "ort":
+            if row.spec is None:
+                raise Failed(row.why)
             return self.bench.ort(row.spec, threads)
         raise Absent("whole models are compared with ONNX Runtime")
 
@@ -198,6 +207,8 @@ def measure(bench, row, threads, rounds):
                 times[side].append(bench.turn(side, row, threads))
             except Absent as e:
                 why[side] = str(e)
+                if isinstance(e, Failed):
+                    print(f"{row.title}, T={threads}: {TITLES[side]}: {e}", file=sys.stderr)
                 continue
             all1, own1 = machine_time()
             busy.append(max(0.0, (all1 - all0) - (own1 - own0)) / (os.cpu_count() * (time.monotonic() - start)))
@@ -308,11 +319,7 @@ def main():
             sys.exit(1)
         machine = machine_limits(bench, o.threads)
         work = [(bench, r) for r in wanted]
-        for path in o.models:
-            try:
-                work.append((ModelBench(bench), Model(path, folder)))
-            except Exception as e:  # what onnx says of a file is of many kinds
-                print(f"{path}: {e}", file=sys.stderr)
+        work += [(ModelBench(bench), Model(path, folder)) for path in o.models]
         results = []
         for by, row in work:
             for t in o.threads:
@@ -326,11 +333,9 @@ def main():
 
 
 def report(result, o):
-    for side, why in result["absent"].items():
-        if side in o.sides and side == "graphrun":
-            print(f"{result['title']}, T={result['threads']}: {TITLES[side]}: {why}", file=sys.stderr)
-    line = ", ".join(f"{h} {c}" for h, c in zip(HEADS[1:], cells(result)[1:]))
-    print(f"{result['title']}: {line}", file=sys.stderr if o.markdown else sys.stdout, flush=True)
+    head, *values = cells(result)
+    line = ", ".join(f"{h} {c}" for h, c in zip(HEADS[1:], values) if c != "-")
+    print(f"{head}: {line}", file=sys.stderr if o.markdown else sys.stdout, flush=True)
 
 
 if __name__ == "__main__":
