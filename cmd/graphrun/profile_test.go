@@ -120,10 +120,12 @@ func TestProfileSumsUp(t *testing.T) {
 	if want := 2. * 4 * (1 << 16) / 4e6; d.GBs == nil || math.Abs(*d.GBs-want) > 1e-9 || d.Share != 0.5 {
 		t.Errorf("%v GB/s, want %v; share %v", d.GBs, want, d.Share)
 	}
-	ops := opsByName(g)
-	fused := exec.Step{Name: "y", Ops: []string{g.Nodes[0].Name, g.Nodes[1].Name}, Node: g.Nodes[1]}
-	if kind := kindOf(fused, ops); kind != "exp+neg" {
-		t.Errorf("a step of both is %q", kind)
+	ops, exp, neg := opsByName(g), g.Nodes[0].Name, g.Nodes[1].Name
+	for want, nodes := range map[string][]string{"exp+neg": {exp, neg}, "exp*2+neg+exp": {exp, exp, neg, exp},
+		"neg": {exp, "of no node"}} {
+		if kind := kindOf(exec.Step{Name: "y", Ops: nodes, Node: g.Nodes[1]}, ops); kind != want {
+			t.Errorf("a step of %v is %q, want %q", nodes, kind, want)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ type profiledDoc struct {
 
 // timeDoc is what was spent on steps of one kind.
 type timeDoc struct {
-	Op     string   `json:"op" doc:"The op; where a step computes several nodes, theirs, joined by +."`
+	Op     string   `json:"op" doc:"The op; of a step that computes several nodes theirs: exp+neg*2."`
 	Calls  float64  `json:"calls" doc:"How often it runs in a run."`
 	Time   float64  `json:"time_ns" doc:"In a run, from when the first worker takes a step up until the last leaves it."`
 	Busy   float64  `json:"busy_ns" doc:"The time in a run of all workers that are at it, added up."`
@@ -145,11 +145,19 @@ func kindOf(s exec.Step, ops map[string]string) string {
 	if len(s.Ops) < 2 {
 		return s.Node.Op.Name
 	}
-	kinds := make([]string, len(s.Ops))
-	for i, name := range s.Ops {
-		if kinds[i] = ops[name]; kinds[i] == "" {
+	var kinds []string
+	for i := 0; i < len(s.Ops); {
+		op, first := ops[s.Ops[i]], i
+		if op == "" {
 			return s.Node.Op.Name
 		}
+		for i < len(s.Ops) && ops[s.Ops[i]] == op {
+			i++
+		}
+		if i > first+1 {
+			op = fmt.Sprintf("%s*%d", op, i-first)
+		}
+		kinds = append(kinds, op)
 	}
 	return strings.Join(kinds, "+")
 }
