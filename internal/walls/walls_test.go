@@ -90,7 +90,8 @@ func TestWalls(t *testing.T) {
 		"expr": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		"internal/loops": {"expr", "internal/jit", "tensor", "sym", "internal/strided", "internal/machine",
 			"internal/words"},
-		"iter":              {"expr", "internal/jit", "internal/loops", "tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
+		"iter": {"expr", "internal/jit", "internal/loops", "tensor", "sym", "internal/strided", "internal/machine",
+			"internal/words"},
 		"internal/numerals": {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		// A graph knows no file.
 		"graph": {"expr", "internal/jit", "internal/loops", "iter", "tensor", "sym", "internal/strided",

@@ -112,7 +112,9 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 	b.ReportMetric(float64(best.Nanoseconds()), "cpu-ns-best")
 }
 
-func unsafeAt(x *tensor.Tensor, i int) unsafe.Pointer { return unsafe.Add(x.Pointer(), i*x.DType.Size()) }
+func unsafeAt(x *tensor.Tensor, i int) unsafe.Pointer {
+	return unsafe.Add(x.Pointer(), i*x.DType.Size())
+}
 
 // cpuTime is what the thread has had of the processor.
 func cpuTime(b *testing.B) time.Duration {

@@ -1,7 +1,7 @@
-// Package sweeps runs expressions that fold rows ([expr.Sweeps]) over tensors: dimensions are kept, or reduced to one
-// element each. It brings rows, whatever the layout, to loops over runs of memory, keeps them in the cache from sweep to
-// sweep, and cuts the work into chunks by shapes and strides alone, so that results have the same bits for any number
-// of workers.
+// Package sweeps runs expressions that fold rows ([expr.Sweeps]) over tensors: dimensions are kept, or reduced to
+// one element each. It brings rows, whatever the layout, to loops over runs of memory, keeps them in the cache from
+// sweep to sweep, and cuts the work into chunks by shapes and strides alone, so that results have the same bits for
+// any number of workers.
 //
 // There are two ways. By rows a loop runs along the reduced dimensions and folds into the lanes of a row; what is
 // computed once a row is a loop over the rows that go together. By columns, where a kept dimension is the contiguous
