@@ -29,15 +29,24 @@ func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DT
 	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
 }
 
-// softmaxRows is softmax of a line, converted to d first. Exponentials are of the dtype that computes, their sum is
-// float64.
+// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256: the
+// error is that of a few roundings, and the loop goes over twice as many elements at a time.
+const maxFloat32Sum = 256 * expr.Lanes
+
+// softmaxRows is softmax of a line, converted to d first. Exponentials are of the dtype that computes; the sum of many
+// is float64.
 func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows, error) {
 	b := expr.NewBuilder(c.Meta(0).DType)
 	x := folds.Operand(b, 0, d).Re
 	most := b.Reduce(expr.Max, x)
 	e := b.Do(expr.Exp, b.Do(expr.Sub, x, most))
-	sum := b.Reduce(expr.Add, folds.InFloat64(b, e))
+	var sum expr.Value
 	mask := lineMask(c.Meta(0).Rank(), dim)
+	if folds.Count(c.Meta(0).Shape, mask) <= maxFloat32Sum {
+		sum = folds.InFloat64(b, b.Reduce(expr.Add, e))
+	} else {
+		sum = b.Reduce(expr.Add, folds.InFloat64(b, e))
+	}
 	if logs {
 		shift := b.Do(expr.Add, folds.InFloat64(b, most), b.Do(expr.Log, sum))
 		return wholeRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
