@@ -104,7 +104,7 @@ func combineMul[T realNumber](dst, acc unsafe.Pointer, n int) {
 	}
 }
 
-// combineMin and combineMax are Go's, which take no branches: of a positive and a negative zero lane they do not take the
+// combineMin and combineMax are Go's, which take no branches: of a positive and a negative zero they do not take the
 // second one, as [Min] does, but always the same.
 func combineMin[T float](dst, acc unsafe.Pointer, n int) {
 	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
