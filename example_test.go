@@ -112,20 +112,18 @@ func ExampleProgram_Report() {
 	check(err)
 	r := p.Report()
 	for _, s := range r.Steps {
-		fmt.Println(s.Name, s.Op, s.Strides)
+		fmt.Println(s.Name, s.Ops, s.Strides)
 	}
 	for _, e := range r.Elided {
 		fmt.Println(e.Node, "does not run:", e.Why)
 	}
 	fmt.Println("assumed:", r.Assumed)
 	// Output:
-	// conv1 conv2d [2048 1 128 8]
-	// act1 relu [2048 1 128 8]
-	// conv2 conv2d [2048 1 128 8]
-	// shortcut mul [2048 256 16 1]
-	// joined add [2048 1 128 8]
-	// act2 relu [2048 1 128 8]
-	// act2.contiguous clone [2048 256 16 1]
+	// conv1 [conv1] [2048 1 128 8]
+	// act1 [act1] [2048 1 128 8]
+	// conv2 [conv2] [2048 1 128 8]
+	// act2 [shortcut joined act2] [2048 1 128 8]
+	// act2.contiguous [act2.contiguous] [2048 256 16 1]
 	// tidy does not run: "conv2" already has the layout asked for, strides [2048, 1, 128, 8]
 	// assumed: map[N:2]
 }

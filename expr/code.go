@@ -80,7 +80,8 @@ const (
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
 	"lt", "le", "select", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
-	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "mod", "hypot", "call", "reduce"}
+	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "mod", "hypot", "call",
+	"reduce"}
 
 // String returns the name in listings.
 func (o Op) String() string {
@@ -290,19 +291,7 @@ func (c *Code) check(at Value, i Inst) error {
 	case Const:
 		return holds(i.DType, i.Imm)
 	case Load:
-		if i.A < 0 || int(i.A) >= len(c.In) {
-			return fmt.Errorf("there is no operand %d", i.A)
-		}
-		d := c.In[i.A]
-		if d.IsComplex() {
-			d = d.ToReal()
-		} else if i.Imm != 0 {
-			return errors.New("an imaginary part of a real operand")
-		}
-		if i.Imm > 1 {
-			return fmt.Errorf("there is no part %d", i.Imm)
-		}
-		return same(i.DType, d)
+		return c.checkLoad(i)
 	case Convert:
 		return nil
 	case Bits:
@@ -332,6 +321,22 @@ func (c *Code) check(at Value, i Inst) error {
 		err = errors.Join(err, same(i.DType, of(u)))
 	}
 	return err
+}
+
+func (c *Code) checkLoad(i Inst) error {
+	if i.A < 0 || int(i.A) >= len(c.In) {
+		return fmt.Errorf("there is no operand %d", i.A)
+	}
+	d := c.In[i.A]
+	if d.IsComplex() {
+		d = d.ToReal()
+	} else if i.Imm != 0 {
+		return errors.New("an imaginary part of a real operand")
+	}
+	if i.Imm > 1 {
+		return fmt.Errorf("there is no part %d", i.Imm)
+	}
+	return same(i.DType, d)
 }
 
 func same(a, b tensor.DType) error {

@@ -9,40 +9,44 @@ import (
 
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits on
 // all processors. They are within 2 units in the last place of the true value everywhere, subnormal operands and
-// results included, with the special values of C99; the functions that make them say how.
+// results included, with the special values of C99; the functions that make them say how. Values are numbered anew,
+// while outputs stay in their places.
 func (c *Code) Expand() (*Code, error) {
+	return c.rebuild(func(b *Builder, i Inst) Value {
+		if !i.Op.Elementary() {
+			return b.Make(i)
+		}
+		f := expansions[i.Op]
+		if f == nil || i.DType != tensor.Float32 && i.DType != tensor.Float64 {
+			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
+		}
+		return f(&expander{b, i.DType, false}, i.A, i.B)
+	})
+}
+
+// rebuild makes the code anew: each makes what stands for an instruction, whose operands are values of the new code.
+func (c *Code) rebuild(each func(b *Builder, i Inst) Value) (*Code, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	b := NewBuilder(c.In...)
+	b.code.Funcs = c.Funcs
 	at := make([]Value, len(c.Insts))
+	move := func(v Value) Value {
+		if v == None {
+			return None
+		}
+		return at[v]
+	}
 	for k, i := range c.Insts {
-		if i.Op == Load {
-			at[k] = b.Make(i)
-			continue
+		if i.Op != Load {
+			i.A, i.B, i.C = move(i.A), move(i.B), move(i.C)
 		}
-		of := [3]Value{None, None, None}
-		for n, u := range i.Uses() {
-			of[n] = at[u]
-		}
-		switch {
-		case i.Op == Call:
-			f := c.Funcs[i.Imm]
-			at[k] = b.Call(f, i.DType, of[:f.Args]...)
-		case i.Op.Elementary():
-			if f := expansions[i.Op]; f != nil {
-				at[k] = f(&expander{b, i.DType, false}, of[0], of[1])
-			} else {
-				at[k] = b.Fail(fmt.Errorf("expr: %v has no expansion", i.Op))
-			}
-		default:
-			i.A, i.B, i.C = of[0], of[1], of[2]
-			at[k] = b.Make(i)
-		}
+		at[k] = each(b, i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {
-		out[k] = Output{o.DType, at[o.Re], None}
-		if o.Im != None {
-			out[k].Im = at[o.Im]
-		}
+		out[k] = Output{o.DType, move(o.Re), move(o.Im)}
 	}
 	return b.Build(out...)
 }

@@ -71,8 +71,8 @@ func ulps[T float](y T, want, low float64) float64 {
 	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), least)-mantissa)
 }
 
-// elementaries are the functions of one operand, and how many instructions that are not names of bits their expansions may have
-// in each dtype.
+// elementaries are the functions of one operand, and how many instructions their expansions may have in each dtype,
+// without those that only name bits otherwise.
 var elementaries = []struct {
 	op       Op
 	f        func(float64) float64

@@ -26,9 +26,10 @@ var (
 // turns is 1/(2*pi) as a sum of float64.
 var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
 
-// quarters returns q, as an integer, and r of a float32, or of one in float64. They are computed in float64, which serves all numbers: x times
-// the first two parts of 1/(2*pi) has integers and fractions, of which the integers go, and what a product is rounded
-// by is an integer and a fraction again; the third has a small integer, the last none.
+// quarters returns q, as an integer, and r of a float32, or of one that is in float64. They are computed in float64,
+// which serves all numbers: x times the first two parts of 1/(2*pi) has integers and fractions, of which the integers
+// go, and what a product is rounded by is an integer and a fraction again; the third has a small integer, the last
+// none.
 func (e *expander) quarters(x Value) (q, r Value) {
 	w := &expander{e.Builder, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)

@@ -284,15 +284,15 @@ type Runtime interface {
 // Fresh marks a result with storage of its own.
 const Fresh = -1
 
-// One returns the result of an op that makes one value; alias is that of [Result]. The list is the call's own,
-// and next time another: inference, which asks of one node after the other, takes no memory for it.
-func (c *Call) One(t tensor.Type, alias int) []Result {
-	c.one[0] = Result{Type: t, Alias: alias}
+// One returns the result of an op that makes one value of fresh storage. The list is the call's own, and
+// next time another: inference, which asks of one node after the other, takes no memory for it.
+func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
+
+// Shared is [Call.One] for a value that shares the storage of operand i, as [Result].Alias says it.
+func (c *Call) Shared(t tensor.Type, i int) []Result {
+	c.one[0] = Result{Type: t, Alias: i}
 	return c.one[:]
 }
-
-// New1 returns the result of an op that makes one value of fresh storage.
-func New1(t tensor.Type) []Result { return []Result{{Type: t, Alias: Fresh}} }
 
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by
 // several runs at once.

@@ -100,46 +100,125 @@ func (c *cluster) take(g *grouper, n *graph.Node) {
 // stored reports whether a value of a group is read outside of it.
 func (g *grouper) stored(v *graph.Value, c *cluster) bool {
 	return g.uses.output[v] || slices.ContainsFunc(g.uses.nodes.At(v), func(n *graph.Node) bool {
-		return g.of.At(n.Out[0]) != c
+		return g.group(n) != c
 	})
 }
 
-// joins returns the group that a node can join; nil if none.
+// joins returns the group that a node can join: that of all its readers where these can be one, else that of the first;
+// nil if none.
 func (g *grouper) joins(n *graph.Node) *cluster {
 	var first *cluster
-	at := -1
+	at, all := -1, []*cluster{}
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
-			c, place := g.of.At(r.Out[0]), g.place.At(r.Out[0])
-			if c != nil {
-				place = c.at
+			c := g.group(r)
+			if c != nil && !slices.Contains(all, c) {
+				all = append(all, c)
 			}
-			if at < 0 || place < at {
+			if place := g.when(r); at < 0 || place < at {
 				first, at = c, place
 			}
 		}
 	}
-	if first == nil || len(first.nodes) >= maxGroup || !slices.Equal(first.nodes[0].Out[0].Meta.Shape, n.Out[0].Meta.Shape) {
+	if first == nil || !first.over(n) {
 		return nil
 	}
-	results, reads := first.results, len(first.reads)
+	for _, c := range all {
+		if c != first && c.over(n) {
+			first = g.merge(first, c, n)
+		}
+	}
+	if !g.fits(first, n) {
+		return nil
+	}
+	return first
+}
+
+// group returns the group that a node is in; nil for none.
+func (g *grouper) group(n *graph.Node) *cluster {
+	if n == nil || len(n.Out) == 0 {
+		return nil
+	}
+	return g.of.At(n.Out[0])
+}
+
+// when is the place at which a node will be: that of its group, if it is in one.
+func (g *grouper) when(n *graph.Node) int {
+	if c := g.group(n); c != nil {
+		return c.at
+	}
+	return g.place.At(n.Out[0])
+}
+
+// over reports whether a group goes over the elements that a node makes.
+func (c *cluster) over(n *graph.Node) bool {
+	return slices.Equal(c.nodes[0].Out[0].Meta.Shape, n.Out[0].Meta.Shape)
+}
+
+// fits reports whether a node is not too much for a group.
+func (g *grouper) fits(c *cluster, n *graph.Node) bool {
+	results, reads := c.results, len(c.reads)
 	for _, v := range n.Out {
-		if first.reads[v] {
+		if c.reads[v] {
 			reads--
 		}
-		if g.stored(v, first) {
+		if g.stored(v, c) {
 			results++
 		}
 	}
 	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && !first.reads[a.Value] {
+		if a.Kind == graph.TensorArg && !c.reads[a.Value] {
 			reads++
 		}
 	}
-	if results > maxResults || reads+results > expr.MaxOperands {
-		return nil
+	return len(c.nodes) < maxGroup && results <= maxResults && reads+results <= expr.MaxOperands
+}
+
+// merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, and
+// are in neither, must come after that. Where they cannot be one it returns the earlier one.
+func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
+	if a.at > b.at {
+		a, b = b, a
 	}
-	return first
+	reads := len(b.reads)
+	for v := range a.reads {
+		if !b.reads[v] {
+			reads++
+		}
+	}
+	if len(a.nodes)+len(b.nodes) >= maxGroup || a.results+b.results > maxResults ||
+		reads+a.results+b.results > expr.MaxOperands {
+		return a
+	}
+	for _, m := range append(slices.Clone(a.nodes), n) {
+		for _, v := range m.Out {
+			for _, r := range g.uses.nodes.At(v) {
+				if c := g.group(r); c != a && c != b && r != n && g.when(r) <= b.at {
+					return a
+				}
+			}
+		}
+	}
+	for _, n := range a.nodes {
+		g.of.Set(n.Out[0], b)
+	}
+	// The last first: both lists are so.
+	b.nodes = append(b.nodes, a.nodes...)
+	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.place.At(y.Out[0]) - g.place.At(x.Out[0]) })
+	b.results, b.reads, a.nodes = 0, map[*graph.Value]bool{}, nil
+	for _, n := range b.nodes {
+		for _, x := range n.In {
+			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != b {
+				b.reads[x.Value] = true
+			}
+		}
+		for _, v := range n.Out {
+			if g.stored(v, b) {
+				b.results++
+			}
+		}
+	}
+	return b
 }
 
 // build makes the nodes of the groups.
@@ -151,11 +230,15 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		stored := map[*graph.Value]bool{}
+		stored, any := map[*graph.Value]bool{}, false
 		for _, n := range c.nodes {
 			for _, v := range n.Out {
 				stored[v] = g.stored(v, c)
+				any = any || stored[v]
 			}
+		}
+		if !any {
+			continue // no output depends on it
 		}
 		n, err := g.p.Graph.Fuse(c.nodes, func(v *graph.Value) bool { return stored[v] })
 		if err != nil {

@@ -216,7 +216,7 @@ func (b *builder) step(w *expr.Sweep) error {
 			st.afterSlots = append(st.afterSlots, o)
 		}
 		var err error
-		if st.after, err = loops.New(l); err != nil {
+		if st.after, err = loops.New(l, false); err != nil {
 			return err
 		}
 	}
@@ -250,7 +250,7 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		if err != nil {
 			return err
 		}
-		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}); err != nil {
+		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, false); err != nil {
 			return err
 		}
 		if b.columns {
@@ -267,7 +267,7 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		}
 		st.folds = append(st.folds, fo)
 	}
-	st.loop, err = loops.New(l)
+	st.loop, err = loops.New(l, false)
 	return err
 }
 

@@ -136,9 +136,8 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 		return g.fused("VFMADD", 4, hi, g.bits(4, uint64(math.Float32bits(1<<16))), lo)
 	case s == tensor.Uint32:
 		return g.doubleOf(g.to("VPMOVZXDQ", g.width(8), 0, v))
-	case d == tensor.Float32:
-		g.fail("conversion of %v to %v without AVX-512", s, d)
-		return v
+	case d == tensor.Float32: // what rounds in float64 is brought there so that it does not
+		return g.cvt("VCVTPD2PS", 8, w, g.longToDouble(g.sticky(v, unsigned), unsigned))
 	}
 	return g.longToDouble(v, unsigned)
 }
@@ -162,6 +161,20 @@ func (g *gen) longToDouble(v val, unsigned bool) val {
 	hi := g.xor(8, g.imm1("VPSRLQ", 32, v), g.bits(8, bias))
 	lo := g.or(8, g.and(8, v, g.bits(8, math.MaxUint32)), g.bits(8, exponent52))
 	return g.sym2("VADDPD", 8, g.op2("VSUBPD", 8, g.bits(8, math.Float64bits(all)), hi), lo)
+}
+
+// sticky makes odd multiples of 2^11 of integers of 64 bits that float64 cannot hold, without AVX-512: float32 rounds
+// these as it would round the integers.
+func (g *gen) sticky(v val, unsigned bool) val {
+	below, none := g.bits(8, 1<<11-1), g.bits(8, 0)
+	exact := g.sym2("VPCMPEQQ", 8, g.and(8, v, below), none)
+	odd := g.or(8, g.and(8, v, g.bits(8, ^uint64(1<<11-1))), g.bits(8, 1<<11))
+	size := v
+	if !unsigned {
+		size = g.abs(8, v)
+	}
+	exact = g.or(8, exact, g.sym2("VPCMPEQQ", 8, g.imm1("VPSRLQ", 53, size), none))
+	return g.blend(8, exact, v, odd)
 }
 
 // floatToInt truncates. What does not fit gives what the processor's conversions to 32 or 64 bits give, as Go does: of

@@ -1,10 +1,11 @@
 package vector
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // emit writes the code: for each row what is the same for it, turns, and tails for what is less than a turn.
@@ -16,10 +17,12 @@ func (g *gen) emit() error {
 	done, row := a.NewLabel(), a.NewLabel()
 	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	e("ANDQ", asm.Imm(-64), regSpill)
-	for k := range g.base {
+	for k := range g.base[:g.counter] {
 		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
 		g.savePointer(k, regTemp)
 	}
+	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.counter, regTemp))
+	g.savePointer(g.counter, regTemp)
 	for v := range g.vals {
 		if x := &g.vals[v]; x.rec != nil && x.konst && g.main.fixed[v] >= 0 {
 			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.main.fixed[v]), x.w))
@@ -33,9 +36,13 @@ func (g *gen) emit() error {
 	}
 	g.turns()
 	g.tails()
-	e("DECQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows})
+	if g.base[g.counter] >= 0 {
+		e("DECQ", g.pointerRegister(g.counter, 0))
+	} else {
+		e("DECQ", g.pointerSlot(g.counter))
+	}
 	e("JEQ", done)
-	for k := range g.base {
+	for k := range g.base[:g.counter] {
 		r := g.loadPointer(k)
 		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
 		g.savePointer(k, r)
@@ -125,7 +132,9 @@ func (g *gen) turns() {
 func (g *gen) aligned(otherwise asm.Label) {
 	first := true
 	for k := range g.outs {
-		if d := g.code.Out[k].DType; d == tensor.Invalid || d.Size() < 4 {
+		if !slices.ContainsFunc(g.turn.out, func(p placed) bool {
+			return p.nt != "" && p.args[len(p.args)-1].(memory).n == k
+		}) {
 			continue
 		}
 		r := g.pointerRegister(k, regIndex) // which is 0, and will be again
@@ -148,7 +157,7 @@ func (g *gen) turnLoop(step int) {
 	loop := g.asm.NewLabel()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
-	for u := range g.unroll {
+	for u := 0; u < g.unroll; u += g.together {
 		g.sequence(g.turn.out, u)
 	}
 	g.advance(step)
@@ -346,7 +355,7 @@ func (g *gen) sequence(list []placed, u int) {
 }
 
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accAt[a.acc.fold] + u%g.copies
+	n := g.accAt[a.acc.fold] + (u+a.acc.turn)%g.copies
 	switch x := g.vals[a.acc.val]; {
 	case x.mask && a.zero:
 		return asm.Mask(n).Zero()
@@ -386,7 +395,7 @@ func (g *gen) address(m memory, u int) asm.Mem {
 func (g *gen) accAddress(m memory, u int) asm.Mem {
 	r := g.loadPointer(m.n)
 	if !g.dynamic {
-		return asm.Mem{Base: r, Disp: m.off + int32(u%g.copies)*m.step}
+		return asm.Mem{Base: r, Disp: (m.off + int32(u)*m.step) % int32(expr.Lanes*int(m.lane))}
 	}
 	e := g.asm.Emit
 	e("MOVL", regIndex, regLimit)

@@ -1,6 +1,7 @@
 package vector
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -23,7 +24,8 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 
 // frame is where everything is while the code runs.
 type frame struct {
-	base     []int       // by pointer: the register in bases, or -1
+	base     []int       // by pointer, and of the rows that are left: the register in bases, or -1
+	counter  int         // the place in base of the rows that are left
 	pointers int         // vectors of the spill area that hold the addresses without a register
 	bounces  map[int]int // by pointer: the vector of the spill area for elements of a tail
 	main     file        // registers of rows and turns
@@ -32,7 +34,9 @@ type frame struct {
 	unroll   int         // copies of the body in a turn of the loop
 	inRegs   bool        // accumulators have registers, from those of accAt on
 	accAt    []int
-	twice    bool // an element has 16 bytes
+	lists    [2][]inst // the body with accumulators in memory and in registers
+	together int       // copies of the body that are interleaved
+	twice    bool      // an element has 16 bytes
 
 	// What was placed: once a row, the body for turns and for tails, accumulators into registers and back.
 	rows, turn, tail, accLoads, accStores *allocator
@@ -40,6 +44,9 @@ type frame struct {
 	// While code is written: accumulators are found by the index, and stores go past the caches.
 	dynamic, streaming bool
 }
+
+// shortBody is how many instructions the body has of which memory is what takes time.
+const shortBody = 12
 
 // spillSlots is how many vectors the spill area has.
 const spillSlots = jit.SpillBytes / 64
@@ -60,23 +67,35 @@ func (g *gen) layOut() error {
 		}
 	}
 	uses := g.shared()
-	best := 1e9
-	most := len(uses)
-	for fixed := most; fixed >= 0; fixed -= 1 + fixed/8 {
-		f := g.frame
-		g.err = nil
-		if cost, ok := g.attempt(uses[:fixed], uses, slots); !ok || cost >= best {
-			g.frame = f
-		} else {
-			best = cost
-		}
-	}
-	g.err = nil
-	if best == 1e9 {
+	g.lists[0] = slices.Concat(g.body, g.folds[1], g.stores)
+	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
+	g.together = 1
+	cost, ok := g.search(uses, slots)
+	if !ok {
 		return unsupported("more values at once than there is room for")
 	}
-	g.chooseUnroll()
+	length := len(g.turn.out)
+	g.tryTogether(uses, slots, cost, length)
+	g.chooseUnroll(length)
 	return nil
+}
+
+// search tries how many of the values that stay the same for a row are best kept in registers, and takes what costs
+// least.
+func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
+	best = math.Inf(1)
+	kept := g.frame
+	worse := 0
+	for fixed := len(uses); fixed >= 0 && best > 0 && worse < 3; fixed -= 1 + fixed/8 {
+		g.err = nil
+		if cost, done := g.attempt(uses[:fixed], uses, slots, best); done {
+			kept, best, worse, ok = g.frame, cost, 0, true
+		} else if ok {
+			worse++
+		}
+	}
+	g.frame, g.err = kept, nil
+	return best, ok
 }
 
 // dtypes returns those of outputs and operands.
@@ -103,7 +122,8 @@ func (g *gen) still(k int) bool {
 
 // layOutPointers gives registers to what turns go along, then to what rows need.
 func (g *gen) layOutPointers() {
-	n := g.outs + len(g.code.In) + len(g.loop.Folds)
+	g.counter = g.outs + len(g.code.In) + len(g.loop.Folds)
+	n := g.counter + 1
 	g.base = make([]int, n)
 	next := 0
 	for _, still := range []bool{false, true} {
@@ -149,8 +169,8 @@ func (g *gen) shared() []val {
 	return vs
 }
 
-// attempt gives out registers with some values fixed in them, and tells what it costs.
-func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
+// attempt gives out registers with some values fixed in them, and tells what it costs, if that is less than a limit.
+func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.vals)
 	m := file{fixed: make([]int8, n), slot: make([]int16, n)}
 	for v := range n {
@@ -186,7 +206,7 @@ func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
 	}
 	m.slots = slots
 	g.rest = m
-	g.placeAccs(used, all, k, &m)
+	g.placeAccs(used, all, k)
 	g.main = m
 	g.main.pool[vectors] = 1<<all - 1<<used
 	g.main.pool[masks] = 1<<(k+1) - 2
@@ -195,11 +215,11 @@ func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
 		g.reserveAccs(used)
 	}
 	g.restPool(all, used, k)
-	return g.allocateAll(exports)
+	return g.allocateAll(exports, limit)
 }
 
 // placeAccs decides whether accumulators have registers in the body.
-func (g *gen) placeAccs(used, all, k int, m *file) {
+func (g *gen) placeAccs(used, all, k int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
 		if g.vals[a.val].mask {
@@ -208,7 +228,7 @@ func (g *gen) placeAccs(used, all, k int, m *file) {
 			need += g.copies
 		}
 	}
-	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && needMasks <= 2 && k-needMasks >= 3
+	g.inRegs = len(g.accs) > 0 && need <= all/2 && used+need <= all-4 && k-needMasks >= 3
 }
 
 // reserveAccs takes the accumulators' registers from the body's.
@@ -256,13 +276,15 @@ func (g *gen) hasPairs() bool {
 	return false
 }
 
-func (g *gen) allocateAll(exports []val) (float64, bool) {
-	folds := g.folds[1]
+func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
+	list := g.lists[0]
 	if g.inRegs {
-		folds = g.folds[0]
+		list = g.lists[1]
+	}
+	if g.turn = g.allocate(&g.main, list, false, false, nil); g.turn.cost >= limit {
+		return 0, false
 	}
 	g.rows = g.allocate(&g.main, g.row, true, false, exports)
-	g.turn = g.allocate(&g.main, slices.Concat(g.body, folds, g.stores), false, false, nil)
 	g.tail = g.allocate(&g.rest, slices.Concat(g.body, g.folds[2], g.stores), false, true, nil)
 	g.accLoads, g.accStores = nil, nil
 	if g.inRegs {
@@ -278,15 +300,14 @@ func (g *gen) allocateAll(exports []val) (float64, bool) {
 }
 
 // chooseUnroll repeats short bodies, so that counting costs little beside them.
-func (g *gen) chooseUnroll() {
+func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
-	if n := len(g.turn.out); n <= 12 {
+	switch {
+	case len(g.bounces) > 0: // tails are slow
+	case length <= shortBody:
 		g.unroll = 4
-	} else if n <= 40 {
+	case length <= 40:
 		g.unroll = 2
 	}
-	if len(g.bounces) > 0 {
-		g.unroll = 1 // tails are slow
-	}
-	g.unroll = max(g.unroll, g.copies)
+	g.unroll = max(g.unroll, g.copies, g.together)
 }

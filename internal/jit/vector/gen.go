@@ -64,7 +64,7 @@ func newGen(l *expr.Loop, isa machine.ISA, opts Options) (*gen, error) {
 	g := &gen{loop: l, code: l.Code, opts: opts, z: isa == machine.AVX512, vals: make([]value, 1),
 		pairs: map[int][2]val{}, consts: map[memory]val{}, outs: len(l.Code.Out)}
 	if n := g.outs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
-		return nil, unsupported("%d operands", n)
+		return nil, unsupported("%d pointers", n)
 	}
 	for _, i := range g.code.Insts {
 		wide := i.DType.Size() == 8

@@ -28,8 +28,7 @@ func unsupported(format string, args ...any) error {
 
 // Options are choices that do not change results.
 type Options struct {
-	// NonTemporal writes outputs of 4 and 8 bytes past the caches, in rows in which all of them are aligned to a
-	// vector.
+	// NonTemporal writes outputs past the caches, in rows in which all of them lie at multiples of 64 bytes.
 	NonTemporal bool
 
 	registers int // how many vector registers are used, for tests; 0 for all
@@ -112,3 +111,7 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 	copy(a.Row[:], strides)
 	return c.fn.Call(a)
 }
+
+// Call is [Loop.Run] with what a says: N and Rows, both above 0, and as many of Ptr and Row as there are pointers. They
+// stay as they are, so that a step whose operands lie where they did is called again at the cost of a call.
+func (c *Loop) Call(a *jit.Args) error { return c.fn.Call(a) }

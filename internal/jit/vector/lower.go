@@ -1,6 +1,8 @@
 package vector
 
 import (
+	"math"
+
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -86,46 +88,107 @@ func (g *gen) lowerFolds() {
 		g.inTail = g.newVal(g.boolVal())
 	}
 	body := g.body
-	for k, f := range g.loop.Folds {
-		v := g.get(f.V)
-		d := v.dtype
-		mem := memory{kind: inAcc, n: g.outs + len(g.code.In) + k, step: int32(g.n * d.Size())}
-		for way := 1; way <= 2; way++ {
-			g.body = nil
-			old := g.loadVector(mem, d)
-			sum := g.apply(f.Op, d, old, v)
-			if way == 2 && !g.z && d.Size() < 4 { // there are no masked stores
+	for k := range g.loop.Folds {
+		g.foldInMemory(k)
+		g.foldInRegisters(k)
+	}
+	g.body = body
+}
+
+// accMemory is where the accumulators of a fold are.
+func (g *gen) accMemory(k int) memory {
+	return memory{kind: inAcc, n: g.outs + len(g.code.In) + k, step: int32(g.n * g.loop.DType(k).Size())}
+}
+
+// part returns what is selected meanwhile.
+func (g *gen) part(selecting func()) []inst {
+	g.body = nil
+	selecting()
+	return g.body
+}
+
+func (g *gen) foldInMemory(k int) {
+	f, mem := g.loop.Folds[k], g.accMemory(k)
+	v := g.get(f.V)
+	for way := 1; way <= 2; way++ {
+		var s inst
+		list := g.part(func() {
+			old := g.loadVector(mem, v.dtype)
+			sum := g.apply(f.Op, v.dtype, old, v)
+			if way == 2 && !g.z && v.dtype.Size() < 4 { // there are no masked stores
 				sum = g.selectOf(&lowered{v: g.inTail, dtype: tensor.Bool}, sum, old)
 			}
-			s := g.store(mem, sum)
-			g.folds[way] = append(append(g.folds[way], g.body...), s)
-		}
+			s = g.store(mem, sum)
+		})
+		g.folds[way] = append(append(g.folds[way], list...), s)
+	}
+}
 
-		proto := value{w: g.width(lane(d))}
-		if d == tensor.Bool {
-			proto = g.boolVal()
-		}
-		proto.acc = &accRef{fold: k}
-		acc := &lowered{v: g.newVal(proto), dtype: d}
-		proto.acc.val = acc.v
-		g.accs = append(g.accs, proto.acc)
-		g.body = nil
-		r := g.apply(f.Op, d, acc, v)
+// newAcc returns the registers of accumulators.
+func (g *gen) newAcc(x value) val {
+	x.acc = &accRef{fold: len(g.accs)}
+	v := g.newVal(x)
+	x.acc.val = v
+	g.accs = append(g.accs, x.acc)
+	return v
+}
+
+func (g *gen) foldInRegisters(k int) {
+	f, mem := g.loop.Folds[k], g.accMemory(k)
+	v := g.get(f.V)
+	d := v.dtype
+	proto := value{w: g.width(lane(d))}
+	if d == tensor.Bool {
+		proto = g.boolVal()
+	}
+	acc := &lowered{v: g.newAcc(proto), dtype: d, dirty: true}
+	if g.z && d.IsFloat() && (f.Op == expr.Min || f.Op == expr.Max) {
+		g.foldExtremum(f.Op, mem, v.v, acc)
+		return
+	}
+	g.folds[0] = append(g.folds[0], g.part(func() {
+		r := g.apply(f.Op, d, &lowered{v: acc.v, dtype: d}, v)
 		if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.v {
 			g.body[last].dst = acc.v
 		} else {
 			g.fail("a fold by %v", f.Op)
 		}
-		g.folds[0] = append(g.folds[0], g.body...)
-
-		g.body = nil
+	})...)
+	g.accIn = append(g.accIn, g.part(func() {
 		x := g.loadVector(mem, d)
-		g.accIn = append(append(g.accIn, g.body...), inst{name: move, src: of(x.v), dst: acc.v})
-		g.body = nil
-		s := g.store(mem, &lowered{v: acc.v, dtype: d, dirty: true})
-		g.accOut = append(append(g.accOut, g.body...), s)
+		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
+	})...)
+	g.accOut = append(g.accOut, g.part(func() {
+		s := g.store(mem, acc)
+		g.body = append(g.body, s)
+	})...)
+}
+
+// foldExtremum adds up by Min or Max with AVX-512. The instruction loses a NaN that the accumulator has: that there was
+// one is noted in a mask, which nothing else has to wait for.
+func (g *gen) foldExtremum(op expr.Op, mem memory, v val, acc *lowered) {
+	l := lane(acc.dtype)
+	nan := g.newAcc(g.boolVal())
+	name := "VMIN" + suffix(l)
+	if op == expr.Max {
+		name = "VMAX" + suffix(l)
 	}
-	g.body = body
+	g.folds[0] = append(g.folds[0], g.part(func() {
+		bad := g.cmp(l, 3, v, v)
+		g.body = append(g.body, inst{name: "KORW", src: of(bad, nan), dst: nan, rm: -1},
+			inst{name: name, src: of(v, acc.v), dst: acc.v, rm: 0, lane: uint8(l)})
+	})...)
+	g.accIn = append(g.accIn, g.part(func() {
+		x := g.loadVector(mem, acc.dtype)
+		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
+		g.cmp(l, 3, acc.v, acc.v)
+		g.body[len(g.body)-1].dst = nan
+	})...)
+	g.accOut = append(g.accOut, g.part(func() {
+		r := g.blend(l, nan, g.floats(l, math.NaN()), acc.v)
+		s := g.store(mem, &lowered{v: r, dtype: acc.dtype})
+		g.body = append(g.body, s)
+	})...)
 }
 
 // prune drops instructions whose results nobody needs.

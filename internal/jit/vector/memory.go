@@ -217,7 +217,7 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	}
 	switch {
 	case d == tensor.Float16 && l.half != 0:
-		return g.emitStore(g.halfMove(), "", mem, l.half)
+		return g.emitStore(g.halfMove(), g.streamed(2), mem, l.half)
 	case d == tensor.Bool && g.z:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
 		x := g.add(inst{name: "VMOVDQU8", src: of(ones), mask: l.v, zero: true, dst: g.newVal(value{w: 16}), rm: 0})
@@ -225,13 +225,33 @@ func (g *gen) store(mem memory, l *lowered) inst {
 		if g.n == 8 {
 			name = "VMOVQ"
 		}
-		return g.emitStore(name, "", mem, x)
-	case g.z && d.Size() == 1:
-		return g.emitStore("VPMOVDB", "", mem, l.v)
+		return g.emitStore(name, g.streamed(1), mem, x)
 	case g.z:
-		return g.emitStore("VPMOVDW", "", mem, g.whole(l))
+		return g.storeLow(mem, d.Size(), g.whole(l))
 	}
 	return g.storeNarrow(mem, l)
+}
+
+// streamed returns the instruction that stores a turn of elements of 1 or 2 bytes past the caches, if there is one.
+func (g *gen) streamed(size int) string {
+	if g.n*size < 16 {
+		return ""
+	}
+	return "VMOVNTDQ"
+}
+
+// storeLow packs lanes into elements of 1 or 2 bytes with AVX-512, in the store unless that goes past the caches.
+func (g *gen) storeLow(mem memory, size int, v val) inst {
+	name, move := "VPMOVDB", "VMOVDQU8"
+	if size == 2 {
+		name, move = "VPMOVDW", "VMOVDQU16"
+	}
+	nt := g.streamed(size)
+	if nt == "" || !g.opts.NonTemporal || mem.kind != inOperand {
+		return g.emitStore(name, "", mem, v)
+	}
+	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{w: uint8(g.n * size)}), rm: -1})
+	return g.emitStore(move, nt, mem, x)
 }
 
 // storeNarrow packs lanes into elements of 1 or 2 bytes without AVX-512.
@@ -258,7 +278,7 @@ func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 		}
 		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
 	}
-	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], "", mem, x)
+	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], g.streamed(size), mem, x)
 }
 
 // storePair writes complex numbers.

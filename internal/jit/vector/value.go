@@ -17,6 +17,7 @@ type value struct {
 type accRef struct {
 	fold int
 	val  val
+	turn int // of those that are interleaved
 }
 
 // recipe is how a value is loaded.

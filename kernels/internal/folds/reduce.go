@@ -34,7 +34,7 @@ func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op
 		if err != nil {
 			return nil, err
 		}
-		return s.infer(c.Type(0)), nil
+		return s.infer(c), nil
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		s, err := spec(c)
@@ -132,8 +132,12 @@ func Sizes(shape []sym.Int, mask []bool) sym.Int {
 }
 
 // infer: reductions lay their results out row-major whatever the operand's layout.
-func (s *Spec) infer(t tensor.Type) []graph.Result {
+func (s *Spec) infer(c *graph.Call) []graph.Result {
+	t := c.Type(0)
 	out := tensor.NewType(s.Outs[0], iter.ReduceSizes(t.Shape, s.Mask, s.Keepdim)...)
+	if len(s.Outs) == 1 {
+		return c.One(out)
+	}
 	res := make([]graph.Result, len(s.Outs))
 	for i, d := range s.Outs {
 		res[i] = graph.Result{Type: out.WithDType(d), Alias: graph.Fresh}
