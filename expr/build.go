@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,7 +20,13 @@ type Builder struct {
 
 // NewBuilder returns a builder of a code with operands of these dtypes in memory.
 func NewBuilder(in ...tensor.DType) *Builder {
-	return &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
+	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
+	for k, d := range in {
+		if !d.Valid() {
+			b.Fail(fmt.Errorf("expr: operand %d is %v", k, d))
+		}
+	}
+	return b
 }
 
 // DType returns the dtype of a value, or Invalid for none.
@@ -38,8 +45,13 @@ func (b *Builder) Operand(i int) tensor.DType {
 	return b.code.In[i]
 }
 
-// Inst returns the instruction that makes a value.
-func (b *Builder) Inst(v Value) Inst { return b.code.Insts[v] }
+// Inst returns the instruction that makes a value, an Invalid one of no value.
+func (b *Builder) Inst(v Value) Inst {
+	if v < 0 || int(v) >= len(b.code.Insts) {
+		return Inst{A: None, B: None, C: None}
+	}
+	return b.code.Insts[v]
+}
 
 // Fail keeps an error, if it is the first.
 func (b *Builder) Fail(err error) Value {
@@ -100,16 +112,24 @@ func (b *Builder) Const(d tensor.DType, x float64) Value {
 			return b.Int(d, 1)
 		}
 		return b.Int(d, 0)
+	case tensor.Float16, tensor.BFloat16:
+		var imm uint64
+		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&imm), unsafe.Pointer(&x), 0, 0, 1)
+		return b.Make(Inst{Op: Const, DType: d, Imm: imm})
 	}
 	return b.Int(d, int64(x))
 }
 
-// Int returns an integer of a dtype, wrapped, or the number of a float dtype that is nearest.
+// Int returns an integer of a dtype, wrapped, or the number of a float dtype that is nearest; of bool whether x is
+// not 0.
 func (b *Builder) Int(d tensor.DType, x int64) Value {
 	if d.IsFloat() {
 		return b.Const(d, float64(x))
 	}
 	imm := uint64(x)
+	if d == tensor.Bool && x != 0 {
+		imm = 1
+	}
 	if n := 8 * d.Size(); n < 64 {
 		imm &= 1<<n - 1
 	}
@@ -168,6 +188,9 @@ func (b *Builder) Reduce(o Op, v Value) Value {
 
 // Call applies a function that only Go can compute, in float32 or float64.
 func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
+	if f == nil {
+		return b.Fail(errors.New("expr: a call of no function"))
+	}
 	if len(args) != f.Args || f.Args < 1 || f.Args > 3 {
 		return b.Fail(fmt.Errorf("expr: %s of %d operands, not %d", f.Name, len(args), f.Args))
 	}

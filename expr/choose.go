@@ -19,8 +19,8 @@ var arithmetic = func() (t [Exp][tensor.Complex64]forms) {
 	integers[uint16](&t, tensor.Uint16)
 	integers[uint32](&t, tensor.Uint32)
 	integers[uint64](&t, tensor.Uint64)
-	floats[float32](&t, tensor.Float32)
-	floats[float64](&t, tensor.Float64)
+	floats[float32, uint32](&t, tensor.Float32)
+	floats[float64, uint64](&t, tensor.Float64)
 	for _, o := range []Op{And, Or, Xor, Eq, Ne, Lt, Le} {
 		t[o][tensor.Bool] = t[o][tensor.Uint8]
 	}
@@ -56,11 +56,11 @@ func integers[T integer](t *table, d tensor.DType) {
 	t[Shl][d].vv, t[Shr][d].vv = shlVV[T], shrVV[T]
 }
 
-func floats[T float](t *table, d tensor.DType) {
+func floats[T float, U uint32 | uint64](t *table, d tensor.DType) {
 	numbers[T](t, d)
 	t[Div][d] = forms{divVV[T], divVS[T], divSV[T]}
-	t[Min][d] = forms{minFloat[T], minVS[T], nil}
-	t[Max][d] = forms{maxFloat[T], maxVS[T], nil}
+	t[Min][d] = forms{minFloat[T, U], minVS[T], nil}
+	t[Max][d] = forms{maxFloat[T, U], maxVS[T], nil}
 	t[Sqrt][d].vv, t[Floor][d].vv, t[Ceil][d].vv = sqrtV[T], floorV[T], ceilV[T]
 	t[Trunc][d].vv, t[Rint][d].vv = truncV[T], rintV[T]
 }
@@ -95,12 +95,17 @@ func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (
 	}
 	t := arithmetic[i.Op][d]
 	switch {
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float32:
+		return reluV[uint32], single
+	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float64:
+		return reluV[uint64], single
 	case single[0] && t.vs != nil && commutes(i.Op):
 		vs := t.vs
 		return func(d, a, b, c unsafe.Pointer, n int) { vs(d, b, a, c, n) }, single
 	case single[0] && t.sv != nil:
 		return t.sv, single
-	case single[1] && t.vs != nil && (constant[1] && plainBound(i.Op, d, bits[1]) || i.Op != Min && i.Op != Max || !d.IsFloat()):
+	case single[1] && t.vs != nil && (!d.IsFloat() || i.Op != Min && i.Op != Max ||
+		constant[1] && plainBound(i.Op, d, bits[1])):
 		return t.vs, single
 	}
 	return t.vv, form

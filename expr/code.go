@@ -226,12 +226,21 @@ func (c *Code) String() string {
 	return b.String()
 }
 
-// Check returns what is wrong with the code; nil for one that a Builder made.
+// Check returns what is wrong with the code; nil for one that a Builder made. The other methods are for codes with
+// which nothing is.
 func (c *Code) Check() error {
+	for k, d := range c.In {
+		if !d.Valid() {
+			return fmt.Errorf("expr: operand %d is %v", k, d)
+		}
+	}
 	for v, i := range c.Insts {
 		if err := c.check(Value(v), i); err != nil {
 			return fmt.Errorf("expr: v%d (%v): %w", v, i.Op, err)
 		}
+	}
+	if len(c.Out) == 0 {
+		return errors.New("expr: a code without outputs")
 	}
 	for n, o := range c.Out {
 		if err := c.checkOut(o); err != nil {
@@ -249,9 +258,9 @@ func (c *Code) checkOut(o Output) error {
 	if o.DType.IsComplex() {
 		part = o.DType.ToReal()
 	}
-	for _, v := range []Value{o.Re, o.Im} {
+	for k, v := range []Value{o.Re, o.Im} {
 		switch {
-		case v == None && !o.DType.IsComplex():
+		case k == 1 && v == None && !o.DType.IsComplex():
 		case v < 0 || int(v) >= len(c.Insts):
 			return fmt.Errorf("there is no v%d", v)
 		case c.Insts[v].DType != part:
@@ -274,11 +283,12 @@ func (c *Code) check(at Value, i Inst) error {
 	if !i.DType.Valid() || i.DType.IsComplex() {
 		return fmt.Errorf("its dtype is %v", i.DType)
 	}
-	switch i.Op {
-	case Invalid:
+	if i.Op == Invalid || i.Op >= numOps {
 		return errors.New("it is no operation")
+	}
+	switch i.Op {
 	case Const:
-		return nil
+		return holds(i.DType, i.Imm)
 	case Load:
 		if i.A < 0 || int(i.A) >= len(c.In) {
 			return fmt.Errorf("there is no operand %d", i.A)
@@ -289,11 +299,14 @@ func (c *Code) check(at Value, i Inst) error {
 		} else if i.Imm != 0 {
 			return errors.New("an imaginary part of a real operand")
 		}
+		if i.Imm > 1 {
+			return fmt.Errorf("there is no part %d", i.Imm)
+		}
 		return same(i.DType, d)
 	case Convert:
 		return nil
 	case Bits:
-		if of(i.A).Size() != i.DType.Size() {
+		if of(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
 			return fmt.Errorf("bits of %v as %v", of(i.A), i.DType)
 		}
 		return nil
@@ -309,6 +322,9 @@ func (c *Code) check(at Value, i Inst) error {
 	case Call:
 		if i.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("there is no function %d", i.Imm)
+		}
+		if f := c.Funcs[i.Imm]; f == nil || f.F == nil || f.Args < 1 || f.Args > 3 {
+			return fmt.Errorf("function %d cannot be called", i.Imm)
 		}
 	}
 	err := errors.Join(computes(i.DType), takes(i.Op, i.DType))
@@ -332,6 +348,14 @@ func folds(o Op, d tensor.DType) error {
 		return errors.Join(computes(d), takes(o, d))
 	}
 	return fmt.Errorf("a fold by %v", o)
+}
+
+// holds refuses a constant with more bits than its dtype has, and a bool that is neither 0 nor 1.
+func holds(d tensor.DType, imm uint64) error {
+	if n := 8 * d.Size(); n < 64 && imm>>n != 0 || d == tensor.Bool && imm > 1 {
+		return fmt.Errorf("%v does not hold %#x", d, imm)
+	}
+	return nil
 }
 
 // computes refuses the dtypes that are converted before anything is computed.

@@ -3,7 +3,6 @@ package expr
 import (
 	"math"
 	"math/big"
-	"math/bits"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -65,21 +64,15 @@ func (c *Code) evalIn(d tensor.DType, i Inst, x [3]uint64) uint64 {
 			f[k] = float64(math.Float32frombits(uint32(x[k])))
 		}
 	}
-	yes := func(b bool) uint64 {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	switch i.Op {
 	case Eq:
-		return yes(f[0] == f[1])
+		return truth(f[0] == f[1])
 	case Ne:
-		return yes(f[0] != f[1])
+		return truth(f[0] != f[1])
 	case Lt:
-		return yes(f[0] < f[1])
+		return truth(f[0] < f[1])
 	case Le:
-		return yes(f[0] <= f[1])
+		return truth(f[0] <= f[1])
 	case FMA:
 		if d == tensor.Float32 {
 			return uint64(math.Float32bits(evalFMA(f[0], f[1], f[2])))
@@ -96,6 +89,13 @@ func (c *Code) evalIn(d tensor.DType, i Inst, x [3]uint64) uint64 {
 		return uint64(math.Float32bits(float32(r)))
 	}
 	return math.Float64bits(r)
+}
+
+func truth(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // evalFMA rounds the exact a*b + c once.
@@ -159,75 +159,72 @@ func evalFloat(o Op, f [3]float64) float64 {
 // the bits of the dtype are kept.
 func evalInt(d tensor.DType, o Op, x [3]uint64) uint64 {
 	width := 8 * d.Size()
-	mask := ^uint64(0) >> (64 - width)
 	a, b := int64(x[0]), int64(x[1])
 	less := x[0] < x[1]
 	if d.IsSigned() {
 		a, b = a<<(64-width)>>(64-width), b<<(64-width)>>(64-width)
 		less = a < b
 	}
-	yes := func(b bool) uint64 {
-		if b {
-			return 1
+	switch o {
+	case Min, Max:
+		if less == (o == Min) {
+			return x[0]
 		}
-		return 0
+		return x[1]
+	case Eq:
+		return truth(x[0] == x[1])
+	case Ne:
+		return truth(x[0] != x[1])
+	case Lt:
+		return truth(less)
+	case Le:
+		return truth(less || x[0] == x[1])
+	case Not:
+		if d == tensor.Bool {
+			return x[0] ^ 1
+		}
 	}
-	shift := x[1] & uint64(width-1)
-	var r int64
+	return uint64(evalWide(d, o, a, b, x)) & (^uint64(0) >> (64 - width))
+}
+
+// evalWide computes in 64 bits, of which the lowest are right.
+func evalWide(d tensor.DType, o Op, a, b int64, x [3]uint64) int64 {
+	shift := x[1] & uint64(8*d.Size()-1)
 	switch o {
 	case Add:
-		r = a + b
+		return a + b
 	case Sub:
-		r = a - b
+		return a - b
 	case Mul:
-		r = a * b
+		return a * b
 	case Div:
 		switch {
 		case b == 0:
+			return 0
 		case d.IsSigned():
-			r = a / b
-		default:
-			q, _ := bits.Div64(0, x[0], x[1])
-			r = int64(q)
+			return a / b
 		}
+		return int64(x[0] / x[1])
 	case Neg:
-		r = -a
+		return -a
 	case Abs:
-		if r = a; d.IsSigned() && a < 0 {
-			r = -a
+		if d.IsSigned() && a < 0 {
+			return -a
 		}
-	case Min:
-		if r = b; less {
-			r = a
-		}
-	case Max:
-		if r = a; less {
-			r = b
-		}
+		return a
 	case And:
-		r = a & b
+		return a & b
 	case Or:
-		r = a | b
+		return a | b
 	case Xor:
-		r = a ^ b
-	case Not:
-		if r = ^a; d == tensor.Bool {
-			r = a ^ 1
-		}
+		return a ^ b
 	case Shl:
-		r = a << shift
+		return a << shift
 	case Shr:
-		if r = a >> shift; !d.IsSigned() {
-			r = int64(x[0] >> shift)
+		if d.IsSigned() {
+			return a >> shift
 		}
-	case Eq:
-		return yes(x[0] == x[1])
-	case Ne:
-		return yes(x[0] != x[1])
-	case Lt:
-		return yes(less)
-	case Le:
-		return yes(less || x[0] == x[1])
+		return int64(x[0] >> shift)
 	}
-	return uint64(r) & mask
+	return ^a // Not
 }

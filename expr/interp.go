@@ -2,16 +2,18 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockElems is how many elements of a row pass from instruction to instruction at a time: a dozen values of a block
-// fit the L1 cache together, and a call is lost in the work on one. It is a multiple of Lanes, so that a block
-// begins with the first accumulator.
-const blockElems = 512
+// blockBytes is how much of a value passes from instruction to instruction at a time, where elements are the widest
+// of a loop: several values of a block fit the L1 cache together, and a call is lost in the work on one. Blocks are a
+// multiple of Lanes elements, so that each begins with the first accumulator.
+const blockBytes = machine.BlockBytes
 
 // blockGap keeps values of blocks from lying at the same place of different pages, where a store holds up loads.
 const blockGap = 192
@@ -47,7 +49,8 @@ type Interp struct {
 	consts    []uint64
 	uniforms  int // values that are the same for a row
 	blocks    int
-	wide      int    // bytes of the widest element that lies in a block
+	wide      int    // bytes of the widest element
+	block     int    // elements
 	setup     []step // once: constants all over a block
 	row       []step // once a row, for one element
 	spread    []step // once a row, for a block
@@ -78,6 +81,8 @@ func (l *Loop) Prepare() (*Interp, error) {
 		}
 	}
 	m.finish()
+	p.wide = max(p.wide, slices.Max(p.size))
+	p.block = blockBytes / p.wide
 	p.scratch.New = func() any { return p.NewScratch() }
 	return p, nil
 }

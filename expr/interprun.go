@@ -14,7 +14,7 @@ type Scratch struct {
 
 // NewScratch returns memory for the loop. It serves any number of runs, one at a time.
 func (p *Interp) NewScratch() *Scratch {
-	stride := (blockElems*p.wide + blockGap) / 8
+	stride := (p.block*p.wide + blockGap) / 8
 	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1)}
 	s.slots = make([]unsafe.Pointer, p.outs+p.ins, p.outs+p.ins+len(p.consts)+p.uniforms+p.blocks+1)
 	for k := range p.consts {
@@ -26,7 +26,7 @@ func (p *Interp) NewScratch() *Scratch {
 	for k := range p.blocks {
 		s.slots = append(s.slots, unsafe.Pointer(&s.mem[p.uniforms+k*stride]))
 	}
-	s.run(p.setup, blockElems)
+	s.run(p.setup, p.block)
 	return s
 }
 
@@ -42,8 +42,8 @@ func (s *Scratch) run(steps []step, n int) {
 // the bytes from a row to the next, in the same order; what is stored nowhere needs neither. accs are the [Lanes]
 // accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them.
 //
-// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run trusts
-// addresses: what they reach must be as the Loop says.
+// s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run
+// trusts addresses: what they reach must be as the Loop says.
 func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
 	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
 		panic("expr: Run of other operands, or scratch memory, than the loop has")
@@ -73,8 +73,8 @@ func (p *Interp) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 		s.slots[k] = q
 	}
 	s.run(p.row, 1)
-	s.run(p.spread, min(n0, blockElems))
-	block := blockElems
+	s.run(p.spread, min(n0, p.block))
+	block := p.block
 	if p.blocks == 0 {
 		block = math.MaxInt // nothing is put aside: one loop
 	}

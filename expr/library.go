@@ -9,18 +9,23 @@ import (
 )
 
 // definition is a function that is made of others, as text. Its operands promote together first, plain numbers aside,
-// which stay plain. text is for floats; ints and complex for other kinds: alike is the same text, refused none, and
-// integers without a text are taken for floats.
+// which stay plain. text is for floats, ints and complex for other kinds: a text of their own, or one of the words
+// below.
 type definition struct {
 	params, text  string
 	ints, complex string
-	bools         bool // bools are taken as integers are
+	flags         uint8
 }
 
 const (
-	alike   = "alike"
+	takesBools = 1 << iota // bools are taken as integers are, else refused
+	ownDType               // plain numbers do not promote the others
+)
+
+const (
+	alike   = "alike" // the text for floats
 	refused = ""
-	asFloat = "float"
+	asFloat = "float" // the text for floats, of integers as float32
 )
 
 func (d definition) names() []string { return strings.Fields(d.params) }
@@ -28,98 +33,102 @@ func (d definition) names() []string { return strings.Fields(d.params) }
 // library has the definitions of a name, one for each number of operands. Names with a space are for operators.
 var library = map[string][]definition{
 	// Activations.
-	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, alike, true}},
-	"silu":        {{"x", "x / (1 + exp(-x))", refused, alike, false}},
-	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", refused, refused, false}},
-	"softplus": {{"x", "softplus(x, 1, 20)", refused, refused, false}, {"x beta threshold",
-		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", refused, refused, false}},
-	"mish": {{"x", "x * tanh(softplus(x))", refused, refused, false}},
-	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", refused, refused, false}},
+	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, alike, takesBools}},
+	"silu":        {{"x", "x / (1 + exp(-x))", refused, alike, 0}},
+	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", refused, refused, 0}},
+	"softplus": {{"x", "softplus(x, 1, 20)", refused, refused, 0}, {"x beta threshold",
+		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", refused, refused, 0}},
+	"mish": {{"x", "x * tanh(softplus(x))", refused, refused, 0}},
+	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", refused, refused, 0}},
 	"gelu_tanh": {{"x", "0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)))", refused,
-		refused, false}},
-	"relu":  {{"x", "maximum(x, 0)", alike, refused, false}},
-	"relu6": {{"x", "minimum(maximum(x, 0), 6)", alike, refused, false}},
-	"hardtanh": {{"x", "minimum(maximum(x, -1), 1)", alike, refused, false},
-		{"x lo hi", "minimum(maximum(x, lo), hi)", alike, refused, false}},
-	"hardswish":   {{"x", "x * minimum(maximum(x + 3, 0), 6) / 6", refused, refused, false}},
-	"hardsigmoid": {{"x", "minimum(maximum(x + 3, 0), 6) / 6", refused, refused, false}},
-	"elu": {{"x", "elu(x, 1)", refused, refused, false},
-		{"x alpha", "where(x <= 0, alpha * expm1(x), x)", refused, refused, false},
+		refused, 0}},
+	"relu":  {{"x", "maximum(x, 0)", alike, refused, 0}},
+	"relu6": {{"x", "minimum(maximum(x, 0), 6)", alike, refused, 0}},
+	"hardtanh": {{"x", "minimum(maximum(x, -1), 1)", alike, refused, 0},
+		{"x lo hi", "minimum(maximum(x, lo), hi)", alike, refused, 0}},
+	"hardswish":   {{"x", "x * minimum(maximum(x + 3, 0), 6) / 6", refused, refused, 0}},
+	"hardsigmoid": {{"x", "minimum(maximum(x + 3, 0), 6) / 6", refused, refused, 0}},
+	"elu": {{"x", "elu(x, 1)", refused, refused, 0},
+		{"x alpha", "where(x <= 0, alpha * expm1(x), x)", refused, refused, 0},
 		{"x alpha scale input_scale", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)", refused, refused,
-			false}},
+			0}},
 	"selu": {{"x", "elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)", refused, refused,
-		false}},
-	"celu":       {{"x alpha", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", refused, refused, false}},
-	"leaky_relu": {{"x slope", "where(x > 0, x, x * slope)", refused, refused, false}},
-	"prelu":      {{"x w", "where(x > 0, x, x * w)", refused, refused, false}},
-	"threshold":  {{"x limit v", "where(x <= limit, v, x)", alike, refused, false}},
-	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", refused, refused, false}},
-	"softshrink": {{"x l", "shrink(x, l, l)", refused, refused, false}},
-	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", refused, refused, false}},
-	"tanhshrink": {{"x", "x - tanh(x)", refused, refused, false}},
-	"softsign":   {{"x", "x / (1 + abs(x))", asFloat, refused, false}},
-	"logit": {{"x", "log(x / (1 - x))", asFloat, refused, true},
-		{"x eps", "t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", asFloat, refused, true}},
+		0}},
+	"celu":       {{"x alpha", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", refused, refused, 0}},
+	"leaky_relu": {{"x slope", "where(x > 0, x, x * slope)", refused, refused, 0}},
+	"prelu":      {{"x w", "where(x > 0, x, x * w)", refused, refused, 0}},
+	"threshold":  {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", alike, refused, ownDType}},
+	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", refused, refused, 0}},
+	"softshrink": {{"x l", "shrink(x, l, l)", refused, refused, 0}},
+	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", refused, refused, 0}},
+	"tanhshrink": {{"x", "x - tanh(x)", refused, refused, 0}},
+	"softsign":   {{"x", "x / (1 + abs(x))", asFloat, refused, 0}},
+	"logit": {{"x", "log(x / (1 - x))", asFloat, refused, takesBools},
+		{"x eps", "t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", asFloat, refused, takesBools}},
 
 	// Arithmetic.
-	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, alike, true}},
-	"reciprocal": {{"x", "1 / x", asFloat, alike, true}},
-	"square":     {{"x", "x * x", alike, alike, false}},
-	"frac":       {{"x", "x - trunc(x)", refused, refused, false}},
-	"round": {{"x", "rint(x)", alike, refused, false}, {"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
+	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, alike, takesBools}},
+	"reciprocal": {{"x", "1 / x", asFloat, alike, takesBools}},
+	"square":     {{"x", "x ** 2", alike, alike, takesBools}},
+	"frac":       {{"x", "x - trunc(x)", refused, refused, 0}},
+	"round": {{"x", "rint(x)", alike, refused, 0}, {"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
 		"down = type_as(10.0 ** maximum(-decimals, 0), x); rint(type_as(x / down * up, x)) / up * down", refused, refused,
-		false}},
-	"deg2rad": {{"x", "x * (pi / 180)", asFloat, refused, true}},
-	"rad2deg": {{"x", "x * (180 / pi)", asFloat, refused, true}},
-	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", alike, refused, true}},
+		0}},
+	"deg2rad": {{"x", "x * (pi / 180)", asFloat, refused, takesBools}},
+	"rad2deg": {{"x", "x * (180 / pi)", asFloat, refused, takesBools}},
+	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", alike, refused, takesBools}},
 	"lerp": {{"a b w", "where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", refused,
-		"where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", false}},
-	"true_divide": {{"x y", "x / y", asFloat, alike, true}},
-	"remainder":   {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)", alike, refused, false}},
+		"where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", 0}},
+	"true_divide": {{"x y", "x / y", asFloat, alike, takesBools}},
+	"remainder":   {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)", alike, refused, 0}},
 	// c10::div_floor_floating: the quotient of what is left after the remainder is taken off. Of 16-bit floats PyTorch
 	// rounds every step.
 	"floor_divide": {{"x y", "m = fmod(x, y); q = type_as(type_as(x - m, x) / y, x); " +
 		"p = where(m != 0 and (y < 0) != (m < 0), type_as(q - 1, x), q); f = floor(p); " +
 		"g = where(type_as(p - f, x) > 0.5, f + 1, f); " +
 		"where(y == 0, x / y, where(p == 0, copysign(0, x / y), g))",
-		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m < 0) != (y < 0), q - 1, q)", refused, false}},
+		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m < 0) != (y < 0), q - 1, q)", refused, 0}},
 
 	// Of two numbers.
-	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", refused, true}},
-	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", refused, true}},
-	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, refused, true}},
+	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", refused, takesBools}},
+	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", refused, takesBools}},
+	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, refused, takesBools}},
 	"logaddexp": {{"x y", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", refused,
-		refused, false}},
-	"logaddexp2": {{"x y", "ln2 = 0.693147180559945309417; logaddexp(x * ln2, y * ln2) / ln2", refused, refused,
-		false}},
-	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", alike, refused, true}},
+		refused, 0}},
+	"logaddexp2": {{"x y", "where(x == y and isinf(x), x, " +
+		"maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.693147180559945309417)", refused, refused,
+		0}},
+	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", alike, refused, takesBools}},
 	"hypot": {{"x y", "a = abs(float64(x)); b = abs(float64(y)); p = maximum(a, b); q = minimum(a, b) / p; " +
 		"r = where(p == 0, p, p * sqrt(1 + q * q)); as_computed(where(a == inf or b == inf, inf, r), x)", asFloat, refused,
-		true}},
+		takesBools}},
 
 	// Signs and classes.
-	"sign":        {{"x", "type_as(x > 0, x) - type_as(x < 0, x)", alike, refused, false}},
-	"sgn":         {{"x", "sign(x)", alike, "where(x == 0, 0, x / abs(x))", false}},
-	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", true}},
-	"isnan":       {{"x", "x != x", alike, alike, true}},
-	"isinf":       {{"x", "abs(x) == inf", "x != x", "isinf(real(x)) or isinf(imag(x))", true}},
-	"isfinite":    {{"x", "abs(x) < inf", "x == x", "isfinite(real(x)) and isfinite(imag(x))", true}},
-	"isposinf":    {{"x", "x == inf", "x != x", refused, true}},
-	"isneginf":    {{"x", "x == -inf", "x != x", refused, true}},
-	"logical_xor": {{"x y", "bool(x) != bool(y)", alike, alike, true}},
-	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", refused, true},
-		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", refused, true},
-		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", refused, true}},
+	"sign": {{"x", "where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", alike, refused,
+		takesBools}},
+	"sgn":         {{"x", "sign(x)", alike, "where(x == 0, 0, x / abs(x))", takesBools}},
+	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", takesBools}},
+	"isnan":       {{"x", "x != x", alike, alike, takesBools}},
+	"isinf":       {{"x", "abs(x) == inf", "x != x", "isinf(real(x)) or isinf(imag(x))", takesBools}},
+	"isfinite":    {{"x", "abs(x) < inf", "x == x", "isfinite(real(x)) and isfinite(imag(x))", takesBools}},
+	"isposinf":    {{"x", "x == inf", "x != x", refused, takesBools}},
+	"isneginf":    {{"x", "x == -inf", "x != x", refused, takesBools}},
+	"logical_xor": {{"x y", "bool(x) != bool(y)", alike, alike, takesBools}},
+	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", refused, takesBools | ownDType},
+		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", refused, takesBools | ownDType},
+		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", refused,
+			takesBools | ownDType}},
 
 	// Complex numbers: as Go computes them (runtime.complex128div, math/cmplx).
-	"complex abs": {{"z", "", refused, "hypot(real(z), imag(z))", false}},
-	"complex exp": {{"z", "", refused, "a = real(z); b = imag(z); r = exp(a); v = complex(r * cos(b), r * sin(b)); " +
+	"complex abs": {{"z", "", refused, "hypot(real(z), imag(z))", 0}},
+	"complex exp": {{"z", "", refused, "a = real(z); b = imag(z); r = exp(a); " +
+		"v = complex(r * cos(b), where(b == 0, b, r * sin(b))); " +
 		"odd = isinf(b) or isnan(b); " +
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
-		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", false}},
-	"complex log":   {{"z", "", refused, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", false}},
-	"complex log2":  {{"z", "", refused, "log(z) / 0.693147180559945309417", false}},
-	"complex log10": {{"z", "", refused, "log(z) / 2.302585092994045684018", false}},
+		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
+	"complex log":   {{"z", "", refused, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
+	"complex log2":  {{"z", "", refused, "log(z) / 0.693147180559945309417", 0}},
+	"complex log10": {{"z", "", refused, "log(z) / 2.302585092994045684018", 0}},
 	"complex /": {{"x y", "", refused, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
 		"d = float64(imag(y)); big = abs(c) >= abs(d); ratio = where(big, d / c, c / d); " +
 		"low = where(big, c + ratio * d, d + ratio * c); " +
@@ -132,14 +141,14 @@ var library = map[string][]definition{
 		"where(below, 0 * (a * c1 + b * d1), p))); " +
 		"v = where(zero, copysign(inf, c) * b, where(above, inf * (b1 * c - a1 * d), " +
 		"where(below, 0 * (b * c1 - a * d1), q))); " +
-		"bad = isnan(p) and isnan(q); type_as(complex(where(bad, u, p), where(bad, v, q)), x)", false}},
+		"bad = isnan(p) and isnan(q); type_as(complex(where(bad, u, p), where(bad, v, q)), x)", 0}},
 	"complex **": {{"x y", "", refused, "w = complex128(x); a = float64(real(y)); b = float64(imag(y)); " +
 		"m = abs(w); g = angle(w); h = a * g; turns = b != 0; " +
 		"r = m ** a * where(turns, exp(-b * g), 1); s = where(turns, h + b * log(m), h); " +
 		"v = complex(r * cos(s), r * sin(s)); " +
 		"atzero = where(isnan(a) or isnan(b), complex(nan, nan), where(a == 0, complex(1, 0), " +
 		"where(a > 0, complex(0, 0), complex(inf, where(b == 0, 0, inf))))); " +
-		"type_as(where(w == 0, atzero, v), x)", false}},
+		"type_as(where(w == 0, atzero, v), x)", 0}},
 }
 
 // parsed keeps the formulas of texts of the library, by text and operands.
@@ -166,7 +175,7 @@ func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	switch {
 	case k.IsComplex():
 		kind = d.complex
-	case k == tensor.Bool && !d.bools:
+	case k == tensor.Bool && d.flags&takesBools == 0:
 		kind = refused
 	case k.IsIntegral(true):
 		kind = d.ints
@@ -188,6 +197,9 @@ func (t *typer) call(name string, x []value) value {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
 	d := t.common(x...)
+	if list[k].flags&ownDType != 0 {
+		d = t.common(slices.DeleteFunc(slices.Clone(x), value.plain)...)
+	}
 	text, floats := list[k].textFor(d)
 	t.refuse(d, text == refused, strings.TrimPrefix(name, "complex "))
 	if floats {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -51,6 +52,9 @@ func (l *Loop) Key() string {
 
 // Check returns what is wrong with the loop.
 func (l *Loop) Check() error {
+	if l.Code == nil {
+		return errors.New("expr: a loop without a code")
+	}
 	if err := l.Code.Check(); err != nil {
 		return err
 	}
@@ -68,5 +72,10 @@ func (l *Loop) Check() error {
 	return nil
 }
 
-// DType returns the dtype of a fold's accumulators.
-func (l *Loop) DType(fold int) tensor.DType { return l.Code.Insts[l.Folds[fold].V].DType }
+// DType returns the dtype of a fold's accumulators, or Invalid for a fold that there is not.
+func (l *Loop) DType(fold int) tensor.DType {
+	if fold < 0 || fold >= len(l.Folds) {
+		return tensor.Invalid
+	}
+	return l.Code.Insts[l.Folds[fold].V].DType
+}

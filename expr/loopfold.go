@@ -26,9 +26,9 @@ func foldBody(o Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
 	case tensor.Uint64:
 		return foldInt[uint64](o)
 	case tensor.Float32:
-		return foldFloat[float32](o)
+		return foldFloat[float32, uint32](o)
 	}
-	return foldFloat[float64](o)
+	return foldFloat[float64, uint64](o)
 }
 
 func foldInt[T integer](o Op) func(acc, v unsafe.Pointer, n int) {
@@ -45,14 +45,14 @@ func foldInt[T integer](o Op) func(acc, v unsafe.Pointer, n int) {
 	return foldBy(map[Op]body{Min: minInt[T], Max: maxInt[T]}[o], int(unsafe.Sizeof(T(0))))
 }
 
-func foldFloat[T float](o Op) func(acc, v unsafe.Pointer, n int) {
+func foldFloat[T float, U uint32 | uint64](o Op) func(acc, v unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return foldAdd[T]
 	case Mul:
 		return foldMul[T]
 	}
-	return foldBy(map[Op]body{Min: minFloat[T], Max: maxFloat[T]}[o], int(unsafe.Sizeof(T(0))))
+	return foldBy(map[Op]body{Min: minFloat[T, U], Max: maxFloat[T, U]}[o], int(unsafe.Sizeof(T(0))))
 }
 
 // foldBy folds lanes by the loop of the operation.

@@ -33,7 +33,7 @@ func map2[T float](f func(a, b float64) float64, single [3]bool) body {
 	ma, mb := indexMask(single[0]), indexMask(single[1])
 	return func(d, a, b, _ unsafe.Pointer, n int) {
 		dst := unsafe.Slice((*T)(d), n)
-		x, y := unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n)
+		x, y := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb))
 		for i := range dst {
 			dst[i] = T(f(float64(x[i&ma]), float64(y[i&mb])))
 		}
@@ -52,7 +52,8 @@ func callBody[T float](f *Func, single [3]bool) body {
 	ma, mb, mc := indexMask(single[0]), indexMask(single[1]), indexMask(single[2])
 	return func(d, a, b, c unsafe.Pointer, n int) {
 		dst := unsafe.Slice((*T)(d), n)
-		x, y, z := unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n), unsafe.Slice((*T)(c), n)
+		x, y, z := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb)),
+			unsafe.Slice((*T)(c), max(1, n&mc))
 		for i := range dst {
 			dst[i] = T(f.F(float64(x[i&ma]), float64(y[i&mb]), float64(z[i&mc])))
 		}

@@ -6,9 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Neutral returns the bits of the accumulator that changes nothing: 0 of sums (of floats -0, which leaves a sum of -0 alone), 1 of products, the greatest and the least number
-// of Min and Max, all bits of And, none of Or.
+// Neutral returns the bits of the accumulator that changes nothing: 0 of sums (of floats -0, which leaves a sum of -0
+// alone), 1 of products, the greatest and the least number of Min and Max, all bits of And, none of Or. It is 0 for
+// dtypes in which nothing is computed.
 func Neutral(o Op, d tensor.DType) uint64 {
+	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
+		return 0
+	}
 	bits := 8 * d.Size()
 	mask := uint64(math.MaxUint64) >> (64 - bits)
 	float := func(x float64) uint64 {

@@ -48,31 +48,33 @@ func TestCanonicalText(t *testing.T) {
 // TestMistakes tells columns and what was meant.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"x + sigmod(x)":                    `column 5: unknown function "sigmod"; did you mean sigmoid?`,
-		"x + ":                             "column 5: an operand is missing: the text ends",
-		"":                                 "column 1: an expression is missing: the text ends",
-		"x y":                              `column 3: an operator is missing before "y"`,
-		"(x + y":                           `column 7: ")" is missing for the ( of column 1: the text ends`,
-		"where(x, y)":                      "column 1: where takes 3 operands, not 2",
-		"exp(x, y)":                        "column 1: exp takes one operand, not 2",
-		"softplus(x, 1, 2, 3)":             "column 1: softplus takes 1 to 3 operands, not 4",
-		"x < y < z":                        "column 7: comparisons do not chain; write a < b and b < c",
-		"x § y":                            "column 3: there is no operator '§'",
-		"t = x; t = y; t":                  "column 8: t is defined already",
-		"t = t + x; t":                     "column 1: t is defined by itself",
-		"x = y; x":                         "column 1: x is defined already",
-		"u1 = t + x; t = x; u1":            "column 13: t is used before it is defined",
-		"t = x":                            `column 6: ";" is missing behind the value of t: the text ends`,
-		"t = x;":                           "column 7: an expression is missing: the text ends",
-		"x + 1.2.3":                        "column 5: 1.2.3 is no number",
-		"x + 99999999999999999999":         "column 5: 99999999999999999999 does not fit an integer of 64 bits, or begins with 0",
-		"1e999 * x":                        "column 1: 1e999 is no number that a float64 holds",
-		"x + 1 = y; x":                     "column 1: what stands before = must be a name",
-		"x if y else z":                    `column 3: an operator is missing before "if"`,
-		"x * * y":                          `column 5: an operand is missing: found "*"`,
-		"- not x":                          "column 3: not needs parentheses here",
-		strings.Repeat("(", 1000):          "column 202: parentheses and operators are nested more than 200 deep",
-		strings.Repeat("x + ", 1200) + "x": "column 4003: operators are nested more than 1000 deep; name values ahead: t = ...;",
+		"x + sigmod(x)":         `column 5: unknown function "sigmod"; did you mean sigmoid?`,
+		"x + ":                  "column 5: an operand is missing: the text ends",
+		"":                      "column 1: an expression is missing: the text ends",
+		"x y":                   `column 3: an operator is missing before "y"`,
+		"(x + y":                `column 7: ")" is missing for the ( of column 1: the text ends`,
+		"where(x, y)":           "column 1: where takes 3 operands, not 2",
+		"exp(x, y)":             "column 1: exp takes one operand, not 2",
+		"softplus(x, 1, 2, 3)":  "column 1: softplus takes 1 to 3 operands, not 4",
+		"x < y < z":             "column 7: comparisons do not chain; write a < b and b < c",
+		"x § y":                 "column 3: there is no operator '§'",
+		"t = x; t = y; t":       "column 8: t is defined already",
+		"t = t + x; t":          "column 1: t is defined by itself",
+		"x = y; x":              "column 1: x is defined already",
+		"u1 = t + x; t = x; u1": "column 13: t is used before it is defined",
+		"t = x":                 `column 6: ";" is missing behind the value of t: the text ends`,
+		"t = x;":                "column 7: an expression is missing: the text ends",
+		"x + 1.2.3":             "column 5: 1.2.3 is no number",
+		"x + 99999999999999999999": "column 5: 99999999999999999999 does not fit an integer of 64 bits, " +
+			"or begins with 0",
+		"1e999 * x":               "column 1: 1e999 is no number that a float64 holds",
+		"x + 1 = y; x":            "column 1: what stands before = must be a name",
+		"x if y else z":           `column 3: an operator is missing before "if"`,
+		"x * * y":                 `column 5: an operand is missing: found "*"`,
+		"- not x":                 "column 3: not needs parentheses here",
+		strings.Repeat("(", 1000): "column 202: parentheses and operators are nested more than 200 deep",
+		strings.Repeat("x + ", 1200) + "x": "column 4003: operators are nested more than 1000 deep; " +
+			"name values ahead: t = ...;",
 	} {
 		_, err := Parse(text)
 		var e *Error
@@ -115,7 +117,8 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(f.Params(), " ") + ", " + strings.Join(f.Attrs(), " "); got != "x y, beta alpha" || f.Results() != 2 {
+	got := strings.Join(f.Params(), " ") + ", " + strings.Join(f.Attrs(), " ")
+	if got != "x y, beta alpha" || f.Results() != 2 {
 		t.Errorf("got %s, %d results", got, f.Results())
 	}
 	f, err = Parse("q * x + e", "q", "e")

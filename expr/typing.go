@@ -27,7 +27,7 @@ type Typing struct {
 
 // Code types the formula for operands of these dtypes in memory, by PyTorch's promotion: plain numbers count by their
 // kind, quotients and elementary functions of integers are float32, comparisons bool. float16 and bfloat16 are computed
-// in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)); complex numbers are computed as pairs.
+// in float32 and rounded once, as a result or by a cast (float16(x), type_as(v, x)); complex numbers are pairs.
 //
 // An error is an [*Error] with the column.
 func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {

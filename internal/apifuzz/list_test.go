@@ -27,14 +27,14 @@ import (
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "sym", "tensor", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes",
+var packages = []string{".", "sym", "tensor", "expr", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes",
 	"passes/layout", "exec", "npz", "safetensors", "onnx",
 	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
 // functions lists every exported function by package and name. A generic one is there
 // for each instance that is called, with what tells it from the others after a slash.
-var functions = joined(iterFunctions, map[string]any{
+var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"sym.Ints":   sym.Ints,
 	"sym.NewEnv": sym.NewEnv,
 	"sym.Of":     sym.Of,
@@ -186,7 +186,7 @@ var functions = joined(iterFunctions, map[string]any{
 
 // receivers are the exported types whose methods are called. What is an interface, or has
 // no methods, need not be here.
-var receivers = append(iterReceivers,
+var receivers = append(append(exprReceivers, iterReceivers...),
 	reflect.TypeFor[sym.Bool](),
 	reflect.TypeFor[*sym.Env](),
 	reflect.TypeFor[sym.Int](),

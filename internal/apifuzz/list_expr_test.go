@@ -1,0 +1,100 @@
+package apifuzz
+
+import (
+	"reflect"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+var exprFunctions = map[string]any{
+	"expr.Neutral":    expr.Neutral,
+	"expr.NewBuilder": expr.NewBuilder,
+	"expr.Parse":      expr.Parse,
+}
+
+var exprReceivers = []reflect.Type{
+	reflect.TypeFor[*expr.Builder](),
+	reflect.TypeFor[*expr.Code](),
+	reflect.TypeFor[*expr.Error](),
+	reflect.TypeFor[*expr.Formula](),
+	reflect.TypeFor[expr.Inst](),
+	reflect.TypeFor[*expr.Interp](),
+	reflect.TypeFor[*expr.Loop](),
+	reflect.TypeFor[expr.Op](),
+}
+
+// formulas are texts with operands, numbers, several results and mistakes.
+var formulas = []string{"x * 2 + y", "t = x % y; (t, exp(t))", "alpha * sigmoid(x)", "complex(x, y) / 2j",
+	"x & 3", "lgamma(x)"}
+
+func init() {
+	makers[reflect.TypeFor[expr.Op]()] = func(w *world) any { return expr.Op(w.rng.IntN(80)) }
+	makers[reflect.TypeFor[expr.Value]()] = func(w *world) any { return expr.Value(w.rng.IntN(6) - 1) }
+	makers[reflect.TypeFor[*expr.Builder]()] = func(w *world) any { return w.builder() }
+	makers[reflect.TypeFor[*expr.Code]()] = func(w *world) any { return w.code() }
+	makers[reflect.TypeFor[*expr.Formula]()] = func(w *world) any { return formula(pick(w, formulas)) }
+	makers[reflect.TypeFor[*expr.Loop]()] = func(w *world) any { return w.loop() }
+	makers[reflect.TypeFor[*expr.Interp]()] = func(w *world) any {
+		c := w.code()
+		p, err := (&expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}).Prepare()
+		if err != nil {
+			panic(err)
+		}
+		return p
+	}
+	makers[reflect.TypeFor[*expr.Func]()] = func(w *world) any {
+		return pick(w, []*expr.Func{nil, new(expr.Func), {Name: "f", Args: 7},
+			{Name: "half", Args: 1, F: func(a, _, _ float64) float64 { return a / 2 }}})
+	}
+	// What stands for operands of a code that is inlined.
+	makers[reflect.TypeFor[func(operand, part int) expr.Value]()] = func(w *world) any {
+		v := expr.Value(w.rng.IntN(6) - 1)
+		return func(operand, part int) expr.Value { return v }
+	}
+}
+
+func formula(text string) *expr.Formula {
+	f, err := expr.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+// builder gives one with a few values, sometimes with a mistake.
+func (w *world) builder() *expr.Builder {
+	b := expr.NewBuilder(w.dtype(), tensor.Float32)
+	b.Do(expr.Exp, b.Load(1))
+	b.Convert(tensor.Int32, b.Load(1))
+	return b
+}
+
+// code gives one with which nothing is wrong: what is, Check tells.
+func (w *world) code() *expr.Code {
+	f := formula(pick(w, formulas))
+	for {
+		in := make([]tensor.DType, len(f.Params()))
+		for k := range in {
+			in[k] = w.dtype()
+		}
+		c, err := f.Code(in, expr.Typing{Attrs: map[string]tensor.Scalar{"alpha": tensor.FloatScalar(2)}})
+		if err == nil {
+			return c
+		}
+		f = formula(formulas[0])
+	}
+}
+
+// loop gives one with folds of values that may be of a dtype that cannot be added up, or not be there.
+func (w *world) loop() *expr.Loop {
+	c := w.code()
+	l := &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}
+	if w.rng.IntN(2) == 0 {
+		l.Folds = []expr.Fold{{Op: expr.Op(w.rng.IntN(20)), V: expr.Value(w.rng.IntN(len(c.Insts)))}}
+	}
+	if w.rng.IntN(4) == 0 {
+		l.Scalar = nil
+	}
+	return l
+}
