@@ -200,24 +200,30 @@ func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 // shortRow is the length of rows below which a loop in Go takes several of them at once.
 const shortRow = 16
 
-// inBlocks returns a kernel of a function over blocks that computes the expression of k.
+// inBlocks returns a kernel of a function over blocks that computes the expression of k, which is stated in the first
+// run.
 func (k Kernel) inBlocks() Kernel {
-	code, err := k.code()
-	if code == nil {
-		k.err = err
+	if k.err != nil || k.stated == nil {
 		return k
 	}
-	loop, err := newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))})
-	if err != nil {
-		k.err = err
-	}
-	k.stated = nil
+	made := sync.OnceValues(func() (exprLoop, error) {
+		code, err := k.code()
+		if err != nil {
+			return nil, err
+		}
+		return newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))})
+	})
 	none := make([]int, int(k.outs+k.ins))
-	k.body = func(p []unsafe.Pointer, n int) error {
-		loop.run(p, none, n, 1)
-		return nil
+	in := k
+	in.stated = nil
+	in.body = func(p []unsafe.Pointer, n int) error {
+		loop, err := made()
+		if err == nil {
+			loop.run(p, none, n, 1)
+		}
+		return err
 	}
-	return k
+	return in
 }
 
 // rowsOf states the loop over rows of the walk for an expression in memory: operands with one element for a row are

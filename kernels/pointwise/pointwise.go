@@ -63,20 +63,6 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 	return p.Result()
 }
 
-// as converts a plain number to an element of loops.
-func as[T ordered](s tensor.Scalar) T {
-	var z T
-	switch p := any(&z).(type) {
-	case *float32:
-		*p = float32(s.Float())
-	case *float64:
-		*p = s.Float()
-	default:
-		return T(s.Int())
-	}
-	return z
-}
-
 // floatRef is a reference of a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
