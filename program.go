@@ -114,7 +114,7 @@ func (c *compiled) compile(p *Program) (err error) {
 		}
 		return made.Graph, nil
 	}
-	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Threads: o.Threads, Tracer: o.Tracer,
+	c.runner, err = exec.NewRunner(c.runs, plan, exec.Options{Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
 		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing})
 	if err != nil {
 		return err

@@ -20,9 +20,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// compile compiles for workers who share all that they can.
 func compile(t testing.TB, g *graph.Graph, threads int) *exec.Program {
+	return compileAs(t, g, exec.Options{Threads: threads, Costs: anyWork()})
+}
+
+func compileAs(t testing.TB, g *graph.Graph, o exec.Options) *exec.Program {
 	require.NoError(t, g.Err())
-	p, err := exec.Compile(g, exec.Options{Threads: threads})
+	p, err := exec.Compile(g, o)
 	require.NoError(t, err)
 	return p
 }

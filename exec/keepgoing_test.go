@@ -20,7 +20,7 @@ import (
 // spoil overwrites its operand in place, chunk by chunk, and fails on the last.
 var spoil = defined(graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+		return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		n := c.Meta(0).Numel()
@@ -111,7 +111,7 @@ func TestKeepGoing(t *testing.T) {
 		want, err := compile(t, withoutFailing(g, fine), 1).Run(context.Background(), in)
 		require.NoError(t, err)
 		for _, threads := range []int{1, 2, 7} {
-			p, err := exec.Compile(g, exec.Options{Threads: threads, KeepGoing: true})
+			p, err := exec.Compile(g, exec.Options{Threads: threads, Costs: anyWork(), KeepGoing: true})
 			require.NoError(t, err)
 			for range 3 {
 				got, err := p.Run(context.Background(), in)
@@ -221,7 +221,7 @@ func TestKeepGoingPiecewise(t *testing.T) {
 	g.Output("head", seven).Output("after", g.Apply("half", nil, seven)[0])
 	require.NoError(t, g.Err())
 	for _, threads := range []int{1, 3} {
-		r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: threads, KeepGoing: true})
+		r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: threads, Costs: anyWork(), KeepGoing: true})
 		require.NoError(t, err)
 		out, err := r.Run(context.Background(),
 			map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{2, -4, 6, -8, 10, -12}, 6))})

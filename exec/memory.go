@@ -117,7 +117,6 @@ func (m *memoryPlanner) wait(i int, on int32) {
 	}
 	m.waits[on] = int32(i)
 	m.p.steps[on].next = append(m.p.steps[on].next, int32(i))
-	m.p.steps[i].deps++
 }
 
 // inPlace lets outputs take over the memory of operands that die here, where the kernel

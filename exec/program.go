@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -18,6 +19,8 @@ type Options struct {
 	// Threads bounds the workers of one run; 0 or less means GOMAXPROCS. More than 4096 are
 	// as many as that.
 	Threads int
+	// Costs are the prices of work by which a run chooses what its workers share; nil means those of a usual machine.
+	Costs *machine.Profile
 	// Tracer, if set, sees what runs do. Without one nothing is paid for it.
 	Tracer Tracer
 	// MemoryLimit bounds the bytes that a run may need, all of [Need]: a graph that needs
@@ -42,6 +45,8 @@ type Program struct {
 	inputs   []*graph.Value
 	outputs  []graph.Output
 	steps    []step
+	calls    []call    // by step
+	sections []section // the steps, cut
 	storages []storage
 	of       graph.ByValue[int32] // number of the storage of each root value, plus 1: see storageOf
 	phases   int                  // over all steps
@@ -97,13 +102,18 @@ type ref struct {
 type step struct {
 	node   *graph.Node
 	kernel *graph.Kernel
-	refs   []ref // outputs, then operands; storage -1: nil address
-	first  int   // index of its first address in a session
-	phase  int   // index of its first phase in a session
-	deps   int32
-	next   []int32 // steps that wait for this one
+	refs   []ref   // outputs, then operands; storage -1: nil address
+	first  int     // index of its first address in a session
+	phase  int     // index of its first phase in a session
+	next   []int32 // steps that wait for this one, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
 	scratch int
+}
+
+// call is of a step what a run needs if it is one chunk: many of them are in a cache at once.
+type call struct {
+	run         func(*graph.Mem, int) error // nil for more than one chunk, and for one that needs scratch memory
+	first, refs int32                       // its addresses in a session
 }
 
 // Compile prepares a graph whose layouts are chosen (passes.Run). The error names the node
@@ -134,7 +144,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: o.Tracer, graph: g,
 		of: graph.NewByValue[int32](g)}
 	p.addStorages(g)
-	p.steps = make([]step, 0, len(g.Nodes))
+	p.steps, p.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}
 	}
@@ -154,6 +164,7 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 		p.findSources()
 	}
 	p.plan()
+	p.cut(o.Costs)
 	p.findConstants()
 	p.measure()
 	if err := o.check(p.need); err != nil {
@@ -252,6 +263,11 @@ func (p *Program) addStep(n *graph.Node) (err error) {
 		}
 		s.refs = append(s.refs, r)
 	}
+	c := call{first: int32(s.first), refs: int32(len(s.refs))}
+	if len(k.Phases) == 1 && k.Phases[0].Chunks == 1 && k.Scratch == 0 {
+		c.run = k.Phases[0].Run
+	}
+	p.calls = append(p.calls, c)
 	p.phases += len(k.Phases)
 	p.ptrs += len(s.refs)
 	p.worker = max(p.worker, k.Worker)

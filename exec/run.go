@@ -41,14 +41,14 @@ func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 
 func (s *Session) runNamed(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	list := make([]*tensor.Tensor, len(s.p.inputs))
-	for i, v := range s.p.inputs {
-		list[i] = in[v.Name]
-	}
 	if err := checkNames(s.p.inputs, in); err != nil {
 		return nil, err
 	}
-	out := make([]*tensor.Tensor, len(s.p.outputs))
+	list, out := s.in, s.out
+	defer func() { clear(list); clear(out) }()
+	for i, v := range s.p.inputs {
+		list[i] = in[v.Name]
+	}
 	err := s.runInto(ctx, parent, list, out)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err

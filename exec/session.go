@@ -20,12 +20,9 @@ type Session struct {
 	fresh   []*tensor.Storage // by storage, in a run
 	taken   []place           // of inputs and of tensors given for outputs, in a run
 	workers []workerState
+	in, out []*tensor.Tensor // lists for a run by names, in that run
 
-	deps  []atomic.Int32 // by step: steps still to wait for
-	next  []atomic.Int32 // by phase: chunks handed out
-	done  []atomic.Int32 // by phase: chunks finished
-	ready []int32
-	open  []openPhase
+	round round // where steps are shared
 
 	losses *losses // nil unless the run keeps going
 	run    *Run    // in a run of which the tracer wants to see the steps
@@ -50,8 +47,10 @@ type workerState struct {
 // [*tensor.MemoryError] where that cannot be had.
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: tensor.NewStorage(p.arena), ptrs: make([]unsafe.Pointer, p.ptrs),
-		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads),
-		deps: make([]atomic.Int32, len(p.steps)), next: make([]atomic.Int32, p.phases), done: make([]atomic.Int32, p.phases)}
+		fresh: make([]*tensor.Storage, len(p.storages)), workers: make([]workerState, p.threads)}
+	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
+	s.round.prepare(p)
+	s.round.job.Help = s.help
 	if p.lost != nil {
 		s.losses = &losses{p: p, lost: make([]atomic.Bool, len(p.steps))}
 	}
@@ -93,22 +92,6 @@ func (s *Session) bind(in []*tensor.Tensor) {
 		t := in[so.input]
 		shift := (t.Offset - so.root.Meta.Offset) * t.DType.Size()
 		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.off)
-	}
-}
-
-// reset readies the counters for a concurrent run.
-func (s *Session) reset() {
-	s.ready, s.open = s.ready[:0], s.open[:0]
-	for i := range s.p.steps {
-		d := s.p.steps[i].deps
-		s.deps[i].Store(d)
-		if d == 0 {
-			s.ready = append(s.ready, int32(i))
-		}
-	}
-	for i := range s.next {
-		s.next[i].Store(0)
-		s.done[i].Store(0)
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *recorder) EndChunk(w exec.Work, err error) {
 }
 func (r *recorder) take() (e []event) { e, r.events = r.events, nil; return e }
 func (r *recorder) options(threads int) exec.Options {
-	return exec.Options{Threads: threads, Tracer: r}
+	return exec.Options{Threads: threads, Costs: anyWork(), Tracer: r}
 }
 
 // chunkOf is a chunk of a run.

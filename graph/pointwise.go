@@ -72,6 +72,9 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	if _, err := p.Body(c, rule); err != nil {
 		return nil, err
 	}
+	if p.outputs() == 1 {
+		return c.One(rule.Type(0)), nil
+	}
 	res := make([]Result, p.outputs())
 	for i := range res {
 		res[i] = Result{Type: rule.Type(i), Alias: Fresh}
@@ -115,12 +118,13 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 	if grain == 0 {
 		grain = iter.GrainSize
 	}
-	k := &Kernel{Loop: it, Phases: []Phase{{
-		Chunks: it.Chunks(grain),
-		Run: func(m *Mem, chunk int) error {
-			return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain))
-		},
-	}}}
+	phase := Phase{Chunks: it.Chunks(grain)}
+	if phase.Chunks == 1 {
+		phase.Run = func(m *Mem, _ int) error { return loop.All(m.Cursor, m.Ptrs) }
+	} else {
+		phase.Run = func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
+	}
+	k := &Kernel{Loop: it, Phases: []Phase{phase}}
 	nout := p.outputs()
 	for i, a := range c.In {
 		m := it.Meta(nout + i)

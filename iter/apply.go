@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -84,7 +85,7 @@ type Prepared struct {
 	rows, line bool
 	// loop is that of an expression, in place of body; staged says which operands of it go through blocks, joined
 	// that all do, and that a piece of them is one row.
-	loop   exprLoop
+	loop   *loops.Loop
 	staged []bool
 	joined bool
 }
@@ -127,6 +128,34 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		c = new(Cursor)
 	}
 	return p.walk(c, ptrs, r)
+}
+
+// All computes the whole iteration at the given addresses, as [Prepared.Range] does a part of it, and is as unsafe.
+// Where it is one contiguous row it is the call of the kernel and little else.
+func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
+	if !p.line || c == nil || len(ptrs) != len(p.it.ops) {
+		return p.whole(c, ptrs)
+	}
+	at := sized(c.ptrs, len(ptrs)) // kernels may exchange addresses
+	c.ptrs = at
+	for i, x := range ptrs {
+		if x == nil {
+			return p.whole(c, ptrs)
+		}
+		at[i] = x
+	}
+	if p.loop != nil {
+		p.loop.Run(&c.loops, at, p.it.walkStrides[:len(at)], p.it.numel, 1)
+		return nil
+	}
+	return p.body(at, p.it.numel)
+}
+
+func (p Prepared) whole(c *Cursor, ptrs []unsafe.Pointer) error {
+	if p.body == nil && p.loop == nil {
+		return errNotPrepared
+	}
+	return p.Range(c, ptrs, p.it.All())
 }
 
 // walk walks a checked range.

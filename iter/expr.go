@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -206,24 +207,15 @@ func (k Kernel) inBlocks() Kernel {
 	if k.err != nil || k.stated == nil {
 		return k
 	}
-	made := sync.OnceValues(func() (exprLoop, error) {
-		code, err := k.code()
+	stated := k
+	k.stated, k.body = nil, blocksOf(int(k.outs+k.ins), func() (*loops.Loop, error) {
+		code, err := stated.code()
 		if err != nil {
 			return nil, err
 		}
-		return newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))})
+		return newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}, 0)
 	})
-	none := make([]int, int(k.outs+k.ins))
-	in := k
-	in.stated = nil
-	in.body = func(p []unsafe.Pointer, n int) error {
-		loop, err := made()
-		if err == nil {
-			loop.run(p, none, n, 1)
-		}
-		return err
-	}
-	return in
+	return k
 }
 
 // rowsOf states the loop over rows of the walk for an expression in memory: operands with one element for a row are
@@ -250,15 +242,19 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	l, staged := it.rowsOf(code)
-	loop, err := newLoop(l)
+	far := 0
+	for i := range it.noutputs {
+		far = max(far, it.numel*it.ops[i].held.Size())
+	}
+	loop, err := newLoop(l, far)
 	if err != nil {
 		return Prepared{}, err
 	}
 	p := Prepared{it: it, loop: loop}
-	if _, inGo := loop.(goLoop); inGo && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+	if !loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		// In Go a row costs a call for each instruction: short ones go through blocks together.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
-		if p.loop, err = newLoop(l); err != nil {
+		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
 		}
 		for i := range staged {
@@ -269,6 +265,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	if slices.Contains(staged, true) {
 		p.staged = staged
 	}
+	p.line = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
 	return p, nil
 }
 
@@ -278,7 +275,7 @@ func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	ops := len(it.ops)
 	if p.staged == nil {
 		return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-			p.loop.run(at, it.walkStrides[ops:2*ops], n0, n1)
+			p.loop.Run(&c.loops, at, it.walkStrides[ops:2*ops], n0, n1)
 			return nil
 		})
 	}
@@ -308,9 +305,9 @@ func (s *exprStager) step(base []unsafe.Pointer, n0, n1 int) error {
 				s.enter(i, base[i], piece{at, j, k0, k1, n0})
 			}
 			if s.p.joined {
-				s.p.loop.run(s.c.ptrs, s.c.strides, k0*k1, 1)
+				s.p.loop.Run(&s.c.loops, s.c.ptrs, s.c.strides, k0*k1, 1)
 			} else {
-				s.p.loop.run(s.c.ptrs, s.c.strides, k0, k1)
+				s.p.loop.Run(&s.c.loops, s.c.ptrs, s.c.strides, k0, k1)
 			}
 			for i := range s.it.noutputs {
 				if s.p.staged[i] {

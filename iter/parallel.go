@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/graphrun/graphrun/internal/team"
 )
 
 // Parallel walks the whole iteration with at most workers goroutines, 0 for all cores, in
@@ -39,58 +39,84 @@ func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Curso
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
-// forTasks runs tasks 0 to n-1 on at most workers goroutines; a single one is this one.
+// forTasks runs tasks 0 to n-1 on at most workers goroutines, of which this is one.
 func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) error) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	var next atomic.Int64
-	work := func(ctx context.Context) error {
-		var c Cursor
-		for {
-			t := int(next.Add(1)) - 1
-			if t >= n {
-				return nil
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err := f(&c, t); err != nil {
-				return err
-			}
-		}
-	}
+	t := &tasks{ctx: ctx, n: n, f: f}
 	if workers = min(workersOf(workers), n); workers <= 1 {
-		return work(ctx)
+		return t.work()
 	}
-	var raised atomic.Pointer[raisedPanic]
-	var ended atomic.Bool // a function of the caller's ended its goroutine
-	g, ctx := errgroup.WithContext(ctx)
-	for range workers {
-		g.Go(func() (err error) {
-			returned := false
-			defer func() {
-				if v := recover(); v != nil {
-					p := &raisedPanic{v, debug.Stack()}
-					raised.CompareAndSwap(nil, p)
-					err = p
-				} else if !returned {
-					ended.Store(true)
-				}
-			}()
-			err = work(ctx)
-			returned = true
-			return err
-		})
-	}
-	err := g.Wait()
-	if p := raised.Load(); p != nil {
+	t.lead(workers - 1)
+	switch p := t.raised.Load(); {
+	case p != nil:
 		panic(p)
-	}
-	if ended.Load() {
+	case t.ended.Load():
 		runtime.Goexit() // as it would with one worker: what was computed is not whole
 	}
-	return err
+	if err := t.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// tasks are those of a walk that workers share.
+type tasks struct {
+	ctx context.Context
+	n   int
+	f   func(c *Cursor, task int) error
+
+	next   atomic.Int64
+	err    atomic.Pointer[error] // the first; no task begins after it
+	raised atomic.Pointer[raisedPanic]
+	ended  atomic.Bool // a function of the caller's ended its goroutine
+}
+
+// lead works with hands of the team beside this goroutine, and returns when all have left.
+func (t *tasks) lead(hands int) {
+	j := team.Job{Help: t.guarded}
+	j.Begin()
+	defer j.End()
+	j.Call(hands, team.Much)
+	t.guarded()
+}
+
+// guarded is work of which a panic is kept for the caller.
+func (t *tasks) guarded() {
+	returned := false
+	defer func() {
+		if v := recover(); v != nil {
+			t.raised.CompareAndSwap(nil, &raisedPanic{v, debug.Stack()})
+		} else if !returned {
+			t.ended.Store(true)
+		}
+		if !returned {
+			t.next.Store(int64(t.n)) // nobody begins another
+		}
+	}()
+	if err := t.work(); err != nil {
+		t.err.CompareAndSwap(nil, &err)
+		t.next.Store(int64(t.n))
+	}
+	returned = true
+}
+
+// work runs tasks until there are no more, or one fails.
+func (t *tasks) work() error {
+	var c Cursor
+	for {
+		i := int(t.next.Add(1)) - 1
+		if i >= t.n {
+			return nil
+		}
+		if t.ctx.Err() != nil {
+			return context.Cause(t.ctx)
+		}
+		if err := t.f(&c, i); err != nil {
+			return err
+		}
+	}
 }
 
 // raisedPanic is what a function of the caller's panicked with on a goroutine of ours. It is

@@ -30,6 +30,9 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 		})
 	}
 	s := it.newStager(c, true)
+	if s.past {
+		defer strided.Fence()
+	}
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
 		return s.pieces(p, n0, n1, func(k0, k1 int) error { return body(c.ptrs, k0*k1) })
 	})
@@ -75,6 +78,8 @@ type stager struct {
 	len    int  // elements in a block
 	lines  int  // rows that a piece has at least where an operand is turned; else 1
 	blocks bool // all operands must be contiguous, not just of the right dtype
+	turned []byte
+	past   bool // outputs are written past the caches
 }
 
 func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
@@ -82,16 +87,45 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	for i := range it.ops {
 		size = max(size, it.ops[i].target.Size())
 	}
-	if need := len(it.ops) * blockBytes; len(c.stage) < need {
+	s := stager{it: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
+	if blocks && !it.flags.reduction {
+		s.lines = it.turnedLines()
+		s.past = s.lines > 1 && it.outputsFar()
+	}
+	need := len(it.ops) * blockBytes
+	at := need
+	if s.lines > 1 {
+		// One that is turned and converted is turned first.
+		need += s.len * it.widestHeld()
+	}
+	if len(c.stage) < need {
 		c.stage = tensor.NewStorage(need).Bytes()
 	}
+	s.turned = c.stage[at:need]
 	c.filled = sized(c.filled, len(it.ops))
 	clear(c.filled)
-	lines := 1
-	if blocks && !it.flags.reduction {
-		lines = it.turnedLines()
+	return s
+}
+
+// outputsFar reports whether outputs are too large to stay in the caches. One that is read, too, is better there.
+func (it *Iterator) outputsFar() bool {
+	for i := range it.noutputs {
+		if it.ops[i].readWrite || !strided.Far(it.numel*it.ops[i].meta.DType.Size()) {
+			return false
+		}
 	}
-	return stager{it, c, blockBytes / size, lines, blocks}
+	return true
+}
+
+// widestHeld returns the bytes of the largest element in memory of an operand that is converted.
+func (it *Iterator) widestHeld() int {
+	n := 0
+	for i := range it.ops {
+		if o := &it.ops[i]; !o.asItIs() {
+			n = max(n, o.meta.DType.Size())
+		}
+	}
+	return n
 }
 
 // turnedLines returns the number of rows that use whole cache lines of operands which are read
@@ -102,37 +136,58 @@ func (it *Iterator) turnedLines() int {
 		return lines
 	}
 	for i := range it.ops {
-		st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-		if st0, st1 = max(st0, -st0), max(st1, -st1); 0 < st1 && st1 < machine.LineBytes && st1 < st0 {
-			lines = max(lines, machine.LineBytes/st1)
+		if it.isTurned(i) {
+			st1 := it.walkStrides[len(it.ops)+i]
+			lines = max(lines, machine.LineBytes/max(st1, -st1))
 		}
 	}
 	return lines
 }
 
+// isTurned reports whether several rows of operand i share cache lines that are far apart along them.
+func (it *Iterator) isTurned(i int) bool {
+	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	st0, st1 = max(st0, -st0), max(st1, -st1)
+	return 0 < st1 && st1 < machine.LineBytes && st1 < st0
+}
+
+// panelPieces is the number of pieces below one another before the next ones along the rows: what is read of an
+// operand that is turned then goes on for some cache lines, and what is read of the others, too.
+const panelPieces = 4
+
 // pieces cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit a
 // block, and calls f with the addresses in c.ptrs. Pieces are whole rows if they can; where
 // an operand is turned they are of as many rows as its cache lines have elements, or each
-// line would be read again for every row.
+// line would be read again for every row, and go down panels of rows.
 func (s stager) pieces(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.len/n0), s.len
+	panel := rows
 	if lines := min(s.lines, n1); rows < lines {
 		rows, long = lines, s.len/lines
+		panel = panelPieces * rows
 	}
-	for j := 0; j < n1; j += rows {
-		k1 := min(rows, n1-j)
+	for top := 0; top < n1; top += panel {
+		bottom := min(top+panel, n1)
 		for at := 0; at < n0; at += long {
-			k0 := min(long, n0-at)
-			for i := range p {
-				s.enter(i, p[i], piece{at, j, k0, k1, n0})
-			}
-			if err := f(k0, k1); err != nil {
-				return err
-			}
-			for i := range s.it.noutputs {
-				s.leave(i, p[i], piece{at, j, k0, k1, n0})
+			for j := top; j < bottom; j += rows {
+				if err := s.piece(p, piece{at, j, min(long, n0-at), min(rows, n1-j), n0}, f); err != nil {
+					return err
+				}
 			}
 		}
+	}
+	return nil
+}
+
+func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) error {
+	for i := range p {
+		s.enter(i, p[i], q)
+	}
+	if err := f(q.k0, q.k1); err != nil {
+		return err
+	}
+	for i := range s.it.noutputs {
+		s.leave(i, p[i], q)
 	}
 	return nil
 }
@@ -182,6 +237,14 @@ func (s stager) enter(i int, base unsafe.Pointer, q piece) {
 		return
 	}
 	s.c.filled[i] = nil
+	if s.lines > 1 && !o.asItIs() && it.isTurned(i) {
+		size := o.meta.DType.Size()
+		raw := unsafe.Pointer(unsafe.SliceData(s.turned))
+		m := strided.Move(size)
+		m.Block(raw, src, strided.Axis{N: q.k0, Dst: size, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
+		e.Row(blk, raw, e.Dst, size, q.k0*q.k1)
+		return
+	}
 	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
 }
 
@@ -198,7 +261,11 @@ func (s stager) leave(i int, base unsafe.Pointer, q piece) {
 		o.round(s.block(i), q.k0*q.k1)
 	}
 	e := elemOf(o.meta.DType, o.target)
-	e.Block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
+	block := e.Block
+	if s.past {
+		block = e.BlockPast
+	}
+	block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
 }
 
 // round rounds n results in a block to what the dtype of PyTorch's temporary can hold, from

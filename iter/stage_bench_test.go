@@ -26,6 +26,7 @@ func BenchmarkStage(b *testing.B) {
 		{"Int", meta(tensor.Int32, n, 1)},
 		{"TurnedInt", meta(tensor.Int32, 1, n)},
 		{"Thin", tensor.Meta{DType: f, Shape: []int{n * n / 8, 8}, Strides: []int{1, n * n / 8}}},
+		{"Turned4096", tensor.Meta{DType: f, Shape: []int{4096, 4096}, Strides: []int{1, 4096}}},
 		{"Padded", tensor.Meta{DType: f, Shape: []int{n * n / 8, 8}, Strides: []int{9, 1}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -48,8 +49,10 @@ func BenchmarkStage(b *testing.B) {
 			b.SetBytes(int64(x.Bytes()))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.Range(&cursor, ptrs, it.All()); err != nil {
-					b.Fatal(err)
+				for i := range it.Chunks(0) {
+					if err := p.Range(&cursor, ptrs, it.Chunk(i, 0)); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})

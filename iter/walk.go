@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -132,19 +133,20 @@ func mergeDims(shape, strides []int, ops int) []int {
 }
 
 // Chunks returns the number of parallel tasks of grain elements that the iteration
-// makes: a matter of shape and grain alone, never of the number of workers. A grain of 0 or
-// less means [GrainSize].
+// makes: a matter of shape, strides and grain, never of the number of workers. A grain of 0 or
+// less means [GrainSize]. Where an operand is faster across rows than along them, tasks are of more
+// elements: of as many rows as share cache lines.
 func (it *Iterator) Chunks(grain int) int {
 	if it.numel == 0 {
 		return 0
 	}
-	return (it.numel-1)/grainOf(grain) + 1
+	return (it.numel-1)/it.grainOf(grain) + 1
 }
 
 // Chunk returns the range of task i of [Iterator.Chunks]. It panics where there is no such
 // task, as an index of a slice does.
 func (it *Iterator) Chunk(i, grain int) Range {
-	grain = grainOf(grain)
+	grain = it.grainOf(grain)
 	begin := i * grain
 	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
 		begin = it.chunkBegin(i, grain)
@@ -161,12 +163,26 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-func grainOf(n int) int {
-	if n <= 0 {
-		return GrainSize
+// grainOf returns the elements of a task: grain, or, where an operand is turned, whole panels of rows, as
+// long as there are enough tasks for several workers.
+func (it *Iterator) grainOf(grain int) int {
+	if grain <= 0 {
+		grain = GrainSize
 	}
-	return n
+	if it.numel <= grain || len(it.walkShape) < 2 || it.flags.reduction {
+		return grain
+	}
+	lines := it.turnedLines()
+	for rows := panelPieces * lines; rows >= lines && lines > 1; rows /= 2 {
+		if whole := rows * it.walkShape[0]; whole <= it.numel/manyTasks {
+			return (grain + whole - 1) / whole * whole
+		}
+	}
+	return grain
 }
+
+// manyTasks is the number of tasks below which larger ones would leave workers idle.
+const manyTasks = 8
 
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
@@ -182,6 +198,7 @@ type Cursor struct {
 	strides []int
 	stage   []byte
 	filled  []unsafe.Pointer
+	loops   loops.State
 }
 
 // ForEach walks the whole iteration in this goroutine with the loop (serial_for_each).

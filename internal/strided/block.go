@@ -74,36 +74,3 @@ func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		}
 	}
 }
-
-// copyRows copies b.N runs of n bytes. Runs of the lengths that panels and pixels have are moved
-// without a call.
-func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
-	if b.Dst == n && b.Src == n {
-		copy(unsafe.Slice((*byte)(dst), n*b.N), unsafe.Slice((*byte)(src), n*b.N))
-		return
-	}
-	if n < len(runs) && runs[n] != nil {
-		runs[n](dst, src, b)
-		return
-	}
-	to, at := 0, 0
-	for range b.N {
-		copy(unsafe.Slice((*byte)(unsafe.Add(dst, to)), n), unsafe.Slice((*byte)(unsafe.Add(src, at)), n))
-		to, at = to+b.Dst, at+b.Src
-	}
-}
-
-// runs holds the loops over runs of a fixed number of bytes.
-var runs = [257]func(dst, src unsafe.Pointer, b Axis){
-	2: run[[2]byte], 3: run[[3]byte], 4: run[[4]byte], 6: run[[6]byte], 8: run[[8]byte], 12: run[[12]byte],
-	16: run[[16]byte], 24: run[[24]byte], 32: run[[32]byte], 48: run[[48]byte], 64: run[[64]byte],
-	96: run[[96]byte], 128: run[[128]byte], 256: run[[256]byte],
-}
-
-func run[A any](dst, src unsafe.Pointer, b Axis) {
-	to, at := 0, 0
-	for range b.N {
-		*(*A)(unsafe.Add(dst, to)) = *(*A)(unsafe.Add(src, at))
-		to, at = to+b.Dst, at+b.Src
-	}
-}

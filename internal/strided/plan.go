@@ -10,11 +10,13 @@ import (
 // is written fastest and b along which src is read fastest, times all others. It is
 // immutable.
 type Copy struct {
-	elem      Elem
-	a, b      axis
-	outer     []axis
-	transpose bool // dst is dense along a, src along b, and tiles are turned in a worker's scratch
-	tiles     int
+	elem   Elem
+	a, b   axis
+	outer  []axis
+	tiles  int
+	turned bool // dst is dense along a, src along b, and elements are moved
+	staged bool // dst is dense along a, src along b, and tiles are turned in a worker's scratch
+	stream bool // dst is written past the caches
 }
 
 // axis is a dimension cut into tiles of some length.
@@ -29,15 +31,19 @@ func (x *axis) cut(tile int) {
 }
 
 const (
-	// tileSide is the side of a tile where dst and src disagree about the fastest dimension: a
-	// line of the cache for each row of both sides is half of L1.
-	tileSide = 128
-	// rowTile is the elements of a tile where they agree: half of what is worth a chunk, so that
-	// chunks of whole tiles are about even.
-	rowTile = machine.MoveGrain / 2
+	// tileElems is the elements of a tile: half of what is worth a chunk, so that chunks of whole
+	// tiles are about even.
+	tileElems = machine.MoveGrain / 2
+	// panelBytes is how far a tile that is turned goes along dst: a panel of whole cache lines.
+	panelBytes = panelTiles * machine.LineBytes
+	// stagedRows is the rows of dst that are staged at once, which must stay in L1 or near.
+	stagedRows = 128
 	// nearSpan is the bytes of dst that stay in L1 beside what is read, whatever their steps.
 	nearSpan = 8 << 10
 )
+
+// far is the bytes of dst from which on it is written past the caches.
+var far = machine.DefaultProfile().Far
 
 // New makes a copy ready. Axes may be in any order; those that are one run on both sides are
 // joined. The steps of dst must not be negative.
@@ -90,13 +96,16 @@ func (p *Copy) Len() int { return p.a.tile * p.b.tile }
 
 // Room returns the bytes of memory, aligned to 8, that a worker needs while it runs.
 func (p *Copy) Room() int {
-	if !p.transpose {
+	switch {
+	case p.squares():
+		return squareRoom
+	case !p.staged:
 		return 0
 	}
-	return p.b.tile * p.roomRow()
+	return min(stagedRows, p.b.tile) * p.roomRow()
 }
 
-// roomRow is the bytes from row to row of a tile that is turned: a cache line more than it needs,
+// roomRow is the bytes from row to row of a tile that is staged: a cache line more than it needs,
 // so that rows are not a power of two apart there either.
 func (p *Copy) roomRow() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
@@ -121,7 +130,7 @@ func (p *Copy) arrange(rest []Axis) {
 	switch {
 	case at >= 0:
 		p.b = take(at)
-		p.cutSquare()
+		p.cutTurned()
 	case len(rest) > 0:
 		p.b = take(0)
 		p.cutRows()
@@ -133,21 +142,30 @@ func (p *Copy) arrange(rest []Axis) {
 		p.outer = append(p.outer, axis{Axis: x})
 		p.tiles *= x.N
 	}
+	p.stream = p.stream && p.bytes() >= far
 }
 
-// cutSquare cuts tiles in which the lines of both sides stay in the cache.
-func (p *Copy) cutSquare() {
-	ta, tb := min(tileSide, p.a.N), min(tileSide, p.b.N)
-	if ta < tileSide {
-		tb = min(p.b.N, tileSide*tileSide/max(1, ta))
-	} else if tb < tileSide {
-		ta = min(p.a.N, tileSide*tileSide/max(1, tb))
-	}
-	p.a.cut(ta)
-	p.b.cut(tb)
+// cutTurned cuts tiles where the sides disagree about the fastest dimension: a panel of dst by as much of
+// the rows of src as makes a tile; more of dst where those are short.
+func (p *Copy) cutTurned() {
 	e := &p.elem
-	far := !e.moves || p.b.Dst*tb > nearSpan
-	p.transpose = p.a.Dst == e.Dst && p.b.Src == e.Src && min(ta, tb) >= 4 && far
+	panel := panelBytes / e.Dst
+	p.a.cut(max(1, tileElems/max(1, p.b.N)/panel) * panel)
+	p.b.cut(tileElems / p.a.tile)
+	dense := p.a.Dst == e.Dst && p.b.Src == e.Src
+	p.turned = dense && e.moves
+	p.stream = p.turned
+	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
+		(!e.moves || turners[e.Dst] == nil && p.b.Dst*p.b.tile > nearSpan)
+}
+
+// bytes returns the bytes of dst that are written.
+func (p *Copy) bytes() int {
+	n := p.elem.Dst * p.a.N * p.b.N
+	for i := range p.outer {
+		n *= p.outer[i].N
+	}
+	return n
 }
 
 // cutRows cuts tiles of long rows; where rows are short and many, more of them.
@@ -157,8 +175,9 @@ func (p *Copy) cutRows() {
 		p.b.cut(1024)
 		return
 	}
-	p.a.cut(rowTile)
-	p.b.cut(rowTile / p.a.tile)
+	p.a.cut(tileElems)
+	p.b.cut(tileElems / p.a.tile)
+	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
 }
 
 // Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of
@@ -177,21 +196,49 @@ func (p *Copy) Run(dst, src unsafe.Pointer, room []byte, from, to int) {
 		}
 		p.tile(room, unsafe.Add(dst, d), unsafe.Add(src, s), min(p.a.tile, p.a.N-ia), min(p.b.tile, p.b.N-ib))
 	}
+	if p.stream {
+		fence()
+	}
 }
 
-// tile copies na by nb elements. One that is turned is turned in room and goes to dst row by row
-// from there: rows of large arrays are a power of two apart, so that the lines of a tile
-// written directly would push one another out of the cache before they are full.
+// tile copies na by nb elements.
 func (p *Copy) tile(room []byte, dst, src unsafe.Pointer, na, nb int) {
 	a, b := Axis{na, p.a.Dst, p.a.Src}, Axis{nb, p.b.Dst, p.b.Src}
-	if !p.transpose {
+	switch {
+	case p.staged:
+		for j := 0; j < nb; j += stagedRows {
+			b.N = min(stagedRows, nb-j)
+			p.turnStaged(room, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
+		}
+	case p.turned && p.matrix(room, dst, src, na, nb).turn():
+	case p.stream && !p.turned && passRows(dst, src, na*p.elem.Dst, b):
+	default:
 		p.elem.Block(dst, src, a, b)
-		return
 	}
+}
+
+// matrix is a tile as what is turned.
+func (p *Copy) matrix(room []byte, dst, src unsafe.Pointer, na, nb int) matrix {
+	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.Dst,
+		stream: p.stream}
+	if p.squares() {
+		m.room = unsafe.Pointer(unsafe.SliceData(room))
+	}
+	return m
+}
+
+// squares reports whether elements, which are bytes, are turned square by square.
+func (p *Copy) squares() bool {
+	return p.turned && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
+}
+
+// turnStaged turns a tile in room, from where it goes to dst row by row: rows of large arrays are a power of two
+// apart, so that the lines of a tile written directly would push one another out of the cache before they are full.
+func (p *Copy) turnStaged(room []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.Src
 	at, row := unsafe.Pointer(unsafe.SliceData(room)), p.roomRow()
-	blocks[size](at, src, Axis{na, size, a.Src}, Axis{nb, row, size})
-	for j := range nb {
-		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.Dst, size, na)
+	blocks[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
+	for j := range b.N {
+		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.Dst, size, a.N)
 	}
 }

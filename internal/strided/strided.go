@@ -8,8 +8,8 @@
 //
 //   - [Elem.Block] copies two dimensions at once, for hot loops: no plan, no memory.
 //   - [New] makes a copy of any number of dimensions ready: coalesced, cut into tiles that
-//     workers may share, transposed tile by tile where the sides disagree about the fastest
-//     dimension.
+//     workers may share, transposed panel by panel where the sides disagree about the fastest
+//     dimension, written past the caches where the result would not stay there.
 //   - [Elem.Run] does so once, in this goroutine, and [Elem.InOrder] goes element by element
 //     in the order of the dimensions, for a destination that overlaps itself.
 //

@@ -6,6 +6,9 @@ import "unsafe"
 // few streams are read, and what is written is adjacent.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
+	if b.Src == size && (matrix{dst: dst, src: src, dstStep: b.Dst, srcStep: a.Src, na: a.N, nb: b.N, size: size}).turn() {
+		return
+	}
 	if b.N < 8 && b.N < a.N && b.Src == size {
 		split[T](dst, src, b.Dst, a.Src, a.N, b.N)
 		return

@@ -76,5 +76,5 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := normDTypes(c, 1, 2); err != nil {
 		return nil, err
 	}
-	return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+	return c.One(m.RowMajor()), nil
 }

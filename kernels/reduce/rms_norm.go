@@ -54,7 +54,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		if err := normDTypes(c, 1); err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+		return c.One(m.RowMajor()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[rmsNormAttrs](c)
@@ -152,7 +152,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, kit.NotImplementedBy("avg_pool2d", m.DType)
 		}
-		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+		return c.One(m.RowMajor()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

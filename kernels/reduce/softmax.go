@@ -44,7 +44,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 				}
 				return nil, kit.NotImplementedBy(kernel, d)
 			}
-			return graph.New1(tensor.NewType(d, m.Shape...)), nil
+			return c.One(m.RowMajor().WithDType(d)), nil
 		},
 		Impls: lineOp{
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),

@@ -1,0 +1,181 @@
+package exec
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/team"
+)
+
+// section is a run of steps, which begins when all steps before it are done. One that is not shared is run by one
+// worker in order: nothing is counted and nobody is told, so that little steps cost what they would with one worker.
+type section struct {
+	first, end int // steps
+	shared     *sharing
+}
+
+// sharing is what a section has whose steps are cut, or run side by side, by what they are estimated to cost.
+type sharing struct {
+	deps  []int32      // by step: how many of the section it waits for
+	costs []float64    // by step, in nanoseconds
+	worth []team.Worth // by step: what there is to share from it on
+	share float64      // the cost worth handing to a worker that is awake
+}
+
+// loneSteps is how many steps in a row, none of which can be shared, end a section: in one that is shared each of
+// them costs some tens of nanoseconds more.
+const loneSteps = 8
+
+// wakeWindow is the time from a step on, in units of what must be saved, within which so much must be saved for
+// workers to be woken at the step: they sleep again where it comes seldom.
+const wakeWindow = 4
+
+// tries is the part of what must be saved for workers to be woken for which that is worth a try.
+const tries = 5
+
+// cut finds the sections. What the plan of memory found that steps wait for must be known.
+func (p *Program) cut(costs *machine.Profile) {
+	n := len(p.steps)
+	if p.threads == 1 || n == 0 {
+		p.sections = []section{{0, n, nil}}
+		return
+	}
+	usual := machine.DefaultProfile()
+	if costs == nil {
+		costs = usual
+	}
+	s := sharing{share: cmp.Or(costs.ShareNS, usual.ShareNS)}
+	s.costs = p.price(costs, s.share)
+	saved := p.savings(s.costs, s.share)
+	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, usual.WakeNS))
+	at := 0 // end of the sections so far
+	for i := 0; i < n; i++ {
+		if saved[i] == 0 {
+			continue
+		}
+		end := i + 1
+		for k := end; k < n && k < end+loneSteps; k++ {
+			if saved[k] > 0 {
+				end = k + 1
+			}
+		}
+		if i > at {
+			p.sections = append(p.sections, section{at, i, nil})
+		}
+		p.sections = append(p.sections, section{i, end, p.shared(s, i, end)})
+		at, i = end, end-1
+	}
+	if at < n {
+		p.sections = append(p.sections, section{at, n, nil})
+	}
+}
+
+// shared is the sharing of the steps from first to end.
+func (p *Program) shared(all sharing, first, end int) *sharing {
+	s := sharing{make([]int32, end-first), all.costs[first:end], all.worth[first:end], all.share}
+	for i := first; i < end; i++ {
+		for _, k := range p.steps[i].next {
+			if int(k) < end {
+				s.deps[int(k)-first]++
+			}
+		}
+	}
+	return &s
+}
+
+// mostElementNS is about what an element of a pointwise step takes at most.
+const mostElementNS = 20
+
+// price estimates what each step takes one worker, in nanoseconds. A kernel that is cut into chunks knows best that
+// these are worth handing out, which holds for ops that do not say what they cost, too. A pointwise step of a few
+// elements is not asked for: it is not worth share.
+func (p *Program) price(costs *machine.Profile, share float64) []float64 {
+	list := make([]float64, len(p.steps))
+	chunk := 10 * costs.ChunkNS
+	for i := range p.steps {
+		s := &p.steps[i]
+		for _, ph := range s.kernel.Phases {
+			list[i] += float64(max(ph.Chunks-1, 0)) * chunk
+		}
+		if s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share {
+			list[i] = max(list[i], priceOf(s.node, costs))
+		}
+	}
+	return list
+}
+
+// priceOf prices a node by what its implementation says of it; 0 where it says nothing.
+func priceOf(n *graph.Node, costs *machine.Profile) (ns float64) {
+	defer func() { _ = recover() }() // who is wrong about the work may still do it
+	c := n.Call()
+	m := n.Op.Fitting(c)
+	if m == nil || m.Work == nil {
+		return 0
+	}
+	w := m.Work(c, c.Walk)
+	for i, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			if r, ok := m.Read(c, c.Walk, i, a.Meta()); ok {
+				w = w.Plus(r)
+			}
+		}
+	}
+	ns = costs.NS(w.Bytes, w.Ops, 0)
+	if math.IsNaN(ns) { // of a profile that lacks rates
+		return 0
+	}
+	return min(ns, 1e12)
+}
+
+// savings estimates what sharing a step may save: a step whose phases have chunks can be split; one of a single
+// chunk may run beside another that is worth as much, if neither waits for the other.
+func (p *Program) savings(costs []float64, share float64) []float64 {
+	saved := make([]float64, len(p.steps))
+	// depth is how many of the steps that are worth it a step waits for, one after another, itself included: the
+	// next of them waits for the one before if it is deeper.
+	depth := make([]int32, len(p.steps))
+	before := -1
+	for i := range p.steps {
+		s := &p.steps[i]
+		chunks := 1
+		for _, ph := range s.kernel.Phases {
+			chunks = max(chunks, ph.Chunks)
+		}
+		if costs[i] >= share {
+			depth[i]++
+			if chunks > 1 {
+				saved[i] = costs[i] * (1 - 1/float64(min(chunks, p.threads)))
+			}
+			if before >= 0 && depth[i] <= depth[before] {
+				both := min(costs[i], costs[before]) / 2
+				saved[i], saved[before] = max(saved[i], both), max(saved[before], both)
+			}
+			before = i
+		}
+		for _, k := range s.next {
+			depth[k] = max(depth[k], depth[i])
+		}
+	}
+	return saved
+}
+
+// worths finds what there is to share from each step on, before long.
+func worths(costs, saved []float64, wake float64) []team.Worth {
+	list := make([]team.Worth, len(costs))
+	for w, least := range map[team.Worth]float64{team.Try: wake / tries, team.Much: wake} {
+		sum, span, end := 0.0, 0.0, 0
+		for i := range costs {
+			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*least) {
+				sum, span = sum+saved[end], span+costs[end]
+				end++
+			}
+			if sum >= least {
+				list[i] = max(list[i], w)
+			}
+			sum, span = sum-saved[i], span-costs[i]
+		}
+	}
+	return list
+}

@@ -1,0 +1,305 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/graphrun/graphrun/internal/team"
+)
+
+// openPhase is a phase of a step with chunks left for any worker.
+type openPhase struct{ step, phase int }
+
+// round is the run of a section whose steps are shared. A worker takes a ready step, or joins an open phase whose
+// chunks are not all handed out; whoever finishes the last chunk of a phase goes on with the next, and whoever
+// finishes a step goes on with one that waited for it: what was written last is in that worker's cache. Others are
+// called to chunks, and to steps that are worth as much. The worker who runs the program never depends on others to
+// come; they leave when they find nothing to do.
+type round struct {
+	job  team.Job
+	ctx  context.Context
+	sec  *section
+	left atomic.Int32 // steps to finish
+	stop atomic.Bool
+
+	deps       []int32 // by step of the section: steps still to wait for
+	next, done []int32 // by phase of the program: chunks handed out, chunks finished
+
+	mu     team.Lock // of what follows
+	ready  []int32   // steps
+	open   []openPhase
+	free   []*workerState
+	err    error
+	failed int // the step of err; -1 for the context
+}
+
+// prepare makes room for the sections of a program.
+func (r *round) prepare(p *Program) {
+	longest := 0
+	for _, sec := range p.sections {
+		if sec.shared != nil {
+			longest = max(longest, sec.end-sec.first)
+		}
+	}
+	if longest > 0 {
+		r.deps, r.next, r.done = make([]int32, longest), make([]int32, p.phases), make([]int32, p.phases)
+	}
+}
+
+// share runs a section with all workers that come.
+func (s *Session) share(ctx context.Context, sec *section) error {
+	s.reset(ctx, sec)
+	s.lead()
+	return s.round.err
+}
+
+// lead is the round of the worker who runs the program: the first to begin and the last to go.
+func (s *Session) lead() {
+	r := &s.round
+	r.job.Begin()
+	defer r.job.End() // also where a kernel ends this goroutine
+	worthy := 0
+	for _, step := range r.ready {
+		if r.worthy(int(step)) {
+			worthy++
+		}
+	}
+	if worthy > 1 {
+		r.job.Call(min(worthy, len(s.workers))-1, r.worth(r.sec.first))
+	}
+	for {
+		seen := r.job.Seen()
+		s.serve(&s.workers[0])
+		if r.over() {
+			return
+		}
+		if !r.job.Wait(seen) && r.idle() {
+			s.fail(-1, errEnded)
+		}
+	}
+}
+
+var errEnded = errors.New("a kernel ended its goroutine")
+
+// reset readies the counters.
+func (s *Session) reset(ctx context.Context, sec *section) {
+	r, p := &s.round, s.p
+	r.ctx, r.sec, r.err, r.failed = ctx, sec, nil, -1
+	r.ready, r.open, r.free = r.ready[:0], r.open[:0], r.free[:0]
+	for i := len(s.workers) - 1; i > 0; i-- {
+		r.free = append(r.free, &s.workers[i])
+	}
+	r.stop.Store(false)
+	r.left.Store(int32(sec.end - sec.first))
+	copy(r.deps, sec.shared.deps)
+	for i := sec.end - 1; i >= sec.first; i-- {
+		if r.deps[i-sec.first] == 0 {
+			r.ready = append(r.ready, int32(i))
+		}
+	}
+	last := &p.steps[sec.end-1]
+	from, to := p.steps[sec.first].phase, last.phase+len(last.kernel.Phases)
+	clear(r.next[from:to])
+	clear(r.done[from:to])
+}
+
+// over reports whether there is nothing more to do.
+func (r *round) over() bool { return r.stop.Load() || r.left.Load() == 0 }
+
+// idle reports whether nobody can take anything.
+func (r *round) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ready)+len(r.open) == 0 && !r.over()
+}
+
+// fail ends the round. Of several failed steps the first in the order of the program wins; step -1 is the context.
+func (s *Session) fail(step int, err error) {
+	r := &s.round
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil || step < r.failed && step >= 0 {
+		r.err, r.failed = err, step
+	}
+	r.stop.Store(true)
+}
+
+// help is what a hand of the team does for the session.
+func (s *Session) help() {
+	r := &s.round
+	r.mu.Lock()
+	n := len(r.free) - 1
+	if n < 0 {
+		r.mu.Unlock()
+		return
+	}
+	w := r.free[n]
+	r.free = r.free[:n]
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.free = append(r.free, w)
+		r.mu.Unlock()
+	}()
+	s.serve(w)
+}
+
+// serve goes on until a worker finds nothing to do.
+func (s *Session) serve(w *workerState) {
+	for {
+		step, phase := s.round.take()
+		if step < 0 {
+			return
+		}
+		for step >= 0 {
+			step, phase = s.advance(w, step, phase)
+			if w.at != step+1 {
+				s.endStep(w, false)
+			}
+		}
+	}
+}
+
+// take returns something to do, or a negative step. Steps that are worth a worker come before chunks of others:
+// workers that have their own get less in each other's way.
+func (r *round) take() (step, phase int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.ready) - 1
+	switch {
+	case r.over():
+		return -1, 0
+	case len(r.open) > 0 && (n < 0 || !r.worthy(int(r.ready[n]))):
+		o := r.open[len(r.open)-1]
+		return o.step, o.phase
+	case n >= 0:
+		step = int(r.ready[n])
+		r.ready = r.ready[:n]
+		return step, 0
+	}
+	return -1, 0
+}
+
+// worthy reports whether a step is worth handing to another worker.
+func (r *round) worthy(step int) bool {
+	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.share
+}
+
+// worth is what there is to share from a step on.
+func (r *round) worth(step int) team.Worth { return r.sec.shared.worth[step-r.sec.first] }
+
+// advance works on a phase of a step until its chunks are handed out. It returns the step to go on with, or a
+// negative one to take another.
+func (s *Session) advance(w *workerState, step, phase int) (int, int) {
+	r, st := &s.round, &s.p.steps[step]
+	phases := st.kernel.Phases
+	lost := phase == 0 && s.losses != nil && s.losses.reach(step)
+	for phase < len(phases) && phases[phase].Chunks == 0 {
+		phase++
+	}
+	s.prepare(w, st)
+	if phase >= len(phases) || lost {
+		s.beginStep(w, step)
+		return s.finish(w, step), 0
+	}
+	chunks := int32(phases[phase].Chunks)
+	next, done := &r.next[st.phase+phase], &r.done[st.phase+phase]
+	for first := true; ; first = false {
+		c := atomic.AddInt32(next, 1) - 1
+		if c >= chunks {
+			return -1, 0
+		}
+		if first && c == 0 && chunks > 1 {
+			s.publish(openPhase{step, phase}, int(chunks))
+		}
+		if c == chunks-1 && chunks > 1 {
+			r.withdraw(openPhase{step, phase})
+		}
+		if r.ctx.Err() != nil {
+			s.fail(-1, context.Cause(r.ctx))
+		}
+		if r.stop.Load() {
+			return -1, 0
+		}
+		s.beginStep(w, step)
+		if err := s.attempt(w, step, phase, int(c)); err != nil {
+			s.fail(step, s.p.graph.Fail(st.node, err))
+			return -1, 0
+		}
+		if atomic.AddInt32(done, 1) == chunks {
+			if s.losses != nil && s.losses.has(step) {
+				return s.finish(w, step), 0
+			}
+			return step, phase + 1
+		}
+	}
+}
+
+// attempt runs a chunk. Where the run keeps going, a failure is noted and the rest of the step is let be.
+func (s *Session) attempt(w *workerState, step, phase, c int) error {
+	if s.losses == nil {
+		return s.chunk(w, step, phase, c)
+	}
+	if !s.losses.has(step) {
+		if err := s.chunk(w, step, phase, c); err != nil {
+			s.losses.add(step, err)
+		}
+	}
+	return nil
+}
+
+// publish lets other workers join a phase.
+func (s *Session) publish(o openPhase, chunks int) {
+	r := &s.round
+	if !r.worthy(o.step) {
+		return
+	}
+	r.mu.Lock()
+	r.open = append(r.open, o)
+	r.mu.Unlock()
+	// Those that are leaving are called back.
+	r.job.Call(min(chunks, len(s.workers))-1, r.worth(o.step))
+}
+
+// withdraw ends that, once all chunks are handed out.
+func (r *round) withdraw(o openPhase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, x := range r.open {
+		if x == o {
+			r.open = append(r.open[:i], r.open[i+1:]...)
+			return
+		}
+	}
+}
+
+// finish readies the steps that waited for this one and returns one of them.
+func (s *Session) finish(w *workerState, step int) int {
+	r, sec := &s.round, s.round.sec
+	s.endStep(w, true)
+	own, others, worth := -1, 0, team.Little
+	for _, n := range s.p.steps[step].next {
+		k := int(n) - sec.first
+		if int(n) >= sec.end || sec.shared.deps[k] > 1 && atomic.AddInt32(&r.deps[k], -1) != 0 {
+			continue
+		}
+		if own < 0 {
+			own = int(n)
+			continue
+		}
+		r.mu.Lock()
+		r.ready = append(r.ready, n)
+		r.mu.Unlock()
+		if r.worthy(int(n)) {
+			others, worth = others+1, max(worth, r.worth(int(n)))
+		}
+	}
+	if r.left.Add(-1) == 0 || r.stop.Load() {
+		return -1
+	}
+	if others > 0 {
+		r.job.Call(others, worth)
+	}
+	return own
+}

@@ -1,0 +1,148 @@
+package expr
+
+import "math"
+
+// The exponentials: x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
+
+// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935, so that 1 + r + r^2*expPoly has a relative error below 2^-26.0 in
+// float32, 2^-56.5 in float64.
+var expPoly = poly{
+	f32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
+	f64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
+		0.0013888888883561126, 0.00019841269894144194, 2.4801590838857767e-05, 2.7557300124006472e-06,
+		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
+}
+
+// exp2Poly is (2^r-1)/r for |r| <= 1: a relative error of 1 + r*exp2Poly below 2^-29.3 and 2^-55.0.
+var exp2Poly = poly{
+	f32: []float64{0.693147182, 0.240226507, 0.0555041432, 0.00961815473, 0.00133317721, 0.000153950736,
+		1.54982026e-05, 1.38918642e-06},
+	f64: []float64{0.69314718055994495, 0.24022650695910047, 0.055504108664831547, 0.0096181291076348711,
+		0.001333355814563296, 0.00015403530388459862, 1.5252734076980113e-05, 1.3215488453528977e-06,
+		1.0178040615395301e-07, 7.054635460022283e-09, 4.44912579532759e-10, 2.5899235561425593e-11,
+		1.2644675252565239e-12},
+}
+
+// expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347, for a relative error of r + r^2*expm1Poly below 2^-26.1 and 2^-55.5.
+var expm1Poly = poly{
+	f32: []float64{0.49999997, 0.16666539, 0.0416677445, 0.00836705696, 0.00138393801},
+	f64: []float64{0.50000000000000056, 0.16666666666666588, 0.041666666666571692, 0.008333333333388997,
+		0.0013888888933346157, 0.00019841269724064453, 2.4801503012317778e-05, 2.7557399058131143e-06,
+		2.7626977581688249e-07, 2.5057822103961285e-08},
+}
+
+// nearest returns x/step rounded to an integer n, and 2^(n+plus): the sum with 1.5*2^mantissa has n in its lowest bits,
+// and where that number has the exponent's bias too, one shift puts it into its place.
+func (e *expander) nearest(x Value, inv float64, plus int) (n, scale Value) {
+	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
+	t := e.fma(x, e.num(inv), magic)
+	scale = e.float(e.Do(Shl, e.int(t), e.mask(uint64(e.mantissa()))))
+	return e.sub(t, magic), scale
+}
+
+// ln2 is the logarithm of 2 in two parts: the first as near as the dtype has it.
+func (e *expander) ln2() (hi, lo float64) {
+	return pick(e, float64(float32(math.Ln2)), math.Ln2),
+		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
+}
+
+// expParts returns a polynomial p and a power s of 2 so that exp(x) = p*s*s. Steps of 2*ln 2 leave s in range where
+// exp(x) is not, so that the products overflow and become subnormal as they should. Operations: 14 (float32).
+func (e *expander) expParts(x Value) (p, s Value) {
+	x = e.low(e.high(x, pick(e, 90.0, 711.0)), pick(e, -104.0, -746.0))
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
+	p = e.fma(e.fma(e.eval(expPoly, r), r, e.num(1)), r, e.num(1))
+	return p, s
+}
+
+// expSum is expParts with p as a sum of two, within 2^-56: of what r and the last two steps are rounded by.
+func (e *expander) expSum(x Value) (p, low, s Value) {
+	x, one := e.low(e.high(x, 711), -746), e.num(1)
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	r1 := e.fma(n, e.num(-2*hi), x)
+	r := e.fma(n, e.num(-2*lo), r1)
+	rl := e.fma(n, e.num(-2*lo), e.sub(r1, r))
+	q := e.eval(expPoly, r)
+	v := e.fma(q, r, one)
+	p = e.fma(v, r, one)
+	vl := e.fma(q, r, e.sub(one, v))
+	low = e.fma(v, r, e.sub(one, p))
+	return p, e.fma(vl, r, e.fma(rl, p, low)), s
+}
+
+func (e *expander) exp(x Value) Value {
+	p, s := e.expParts(x)
+	return e.mul(e.mul(p, s), s)
+}
+
+// exp2 needs no constant in two parts: x = 2n + r exactly.
+func (e *expander) exp2(x Value) Value {
+	x = e.low(e.high(x, pick(e, 129.0, 1025.0)), pick(e, -151.0, -1076.0))
+	n, s := e.nearest(x, 0.5, 0)
+	r := e.fma(n, e.num(-2), x)
+	p := e.fma(e.eval(exp2Poly, r), r, e.num(1))
+	return e.mul(e.mul(p, s), s)
+}
+
+// expm1Scaled is 2^plus * expm1(x), as s*expm1(r) + (s-2^plus); what s*r + (s-2^plus) is rounded by is not lost in
+// float64, for functions that are made of this one.
+func (e *expander) expm1Scaled(x Value, plus int) Value {
+	hi, lo := e.ln2()
+	n, s := e.nearest(x, math.Log2E, plus)
+	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
+	t, c := e.eval(expm1Poly, r), e.sub(s, e.num(math.Ldexp(1, plus)))
+	if !e.wide() {
+		return e.fma(s, e.fma(e.mul(r, r), t, r), c)
+	}
+	u := e.fma(s, r, c)
+	lost := e.fma(s, r, e.sub(c, u))
+	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
+}
+
+// expm1 is computed by halves, which do not overflow before the result does. Of tiny x the halves may be subnormal, and
+// lose the sign of 0: the result is x.
+func (e *expander) expm1(x Value) Value {
+	in := e.low(e.high(x, pick(e, 89.0, 710.0)), pick(e, -18.0, -40.0))
+	h := e.expm1Scaled(in, -1)
+	return e.tiny(x, e.add(h, h))
+}
+
+// tiny returns x where that is so small that f(x) = x, else y.
+func (e *expander) tiny(x, y Value) Value {
+	return e.choose(e.lt(e.Do(Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
+}
+
+// tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-26.1 and
+// 2^-55.5.
+var tanhPoly = poly{
+	f32: []float64{-0.99999994, 0.666661561, -0.333341956, 0.133872911, -0.0442860164},
+	f64: []float64{-1.0000000000000011, 0.66666666666666352, -0.33333333333257353, 0.13333333333422395,
+		-0.044444444586707703, 0.01269841262340125, -0.0031745923855766756, 0.00070546941588815726,
+		-0.00014145012521824384, 2.5659209834456356e-05},
+}
+
+// tanh is q = m/(1-m) of m = (1-exp(-2|x|))/2, which is right for small x too, and what q*(1-m) lacks of m times
+// 1/(1-m), which is 1+q: for the rounding of 1-m would be half an ulp more than there is room for. Beyond the bound
+// it is 1. In float32 ln 2 is good enough in one constant (2^-28 of the result), and so is m rounded.
+func (e *expander) tanh(x Value) Value {
+	a := e.high(e.Do(Abs, x), pick(e, 9.1, 19.2))
+	n, s := e.nearest(a, -2*math.Log2E, 0)
+	hi, lo := e.ln2()
+	r := e.fma(n, e.num(hi/2), a)
+	if e.wide() {
+		r = e.fma(n, e.num(lo/2), r)
+	}
+	p := e.fma(e.mul(r, r), e.eval(tanhPoly, r), r)
+	half := e.fma(s, e.num(-0.5), e.num(0.5))
+	m := e.fma(s, p, half)
+	one := e.num(1)
+	q := e.div(m, e.sub(one, m))
+	rest, slope := e.fma(q, m, e.sub(m, q)), e.add(one, q)
+	if e.wide() {
+		rest = e.fma(e.fma(s, p, e.sub(half, m)), slope, rest)
+	}
+	return e.withSign(e.fma(rest, slope, q), e.signBit(x))
+}

@@ -1,0 +1,185 @@
+package expr
+
+import (
+	"bufio"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+func dtypeOf[T float]() tensor.DType {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return tensor.Float32
+	}
+	return tensor.Float64
+}
+
+// expanded returns the expansion of a function, and what runs it over elements.
+func expanded[T float](t testing.TB, o Op) (*Code, func(dst, x, y []T)) {
+	t.Helper()
+	d := dtypeOf[T]()
+	b := NewBuilder(d, d)
+	c, err := b.Build(b.Real(b.Do(o, []Value{b.Load(0), b.Load(1)}[:o.Args()]...)))
+	if err == nil {
+		c, err = c.Expand()
+	}
+	if err != nil {
+		t.Fatal(o, err)
+	}
+	for _, i := range c.Insts {
+		if !i.Op.Primitive() {
+			t.Fatalf("%v of %v keeps %v", o, d, i.Op)
+		}
+	}
+	p, err := (&Loop{Code: c, Scalar: []bool{false, false}}).Prepare()
+	if err != nil {
+		t.Fatal(o, err)
+	}
+	return c, func(dst, x, y []T) {
+		at := []unsafe.Pointer{unsafe.Pointer(&dst[0]), unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])}
+		p.Run(nil, at, make([]int, 3), nil, len(dst), 1)
+	}
+}
+
+// ulps is how far y is from want + low, in units of T's last place there. Infinities are the numbers after the last;
+// NaN, infinities and zeros, with their signs, must be as wanted.
+func ulps[T float](y T, want, low float64) float64 {
+	least, mantissa, most := -1022, 52, math.Inf(1)
+	if dtypeOf[T]() == tensor.Float32 {
+		least, mantissa, most = -126, 23, 0x1p128
+	}
+	v, exact := float64(y), float64(T(want)) == want && low == 0
+	switch {
+	case want != want && v != v:
+		return 0
+	case want != want || v != v || math.Signbit(v) != math.Signbit(want):
+		return math.Inf(1)
+	case v == want && exact, math.IsInf(v, 0) && math.Abs(want) >= most:
+		return 0
+	case math.IsInf(want, 0):
+		return math.Inf(1)
+	case math.IsInf(v, 0):
+		v = math.Copysign(most, v)
+	case math.Abs(want) >= most:
+		want, low = math.Copysign(most, want), 0
+	}
+	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), least)-mantissa)
+}
+
+// elementaries are the functions of one operand, and how many instructions their expansions may have in each dtype,
+// without those that only name bits otherwise.
+var elementaries = []struct {
+	op       Op
+	f        func(float64) float64
+	f32, f64 int
+}{
+	{Exp, math.Exp, 16, 22},
+	{Exp2, math.Exp2, 16, 21},
+	{Expm1, math.Expm1, 19, 28},
+	{Log, math.Log, 26, 39},
+	{Log2, math.Log2, 27, 40},
+	{Log10, math.Log10, 29, 42},
+	{Log1p, math.Log1p, 28, 41},
+	{Sin, math.Sin, 41, 189},
+	{Cos, math.Cos, 40, 188},
+	{Tan, math.Tan, 41, 189},
+	{Asin, math.Asin, 21, 29},
+	{Acos, math.Acos, 22, 30},
+	{Atan, math.Atan, 21, 33},
+	{Sinh, math.Sinh, 28, 37},
+	{Cosh, math.Cosh, 20, 26},
+	{Tanh, math.Tanh, 22, 31},
+	{Asinh, math.Asinh, 38, 62},
+	{Acosh, math.Acosh, 38, 60},
+	{Atanh, math.Atanh, 38, 62},
+	{Erf, math.Erf, 26, 48},
+	{Erfc, math.Erfc, 41, 91},
+}
+
+func count(c *Code) int {
+	n := c.Count()
+	for _, i := range c.Insts {
+		if i.Op == Bits {
+			n--
+		}
+	}
+	return n
+}
+
+func TestExpandCounts(t *testing.T) {
+	for _, tc := range elementaries {
+		c32, _ := expanded[float32](t, tc.op)
+		c64, _ := expanded[float64](t, tc.op)
+		if n, m := count(c32), count(c64); n > tc.f32 || m > tc.f64 {
+			t.Errorf("%v: %d and %d instructions, not %d and %d", tc.op, n, m, tc.f32, tc.f64)
+		}
+	}
+}
+
+// TestExpandFloat32 runs float32's expansions over all numbers, a stride apart, against package math in float64.
+func TestExpandFloat32(t *testing.T) {
+	stride := uint64(40009)
+	if testing.Short() {
+		stride = 400009
+	}
+	const block = 4096
+	x, y := make([]float32, block), make([]float32, block)
+	for _, tc := range elementaries {
+		_, run := expanded[float32](t, tc.op)
+		worst, at := 0.0, float32(0)
+		for u := uint64(0); u < 1<<32; {
+			for k := range x {
+				x[k] = math.Float32frombits(uint32(min(u, math.MaxUint32)))
+				u += stride
+			}
+			run(y, x, x)
+			for k := range x {
+				if far := ulps(y[k], tc.f(float64(x[k])), 0); far > worst {
+					worst, at = far, x[k]
+				}
+			}
+		}
+		t.Logf("%v: %.3f ulp at %v", tc.op, worst, at)
+		if worst > 2 {
+			t.Errorf("%v(%v) is %v ulp off", tc.op, at, worst)
+		}
+	}
+}
+
+// TestExpandFloat64 compares with values that were computed in 113 bits: operands, the value and what that lacks.
+func TestExpandFloat64(t *testing.T) {
+	f, err := os.Open("testdata/elementary.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	runs, worst := map[string]func(dst, x, y []float64){}, map[string]float64{}
+	for o := Exp; o.Elementary(); o++ {
+		_, runs[o.String()] = expanded[float64](t, o)
+	}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		words := strings.Fields(s.Text())
+		var v [4]float64
+		for k := range v {
+			if v[k], err = strconv.ParseFloat(words[k+1], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var y [1]float64
+		runs[words[0]](y[:], v[:1], v[1:2])
+		far := ulps(y[0], v[2], v[3])
+		worst[words[0]] = max(worst[words[0]], far)
+		if far > 2 {
+			t.Errorf("%s(%v, %v) = %v, %v ulp off %v", words[0], v[0], v[1], y[0], far, v[2])
+		}
+	}
+	if len(worst) != len(runs) {
+		t.Errorf("values of %d functions of %d", len(worst), len(runs))
+	}
+	t.Log(worst)
+}

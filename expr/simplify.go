@@ -1,0 +1,196 @@
+package expr
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Simplify returns the code with fewer instructions and the same bits, but for those of NaN: primitive operations of
+// constants are computed, what changes nothing goes, and so do conversions to and fro. Values are numbered anew, while
+// outputs stay in their places.
+func (c *Code) Simplify() (*Code, error) {
+	return c.rebuild(func(b *Builder, i Inst) Value {
+		if v := b.constant(i); v != None {
+			return v
+		}
+		if v := b.same(i); v != None {
+			return v
+		}
+		return b.Make(b.plainer(i))
+	})
+}
+
+// constOf returns the bits of a value that is a constant.
+func (b *Builder) constOf(v Value) (uint64, bool) {
+	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {
+		return 0, false
+	}
+	return b.code.Insts[v].Imm, true
+}
+
+// is reports whether a value is the constant x, in the very bits.
+func (b *Builder) is(v Value, x float64) bool {
+	imm, ok := b.constOf(v)
+	if !ok {
+		return false
+	}
+	switch d := b.DType(v); {
+	case d == tensor.Float32:
+		return uint32(imm) == math.Float32bits(float32(x))
+	case d == tensor.Float64:
+		return imm == math.Float64bits(x)
+	case d.IsReducedFloat():
+		return false
+	}
+	return float64(imm) == x && !math.Signbit(x)
+}
+
+// constant computes a primitive operation of constants. A division of integers is left alone, for by 0 it is any
+// number.
+func (b *Builder) constant(i Inst) Value {
+	uses := i.Uses()
+	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
+		return None
+	}
+	small := NewBuilder()
+	var of [3]Value
+	for k, u := range uses {
+		imm, ok := b.constOf(u)
+		if !ok {
+			return None
+		}
+		of[k] = small.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+	}
+	c, err := small.Build(small.Real(small.Make(Inst{Op: i.Op, DType: i.DType, A: of[0], B: of[1], C: of[2], Imm: i.Imm})))
+	if err != nil {
+		return None
+	}
+	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
+}
+
+// same returns the value that the result equals, or None. Of floats x + 0 is not x where that is -0, but x + -0 is.
+func (b *Builder) same(i Inst) Value {
+	float := i.DType.IsFloat()
+	switch i.Op {
+	case Add:
+		for _, p := range [][2]Value{{i.A, i.B}, {i.B, i.A}} {
+			if b.is(p[1], neutralOfSum(float)) {
+				return p[0]
+			}
+		}
+	case Mul:
+		for _, p := range [][2]Value{{i.A, i.B}, {i.B, i.A}} {
+			if b.is(p[1], 1) {
+				return p[0]
+			}
+		}
+	case Div:
+		if b.is(i.B, 1) {
+			return i.A
+		}
+	case Sub, Or, Xor, Shl, Shr:
+		if b.is(i.B, 0) {
+			return i.A
+		}
+	case And, Min, Max:
+		if i.A == i.B {
+			return i.A
+		}
+	case Select:
+		if imm, ok := b.constOf(i.A); ok {
+			return []Value{i.C, i.B}[min(imm, 1)]
+		}
+		if i.B == i.C {
+			return i.B
+		}
+	case Neg, Not:
+		if a := b.Inst(i.A); a.Op == i.Op {
+			return a.A
+		}
+	case Abs:
+		if b.Inst(i.A).Op == Abs {
+			return i.A
+		}
+	case Convert:
+		if b.DType(i.A) == i.DType {
+			return i.A
+		}
+		if a := b.Inst(i.A); a.Op == Convert && b.DType(a.A) == i.DType && contains(a.DType, i.DType) {
+			return a.A
+		}
+	case Bits:
+		if b.DType(i.A) == i.DType {
+			return i.A
+		}
+		if a := b.Inst(i.A); a.Op == Bits && b.DType(a.A) == i.DType {
+			return a.A
+		}
+	}
+	return None
+}
+
+func neutralOfSum(float bool) float64 {
+	if float {
+		return math.Copysign(0, -1)
+	}
+	return 0
+}
+
+// plainer returns an instruction of the same result that is less work, or finds more like it.
+func (b *Builder) plainer(i Inst) Inst {
+	switch i.Op {
+	case FMA:
+		switch {
+		case b.is(i.C, math.Copysign(0, -1)):
+			i.Op, i.C = Mul, None
+		case b.is(i.A, 1):
+			i.Op, i.A, i.B, i.C = Add, i.B, i.C, None
+		case b.is(i.B, 1):
+			i.Op, i.B, i.C = Add, i.C, None
+		}
+	case Abs:
+		if a := b.Inst(i.A); a.Op == Neg && i.DType.IsFloat() {
+			i.A = a.A
+		}
+	case Bits:
+		if a := b.Inst(i.A); a.Op == Bits {
+			i.A = a.A
+		}
+	case Select:
+		if a := b.Inst(i.A); a.Op == Not {
+			i.A, i.B, i.C = a.A, i.C, i.B
+		}
+	case Convert:
+		if a := b.Inst(i.A); a.Op == Convert && i.DType.IsFloat() && contains(a.DType, b.DType(a.A)) {
+			i.A = a.A
+		}
+	}
+	switch i.Op {
+	case Add, Mul, And, Or, Xor, Eq, Ne:
+		if i.B < i.A {
+			i.A, i.B = i.B, i.A
+		}
+	}
+	return i
+}
+
+// contains reports whether every number of dtype small is one of dtype large.
+func contains(large, small tensor.DType) bool {
+	bits := func(d tensor.DType) int { return 8 * d.Size() }
+	switch {
+	case large == small:
+		return true
+	case large == tensor.Bool || small.IsFloat() && !large.IsFloat():
+		return false
+	case small == tensor.Bool:
+		return true
+	case small.IsFloat():
+		return large == tensor.Float64 || large == tensor.Float32 && small.IsReducedFloat()
+	case large.IsFloat():
+		return bits(small) <= map[tensor.DType]int{tensor.Float32: 16, tensor.Float64: 32}[large]
+	case small.IsSigned():
+		return large.IsSigned() && bits(large) > bits(small)
+	}
+	return bits(large) > bits(small)
+}

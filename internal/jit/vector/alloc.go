@@ -1,0 +1,481 @@
+package vector
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/graphrun/graphrun/internal/jit/asm"
+)
+
+// move is a load into, or a copy to, the register of a value.
+const move = "move"
+
+// placed is an instruction with its registers. Addresses are put in when it is written for a copy of the body.
+type placed struct {
+	name, nt string
+	args     []any // asm.Arg, memory, element or accUse
+}
+
+// element is memory of which one element stands for all lanes.
+type element memory
+
+// accUse is the register of an accumulator at a width, 0 for its own.
+type accUse struct {
+	acc  *accRef
+	w    uint8
+	zero bool // as the mask of an instruction that makes other elements zero
+}
+
+// classes of registers.
+const (
+	vectors = iota
+	masks
+)
+
+// file says which registers there are for what.
+type file struct {
+	pool  [2]uint32 // for what comes and goes
+	fixed []int8    // by val: the register that holds it throughout, or -1
+	slot  []int16   // by val: the vector of the spill area that holds it throughout, or -1
+	slots int       // of the spill area that are taken throughout
+}
+
+// allocator gives out registers along a list of instructions without jumps: where none is free, the value that is not
+// used for longest goes.
+type allocator struct {
+	g    *gen
+	file *file
+	row  bool // the list runs once a row
+	tail bool // elements are masked
+
+	uses   [][]int32
+	at     []int32 // by val: the first of uses that is not past
+	reg    []int8
+	spill  []int16
+	owner  [2][32]val
+	pinned [2]uint32
+	free   []int16 // vectors of the spill area below top that hold nothing
+	freed  []int16 // those that this instruction reads last
+	top    int
+	pos    int32
+	out    []placed
+	cost   float64 // of what the program does not say
+}
+
+// allocate gives out registers for a list.
+func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val) *allocator {
+	n := len(g.vals)
+	a := &allocator{g: g, file: f, row: row, tail: tail, uses: make([][]int32, n), at: make([]int32, n),
+		reg: make([]int8, n), spill: make([]int16, n), top: f.slots}
+	for v := range n {
+		a.reg[v], a.spill[v] = -1, -1
+	}
+	for k := range list {
+		in := &list[k]
+		for _, s := range in.src {
+			a.uses[s.v] = append(a.uses[s.v], int32(k))
+		}
+		a.uses[in.tied] = append(a.uses[in.tied], int32(k))
+		a.uses[in.mask] = append(a.uses[in.mask], int32(k))
+	}
+	a.pos = -1
+	for _, v := range exports {
+		if g.vals[v].rec != nil && !g.vals[v].konst {
+			a.export(v)
+		}
+	}
+	for k := range list {
+		a.pos = int32(k)
+		a.pinned = [2]uint32{}
+		a.one(&list[k])
+	}
+	return a
+}
+
+// export loads a value that is the same for a row to where it stays.
+func (a *allocator) export(v val) {
+	a.pinned = [2]uint32{}
+	if r := a.file.fixed[v]; r >= 0 {
+		a.load(a.g.vals[v].rec, a.arg(v, r, 0))
+		return
+	}
+	r := a.take(v)
+	a.keep(v, r)
+	a.release(v)
+}
+
+// keep stores an exported value to its slot.
+func (a *allocator) keep(v val, r int8) {
+	if s := a.file.slot[v]; s >= 0 {
+		a.put(a.storeName(v), a.arg(v, r, 0), memory{kind: inSlot, n: int(s)})
+	}
+}
+
+func (a *allocator) class(v val) int {
+	if a.g.vals[v].mask {
+		return masks
+	}
+	return vectors
+}
+
+// arg returns a register as an operand.
+func (a *allocator) arg(v val, r int8, w uint8) any {
+	x := &a.g.vals[v]
+	if x.mask {
+		return asm.Mask(r)
+	}
+	if w == 0 {
+		w = x.w
+	}
+	return vec(int(r), w)
+}
+
+func vec(n int, w uint8) asm.Vec {
+	switch w {
+	case 64:
+		return asm.Z(n)
+	case 32:
+		return asm.Y(n)
+	}
+	return asm.X(n)
+}
+
+func (a *allocator) put(name string, args ...any) {
+	a.out = append(a.out, placed{name: name, args: args})
+}
+
+func (a *allocator) storeName(v val) string {
+	if a.g.vals[v].mask {
+		return "KMOVW"
+	}
+	return "VMOVUPS"
+}
+
+// copy places a copy from register to register, of the kind that v is.
+func (a *allocator) copy(v val, from, to any) {
+	if a.g.vals[v].mask {
+		a.put("KORW", from, from, to)
+		return
+	}
+	a.put("VMOVAPS", from, to)
+}
+
+// after returns the position of the next use after this instruction.
+func (a *allocator) after(v val) int32 {
+	u := a.uses[v]
+	for int(a.at[v]) < len(u) && u[a.at[v]] <= a.pos {
+		a.at[v]++
+	}
+	if int(a.at[v]) == len(u) {
+		return math.MaxInt32
+	}
+	return u[a.at[v]]
+}
+
+// lookup returns the register that holds a value, or -1.
+func (a *allocator) lookup(v val) int8 {
+	if r := a.file.fixed[v]; r >= 0 && a.g.vals[v].acc == nil {
+		return r
+	}
+	return a.reg[v]
+}
+
+func (a *allocator) pin(v val) {
+	if r := a.reg[v]; r >= 0 {
+		a.pinned[a.class(v)] |= 1 << r
+	}
+}
+
+// source returns how a value that is in no register is loaded.
+func (a *allocator) source(v val) *recipe {
+	x := &a.g.vals[v]
+	slot := a.spill[v]
+	switch {
+	case x.rec != nil && (x.konst || !x.inv || a.row):
+		return x.rec
+	case slot < 0:
+		slot = a.file.slot[v]
+	}
+	if slot < 0 {
+		return nil
+	}
+	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, n: int(slot)}}
+}
+
+// grab returns a register of a class that holds nothing. What was in it is spilled if it cannot be had otherwise.
+func (a *allocator) grab(class int) int8 {
+	var worst, farthest = int8(-1), int32(-1)
+	for m := a.file.pool[class] &^ a.pinned[class]; m != 0; m &= m - 1 {
+		r := int8(bits.TrailingZeros32(m))
+		o := a.owner[class][r]
+		if o == 0 {
+			return r
+		}
+		if n := a.after(o); n > farthest {
+			worst, farthest = r, n
+		}
+	}
+	if worst < 0 {
+		a.g.fail("too many values at once")
+		return 0
+	}
+	o := a.owner[class][worst]
+	if farthest < math.MaxInt32 && a.source(o) == nil {
+		a.spill[o] = a.newSlot()
+		a.put(a.storeName(o), a.arg(o, worst, 0), memory{kind: inSlot, n: int(a.spill[o])})
+		a.cost++
+	}
+	a.reg[o] = -1
+	a.owner[class][worst] = 0
+	return worst
+}
+
+func (a *allocator) newSlot() int16 {
+	if n := len(a.free); n > 0 {
+		s := a.free[n-1]
+		a.free = a.free[:n-1]
+		return s
+	}
+	a.top++
+	return int16(a.top - 1)
+}
+
+func (a *allocator) own(v val, r int8) {
+	c := a.class(v)
+	a.reg[v], a.owner[c][r] = r, v
+	a.pinned[c] |= 1 << r
+}
+
+// take returns the register of a value, loading it if need be, and holds it for this instruction.
+func (a *allocator) take(v val) int8 {
+	if r := a.lookup(v); r >= 0 {
+		a.pin(v)
+		return r
+	}
+	rec := a.source(v)
+	r := a.grab(a.class(v))
+	a.own(v, r)
+	if rec == nil {
+		a.g.fail("a value that is nowhere")
+		return r
+	}
+	if rec.mem.kind != inOperand && rec.mem.kind != inAcc {
+		a.cost++
+	}
+	a.load(rec, a.arg(v, r, 0))
+	return r
+}
+
+// operand returns a value's register as an operand.
+func (a *allocator) operand(s arg) any {
+	if s.v == 0 {
+		return asm.Imm(s.imm)
+	}
+	if acc := a.g.vals[s.v].acc; acc != nil {
+		return accUse{acc: acc, w: s.w}
+	}
+	return a.arg(s.v, a.take(s.v), s.w)
+}
+
+// release gives up the registers of what is not used any more.
+func (a *allocator) release(vs ...val) {
+	for _, v := range vs {
+		if v == 0 || a.after(v) < math.MaxInt32 {
+			continue
+		}
+		if r := a.reg[v]; r >= 0 {
+			c := a.class(v)
+			a.owner[c][r], a.reg[v] = 0, -1
+			a.pinned[c] &^= 1 << r
+		}
+		if s := a.spill[v]; s >= 0 {
+			a.freed = append(a.freed, s)
+			a.spill[v] = -1
+		}
+	}
+}
+
+// foldable returns the operand by which an instruction reads a value where it lies in memory.
+func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
+	if s.v == 0 || s.w != 0 || a.g.vals[s.v].acc != nil || a.lookup(s.v) >= 0 {
+		return nil, false
+	}
+	rec := a.source(s.v)
+	if rec == nil || !rec.plain {
+		return nil, false
+	}
+	switch rec.mem.kind {
+	case inOperand, inAcc:
+		if a.tail || a.after(s.v) < math.MaxInt32 {
+			return nil, false
+		}
+	case inSlot:
+		if !a.g.vals[s.v].inv && a.after(s.v) < math.MaxInt32 {
+			return nil, false
+		}
+		a.cost += 0.3
+	default:
+		a.cost += 0.3
+	}
+	if rec.lane == 0 {
+		return rec.mem, true
+	}
+	if !a.g.z || rec.lane != lane {
+		return nil, false
+	}
+	return element(rec.mem), true
+}
+
+// one places an instruction.
+func (a *allocator) one(in *inst) {
+	a.free = append(a.free, a.freed...)
+	a.freed = a.freed[:0]
+	for _, s := range in.src {
+		a.pin(s.v)
+	}
+	a.pin(in.tied)
+	a.pin(in.mask)
+	switch {
+	case in.name == move:
+		a.move(in)
+	case in.fma != "":
+		a.fused(in)
+	default:
+		a.plain(in)
+	}
+}
+
+func (a *allocator) move(in *inst) {
+	v := in.src[0].v
+	absent := a.lookup(v) < 0 && a.g.vals[v].acc == nil
+	acc := a.g.vals[in.dst].acc
+	switch {
+	case absent && acc != nil:
+		a.load(a.source(v), accUse{acc: acc})
+	case absent:
+		rec := a.source(v)
+		a.load(rec, a.define(in.dst))
+	case acc != nil:
+		a.copy(in.dst, a.operand(in.src[0]), accUse{acc: acc})
+	default:
+		from := a.operand(in.src[0])
+		a.copy(in.dst, from, a.define(in.dst))
+	}
+	a.finish(in)
+}
+
+func (a *allocator) plain(in *inst) {
+	src := in.src
+	folded := any(nil)
+	if in.rm >= 0 {
+		m, ok := a.foldable(src[in.rm], in.lane)
+		if !ok && in.comm && src[in.rm].v != src[in.rm+1].v {
+			if m, ok = a.foldable(src[in.rm+1], in.lane); ok {
+				src = append([]arg(nil), src...)
+				src[in.rm], src[in.rm+1] = src[in.rm+1], src[in.rm]
+			}
+		}
+		if ok && !a.twice(src, int(in.rm)) {
+			folded = m
+		}
+	}
+	args := make([]any, 0, len(src)+2)
+	for k, s := range src {
+		if k == int(in.rm) && folded != nil {
+			args = append(args, folded)
+			continue
+		}
+		args = append(args, a.operand(s))
+	}
+	var mask any
+	if in.mask != 0 {
+		switch k := a.operand(arg{v: in.mask}).(type) {
+		case asm.Mask:
+			if mask = k; in.zero {
+				mask = k.Zero()
+			}
+		case accUse:
+			k.zero = in.zero
+			mask = k
+		}
+	}
+	if in.store != nil {
+		a.store(in, args)
+	} else {
+		dst := a.result(in)
+		if mask != nil {
+			args = append(args, mask)
+		}
+		a.put(in.name, append(args, dst)...)
+	}
+	a.finish(in)
+}
+
+// twice reports whether a source is also another of the same instruction, which then would be in a register anyway.
+func (a *allocator) twice(src []arg, at int) bool {
+	for k, s := range src {
+		if k != at && s.v == src[at].v {
+			return true
+		}
+	}
+	return false
+}
+
+// result returns the destination of an instruction, after what the instruction uses last gave up its register.
+func (a *allocator) result(in *inst) any {
+	if acc := a.g.vals[in.dst].acc; acc != nil {
+		if in.tied != 0 && in.tied != in.dst {
+			a.copy(in.dst, a.operand(arg{v: in.tied}), accUse{acc: acc})
+		}
+		return accUse{acc: acc}
+	}
+	fixed := a.file.fixed[in.dst]
+	if in.tied == 0 {
+		for _, s := range in.src {
+			a.release(s.v)
+		}
+		a.release(in.mask)
+		return a.define(in.dst)
+	}
+	if r := a.reg[in.tied]; r >= 0 && fixed < 0 && a.after(in.tied) == math.MaxInt32 {
+		a.reg[in.tied] = -1
+		a.own(in.dst, r)
+		return a.arg(in.dst, r, 0)
+	}
+	if a.g.vals[in.tied].acc == nil && a.lookup(in.tied) < 0 {
+		rec := a.source(in.tied)
+		dst := a.define(in.dst)
+		a.load(rec, dst)
+		return dst
+	}
+	from := a.operand(arg{v: in.tied})
+	dst := a.define(in.dst)
+	a.copy(in.dst, from, dst)
+	a.cost += 0.3
+	return dst
+}
+
+// define returns a register for a new value.
+func (a *allocator) define(v val) any {
+	if r := a.file.fixed[v]; r >= 0 {
+		return a.arg(v, r, 0)
+	}
+	r := a.grab(a.class(v))
+	a.own(v, r)
+	return a.arg(v, r, 0)
+}
+
+// finish gives up what this instruction used last, and keeps its result if it is exported.
+func (a *allocator) finish(in *inst) {
+	for _, s := range in.src {
+		a.release(s.v)
+	}
+	a.release(in.tied, in.mask)
+	if in.dst == 0 || a.g.vals[in.dst].acc != nil {
+		return
+	}
+	if r := a.reg[in.dst]; a.row && r >= 0 {
+		a.keep(in.dst, r)
+	}
+	a.release(in.dst)
+}

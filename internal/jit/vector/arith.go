@@ -1,0 +1,328 @@
+package vector
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// inst selects instructions for one of the expression, whose operands are there.
+func (g *gen) inst(v expr.Value) *lowered {
+	i := g.code.Insts[v]
+	d := i.DType
+	switch i.Op {
+	case expr.Const:
+		return g.constOf(d, i.Imm)
+	case expr.Load:
+		return g.load(int(i.A), int(i.Imm))
+	case expr.Convert:
+		return g.convert(d, g.get(i.A))
+	case expr.Bits:
+		return g.bitsOf(d, g.get(i.A))
+	case expr.Select:
+		return g.selectOf(g.get(i.A), g.get(i.B), g.get(i.C))
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		return &lowered{v: g.compare(i.Op, g.get(i.A), g.get(i.B)), dtype: tensor.Bool}
+	case expr.FMA:
+		return &lowered{v: g.fma(i), dtype: d}
+	}
+	var args [3]*lowered
+	for k, u := range i.Uses() {
+		args[k] = g.get(u)
+	}
+	return g.apply(i.Op, d, args[0], args[1])
+}
+
+// constOf returns a number of any dtype.
+func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
+	l := &lowered{dtype: d}
+	switch {
+	case d == tensor.Bool && g.z:
+		// A comparison of two constants is made once a row.
+		a, b := g.bits(4, 0), g.bits(4, imm)
+		l.v = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), rm: -1})
+	case d == tensor.Bool:
+		l.v = g.bits(g.maskLane(), -imm)
+	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
+		s := 64 - 8*d.Size()
+		l.v = g.bits(4, uint64(int64(imm<<s)>>s))
+	default:
+		l.v = g.bits(lane(d), imm)
+	}
+	return l
+}
+
+// apply selects instructions for an operation on one or two values of a dtype.
+func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
+	switch {
+	case d == tensor.Bool:
+		return &lowered{v: g.boolOp(op, a.v, b), dtype: d}
+	case d.IsFloat():
+		var y val
+		if b != nil {
+			y = b.v
+		}
+		return &lowered{v: g.float(op, lane(d), a.v, y), dtype: d}
+	}
+	return g.integer(op, d, a, b)
+}
+
+func (g *gen) float(op expr.Op, l int, a, b val) val {
+	ps := suffix(l)
+	switch op {
+	case expr.Add:
+		return g.sym2("VADD"+ps, l, a, b)
+	case expr.Sub:
+		return g.op2("VSUB"+ps, l, b, a)
+	case expr.Mul:
+		return g.sym2("VMUL"+ps, l, a, b)
+	case expr.Div:
+		return g.op2("VDIV"+ps, l, b, a)
+	case expr.Neg:
+		return g.xor(l, a, g.bits(l, signBit(l)))
+	case expr.Abs:
+		return g.and(l, a, g.bits(l, signBit(l)-1))
+	case expr.Sqrt:
+		return g.op1("VSQRT"+ps, l, a)
+	case expr.Min, expr.Max:
+		return g.extremum(op, l, a, b)
+	}
+	return g.round(op, l, a)
+}
+
+func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
+
+// round rounds to an integer; exceptions are not of interest.
+func (g *gen) round(op expr.Op, l int, a val) val {
+	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: 11}
+	name := "VROUND"
+	if g.z {
+		name = "VRNDSCALE"
+	}
+	m, ok := mode[op]
+	if !ok {
+		g.fail("%v", op)
+	}
+	return g.imm1(name+suffix(l), m, a)
+}
+
+// extremum is Min or Max. The instruction gives the second operand where one is NaN, which is right if only the second
+// can be, and where both are zeros, which is right unless it is the constant that may be another zero.
+func (g *gen) extremum(op expr.Op, l int, a, b val) val {
+	name := "VMIN" + suffix(l)
+	if op == expr.Max {
+		name = "VMAX" + suffix(l)
+	}
+	if x, ok := g.number(a, l); ok && x == x {
+		return g.op2(name, l, b, a)
+	}
+	if x, ok := g.number(b, l); ok && x == x {
+		switch {
+		case x != 0:
+			return g.op2(name, l, a, b)
+		case op == expr.Max && !math.Signbit(x):
+			// The other zero becomes this one: -0 + 0 is 0.
+			return g.sym2("VADD"+suffix(l), l, g.op2(name, l, a, b), b)
+		}
+	}
+	if !g.z {
+		m := g.cmp(l, 3, a, a)
+		return g.blend(l, m, a, g.op2(name, l, b, a))
+	}
+	ordered := g.cmp(l, 7, a, a)
+	return g.add(inst{name: name, src: of(b, a), tied: a, mask: ordered, dst: g.newVal(value{w: g.vals[a].w}), rm: 0,
+		lane: uint8(l)})
+}
+
+// number returns the constant that a float value is.
+func (g *gen) number(v val, l int) (float64, bool) {
+	r := g.vals[v].rec
+	if r == nil || r.mem.kind != inConstant {
+		return 0, false
+	}
+	var x uint64
+	for k := range l {
+		x |= uint64(r.mem.data[k]) << (8 * k)
+	}
+	if l == 8 {
+		return math.Float64frombits(x), true
+	}
+	return float64(math.Float32frombits(uint32(x))), true
+}
+
+// cmp compares floats by a predicate of VCMPPS: a ? b.
+func (g *gen) cmp(l int, predicate int64, a, b val) val {
+	dst := g.boolVal()
+	if !g.z {
+		dst = value{w: g.vals[a].w}
+	}
+	return g.add(inst{name: "VCMP" + suffix(l), src: []arg{{imm: predicate}, {v: b}, {v: a}}, dst: g.newVal(dst), rm: 1,
+		lane: uint8(l)})
+}
+
+// blend returns yes where the mask is set, else no. Without AVX-512 the mask has the lanes of the values.
+func (g *gen) blend(l int, mask, yes, no val) val {
+	dst := g.newVal(value{w: g.vals[yes].w})
+	if g.z {
+		return g.add(inst{name: "VBLENDM" + suffix(l), src: of(yes, no), mask: mask, dst: dst, rm: 0, lane: uint8(l)})
+	}
+	return g.add(inst{name: "VBLENDV" + suffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
+}
+
+// fma is a fused multiply-add; factors and addends that were negated are so by the instruction.
+func (g *gen) fma(i expr.Inst) val {
+	l := lane(i.DType)
+	product, addend := false, false
+	strip := func(v expr.Value, flip *bool) val {
+		if n := g.code.Insts[v]; n.Op == expr.Neg {
+			*flip = !*flip
+			return g.get(n.A).v
+		}
+		return g.get(v).v
+	}
+	a, b, c := strip(i.A, &product), strip(i.B, &product), strip(i.C, &addend)
+	name := "VFMADD"
+	switch {
+	case product && addend:
+		name = "VFNMSUB"
+	case product:
+		name = "VFNMADD"
+	case addend:
+		name = "VFMSUB"
+	}
+	return g.fused(name, l, a, b, c)
+}
+
+func (g *gen) fused(name string, l int, a, b, c val) val {
+	return g.add(inst{name: name, fma: suffix(l), src: of(a, b, c), dst: g.newVal(value{w: g.vals[a].w}), lane: uint8(l)})
+}
+
+// boolOp is an operation on bools.
+func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
+	if op == expr.Not {
+		if g.z {
+			return g.add(inst{name: "KNOTW", src: of(a), dst: g.newVal(value{mask: true}), rm: -1})
+		}
+		return g.xor(4, a, g.bits(g.maskLane(), math.MaxUint64))
+	}
+	names := map[expr.Op][2]string{expr.And: {"KANDW", "VPAND"}, expr.Or: {"KORW", "VPOR"}, expr.Xor: {"KXORW", "VPXOR"},
+		expr.Ne: {"KXORW", "VPXOR"}}
+	n, ok := names[op]
+	if !ok {
+		g.fail("%v of bools", op)
+	}
+	return g.maskOp(n, a, b.v)
+}
+
+func (g *gen) maskOp(n [2]string, a, b val) val {
+	if g.z {
+		return g.add(inst{name: n[0], src: of(b, a), dst: g.newVal(value{mask: true}), rm: -1})
+	}
+	return g.add(inst{name: n[1], src: of(b, a), dst: g.newVal(g.boolVal()), rm: 0})
+}
+
+// compare gives a bool.
+func (g *gen) compare(op expr.Op, x, y *lowered) val {
+	d := x.dtype
+	switch {
+	case d == tensor.Bool:
+		return g.compareBools(op, x.v, y.v)
+	case d.IsFloat():
+		m := g.cmp(lane(d), map[expr.Op]int64{expr.Eq: 0, expr.Ne: 4, expr.Lt: 17, expr.Le: 18}[op], x.v, y.v)
+		return g.widenMask(m, lane(d))
+	}
+	a, b := g.clean(x), g.clean(y)
+	l := lane(d)
+	unsigned := !d.IsSigned() && d.Size() >= 4
+	if g.z {
+		name := "VPCMP"
+		if unsigned {
+			name += "U"
+		}
+		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
+		return g.add(inst{name: name + elem(l), src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(g.boolVal()), rm: 1,
+			lane: uint8(l)})
+	}
+	var m val
+	switch op {
+	case expr.Eq, expr.Ne:
+		m = g.sym2("VPCMPEQ"+elem(l), l, a, b)
+	case expr.Lt:
+		m = g.less(l, unsigned, a, b)
+	default:
+		m = g.less(l, unsigned, b, a)
+	}
+	m = g.widenMask(m, l)
+	if op == expr.Ne || op == expr.Le {
+		m = g.xor(4, m, g.bits(g.maskLane(), math.MaxUint64))
+	}
+	return m
+}
+
+// less gives lanes of all bits where a < b, without AVX-512.
+func (g *gen) less(l int, unsigned bool, a, b val) val {
+	if unsigned {
+		s := g.bits(l, signBit(l))
+		a, b = g.xor(l, a, s), g.xor(l, b, s)
+	}
+	return g.op2("VPCMPGT"+elem(l), l, a, b)
+}
+
+func (g *gen) compareBools(op expr.Op, a, b val) val {
+	switch op {
+	case expr.Ne:
+		return g.maskOp([2]string{"KXORW", "VPXOR"}, a, b)
+	case expr.Eq:
+		return g.boolOp(expr.Not, g.maskOp([2]string{"KXORW", "VPXOR"}, a, b), nil)
+	case expr.Lt: // not a, and b
+		return g.maskOp([2]string{"KANDNW", "VPANDN"}, a, b)
+	}
+	return g.boolOp(expr.Not, g.maskOp([2]string{"KANDNW", "VPANDN"}, b, a), nil)
+}
+
+// widenMask brings lanes of all bits or none to the width that bools have, without AVX-512.
+func (g *gen) widenMask(m val, l int) val {
+	if g.z || l == g.maskLane() {
+		return m
+	}
+	return g.to("VPMOVSXDQ", g.width(8), 0, m)
+}
+
+// narrowMask brings a bool to lanes of 32 bits, without AVX-512.
+func (g *gen) narrowMask(m val) val {
+	if g.maskLane() == 4 {
+		return m
+	}
+	return g.low(m)
+}
+
+// low returns the low halves of lanes of 64 bits, without AVX-512.
+func (g *gen) low(x val) val {
+	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
+	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}),
+		rm: -1})
+}
+
+// laneMask returns a bool as a mask of lanes.
+func (g *gen) laneMask(m val, l int) val {
+	if g.z || l == g.maskLane() {
+		return m
+	}
+	return g.narrowMask(m)
+}
+
+func (g *gen) selectOf(m, yes, no *lowered) *lowered {
+	d := yes.dtype
+	if d == tensor.Bool {
+		if !g.z {
+			return &lowered{v: g.blend(g.maskLane(), m.v, yes.v, no.v), dtype: d}
+		}
+		a := g.maskOp([2]string{"KANDW"}, m.v, yes.v)
+		b := g.maskOp([2]string{"KANDNW"}, m.v, no.v)
+		return &lowered{v: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
+	}
+	l := lane(d)
+	v := g.blend(l, g.laneMask(m.v, l), g.whole(yes), g.whole(no))
+	return &lowered{v: v, dtype: d, dirty: yes.dirty || no.dirty}
+}

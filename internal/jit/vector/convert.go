@@ -1,0 +1,303 @@
+package vector
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// convert selects instructions for a conversion, which gives what tensor.Converter does on amd64, whatever the value.
+func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
+	s := x.dtype
+	switch {
+	case s == d:
+		return x
+	case d == tensor.Bool:
+		return &lowered{v: g.notZero(x), dtype: d}
+	case s == tensor.Bool:
+		return g.ofBool(d, x.v)
+	case s.IsReducedFloat():
+		return g.convert(d, &lowered{v: g.float32Of(x), dtype: tensor.Float32})
+	case d.IsReducedFloat():
+		f := g.convert(tensor.Float32, x).v
+		if d == tensor.Float16 {
+			w := max(g.width(4)/2, 16)
+			h := g.add(inst{name: "VCVTPS2PH", src: []arg{{}, {v: f}}, dst: g.newVal(value{w: w}), rm: -1})
+			return &lowered{half: h, dtype: d}
+		}
+		return &lowered{v: g.bfloat16(f), dtype: d}
+	case d.IsFloat() && s.IsFloat():
+		return &lowered{v: g.floatToFloat(d, x.v), dtype: d}
+	case d.IsFloat():
+		return &lowered{v: g.intToFloat(d, x), dtype: d}
+	case s.IsFloat():
+		return g.floatToInt(d, x)
+	}
+	return g.intToInt(d, x)
+}
+
+// notZero compares with 0: NaN is not.
+func (g *gen) notZero(x *lowered) val {
+	zero := &lowered{v: g.bits(lane(x.dtype), 0), dtype: x.dtype}
+	if x.dtype.IsReducedFloat() { // both zeros have no other bit than the sign
+		x = &lowered{v: g.and(4, g.whole(x), g.bits(4, 0x7fff)), dtype: tensor.Int32}
+		zero.dtype = tensor.Int32
+	}
+	return g.compare(expr.Ne, x, zero)
+}
+
+// ofBool gives 1 or 0.
+func (g *gen) ofBool(d tensor.DType, m val) *lowered {
+	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
+		tensor.Float64: 0x3ff0000000000000}[d]
+	if !d.IsFloat() {
+		one = 1
+	}
+	l := lane(d)
+	v := g.bits(l, one)
+	if g.z {
+		v = g.add(inst{name: "VMOVU" + suffix(l), src: of(v), mask: m, zero: true, dst: g.newVal(value{w: g.vals[v].w}),
+			rm: 0})
+	} else {
+		v = g.and(l, g.laneMask(m, l), v)
+	}
+	return &lowered{v: v, dtype: d}
+}
+
+// float32Of widens a 16-bit float.
+func (g *gen) float32Of(x *lowered) val {
+	w := g.width(4)
+	if x.dtype == tensor.BFloat16 {
+		return g.imm1("VPSLLD", 16, x.v)
+	}
+	if x.half == 0 {
+		x.half = g.halves(g.clean(x))
+	}
+	if r := g.vals[x.half].rec; r != nil && r.mem.kind == inOperand {
+		return g.from(w, "VCVTPH2PS", false, r.mem)
+	}
+	return g.to("VCVTPH2PS", w, 0, x.half)
+}
+
+// halves packs lanes of 32 bits into words.
+func (g *gen) halves(x val) val {
+	w := g.vals[x].w
+	if g.z {
+		return g.add(inst{name: "VPMOVDW", src: of(x), dst: g.newVal(value{w: max(w/2, 16)}), rm: -1})
+	}
+	p := g.sym2("VPACKUSDW", 0, x, x)
+	if w == 32 { // each half of 128 bits is by itself
+		p = g.imm1("VPERMQ", 0x08, p)
+		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
+	}
+	return p
+}
+
+// bfloat16 rounds to nearest, ties to even. The instruction that there is takes subnormal numbers for 0.
+func (g *gen) bfloat16(x val) val {
+	odd := g.and(4, g.imm1("VPSRLD", 16, x), g.bits(4, 1))
+	sum := g.sym2("VPADDD", 4, g.sym2("VPADDD", 4, x, g.bits(4, 0x7fff)), odd)
+	return g.blend(4, g.cmp(4, 3, x, x), g.bits(4, 0x7fc0), g.imm1("VPSRLD", 16, sum))
+}
+
+// cvt is a conversion between vectors of other widths; the names of those that read 256 bits and write 128 end in Y.
+func (g *gen) cvt(name string, lane int, w uint8, x val) val {
+	if g.vals[x].w == 32 && w == 16 {
+		name += "Y"
+	}
+	return g.to(name, w, lane, x)
+}
+
+func (g *gen) floatToFloat(d tensor.DType, x val) val {
+	if d == tensor.Float64 {
+		return g.cvt("VCVTPS2PD", 4, g.width(8), x)
+	}
+	return g.cvt("VCVTPD2PS", 8, g.width(4), x)
+}
+
+func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
+	s := x.dtype
+	v := g.clean(x)
+	w := g.width(lane(d))
+	unsigned := s == tensor.Uint32 || s == tensor.Uint64
+	to := "PS"
+	if d == tensor.Float64 {
+		to = "PD"
+	}
+	switch from := map[bool]string{true: "UDQ2", false: "DQ2"}; {
+	case s.Size() < 8 && (!unsigned || g.z):
+		return g.cvt("VCVT"+from[unsigned]+to, 4, w, v)
+	case s.Size() == 8 && g.z:
+		return g.cvt("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
+	case s == tensor.Uint32 && d == tensor.Float32:
+		// The upper and the lower half are exact, and so is the product.
+		hi, lo := g.op1("VCVTDQ2PS", 4, g.imm1("VPSRLD", 16, v)), g.op1("VCVTDQ2PS", 4, g.and(4, v, g.bits(4, 0xffff)))
+		return g.fused("VFMADD", 4, hi, g.bits(4, uint64(math.Float32bits(1<<16))), lo)
+	case s == tensor.Uint32:
+		return g.doubleOf(g.to("VPMOVZXDQ", g.width(8), 0, v))
+	case d == tensor.Float32: // what rounds in float64 is brought there so that it does not
+		return g.cvt("VCVTPD2PS", 8, w, g.longToDouble(g.sticky(v, unsigned), unsigned))
+	}
+	return g.longToDouble(v, unsigned)
+}
+
+// exponent52 is 2^52, in whose significand an integer below it can be put.
+const exponent52 = 0x4330000000000000
+
+// doubleOf converts integers below 2^52 in lanes of 64 bits.
+func (g *gen) doubleOf(v val) val {
+	m := g.bits(8, exponent52)
+	return g.op2("VSUBPD", 8, m, g.or(8, v, m))
+}
+
+// longToDouble converts integers of 64 bits: both halves are put into the significands of numbers with large exponents,
+// and only the last addition rounds.
+func (g *gen) longToDouble(v val, unsigned bool) val {
+	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
+	if unsigned {
+		bias, all = 0x4530000000000000, 0x1p84+0x1p52
+	}
+	hi := g.xor(8, g.imm1("VPSRLQ", 32, v), g.bits(8, bias))
+	lo := g.or(8, g.and(8, v, g.bits(8, math.MaxUint32)), g.bits(8, exponent52))
+	return g.sym2("VADDPD", 8, g.op2("VSUBPD", 8, g.bits(8, math.Float64bits(all)), hi), lo)
+}
+
+// sticky makes odd multiples of 2^11 of integers of 64 bits that float64 cannot hold, without AVX-512: float32 rounds
+// these as it would round the integers.
+func (g *gen) sticky(v val, unsigned bool) val {
+	below, none := g.bits(8, 1<<11-1), g.bits(8, 0)
+	exact := g.sym2("VPCMPEQQ", 8, g.and(8, v, below), none)
+	odd := g.or(8, g.and(8, v, g.bits(8, ^uint64(1<<11-1))), g.bits(8, 1<<11))
+	size := v
+	if !unsigned {
+		size = g.abs(8, v)
+	}
+	exact = g.or(8, exact, g.sym2("VPCMPEQQ", 8, g.imm1("VPSRLQ", 53, size), none))
+	return g.blend(8, exact, v, odd)
+}
+
+// floatToInt truncates. What does not fit gives what the processor's conversions to 32 or 64 bits give, as Go does: of
+// uint8 and uint32 and those of 64 bits to 64 bits, of others to 32, and then the lower bits.
+func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
+	s, l := x.dtype, lane(x.dtype)
+	out := func(v val) *lowered { return &lowered{v: v, dtype: d, dirty: d.Size() < 4} }
+	switch {
+	case d == tensor.Int64:
+		return out(g.long(x.v, l))
+	case d == tensor.Uint64:
+		return out(g.unsignedLong(x.v, l))
+	case d == tensor.Uint32:
+		return out(g.uint32Of(x.v, l))
+	case d == tensor.Uint8 && s == tensor.Float64:
+		// The remainder of 256 is exact; so far as the lower bits go, that is what 64 bits give.
+		v := g.round(expr.Trunc, 8, x.v)
+		q := g.round(expr.Floor, 8, g.sym2("VMULPD", 8, v, g.double(1./256)))
+		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.double(256), v)))
+	case s == tensor.Float64:
+		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), x.v))
+	}
+	// Of uint8, too: the lower bits of what 32 bits cannot hold are 0 in float32.
+	return out(g.op1("VCVTTPS2DQ", 4, x.v))
+}
+
+func (g *gen) double(x float64) val { return g.bits(8, math.Float64bits(x)) }
+
+// floats returns a constant of float32 or float64.
+func (g *gen) floats(l int, x float64) val {
+	if l == 8 {
+		return g.double(x)
+	}
+	return g.bits(4, uint64(math.Float32bits(float32(x))))
+}
+
+// below63 says where the absolute value is less than 2^63.
+func (g *gen) below63(x val, l int) val {
+	return g.cmp(l, 17, g.and(l, x, g.bits(l, signBit(l)-1)), g.floats(l, 1<<63))
+}
+
+// uint32Of gives the lower 32 bits of the conversion to 64, which is 0 of what these do not hold. The remainder of 2^32
+// that is nearest to 0 is exact, and 2^31 converts to the right bits.
+func (g *gen) uint32Of(x val, l int) val {
+	v := g.round(expr.Trunc, l, x)
+	q := g.round(expr.Rint, l, g.sym2("VMUL"+suffix(l), l, v, g.floats(l, 1./(1<<32))))
+	r := g.fused("VFNMADD", l, q, g.floats(l, 1<<32), v)
+	m := g.below63(x, l)
+	if g.z {
+		r = g.blend(l, m, r, g.bits(l, 0))
+	} else {
+		r = g.and(l, m, r)
+	}
+	if l == 8 {
+		return g.cvt("VCVTTPD2DQ", 8, g.width(4), r)
+	}
+	return g.op1("VCVTTPS2DQ", 4, r)
+}
+
+// long converts to int64.
+func (g *gen) long(x val, l int) val {
+	if g.z {
+		return g.to("VCVTT"+suffix(l)+"2QQ", g.width(8), l, x)
+	}
+	if l == 4 {
+		x = g.cvt("VCVTPS2PD", 4, g.width(8), x)
+	}
+	v := g.round(expr.Trunc, 8, x)
+	q := g.round(expr.Floor, 8, g.sym2("VMULPD", 8, v, g.double(1./(1<<32))))
+	lo := g.fused("VFNMADD", 8, q, g.double(1<<32), v) // 0 to 2^32
+	m := g.bits(8, exponent52)
+	lo = g.xor(8, g.sym2("VADDPD", 8, lo, m), m)
+	hi := g.to("VPMOVSXDQ", g.width(8), 0, g.cvt("VCVTTPD2DQ", 8, g.width(4), q))
+	r := g.or(8, g.imm1("VPSLLQ", 32, hi), lo)
+	return g.blend(8, g.below63(x, 8), r, g.bits(8, signBit(8)))
+}
+
+// unsignedLong converts to uint64 as Go does: from 2^63 on, and of NaN, what is less by that is converted, and the
+// highest bit set.
+func (g *gen) unsignedLong(x val, l int) val {
+	if !g.z && l == 4 {
+		x, l = g.cvt("VCVTPS2PD", 4, g.width(8), x), 8
+	}
+	limit := g.floats(l, 1<<63)
+	m := g.cmp(l, 17, x, limit)
+	v := g.long(g.blend(l, m, x, g.op2("VSUB"+suffix(l), l, limit, x)), l)
+	return g.or(8, v, g.blend(8, m, g.bits(8, 0), g.bits(8, signBit(8))))
+}
+
+// intToInt keeps the lower bits, or extends by the sign of what is converted.
+func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
+	s := x.dtype
+	out := &lowered{dtype: d}
+	switch {
+	case s.Size() == 8 && d.Size() == 8:
+		out.v = x.v
+	case d.Size() == 8:
+		name := "VPMOVZXDQ"
+		if s.IsSigned() {
+			name = "VPMOVSXDQ"
+		}
+		out.v = g.to(name, g.width(8), 0, g.clean(x))
+	case s.Size() == 8 && g.z:
+		out.v = g.add(inst{name: "VPMOVQD", src: of(x.v), dst: g.newVal(value{w: g.width(4)}), rm: -1})
+		out.dirty = d.Size() < 4
+	case s.Size() == 8:
+		out.v, out.dirty = g.low(x.v), d.Size() < 4
+	case d.Size() > s.Size():
+		out.v = g.clean(x)
+		out.dirty = s.IsSigned() && !d.IsSigned() && d.Size() < 4
+	default:
+		out.v, out.dirty = x.v, d.Size() < 4
+	}
+	return out
+}
+
+// bitsOf takes the bits for those of another dtype of the size.
+func (g *gen) bitsOf(d tensor.DType, x *lowered) *lowered {
+	switch {
+	case x.dtype == d:
+		return x
+	case x.dtype == tensor.Bool, d == tensor.Bool:
+		return g.convert(d, x)
+	}
+	return &lowered{v: g.whole(x), dtype: d, dirty: d.Size() < 4}
+}

@@ -1,0 +1,404 @@
+package vector
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+)
+
+// emit writes the code: for each row what is the same for it, turns, and tails for what is less than a turn.
+func (g *gen) emit() error {
+	if err := g.layOut(); err != nil {
+		return err
+	}
+	e, a := g.asm.Emit, g.asm
+	done, row := a.NewLabel(), a.NewLabel()
+	e("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
+	e("ANDQ", asm.Imm(-64), regSpill)
+	for k := range g.base[:g.counter] {
+		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*k)}, g.pointerRegister(k, regTemp))
+		g.savePointer(k, regTemp)
+	}
+	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.counter, regTemp))
+	g.savePointer(g.counter, regTemp)
+	for v := range g.vals {
+		if x := &g.vals[v]; x.rec != nil && x.konst && g.main.fixed[v] >= 0 {
+			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vec(int(g.main.fixed[v]), x.w))
+		}
+	}
+	a.Bind(row)
+	g.sequence(g.rows.out, 0)
+	e("XORL", regIndex, regIndex)
+	if g.twice {
+		e("XORL", regTwice, regTwice)
+	}
+	g.turns()
+	g.tails()
+	if g.base[g.counter] >= 0 {
+		e("DECQ", g.pointerRegister(g.counter, 0))
+	} else {
+		e("DECQ", g.pointerSlot(g.counter))
+	}
+	e("JEQ", done)
+	for k := range g.base[:g.counter] {
+		r := g.loadPointer(k)
+		e("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*k)}, r)
+		g.savePointer(k, r)
+	}
+	e("JMP", row)
+	a.Bind(done)
+	if g.nonTemporal() {
+		e("SFENCE")
+	}
+	e("VZEROUPPER")
+	e("RET")
+	return g.err
+}
+
+// pointerRegister returns the register of a pointer, or another.
+func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
+	if b := g.base[k]; b >= 0 {
+		return bases[b]
+	}
+	return other
+}
+
+func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
+
+// loadPointer returns a register with a pointer.
+func (g *gen) loadPointer(k int) asm.Reg {
+	r := g.pointerRegister(k, regTemp)
+	if g.base[k] < 0 {
+		g.asm.Emit("MOVQ", g.pointerSlot(k), r)
+	}
+	return r
+}
+
+func (g *gen) savePointer(k int, r asm.Reg) {
+	if g.base[k] < 0 {
+		g.asm.Emit("MOVQ", r, g.pointerSlot(k))
+	}
+}
+
+// nonTemporal reports whether there are stores past the caches.
+func (g *gen) nonTemporal() bool {
+	if g.opts.NonTemporal {
+		for _, p := range g.turn.out {
+			if p.nt != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// turns writes the loop over whole turns.
+func (g *gen) turns() {
+	e, a := g.asm.Emit, g.asm
+	step := g.n * g.unroll
+	over := a.NewLabel()
+	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+	e("SUBQ", asm.Imm(step), regLimit)
+	e("JLT", over)
+	if g.inRegs {
+		for u := range g.copies {
+			g.sequence(g.accLoads.out, u)
+		}
+	}
+	if g.nonTemporal() {
+		plain, after := a.NewLabel(), a.NewLabel()
+		g.aligned(plain)
+		g.streaming = true
+		g.turnLoop(step)
+		g.streaming = false
+		e("JMP", after)
+		a.Bind(plain)
+		g.turnLoop(step)
+		a.Bind(after)
+	} else {
+		g.turnLoop(step)
+	}
+	if g.inRegs {
+		for u := range g.copies {
+			g.sequence(g.accStores.out, u)
+		}
+	}
+	a.Bind(over)
+}
+
+// aligned jumps to a label unless all that is stored past the caches is aligned to vectors.
+func (g *gen) aligned(otherwise asm.Label) {
+	first := true
+	for k := range g.outs {
+		if !slices.ContainsFunc(g.turn.out, func(p placed) bool {
+			return p.nt != "" && p.args[len(p.args)-1].(memory).n == k
+		}) {
+			continue
+		}
+		r := g.pointerRegister(k, regIndex) // which is 0, and will be again
+		if g.base[k] < 0 {
+			g.asm.Emit("MOVQ", g.pointerSlot(k), r)
+		}
+		if first {
+			g.asm.Emit("MOVQ", r, regTemp)
+		} else {
+			g.asm.Emit("ORQ", r, regTemp)
+		}
+		first = false
+	}
+	g.asm.Emit("XORL", regIndex, regIndex)
+	g.asm.Emit("TESTL", asm.Imm(63), regTemp)
+	g.asm.Emit("JNE", otherwise)
+}
+
+func (g *gen) turnLoop(step int) {
+	loop := g.asm.NewLabel()
+	g.asm.Align(32)
+	g.asm.Bind(loop)
+	for u := 0; u < g.unroll; u += g.together {
+		g.sequence(g.turn.out, u)
+	}
+	g.advance(step)
+	g.asm.Emit("CMPQ", regIndex, regLimit)
+	g.asm.Emit("JLE", loop)
+}
+
+func (g *gen) advance(n int) {
+	g.asm.Emit("ADDQ", asm.Imm(n), regIndex)
+	if g.twice {
+		g.asm.Emit("ADDQ", asm.Imm(2*n), regTwice)
+	}
+}
+
+// tails writes the loop over what is left, in turns of which some elements may be missing.
+func (g *gen) tails() {
+	e, a := g.asm.Emit, g.asm
+	loop, done := a.NewLabel(), a.NewLabel()
+	a.Bind(loop)
+	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+	e("SUBQ", regIndex, regLimit)
+	e("JLE", done)
+	if g.z {
+		g.tailMasks()
+	} else {
+		g.tailVectors()
+		g.bounceIn()
+	}
+	g.dynamic = true
+	g.sequence(g.tail.out, 0)
+	g.dynamic = false
+	if !g.z {
+		g.bounceOut()
+	}
+	g.advance(g.n)
+	e("JMP", loop)
+	a.Bind(done)
+}
+
+// tailMasks sets the masks of a tail of regLimit elements or a whole turn.
+func (g *gen) tailMasks() {
+	e := g.asm.Emit
+	e("MOVQ", asm.Imm(-1), regTemp)
+	e("BZHIQ", regLimit, regTemp, regTemp)
+	mov := "KMOVW"
+	if g.n == 8 {
+		mov = "KMOVB"
+	}
+	e(mov, regTemp, tailMask)
+	if !g.hasPairs() {
+		return
+	}
+	e("MOVQ", asm.Imm(-1), regTemp)
+	e("ADDQ", regLimit, regLimit)
+	e("BZHIQ", regLimit, regTemp, regTemp)
+	e(mov, regTemp, tailMask+1)
+	e("SHRQ", asm.Imm(g.n), regTemp)
+	e(mov, regTemp, tailMask+2)
+}
+
+// tailVectors sets the vectors of lanes that are in a tail.
+func (g *gen) tailVectors() {
+	e := g.asm.Emit
+	small := vec(tailWide, g.width(4))
+	if g.wide {
+		small = vec(tailSmall, g.width(4))
+	}
+	var count []byte
+	for k := range max(g.n, 4) {
+		count = append(count, byte(k), 0, 0, 0)
+	}
+	e("VMOVD", regLimit, small.X())
+	e("VPBROADCASTD", small.X(), small)
+	e("VPCMPGTD", g.asm.Constant(count), small, small)
+	if g.wide {
+		e("VPMOVSXDQ", small, vec(tailWide, g.width(8)))
+	}
+}
+
+// bounceIn copies the elements of a tail to the spill area, and bounceOut those from there that the body left.
+func (g *gen) bounceIn() {
+	for k := g.outs; k < g.outs+len(g.code.In); k++ {
+		if _, ok := g.bounces[k]; ok {
+			g.bounceCopy(k, g.code.In[k-g.outs].Size(), true)
+		}
+	}
+	g.restoreTwice()
+}
+
+func (g *gen) bounceOut() {
+	any := false
+	for k := range g.outs {
+		if _, ok := g.bounces[k]; ok {
+			any = true
+		}
+	}
+	if !any {
+		return
+	}
+	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+	g.asm.Emit("SUBQ", regIndex, regLimit)
+	for k := range g.outs {
+		if _, ok := g.bounces[k]; ok {
+			g.bounceCopy(k, g.code.Out[k].DType.Size(), false)
+		}
+	}
+	g.restoreTwice()
+}
+
+func (g *gen) restoreTwice() {
+	if g.twice {
+		g.asm.Emit("LEAQ", asm.Mem{Base: regIndex, Index: regIndex, Scale: 1}, regTwice)
+	}
+}
+
+// bounceCopy copies up to a turn of regLimit elements, one at a time. It takes regLimit, regTwice and regTemp.
+func (g *gen) bounceCopy(k, size int, in bool) {
+	e, a := g.asm.Emit, g.asm
+	r := g.loadPointer(k)
+	scale := min(size, 8)
+	e("LEAQ", asm.Mem{Base: r, Index: regIndex, Scale: uint8(scale)}, regTwice)
+	if size == 16 {
+		e("LEAQ", asm.Mem{Base: regTwice, Index: regIndex, Scale: 8}, regTwice)
+	}
+	// The elements count down from the last of a turn, or from the last that there is.
+	e("MOVL", asm.Imm(g.n), regTemp)
+	e("CMPQ", regLimit, regTemp)
+	e("CMOVQLT", regLimit, regTemp)
+	slot := int32(64 * g.bounces[k])
+	loop := a.NewLabel()
+	if size == 16 {
+		e("ADDQ", regTemp, regTemp)
+	}
+	a.Bind(loop)
+	from := asm.Mem{Base: regTwice, Index: regTemp, Scale: uint8(scale), Disp: int32(-scale)}
+	to := asm.Mem{Base: regSpill, Index: regTemp, Scale: uint8(scale), Disp: slot - int32(scale)}
+	if !in {
+		from, to = to, from
+	}
+	g.moveElement(from, to, scale)
+	e("DECL", regTemp)
+	e("JNE", loop)
+}
+
+// moveElement copies 1, 2 or 8 bytes by way of the lowest base that is free, or of a vector that holds no value.
+func (g *gen) moveElement(from, to asm.Mem, size int) {
+	e := g.asm.Emit
+	x := asm.X(g.scratchVector())
+	switch size {
+	case 1:
+		e("VPINSRB", asm.Imm(0), from, x, x)
+		e("VPEXTRB", asm.Imm(0), x, to)
+	case 2:
+		e("VPINSRW", asm.Imm(0), from, x, x)
+		e("VPEXTRW", asm.Imm(0), x, to)
+	default:
+		e("VMOVQ", from, x)
+		e("VMOVQ", x, to)
+	}
+}
+
+// scratchVector returns a register of tails that holds nothing between turns.
+func (g *gen) scratchVector() int {
+	n := 31
+	for g.rest.pool[vectors]>>n&1 == 0 {
+		n--
+	}
+	return n
+}
+
+// sequence writes instructions for a copy of the body.
+func (g *gen) sequence(list []placed, u int) {
+	for _, p := range list {
+		name := p.name
+		if g.streaming && p.nt != "" {
+			name = p.nt
+		}
+		args := make([]asm.Arg, len(p.args))
+		for k, arg := range p.args {
+			switch x := arg.(type) {
+			case asm.Arg:
+				args[k] = x
+			case memory:
+				args[k] = g.address(x, u)
+			case element:
+				m := g.address(memory(x), u)
+				m.Broadcast = true
+				args[k] = m
+			case accUse:
+				args[k] = g.accRegister(x, u)
+			}
+		}
+		g.asm.Emit(name, args...)
+	}
+}
+
+func (g *gen) accRegister(a accUse, u int) asm.Arg {
+	n := g.accAt[a.acc.fold] + (u+a.acc.turn)%g.copies
+	switch x := g.vals[a.acc.val]; {
+	case x.mask && a.zero:
+		return asm.Mask(n).Zero()
+	case x.mask:
+		return asm.Mask(n)
+	case a.w == 0:
+		return vec(n, x.w)
+	}
+	return vec(n, a.w)
+}
+
+// address returns where memory is in a copy of the body. It may take regTemp.
+func (g *gen) address(m memory, u int) asm.Mem {
+	disp := m.off + int32(u)*m.step
+	switch m.kind {
+	case inConstant:
+		return g.asm.Constant([]byte(m.data))
+	case inSlot:
+		return asm.Mem{Base: regSpill, Disp: int32(64*m.n) + m.off}
+	case inRow:
+		return asm.Mem{Base: g.loadPointer(m.n), Disp: m.off}
+	case inAcc:
+		return g.accAddress(m, u)
+	}
+	size := int(m.lane)
+	if m.part != 0 {
+		size *= 2
+	}
+	r := g.loadPointer(m.n)
+	if size == 16 {
+		return asm.Mem{Base: r, Index: regTwice, Scale: 8, Disp: disp}
+	}
+	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
+}
+
+// accAddress returns where accumulators are: in a tail those of regIndex, which may be any turn of a row.
+func (g *gen) accAddress(m memory, u int) asm.Mem {
+	r := g.loadPointer(m.n)
+	if !g.dynamic {
+		return asm.Mem{Base: r, Disp: (m.off + int32(u)*m.step) % int32(expr.Lanes*int(m.lane))}
+	}
+	e := g.asm.Emit
+	e("MOVL", regIndex, regLimit)
+	e("ANDL", asm.Imm(expr.Lanes-1), regLimit)
+	return asm.Mem{Base: r, Index: regLimit, Scale: m.lane, Disp: m.off}
+}

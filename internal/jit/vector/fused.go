@@ -1,0 +1,52 @@
+package vector
+
+import "math"
+
+// fused places a fused multiply-add: the register of a factor or of the addend that is not used any more takes the
+// result, and one of the others may be in memory.
+func (a *allocator) fused(in *inst) {
+	x, y, c := in.src[0], in.src[1], in.src[2]
+	dies := func(s arg) bool {
+		return a.reg[s.v] >= 0 && a.after(s.v) == math.MaxInt32 && a.file.fixed[in.dst] < 0
+	}
+	absent := func(s arg) bool { return a.lookup(s.v) < 0 && a.g.vals[s.v].acc == nil }
+	tied := c
+	switch {
+	case dies(c):
+	case dies(x):
+		tied = x
+	case dies(y):
+		tied, x, y = y, y, x
+	case absent(c):
+	case absent(x):
+		tied = x
+	case absent(y):
+		tied, x, y = y, y, x
+	}
+	// Of the two others the one in memory comes first, if there is one.
+	form, p, q := "213", c, y
+	if tied.v == c.v {
+		form, p, q = "231", x, y
+	}
+	folded, ok := a.foldable(p, in.lane)
+	if !ok {
+		if m, other := a.foldable(q, in.lane); other {
+			folded, ok = m, true
+			p, q = q, p
+			if form == "213" {
+				form = "132"
+			}
+		}
+	}
+	if p.v == q.v || p.v == tied.v || !ok {
+		folded = nil
+	}
+	first := folded
+	if first == nil {
+		first = a.operand(p)
+	}
+	second := a.operand(q)
+	dst := a.result(&inst{src: in.src, dst: in.dst, tied: tied.v})
+	a.put(in.name+form+in.fma, first, second, dst)
+	a.finish(in)
+}

@@ -1,0 +1,137 @@
+package vector
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// integer selects instructions for an operation on integers. Those of fewer than 32 bits are cleaned only where the
+// bits above them would show.
+func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
+	l := lane(d)
+	e := elem(l)
+	narrow := d.Size() < 4
+	out := func(v val, dirty bool) *lowered { return &lowered{v: v, dtype: d, dirty: dirty && narrow} }
+	switch op {
+	case expr.Add:
+		return out(g.sym2("VPADD"+e, l, a.v, b.v), true)
+	case expr.Sub:
+		return out(g.op2("VPSUB"+e, l, b.v, a.v), true)
+	case expr.Mul:
+		return out(g.multiply(l, a.v, b.v), true)
+	case expr.Neg:
+		return out(g.op2("VPSUB"+e, l, a.v, g.bits(l, 0)), true)
+	case expr.And:
+		return out(g.and(l, a.v, b.v), a.dirty || b.dirty)
+	case expr.Or:
+		return out(g.or(l, a.v, b.v), a.dirty || b.dirty)
+	case expr.Xor:
+		return out(g.xor(l, a.v, b.v), a.dirty || b.dirty)
+	case expr.Not:
+		return out(g.xor(l, a.v, g.bits(l, math.MaxUint64)), true)
+	case expr.Shl:
+		return out(g.shift("VPSLL", d, a.v, b), true)
+	case expr.Shr:
+		if d.IsSigned() {
+			return out(g.shiftSigned(d, g.clean(a), b), false)
+		}
+		return out(g.shift("VPSRL", d, g.clean(a), b), false)
+	case expr.Abs:
+		if !d.IsSigned() {
+			return a
+		}
+		return out(g.abs(l, g.clean(a)), true)
+	case expr.Min, expr.Max:
+		return out(g.intExtremum(op, d, g.clean(a), g.clean(b)), false)
+	case expr.Div:
+		return g.divide(d, a, b)
+	}
+	g.fail("%v of %v", op, d)
+	return a
+}
+
+func (g *gen) multiply(l int, a, b val) val {
+	switch {
+	case l == 4:
+		return g.sym2("VPMULLD", 4, a, b)
+	case g.z:
+		return g.sym2("VPMULLQ", 8, a, b)
+	}
+	// By halves of 32 bits: what the upper ones make together is lost.
+	cross := g.sym2("VPADDQ", 8, g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, a), b),
+		g.sym2("VPMULUDQ", 8, g.imm1("VPSRLQ", 32, b), a))
+	return g.sym2("VPADDQ", 8, g.imm1("VPSLLQ", 32, cross), g.sym2("VPMULUDQ", 8, a, b))
+}
+
+func (g *gen) abs(l int, a val) val {
+	if g.z || l == 4 {
+		return g.op1("VPABS"+elem(l), l, a)
+	}
+	s := g.op2("VPCMPGTQ", 8, a, g.bits(8, 0))
+	return g.op2("VPSUBQ", 8, s, g.xor(8, a, s))
+}
+
+func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
+	l := lane(d)
+	unsigned := !d.IsSigned() && d.Size() >= 4
+	if !g.z && l == 8 {
+		if op == expr.Max {
+			return g.blend(8, g.less(8, unsigned, b, a), a, b)
+		}
+		return g.blend(8, g.less(8, unsigned, a, b), a, b)
+	}
+	name := "VPMIN"
+	if op == expr.Max {
+		name = "VPMAX"
+	}
+	if unsigned {
+		return g.sym2(name+"U"+elem(l), l, a, b)
+	}
+	return g.sym2(name+"S"+elem(l), l, a, b)
+}
+
+// count returns by how much is shifted, if it is a constant, and else the register with it, reduced.
+func (g *gen) count(d tensor.DType, b *lowered) (int64, val) {
+	bits := uint64(8 * d.Size())
+	if r := g.vals[b.v].rec; r != nil && r.mem.kind == inConstant {
+		return int64(uint64(r.mem.data[0]) & (bits - 1)), 0
+	}
+	return 0, g.and(lane(d), b.v, g.bits(lane(d), bits-1))
+}
+
+// shift shifts, filling with zeros.
+func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
+	l := lane(d)
+	imm, n := g.count(d, b)
+	if n == 0 {
+		return g.imm1(name+elem(l), imm, a)
+	}
+	return g.op2(name+"V"+elem(l), l, n, a)
+}
+
+// shiftSigned shifts to the right, filling with the sign.
+func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
+	if l := lane(d); g.z || l == 4 {
+		return g.shift("VPSRA", d, a, b)
+	}
+	// Where the sign bit comes to lie is subtracted, after it was flipped.
+	sign := g.shift("VPSRL", d, g.bits(8, signBit(8)), b)
+	return g.op2("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
+}
+
+// divide divides integers by way of floats with more bits than the quotient needs: one that is no integer is further
+// from the next than rounding goes.
+func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
+	f := tensor.Float64
+	switch d.Size() {
+	case 1, 2:
+		f = tensor.Float32
+	case 8:
+		g.fail("division of %v", d)
+		return a
+	}
+	x, y := g.convert(f, a), g.convert(f, b)
+	return g.convert(d, &lowered{v: g.float(expr.Div, lane(f), x.v, y.v), dtype: f})
+}

@@ -1,0 +1,67 @@
+package vector
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// one makes a loop of one operation on two operands of a dtype.
+func one(t *testing.T, o expr.Op, d tensor.DType) *expr.Loop {
+	b := expr.NewBuilder(d, d)
+	c, err := b.Build(b.Real(b.Do(o, b.Load(0), b.Load(1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &expr.Loop{Code: c, Scalar: []bool{false, false}}
+}
+
+// TestListing reads the body of an addition: one load, one addition from memory, one store, four times.
+func TestListing(t *testing.T) {
+	for isa, want := range map[machine.ISA]string{
+		machine.AVX512: "VADDPS\t64(R10)(CX*4), Z", machine.AVX2: "VADDPS\t32(R10)(CX*4), Y",
+	} {
+		text := (&Loop{loop: one(t, expr.Add, tensor.Float32), isa: isa}).Listing()
+		if n := strings.Count(text, "VADDPS\t"); n != 5 || !strings.Contains(text, want) {
+			t.Errorf("%v: %d additions, and not %q:\n%s", isa, n, want, text)
+		}
+	}
+}
+
+// TestUnsupported asks for what there is no code for.
+func TestUnsupported(t *testing.T) {
+	long := one(t, expr.Div, tensor.Int64)
+	for what, c := range map[string]func() (*Loop, error){
+		"division of int64": func() (*Loop, error) { return Compile(long, machine.AVX512, Options{}) },
+		"a function that only Go has": func() (*Loop, error) {
+			return Compile(one(t, expr.Hypot, tensor.Float64), machine.AVX2, Options{})
+		},
+		"for portable": func() (*Loop, error) {
+			return Compile(one(t, expr.Add, tensor.Float32), machine.Portable, Options{})
+		},
+		"26 pointers": func() (*Loop, error) {
+			d := make([]tensor.DType, 25)
+			for k := range d {
+				d[k] = tensor.Int8
+			}
+			b := expr.NewBuilder(d...)
+			code, err := b.Build(b.Real(b.Load(24)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Compile(&expr.Loop{Code: code, Scalar: make([]bool, 25)}, machine.AVX2, Options{})
+		},
+	} {
+		if _, err := c(); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, not %v", what, err)
+		}
+	}
+	_, err := Compile(&expr.Loop{Code: long.Code}, machine.AVX2, Options{})
+	if err == nil || errors.Is(err, ErrUnsupported) {
+		t.Errorf("a loop that is wrong is no loop without code: %v", err)
+	}
+}

@@ -1,0 +1,372 @@
+//go:build linux || darwin
+
+package vector
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// levels returns the instruction sets that can be run here.
+func levels(t testing.TB) []machine.ISA {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	if machine.Instructions() == machine.AVX512 {
+		return []machine.ISA{machine.AVX512, machine.AVX2}
+	}
+	return []machine.ISA{machine.AVX2}
+}
+
+const guarded = 1 << 14
+
+// guard is memory between two pages that must not be touched.
+type guard []byte
+
+func newGuard(t testing.TB) guard {
+	page := os.Getpagesize()
+	m, err := unix.Mmap(-1, 0, guarded+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range [][]byte{m[:page], m[page+guarded:]} {
+		if err := unix.Mprotect(p, unix.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = unix.Munmap(m) })
+	return guard(m[page : page+guarded : page+guarded])
+}
+
+// bench is memory for two runs of a loop, which see the same.
+type bench struct {
+	mem  [2][]guard
+	args *jit.Args
+}
+
+func newBench(t testing.TB) *bench {
+	b := &bench{args: new(jit.Args)}
+	for k := range b.mem {
+		for range jit.MaxOperands {
+			b.mem[k] = append(b.mem[k], newGuard(t))
+		}
+	}
+	return b
+}
+
+// part is where a pointer of a loop points, and what lies there.
+type part struct {
+	mem, at, size, stride int
+	dtype                 tensor.DType
+	n                     int
+}
+
+// layOut puts outputs, operands and accumulators at the ends of guarded memory, an output in the place of an
+// operand now and then.
+func (b *bench) layOut(rng *rand.Rand, l *expr.Loop, n, rows int) []part {
+	var parts []part
+	add := func(d tensor.DType, n int, sparse bool) {
+		p := part{mem: len(parts), dtype: d, n: n, size: n * d.Size()}
+		p.stride = p.size
+		if sparse && rng.IntN(3) == 0 {
+			p.stride += rng.IntN(20) * d.Size()
+		}
+		total := (rows-1)*p.stride + p.size
+		if p.at = guarded - total; rng.IntN(3) == 0 {
+			p.at = 0
+		} else if rng.IntN(3) == 0 {
+			p.at -= rng.IntN(100)
+		}
+		parts = append(parts, p)
+	}
+	for _, o := range l.Code.Out {
+		add(o.DType, n, true)
+	}
+	for k, d := range l.Code.In {
+		if l.Scalar[k] {
+			add(d, 1, true)
+		} else {
+			add(d, n, true)
+		}
+	}
+	for k := range l.Folds {
+		add(l.DType(k), expr.Lanes, false)
+	}
+	taken := map[int]bool{}
+	for k, o := range l.Code.Out {
+		j := len(l.Code.Out) + rng.IntN(len(l.Code.In))
+		if !taken[j] && rng.IntN(3) == 0 && parts[j].n == n && parts[j].dtype.Size() == o.DType.Size() &&
+			!l.Scalar[j-len(l.Code.Out)] {
+			parts[k], taken[j] = parts[j], true
+			parts[k].dtype = o.DType
+		}
+	}
+	return parts
+}
+
+// fill writes random elements, and anything between them.
+func (b *bench) fill(rng *rand.Rand, parts []part, outs, rows int) {
+	for k, p := range parts {
+		m := b.mem[0][p.mem]
+		if k < outs {
+			for i := range m {
+				m[i] = 0xA5
+			}
+		}
+	}
+	for k, p := range parts {
+		m := b.mem[0][p.mem]
+		for row := 0; row < rows && k >= outs; row++ {
+			for i := range p.n {
+				putElement(m[p.at+row*p.stride:], i, p.dtype, rng)
+			}
+		}
+	}
+	for _, p := range parts {
+		copy(b.mem[1][p.mem], b.mem[0][p.mem])
+	}
+}
+
+func putElement(m []byte, i int, d tensor.DType, rng *rand.Rand) {
+	r := d
+	if d.IsComplex() {
+		r = d.ToReal()
+	}
+	for at := 0; at < d.Size(); at += r.Size() {
+		x := binary.LittleEndian.AppendUint64(nil, randomBits(rng, r))
+		copy(m[i*d.Size()+at:], x[:r.Size()])
+	}
+}
+
+func (b *bench) pointers(run int, parts []part) (ptrs []unsafe.Pointer, strides []int) {
+	for _, p := range parts {
+		ptrs = append(ptrs, unsafe.Add(unsafe.Pointer(unsafe.SliceData(b.mem[run][p.mem])), p.at))
+		strides = append(strides, p.stride)
+	}
+	return ptrs, strides
+}
+
+// same compares an element of both runs; all NaNs are the same.
+func sameElement(d tensor.DType, a, b []byte) bool {
+	if d.IsComplex() {
+		r := d.ToReal()
+		h := r.Size()
+		return sameElement(r, a[:h], b[:h]) && sameElement(r, a[h:], b[h:])
+	}
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if !d.IsFloat() {
+		return false
+	}
+	var x, y float64
+	tensor.Converter(tensor.Float64, d)(unsafe.Pointer(&x), unsafe.Pointer(&a[0]), 0, 0, 1)
+	tensor.Converter(tensor.Float64, d)(unsafe.Pointer(&y), unsafe.Pointer(&b[0]), 0, 0, 1)
+	return math.IsNaN(x) && math.IsNaN(y)
+}
+
+// differ says what the two runs left that is not the same.
+func (b *bench) differ(parts []part, outs, ins, rows int) string {
+	for k, p := range parts {
+		if k >= outs && k < outs+ins || p.size == 0 {
+			continue
+		}
+		x, y := b.mem[0][p.mem], b.mem[1][p.mem]
+		for row := range rows {
+			for i := range p.n {
+				at := p.at + row*p.stride + i*p.dtype.Size()
+				u, v := x[at:at+p.dtype.Size()], y[at:at+p.dtype.Size()]
+				if !sameElement(p.dtype, u, v) {
+					return fmt.Sprintf("pointer %d (%v) row %d element %d: compiled % x, interpreted % x", k, p.dtype, row, i,
+						u, v)
+				}
+				copy(u, v)
+			}
+		}
+	}
+	for _, p := range parts {
+		if !bytes.Equal(b.mem[0][p.mem], b.mem[1][p.mem]) {
+			return fmt.Sprintf("bytes beside the elements of pointer %d changed", p.mem)
+		}
+	}
+	return ""
+}
+
+// check runs a loop both ways. It returns why there is no code, or "".
+func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) string {
+	t.Helper()
+	opts := Options{NonTemporal: rng.IntN(4) == 0}
+	if rng.IntN(3) == 0 {
+		opts.registers = 8 // values go to memory and back
+	}
+	c, err := Compile(l, isa, opts)
+	if errors.Is(err, ErrUnsupported) {
+		return err.Error()
+	}
+	if err != nil {
+		t.Fatalf("%v\n%v", err, l.Code)
+	}
+	reference := l
+	if slices.ContainsFunc(l.Code.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
+		if reference, err = expand(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := reference.Prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outs, ins := len(l.Code.Out), len(l.Code.In)
+	parts := b.layOut(rng, l, n, rows)
+	if rng.IntN(2) == 0 {
+		for k := outs + ins; k < len(parts); k++ {
+			parts[k].stride = 0
+		}
+	}
+	b.fill(rng, parts, outs, rows)
+	ptrs, strides := b.pointers(1, parts)
+	for row := range rows {
+		at := make([]unsafe.Pointer, len(ptrs))
+		for k := range ptrs {
+			at[k] = unsafe.Add(ptrs[k], row*strides[k])
+		}
+		p.Run(nil, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
+	}
+	ptrs, strides = b.pointers(0, parts)
+	// In pieces, now and then.
+	if cut := expr.Lanes * rng.IntN(4); rows == 1 && cut < n && rng.IntN(2) == 0 {
+		if err := c.Run(b.args, ptrs, strides, cut, 1); err != nil {
+			t.Fatal(err)
+		}
+		for k := range ptrs {
+			if k < outs || k < outs+ins && !l.Scalar[k-outs] {
+				ptrs[k] = unsafe.Add(ptrs[k], cut*parts[k].dtype.Size())
+			}
+		}
+		if err := c.Run(b.args, ptrs, strides, n-cut, 1); err != nil {
+			t.Fatal(err)
+		}
+	} else if err := c.Run(b.args, ptrs, strides, n, rows); err != nil {
+		t.Fatal(err)
+	}
+	if d := b.differ(parts, outs, ins, rows); d != "" {
+		t.Fatalf("%v, %d rows of %d: %s\nscalar %v, folds %v\n%v\n%s", isa, rows, n, d, l.Scalar, l.Folds, l.Code,
+			c.Listing())
+	}
+	return ""
+}
+
+// TestOperations runs each operation of each dtype by itself, and each conversion.
+func TestOperations(t *testing.T) {
+	for _, isa := range levels(t) {
+		t.Run(isa.String(), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			b := newBench(t)
+			missing := map[string]bool{}
+			try := func(d tensor.DType, code func(m *maker) expr.Value) {
+				for round := range 3 {
+					m := &maker{Builder: expr.NewBuilder(d, d, tensor.Bool), rng: rng}
+					m.values = []expr.Value{m.Load(0), m.Load(1), m.Load(2)}
+					c, err := m.Build(m.Real(code(m)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					l := &expr.Loop{Code: c, Scalar: []bool{false, round == 1, false}}
+					for _, n := range []int{1, 3, 7, 8, 16, 31, 200} {
+						if why := b.check(t, rng, l, isa, n, 1+round); why != "" {
+							missing[why] = true
+							break
+						}
+					}
+				}
+			}
+			for _, d := range computing {
+				for _, o := range operations(d) {
+					try(d, func(m *maker) expr.Value { return m.apply(o, d) })
+				}
+			}
+			for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
+				for o := expr.Exp; o <= expr.Atan2; o++ {
+					try(d, func(m *maker) expr.Value { return m.apply(o, d) })
+				}
+			}
+			all := tensor.DTypes()
+			for _, s := range all[:len(all)-2] {
+				for _, d := range all[:len(all)-2] {
+					try(s, func(m *maker) expr.Value { return m.Convert(d, m.values[0]) })
+				}
+			}
+			expectMissing(t, missing)
+		})
+	}
+}
+
+// expectMissing compares what has no code with what is known not to have.
+func expectMissing(t *testing.T, missing map[string]bool) {
+	for why := range missing {
+		ok := strings.HasSuffix(why, "has no expansion") || strings.HasSuffix(why, "division of int64") ||
+			strings.HasSuffix(why, "division of uint64")
+		if !ok {
+			t.Error(why)
+		}
+	}
+}
+
+// TestRandomLoops compares loops of random expressions with what the interpreter makes of them. GRAPHRUN_LOOPS says how
+// many.
+func TestRandomLoops(t *testing.T) {
+	count := 3000
+	if testing.Short() {
+		count = 300
+	}
+	if s := os.Getenv("GRAPHRUN_LOOPS"); s != "" {
+		count, _ = strconv.Atoi(s)
+	}
+	for _, isa := range levels(t) {
+		t.Run(isa.String(), func(t *testing.T) {
+			b := newBench(t)
+			missing, without := map[string]bool{}, 0
+			for seed := range count {
+				rng := rand.New(rand.NewPCG(uint64(seed), 7))
+				steps := 12
+				if seed%20 == 0 {
+					steps = 100
+				}
+				l, err := randomLoop(rng, steps)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, rows := 1+rng.IntN(70), 1
+				switch rng.IntN(4) {
+				case 0:
+					n = 1 + rng.IntN(500)
+				case 1:
+					rows = 1 + rng.IntN(4)
+				}
+				if why := b.check(t, rng, l, isa, n, rows); why != "" {
+					missing[why] = true
+					without++
+				}
+			}
+			expectMissing(t, missing)
+			t.Logf("%d of %d loops have no code", without, count)
+		})
+	}
+}

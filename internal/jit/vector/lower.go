@@ -1,0 +1,229 @@
+package vector
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// lower selects instructions for the whole loop.
+func (g *gen) lower() error {
+	g.weigh()
+	for _, f := range g.loop.Folds {
+		g.visit(f.V)
+	}
+	for _, o := range g.code.Out {
+		g.visit(o.Re)
+		if o.Im != expr.None {
+			g.visit(o.Im)
+		}
+	}
+	for k, o := range g.code.Out {
+		mem := memory{kind: inOperand, n: k, step: int32(g.n * o.DType.Size())}
+		switch {
+		case o.DType == tensor.Invalid:
+		case o.Im != expr.None:
+			g.stores = append(g.stores, g.storePair(k, o.DType, g.get(o.Re).v, g.get(o.Im).v)...)
+		default:
+			g.stores = append(g.stores, g.store(mem, g.get(o.Re)))
+		}
+	}
+	g.lowerFolds()
+	g.prune()
+	return g.err
+}
+
+// weigh finds how many registers computing a value takes, as if nothing were used twice.
+func (g *gen) weigh() {
+	g.need = make([]int, len(g.code.Insts))
+	for v, i := range g.code.Insts {
+		most, ties := 0, 0
+		for _, u := range i.Uses() {
+			switch w := g.need[u]; {
+			case w > most:
+				most, ties = w, 0
+			case w == most:
+				ties++
+			}
+		}
+		g.need[v] = max(1, most+ties)
+		if i.Op == expr.Const {
+			g.need[v] = 0
+		}
+	}
+}
+
+// visit selects instructions for a value after those for its operands, of which the one that needs most registers comes
+// first, so that few values wait in registers.
+func (g *gen) visit(v expr.Value) {
+	if g.done[v] != nil {
+		return
+	}
+	uses := g.code.Insts[v].Uses()
+	for range uses {
+		next := expr.None
+		for _, u := range uses {
+			if g.done[u] == nil && (next == expr.None || g.need[u] > g.need[next]) {
+				next = u
+			}
+		}
+		if next == expr.None {
+			break
+		}
+		g.visit(next)
+	}
+	g.done[v] = g.inst(v)
+}
+
+// lowerFolds selects instructions that add up: in the body accumulators have registers if there are enough, and in
+// tails they are in memory. Loads and stores of the registers come before and after the turns.
+func (g *gen) lowerFolds() {
+	for _, f := range g.loop.Folds {
+		if v := g.get(f.V); f.Op == expr.Min || f.Op == expr.Max {
+			g.clean(v) // here, for both ways
+		}
+	}
+	if !g.z {
+		g.inTail = g.newVal(g.boolVal())
+	}
+	body := g.body
+	for k := range g.loop.Folds {
+		g.foldInMemory(k)
+		g.foldInRegisters(k)
+	}
+	g.body = body
+}
+
+// accMemory is where the accumulators of a fold are.
+func (g *gen) accMemory(k int) memory {
+	return memory{kind: inAcc, n: g.outs + len(g.code.In) + k, step: int32(g.n * g.loop.DType(k).Size())}
+}
+
+// part returns what is selected meanwhile.
+func (g *gen) part(selecting func()) []inst {
+	g.body = nil
+	selecting()
+	return g.body
+}
+
+func (g *gen) foldInMemory(k int) {
+	f, mem := g.loop.Folds[k], g.accMemory(k)
+	v := g.get(f.V)
+	for way := 1; way <= 2; way++ {
+		var s inst
+		list := g.part(func() {
+			old := g.loadVector(mem, v.dtype)
+			sum := g.apply(f.Op, v.dtype, old, v)
+			if way == 2 && !g.z && v.dtype.Size() < 4 { // there are no masked stores
+				sum = g.selectOf(&lowered{v: g.inTail, dtype: tensor.Bool}, sum, old)
+			}
+			s = g.store(mem, sum)
+		})
+		g.folds[way] = append(append(g.folds[way], list...), s)
+	}
+}
+
+// newAcc returns the registers of accumulators.
+func (g *gen) newAcc(x value) val {
+	x.acc = &accRef{fold: len(g.accs)}
+	v := g.newVal(x)
+	x.acc.val = v
+	g.accs = append(g.accs, x.acc)
+	return v
+}
+
+func (g *gen) foldInRegisters(k int) {
+	f, mem := g.loop.Folds[k], g.accMemory(k)
+	v := g.get(f.V)
+	d := v.dtype
+	proto := value{w: g.width(lane(d))}
+	if d == tensor.Bool {
+		proto = g.boolVal()
+	}
+	acc := &lowered{v: g.newAcc(proto), dtype: d, dirty: true}
+	if g.z && d.IsFloat() && (f.Op == expr.Min || f.Op == expr.Max) {
+		g.foldExtremum(f.Op, mem, v.v, acc)
+		return
+	}
+	g.folds[0] = append(g.folds[0], g.part(func() {
+		r := g.apply(f.Op, d, &lowered{v: acc.v, dtype: d}, v)
+		if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.v {
+			g.body[last].dst = acc.v
+		} else {
+			g.fail("a fold by %v", f.Op)
+		}
+	})...)
+	g.accIn = append(g.accIn, g.part(func() {
+		x := g.loadVector(mem, d)
+		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
+	})...)
+	g.accOut = append(g.accOut, g.part(func() {
+		s := g.store(mem, acc)
+		g.body = append(g.body, s)
+	})...)
+}
+
+// foldExtremum adds up by Min or Max with AVX-512. The instruction loses a NaN that the accumulator has: that there was
+// one is noted in a mask, which nothing else has to wait for.
+func (g *gen) foldExtremum(op expr.Op, mem memory, v val, acc *lowered) {
+	l := lane(acc.dtype)
+	nan := g.newAcc(g.boolVal())
+	name := "VMIN" + suffix(l)
+	if op == expr.Max {
+		name = "VMAX" + suffix(l)
+	}
+	g.folds[0] = append(g.folds[0], g.part(func() {
+		bad := g.cmp(l, 3, v, v)
+		g.body = append(g.body, inst{name: "KORW", src: of(bad, nan), dst: nan, rm: -1},
+			inst{name: name, src: of(v, acc.v), dst: acc.v, rm: 0, lane: uint8(l)})
+	})...)
+	g.accIn = append(g.accIn, g.part(func() {
+		x := g.loadVector(mem, acc.dtype)
+		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
+		g.cmp(l, 3, acc.v, acc.v)
+		g.body[len(g.body)-1].dst = nan
+	})...)
+	g.accOut = append(g.accOut, g.part(func() {
+		r := g.blend(l, nan, g.floats(l, math.NaN()), acc.v)
+		s := g.store(mem, &lowered{v: r, dtype: acc.dtype})
+		g.body = append(g.body, s)
+	})...)
+}
+
+// prune drops instructions whose results nobody needs.
+func (g *gen) prune() {
+	live := make([]bool, len(g.vals))
+	mark := func(in *inst) {
+		for _, s := range in.src {
+			live[s.v] = true
+		}
+		live[in.tied], live[in.mask] = true, true
+	}
+	for _, list := range [][]inst{g.stores, g.folds[0], g.folds[1], g.folds[2], g.accIn, g.accOut} {
+		for k := range list {
+			mark(&list[k])
+		}
+	}
+	sweep := func(list []inst) []inst {
+		keep := make([]bool, len(list))
+		n := 0
+		for k := len(list) - 1; k >= 0; k-- {
+			if live[list[k].dst] || list[k].store != nil {
+				mark(&list[k])
+				keep[k] = true
+				n++
+			}
+		}
+		out := make([]inst, 0, n)
+		for k, in := range list {
+			if keep[k] {
+				out = append(out, in)
+			}
+		}
+		return out
+	}
+	live[0] = false
+	g.body = sweep(g.body)
+	g.row = sweep(g.row)
+}

@@ -1,0 +1,309 @@
+package vector
+
+import (
+	"encoding/binary"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// load returns a part of operand k.
+func (g *gen) load(k, part int) *lowered {
+	d, at := g.code.In[k], g.outs+k
+	if d.IsComplex() {
+		p := g.pair(k, at, d.ToReal())
+		return &lowered{v: p[part], dtype: d.ToReal()}
+	}
+	if g.loop.Scalar[k] {
+		return g.loadScalar(at, 0, d)
+	}
+	return g.loadVector(memory{kind: inOperand, n: at, step: int32(g.n * d.Size())}, d)
+}
+
+// from returns a value that is loaded.
+func (g *gen) from(w uint8, name string, plain bool, mem memory) val {
+	inv := mem.kind == inRow
+	return g.newVal(value{w: w, inv: inv, rec: &recipe{name: name, mem: mem, plain: plain}})
+}
+
+// loadVector returns elements that lie one behind another.
+func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
+	l := &lowered{dtype: d}
+	mem.lane = uint8(d.Size())
+	w := g.width(lane(d))
+	switch d {
+	case tensor.Bool:
+		l.v = g.loadBool(mem)
+	case tensor.Float16:
+		l.half = g.from(max(w/2, 16), g.halfMove(), true, mem)
+	case tensor.Int8:
+		l.v = g.from(w, "VPMOVSXBD", false, mem)
+	case tensor.Uint8:
+		l.v = g.from(w, "VPMOVZXBD", false, mem)
+	case tensor.Int16:
+		l.v = g.from(w, "VPMOVSXWD", false, mem)
+	case tensor.Uint16, tensor.BFloat16:
+		l.v = g.from(w, "VPMOVZXWD", false, mem)
+	default:
+		l.v = g.from(w, "VMOVUPS", true, mem)
+		if d.Size() == 8 {
+			g.vals[l.v].rec.name = "VMOVUPD" // a mask counts in elements
+		}
+	}
+	return l
+}
+
+// halfMove moves n elements of 2 bytes.
+func (g *gen) halfMove() string {
+	switch {
+	case g.n == 4:
+		return "VMOVQ"
+	case g.z:
+		return "VMOVDQU16"
+	}
+	return "VMOVDQU"
+}
+
+// loadBool returns which elements are not 0.
+func (g *gen) loadBool(mem memory) val {
+	if !g.z {
+		name, l := "VPMOVZXBD", g.maskLane()
+		if l == 8 {
+			name = "VPMOVZXBQ"
+		}
+		x := g.from(g.width(l), name, false, mem)
+		return g.op2("VPCMPGT"+elem(l), l, g.bits(l, 0), x)
+	}
+	name := "VMOVDQU8"
+	if g.n == 8 {
+		name = "VMOVQ"
+	}
+	x := g.from(16, name, false, mem)
+	return g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
+}
+
+// loadScalar returns one element in all lanes.
+func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
+	mem := memory{kind: inRow, n: at, off: off}
+	l := &lowered{dtype: d}
+	w := g.width(lane(d))
+	switch d.Size() {
+	case 8:
+		l.v = g.from(w, "VBROADCASTSD", false, mem)
+	case 4:
+		l.v = g.from(w, "VBROADCASTSS", false, mem)
+	case 2:
+		x := g.from(max(w/2, 16), "VPBROADCASTW", false, mem)
+		switch {
+		case d == tensor.Float16:
+			l.half = x
+		case d.IsSigned():
+			l.v = g.to("VPMOVSXWD", w, 0, x)
+		default:
+			l.v = g.to("VPMOVZXWD", w, 0, x)
+		}
+	case 1:
+		x := g.from(16, "VPBROADCASTB", false, mem)
+		switch {
+		case d == tensor.Bool && g.z:
+			l.v = g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
+		case d == tensor.Bool:
+			name, lane := "VPMOVZXBD", g.maskLane()
+			if lane == 8 {
+				name = "VPMOVZXBQ"
+			}
+			l.v = g.op2("VPCMPGT"+elem(lane), lane, g.bits(lane, 0), g.to(name, g.width(lane), 0, x))
+		case d == tensor.Int8:
+			l.v = g.to("VPMOVSXBD", w, 0, x)
+		default:
+			l.v = g.to("VPMOVZXBD", w, 0, x)
+		}
+	}
+	return l
+}
+
+// pair returns the parts of a complex operand.
+func (g *gen) pair(k, at int, d tensor.DType) [2]val {
+	if p, ok := g.pairs[k]; ok {
+		return p
+	}
+	var p [2]val
+	if g.loop.Scalar[k] {
+		p = [2]val{g.loadScalar(at, 0, d).v, g.loadScalar(at, int32(d.Size()), d).v}
+	} else {
+		p = g.split(at, d.Size())
+	}
+	g.pairs[k] = p
+	return p
+}
+
+// split loads pairs of elements, and parts them.
+func (g *gen) split(at, size int) [2]val {
+	w := g.width(size)
+	var h [2]val
+	for k := range h {
+		mem := g.half(at, k, size)
+		h[k] = g.from(w, "VMOVU"+suffix(size), false, mem)
+	}
+	if g.z {
+		return [2]val{g.permute2(h[0], h[1], size, evenOdd(g.n, 0)), g.permute2(h[0], h[1], size, evenOdd(g.n, 1))}
+	}
+	if size == 8 {
+		lo := g.op2("VUNPCKLPD", 0, h[1], h[0])
+		hi := g.op2("VUNPCKHPD", 0, h[1], h[0])
+		return [2]val{g.imm1("VPERMPD", 0xD8, lo), g.imm1("VPERMPD", 0xD8, hi)}
+	}
+	var p [2]val
+	for k, imm := range []int64{0x88, 0xDD} {
+		p[k] = g.shuffle("VSHUFPS", imm, h[1], h[0])
+		if w == 32 {
+			p[k] = g.imm1("VPERMPD", 0xD8, p[k])
+		}
+	}
+	return p
+}
+
+// half returns where a half of a turn's pairs lies.
+func (g *gen) half(at, k, size int) memory {
+	return memory{kind: inOperand, n: at, off: int32(k * g.n * size), step: int32(2 * g.n * size), part: uint8(1 + k),
+		lane: uint8(size)}
+}
+
+// evenOdd returns the places of the first or second parts in two vectors of n elements.
+func evenOdd(n, part int) []int {
+	at := make([]int, n)
+	for k := range at {
+		at[k] = 2*k + part
+	}
+	return at
+}
+
+// permute2 picks elements of two vectors.
+func (g *gen) permute2(a, b val, lane int, at []int) val {
+	var data []byte
+	for _, x := range at {
+		data = binary.LittleEndian.AppendUint64(data, uint64(x))
+		data = data[:len(data)-8+lane]
+	}
+	return g.add(inst{name: "VPERMT2" + suffix(lane), src: of(b, g.vector(data)), tied: a,
+		dst: g.newVal(value{w: g.vals[a].w}), rm: 0})
+}
+
+// shuffle is an operation on a constant and two vectors.
+func (g *gen) shuffle(name string, imm int64, b, a val) val {
+	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{w: g.vals[a].w}), rm: 1})
+}
+
+// emitStore makes a store. An operand that is stored as it is must be in a register before anything is: an output may
+// be its memory.
+func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
+	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
+		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{w: g.vals[v].w}), rm: -1})
+	}
+	if mem.kind != inOperand {
+		nt = ""
+	}
+	return inst{name: name, nt: nt, src: of(v), store: &mem, rm: -1}
+}
+
+// store writes a value to memory. What brings it into the form that memory has goes to the body.
+func (g *gen) store(mem memory, l *lowered) inst {
+	d := l.dtype
+	mem.lane = uint8(d.Size())
+	switch d.Size() {
+	case 8:
+		return g.emitStore("VMOVUPD", "VMOVNTPD", mem, l.v)
+	case 4:
+		return g.emitStore("VMOVUPS", "VMOVNTPS", mem, l.v)
+	}
+	switch {
+	case d == tensor.Float16 && l.half != 0:
+		return g.emitStore(g.halfMove(), g.streamed(2), mem, l.half)
+	case d == tensor.Bool && g.z:
+		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
+		x := g.add(inst{name: "VMOVDQU8", src: of(ones), mask: l.v, zero: true, dst: g.newVal(value{w: 16}), rm: 0})
+		name := "VMOVDQU8"
+		if g.n == 8 {
+			name = "VMOVQ"
+		}
+		return g.emitStore(name, g.streamed(1), mem, x)
+	case g.z:
+		return g.storeLow(mem, d.Size(), g.whole(l))
+	}
+	return g.storeNarrow(mem, l)
+}
+
+// streamed returns the instruction that stores a turn of elements of 1 or 2 bytes past the caches, if there is one.
+func (g *gen) streamed(size int) string {
+	if g.n*size < 16 {
+		return ""
+	}
+	return "VMOVNTDQ"
+}
+
+// storeLow packs lanes into elements of 1 or 2 bytes with AVX-512, in the store unless that goes past the caches.
+func (g *gen) storeLow(mem memory, size int, v val) inst {
+	name, move := "VPMOVDB", "VMOVDQU8"
+	if size == 2 {
+		name, move = "VPMOVDW", "VMOVDQU16"
+	}
+	nt := g.streamed(size)
+	if nt == "" || !g.opts.NonTemporal || mem.kind != inOperand {
+		return g.emitStore(name, "", mem, v)
+	}
+	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{w: uint8(g.n * size)}), rm: -1})
+	return g.emitStore(move, nt, mem, x)
+}
+
+// storeNarrow packs lanes into elements of 1 or 2 bytes without AVX-512.
+func (g *gen) storeNarrow(mem memory, l *lowered) inst {
+	size := l.dtype.Size()
+	x := g.whole(l)
+	if l.dtype == tensor.Bool {
+		x = g.imm1("VPSRLD", 31, g.narrowMask(x))
+	}
+	pick := []byte("\x00\x04\x08\x0c\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80")
+	if size == 2 {
+		pick = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
+	}
+	w := g.vals[x].w
+	if w == 32 {
+		pick = append(pick, pick...)
+	}
+	x = g.op2("VPSHUFB", 0, g.vector(pick), x)
+	if w == 32 {
+		hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{w: 16}), rm: -1})
+		unpack := "VPUNPCKLDQ"
+		if size == 2 {
+			unpack = "VPUNPCKLQDQ"
+		}
+		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, w: 16}}, dst: g.newVal(value{w: 16}), rm: -1})
+	}
+	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.n*size], g.streamed(size), mem, x)
+}
+
+// storePair writes complex numbers.
+func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
+	size := d.ToReal().Size()
+	var h [2]val
+	switch w := g.vals[re].w; {
+	case g.z:
+		lo, hi := make([]int, g.n), make([]int, g.n)
+		for k := range g.n {
+			lo[k] = k/2 + k%2*g.n
+			hi[k] = lo[k] + g.n/2
+		}
+		h = [2]val{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
+	default:
+		a := g.op2("VUNPCKL"+suffix(size), 0, im, re)
+		b := g.op2("VUNPCKH"+suffix(size), 0, im, re)
+		h = [2]val{a, b}
+		if w == 32 {
+			h = [2]val{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
+		}
+	}
+	var s []inst
+	for k := range h {
+		s = append(s, g.emitStore("VMOVU"+suffix(size), "VMOVNT"+suffix(size), g.half(at, k, size), h[k]))
+	}
+	return s
+}

@@ -1,0 +1,193 @@
+package vector
+
+import (
+	"math"
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// randomBits returns an element of a real dtype: special values, small whole numbers, and any bits.
+func randomBits(rng *rand.Rand, d tensor.DType) uint64 {
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
+		-1e-310, 6e4, 3e9, -3e9, 1 << 31, -1 << 31, 1 << 32, 5e9, 1e19, -1e19, 1 << 63, -1 << 63, 1 << 62, 0x1p64,
+		math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24, 255.5, 256, -0.75, 65504, 65520, 5.9e-8}
+	if d == tensor.Bool {
+		return rng.Uint64() & 1
+	}
+	mask := ^uint64(0) >> (64 - 8*d.Size())
+	x := math.Round(rng.NormFloat64()*100) / 8
+	switch k := rng.IntN(4); {
+	case k == 0:
+		return rng.Uint64() & mask
+	case d.IsFloat():
+		if k == 1 {
+			x = special[rng.IntN(len(special))]
+		}
+		var b uint64
+		tensor.Converter(d, tensor.Float64)(unsafe.Pointer(&b), unsafe.Pointer(&x), 0, 0, 1)
+		return b
+	case k == 1:
+		// The last round to float32 otherwise if they round to float64 before.
+		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, mask & (1<<62 | 1<<38 | 1),
+			mask &^ (1<<62 | 1<<38)}[rng.IntN(8)]
+	}
+	return uint64(rng.IntN(20)-8) & mask
+}
+
+// maker makes random codes. What depends on the bits of a NaN is not made: they are any.
+type maker struct {
+	*expr.Builder
+	rng    *rand.Rand
+	values []expr.Value
+}
+
+var computing = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64,
+	tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float32, tensor.Float64}
+
+func (m *maker) constant(d tensor.DType) expr.Value {
+	return m.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: randomBits(m.rng, d)})
+}
+
+func (m *maker) one() expr.Value { return m.values[m.rng.IntN(len(m.values))] }
+
+// of returns a value of a dtype.
+func (m *maker) of(d tensor.DType) expr.Value {
+	if m.rng.IntN(4) == 0 {
+		return m.constant(d)
+	}
+	for range 3 {
+		if v := m.one(); m.DType(v) == d {
+			return v
+		}
+	}
+	return m.Convert(d, m.one())
+}
+
+// operations returns those that a dtype has, conversions and such aside.
+func operations(d tensor.DType) []expr.Op {
+	compare := []expr.Op{expr.Eq, expr.Ne, expr.Lt, expr.Le, expr.Select}
+	switch {
+	case d == tensor.Bool:
+		return append(compare, expr.And, expr.Or, expr.Xor, expr.Not)
+	case d.IsFloat():
+		return append(compare, expr.Add, expr.Sub, expr.Mul, expr.Div, expr.FMA, expr.Neg, expr.Abs, expr.Sqrt, expr.Min,
+			expr.Max, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
+	}
+	return append(compare, expr.Add, expr.Sub, expr.Mul, expr.Div, expr.Neg, expr.Abs, expr.Min, expr.Max, expr.And,
+		expr.Or, expr.Xor, expr.Not, expr.Shl, expr.Shr)
+}
+
+// apply applies an operation of a dtype.
+func (m *maker) apply(o expr.Op, d tensor.DType) expr.Value {
+	switch o {
+	case expr.Select:
+		return m.Do(o, m.of(tensor.Bool), m.of(d), m.of(d))
+	case expr.Div:
+		if !d.IsFloat() {
+			return m.Do(o, m.of(d), m.Do(expr.Or, m.of(d), m.Int(d, 1)))
+		}
+	}
+	args := []expr.Value{m.of(d), m.of(d), m.of(d)}[:o.Args()]
+	return m.Do(o, args...)
+}
+
+// step adds a random instruction.
+func (m *maker) step() expr.Value {
+	all := tensor.DTypes()
+	real := all[:len(all)-2]
+	switch m.rng.IntN(8) {
+	case 0:
+		return m.Convert(real[m.rng.IntN(len(real))], m.one())
+	case 1:
+		v := m.one()
+		to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16, tensor.BFloat16,
+			tensor.Uint16}, 4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64,
+			tensor.Uint64}}[m.DType(v).Size()]
+		d := to[m.rng.IntN(len(to))]
+		if i := m.Inst(v); m.DType(v).IsFloat() && i.Op != expr.Load && i.Op != expr.Const && d != m.DType(v) {
+			return v
+		}
+		return m.Bits(d, v)
+	}
+	d := computing[m.rng.IntN(len(computing))]
+	if v := m.DType(m.one()); !v.IsReducedFloat() && m.rng.IntN(3) > 0 {
+		d = v
+	}
+	ops := operations(d)
+	if d.IsFloat() && m.rng.IntN(5) == 0 {
+		return m.apply(expr.Exp+expr.Op(m.rng.IntN(int(expr.Mod-expr.Exp))), d)
+	}
+	return m.apply(ops[m.rng.IntN(len(ops))], d)
+}
+
+// randomLoop makes a loop of some operations, with folds and without.
+func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
+	all := tensor.DTypes()
+	if rng.IntN(2) == 0 { // 32 bits at most
+		all = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Uint16, tensor.Uint32,
+			tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Complex64}
+	}
+	in := make([]tensor.DType, 1+rng.IntN(4))
+	scalar := make([]bool, len(in))
+	for k := range in {
+		in[k] = all[rng.IntN(len(all))]
+		scalar[k] = rng.IntN(4) == 0
+	}
+	m := &maker{expr.NewBuilder(in...), rng, nil}
+	for k, d := range in {
+		m.values = append(m.values, m.Load(k))
+		if d.IsComplex() {
+			m.values = append(m.values, m.LoadImag(k))
+		}
+	}
+	for range 1 + rng.IntN(steps) {
+		m.values = append(m.values, m.step())
+	}
+	var outs []expr.Output
+	for k := range 1 + rng.IntN(3) {
+		v := m.one()
+		if k == 0 {
+			v = m.values[len(m.values)-1]
+		}
+		o := m.Real(v)
+		if d := m.DType(v); d == tensor.Float32 || d == tensor.Float64 {
+			if w := m.one(); rng.IntN(3) == 0 && m.DType(w) == d {
+				o = expr.Output{DType: d.ToComplex(), Re: v, Im: w}
+			}
+		}
+		outs = append(outs, o)
+	}
+	l := &expr.Loop{Scalar: scalar}
+	folded := []expr.Op{}
+	if rng.IntN(3) == 0 {
+		for k := range outs {
+			d := outs[k].DType
+			ops := []expr.Op{expr.Add, expr.Mul, expr.Min, expr.Max}
+			switch {
+			case d == tensor.Bool:
+				ops = []expr.Op{expr.And, expr.Or}
+			case d.IsComplex() || d.IsReducedFloat():
+				continue
+			case !d.IsFloat():
+				ops = append(ops, expr.And, expr.Or)
+			}
+			folded = append(folded, ops[rng.IntN(len(ops))])
+			if rng.IntN(2) == 0 {
+				outs[k].DType = tensor.Invalid
+			}
+			l.Folds = append(l.Folds, expr.Fold{Op: folded[len(folded)-1], V: expr.Value(k)})
+		}
+	}
+	var err error
+	l.Code, err = m.Build(outs...)
+	if err != nil {
+		return nil, err
+	}
+	for k := range l.Folds { // the values of outputs have other numbers now
+		l.Folds[k].V = l.Code.Out[l.Folds[k].V].Re
+	}
+	return l, nil
+}

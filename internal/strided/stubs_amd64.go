@@ -1,0 +1,88 @@
+//go:build amd64 && !noasm
+
+package strided
+
+import "unsafe"
+
+// A name tells the bytes of an element and those of a row that is written at once. turn and stream take 16
+// elements of a row where a vector has as many or more, else as many as a vector has; stream writes
+// past the caches, and dst and dstStep are multiples of 64. narrow takes 16 bytes. All are [turnFunc].
+
+//go:noescape
+func turn1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow2x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow4x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow8x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func stream16x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn2x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func narrow4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
+func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+// rows copies n rows of at least 64 bytes, with vectors of so many bits, streamRows past the caches: [rowsFunc].
+
+//go:noescape
+func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
+
+//go:noescape
+func streamRows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
+
+//go:noescape
+func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
+
+//go:noescape
+func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
+
+// split3x512 deals n triples, of which there are a multiple of 16, out to three rows; weave3x512 does the reverse.
+
+//go:noescape
+func split3x512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, table *permutations)
+
+//go:noescape
+func weave3x512(n int, dst, src unsafe.Pointer, srcStep int, table *permutations)

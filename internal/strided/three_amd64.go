@@ -1,0 +1,43 @@
+//go:build amd64 && !noasm
+
+package strided
+
+// permutations says how three vectors of 16 double words are put together of three others: where an element comes
+// from, 0 to 15 of the first and 16 to 31 of the second, or, where its bit of the mask is set, of the third.
+type permutations struct {
+	index [3][16]uint32
+	third [3]uint16
+}
+
+func (p *permutations) set(vector, at, from, index int) {
+	if from == 2 {
+		p.third[vector] |= 1 << at
+		from = 0
+	}
+	p.index[vector][at] = uint32(16*from + index)
+}
+
+// splitting takes every third element, weaving takes one of each vector in turn.
+var splitting, weaving = func() (s, w permutations) {
+	for i := range 48 {
+		s.set(i%3, i/3, i/16, i%16)
+		w.set(i/16, i%16, i%3, i/3)
+	}
+	return s, w
+}()
+
+// three is [matrix.turn] of three channels of 4 bytes without gaps: of as many elements of theirs as vectors hold. It
+// returns their number.
+func (m *matrix) three() int {
+	const lanes = 16
+	switch {
+	case m.size != 4 || !hasThree:
+	case m.nb == 3 && m.srcStep == 12 && m.na >= lanes:
+		split3x512(m.na&^(lanes-1), m.dst, m.dstStep, m.src, &splitting)
+		return m.na &^ (lanes - 1)
+	case m.na == 3 && m.dstStep == 12 && m.nb >= lanes:
+		weave3x512(m.nb&^(lanes-1), m.dst, m.src, m.srcStep, &weaving)
+		return m.nb &^ (lanes - 1)
+	}
+	return 0
+}

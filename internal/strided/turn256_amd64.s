@@ -1,0 +1,136 @@
+//go:build amd64 && !noasm
+
+// Transposing tiles with AVX2, in the way of those with AVX-512 on two lanes: what is written at once is half
+// a cache line.
+
+#include "turn_amd64.h"
+
+#define GET1(a, p)    VMOVUPS a, p
+#define GET2(a, p, q) GET1(a, p); VMOVUPS 16 a, q
+#define PUT1(a, p)    VINSERTI128 $1, a, p, p
+#define PUT2(a, p, q) PUT1(a, p); VINSERTI128 $1, 16 a, q, q
+
+// Eight rows of a piece each to a lane.
+#define LOW8 \
+	GET1(ROW0, X0); GET1(ROW1, X1); GET1(ROW2, X2); GET1(ROW3, X3); DOWN4 \
+	GET1(ROW0, X4); GET1(ROW1, X5); GET1(ROW2, X6); GET1(ROW3, X7); DOWN4
+
+#define HIGH8 \
+	PUT1(ROW0, Y0); PUT1(ROW1, Y1); PUT1(ROW2, Y2); PUT1(ROW3, Y3); DOWN4 \
+	PUT1(ROW0, Y4); PUT1(ROW1, Y5); PUT1(ROW2, Y6); PUT1(ROW3, Y7)
+
+#define ROUND8(lo, hi, a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7) \
+	PAIRS(lo, hi, a0, a1, a4, a5, b0, b1, b2, b3) \
+	PAIRS(lo, hi, a2, a3, a6, a7, b4, b5, b6, b7)
+
+#define UP8(lo, hi) \
+	ROUND8(lo, hi, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15)
+
+#define DOWN8(lo, hi) \
+	ROUND8(lo, hi, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7)
+
+// Three rounds leave eight rows of two columns in a lane: halves change places, so that a column is a lane.
+#define COLUMNS(y, x) \
+	VPERMQ       $0xD8, y, y         \
+	VMOVUPS      x, (DI)             \
+	VEXTRACTI128 $1, y, (DI)(R13*1)  \
+	LEAQ         (DI)(R13*2), DI
+
+// 16 rows of 16 bytes.
+TEXT ·turn1x16(SB), NOSPLIT, $0-56
+	ARGS
+
+loop:
+	NEXT
+	LOW8
+	HIGH8
+	UP8(VPUNPCKLBW, VPUNPCKHBW)
+	DOWN8(VPUNPCKLBW, VPUNPCKHBW)
+	UP8(VPUNPCKLBW, VPUNPCKHBW)
+	COLUMNS(Y8, X8)
+	COLUMNS(Y9, X9)
+	COLUMNS(Y10, X10)
+	COLUMNS(Y11, X11)
+	COLUMNS(Y12, X12)
+	COLUMNS(Y13, X13)
+	COLUMNS(Y14, X14)
+	COLUMNS(Y15, X15)
+	AGAIN
+
+// 16 rows of 8 words.
+TEXT ·turn2x32(SB), NOSPLIT, $0-56
+	ARGS
+
+loop:
+	NEXT
+	LOW8
+	HIGH8
+	UP8(VPUNPCKLWD, VPUNPCKHWD)
+	DOWN8(VPUNPCKLWD, VPUNPCKHWD)
+	UP8(VPUNPCKLWD, VPUNPCKHWD)
+	OUT4(VMOVUPS, Y8, Y9, Y10, Y11)
+	OUT4(VMOVUPS, Y12, Y13, Y14, Y15)
+	AGAIN
+
+// 8 rows of 8 words.
+TEXT ·turn2x16(SB), NOSPLIT, $0-56
+	ARGS
+
+loop:
+	NEXT
+	LOW8
+	UP8(VPUNPCKLWD, VPUNPCKHWD)
+	DOWN8(VPUNPCKLWD, VPUNPCKHWD)
+	UP8(VPUNPCKLWD, VPUNPCKHWD)
+	OUT4(VMOVUPS, X8, X9, X10, X11)
+	OUT4(VMOVUPS, X12, X13, X14, X15)
+	AGAIN
+
+// 8 rows of 8 double words.
+TEXT ·turn4x32(SB), NOSPLIT, $0-56
+	ARGS
+
+loop:
+	NEXT
+	AHEAD4
+	GET2(ROW0, X0, X4); GET2(ROW1, X1, X5); GET2(ROW2, X2, X6); GET2(ROW3, X3, X7); DOWN4
+	AHEAD4
+	PUT2(ROW0, Y0, Y4); PUT2(ROW1, Y1, Y5); PUT2(ROW2, Y2, Y6); PUT2(ROW3, Y3, Y7)
+	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y0, Y1, Y2, Y3, Y8, Y9, Y10, Y11)
+	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y8, Y9, Y10, Y11, Y0, Y1, Y2, Y3)
+	OUT4(VMOVUPS, Y0, Y1, Y2, Y3)
+	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y4, Y5, Y6, Y7, Y12, Y13, Y14, Y15)
+	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y12, Y13, Y14, Y15, Y4, Y5, Y6, Y7)
+	OUT4(VMOVUPS, Y4, Y5, Y6, Y7)
+	AGAIN
+
+// 8 rows of 4 double words.
+TEXT ·narrow4x32(SB), NOSPLIT, $0-56
+	ARGS
+
+loop:
+	NEXT
+	GET1(ROW0, X0); GET1(ROW1, X1); GET1(ROW2, X2); GET1(ROW3, X3); DOWN4
+	PUT1(ROW0, Y0); PUT1(ROW1, Y1); PUT1(ROW2, Y2); PUT1(ROW3, Y3)
+	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y0, Y1, Y2, Y3, Y8, Y9, Y10, Y11)
+	PAIRS(VPUNPCKLDQ, VPUNPCKHDQ, Y8, Y9, Y10, Y11, Y0, Y1, Y2, Y3)
+	OUT4(VMOVUPS, Y0, Y1, Y2, Y3)
+	AGAIN
+
+// 4 rows of 4 quad words.
+TEXT ·turn8x32(SB), NOSPLIT, $0-56
+	ARGS
+
+loop:
+	NEXT
+	AHEAD4
+	GET2(ROW0, X0, X2); GET2(ROW1, X1, X3)
+	PUT2(ROW2, Y0, Y2); PUT2(ROW3, Y1, Y3)
+	PAIRS(VPUNPCKLQDQ, VPUNPCKHQDQ, Y0, Y2, Y1, Y3, Y8, Y9, Y10, Y11)
+	OUT4(VMOVUPS, Y8, Y9, Y10, Y11)
+	AGAIN
+
+// func fence()
+TEXT ·fence(SB), NOSPLIT, $0-0
+	SFENCE
+	RET
