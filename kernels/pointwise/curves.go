@@ -1,6 +1,9 @@
 package pointwise
 
 import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
@@ -19,14 +22,29 @@ func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(ref(kit.Attrs[A](c)))(c) }, examples...)
 }
 
-// curve defines a unary op on floats by one function, for those that call for an
-// exponential anyway.
-func curve[A any](name, label, doc string, f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
+// curve defines a unary op on floats by its formula, and by the function that it is held against. grain is the number
+// of elements worth a chunk.
+func curve(name, label, doc, text string, grain int, f func(float64) float64) *graph.Op {
+	return elementwise[kit.None](name, doc, unary1,
+		&graph.Pointwise{Grain: grain, Config: unary,
+			Body: labelled(label, stated(formula(text, "x"), floats))}, floatRef(f), kit.ExUnary)
+}
+
+// shaped is curve for an op whose attributes are numbers of the formula.
+func shaped[A any](name, label, doc, text string, attrs func(*A) numbers, f func(*A) func(float64) float64,
+	examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-			Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-				t := floatBodies(f(kit.Attrs[A](c)))
-				return t.pickLabel(label, it)
-			}},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: shapedBody(label, formula(text, "x"), attrs)},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
+}
+
+// shapedBody makes the Body function of an op on floats whose formula has attributes.
+func shapedBody[A any](label string, f *expr.Formula, attrs func(*A) numbers) func(*graph.Call,
+	*iter.Rule) (iter.Kernel, error) {
+	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		if !slices.Contains(floats, it.DType(1)) {
+			return iter.Kernel{}, iter.NotImplemented(label, it)
+		}
+		return with(f, it, attrs(kit.Attrs[A](c))), nil
+	}
 }
