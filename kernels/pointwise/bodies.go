@@ -24,13 +24,6 @@ func join(tables ...bodies) (out bodies) {
 	return out
 }
 
-// floats1 takes a generic function twice. The arithmetic is in its own loop: one that calls a func per element is six
-// times slower.
-func floats1(f32 func(dst, a []float32), f64 func(dst, a []float64)) (t bodies) {
-	t[tensor.Float32], t[tensor.Float64] = iter.Slice1(f32), iter.Slice1(f64)
-	return t
-}
-
 // pick returns the table's body for the dtype in which the iteration computes, or
 // PyTorch's refusal.
 func (t *bodies) pick(name string, it *iter.Rule) (iter.Kernel, error) {
@@ -121,6 +114,3 @@ func realOnly(f config, message string) config {
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
-
-// float is a real floating-point number as loops see it.
-type float interface{ float32 | float64 }

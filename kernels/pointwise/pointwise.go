@@ -89,16 +89,6 @@ func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []comple
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
 }
 
-// floatBodies makes loops of a function of one float64, which float32 takes too.
-func floatBodies(f func(float64) float64) bodies { return mathBodies(f, nil) }
-
-// floatBodies2 makes loops of a function of two.
-func floatBodies2(f func(x, y float64) float64) (t bodies) {
-	t[tensor.Float32] = iter.Map2(func(a, b float32) float32 { return float32(f(float64(a), float64(b))) })
-	t[tensor.Float64] = iter.Map2(f)
-	return t
-}
-
 // compileGiven compiles a pointwise op of which operands may be left out: the iteration
 // has those that are given only, and the kernel picks their addresses out.
 func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {

@@ -59,8 +59,8 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: fixed("pow", join(squares, statedAs(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 },
-			boolean))),
+		Body: fixed("pow", join(squares,
+			statedAs(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, boolean))),
 	}
 )
 

@@ -70,17 +70,9 @@ type leakyAttrs struct {
 	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of what is below 0"`
 }
 
-// piecewise defines a unary op on floats by a formula and the attributes that it names.
-func piecewise[A any](name, label, doc, text string, attrs func(*A) numbers, ref func(*A) func(float64) float64,
-	examples ...graph.Example) *graph.Op {
-	body := attributed(label, formula(text, "x"), func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
-	return elementwise[A](name, doc, unary1, &graph.Pointwise{Config: unary, Body: body},
-		func(c *graph.Call) kit.ScalarFunc { return floatRef(ref(kit.Attrs[A](c)))(c) }, examples...)
-}
-
 // LeakyRelu is relu that lets a little of negative elements through.
-var LeakyRelu = piecewise("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
-	"floats only.", "where(x > 0, x, x * slope)",
+var LeakyRelu = shaped("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
+	"floats only.", "where(x > 0, x, x * slope)", 0,
 	func(a *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(a.Slope)} },
 	func(a *leakyAttrs) func(float64) float64 {
 		return func(x float64) float64 {
@@ -134,8 +126,8 @@ type shrinkAttrs struct {
 }
 
 // Hardshrink drops what is near 0.
-var Hardshrink = piecewise("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. "+
-	"Supports floats only.", "where(abs(x) <= l, 0, x)",
+var Hardshrink = shaped("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. "+
+	"Supports floats only.", "where(abs(x) <= l, 0, x)", 0,
 	func(a *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd.Float())} },
 	func(a *shrinkAttrs) func(float64) float64 {
 		return func(x float64) float64 {

@@ -21,12 +21,12 @@ type biasShrinkAttrs struct {
 // Softshrink takes lambd off the magnitude of elements; Shrink is ONNX's operator, of which
 // softshrink and hardshrink are cases.
 var (
-	Softshrink = piecewise("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
-		"nearer. Supports floats only.", shrinking,
+	Softshrink = shaped("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
+		"nearer. Supports floats only.", shrinking, 0,
 		func(a *softshrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Lambd) },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
-	Shrink = piecewise("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others "+
-		"towards 0 by bias. Supports floats only.", shrinking,
+	Shrink = shaped("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others "+
+		"towards 0 by bias. Supports floats only.", shrinking, 0,
 		func(a *biasShrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Bias) },
 		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) },
 		kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))

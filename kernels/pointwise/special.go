@@ -14,24 +14,26 @@ import (
 // Functions of two real numbers.
 var (
 	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
-		binary2, binaryFloat, math.Atan2, kit.ExIntegers)
+		"atan2(x, y)", binary2, binaryFloat, math.Atan2, kit.ExIntegers)
 	Hypot = special2("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports floats only.",
-		binary2, binary, math.Hypot)
+		"hypot(x, y)", binary2, binary, math.Hypot)
 	Copysign = special2("copysign", "Gives the magnitude of self the sign of other, that of -0 included.",
-		[]graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
+		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
 	Logaddexp = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Supports "+
-		"floats only.", binary2, binary, logaddexp)
+		"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binary2, binary, logaddexp)
 	Logaddexp2 = special2("logaddexp2", "Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. "+
-		"Supports floats only.", binary2, binary,
+		"Supports floats only.",
+		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binary2, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
 	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
-		numbers2, binaryFloat, xlogy, kit.ExIntegers)
+		"where(y != y, y, where(x == 0, 0, x * log(y)))", numbers2, binaryFloat, xlogy, kit.ExIntegers)
 )
 
-func special2(name, doc string, params []graph.Param, cfg config, f func(x, y float64) float64,
+// special2 defines a binary op on floats by a formula, and by the function that it is held against.
+func special2(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	more ...graph.Example) *graph.Op {
 	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-		Body: fixed(name, floatBodies2(f))},
+		Body: fixed(name, stated(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
 
@@ -63,7 +65,8 @@ var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, an
 			}
 			return nil
 		}),
-		Body: fixed("heaviside", join(stated(formula("heaviside(x, y)"), integers, floats), stated(formula("x | y"), boolean))),
+		Body: fixed("heaviside",
+			join(stated(formula("heaviside(x, y)"), integers, floats), stated(formula("x | y"), boolean))),
 	},
 	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
