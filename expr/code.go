@@ -147,6 +147,16 @@ type Code struct {
 	Insts []Inst
 	Out   []Output
 	Funcs []*Func
+
+	formula *Formula
+}
+
+// Formula returns the text that the code was typed from; nil for a code that was made otherwise, or changed since.
+func (c *Code) Formula() *Formula {
+	if c == nil {
+		return nil
+	}
+	return c.formula
 }
 
 // Uses returns the operands of an instruction that are values.

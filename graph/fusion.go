@@ -73,19 +73,24 @@ func (n *Node) Expression() *expr.Code {
 
 // expression returns the expression of a call; nil where the op has none.
 func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
-	cfg, err := p.Config(c, p.undefined())
-	if err != nil {
-		return nil, err
-	}
-	rule, err := cfg.Rule()
-	if err != nil {
-		return nil, err
-	}
-	k, err := p.Body(c, rule)
+	rule, k, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
 	return rule.InMemory(k)
+}
+
+// Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
+// their order, in the dtypes that loops see; nil where no text says it.
+func (o *Op) Formula(c *Call) *expr.Formula {
+	if o == nil || o.Pointwise == nil {
+		return nil
+	}
+	_, k, err := o.Pointwise.rule(c)
+	if err != nil {
+		return nil
+	}
+	return k.Formula()
 }
 
 // calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and
@@ -230,8 +235,12 @@ func lowerFused(c *Call) (*Kernel, error) {
 	return p.kernel(c, it, body)
 }
 
-// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions.
+// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions. c is nil
+// where it is unknown what is computed.
 func grainOf(c *expr.Code) int {
+	if c == nil {
+		return iter.GrainSize
+	}
 	for _, i := range c.Insts {
 		if !i.Op.Primitive() {
 			return machine.FunctionGrain

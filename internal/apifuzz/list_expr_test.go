@@ -8,6 +8,8 @@ import (
 )
 
 var exprFunctions = map[string]any{
+	"expr.Functions":  expr.Functions,
+	"expr.Names":      expr.Names,
 	"expr.Neutral":    expr.Neutral,
 	"expr.NewBuilder": expr.NewBuilder,
 	"expr.Parse":      expr.Parse,
