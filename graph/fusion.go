@@ -81,9 +81,9 @@ func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
 }
 
 // Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
-// their order, in the dtypes that loops see; nil where no text says it.
+// their order, in the dtypes that loops see; nil where no text says it, and for a call that is none of the op.
 func (o *Op) Formula(c *Call) *expr.Formula {
-	if o == nil || o.Pointwise == nil {
+	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
 		return nil
 	}
 	_, k, err := o.Pointwise.rule(c)

@@ -28,8 +28,8 @@ import (
 // A field of type map[string]tensor.Scalar whose tag is attr:"*" takes every attribute that no other field is for,
 // which must be a number.
 //
-// A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: what is wrong with
-// attributes whatever the operands are. It tells of one by an [AttrError].
+// A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: it tells what is
+// wrong whatever the operands are, of one attribute by an [AttrError].
 //
 // Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int,
 // *float64, *bool, tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and *Graph.

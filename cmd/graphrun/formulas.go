@@ -100,7 +100,7 @@ func describeFormulas(w io.Writer, show display, o *graph.Op) {
 			t.add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
 		}
 		t.write(w, show)
-		fmt.Fprintln(w, "\nOperators are Python's; names of dtypes are casts; t = x * x; t + 1 names a value; (x, y) are two "+
-			"results.")
+		fmt.Fprintln(w, "\nOperators are Python's; names of dtypes are casts; t = x * x; t + 1 names a value; (x, y) are "+
+			"two results.")
 	}
 }

@@ -41,8 +41,8 @@ func (a *expressionAttrs) Check() error {
 var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Name: "pointwise",
 	Doc: "Computes an expression of one's own for each element: where(x > 0, x, alpha * y). Inputs are broadcast " +
-		"together, and each operation promotes as PyTorch's do; of integers / and functions make float32, comparisons bool. " +
-		"The result is laid out as that of any pointwise op. Integers divided by 0 give any number.",
+		"together, and each operation promotes as PyTorch's do; of integers / and functions make float32, comparisons " +
+		"bool. The result is laid out as that of any pointwise op. Integers divided by 0 give any number.",
 	Params: []graph.Param{{Name: "operands", Variadic: true, Number: true}},
 	Many:   true,
 	Each:   graph.Each{Simple: 2, Function: 1},
@@ -98,7 +98,8 @@ func expressionOf(c *graph.Call) (*expr.Formula, error) {
 	case a.Params != nil:
 		names = a.Params
 	case len(c.In) > len(names):
-		return nil, fmt.Errorf("takes up to %d inputs without names: give names to %d under \"params\"", len(names), len(c.In))
+		return nil, fmt.Errorf("takes up to %d inputs without names: give names to %d under \"params\"", len(names),
+			len(c.In))
 	default:
 		names = names[:len(c.In)]
 	}

@@ -110,7 +110,7 @@ func (f *function) writeWords(b *bytes.Buffer) {
 
 // writeStruct writes the struct of the optional attributes.
 func (f *function) writeStruct(b *bytes.Buffer) {
-	if len(f.optional) == 0 {
+	if !f.hasStruct() {
 		return
 	}
 	name := f.structName()
