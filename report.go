@@ -23,6 +23,7 @@ type Report struct {
 	Folded       []FoldingReport   `json:"folded" doc:"The nodes that were computed ahead: they depend on constants alone."`
 	Decomposed   []PartsReport     `json:"decomposed" doc:"The nodes of composite ops, for which others run."`
 	Packed       []PackingReport   `json:"packed" doc:"The constants in the form of an implementation."`
+	PackedInRuns []RunPacking      `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
 	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
@@ -79,6 +80,13 @@ type PackingReport struct {
 	Form    string   `json:"form" doc:"The form, in words."`
 	Bytes   int      `json:"bytes" doc:"The size of the packed constant."`
 	Readers []string `json:"readers" doc:"The nodes that read it."`
+}
+
+// RunPacking is an operand that the kernel of a node packs in every run: it is no constant, or memory was short.
+type RunPacking struct {
+	Value string `json:"value" doc:"The operand."`
+	Form  string `json:"form" doc:"The form in which its reader wants it, in words."`
+	Node  string `json:"node" doc:"The node that reads it."`
 }
 
 // UncheckedReport is what [Options.Check] could not compare, because of a node or in general.
@@ -203,6 +211,9 @@ func (r *Report) rewrites(plan *passes.Plan) {
 	r.Packed = mapped(plan.Packed, func(c passes.Packing) PackingReport {
 		return PackingReport{c.Value, c.Of, c.Form, c.Bytes, filled(c.Readers)}
 	})
+	if len(plan.PackedInRuns) > 0 {
+		r.PackedInRuns = mapped(plan.PackedInRuns, func(c passes.RunPacking) RunPacking { return RunPacking(c) })
+	}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -114,7 +114,7 @@ func TestClassesOfOffsets(t *testing.T) {
 	for _, sees := range []bool{false, true} {
 		look := defined(graph.Op{Name: "look", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](), Storage: sees,
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				return graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+				return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 			},
 			Compile: lookup("half").Compile})
 		rows := defined(graph.Op{Name: "rows", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
@@ -160,7 +160,7 @@ func lookBody(look *graph.Op) *graph.Graph {
 // is known only when the operand is.
 var maybe = defined(graph.Op{Name: "maybe", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		r := graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type())
+		r := c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type())
 		r[0].Dynamic = c.Meta(0).Numel()%2 == 1
 		return r, nil
 	},
@@ -210,7 +210,7 @@ func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
 	half := lookup("half")
 	counted := defined(graph.Op{Name: "counted", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+			return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			folded.Add(1)

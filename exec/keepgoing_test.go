@@ -20,7 +20,7 @@ import (
 // spoil overwrites its operand in place, chunk by chunk, and fails on the last.
 var spoil = defined(graph.Op{Name: "spoil", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return graph.New1(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
+		return c.One(tensor.New(tensor.Float32, c.Meta(0).Shape...).Type()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		n := c.Meta(0).Numel()

@@ -30,7 +30,7 @@ func TestNothingToRun(t *testing.T) {
 func TestOpWithoutKernel(t *testing.T) {
 	o, err := graph.Define(graph.Op{Name: "hollow", Doc: "Gives self.", Params: []graph.Param{{Name: "self"}},
 		Kind:    graph.Own,
-		Infer:   func(c *graph.Call) ([]graph.Result, error) { return graph.New1(c.Type(0)), nil },
+		Infer:   func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }, NoRef: "nothing defines it"})
 	require.NoError(t, err)
 	g := graph.New("g", func(string) *graph.Op { return o })

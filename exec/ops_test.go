@@ -41,7 +41,7 @@ var linger func(chunk int)
 func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 	return &graph.Op{Name: name, Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return graph.New1(tensor.New(tensor.Float32, 4).Type()), nil
+			return c.One(tensor.New(tensor.Float32, 4).Type()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(_ *graph.Mem, chunk int) error {
@@ -52,7 +52,7 @@ func chunked(name string, chunks int, f func(chunk int) error) *graph.Op {
 
 // total sums in two phases with scratch: the partial sums of fixed cuts, then their sum.
 var total = &graph.Op{Name: "total", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-	Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Float32).Type()), nil },
+	Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Float32).Type()), nil },
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		const cut = 100
 		n := c.Meta(0).Numel()

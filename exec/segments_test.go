@@ -48,7 +48,7 @@ var dynamicOps = map[string]*graph.Op{
 		}}),
 	// count returns the number of positive elements.
 	"count": defined(graph.Op{Name: "count", Params: []graph.Param{one}, Schema: graph.SchemaOf[noAttrs](),
-		Infer: func(c *graph.Call) ([]graph.Result, error) { return graph.New1(tensor.New(tensor.Int64).Type()), nil },
+		Infer: func(c *graph.Call) ([]graph.Result, error) { return c.One(tensor.New(tensor.Int64).Type()), nil },
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			n := c.Meta(0).Numel()
 			return &graph.Kernel{Phases: []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {

@@ -55,9 +55,12 @@ type Tracer interface {
 // later.
 type Run struct {
 	Graph   *graph.Graph // as it is run: of a program as [Compile] left it
+	Program *Program     // what runs; nil where the steps are ops that decide shapes
 	Parent  *Run         // the run within which this one is; nil for one that a caller asked for
 	Steps   int          // how many there are; [Work.Step] counts from 0
 	Workers int          // how many there may be; [Work.Worker] counts from 0
+	// Data is the tracer's: it may set it in BeginRun, and finds it in all that it is told of the run.
+	Data any
 }
 
 // Work is a place in a run.
@@ -80,7 +83,8 @@ func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Te
 
 // traced is fill under the program's tracer.
 func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
-	t, r := s.p.tracer, &Run{Graph: s.p.graph, Parent: parent, Steps: len(s.p.steps), Workers: len(s.workers)}
+	t, r := s.p.tracer, &Run{Graph: s.p.graph, Program: s.p, Parent: parent, Steps: len(s.p.steps),
+		Workers: len(s.workers)}
 	if t.BeginRun(r) {
 		s.run = r
 	}

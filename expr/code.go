@@ -131,6 +131,10 @@ type Func struct {
 	Name string
 	F    func(a, b, c float64) float64
 	Args int
+
+	// A function of a complex number is two of its parts. The real part knows the other, and what computes both at once.
+	imag *Func
+	both func(re, im float64) (float64, float64)
 }
 
 // Output is a result: what is stored, in the dtype that memory has. Im is the imaginary part of a complex
@@ -301,19 +305,7 @@ func (c *Code) check(at Value, i Inst) error {
 	case Const:
 		return holds(i.DType, i.Imm)
 	case Load:
-		if i.A < 0 || int(i.A) >= len(c.In) {
-			return fmt.Errorf("there is no operand %d", i.A)
-		}
-		d := c.In[i.A]
-		if d.IsComplex() {
-			d = d.ToReal()
-		} else if i.Imm != 0 {
-			return errors.New("an imaginary part of a real operand")
-		}
-		if i.Imm > 1 {
-			return fmt.Errorf("there is no part %d", i.Imm)
-		}
-		return same(i.DType, d)
+		return c.checkLoad(i)
 	case Convert:
 		return nil
 	case Bits:
@@ -343,6 +335,22 @@ func (c *Code) check(at Value, i Inst) error {
 		err = errors.Join(err, same(i.DType, of(u)))
 	}
 	return err
+}
+
+func (c *Code) checkLoad(i Inst) error {
+	if i.A < 0 || int(i.A) >= len(c.In) {
+		return fmt.Errorf("there is no operand %d", i.A)
+	}
+	d := c.In[i.A]
+	if d.IsComplex() {
+		d = d.ToReal()
+	} else if i.Imm != 0 {
+		return errors.New("an imaginary part of a real operand")
+	}
+	if i.Imm > 1 {
+		return fmt.Errorf("there is no part %d", i.Imm)
+	}
+	return same(i.DType, d)
 }
 
 func same(a, b tensor.DType) error {

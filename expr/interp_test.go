@@ -106,7 +106,7 @@ func randomInst(b *Builder, rng *rand.Rand, one func() Value) Value {
 		}
 		o := Op(1 + rng.IntN(int(numOps)-1))
 		switch o {
-		case Const, Load, Convert:
+		case Const, Load, Convert, Reduce:
 			return b.Make(Inst{Op: Const, DType: d, A: None, B: None, C: None, Imm: randomBits(rng, d)})
 		case Bits:
 			to := map[int][]tensor.DType{1: {tensor.Uint8, tensor.Int8}, 2: {tensor.Int16, tensor.Float16},
@@ -114,8 +114,6 @@ func randomInst(b *Builder, rng *rand.Rand, one func() Value) Value {
 			return b.Bits(to[rng.IntN(len(to))], v)
 		case Select:
 			return b.Do(Select, b.Convert(tensor.Bool, one()), v, arg())
-		case Reduce:
-			continue // is run in sweeps
 		case Call:
 			if !d.IsFloat() {
 				continue

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -13,8 +14,11 @@ func (c *Code) WithOperand(d tensor.DType) *Code {
 	return &out
 }
 
-// Exchanged returns the code with operands i and j exchanged.
+// Exchanged returns the code with operands i and j exchanged. It panics where there are no such operands.
 func (c *Code) Exchanged(i, j int) *Code {
+	if min(i, j) < 0 || max(i, j) >= len(c.In) {
+		panic(fmt.Sprintf("expr: operands %d and %d of a code with %d", i, j, len(c.In)))
+	}
 	out := *c
 	out.In, out.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
 	out.In[i], out.In[j] = c.In[j], c.In[i]

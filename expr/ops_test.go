@@ -21,7 +21,7 @@ type looseness uint8
 const (
 	exact   looseness = iota // not at all
 	zeros                    // in the sign of a zero: of two, Go takes one by its sign and expressions the second
-	rounds                   // by a few units of the last place: results between are rounded to float32, not float64
+	rounds                   // by a few units of the last place: compiled loops have functions of their own
 	cancels                  // by that of 1, from which the result is subtracted
 )
 
@@ -72,9 +72,9 @@ var ops = []stated{
 	{"selu", nil, "selu(x)", rounds}, {"celu", graph.Attrs{"alpha": 0.5}, "celu(x, 0.5)", rounds},
 	{"logit", nil, "logit(x)", rounds}, {"logit", graph.Attrs{"eps": 0.1}, "logit(x, 0.1)", rounds},
 	{"lerp", graph.Attrs{"weight": 0.25}, "lerp(x, y, 0.25)", exact}, {"lerp", nil, "lerp(x, y, z)", rounds},
-	{"pow", nil, "x ** y", rounds}, {"atan2", nil, "atan2(x, y)", exact}, {"hypot", nil, "hypot(x, y)", exact},
+	{"pow", nil, "x ** y", rounds}, {"atan2", nil, "atan2(x, y)", rounds}, {"hypot", nil, "hypot(x, y)", rounds},
 	{"copysign", nil, "copysign(x, y)", exact}, {"xlogy", nil, "xlogy(x, y)", rounds},
-	{"logaddexp", nil, "logaddexp(x, y)", rounds}, {"logaddexp2", nil, "logaddexp2(x, y)", rounds},
+	{"logaddexp", nil, "logaddexp(x, y)", cancels}, {"logaddexp2", nil, "logaddexp2(x, y)", cancels},
 	{"heaviside", nil, "heaviside(x, y)", exact}, {"nan_to_num", nil, "nan_to_num(x)", exact},
 	{"nan_to_num", graph.Attrs{"nan": 1.5, "posinf": 7, "neginf": -3}, "nan_to_num(x, 1.5, 7, -3)", exact},
 	{"isnan", nil, "isnan(x)", exact}, {"isinf", nil, "isinf(x)", exact}, {"isfinite", nil, "isfinite(x)", exact},
@@ -82,13 +82,13 @@ var ops = []stated{
 	{"signbit", nil, "signbit(x)", exact},
 	{"angle", nil, "angle(x)", rounds}, {"conj_physical", nil, "conj(x)", exact}, {"lgamma", nil, "lgamma(x)", exact},
 	{"erfinv", nil, "erfinv(x)", exact}, {"where", nil, "where(x, y, z)", exact},
-	{"exp", nil, "exp(x)", rounds}, {"exp2", nil, "exp2(x)", exact}, {"expm1", nil, "expm1(x)", exact},
+	{"exp", nil, "exp(x)", rounds}, {"exp2", nil, "exp2(x)", rounds}, {"expm1", nil, "expm1(x)", rounds},
 	{"log", nil, "log(x)", rounds}, {"log2", nil, "log2(x)", rounds}, {"log10", nil, "log10(x)", rounds},
-	{"log1p", nil, "log1p(x)", exact}, {"sin", nil, "sin(x)", exact}, {"cos", nil, "cos(x)", exact},
-	{"tan", nil, "tan(x)", exact}, {"asin", nil, "asin(x)", exact}, {"acos", nil, "acos(x)", exact},
-	{"atan", nil, "atan(x)", exact}, {"sinh", nil, "sinh(x)", exact}, {"cosh", nil, "cosh(x)", exact},
-	{"tanh", nil, "tanh(x)", exact}, {"asinh", nil, "asinh(x)", exact}, {"acosh", nil, "acosh(x)", exact},
-	{"atanh", nil, "atanh(x)", exact}, {"erf", nil, "erf(x)", exact}, {"erfc", nil, "erfc(x)", exact},
+	{"log1p", nil, "log1p(x)", rounds}, {"sin", nil, "sin(x)", rounds}, {"cos", nil, "cos(x)", rounds},
+	{"tan", nil, "tan(x)", rounds}, {"asin", nil, "asin(x)", rounds}, {"acos", nil, "acos(x)", rounds},
+	{"atan", nil, "atan(x)", rounds}, {"sinh", nil, "sinh(x)", rounds}, {"cosh", nil, "cosh(x)", rounds},
+	{"tanh", nil, "tanh(x)", rounds}, {"asinh", nil, "asinh(x)", rounds}, {"acosh", nil, "acosh(x)", rounds},
+	{"atanh", nil, "atanh(x)", rounds}, {"erf", nil, "erf(x)", rounds}, {"erfc", nil, "erfc(x)", rounds},
 }
 
 // TestMixedOperands promotes as the ops do, by the operations themselves or by a common dtype ahead.

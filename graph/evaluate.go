@@ -146,7 +146,7 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 // place returns the result t of a reference as the value lies: a later as_strided sees
 // that. A fresh one has the layout that was inferred, a view the storage of its operand.
 func (v *Value) place(t *tensor.Tensor, vals map[*Value]*tensor.Tensor) *tensor.Tensor {
-	if v.Dynamic || t.DType != v.Meta.DType {
+	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t
 	}
 	if v.Alias == nil {

@@ -28,7 +28,7 @@ type folded struct {
 
 // foldedCall is a call whose operands are constants.
 type foldedCall struct {
-	op      *Op // its address is in the key, and no other's while the call is kept; nil of a packed constant
+	op      *Op // its address is in the key, and no other's while the call is kept
 	attrs   any
 	recent  bool  // asked for since calls were dropped
 	ids     []int // of the results
@@ -51,20 +51,17 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	for i, v := range n.Out {
 		metas[i] = v.Meta
 	}
-	return g.folded.share(func(f *folded) (string, bool) { return f.key(n) }, n.Op, n.Attrs, metas, compute)
-}
-
-// share returns what compute returned before for an equal key and equal attributes, where that is still in use, else
-// what it returns now: tensors of the given metas.
-func (f *folded) share(keyOf func(*folded) (string, bool), op *Op, attrs any, metas []tensor.Meta,
-	compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
+	f, attrs := g.folded, n.Attrs
+	if p := n.Packing(); p != nil {
+		attrs = p.Form // functions are never equal, and the form tells all
+	}
 	f.mu.Lock()
-	key, ok := keyOf(f)
+	key, ok := f.key(n)
 	if !ok {
 		f.mu.Unlock()
 		return compute()
 	}
-	found := f.call(key, op, attrs).tensors(metas)
+	found := f.call(key, n.Op, attrs).tensors(metas)
 	f.mu.Unlock()
 	if found != nil {
 		return found, nil
@@ -75,7 +72,7 @@ func (f *folded) share(keyOf func(*folded) (string, bool), op *Op, attrs any, me
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.call(key, op, attrs)
+	c := f.call(key, n.Op, attrs)
 	if found := c.tensors(metas); found != nil {
 		return found, nil // by another goroutine meanwhile
 	}

@@ -18,7 +18,7 @@ type levelAttrs struct {
 // leveled is an op of a number alone.
 func leveled() *Op {
 	return &Op{Name: "leveled", Schema: SchemaOf[levelAttrs](),
-		Infer: func(*Call) ([]Result, error) { return New1(tensor.New(tensor.Float64, 1).Type()), nil }}
+		Infer: func(c *Call) ([]Result, error) { return c.One(tensor.New(tensor.Float64, 1).Type()), nil }}
 }
 
 func TestFoldTellsAttributesByTheirBits(t *testing.T) {

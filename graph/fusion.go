@@ -28,8 +28,8 @@ type FusedPart struct {
 	Outs  int
 }
 
-// FusedArg is an operand of a part: a number, operand Place of the whole where Part is negative, else output Place of an
-// earlier part.
+// FusedArg is an operand of a part: a number, operand Place of the whole where Part is negative, else output Place of
+// an earlier part.
 type FusedArg struct {
 	Number      tensor.Scalar
 	Part, Place int
@@ -312,73 +312,89 @@ func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// Fuse makes one node of several pointwise ones, which are in a valid order and each have an [Node.Expression]: values
+// Fuse makes one node of several pointwise ones, which are in a valid order and each have a [Node.Expression]: values
 // of theirs that keep says are its results, the others are gone. The caller puts the node into Nodes in place of the
-// last of the parts, and removes those. It is for passes.
+// last of the parts, and removes those. It is for passes. After an error the graph is as it was.
 func (g *Graph) Fuse(parts []*Node, keep func(*Value) bool) (*Node, error) {
-	if len(parts) < 2 {
+	if len(parts) < 2 || keep == nil {
 		return nil, errors.New("one node needs no other to stand for it")
 	}
-	f, n := &Fusion{}, &Node{Op: Fused, Impl: nil}
-	at, operand := map[*Value][2]int{}, map[*Value]int{}
-	var inside []*Value
+	f := &fuser{fusion: &Fusion{}, node: &Node{Op: Fused}, at: map[*Value][2]int{}, operand: map[*Value]int{}}
 	for i, m := range parts {
-		p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, Outs: len(m.Out)}
-		for k, a := range m.In {
-			switch made, inner := at[a.Value]; {
-			case a.Kind == NumberArg:
-				p.In = append(p.In, FusedArg{Number: a.Number})
-			case a.Kind == Null:
-				return nil, fmt.Errorf("operand %d of %q is left out", k, m.Name)
-			case inner:
-				p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
-			default:
-				place, known := operand[a.Value]
-				if !known {
-					place = len(n.In)
-					operand[a.Value] = place
-					n.In = append(n.In, a)
-				}
-				p.In = append(p.In, FusedArg{Part: -1, Place: place})
-			}
+		if m == nil || m.Op == nil || m.Op.Pointwise == nil || len(m.Out) == 0 || m.Out[0].graph != g {
+			return nil, fmt.Errorf("part %d is no pointwise node of the graph", i)
 		}
-		for k, v := range m.Out {
-			at[v] = [2]int{i, k}
-			if keep(v) {
-				f.Results = append(f.Results, [2]int{i, k})
-				n.Out = append(n.Out, v)
-				continue
-			}
-			inside = append(inside, v)
+		if err := f.add(i, m, keep); err != nil {
+			return nil, err
 		}
-		f.Parts = append(f.Parts, p)
 	}
+	n, last := f.node, parts[len(parts)-1]
 	switch {
 	case len(n.Out) == 0:
 		return nil, errors.New("nobody needs what the parts make")
 	case len(n.In) == 0 || len(n.In)+len(n.Out) > expr.MaxOperands:
 		return nil, fmt.Errorf("%d operands and %d results are not for one loop", len(n.In), len(n.Out))
 	}
-	n.Attrs = f
-	if _, err := f.Code(n.In); err != nil {
+	n.Attrs, n.Name, n.Part = f.fusion, last.Name, last.Part
+	if _, err := f.fusion.Code(n.In); err != nil {
 		return nil, err
 	}
-	last := parts[len(parts)-1]
-	n.Part = last.Part
 	names := g.named()
 	for _, m := range parts {
 		names.dropNodeName(m)
 	}
-	for _, v := range inside {
+	for _, v := range f.inside {
 		delete(names.values, v.Name)
 	}
 	for i, v := range n.Out {
 		v.Node, v.Index = n, i
 	}
-	n.Name = last.Name
 	g.numberNode(n)
 	names.addNode(n)
 	return n, nil
+}
+
+// fuser gathers what a fused node is made of.
+type fuser struct {
+	fusion  *Fusion
+	node    *Node
+	at      map[*Value][2]int // what parts make, by part and output
+	operand map[*Value]int
+	inside  []*Value
+}
+
+// add adds part i.
+func (f *fuser) add(i int, m *Node, keep func(*Value) bool) error {
+	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, Outs: len(m.Out)}
+	for k, a := range m.In {
+		switch made, inner := f.at[a.Value]; {
+		case a.Kind == NumberArg:
+			p.In = append(p.In, FusedArg{Number: a.Number})
+		case a.Kind == Null:
+			return fmt.Errorf("operand %d of %q is left out", k, m.Name)
+		case inner:
+			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
+		default:
+			place, known := f.operand[a.Value]
+			if !known {
+				place = len(f.node.In)
+				f.operand[a.Value] = place
+				f.node.In = append(f.node.In, a)
+			}
+			p.In = append(p.In, FusedArg{Part: -1, Place: place})
+		}
+	}
+	for k, v := range m.Out {
+		f.at[v] = [2]int{i, k}
+		if keep(v) {
+			f.fusion.Results = append(f.fusion.Results, [2]int{i, k})
+			f.node.Out = append(f.node.Out, v)
+			continue
+		}
+		f.inside = append(f.inside, v)
+	}
+	f.fusion.Parts = append(f.fusion.Parts, p)
+	return nil
 }
 
 // Names returns the names of the parts.

@@ -124,6 +124,35 @@ func (w Work) Plus(v Work) Work {
 	return w
 }
 
+// Work is what there is to do for a node as it stands: what its implementation, or the first one where none is chosen,
+// computes, stores and reads, each operand once. It is zero for a view, for what has no implementation or no shape yet,
+// and where the op fails to tell.
+func (n *Node) Work() (w Work) {
+	if n == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
+		return w
+	}
+	defer func() {
+		if recover() != nil {
+			w = Work{}
+		}
+	}()
+	if n.IsView() || n.Out[0].Dynamic {
+		return w
+	}
+	impl, c := n.Impl, n.Call()
+	if impl == nil {
+		impl = &n.Op.Impls[0]
+	}
+	w = impl.Work(c, n.Walk)
+	for i, a := range n.In {
+		if a.Kind == TensorArg {
+			r, _ := impl.Read(c, n.Walk, i, a.Meta())
+			w = w.Plus(r)
+		}
+	}
+	return w
+}
+
 // ReadWork is the work of reading an operand that has layout m by loops that write a result of layout to:
 // each byte once, strided where the two disagree about the fastest dimension.
 func ReadWork(m, to tensor.Meta) (w Work) {

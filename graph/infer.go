@@ -47,8 +47,10 @@ func (n *Node) infer(s *inference) error {
 	if n.asks(s.last) {
 		return n.settle(s.res)
 	}
-	s.call = Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
-	res, err := n.Op.Infer(&s.call)
+	s.last = nil // what it gave is in the call
+	c := &s.call // what it returns is overwritten anyway
+	c.In, c.Attrs, c.Out, c.Impl, c.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
+	res, err := n.Op.Infer(c)
 	if err != nil {
 		return err
 	}

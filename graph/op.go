@@ -77,6 +77,10 @@ type Op struct {
 	// fusion of the ops.
 	Pointwise *Pointwise
 
+	// Rows states, for an op that folds dimensions, what a call computes as an expression over rows: nil, without an
+	// error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
+	Rows func(c *Call) (*Rows, error)
+
 	// Ref is the definition: it computes the results index by index, from tensors of any
 	// layout (nil for an operand left out, 0-dim for a number). Results are row-major or
 	// of any other layout; only values and dtypes count.
@@ -280,15 +284,15 @@ type Runtime interface {
 // Fresh marks a result with storage of its own.
 const Fresh = -1
 
-// One returns the result of an op that makes one value; alias is that of [Result]. The list is the call's own,
-// and next time another: inference, which asks of one node after the other, takes no memory for it.
-func (c *Call) One(t tensor.Type, alias int) []Result {
-	c.one[0] = Result{Type: t, Alias: alias}
+// One returns the result of an op that makes one value of fresh storage. The list is the call's own, and
+// next time another: inference, which asks of one node after the other, takes no memory for it.
+func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
+
+// Shared is [Call.One] for a value that shares the storage of operand i, as [Result].Alias says it.
+func (c *Call) Shared(t tensor.Type, i int) []Result {
+	c.one[0] = Result{Type: t, Alias: i}
 	return c.one[:]
 }
-
-// New1 returns the result of an op that makes one value of fresh storage.
-func New1(t tensor.Type) []Result { return []Result{{Type: t, Alias: Fresh}} }
 
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by
 // several runs at once.

@@ -3,12 +3,13 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing is the form in which an implementation wants a constant operand: see [Impl.Pack]. The data of
-// the operand are brought into it once, when the graph is planned, and the kernel finds them so.
+// Packing is the form in which an implementation wants a constant operand: see [Impl.Pack]. A node of the planned
+// graph brings the data of the operand into it, which is computed once, and the kernel finds them so.
 type Packing struct {
 	// Form names the form for people: "float32 panels of 32 by kh,kw,c". It tells all that the data in
 	// this form depend on beside the operand: operands of one value in one form share the data.
@@ -16,85 +17,133 @@ type Packing struct {
 	// DType and Len are those of the packed data, which are a row of elements.
 	DType tensor.DType
 	Len   int
-	// Fill writes the packed data. dst is a row of Len elements, aligned to [tensor.Align] and all 0;
-	// src is the operand.
+	// Fill writes all of the packed data, what is padding too. dst is a row of Len elements, aligned to
+	// [tensor.Align], of which nothing else is known; src is the operand.
 	Fill func(dst, src *tensor.Tensor)
 	// Unpack is the inverse: it writes the elements of the operand into dst, which is laid out as the operand
 	// does but begins at the first element of its storage.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
-// Packed tells of a constant that it holds another value in the form of an implementation. The
-// constant's own meta is that of the packed data; operands have Type and Meta, those of the value that
+// Packed tells of a value that it holds another one, named Of, in the form of an implementation. The
+// value's own meta is that of the packed data; operands have Type and Meta, those of the value that
 // it stands for.
 type Packed struct {
 	Form string
+	Of   string
 	Type tensor.Type
 	Meta tensor.Meta
 
 	unpack func(dst, packed *tensor.Tensor)
 }
 
-// PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: kernels that
-// call others make such operands themselves. v must be a constant and packing one that an
-// implementation asked for.
-func PackConstant(v *Value, packing Packing) (*Value, error) { return packConstant(v, packing, nil) }
+// packOp is the op of the nodes that pack. It is in no catalogue: only [Graph.Pack] makes them, and their
+// attributes are the [Packing]. Of what the graph means they change nothing, so the reference gives the operand.
+var packOp = func() *Op {
+	o, err := Define(Op{
+		Name:    "pack",
+		Doc:     "Brings self into the form in which the implementation of an op reads it.",
+		Params:  []Param{{Name: "self"}},
+		Infer:   inferPack,
+		Compile: compilePack,
+		Ref:     func(_ *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in, nil },
+	})
+	if err != nil {
+		panic("graph: " + err.Error())
+	}
+	return o
+}()
 
-// packConstant shares the data with what in has of the same constant in the same form; in may be nil.
-func packConstant(v *Value, packing Packing, in *folded) (_ *Value, err error) {
-	defer tensor.CatchMemory(&err)
+func inferPack(c *Call) ([]Result, error) {
+	p, ok := c.Attrs.(*Packing)
+	if !ok {
+		return nil, errors.New("its form is not known")
+	}
+	t := tensor.New(p.DType, p.Len)
+	return c.One(t.Type()), t.Check()
+}
+
+func compilePack(c *Call) (*Kernel, error) {
+	p, ok := c.Attrs.(*Packing)
+	if !ok {
+		return nil, errors.New("its form is not known")
+	}
+	from, to := c.Meta(0), tensor.New(p.DType, p.Len)
+	from.Offset = 0
+	return &Kernel{Phases: []Phase{{Chunks: 1, Run: func(m *Mem, _ int) error {
+		p.Fill(at(to, m.Ptrs[0]), at(from, m.Ptrs[1]))
+		return nil
+	}}}}, nil
+}
+
+// at returns the tensor whose first element is at an address.
+func at(m tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
+	bytes := unsafe.Slice((*byte)(p), m.Extent()*m.DType.Size())
+	return tensor.Must(tensor.Over(m, tensor.StorageOf(bytes)))
+}
+
+// Packing returns the form into which a node brings its operand; nil for nodes that [Graph.Pack] did not make.
+func (n *Node) Packing() *Packing {
+	p, _ := n.Attrs.(*Packing)
+	if n.Op != packOp {
+		return nil
+	}
+	return p
+}
+
+// Pack makes a node for a pass, which brings a value into a form, and infers it. Its result may stand for the
+// value wherever an implementation asks for the form, and only there. The pass places the node in Nodes.
+func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
+	if v == nil || v.graph != g {
+		return nil, errors.New("what is packed is no value of the graph")
+	}
+	packed, err := packing.of(v)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Name: g.Fresh(v.Name + ".packed"), Op: packOp, In: []Arg{Of(v)}, Attrs: &packing, Impl: &packOp.Impls[0]}
+	w := &Value{Name: n.Name, Node: n, Packed: packed, graph: g}
+	n.Out = []*Value{w}
+	g.numberNode(n)
+	if err := n.Infer(); err != nil {
+		return nil, err
+	}
+	g.number(w)
+	g.named().values[w.Name] = w
+	return n, nil
+}
+
+// of returns what stands for v in the form.
+func (p *Packing) of(v *Value) (*Packed, error) {
 	switch {
-	case v == nil || v.Const == nil:
-		return nil, errors.New("only a constant can be packed")
 	case v.Packed != nil:
-		return nil, fmt.Errorf("constant %q is packed already", v.Name)
-	case packing.Fill == nil || packing.Unpack == nil || packing.Form == "":
+		return nil, fmt.Errorf("%q is packed already", v.Name)
+	case p.Fill == nil || p.Unpack == nil || p.Form == "":
 		return nil, errors.New("a packing needs a form, and tells how to fill and to unpack it")
+	}
+	m := v.Meta
+	m.Offset = 0
+	return &Packed{Form: p.Form, Of: v.Name, Type: m.Type(), Meta: m, unpack: p.Unpack}, nil
+}
+
+// PackConstant returns a constant that holds the data of v in a form. It belongs to no graph: it is for who compiles
+// a call that no graph was planned for. v must be a constant and packing one that an implementation asked for.
+func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
+	defer tensor.CatchMemory(&err)
+	if v == nil || v.Const == nil {
+		return nil, errors.New("only a constant can be packed")
+	}
+	packed, err := packing.of(v)
+	if err != nil {
+		return nil, err
 	}
 	m := tensor.New(packing.DType, packing.Len)
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	fill := func() ([]*tensor.Tensor, error) {
-		t := tensor.Empty(m)
-		packing.Fill(t, v.Const)
-		return []*tensor.Tensor{t}, nil
-	}
-	var made []*tensor.Tensor
-	if in == nil {
-		made, err = fill()
-	} else {
-		made, err = in.share(func(f *folded) (string, bool) {
-			return fmt.Sprintf("%s of %d %v", packing.Form, f.id(v.Const.Storage()), v.Meta), true
-		}, nil, nil, []tensor.Meta{m}, fill)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t := made[0]
-	logical := v.Meta
-	logical.Offset = 0
-	w := &Value{Name: v.Name, Const: t, number: -1,
-		Packed: &Packed{Form: packing.Form, Type: logical.Type(), Meta: logical, unpack: packing.Unpack}}
+	w := &Value{Name: v.Name, Const: tensor.Empty(m), number: -1, Packed: packed}
+	packing.Fill(w.Const, v.Const)
 	w.SetMeta(m)
-	return w, nil
-}
-
-// AddPacked adds a constant of the graph in a form, as another constant: see [PackConstant]. Its data are those
-// that any plan of the graph, its clones or its segments still has of the same constant in the same form: a
-// weight is packed once, however many sizes it is planned for.
-func (g *Graph) AddPacked(v *Value, packing Packing) (*Value, error) {
-	if v == nil || v.graph != g {
-		return nil, errors.New("the constant is none of the graph's")
-	}
-	w, err := packConstant(v, packing, g.folded)
-	if err != nil {
-		return nil, err
-	}
-	w.Name, w.graph = g.Fresh(v.Name+".packed"), g
-	g.number(w)
-	g.named().values[w.Name] = w
-	g.Constants = append(g.Constants, w)
 	return w, nil
 }
 
@@ -109,7 +158,7 @@ func (v *Value) Data() *tensor.Tensor {
 	return t
 }
 
-// Packed tells of operand i that it is a constant in an implementation's form; nil where it is not.
+// Packed tells of operand i that it comes in an implementation's form; nil where it does not.
 func (c *Call) Packed(i int) *Packed {
 	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil {
 		return nil

@@ -103,6 +103,9 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rule.NumOutputs() == 1 {
+		return c.One(rule.Type(0)), nil
+	}
 	res := make([]Result, rule.NumOutputs())
 	for i := range res {
 		res[i] = Result{Type: rule.Type(i), Alias: Fresh}

@@ -320,6 +320,9 @@ func (s *saver) keepsFile(path string) bool {
 }
 
 func (s *saver) node(n *graph.Node) error {
+	if n.Packing() != nil {
+		return fmt.Errorf("node %q packs for an implementation, which is no matter of files: fold it first", n.Name)
+	}
 	fmt.Fprintf(&s.buf, "{\"name\": %s, \"op\": %s, \"inputs\": [", quote(n.Name), quote(n.Op.Name))
 	for i, a := range n.In {
 		if i > 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -84,7 +85,7 @@ type Prepared struct {
 	rows, line bool
 	// loop is that of an expression, in place of body; staged says which operands of it go through blocks, joined
 	// that all do, and that a piece of them is one row.
-	loop   exprLoop
+	loop   *loops.Loop
 	staged []bool
 	joined bool
 }
@@ -144,7 +145,7 @@ func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
 		at[i] = x
 	}
 	if p.loop != nil {
-		p.loop.run(at, p.it.walkStrides[:len(at)], p.it.numel, 1)
+		p.loop.Run(&c.loops, at, p.it.walkStrides[:len(at)], p.it.numel, 1)
 		return nil
 	}
 	return p.body(at, p.it.numel)

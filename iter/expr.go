@@ -214,16 +214,12 @@ func (k Kernel) inBlocks() Kernel {
 		k.err = err
 		return k
 	}
-	loop, err := newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))})
+	loop, err := newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}, 0)
 	if err != nil {
 		k.err = err
+		return k
 	}
-	k.stated = nil
-	none := make([]int, int(k.outs+k.ins))
-	k.body = func(p []unsafe.Pointer, n int) error {
-		loop.run(p, none, n, 1)
-		return nil
-	}
+	k.stated, k.body = nil, blocksOf(loop, int(k.outs+k.ins))
 	return k
 }
 
@@ -251,15 +247,19 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	l, staged := it.rowsOf(code)
-	loop, err := newLoop(l)
+	far := 0
+	for i := range it.noutputs {
+		far = max(far, it.numel*it.ops[i].held.Size())
+	}
+	loop, err := newLoop(l, far)
 	if err != nil {
 		return Prepared{}, err
 	}
 	p := Prepared{it: it, loop: loop}
-	if _, inGo := loop.(goLoop); inGo && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+	if !loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		// In Go a row costs a call for each instruction: short ones go through blocks together.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
-		if p.loop, err = newLoop(l); err != nil {
+		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
 		}
 		for i := range staged {
@@ -280,7 +280,7 @@ func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	ops := len(it.ops)
 	if p.staged == nil {
 		return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-			p.loop.run(at, it.walkStrides[ops:2*ops], n0, n1)
+			p.loop.Run(&c.loops, at, it.walkStrides[ops:2*ops], n0, n1)
 			return nil
 		})
 	}
@@ -310,9 +310,9 @@ func (s *exprStager) step(base []unsafe.Pointer, n0, n1 int) error {
 				s.enter(i, base[i], piece{at, j, k0, k1, n0})
 			}
 			if s.p.joined {
-				s.p.loop.run(s.c.ptrs, s.c.strides, k0*k1, 1)
+				s.p.loop.Run(&s.c.loops, s.c.ptrs, s.c.strides, k0*k1, 1)
 			} else {
-				s.p.loop.run(s.c.ptrs, s.c.strides, k0, k1)
+				s.p.loop.Run(&s.c.loops, s.c.ptrs, s.c.strides, k0, k1)
 			}
 			for i := range s.it.noutputs {
 				if s.p.staged[i] {

@@ -185,12 +185,25 @@ func (k Kernel) fits(it *Rule) error {
 var errNilIterator = errors.New("iter: a nil Iterator")
 
 // sameCounts reports whether the kernel has the iteration's numbers of results and operands.
-func (k Kernel) sameCounts(it *Rule) bool {
+func (k *Kernel) sameCounts(it *Rule) bool {
 	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
 }
 
+// takesAll reports whether results and operands are as many as the kernel's, and of its dtypes.
+func (k *Kernel) takesAll(it *Rule) bool {
+	if !k.sameCounts(it) {
+		return false
+	}
+	for i := range it.ops {
+		if !k.takes(i, it.ops[i].target) {
+			return false
+		}
+	}
+	return true
+}
+
 // takes reports whether operand i may be of dtype d as loops see it.
-func (k Kernel) takes(i int, d tensor.DType) bool {
+func (k *Kernel) takes(i int, d tensor.DType) bool {
 	return k.types[i] == d || k.bySize && d.Valid() && k.types[i].Size() == d.Size()
 }
 

@@ -1,29 +1,30 @@
 package iter
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// exprLoop runs an expression over n1 rows of n0 elements: ptrs are the addresses of the first elements, outputs first,
-// strides their steps in bytes from row to row.
-type exprLoop interface {
-	run(ptrs []unsafe.Pointer, strides []int, n0, n1 int)
+// newLoop makes a loop ready, which writes outputs of so many bytes: past the caches where they would not stay there.
+func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
+	return loops.New(l, bytes >= machine.DefaultProfile().Far)
 }
 
-// newLoop makes a loop ready: of machine code where that can be had, else one that goes block by block in Go.
-func newLoop(l *expr.Loop) (exprLoop, error) {
-	p, err := l.Prepare()
-	if err != nil {
-		return nil, err
+// blockState is what loops of kernels that are wrapped in functions need, which know no cursor.
+var blockState = sync.Pool{New: func() any { return new(loops.State) }}
+
+// blocksOf returns a function over blocks that runs the loop.
+func blocksOf(l *loops.Loop, operands int) block {
+	still := make([]int, operands)
+	return func(p []unsafe.Pointer, n int) error {
+		s := blockState.Get().(*loops.State)
+		l.Run(s, p, still, n, 1)
+		s.Release()
+		blockState.Put(s)
+		return nil
 	}
-	return goLoop{p}, nil
-}
-
-// goLoop is a loop in Go. The memory that it needs comes from a pool of its own.
-type goLoop struct{ p *expr.Interp }
-
-func (l goLoop) run(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
-	l.p.Run(nil, ptrs, strides, nil, n0, n1)
 }

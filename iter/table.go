@@ -79,15 +79,22 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 	case it == nil:
 		return Kernel{}, errNilIterator
 	}
+	for i := range t.kernels {
+		if k := &t.kernels[i]; !it.flags.reduction && k.takesAll(it) {
+			return *k, nil
+		}
+	}
+	return Kernel{}, t.refusal(it)
+}
+
+// refusal tells why no kernel fits.
+func (t *Table) refusal(it *Rule) error {
 	var near error
 	counts := false
 	for _, k := range t.kernels {
 		err := k.fits(it)
-		if err == nil {
-			return k, nil
-		}
 		if it.flags.reduction || len(t.kernels) == 1 && !k.sameCounts(it) {
-			return Kernel{}, err
+			return err
 		}
 		if counts = counts || k.sameCounts(it); k.takesOperands(it) {
 			near = err
@@ -95,12 +102,12 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 	}
 	switch {
 	case near != nil:
-		return Kernel{}, near
+		return near
 	case !counts && len(t.kernels) > 0:
-		return Kernel{}, fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
+		return fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
 			t.name, it.noutputs, len(it.ops)-it.noutputs)
 	}
-	return Kernel{}, NotImplemented(t.name, it)
+	return NotImplemented(t.name, it)
 }
 
 // takesOperands reports whether only the results keep a kernel from fitting.

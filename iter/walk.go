@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -197,6 +198,7 @@ type Cursor struct {
 	strides []int
 	stage   []byte
 	filled  []unsafe.Pointer
+	loops   loops.State
 }
 
 // ForEach walks the whole iteration in this goroutine with the loop (serial_for_each).

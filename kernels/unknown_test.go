@@ -245,7 +245,7 @@ func TestUnknownSizesFindsNumbers(t *testing.T) {
 	op, err := graph.Define(graph.Op{Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
 		Schema: graph.SchemaOf[kit.None](), NoRef: "it is never run",
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+			return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
 		},
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }})
 	require.NoError(t, err)

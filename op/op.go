@@ -21,6 +21,12 @@
 // functions without operands take it first. Those panic that are given no value of a graph at all: there is nobody
 // to keep the mistake.
 //
+// The list below has a line for each op and one for its struct: "go doc op.Conv2d" and "go doc op.Conv2dAttrs"
+// show one of them whole, and "graphrun ops conv2d" also its dtypes and examples. By family the ops are listed in
+// the packages under kernels: pointwise (element by element), view (shapes, copies, joins, fresh values), reduce
+// (sums, norms, losses), index (gathers and scatters), product, conv, window (pools, resizing), sequence (recurrent
+// layers, transforms, control flow) and quantised.
+//
 // The functions find their ops by name in the graph's own catalogue. Ops that are not in the one that they were
 // generated from are added by [graph.Graph.Apply].
 package op

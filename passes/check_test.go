@@ -18,7 +18,7 @@ import (
 func withOwnOps(name string) *graph.Op {
 	o := graph.Op{Name: name, Params: []graph.Param{{Name: "self"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return graph.New1(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
+			return c.One(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
 		},
 		Compile: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}
 	switch name {

@@ -45,7 +45,7 @@ func TestDecompose(t *testing.T) {
 func double(t *testing.T, parts func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error)) *graph.Graph {
 	o, err := graph.Define(graph.Op{Name: "double", Params: []graph.Param{{Name: "self"}}, Decompose: parts,
 		Schema: graph.SchemaOf[nothing](),
-		Infer:  func(c *graph.Call) ([]graph.Result, error) { return graph.New1(c.Type(0)), nil },
+		Infer:  func(c *graph.Call) ([]graph.Result, error) { return c.One(c.Type(0)), nil },
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			y := tensor.Zeros(f32, 3, 4)
 			for i := range 12 {

@@ -37,17 +37,16 @@ func foldConstants(p *Plan) error {
 	before, bytes := len(p.Folded), 0
 	rest := p.Graph.Nodes[:first:first]
 	for _, n := range p.Graph.Nodes[first:] {
-		if !p.folds(n) {
-			rest = append(rest, n)
-			continue
-		}
-		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
-		if err != nil && (p.keepGoing || errors.As(err, new(*uncompiled)) || errors.As(err, new(*tensor.MemoryError))) {
-			rest = append(rest, n)
-			continue
-		}
-		if err != nil {
+		data, err := p.computed(n)
+		switch {
+		case err != nil:
 			return p.Graph.Fail(n, err)
+		case data == nil && n.Packing() != nil:
+			takeBack(n, p.Graph.Nodes)
+			continue
+		case data == nil:
+			rest = append(rest, n)
+			continue
 		}
 		f := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
 		if !n.IsView() {
@@ -67,6 +66,18 @@ func foldConstants(p *Plan) error {
 	return nil
 }
 
+// computed returns the results of a node that folds; nil where they are left to the run.
+func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
+	if !p.folds(n) {
+		return nil, nil
+	}
+	data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return compute(n) })
+	if err != nil && (p.keepGoing || errors.As(err, new(*uncompiled)) || errors.As(err, new(*tensor.MemoryError))) {
+		return nil, nil
+	}
+	return data, err
+}
+
 // folds reports whether a node's results are to be computed ahead.
 func (p *Plan) folds(n *graph.Node) bool {
 	for _, a := range n.In {
@@ -74,7 +85,7 @@ func (p *Plan) folds(n *graph.Node) bool {
 			return false
 		}
 	}
-	return n.Op.Eager == nil && (n.IsView() || worthKeeping(n) && p.room.allows(n, p.Graph))
+	return n.Op.Eager == nil && (n.IsView() || n.Packing() != nil || worthKeeping(n) && p.room.allows(n, p.Graph))
 }
 
 // worthKeeping reports whether the node's results take no more memory than a few times
@@ -86,7 +97,7 @@ func worthKeeping(n *graph.Node) bool {
 			in += a.Value.Const.Storage().Len()
 		}
 	}
-	return resultBytes(n) <= max(foldLimit, 4*in)
+	return resultBytes(n) <= max(foldLimit, 8*in) // 8: weights of bytes, of which products are exact in float64
 }
 
 // foldBudget is the memory that results computed ahead may take: half of what

@@ -174,8 +174,8 @@ func (g *grouper) fits(c *cluster, n *graph.Node) bool {
 	return len(c.nodes) < maxGroup && results <= maxResults && reads+results <= expr.MaxOperands
 }
 
-// merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, and are
-// in neither, must come after that. Where they cannot be one it returns the earlier one.
+// merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, and
+// are in neither, must come after that. Where they cannot be one it returns the earlier one.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	if a.at > b.at {
 		a, b = b, a

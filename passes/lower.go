@@ -1,26 +1,30 @@
 package passes
 
 import (
-	"errors"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing is a constant that was brought into the form of an implementation: its name, that of the
-// constant that it was made of, what it takes in bytes, and the nodes that read it.
+// Packing is a constant in the form of an implementation: its name, that of the constant that it was made of, what it
+// takes in bytes, and the nodes that read it.
 type Packing struct {
 	Value, Of, Form string
 	Bytes           int
 	Readers         []string
 }
 
-// packer packs constants, each once for a form.
+// RunPacking is an operand that the kernel of a node packs in every run, because it is no constant, or memory was
+// short for it.
+type RunPacking struct{ Value, Form, Node string }
+
+// packer inserts nodes that pack constants, each once for a form.
 type packer struct {
-	plan *Plan
-	made map[formOf]*packedAs
+	g     *graph.Graph
+	nodes []*graph.Node // nil until the first is inserted
+	made  map[formOf]*packNode
+	order []*packNode
 }
 
 type formOf struct {
@@ -28,38 +32,33 @@ type formOf struct {
 	form  string
 }
 
-// packedAs is a packed constant, and its place in the plan.
-type packedAs struct {
-	value *graph.Value
-	at    int
+// packNode is a node that packs, and the nodes that read what it gives.
+type packNode struct {
+	*graph.Node
+	readers []string
 }
 
-// packConstants brings constant operands into the forms that the chosen implementations want. One for which
-// there is no memory stays as it is: its kernel packs it in every run.
+// packConstants inserts nodes that bring constant operands into the forms that the chosen implementations want.
 func packConstants(p *Plan) error {
-	k := packer{plan: p, made: map[formOf]*packedAs{}}
-	for _, n := range p.Graph.Nodes {
-		if n.Impl == nil || n.Impl.Pack == nil || !slices.ContainsFunc(n.In, isConstant) {
-			continue
-		}
-		if err := k.node(n); err != nil {
-			if p.keepGoing {
-				continue // compiling tells
+	k := packer{g: p.Graph, made: map[formOf]*packNode{}}
+	for i, n := range p.Graph.Nodes {
+		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isConstant) {
+			if err := k.node(n, i); err != nil && !p.keepGoing { // else compiling tells
+				return p.Graph.Fail(n, err)
 			}
-			return p.Graph.Fail(n, err)
+		}
+		if k.nodes != nil {
+			k.nodes = append(k.nodes, n)
 		}
 	}
-	if len(p.Packed) == 0 {
+	if k.nodes == nil {
 		return nil
 	}
-	bytes := 0
-	for _, c := range p.Packed {
-		bytes = sum(bytes, c.Bytes)
+	p.Graph.Nodes = k.nodes
+	for _, n := range k.order {
+		n.Why = "packed for " + strings.Join(n.readers, ", ")
 	}
-	p.Note("%s packed into %s", counted(len(p.Packed), "constant", "constants"), machine.Bytes(bytes))
-	if n := p.dropConstants(); n > 0 {
-		p.Note("%s dropped that nobody reads as it was", counted(n, "constant", "constants"))
-	}
+	p.Note("%s to be packed", counted(len(k.order), "constant", "constants"))
 	return nil
 }
 
@@ -68,8 +67,8 @@ func isConstant(a graph.Arg) bool {
 	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil
 }
 
-// node packs the operands of one node.
-func (k *packer) node(n *graph.Node) (err error) {
+// node has the operands of one node packed, the one at a place of the graph.
+func (k *packer) node(n *graph.Node, at int) (err error) {
 	defer recovered(&err)
 	call := n.Call()
 	for i := range n.In {
@@ -81,33 +80,90 @@ func (k *packer) node(n *graph.Node) (err error) {
 		if !ok {
 			continue
 		}
-		c, err := k.packed(a.Value, form)
-		if errors.As(err, new(*tensor.MemoryError)) {
-			continue
-		}
+		c, err := k.packed(a.Value, form, at)
 		if err != nil {
 			return err
 		}
-		a.Value = c.value
-		if to := &k.plan.Packed[c.at]; !slices.Contains(to.Readers, n.Name) {
-			to.Readers = append(to.Readers, n.Name)
+		a.Value = c.Out[0]
+		if !slices.Contains(c.readers, n.Name) {
+			c.readers = append(c.readers, n.Name)
 		}
 	}
 	return nil
 }
 
-// packed returns a constant in a form.
-func (k *packer) packed(v *graph.Value, form graph.Packing) (*packedAs, error) {
+// packed returns the node that brings a constant into a form; one that is new comes before the node at a place.
+func (k *packer) packed(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
 	key := formOf{v, form.Form}
 	if c := k.made[key]; c != nil {
 		return c, nil
 	}
-	w, err := k.plan.Graph.AddPacked(v, form)
+	n, err := k.g.Pack(v, form)
 	if err != nil {
 		return nil, err
 	}
-	c := &packedAs{w, len(k.plan.Packed)}
-	k.plan.Packed = append(k.plan.Packed, Packing{Value: w.Name, Of: v.Name, Form: form.Form, Bytes: w.Meta.Bytes()})
+	if k.nodes == nil {
+		k.nodes = append(make([]*graph.Node, 0, len(k.g.Nodes)+8), k.g.Nodes[:at]...)
+	}
+	c := &packNode{Node: n}
+	k.nodes, k.order = append(k.nodes, n), append(k.order, c)
 	k.made[key] = c
 	return c, nil
+}
+
+// takeBack has the readers of a node that packs read its operand as it is: their kernels pack it in every run.
+func takeBack(n *graph.Node, nodes []*graph.Node) {
+	for _, r := range nodes {
+		for i := range r.In {
+			if a := &r.In[i]; a.Kind == graph.TensorArg && a.Value == n.Out[0] {
+				a.Value = n.In[0].Value
+			}
+		}
+	}
+}
+
+// packings lists what is packed of the operands that implementations want so: once, or in every run.
+func (p *Plan) packings() {
+	at := map[*graph.Value]int{}
+	for _, n := range p.Graph.Nodes {
+		if n.Impl == nil || n.Impl.Pack == nil {
+			continue
+		}
+		call := n.Call()
+		for i, a := range n.In {
+			if a.Kind != graph.TensorArg {
+				continue
+			}
+			v := a.Value
+			if v.Packed == nil {
+				if form := wanted(n, call, i); form != "" {
+					p.PackedInRuns = append(p.PackedInRuns, RunPacking{v.Name, form, n.Name})
+				}
+				continue
+			}
+			k, seen := at[v]
+			if !seen {
+				k = len(p.Packed)
+				at[v] = k
+				p.Packed = append(p.Packed, Packing{Value: v.Name, Of: v.Packed.Of, Form: v.Packed.Form, Bytes: v.Meta.Bytes()})
+			}
+			if to := &p.Packed[k]; !slices.Contains(to.Readers, n.Name) {
+				to.Readers = append(to.Readers, n.Name)
+			}
+		}
+	}
+}
+
+// wanted returns the form in which a node's implementation wants an operand; empty where it reads it as it is, or
+// refuses the call: compiling tells.
+func wanted(n *graph.Node, c *graph.Call, i int) (form string) {
+	defer func() {
+		if recover() != nil {
+			form = ""
+		}
+	}()
+	if p, ok := n.Impl.Pack(c, i); ok {
+		return p.Form
+	}
+	return ""
 }

@@ -100,14 +100,16 @@ func TestPackedOtherwiseIsRefused(t *testing.T) {
 		}
 		return nil
 	}
-	list, err := passes.After(passes.Passes(), "lower", passes.Pass{Name: "mess", Run: mess})
+	list, err := passes.After(passes.Passes(), "fold", passes.Pass{Name: "mess", Run: mess})
 	require.NoError(t, err)
 	_, err = passes.Run(g, passes.Options{Passes: list, Check: true})
 	assert.ErrorContains(t, err, `after pass mess: node "a" (conv2d): operand 1, "w.packed.1", is packed as`)
-	_, err = g.AddPacked(g.Inputs[0], graph.Packing{})
+	_, err = graph.PackConstant(g.Inputs[0], graph.Packing{})
 	assert.ErrorContains(t, err, "only a constant")
-	_, err = g.AddPacked(nil, graph.Packing{})
-	assert.ErrorContains(t, err, "none of the graph's")
+	_, err = g.Pack(g.Inputs[0], graph.Packing{})
+	assert.ErrorContains(t, err, "a packing needs a form")
+	_, err = g.Pack(nil, graph.Packing{})
+	assert.ErrorContains(t, err, "no value of the graph")
 }
 
 // Weights that come from constants in several steps are folded first and packed then.
@@ -123,4 +125,56 @@ func TestFoldedConstantsArePacked(t *testing.T) {
 		assert.Equal(t, "wide", p.Packed[0].Of)
 		assert.Equal(t, []string{p.Packed[0].Value}, names(p.Graph.Constants))
 	}
+}
+
+// A node packs each constant, and fold computes it: the plan says for whom, and what is packed in every run.
+func TestPackingIsANodeThatFolds(t *testing.T) {
+	var packs []string
+	look := func(p *passes.Plan) error {
+		for _, n := range p.Graph.Nodes {
+			if n.Packing() != nil {
+				packs = append(packs, n.Name+": "+n.Why)
+			}
+		}
+		assert.ErrorContains(t, graphfile.Save(new(bytes.Buffer), p.Graph), `node "w.packed" packs for an implementation`)
+		return nil
+	}
+	list, err := passes.After(passes.Passes(), "lower", passes.Pass{Name: "look", Run: look})
+	require.NoError(t, err)
+	p, err := passes.Run(convs(t), passes.Options{Passes: list, Check: true})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"w.packed: packed for a, b", "w.packed.1: packed for c"}, packs)
+	require.Len(t, p.Folded, 2)
+	first := passes.Folding{Node: "w.packed", Op: "pack", Bytes: p.Packed[0].Bytes, Why: "packed for a, b"}
+	assert.Equal(t, first, p.Folded[0])
+	assert.Empty(t, p.PackedInRuns)
+
+	g := graph.New("g", kernels.Lookup)
+	g.Output("y", op.Matmul(g.Input("a", f32, 30, 40), g.Input("b", f32, 40, 50)).Named("y"))
+	require.NoError(t, g.Err())
+	p = run(t, g, "")
+	require.Len(t, p.PackedInRuns, 2)
+	assert.Equal(t, "a", p.PackedInRuns[0].Value)
+	assert.Contains(t, p.PackedInRuns[1].Form, "panels")
+}
+
+// Where memory is short a constant stays as it is, for all its readers.
+func TestPackingThatDoesNotFoldIsTakenBack(t *testing.T) {
+	short := func(p *passes.Plan) error {
+		for _, n := range p.Graph.Nodes {
+			if n.Name == "w.packed" {
+				n.Packing().Fill = func(*tensor.Tensor, *tensor.Tensor) { panic(&tensor.MemoryError{Bytes: 1}) }
+			}
+		}
+		return nil
+	}
+	list, err := passes.After(passes.Passes(), "lower", passes.Pass{Name: "short", Run: short})
+	require.NoError(t, err)
+	p, err := passes.Run(convs(t), passes.Options{Passes: list, Check: true})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"w", "w.packed.1"}, names(p.Graph.Constants))
+	assert.Equal(t, []string{"contiguous", "conv2d", "conv2d", "conv2d"}, slices.Sorted(slices.Values(ops(p))))
+	require.Len(t, p.PackedInRuns, 2)
+	assert.Equal(t, "w", p.PackedInRuns[0].Value)
+	require.Len(t, p.Packed, 1)
 }

@@ -33,9 +33,9 @@ const final = graph.Sorted | graph.Typed | graph.LaidOut
 var pipeline = []Pass{
 	{Name: "infer", Doc: "gives every value eager PyTorch's dtype, shape and layout",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
-	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
 	{Name: "decompose", Doc: "states composite ops as nodes of other ops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
+	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
 	{Name: "group", Doc: "makes one loop of pointwise nodes that go over the same elements",
 		Needs: graph.Typed, Run: groupNodes},
 	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these " +
@@ -44,8 +44,10 @@ var pipeline = []Pass{
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
 	{Name: "fold", Doc: "computes the copies of constants",
 		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
-	{Name: "lower", Doc: "brings constants into the forms in which the chosen implementations read them",
+	{Name: "lower", Doc: "has constants packed into the forms in which the chosen implementations read them",
 		Needs: graph.Typed | graph.LaidOut, Run: packConstants},
+	{Name: "fold", Doc: "packs constants",
+		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
 	{Name: "dead", Doc: "drops nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
 }
 
@@ -157,6 +159,8 @@ type Plan struct {
 	Elided   []Elision // nodes that were dropped
 	Folded   []Folding // nodes whose results are constants now
 	Packed   []Packing // constants in the forms of implementations
+	// PackedInRuns lists the operands that implementations want in a form and are packed in every run.
+	PackedInRuns []RunPacking
 	// Decomposed lists the nodes of composite ops, for which others run.
 	Decomposed []Decomposition
 	Groups     []Group // nodes that run as one
@@ -340,6 +344,7 @@ func counted(n int, one, many string) string {
 // summarise lists the inserted copies that are left and adds the costs up.
 func (p *Plan) summarise() {
 	p.costs = graph.NewByValue[costOf](p.Graph)
+	p.packings()
 	var call graph.Call
 	for _, n := range p.Graph.Nodes {
 		cost := cost(n, p.profile, &call)
@@ -347,7 +352,7 @@ func (p *Plan) summarise() {
 			p.costs.Set(n.Out[0], costOf{n, cost})
 		}
 		p.CostNS += cost
-		if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+		if n.Why == "" || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 			continue
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta

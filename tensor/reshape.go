@@ -116,7 +116,7 @@ func (t Type) matchRuns(shape []sym.Int) ([]sym.Int, bool) {
 // View shows t in another shape with the same number of elements, one of whose sizes may
 // be -1 (Tensor.view). It fails where the elements would have to be copied.
 func (t Type) View(size []sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	shape, err := InferSize(size, t.Numel())
@@ -158,7 +158,7 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
 // -1 keeps a size (Tensor.expand, inferExpandGeometry).
 func (t Type) Expand(size []sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	n, rank := len(size), len(t.Shape)
@@ -167,8 +167,9 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)",
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
-	out := Type{DType: t.DType, Shape: append(make([]sym.Int, 0, n), size...), Strides: make([]sym.Int, n),
-		Offset: t.Offset}
+	shape, strides := lists(n)
+	copy(shape, size)
+	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
 	for i := n - 1; i >= 0; i-- {
 		if err := t.expandDim(&out, size, i); err != nil {
 			return Type{}, err
@@ -178,7 +179,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 }
 
 // expandDim lays out dimension i of the result.
-func (t Type) expandDim(out *Type, size []sym.Int, i int) error {
+func (t *Type) expandDim(out *Type, size []sym.Int, i int) error {
 	rank := len(t.Shape)
 	d := i - (len(size) - rank)
 	have, stride := sym.Of(1), sym.Int{}
@@ -254,7 +255,7 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 // elements of a window in a new last dimension (Tensor.unfold). A 0-dim value counts as
 // one of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	d, err := WrapDim(dimension, len(t.Shape))

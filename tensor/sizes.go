@@ -9,6 +9,12 @@ import (
 
 // This file holds what is computed from sizes alone, known or not.
 
+// lists returns room for a shape and strides in one piece of memory.
+func lists(n int) (shape, strides []sym.Int) {
+	both := make([]sym.Int, 2*n)
+	return both[:n:n], both[n:]
+}
+
 // Product returns the product of sizes: the number of elements.
 func Product(sizes []sym.Int) sym.Int {
 	n := sym.Of(1)

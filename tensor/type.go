@@ -112,6 +112,14 @@ func (t Type) Extent() sym.Int {
 	return end
 }
 
+// RowMajor returns the row-major type of t's shape at offset 0, which shares t's strides where they are those.
+func (t Type) RowMajor() Type {
+	if t.Offset = (sym.Int{}); !t.IsRowMajor() {
+		t.Strides = RowMajor(t.Shape)
+	}
+	return t
+}
+
 // WithDType returns t with another dtype.
 func (t Type) WithDType(d DType) Type { t.DType = d; return t }
 
@@ -157,6 +165,26 @@ func (t Type) Check() error {
 		}
 	}
 	return nil
+}
+
+// CheckSizes is [Type.Check] of sizes whose strides are not known yet.
+func CheckSizes(d DType, shape []sym.Int) error {
+	n := len(shape)
+	strides := zeros[:min(n, fewDims)]
+	if n > fewDims {
+		strides = make([]sym.Int, n)
+	}
+	return Type{DType: d, Shape: shape, Strides: strides}.Check()
+}
+
+var zeros [fewDims]sym.Int
+
+// valid is Check of ordinary values without a copy of t.
+func (t *Type) valid() error {
+	if t.small() {
+		return nil
+	}
+	return t.Check()
 }
 
 // small reports whether all sizes are numbers that fit together and are far from what is too many: what

@@ -51,6 +51,28 @@ func (f MemoryFormat) StridesOf(shape []sym.Int) ([]sym.Int, error) {
 	return st, nil
 }
 
+// likeNumbers is [Meta.likeOrder] of the numbers; false where they do not decide.
+func (t *Type) likeNumbers(order []int) (like, known bool) {
+	t.fits()
+	channels, known := t.Strides[1].Known()
+	if !known || channels == 0 {
+		return false, known
+	}
+	least := 0
+	for _, d := range order {
+		size, a := t.Shape[d].Known()
+		stride, b := t.Strides[d].Known()
+		if !a || !b {
+			return false, false
+		}
+		if size == 0 || stride < least || d == 0 && least == channels {
+			return false, true
+		}
+		least = stride * max(size, 1)
+	}
+	return true, true
+}
+
 // NewTypeFormat is [NewFormat] for sizes that may be unknown.
 func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
 	st, err := f.StridesOf(shape)
@@ -143,10 +165,9 @@ func (t Type) StridesLikeChannelsLast() bool { return t.Rank() == 4 && t.likeOrd
 // StridesLikeChannelsLast3d is [Meta.StridesLikeChannelsLast3d].
 func (t Type) StridesLikeChannelsLast3d() bool { return t.Rank() == 5 && t.likeOrder(order3d[:]) }
 
-func (t Type) likeOrder(order []int) bool {
-	var buf [2 * fewDims]int
-	if m, known := t.in(&buf); known {
-		return m.likeOrder(order)
+func (t *Type) likeOrder(order []int) bool {
+	if like, known := t.likeNumbers(order); known {
+		return like
 	}
 	channels := t.Strides[1]
 	all, least := channels.Ne(sym.Int{}), sym.Int{}
@@ -163,10 +184,10 @@ func (t Type) likeOrder(order []int) bool {
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].
 func (t Type) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 	f := Contiguous
-	switch {
-	case t.StridesLikeChannelsLast():
+	switch n := len(t.Shape); {
+	case n == 4 && t.likeOrder(order2d[:]):
 		f = ChannelsLast
-	case t.StridesLikeChannelsLast3d():
+	case n == 5 && t.likeOrder(order3d[:]):
 		f = ChannelsLast3d
 	default:
 		return Contiguous

@@ -41,15 +41,20 @@ func (e *DimError) Error() string {
 // own returns t over fresh slices, with room for one more dimension.
 func (t Type) own() Type {
 	n := len(t.Shape)
-	t.Shape = append(make([]sym.Int, 0, n+1), t.Shape...)
-	t.Strides = append(make([]sym.Int, 0, n+1), t.Strides...)
+	shape, strides := lists(n + 1)
+	copy(shape, t.Shape)
+	copy(strides, t.Strides)
+	t.Shape, t.Strides = shape[:n], strides[:n]
 	return t
 }
 
 // checked returns t if it passes [Type.Check]: the last step of every view that takes
 // sizes or steps from a user.
 func (t Type) checked() (Type, error) {
-	if err := t.Check(); err != nil {
+	if t.small() {
+		return t, nil
+	}
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	return t, nil
@@ -67,7 +72,7 @@ func satMul(a, b int) int {
 
 // Permute returns dimension dims[i] of t as dimension i (Tensor.permute).
 func (t Type) Permute(dims []int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -75,7 +80,8 @@ func (t Type) Permute(dims []int) (Type, error) {
 		return Type{}, fmt.Errorf("permute(sparse_coo): number of dimensions in the tensor input does not match the length "+
 			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", n, len(dims))
 	}
-	out := Type{DType: t.DType, Shape: make([]sym.Int, n), Strides: make([]sym.Int, n), Offset: t.Offset}
+	shape, strides := lists(n)
+	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
 	seen := make([]bool, n)
 	for i, d := range dims {
 		d, err := WrapDim(d, n)
@@ -93,7 +99,7 @@ func (t Type) Permute(dims []int) (Type, error) {
 
 // Transpose swaps two dimensions (Tensor.transpose). A 0-dim value takes 0 and -1.
 func (t Type) Transpose(d0, d1 int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	d0, err := WrapDim(d0, len(t.Shape))
@@ -114,7 +120,7 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 // MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
 // (torch.movedim).
 func (t Type) MoveDim(source, destination []int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -184,7 +190,7 @@ func repeats(dims []int) bool {
 // Select takes one index of a dimension, counted from the end if negative, and drops the
 // dimension (Tensor.select).
 func (t Type) Select(dim int, index sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -215,7 +221,7 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 // (aten::slice.Tensor). nil for start or end stands for Python's None; negative bounds
 // count from the end and all bounds are clamped. step must be positive.
 func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -255,7 +261,7 @@ func clampIndex(i, size sym.Int) sym.Int {
 // Narrow takes length indices of a dimension from start on, which counts from the end if
 // negative (Tensor.narrow).
 func (t Type) Narrow(dim int, start, length sym.Int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	if len(t.Shape) == 0 {
@@ -300,7 +306,7 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 // every dimension of size 1 (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops
 // nothing, has no counterpart here.
 func (t Type) Squeeze(dims ...int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	at, err := wrapDims(dims, len(t.Shape))
@@ -312,8 +318,8 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", d)
 		}
 	}
-	out := Type{DType: t.DType, Shape: make([]sym.Int, 0, len(t.Shape)), Strides: make([]sym.Int, 0, len(t.Shape)),
-		Offset: t.Offset}
+	shape, strides := lists(len(t.Shape))
+	out := Type{DType: t.DType, Shape: shape[:0], Strides: strides[:0], Offset: t.Offset}
 	for d, s := range t.Shape {
 		if (len(dims) == 0 || slices.Contains(at, d)) && is(s, 1) {
 			continue
@@ -326,7 +332,7 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 // Unsqueeze adds a dimension of size 1 before dimension dim; dim may be the rank, which
 // adds it at the end, and -1 stands for that (Tensor.unsqueeze).
 func (t Type) Unsqueeze(dim int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	n := len(t.Shape)
@@ -347,7 +353,7 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 // Diagonal takes the elements where the indices of two dimensions differ by offset, and
 // puts them in a new last dimension (Tensor.diagonal).
 func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
 	d1, err := WrapDim(dim1, len(t.Shape))

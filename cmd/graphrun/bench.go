@@ -2,19 +2,16 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 type benchFlags struct {
@@ -22,6 +19,8 @@ type benchFlags struct {
 	strategy string
 	timing   timingFlags
 	json     bool
+	span     time.Duration
+	profile  bool
 	trace    string
 	dims     []string
 }
@@ -70,24 +69,39 @@ from --seed, as run does. Prints the median and the spread of the time of a run;
 planning and compiling are not part of it. Some runs before the measured ones warm caches and
 buffers up; the segments of a graph whose shapes depend on data are planned in these.
 
+--for measures for some time instead of a number of runs, one at least.
+
+--profile tells where the time goes, by op, step and worker, beside what a core of the machine can
+do. It looks at one more run after every four that are measured, whose time it leaves alone. Bytes
+and operations are those that the implementation of an op has, each operand read once.
+
 --trace makes one more run after the measured ones, and writes what every worker did in it, steps
-and chunks, in Chrome's trace event format; chrome://tracing and ui.perfetto.dev show it.
+and chunks, and the memory in use, in Chrome's trace event format: ui.perfetto.dev shows it.
 
 Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), no
 trace is written, and the exit code is 130.`,
 		Example: `  graphrun bench examples/models/attention.json
   graphrun bench model.json --threads 2 --trace trace.json
+  graphrun bench model.json --for 3s --profile
   graphrun bench model.json --runs 100 --threads 1 --json
   graphrun bench model.onnx --inputs in.npz --strategy channels_last`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
+			switch changed := cmd.Flags().Changed; {
+			case changed("for") && changed("runs"):
+				return wrongf("--runs and --for both say how long to measure: want one of them")
+			case changed("for") && f.span <= 0:
+				return wrongf("--for %v: want more than 0", f.span)
+			}
 			return bench(cmd, args[0], f)
 		}),
 	}
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	cmd.Flags().DurationVar(&f.span, "for", 0, "measure for some `TIME`, such as 3s, after warm-up")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "tell where the time goes: by op, by step and by worker")
 	cmd.Flags().StringVar(&f.trace, "trace", "",
-		"write what every worker did in one run to `OUT.json`, for Chrome's trace viewer")
+		"write what every worker did in one run to `OUT.json`, for Perfetto")
 	_ = cmd.MarkFlagFilename("trace", "json")
 	f.src.add(cmd)
 	f.timing.add(cmd)
@@ -122,7 +136,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := j.do(planning, func() (err error) { r, err = benchRunner(t, f, j); return err }); err != nil {
 		return err
 	}
-	err := measure(j.ctx, []*runner{r}, f.timing.runs, j.report)
+	err := measure(j.ctx, []*runner{r}, until{f.timing.runs, f.span}, j.report)
 	if err == nil {
 		err = r.traceRun(j.ctx)
 	}
@@ -139,7 +153,9 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if cut != nil || r.trace == nil {
 		return cut
 	}
-	return writeWhole(cmd.Context(), f.trace, func(w io.Writer) error { return r.trace.write(w, filepath.Base(path)) })
+	return writeWhole(cmd.Context(), f.trace, func(w io.Writer) error {
+		return r.trace.write(w, filepath.Base(path), opsByName(t.g))
+	})
 }
 
 // benchReport is what bench prints.
@@ -150,6 +166,7 @@ type benchReport struct {
 	spread
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
 	*planCosts
+	*profileDoc
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 	graphrun.Notes
 }
@@ -165,6 +182,9 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 	} else {
 		doc.Piecewise = true
 	}
+	if r.profile != nil {
+		doc.profileDoc = r.profile.doc(opsByName(g))
+	}
 	if f.json {
 		writeDocument(out, doc)
 		return out.Flush()
@@ -179,8 +199,14 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 		t.add(doc.Strategy, doc.Runs, doc.Threads, nanoseconds(*doc.Median), nanoseconds(*doc.Min), nanoseconds(*doc.P10),
 			nanoseconds(*doc.P90), nanoseconds(*doc.Max), peak)
 		t.write(out, shown(cmd))
+		if doc.profileDoc != nil {
+			doc.profileDoc.write(out, shown(cmd), *doc.Median)
+		}
 	}
-	if cut {
+	switch {
+	case cut && f.span > 0:
+		fmt.Fprintf(out, "interrupted after %s\n", count(doc.Runs, "run"))
+	case cut:
 		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, count(f.timing.runs, "run"))
 	}
 	return out.Flush()
@@ -208,99 +234,22 @@ func loadTimed(path string, dims, pins []string, src sources) (t timed, err erro
 	return timed{g, in}, err
 }
 
-// warmUps is the number of runs before the measured ones.
-const warmUps = 2
-
-// runner runs one program again and again and keeps the times.
-type runner struct {
-	strategy string
-	program  *graphrun.Program
-	in       map[string]*tensor.Tensor
-	times    []float64 // ns
-	keep     bool      // what the last run made
-	trace    *chromeTrace
-	out      map[string]*tensor.Tensor
-}
-
 // benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
 func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
 	o := f.timing.options(f.strategy, j)
 	if f.trace != "" {
 		r.trace = &chromeTrace{}
-		o.Tracer = r.trace
+	}
+	if f.profile {
+		r.profile = newProfile()
+	}
+	if f.profile || f.trace != "" {
+		o.Tracer = &r.observed
 	}
 	var err error
 	r.program, err = graphrun.Compile(t.g, o)
 	return r, err
-}
-
-// once runs the program, keeps what it gives if that is wanted, and notes the time if it is
-// measured.
-func (r *runner) once(ctx context.Context, measured bool) error {
-	start := time.Now()
-	out, err := r.program.Run(ctx, r.in)
-	if err != nil {
-		return err
-	}
-	if measured {
-		r.times = append(r.times, float64(time.Since(start)))
-	}
-	if r.keep {
-		r.out = out
-	}
-	return nil
-}
-
-// measure warms up and measures all runners in turns. When ctx ends, it ends without an
-// error: what was measured until then is there.
-func measure(ctx context.Context, all []*runner, runs int, report func(done, total int)) error {
-	for i := range warmUps + runs {
-		report(i, warmUps+runs)
-		for _, r := range all {
-			if ctx.Err() != nil {
-				return nil
-			}
-			err := r.once(ctx, i >= warmUps)
-			switch {
-			case err == nil || ctx.Err() != nil:
-			case len(all) > 1:
-				return fmt.Errorf("%w (strategy %s)", err, r.strategy)
-			default:
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// spread sums up measured times.
-type spread struct {
-	Runs   int      `json:"runs" doc:"How many runs were measured."`
-	Median *float64 `json:"median_ns" doc:"The median time of a run, in nanoseconds; null where none was measured."`
-	Min    *float64 `json:"min_ns" doc:"The least time, in nanoseconds; null where none was measured."`
-	P10    *float64 `json:"p10_ns" doc:"The time that a tenth of the runs stay below; null where none was measured."`
-	P90    *float64 `json:"p90_ns" doc:"The time that a tenth of the runs exceed; null where none was measured."`
-	Max    *float64 `json:"max_ns" doc:"The greatest time, in nanoseconds; null where none was measured."`
-}
-
-func (r *runner) spread() spread {
-	t := slices.Sorted(slices.Values(r.times))
-	if len(t) == 0 {
-		return spread{}
-	}
-	at := func(q float64) *float64 { ns := quantile(t, q); return &ns }
-	return spread{len(t), at(0.5), at(0), at(0.1), at(0.9), at(1)}
-}
-
-// quantile interpolates between the sorted values that are around the place q.
-func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[i]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
 // planCosts are what a plan costs besides time.

@@ -119,7 +119,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := c.fits(); err != nil {
 		return err
 	}
-	err = measure(j.ctx, c.runners, f.timing.runs, j.report)
+	err = measure(j.ctx, c.runners, until{runs: f.timing.runs}, j.report)
 	j.end()
 	tell(cmd, path, t.g)
 	t.in.say(cmd)

@@ -62,7 +62,7 @@ type schemaBuilder struct{ defs map[string]any }
 // not be there are there together or not at all.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
-	var together []string
+	together := map[int][]string{} // by embedded struct
 	for _, f := range reflect.VisibleFields(t) {
 		m, ok := memberOf(f)
 		if !ok {
@@ -74,16 +74,18 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 		switch {
 		case m.optional:
 		case behindPointer(t, f.Index):
-			together = append(together, m.key)
+			together[f.Index[0]] = append(together[f.Index[0]], m.key)
 		default:
 			required = append(required, m.key)
 		}
 	}
 	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
-	if together != nil {
+	if len(together) > 0 {
 		others := map[string]any{}
-		for _, key := range together {
-			others[key] = together
+		for _, keys := range together {
+			for _, key := range keys {
+				others[key] = keys
+			}
 		}
 		s["dependentRequired"] = others
 	}

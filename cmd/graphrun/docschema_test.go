@@ -57,7 +57,8 @@ func TestDocumentsAreValid(t *testing.T) {
 	seen := map[string]int{}
 	for _, file := range files {
 		for command, flags := range map[string][]string{
-			"infer": {"", "--keep-going"}, "run": {"", "--keep-going"}, "bench": {"--runs 1", "--threads 1 --runs 2"},
+			"infer": {"", "--keep-going"}, "run": {"", "--keep-going"},
+			"bench":   {"--runs 1", "--threads 1 --for 1ms", "--runs 2 --profile"},
 			"plan":    {"", "--check", "--strategy channels_last", "--strategy contiguous --check"},
 			"compare": {"--runs 1"},
 		} {
@@ -86,7 +87,7 @@ func TestDocumentsAreValid(t *testing.T) {
 func TestSchemasAreClosed(t *testing.T) {
 	path := write(t, "g.json", small)
 	for command, args := range map[string]string{
-		"infer": "", "plan": "", "run": "", "bench": "--runs 1", "compare": "--runs 1",
+		"infer": "", "plan": "", "run": "", "bench": "--runs 1 --profile", "compare": "--runs 1",
 	} {
 		s := printedSchema(t, "schema", command)
 		text := succeed(t, append([]string{command, path, "--json"}, strings.Fields(args)...)...)

@@ -120,6 +120,8 @@ func wanted(f *pflag.Flag) string {
 		return "a whole number that is not negative"
 	case "bool":
 		return "true or false"
+	case "duration":
+		return "a time such as 3s or 500ms"
 	}
 	name, _ := pflag.UnquoteUsage(f)
 	return name

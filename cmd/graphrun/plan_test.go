@@ -23,6 +23,7 @@ type planJSON struct {
 	Passes    []graphrun.PassReport    `json:"passes"`
 	Folded    []graphrun.FoldingReport `json:"folded"`
 	Packed    []graphrun.PackingReport `json:"packed"`
+	InRuns    []graphrun.RunPacking    `json:"packed_in_runs"`
 	Parts     []graphrun.PartsReport   `json:"decomposed"`
 	Steps     []graphrun.StepReport    `json:"steps"`
 	PeakBytes int                      `json:"peak_bytes"`

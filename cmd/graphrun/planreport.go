@@ -36,6 +36,8 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 		wholeCol("bytes"), nameCol("readers")}, func(c graphrun.PackingReport) []any {
 		return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")}
 	})
+	writeList(w, show, "Packed in every run", r.PackedInRuns, []column{nameCol("operand"), proseCol("form"),
+		nameCol("reader")}, func(c graphrun.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 	writeList(w, show, "Passes", r.Passes, []column{nameCol("pass"), wholeCol("nodes"), wholeCol("took"), proseCol("did")},
 		func(p graphrun.PassReport) []any {
 			return []any{p.Pass, p.Nodes, nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}

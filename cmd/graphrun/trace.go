@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,11 +16,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// chromeTrace notes what each worker does in one run, for Chrome's trace viewer and Perfetto. It
-// looks away from runs before it is started. Each worker writes to a track of its own; runs
-// within the run are on the track of worker 0, who makes them.
+// chromeTrace notes what each worker does in one run, for Perfetto and Chrome's trace viewer. Each worker writes to a
+// track of its own; runs within the run are on the track of worker 0, who makes them.
 type chromeTrace struct {
-	start  time.Time // of the run that is looked at; zero before
+	start  time.Time // of the run
 	tracks []track   // by worker
 }
 
@@ -32,14 +32,11 @@ type track struct {
 // span is a run, a step or a chunk. Those with a node are steps, if their phase is -1, or chunks.
 type span struct {
 	from, to     time.Duration
-	graph        *graph.Graph
+	run          *exec.Run
 	node         *graph.Node
 	step         int
 	phase, chunk int
 }
-
-// begin has the next run looked at.
-func (c *chromeTrace) begin() { c.start = time.Now() }
 
 func (t *track) push(now time.Duration) { t.open = append(t.open, now) }
 
@@ -51,8 +48,8 @@ func (t *track) pop(s span, now time.Duration) {
 
 // BeginRun makes the tracks of the run's workers, who are not at work yet.
 func (c *chromeTrace) BeginRun(r *exec.Run) bool {
-	if c.start.IsZero() {
-		return false
+	if r.Parent == nil {
+		c.start, c.tracks = time.Now(), nil
 	}
 	for len(c.tracks) < r.Workers {
 		c.tracks = append(c.tracks, track{})
@@ -63,9 +60,7 @@ func (c *chromeTrace) BeginRun(r *exec.Run) bool {
 
 // EndRun notes a run.
 func (c *chromeTrace) EndRun(r *exec.Run, _ error) {
-	if !c.start.IsZero() {
-		c.tracks[0].pop(span{graph: r.Graph}, time.Since(c.start))
-	}
+	c.tracks[0].pop(span{run: r}, time.Since(c.start))
 }
 
 // BeginStep notes when a worker takes up a step.
@@ -73,7 +68,7 @@ func (c *chromeTrace) BeginStep(w exec.Work) { c.tracks[w.Worker].push(time.Sinc
 
 // EndStep notes a worker's part in a step.
 func (c *chromeTrace) EndStep(w exec.Work, _ bool) {
-	c.tracks[w.Worker].pop(span{node: w.Node, step: w.Step, phase: -1}, time.Since(c.start))
+	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: -1}, time.Since(c.start))
 }
 
 // BeginChunk notes when a chunk begins.
@@ -81,14 +76,15 @@ func (c *chromeTrace) BeginChunk(w exec.Work) { c.tracks[w.Worker].push(time.Sin
 
 // EndChunk notes a chunk.
 func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
-	c.tracks[w.Worker].pop(span{node: w.Node, step: w.Step, phase: w.Phase, chunk: w.Chunk}, time.Since(c.start))
+	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: w.Phase, chunk: w.Chunk},
+		time.Since(c.start))
 }
 
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
 type traceEvent struct {
 	Name  string   `json:"name"`
 	Cat   string   `json:"cat,omitempty"`
-	Phase string   `json:"ph"` // X: complete, with a duration; M: metadata
+	Phase string   `json:"ph"` // X: complete, with a duration; C: a counter; M: metadata
 	TS    *float64 `json:"ts,omitempty"`
 	Dur   *float64 `json:"dur,omitempty"`
 	PID   int      `json:"pid"`
@@ -96,15 +92,31 @@ type traceEvent struct {
 	Args  any      `json:"args"`
 }
 
+// stepArgs are what is told of a step, and of the chunks of one.
 type stepArgs struct {
-	Op   string `json:"op"`
-	Step int    `json:"step"`
+	Op    string   `json:"op"`
+	Step  int      `json:"step"`
+	Nodes []string `json:"nodes,omitzero"` // that it computes, where they are several
+	Impl  string   `json:"impl,omitzero"`
+	DType string   `json:"dtype,omitzero"` // of the first result
+	Shape []int    `json:"shape,omitzero"`
+	Bytes int      `json:"bytes,omitzero"` // read and written by the whole step
 }
 
 type chunkArgs struct {
-	stepArgs
+	*stepArgs
 	Phase int `json:"phase"`
 	Chunk int `json:"chunk"`
+}
+
+type runArgs struct {
+	Steps   int `json:"steps"`
+	Workers int `json:"workers"`
+}
+
+type memoryArgs struct {
+	Arena   int `json:"arena"`
+	Outputs int `json:"outputs"`
 }
 
 type nameArgs struct {
@@ -115,26 +127,63 @@ type orderArgs struct {
 	Index int `json:"sort_index"`
 }
 
-func (s span) event(worker int) traceEvent {
-	micro := func(d time.Duration) *float64 {
-		us := float64(d.Nanoseconds()) / 1000
-		return &us
+// stepsTold are what is told of the steps of graphs.
+type stepsTold struct {
+	ops   map[string]string // the ops of nodes by name
+	steps map[*graph.Graph][]*stepArgs
+}
+
+// args are what is told of a step.
+func (t *stepsTold) args(s span) *stepArgs {
+	list := t.steps[s.run.Graph]
+	if list == nil {
+		list = make([]*stepArgs, s.run.Steps)
+		for i, step := range stepsOf(s.run) {
+			list[i] = t.describe(step, i)
+		}
+		t.steps[s.run.Graph] = list
 	}
+	return list[s.step]
+}
+
+func (t *stepsTold) describe(s exec.Step, i int) *stepArgs {
+	a := &stepArgs{Op: kindOf(s, t.ops), Step: i}
+	if len(s.Ops) > 1 {
+		a.Nodes = s.Ops
+	}
+	if s.Node.Impl != nil {
+		a.Impl = s.Node.Impl.Name
+	}
+	if len(s.Node.Out) > 0 && !s.Node.Out[0].Dynamic {
+		a.DType, a.Shape = s.Node.Out[0].Meta.DType.String(), filled(s.Node.Out[0].Meta.Shape)
+	}
+	for _, b := range s.Node.Work().Bytes {
+		a.Bytes += int(b)
+	}
+	return a
+}
+
+// micro is a time as events have it.
+func micro(d time.Duration) *float64 {
+	us := float64(d.Nanoseconds()) / 1000
+	return &us
+}
+
+func (s span) event(worker int, told *stepsTold) traceEvent {
 	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: 1, TID: worker}
 	switch {
 	case s.node == nil:
-		e.Name, e.Cat, e.Args = cmp.Or(s.graph.Name, "run"), "run", struct{}{}
+		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
 	case s.phase < 0:
-		e.Name, e.Cat, e.Args = s.node.Name, "step", stepArgs{s.node.Op.Name, s.step}
+		e.Name, e.Cat, e.Args = s.node.Name, "step", told.args(s)
 	default:
-		e.Name, e.Cat = s.node.Name, "chunk"
-		e.Args = chunkArgs{stepArgs{s.node.Op.Name, s.step}, s.phase, s.chunk}
+		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{told.args(s), s.phase, s.chunk}
 	}
 	return e
 }
 
-// write writes the run as a trace, an event a line.
-func (c *chromeTrace) write(w io.Writer, title string) error {
+// write writes the run as a trace, an event a line. ops are the ops of nodes by name.
+func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
 	sep := "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"
 	put := func(e traceEvent) error {
 		if _, err := io.WriteString(w, sep); err != nil {
@@ -143,9 +192,16 @@ func (c *chromeTrace) write(w io.Writer, title string) error {
 		sep = ",\n"
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
+	told := &stepsTold{ops, map[*graph.Graph][]*stepArgs{}}
 	err := put(traceEvent{Name: "process_name", Phase: "M", PID: 1, Args: nameArgs{title}})
 	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
-		err = c.writeTrack(worker, put)
+		err = c.writeTrack(worker, told, put)
+	}
+	for _, m := range c.memory() {
+		if err != nil {
+			break
+		}
+		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: 1, Args: m.held})
 	}
 	if err == nil {
 		_, err = io.WriteString(w, "\n]}\n")
@@ -153,7 +209,7 @@ func (c *chromeTrace) write(w io.Writer, title string) error {
 	return err
 }
 
-func (c *chromeTrace) writeTrack(worker int, put func(traceEvent) error) error {
+func (c *chromeTrace) writeTrack(worker int, told *stepsTold, put func(traceEvent) error) error {
 	name := traceEvent{Name: "thread_name", Phase: "M", PID: 1, TID: worker, Args: nameArgs{fmt.Sprint("worker ", worker)}}
 	order := traceEvent{Name: "thread_sort_index", Phase: "M", PID: 1, TID: worker, Args: orderArgs{worker}}
 	for _, e := range []traceEvent{name, order} {
@@ -162,11 +218,82 @@ func (c *chromeTrace) writeTrack(worker int, put func(traceEvent) error) error {
 		}
 	}
 	for _, s := range c.tracks[worker].spans {
-		if err := put(s.event(worker)); err != nil {
+		if err := put(s.event(worker, told)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// memoryAt is what values hold from some time on.
+type memoryAt struct {
+	at   time.Duration
+	held memoryArgs
+}
+
+// memory tells when how much of the arenas and the outputs of programs is in use: each value from the first step that
+// touches it until the last, an output until the end of the run that makes it.
+func (c *chromeTrace) memory() []memoryAt {
+	steps, runs := map[*exec.Run][]span{}, []span{}
+	for _, t := range c.tracks {
+		for _, s := range t.spans {
+			switch {
+			case s.run.Program == nil || s.node != nil && s.phase >= 0:
+			case s.node == nil:
+				runs = append(runs, s)
+			default:
+				steps[s.run] = append(steps[s.run], s)
+			}
+		}
+	}
+	var changes []memoryAt
+	for _, r := range runs {
+		changes = append(changes, changesOf(r, steps[r.run])...)
+	}
+	// What is given back at a time goes before what is taken then.
+	slices.SortFunc(changes, func(a, b memoryAt) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.held.Arena+a.held.Outputs, b.held.Arena+b.held.Outputs))
+	})
+	var all []memoryAt
+	var now memoryArgs
+	for i, m := range changes {
+		now.Arena, now.Outputs = now.Arena+m.held.Arena, now.Outputs+m.held.Outputs
+		if i+1 == len(changes) || changes[i+1].at > m.at {
+			all = append(all, memoryAt{m.at, now})
+		}
+	}
+	return all
+}
+
+// changesOf lists what a run takes and gives back.
+func changesOf(run span, steps []span) []memoryAt {
+	from, to := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
+	seen := make([]bool, run.run.Steps)
+	for _, s := range steps {
+		if !seen[s.step] || s.from < from[s.step] {
+			from[s.step] = s.from
+		}
+		seen[s.step], to[s.step] = true, max(to[s.step], s.to)
+	}
+	var list []memoryAt
+	for _, l := range run.run.Program.Lifetimes() {
+		first, last := time.Duration(-1), run.from
+		for _, i := range l.Steps {
+			if seen[i] && (first < 0 || from[i] < first) {
+				first = from[i]
+			}
+			last = max(last, to[i])
+		}
+		if first < 0 {
+			continue
+		}
+		take, give := memoryArgs{Arena: l.Bytes}, memoryArgs{Arena: -l.Bytes}
+		if l.Output {
+			take, give, last = memoryArgs{Outputs: l.Bytes}, memoryArgs{Outputs: -l.Bytes}, run.to
+		}
+		list = append(list, memoryAt{first, take}, memoryAt{last, give})
+	}
+	return list
 }
 
 // traceRun looks at one more run, if a trace is wanted and nobody has interrupted.
@@ -174,11 +301,7 @@ func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil
 	}
-	r.trace.begin()
-	if err := r.once(ctx, false); ctx.Err() == nil {
-		return err
-	}
-	return nil
+	return r.look(ctx, r.trace)
 }
 
 // checkTrace refuses a --trace that could not be written.

@@ -27,6 +27,67 @@ func readTrace(t *testing.T, path string) chromeDoc {
 	return decode[chromeDoc](t, string(text))
 }
 
+// checkTold holds a trace to what it tells: of steps and chunks what they compute, of memory that it is taken and all
+// given back, in order.
+func checkTold(t *testing.T, file string, doc chromeDoc) {
+	t.Helper()
+	var most, last, at float64
+	shapes := 0
+	for _, e := range doc.TraceEvents {
+		switch e.Cat {
+		case "step", "chunk":
+			if e.Args["op"] == "" || e.Args["op"] == nil || e.Args["step"] == nil {
+				t.Fatalf("%s: %+v", file, e)
+			}
+			if e.Args["shape"] != nil && e.Args["bytes"] != nil && e.Args["dtype"] != nil {
+				shapes++
+			}
+		case "run":
+			if e.Args["workers"] == nil || e.Args["steps"] == nil {
+				t.Fatalf("%s: %+v", file, e)
+			}
+		}
+		if e.Ph != "C" {
+			continue
+		}
+		arena, outputs := e.Args["arena"].(float64), e.Args["outputs"].(float64)
+		if e.Name != "memory" || arena < 0 || outputs < 0 || e.TS < at {
+			t.Fatalf("%s: %+v after %v", file, e, at)
+		}
+		last, at = arena+outputs, e.TS
+		most = max(most, last)
+	}
+	if most == 0 || last != 0 || shapes == 0 {
+		t.Errorf("%s: memory reaches %v and ends with %v; %d slices tell a shape", file, most, last, shapes)
+	}
+}
+
+// TestTraceMemory holds the counter to the plan: in a chain worked by one, an intermediate value is there until the
+// next one is, and there are two at a time.
+func TestTraceMemory(t *testing.T) {
+	path := write(t, "chain.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float64", "shape": [4, 4]}],
+ "nodes": [{"name": "a", "op": "matmul", "inputs": ["x", "x"]}, {"name": "b", "op": "matmul", "inputs": ["a", "x"]},
+           {"name": "c", "op": "matmul", "inputs": ["b", "x"]}], "outputs": ["c"]}`)
+	out := filepath.Join(t.TempDir(), "trace.json")
+	succeed(t, "bench", path, "--runs", "1", "--threads", "1", "--trace", out)
+	var got []string
+	ends := map[string]float64{}
+	for _, e := range readTrace(t, out).TraceEvents {
+		if e.Cat == "step" {
+			ends[e.Name] = e.TS + e.Dur
+		}
+		if e.Ph == "C" {
+			got = append(got, fmt.Sprint(e.Args["arena"], e.Args["outputs"]))
+			if len(got) > 1 && got[len(got)-1] == "0 128" && e.TS+1e-6 < ends["c"] {
+				t.Errorf("what c reads is given back at %v, c ends at %v", e.TS, ends["c"])
+			}
+		}
+	}
+	if want := "[128 0 256 0 128 0 128 128 0 128 0 0]"; fmt.Sprint(got) != want {
+		t.Errorf("arena and outputs: %v, want %s", got, want)
+	}
+}
+
 // TestTrace holds the trace to one track a worker, on which spans nest, with every step.
 func TestTrace(t *testing.T) {
 	files, _ := filepath.Glob(models + "/*.json")
@@ -47,6 +108,7 @@ func TestTrace(t *testing.T) {
 					}
 				}
 			}
+			checkTold(t, file, doc)
 			if len(tracks) != threads || seen["run"] < 1 || seen["step"] < 1 || seen["chunk"] < seen["step"]/threads {
 				t.Errorf("%s: tracks %v, seen %v", file, tracks, seen)
 			}

@@ -32,7 +32,7 @@ func channelNorm() (*graph.Op, error) {
 			if x := c.Type(0); len(x.Shape) != 4 || x.DType != tensor.Float32 {
 				return nil, errors.New("channel_norm takes images of float32")
 			}
-			return graph.New1(c.Type(0)), nil
+			return c.One(c.Type(0)), nil
 		},
 		Impls: []graph.Impl{
 			normIn("pixels", "A pixel is a line of memory.", pixels, graph.Dense),

@@ -51,6 +51,8 @@ var iterFunctions = map[string]any{
 	"iter.BinaryFloat":      iter.BinaryFloat,
 	"iter.Comparison":       iter.Comparison,
 	"iter.Copy":             iter.Copy,
+	"iter.Expr":             iter.Expr,
+	"iter.ExprOf":           iter.ExprOf,
 	"iter.FoldOf":           iter.FoldOf[float32, float32, float32],
 	"iter.Folding":          iter.Folding[float32, float32],
 	"iter.InternalOverlap":  iter.InternalOverlap,
@@ -118,5 +120,6 @@ var vouched = map[string]string{
 	"(tensor.Scalar).Store":     "an address",
 	"(graph.Mem).Within":        "an offset within scratch memory",
 	"(graph.Pointwise).Compile": "a call of the op, with the operands that graph has checked",
+	"(graph.Rows).Compile":      "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Infer":   "a call of the op, with the operands that graph has checked",
 }

@@ -63,7 +63,7 @@ type bodyAttrs struct {
 }
 
 func inferBody(c *graph.Call) ([]graph.Result, error) {
-	return graph.New1(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
+	return c.One(c.Attrs.(*bodyAttrs).Body.Outputs[0].Value.Type), nil
 }
 
 func binary(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
@@ -138,12 +138,12 @@ func Lookup(name string) *graph.Op { return Catalogue[name] }
 
 func inferPermute(c *graph.Call) ([]graph.Result, error) {
 	m, err := c.Meta(0).Permute(c.Attrs.(*permuteAttrs).Dims)
-	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
+	return c.Shared(m.Type(), 0), err
 }
 
 func inferExpand(c *graph.Call) ([]graph.Result, error) {
 	m, err := c.Meta(0).Expand(c.Attrs.(*SizeAttrs).Size)
-	return []graph.Result{{Type: m.Type(), Alias: 0}}, err
+	return c.Shared(m.Type(), 0), err
 }
 
 func inferChunk(c *graph.Call) ([]graph.Result, error) {
@@ -159,7 +159,7 @@ func inferChunk(c *graph.Call) ([]graph.Result, error) {
 // InferCat gives a row-major result like the first operand.
 func InferCat(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
-	return graph.New1(tensor.New(m.DType, m.Shape...).Type()), nil
+	return c.One(tensor.New(m.DType, m.Shape...).Type()), nil
 }
 
 func inferConv(c *graph.Call) ([]graph.Result, error) {
@@ -169,7 +169,7 @@ func inferConv(c *graph.Call) ([]graph.Result, error) {
 	}
 	shape := []int{x.Shape[0], w.Shape[0], x.Shape[2], x.Shape[3]}
 	m, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(false))
-	return graph.New1(m.Type()), err
+	return c.One(m.Type()), err
 }
 
 // ConvImpls are two ways to convolve images, each of which wants them in one order.

@@ -53,6 +53,35 @@ func TestProgramsSharePackedConstants(t *testing.T) {
 	}
 }
 
+// A list of passes that does not fold what it packs packs it in every run, to the same bits.
+func TestPackingRuns(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 30, 40)
+	g.Output("y", op.Matmul(x, g.Constant("w", ramp(40, 50))))
+	g.Output("z", op.Relu(op.Matmul(x, g.Constant("v", ramp(40, 70)))))
+	require.NoError(t, g.Err())
+	list := passes.Passes()
+	last := len(list) - 2
+	require.Equal(t, "fold", list[last].Name)
+	var want []float32
+	for i, list := range [][]passes.Pass{list, slices.Delete(slices.Clone(list), last, last+1)} {
+		p, err := passes.Run(g, passes.Options{Passes: list, Check: true})
+		require.NoError(t, err)
+		require.Len(t, p.Graph.Nodes, 3+2*i)
+		program, err := exec.Compile(p.Graph, exec.Options{Threads: 2})
+		require.NoError(t, err)
+		for range 2 {
+			out, err := program.Run(context.Background(), map[string]*tensor.Tensor{"x": ramp(30, 40)})
+			require.NoError(t, err)
+			got := append(floats(out["y"]), floats(out["z"])...)
+			if want == nil {
+				want = got
+			}
+			assert.Equal(t, want, got)
+		}
+	}
+}
+
 // ramp is a tensor of small numbers of both signs.
 func ramp(shape ...int) *tensor.Tensor {
 	x := tensor.Zeros(tensor.Float32, shape...)

@@ -86,7 +86,7 @@ func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.New1(t), nil
+	return c.One(t), nil
 }
 
 func (v convolution) result(c *graph.Call) (tensor.Type, error) {
@@ -315,7 +315,7 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	}
 	// One dimension is computed as two, of height 1, on a row-major input.
 	if !x.IsContiguous() {
-		x = tensor.NewType(x.DType, x.Shape...)
+		x = x.RowMajor()
 	}
 	whole := p.groups == 1 || p.usesMKLDNN(x, w)
 	x, _ = x.Unsqueeze(2)

@@ -45,7 +45,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 		Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := v.result(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
 		Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the windows up " +
 			"where they are.",

@@ -43,7 +43,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 	Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kit.Attrs[deformConvAttrs](c).result(c)
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		switch {

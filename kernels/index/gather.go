@@ -31,7 +31,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 				err = indexDType("gather", ix.DType)
 			}
 		}
-		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), err
+		return c.One(ix.RowMajor().WithDType(t.DType)), err
 	},
 	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
@@ -124,7 +124,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), nil
+		return c.One(ix.RowMajor().WithDType(t.DType)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		self, index, dim, err := takeAlong(c)
@@ -206,7 +206,7 @@ var Take = kit.Define[kit.None](graph.Op{
 		if kit.Empty(t) && !kit.Empty(ix) {
 			return nil, errors.New("take(): tried to take from an empty tensor")
 		}
-		return graph.New1(tensor.NewType(t.DType, ix.Shape...)), indexDType("take", ix.DType)
+		return c.One(ix.RowMajor().WithDType(t.DType)), indexDType("take", ix.DType)
 	},
 	Impls: gathering(false, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -92,7 +92,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			return nil, err
 		}
 		t, err := kit.FreshType(c.Type(0).DType, shape)
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
@@ -148,7 +148,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			(how == combineMax || how == combineMin) {
 			return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 		}
-		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+		return c.One(t.RowMajor()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)

@@ -56,9 +56,9 @@ func indexWriteOp[A any](name, doc string, spec func(c *graph.Call) (int, combin
 				err = indexWriteCheck(name, c, dim, fill, alpha)
 			}
 			if fill { // aten fills a clone
-				return graph.New1(iter.PreserveType(t)), err
+				return c.One(iter.PreserveType(t)), err
 			}
-			return graph.New1(tensor.NewType(t.DType, t.Shape...)), err
+			return c.One(t.RowMajor()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			dim, how, alpha := spec(c)

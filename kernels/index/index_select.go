@@ -33,10 +33,10 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 			if n := ix.Numel(); !kit.Is(n, 1) {
 				return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
 			}
-			return graph.New1(tensor.NewType(t.DType)), nil
+			return c.One(tensor.NewType(t.DType)), nil
 		}
 		out, err := kit.FreshType(t.DType, kit.With(t.Shape, dim, ix.Numel()))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -107,7 +107,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 				"Long, Int; but got %s instead (while checking arguments for embedding)", ix.DType.TorchName())
 		}
 		out, err := kit.FreshType(w.DType, kit.With(ix.Shape, ix.Rank(), w.Shape[1]))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Impls: gathering(true, func(c *graph.Call) (*graph.Kernel, error) {
 		return selectKernel(c, kit.InBuffer(c, 1), 0), nil
@@ -153,7 +153,7 @@ var Index = kit.Define[kit.None](graph.Op{
 			return nil, err
 		}
 		t, err := p.layout()
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		p, err := newIndexing(c)

@@ -73,7 +73,7 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
 	out, err := kit.FreshType(d, slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses))
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 func compileOneHot(c *graph.Call) (*graph.Kernel, error) {

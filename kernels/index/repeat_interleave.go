@@ -36,7 +36,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			return []graph.Result{graph.Outline{DType: r.dtype, Sizes: openAt(r.t.Shape, r.dim)}.Result()}, nil
 		}
 		out, err := kit.FreshType(r.dtype, kit.With(r.t.Shape, r.dim, r.size))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		r, err := newRepeating(c)

@@ -72,7 +72,7 @@ func scatterOp[A any](name, doc string, example graph.Attrs, spec func(c *graph.
 				err = scatterCheck(name, c, &s)
 			}
 			t := c.Type(0)
-			return graph.New1(tensor.NewType(t.DType, t.Shape...)), err
+			return c.One(t.RowMajor()), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := of(c)

@@ -39,7 +39,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			return nil, fmt.Errorf("tfidf_vectorizer: expected int32 or int64 of 1 or 2 dimensions, got %v", m)
 		}
 		out, err := kit.FreshType(tensor.Float32, append(slices.Clone(m.Shape[:m.Rank()-1]), sym.Of(t.size)))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		m, out := c.Meta(0), c.Out[0]

@@ -79,7 +79,7 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 				return res, err
 			}
 			t, err := afterCast(c.Type(0), res[0].Type.DType)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
 		Ref:     kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),

@@ -18,7 +18,7 @@ var (
 		Name: "real", Doc: "Gives the real parts of complex numbers, a view; a real self as it is.", Params: unary1,
 		Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			return []graph.Result{{Type: realPart(c.Type(0)), Alias: 0}}, nil
+			return c.Shared(realPart(c.Type(0)), 0), nil
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return real(z)
@@ -33,7 +33,7 @@ var (
 			}
 			t := realPart(c.Type(0))
 			t.Offset = t.Offset.Add(sym.Of(1))
-			return []graph.Result{{Type: t, Alias: 0}}, nil
+			return c.Shared(t, 0), nil
 		},
 		Ref: partRef(func(z complex128) float64 {
 			return imag(z)
@@ -61,7 +61,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 	Params: unary1, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if !c.Type(0).DType.IsComplex() {
-			return []graph.Result{{Type: c.Type(0), Alias: 0}}, nil
+			return c.Shared(c.Type(0), 0), nil
 		}
 		return conjugation.Infer(c)
 	},

@@ -28,7 +28,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 		}
 		// A plain weight takes no part in the layout.
 		t, err := kit.LaidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
 	Ref:     kit.PointwiseRef(&interpolation, lerpRef),

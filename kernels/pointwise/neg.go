@@ -27,7 +27,7 @@ var Positive = kit.Define[kit.None](graph.Op{
 		if err := noBool("The `+` operator, on a bool tensor is not supported.")(c); err != nil {
 			return nil, err
 		}
-		return []graph.Result{{Type: c.Type(0), Alias: 0}}, nil
+		return c.Shared(c.Type(0), 0), nil
 	},
 	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
 	Examples: []graph.Example{kit.ExUnary},

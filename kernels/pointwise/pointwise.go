@@ -35,7 +35,7 @@ func preserved(c *graph.Call) (tensor.Type, error) {
 // rowMajor lays the result out row-major.
 func rowMajor(c *graph.Call) (tensor.Type, error) {
 	t := c.Type(0)
-	return tensor.NewType(t.DType, t.Shape...), nil
+	return t.RowMajor(), nil
 }
 
 // afterCast lays the result out as a unary op on self converted to d does.

@@ -81,13 +81,13 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	t := res[0].Type
 	switch {
 	case c.In[0].Kind == graph.NumberArg:
-		t = tensor.NewType(t.DType, t.Shape...)
+		t = t.RowMajor()
 	case c.In[1].Kind == graph.NumberArg:
 		if t, err = afterCast(c.Type(0), t.DType); err != nil {
 			return nil, err
 		}
 	}
-	return graph.New1(t), nil
+	return c.One(t), nil
 }
 
 // powBody takes cheaper loops for the plain exponents that have them

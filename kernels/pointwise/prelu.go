@@ -45,7 +45,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 			return nil, fmt.Errorf("expected scalar type %s but found %s", m.DType.TorchName(), w.DType.TorchName())
 		}
 		t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[0].Shape...)
@@ -96,7 +96,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 		if !a.DType.IsFloat() {
 			return nil, kit.NotImplemented("glu", a.DType)
 		}
-		return graph.New1(kit.SumType(a, b)), nil
+		return c.One(kit.SumType(a, b)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, b, err := gluHalves(c)

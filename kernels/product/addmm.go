@@ -83,7 +83,7 @@ func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call
 				return nil, fmt.Errorf("value cannot be converted to type %s without overflow", kit.CppName(t.DType))
 			}
 		}
-		return graph.New1(t), nil
+		return c.One(t), nil
 	}
 }
 

@@ -36,7 +36,7 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.NewType(c.Type(0).DType, append(a.batch, a.l, a.v)...)), nil
+		return c.One(tensor.NewType(c.Type(0).DType, append(a.batch, a.l, a.v)...)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

@@ -48,16 +48,16 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 })
 
 func inferEinsum(c *graph.Call) ([]graph.Result, error) {
-	types := kit.OperandTypes(c)
+	types := kit.OperandTypes(nil, c)
 	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
 	if err != nil {
 		return nil, err
 	}
 	out, view, err := e.layout(types)
 	if err != nil || !view {
-		return graph.New1(out), err
+		return c.One(out), err
 	}
-	return []graph.Result{{Type: out, Alias: 0}}, nil
+	return c.Shared(out, 0), nil
 }
 
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -35,7 +35,7 @@ func detOp(name string) *graph.Op {
 			case m.DType.IsReducedFloat():
 				return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", m.DType.TorchName())
 			}
-			return graph.New1(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
+			return c.One(tensor.NewType(m.DType, m.Shape[:n-2]...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			m, out := c.Meta(0), c.Out[0]

@@ -55,9 +55,9 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	case c.Has(2) && x.Rank() == 2:
 		out, err = addmmType(bias, x, w)
 	case c.Has(2) && flattens(x):
-		flat := tensor.NewType(x.DType, x.Shape[0].Mul(x.Shape[1]), x.Shape[2])
-		if out, err = addmmType(bias, flat, w); err == nil {
-			out, err = viewOf(out, []sym.Int{x.Shape[0], x.Shape[1], out.Shape[1]})
+		flat := [2]sym.Int{x.Shape[0].Mul(x.Shape[1]), x.Shape[2]}
+		if err = addmmServes(bias, tensor.Type{DType: x.DType, Shape: flat[:], Strides: flat[:]}, w); err == nil {
+			out, err = kit.FreshType(x.DType, []sym.Int{x.Shape[0], x.Shape[1], w.Shape[1]})
 		}
 	default:
 		if out, err = matmulType(x, w); err == nil && c.Has(2) {
@@ -67,7 +67,7 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graph.New1(out), nil
+	return c.One(out), nil
 }
 
 // addsInPlace checks out.add_(bias).

@@ -85,7 +85,7 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(t), nil
+		return c.One(t), nil
 	}
 }
 

@@ -3,9 +3,9 @@ package product
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -46,28 +46,43 @@ func dotType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 func mvType(a, v tensor.Type) (tensor.Type, error) {
+	if err := mvServes(a, v); err != nil {
+		return tensor.Type{}, err
+	}
+	return tensor.NewType(v.DType, a.Shape[0]), nil
+}
+
+// mvServes checks the operands of mv.
+func mvServes(a, v tensor.Type) error {
 	if a.Rank() != 2 || v.Rank() != 1 {
-		return tensor.Type{}, fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), v.Rank())
+		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), v.Rank())
 	}
 	m, k := a.Shape[0], a.Shape[1]
 	if k.Ne(v.Shape[0]).Holds() {
-		return tensor.Type{}, fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, v.Shape[0])
+		return fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, v.Shape[0])
 	}
-	return tensor.NewType(v.DType, m), productServes("addmv_impl_cpu", a.DType, v.DType, m, k)
+	return productServes("addmv_impl_cpu", a.DType, v.DType, m, k)
 }
 
 func mmType(a, b tensor.Type) (tensor.Type, error) {
-	switch {
-	case a.Rank() != 2:
-		return tensor.Type{}, errors.New("self must be a matrix")
-	case b.Rank() != 2:
-		return tensor.Type{}, errors.New("mat2 must be a matrix")
-	}
-	if err := multipliable(a, b); err != nil {
+	if err := mmServes(a, b); err != nil {
 		return tensor.Type{}, err
 	}
-	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
+}
+
+// mmServes checks the operands of mm.
+func mmServes(a, b tensor.Type) error {
+	switch {
+	case a.Rank() != 2:
+		return errors.New("self must be a matrix")
+	case b.Rank() != 2:
+		return errors.New("mat2 must be a matrix")
+	}
+	if err := multipliable(a, b); err != nil {
+		return err
+	}
+	return productServes("addmm_impl_cpu_", a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[1])
 }
 
 // multipliable checks the sizes of two matrices.
@@ -80,17 +95,24 @@ func multipliable(a, b tensor.Type) error {
 }
 
 func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
+	if err := bmmServes(kernel, a, b); err != nil {
+		return tensor.Type{}, err
+	}
+	return tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2]), nil
+}
+
+// bmmServes checks the operands of bmm, or of what PyTorch computes by its kernel.
+func bmmServes(kernel string, a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 3:
-		return tensor.Type{}, errors.New("batch1 must be a 3D tensor")
+		return errors.New("batch1 must be a 3D tensor")
 	case b.Rank() != 3:
-		return tensor.Type{}, errors.New("batch2 must be a 3D tensor")
+		return errors.New("batch2 must be a 3D tensor")
 	case a.Shape[0].Ne(b.Shape[0]).Or(a.Shape[2].Ne(b.Shape[1])).Holds():
-		return tensor.Type{}, fmt.Errorf("Expected size for first two dimensions of batch2 tensor to be: [%v, %v] but "+
+		return fmt.Errorf("Expected size for first two dimensions of batch2 tensor to be: [%v, %v] but "+
 			"got: [%v, %v].", a.Shape[0], a.Shape[2], b.Shape[0], b.Shape[1])
 	}
-	out := tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2])
-	return out, productServes(kernel, a.DType, b.DType, out.Shape[0], out.Shape[1], out.Shape[2], a.Shape[2])
+	return productServes(kernel, a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[2], a.Shape[2])
 }
 
 // matmulType is at::matmul on types.
@@ -133,41 +155,42 @@ func foldsBatch(a tensor.Type, rank int) bool {
 
 // foldedType folds the batch of the larger operand into the rows of a matrix.
 func foldedType(a, b tensor.Type) (tensor.Type, error) {
-	transpose := b.Rank() > a.Rank()
-	t1, t2 := a, b
-	var err error
-	if transpose {
-		t2 = a
-		if t1, err = b.Transpose(-2, -1); err != nil {
-			return tensor.Type{}, err
-		}
-		if a.Rank() == 2 {
-			if t2, err = a.Transpose(0, 1); err != nil {
-				return tensor.Type{}, err
-			}
-		}
+	if b.Rank() <= a.Rank() {
+		return rowsType(a, b)
 	}
-	last := t1.Rank() - 1
-	shape := slices.Clone(t1.Shape[:last])
-	folded := tensor.NewType(t1.DType, tensor.Product(shape), t1.Shape[last])
-	if t2.Rank() == 1 {
-		out, err := mvType(folded, t2)
-		if err != nil {
-			return tensor.Type{}, err
-		}
-		return viewOf(out, shape)
+	t1, err := b.Transpose(-2, -1)
+	if err == nil && a.Rank() == 2 {
+		a, err = a.Transpose(0, 1)
 	}
-	out, err := mmType(folded, t2)
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	if out, err = viewOf(out, append(shape, t2.Shape[1])); err != nil || !transpose {
+	out, err := rowsType(t1, a)
+	if err != nil || a.Rank() == 1 {
 		return out, err
 	}
 	if out, err = out.Transpose(-2, -1); err != nil || out.IsContiguous() {
 		return out, err
 	}
-	return tensor.NewType(out.DType, out.Shape...), nil
+	return out.RowMajor(), nil
+}
+
+// rowsType is the product of a batch, whose matrices' rows are those of one, with a matrix or a vector.
+func rowsType(t, by tensor.Type) (tensor.Type, error) {
+	last := t.Rank() - 1
+	flat := [2]sym.Int{tensor.Product(t.Shape[:last]), t.Shape[last]}
+	rows := tensor.Type{DType: t.DType, Shape: flat[:], Strides: flat[:]} // its strides are not asked for
+	shape := append(make([]sym.Int, 0, t.Rank()), t.Shape[:last]...)
+	if by.Rank() == 1 {
+		if err := mvServes(rows, by); err != nil {
+			return tensor.Type{}, err
+		}
+		return kit.FreshType(by.DType, shape)
+	}
+	if err := mmServes(rows, by); err != nil {
+		return tensor.Type{}, err
+	}
+	return kit.FreshType(t.DType, append(shape, by.Shape[1]))
 }
 
 // batchedType expands the batches and multiplies matrix by matrix.
@@ -185,46 +208,50 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 		return tensor.Type{}, err
 	}
 	entries := tensor.Product(batch)
-	out, err := bmmType("bmm", tensor.NewType(a.DType, entries, n, k1), tensor.NewType(b.DType, entries, k2, p))
-	if err != nil {
+	l, r := [3]sym.Int{entries, n, k1}, [3]sym.Int{entries, k2, p}
+	if err := bmmServes("bmm", tensor.Type{DType: a.DType, Shape: l[:], Strides: l[:]},
+		tensor.Type{DType: b.DType, Shape: r[:], Strides: r[:]}); err != nil { // their strides are not asked for
 		return tensor.Type{}, err
 	}
-	shape := slices.Clone(batch)
+	shape := batch
 	if a.Rank() > 1 {
 		shape = append(shape, n)
 	}
 	if b.Rank() > 1 {
 		shape = append(shape, p)
-	} else if out, err = out.Squeeze(-1); err != nil {
-		return tensor.Type{}, err
 	}
-	return viewOf(out, shape)
-}
-
-// viewOf is _unsafe_view of a fresh value.
-func viewOf(m tensor.Type, shape []sym.Int) (tensor.Type, error) {
-	return m.WithStrides(m.Strides).View(shape)
+	return kit.FreshType(b.DType, shape)
 }
 
 func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
+	if err := addmmServes(s, a, b); err != nil {
+		return tensor.Type{}, err
+	}
+	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
+}
+
+// addmmServes checks the operands of addmm.
+func addmmServes(s, a, b tensor.Type) error {
 	switch {
 	case s.DType != b.DType:
-		return tensor.Type{}, errors.New("self and mat2 must have the same dtype")
+		return errors.New("self and mat2 must have the same dtype")
 	case a.DType != b.DType:
-		return tensor.Type{}, errors.New("mat1 and mat2 must have the same dtype")
+		return errors.New("mat1 and mat2 must have the same dtype")
 	case a.Rank() != 2:
-		return tensor.Type{}, fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
+		return fmt.Errorf("mat1 must be a matrix, got %d-D tensor", a.Rank())
 	case b.Rank() != 2:
-		return tensor.Type{}, fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
+		return fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
 	}
 	if err := multipliable(a, b); err != nil {
-		return tensor.Type{}, err
+		return err
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	if _, err := s.Expand([]sym.Int{m, n}); err != nil {
-		return tensor.Type{}, err
+	if s.Rank() != 1 || !s.Shape[0].Same(n) { // else it is a row of biases, as nearly always
+		if _, err := s.Expand([]sym.Int{m, n}); err != nil {
+			return err
+		}
 	}
-	return tensor.NewType(a.DType, m, n), productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+	return productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
 }
 
 func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/sym"
@@ -40,15 +39,14 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 			f32, u8()}}}
 	}
 	return kit.Define[kit.None](graph.Op{
-		AsInferred: "sums are requantised row by row",
-		Name:       name, Doc: doc, Params: quantParams(operands),
+		Name: name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := q.result(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
-		Compile:  q.compile,
-		Ref:      q.ref,
-		Examples: ex,
+		Decompose: q.decompose,
+		Ref:       q.ref,
+		Examples:  ex,
 	})
 }
 
@@ -99,36 +97,17 @@ func (q *quantMatmul) check(c *graph.Call) error {
 	return nil
 }
 
-func (q *quantMatmul) places(c *graph.Call) quantPlaces {
+func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	p := &parts{Parts: into, c: c}
 	a, b := c.Meta(q.a), c.Meta(q.b)
-	m, n, k := 1, 1, a.Shape[a.Rank()-1]
-	if a.Rank() > 1 {
-		m = a.Shape[a.Rank()-2]
-	}
-	if b.Rank() > 1 {
-		n = b.Shape[b.Rank()-1]
-	}
-	return quantPlaces{a: kit.AxisIndexOf(c.Meta(q.aZero), k, m), b: kit.AxisIndexOf(c.Meta(q.bZero), 1, n),
-		rows: kit.AxisIndexOf(c.Meta(q.aScale), n, m), cols: kit.AxisIndexOf(c.Meta(q.bScale), 1, n)}
-}
-
-func (q *quantMatmul) compile(c *graph.Call) (*graph.Kernel, error) {
-	if err := q.check(c); err != nil || c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, err
-	}
-	p := q.places(c)
-	am, bm := c.Meta(q.a), c.Meta(q.b)
-	d := exactDType(am.Shape[am.Rank()-1], am.DType, bm.DType)
-	x := copies.NewCompound(c)
-	a, b := zeroed(x, x.In(q.a), x.In(q.aZero), d, p.a), zeroed(x, x.In(q.b), x.In(q.bZero), d, p.b)
-	sums := x.Temp(d, c.Out[0].Shape...)
-	x.Call(product.Matmul, nil, []kit.Buffer{sums}, a, b)
+	k := a.Shape[a.Rank()-1]
+	d := exactDType(k, a.DType, b.DType)
+	sums := p.add(product.Matmul, nil, p.less(q.a, q.aZero, 1, d), p.less(q.b, q.bZero, 0, d))
 	if q.aScale < 0 {
-		wholeNumbers(x, sums)
-	} else {
-		requantized(x, sums, x.In(q.aScale), x.In(q.bScale), x.In(6), x.In(7), kit.Buffer{}, p.rows, p.cols)
+		return p.result(p.whole(sums, k))
 	}
-	return x.Kernel()
+	columns := min(b.Rank()-1, 1) // the rows of the result are along its last dimension where b is a vector
+	return p.result(p.requantized(sums, p.along(q.aScale, columns, tensor.Float32), p.along(q.bScale, 0, tensor.Float32)))
 }
 
 // ref defines the product by that of matmul, on float64 operands less their zero points.

@@ -3,11 +3,12 @@ package quantised
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/conv"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -46,15 +47,14 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 			u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
 	return kit.Define[quantConvAttrs](graph.Op{
-		AsInferred: "sums are requantised plane by plane",
-		Name:       name, Doc: doc, Params: quantParams(operands),
+		Name: name, Doc: doc, Params: quantParams(operands),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := q.result(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
-		Compile:  q.compile,
-		Ref:      q.ref,
-		Examples: []graph.Example{ex},
+		Decompose: q.decompose,
+		Ref:       q.ref,
+		Examples:  []graph.Example{ex},
 	})
 }
 
@@ -127,53 +127,24 @@ func (q *quantConv) check(c *graph.Call) error {
 	return perIndex(q.name, "w_scale", c.Type(4), n)
 }
 
-// places tells where the zero points of the weight are in it, and its scales in the result.
-func (q *quantConv) places(c *graph.Call, out tensor.Meta) quantPlaces {
-	w := c.Meta(q.w)
-	// The result's channels index the bias even where the weight has one scale.
-	return quantPlaces{a: kit.AxisIndexOf(tensor.Meta{}, 0, 0),
-		b:    kit.AxisIndexOf(c.Meta(q.wZero), tensor.Numel(w.Shape[1:]), w.Shape[0]),
-		cols: kit.AxisIndex{Inner: max(1, tensor.Numel(out.Shape[2:])), N: max(1, out.Shape[1])}}
-}
-
-func (q *quantConv) compile(c *graph.Call) (*graph.Kernel, error) {
-	out := c.Out[0]
-	if err := q.check(c); err != nil || out.Numel() == 0 {
-		return &graph.Kernel{}, err
-	}
-	p := q.places(c, out)
+func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	op, at, err := q.inner(c)
 	if err != nil {
 		return nil, err
 	}
+	p := &parts{Parts: into, c: c}
 	w := c.Meta(q.w)
-	d := exactDType(tensor.Numel(w.Shape[1:]), c.Meta(0).DType, w.DType)
-	x := copies.NewCompound(c)
-	xs, ws := zeroed(x, x.In(0), x.In(q.xZero), d, p.a), zeroed(x, x.In(q.w), x.In(q.wZero), d, p.b)
-	sums := x.Temp(d, out.Shape...)
-	x.Call(op, at, []kit.Buffer{sums}, xs, ws)
+	inner := w.Rank() - 1 // dimensions after the output channels of the weight
+	n := tensor.Numel(w.Shape[1:])
+	d := exactDType(n, c.Meta(0).DType, w.DType)
+	sums := p.add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, inner, d))
 	if !q.scaled {
-		wholeNumbers(x, sums)
-		return x.Kernel()
+		return p.result(p.whole(sums, n))
 	}
-	scale := x.Dense(x.In(4), tensor.Float32)
-	if o := w.Shape[0]; scale.Meta.Numel() != o {
-		// One scale is used for every channel.
-		all := x.Temp(tensor.Float32, o)
-		m := tensor.Meta{DType: tensor.Float32, Shape: []int{o}, Strides: []int{0}}
-		if scale.IsData() {
-			t := tensor.Zeros(tensor.Float32, o)
-			for i := range o {
-				t.Set(tensor.FloatScalar(scale.Data.At(kit.Unravel(0, scale.Meta.Shape)...).Float()), i)
-			}
-			all = kit.DataBuffer(t)
-		} else {
-			x.Copies(copies.Job{Dst: all, Src: scale.Show(m)})
-		}
-		scale = all
+	if c.Has(8) {
+		sums = p.add(pointwise.Add, nil, sums, p.along(8, inner-1, tensor.Float64))
 	}
-	requantized(x, sums, x.In(1), scale, x.In(6), x.In(7), x.In(8), p.a, p.cols)
-	return x.Kernel()
+	return p.result(p.requantized(sums, p.along(1, 0, tensor.Float32), p.along(4, inner-1, tensor.Float32)))
 }
 
 // ref defines the convolution by that of float64 operands less their zero points.
@@ -183,9 +154,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		return nil, err
 	}
 	m, _ := res.Meta()
-	for len(in) < 9 {
-		in = append(in, nil)
-	}
+	in = slices.Concat(in, make([]*tensor.Tensor, 9-len(in)))
 	op, call, err := q.floatCall(c, tensor.Float64)
 	if err != nil {
 		return nil, err

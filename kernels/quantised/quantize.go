@@ -53,7 +53,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		if !quantServed(d) {
 			return nil, kit.NotImplemented("quantize_linear", d)
 		}
-		return graph.New1(tensor.NewType(d, m.Shape...)), nil
+		return c.One(m.RowMajor().WithDType(d)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[quantizeAttrs](c)
@@ -101,7 +101,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		if !quantFloat(c.Type(1).DType) {
 			return nil, kit.NotImplemented("dequantize_linear", c.Type(1).DType)
 		}
-		return graph.New1(tensor.NewType(c.Type(1).DType, m.Shape...)), nil
+		return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, n := kit.Attrs[dequantizeAttrs](c), c.Out[0].Numel()

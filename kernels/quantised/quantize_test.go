@@ -93,13 +93,13 @@ func TestQuantizedProducts(t *testing.T) {
 		if r.IntN(3) == 0 {
 			in[2] = nil
 		}
-		kerneltest.CheckCompound(t, "matmul_integer", nil, in[:2+r.IntN(3)], kerneltest.SomeConstants(r, in)...)
+		kerneltest.CheckParts(t, "matmul_integer", nil, in[:2+r.IntN(3)])
 		dy := quantBytes[r.IntN(2)]
 		in = []*tensor.Tensor{in[0], scaleOf(r, tensor.Float32, rows...), quantOperand(r, da, rows...), in[1],
 			scaleOf(r, tensor.Float32, cols...), quantOperand(r, db, cols...),
 			scaleOf(r, tensor.Float32), quantOperand(r, dy)}
 		in[6].Set(tensor.FloatScalar(1+10*r.Float64()), []int{}...)
-		kerneltest.CheckCompound(t, "qlinear_matmul", nil, in, kerneltest.SomeConstants(r, in)...)
+		kerneltest.CheckParts(t, "qlinear_matmul", nil, in)
 	}
 }
 
@@ -123,13 +123,37 @@ func TestQuantizedConvolutions(t *testing.T) {
 		per := [][]int{nil, {1}, {g * og}}[r.IntN(3)]
 		in := []*tensor.Tensor{quantOperand(r, dx, x...), quantOperand(r, dw, w...), quantOperand(r, dx),
 			quantOperand(r, dw, per...)}
-		kerneltest.CheckCompound(t, "conv_integer", at, in[:2+r.IntN(3)], kerneltest.SomeConstants(r, in)...)
+		kerneltest.CheckParts(t, "conv_integer", at, in[:2+r.IntN(3)])
 		in = []*tensor.Tensor{in[0], scaleOf(r, tensor.Float32), in[2], in[1], scaleOf(r, tensor.Float32, per...), in[3],
 			scaleOf(r, tensor.Float32), quantOperand(r, quantBytes[r.IntN(2)]), nil}
 		in[6].Set(tensor.FloatScalar(1+10*r.Float64()), []int{}...)
 		if r.IntN(2) == 0 {
 			in[8] = quantOperand(r, tensor.Int32, g*og)
 		}
-		kerneltest.CheckCompound(t, "qlinear_conv", at, in, kerneltest.SomeConstants(r, in)...)
+		kerneltest.CheckParts(t, "qlinear_conv", at, in)
 	}
+}
+
+// Vectors, operands without elements, and sums that wrap.
+func TestQuantizedProductsOfOddShapes(t *testing.T) {
+	r := rand.New(rand.NewPCG(64, 1))
+	u8, f32 := tensor.Uint8, tensor.Float32
+	for _, c := range []struct{ a, b, rows, cols []int }{
+		{[]int{4}, []int{4}, nil, []int{1}}, {[]int{4}, []int{4, 3}, []int{1}, []int{3}},
+		{[]int{2, 3, 4}, []int{4}, []int{3}, nil},
+		{[]int{0, 4}, []int{4, 3}, []int{0}, []int{3}}, {[]int{2, 0}, []int{0, 3}, []int{2}, []int{3}},
+		{[]int{2, 4}, []int{4, 0}, []int{2}, []int{0}}, {[]int{1, 4}, []int{2, 4, 1}, []int{1, 1}, []int{1}},
+	} {
+		a, b := quantOperand(r, u8, c.a...), quantOperand(r, u8, c.b...)
+		za, zb := quantOperand(r, u8, c.rows...), quantOperand(r, u8, c.cols...)
+		kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{a, b, za, zb})
+		kerneltest.CheckParts(t, "qlinear_matmul", nil, []*tensor.Tensor{a, scaleOf(r, f32, c.rows...), za, b,
+			scaleOf(r, tensor.Float16, c.cols...), zb, scaleOf(r, f32, 1), quantOperand(r, tensor.Int8, 1, 1)})
+	}
+	long, tall := tensor.Zeros(u8, 1, 40000), tensor.Zeros(u8, 40000, 1)
+	for i := range 40000 {
+		long.Set(tensor.IntScalar(255), 0, i)
+		tall.Set(tensor.IntScalar(255), i, 0)
+	}
+	kerneltest.CheckParts(t, "matmul_integer", nil, []*tensor.Tensor{long, tall})
 }

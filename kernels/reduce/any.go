@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -32,6 +33,7 @@ func truthOp(name, doc string, any bool) *graph.Op {
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
 			Fold: func() *iter.Fold { return folds.Truth(any) },
+			Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, any) },
 			Ref: func(x []tensor.Scalar) []tensor.Scalar {
 				r := !any
 				for _, v := range x {

@@ -57,7 +57,7 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)
 	if kit.Empty(m) {
 		out, err := emptyBatchNorm(c, m)
-		return graph.New1(out), err
+		return c.One(out), err
 	}
 	features := sym.Int{}
 	if m.Rank() > 1 {
@@ -88,5 +88,5 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 		f = tensor.ChannelsLast
 	}
 	out, err := tensor.NewTypeFormat(m.DType, m.Shape, f)
-	return graph.New1(out), err
+	return c.One(out), err
 }

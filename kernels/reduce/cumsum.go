@@ -81,7 +81,7 @@ func scanOp(name, doc string, loops [5]scanLoops, z func(a, b complex128) comple
 			if d == tensor.Bool && m.Rank() > 0 && !kit.Empty(m) {
 				return nil, kit.NotImplemented(name+"_out", d)
 			}
-			return graph.New1(tensor.NewType(d, m.Shape...)), nil
+			return c.One(m.RowMajor().WithDType(d)), nil
 		},
 		Impls: lineOp{
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),

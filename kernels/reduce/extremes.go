@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -33,6 +34,7 @@ func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d},
 		Fold: func() *iter.Fold { return extremumFold(d, greatest) },
+		Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, greatest) },
 		Ref: func(x []tensor.Scalar) []tensor.Scalar {
 			return []tensor.Scalar{x[refBest(x, greatest)]}
 		}}
@@ -56,6 +58,15 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 		}
 	}
 	return best
+}
+
+// extremumRow is extremumFold as an expression.
+func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
+	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[greatest]
+	if b.DType(x.Re) == tensor.Bool {
+		op = map[bool]expr.Op{false: expr.And, true: expr.Or}[greatest]
+	}
+	return []folds.Part{folds.Real(b.Reduce(op, x.Re))}
 }
 
 func extremumFold(d tensor.DType, greatest bool) *iter.Fold {

@@ -88,7 +88,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 		m = m.WithStrides(st)
 	}
 	out, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 type instanceNormAttrs struct {
@@ -147,7 +147,7 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		if err := batchNormDTypes(c); err != nil {
 			return nil, err
 		}
-		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+		return c.One(m.RowMajor()), nil
 	}
 	return emptyInstanceNorm(c)
 }
@@ -168,5 +168,5 @@ func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := one.View(m.Shape)
-	return graph.New1(out), err
+	return c.One(out), err
 }

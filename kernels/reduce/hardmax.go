@@ -27,7 +27,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		if !m.DType.IsFloat() {
 			return nil, kit.NotImplemented("hardmax", m.DType)
 		}
-		return graph.New1(tensor.NewType(m.DType, m.Shape...)), nil
+		return c.One(m.RowMajor()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -33,6 +34,7 @@ var Logsumexp = folds.Define[logsumexpAttrs](graph.Op{
 	d := tensor.FloatFor(m.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Fold: func() *iter.Fold { return logsumexpFold(d) },
+		Row:  logsumexpRow,
 		Ref: func(x []tensor.Scalar) []tensor.Scalar {
 			most := math.Inf(-1)
 			for _, v := range x {
@@ -48,6 +50,17 @@ var Logsumexp = folds.Define[logsumexpAttrs](graph.Op{
 			return []tensor.Scalar{tensor.FloatScalar(most + math.Log(sum))}
 		}}, err
 })
+
+// logsumexpRow is logsumexpFold as an expression. An infinity as the greatest is not subtracted.
+func logsumexpRow(b *expr.Builder, x folds.Part) []folds.Part {
+	d := b.DType(x.Re)
+	zero := b.Const(d, 0)
+	most := b.Reduce(expr.Max, x.Re)
+	infinite := b.Do(expr.Eq, b.Do(expr.Abs, most), b.Const(d, math.Inf(1)))
+	shift := b.Do(expr.Select, infinite, zero, most)
+	sum := folds.Total(b, folds.InFloat64(b, b.Do(expr.Exp, b.Do(expr.Sub, x.Re, shift))))
+	return []folds.Part{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
+}
 
 // expSum stands for sum*e^most.
 type expSum struct{ most, sum float64 }

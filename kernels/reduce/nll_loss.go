@@ -68,9 +68,9 @@ func nllLossOp[A any](name, doc string, entropy bool,
 			}
 			d, err := l.dtype(c)
 			if err != nil || l.reduction != 0 {
-				return graph.New1(tensor.NewType(d)), err
+				return c.One(tensor.NewType(d)), err
 			}
-			return graph.New1(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
+			return c.One(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			l, err := of(c)

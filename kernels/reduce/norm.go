@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/cmplx"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -125,6 +126,7 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
 		Fold: func() *iter.Fold { return normFold(d, p) },
+		Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
 		Ref: func(x []tensor.Scalar) []tensor.Scalar {
 			sum, least, most := 0.0, math.Inf(1), 0.0
 			for _, v := range x {
@@ -146,6 +148,32 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 			}
 			return []tensor.Scalar{tensor.FloatScalar(sum)}
 		}}
+}
+
+// normRow is normFold as an expression: of the usual orders, and real numbers.
+func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
+	const f64 = tensor.Float64
+	if x.Im != expr.None {
+		return nil
+	}
+	r := b.Do(expr.Abs, folds.InFloat64(b, x.Re))
+	zero := b.Const(f64, 0)
+	var v expr.Value
+	switch {
+	case p == 2:
+		v = b.Do(expr.Sqrt, folds.Total(b, b.Do(expr.Mul, r, r)))
+	case p == 1:
+		v = folds.Total(b, r)
+	case p == 0:
+		v = folds.Total(b, b.Do(expr.Select, b.Do(expr.Ne, r, zero), b.Const(f64, 1), zero))
+	case math.IsInf(p, 1):
+		v = b.Do(expr.Max, b.Reduce(expr.Max, r), zero)
+	case math.IsInf(p, -1):
+		v = b.Reduce(expr.Min, r)
+	default:
+		return nil
+	}
+	return []folds.Part{folds.Real(v)}
 }
 
 // magnitudes says how a norm folds the magnitude r of an element into s, joins two

@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -25,6 +26,7 @@ var Prod = folds.Define[prodAttrs](graph.Op{
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Fold: func() *iter.Fold { return prodFold(d) },
+		Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return prodRowOf(b, d, x) },
 		Ref: func(x []tensor.Scalar) []tensor.Scalar {
 			i, z := int64(1), complex128(1)
 			f := 1.0
@@ -42,6 +44,19 @@ var Prod = folds.Define[prodAttrs](graph.Op{
 			return []tensor.Scalar{tensor.FloatScalar(f)}
 		}}, err
 })
+
+// prodRowOf is prodFold as an expression; that of complex numbers is none.
+func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Part) []folds.Part {
+	switch {
+	case d.IsComplex():
+		return nil
+	case d == tensor.Bool:
+		return []folds.Part{folds.Real(b.Reduce(expr.And, x.Re))}
+	case d.IsIntegral(true):
+		return []folds.Part{folds.Real(b.Reduce(expr.Mul, b.Convert(tensor.Int64, x.Re)))}
+	}
+	return []folds.Part{folds.Real(b.Reduce(expr.Mul, folds.InFloat64(b, x.Re)))}
+}
 
 func prodFold(d tensor.DType) *iter.Fold {
 	if d == tensor.Bool {

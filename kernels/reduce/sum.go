@@ -3,6 +3,7 @@ package reduce
 import (
 	"fmt"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -32,6 +33,7 @@ var Sum = folds.Define[sumAttrs](graph.Op{
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Fold: func() *iter.Fold { return folds.Sum(d, 1) },
+		Row:  folds.SumRow64(d, 1),
 		Ref:  folds.RefSum(d, 1)}, err
 })
 
@@ -57,5 +59,8 @@ var Mean = folds.Define[sumAttrs](graph.Op{
 	n := folds.Sizes(t.Shape, mask)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Fold: func() *iter.Fold { return folds.Sum(d, float64(kit.NumberOf(n))) },
-		Ref:  func(x []tensor.Scalar) []tensor.Scalar { return folds.RefSum(d, float64(kit.NumberOf(n)))(x) }}, nil
+		Row: func(b *expr.Builder, x folds.Part) []folds.Part {
+			return folds.SumRow64(d, float64(kit.NumberOf(n)))(b, x)
+		},
+		Ref: func(x []tensor.Scalar) []tensor.Scalar { return folds.RefSum(d, float64(kit.NumberOf(n)))(x) }}, nil
 })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -59,7 +60,20 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		divisor := func() float64 { return max(float64(kit.NumberOf(n))-a.correction(), 0) }
 		s := folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType.ToReal()},
 			Fold: func() *iter.Fold { return varFold(t.DType, divisor(), root, mean) },
-			Ref:  func(x []tensor.Scalar) []tensor.Scalar { return refVar(t.DType.IsComplex(), divisor(), root, mean)(x) }}
+			Row: func(b *expr.Builder, x folds.Part) []folds.Part {
+				if t.DType.IsComplex() {
+					return nil
+				}
+				v, mu := varRow(b, x.Re, float64(kit.NumberOf(n)), divisor())
+				if root {
+					v = b.Do(expr.Sqrt, v)
+				}
+				if !mean {
+					return []folds.Part{folds.Real(v)}
+				}
+				return []folds.Part{folds.Real(v), folds.Real(mu)}
+			},
+			Ref: func(x []tensor.Scalar) []tensor.Scalar { return refVar(t.DType.IsComplex(), divisor(), root, mean)(x) }}
 		if mean {
 			s.Outs = append(s.Outs, t.DType)
 		}

@@ -42,7 +42,7 @@ var (
 		Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, t, err := newDft(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, _, err := newDft(c)
@@ -83,7 +83,7 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, t, err := of(c)
-			return graph.New1(t), err
+			return c.One(t), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, _, err := of(c)

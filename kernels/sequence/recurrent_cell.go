@@ -96,7 +96,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 	if err := o.activations(a, &recurrent{dirs: a.dirs()}); err != nil {
 		return nil, err
 	}
-	res := graph.New1(tensor.NewType(x.DType, y...))
+	res := c.One(tensor.NewType(x.DType, y...))
 	for range o.kind.outputs() - 1 {
 		res = append(res, graph.Result{Type: tensor.NewType(x.DType, state...), Alias: graph.Fresh})
 	}

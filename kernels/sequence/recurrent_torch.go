@@ -180,7 +180,7 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	res := graph.New1(out)
+	res := c.One(out)
 	for range o.states() - 1 {
 		res = append(res, graph.Result{Type: tensor.NewType(d, state...), Alias: graph.Fresh})
 	}

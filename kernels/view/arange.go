@@ -66,7 +66,7 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("invalid size, possible overflow?")
 	}
 	t, err := kit.FreshType(d, sym.Ints(int(size)))
-	return graph.New1(t), err
+	return c.One(t), err
 }
 
 func (a *arangeAttrs) dtype() tensor.DType {

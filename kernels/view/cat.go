@@ -14,9 +14,12 @@ type catAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension along which to join"`
 }
 
-// joinOp defines an op that puts its operands one after another along a dimension. It
-// returns the operands, as views of the shape in which they are joined, and the dimension.
-type joinOp func(c *graph.Call) ([]tensor.Type, int, error)
+// joinOp is an op that puts its operands one after another along a dimension. Those of a lower rank are viewed as of
+// rank first; dim returns the dimension for a call, whose first operand is then of type t.
+type joinOp struct {
+	rank int
+	dim  func(c *graph.Call, t tensor.Type) int
+}
 
 func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return kit.Define[A](graph.Op{
@@ -28,21 +31,26 @@ func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *gr
 }
 
 func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
-	parts, dim, err := j(c)
-	if err != nil {
-		return nil, err
+	var buf [fewParts]tensor.Type
+	_, t, _, err := j.join(buf[:0], c)
+	return c.One(t), err
+}
+
+// join returns the operands as they are joined, appended to a list, the type of the whole, and the dimension.
+func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int, err error) {
+	parts = kit.OperandTypes(list, c)
+	for i := range parts {
+		if parts[i], err = atLeast(parts[i], j.rank); err != nil {
+			return nil, whole, 0, err
+		}
 	}
-	t, _, err := joined(parts, dim)
-	return graph.New1(t), err
+	whole, dim, err = joined(parts, j.dim(c, parts[0]))
+	return parts, whole, dim, err
 }
 
 // compile copies every part to its place in the output.
 func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
-	parts, dim, err := j(c)
-	if err != nil {
-		return nil, err
-	}
-	whole, dim, err := joined(parts, dim)
+	parts, whole, dim, err := j.join(nil, c)
 	if err != nil || kit.Empty(whole) {
 		return &graph.Kernel{}, err
 	}
@@ -50,7 +58,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	var jobs []copies.Job
 	at := 0
 	for i, t := range parts {
-		if legacyEmpty(t) {
+		if legacyEmpty(&t) {
 			continue
 		}
 		p := kit.OfNumbers(t)
@@ -66,18 +74,14 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // ref walks the parts index by index.
 func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	parts, dim, err := j(c)
-	if err != nil {
-		return nil, err
-	}
-	whole, dim, err := joined(parts, dim)
+	parts, whole, dim, err := j.join(nil, c)
 	if err != nil {
 		return nil, err
 	}
 	out := tensor.Zeros(whole.DType, kit.NumbersOf(whole.Shape)...)
 	at := 0
 	for i, part := range parts {
-		if legacyEmpty(part) {
+		if legacyEmpty(&part) {
 			continue
 		}
 		p := kit.OfNumbers(part)
@@ -107,9 +111,7 @@ func concat(name string) *graph.Op {
 	return defineJoin[catAttrs](name,
 		"Joins tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the memory format "+
 			"that all tensors suggest, else it is row-major.",
-		func(c *graph.Call) ([]tensor.Type, int, error) {
-			return kit.OperandTypes(c), kit.Attrs[catAttrs](c).Dim, nil
-		},
+		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[catAttrs](c).Dim }},
 		[]graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.NHWC(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
 }
 
@@ -117,37 +119,21 @@ func concat(name string) *graph.Op {
 var (
 	Hstack = defineJoin[kit.None]("hstack",
 		"Joins tensors along the second dimension, or vectors and numbers along their only one.",
-		func(c *graph.Call) ([]tensor.Type, int, error) {
-			parts, err := atLeast(c, 1)
-			if err == nil && parts[0].Rank() == 1 {
-				return parts, 0, nil
-			}
-			return parts, 1, err
-		}, []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
+		joinOp{rank: 1, dim: func(_ *graph.Call, t tensor.Type) int { return min(t.Rank(), 2) - 1 }},
+		[]graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
 	Vstack = defineJoin[kit.None]("vstack",
 		"Joins tensors along the first dimension; vectors count as rows.",
-		func(c *graph.Call) ([]tensor.Type, int, error) {
-			parts, err := atLeast(c, 2)
-			return parts, 0, err
-		}, []graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
+		joinOp{rank: 2, dim: func(*graph.Call, tensor.Type) int { return 0 }},
+		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
 )
 
-// atLeast views operands of a lower rank as ones of rank 1 or 2 (at::atleast_1d,
-// at::atleast_2d).
-func atLeast(c *graph.Call, rank int) ([]tensor.Type, error) {
-	parts := kit.OperandTypes(c)
-	for i, t := range parts {
-		var err error
-		switch {
-		case t.Rank() == 0:
-			t, err = t.View(slices.Repeat(sym.Ints(1), rank))
-		case t.Rank() < rank:
-			t, err = t.Unsqueeze(0)
-		}
-		if err != nil {
-			return nil, err
-		}
-		parts[i] = t
+// atLeast views an operand of a lower rank as one of rank 1 or 2 (at::atleast_1d, at::atleast_2d).
+func atLeast(t tensor.Type, rank int) (tensor.Type, error) {
+	switch {
+	case t.Rank() >= rank:
+		return t, nil
+	case t.Rank() == 0:
+		return t.View(slices.Repeat(sym.Ints(1), rank))
 	}
-	return parts, nil
+	return t.Unsqueeze(0)
 }

@@ -30,7 +30,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 
 func inferClone(c *graph.Call) ([]graph.Result, error) {
 	t, err := kit.Like(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
-	return graph.New1(t), err
+	return c.One(t), err
 }
 
 type contiguousAttrs struct {
@@ -56,11 +56,11 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 func inferContiguous(c *graph.Call) ([]graph.Result, error) {
 	t, f := c.Type(0), kit.Attrs[contiguousAttrs](c).MemoryFormat
 	if f == tensor.Preserve && t.IsContiguous() || f != tensor.Preserve && t.Is(f) {
-		return []graph.Result{{Type: t, Alias: 0}}, nil
+		return c.Shared(t, 0), nil
 	}
 	if f == tensor.Preserve {
 		return nil, errors.New("preserve memory format is unsupported by the contiguous operator")
 	}
 	t, err := kit.Like(t, f)
-	return graph.New1(t), err
+	return c.One(t), err
 }

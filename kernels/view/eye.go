@@ -43,7 +43,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 		d = tensor.Float32
 	}
 	t, err := kit.FreshType(d, size)
-	return graph.New1(t), err
+	return c.One(t), err
 }
 
 // compileEye fills everything with zeros, then the diagonal with ones.

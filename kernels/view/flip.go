@@ -26,7 +26,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 			return nil, err
 		}
 		t, err := kit.Like(c.Type(0), tensor.Preserve)
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		dims, err := flipDims(c)

@@ -17,7 +17,7 @@ func fillOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 		if err == nil {
 			err = kit.NumberFits(value(c), t.DType)
 		}
-		return graph.New1(t), err
+		return c.One(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: value(c).Tensor(c.Out[0].DType)}), nil

@@ -9,20 +9,24 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// fewParts is how many operands need no memory for their types while they are inferred.
+const fewParts = 4
+
 // joined returns the type of the join of parts, and the dimension from the front
 // (TORCH_PRECOMPUTE_META_FUNC(cat)). One-dimensional values without elements are passed
 // over in all but dtype and format: once they were the only empty values there were.
 func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var p tensor.Promotion
 	valid := -1
-	for i, t := range parts {
-		if t.Rank() == 0 {
-			return t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
+	for i := range parts {
+		t := &parts[i]
+		if len(t.Shape) == 0 {
+			return *t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
 		}
 		if valid < 0 && !legacyEmpty(t) {
 			valid = i
 		}
-		p.Add(t.DType, t.Rank())
+		p.Add(t.DType, len(t.Shape))
 	}
 	d, err := p.Result()
 	if err != nil || valid < 0 {
@@ -33,12 +37,13 @@ func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	}
 	shape := slices.Clone(parts[valid].Shape)
 	shape[dim] = sym.Int{}
-	for i, t := range parts {
+	for i := range parts {
+		t := &parts[i]
 		if legacyEmpty(t) {
 			continue
 		}
 		if err := joins(parts[valid].Shape, t.Shape, dim, i); err != nil {
-			return t, 0, err
+			return *t, 0, err
 		}
 		sum := shape[dim].Add(t.Shape[dim])
 		if n, known := sum.Known(); known { // one that no value may hold must not wrap around on the way
@@ -46,15 +51,14 @@ func joined(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 		}
 		shape[dim] = sum
 	}
-	out := tensor.Type{DType: d, Shape: shape, Strides: make([]sym.Int, len(shape))}
-	if err := out.Check(); err != nil {
-		return out, 0, err
+	if err := tensor.CheckSizes(d, shape); err != nil {
+		return tensor.Type{}, 0, err
 	}
-	out, err = tensor.NewTypeFormat(d, shape, joinFormat(parts))
+	out, err := tensor.NewTypeFormat(d, shape, joinFormat(parts))
 	return out, dim, err
 }
 
-func legacyEmpty(t tensor.Type) bool { return t.Rank() == 1 && kit.Is(t.Shape[0], 0) }
+func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.Is(t.Shape[0], 0) }
 
 // joins is check_cat_shape_except_dim.
 func joins(first, shape []sym.Int, dim, at int) error {
@@ -74,8 +78,8 @@ func joins(first, shape []sym.Int, dim, at int) error {
 // contiguous.
 func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
 	f := parts[0].SuggestMemoryFormat(false)
-	for _, t := range parts[1:] {
-		if t.SuggestMemoryFormat(false) != f {
+	for i := range parts[1:] {
+		if t := &parts[1+i]; t.SuggestMemoryFormat(false) != f {
 			return tensor.Contiguous
 		}
 	}

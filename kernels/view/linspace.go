@@ -58,7 +58,7 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	t, err := kit.FreshType(d, []sym.Int{a.Steps})
-	return graph.New1(t), err
+	return c.One(t), err
 }
 
 // linspaceAt counts from both ends to the middle, in the result's own precision, so that

@@ -44,7 +44,7 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a := kit.Attrs[constantPadAttrs](c)
-		return inferConstantPad(c.Type(0), a.Pad, a.Value)
+		return inferConstantPad(c, c.Type(0), a.Pad, a.Value)
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[constantPadAttrs](c)
@@ -66,7 +66,7 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 	case len(a.Pad) > 2*t.Rank():
 		return nil, errors.New("Padding length too large")
 	case a.Mode == "constant":
-		return inferConstantPad(t, a.Pad, a.value())
+		return inferConstantPad(c, t, a.Pad, a.value())
 	case a.Mode != "reflect" && a.Mode != "replicate" && a.Mode != "circular":
 		return nil, fmt.Errorf("Unrecognised padding mode %s", a.Mode)
 	case a.value().Complex() != 0:
@@ -80,12 +80,12 @@ func inferPad(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	out, err := kit.FreshType(t.DType, shape)
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 // inferConstantPad follows at::constant_pad_nd: without anything to add the result is a
 // clone of what remains.
-func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
+func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
 	n := t.Rank()
 	switch {
 	case len(pad)%2 != 0:
@@ -100,7 +100,7 @@ func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]grap
 	}
 	if !grows {
 		out, err := kit.Like(inner, tensor.Preserve)
-		return graph.New1(out), err
+		return c.One(out), err
 	}
 	shape := slices.Clone(t.Shape)
 	for d := n - len(pad)/2; d < n; d++ {
@@ -113,14 +113,11 @@ func inferConstantPad(t tensor.Type, pad []sym.Int, value tensor.Scalar) ([]grap
 				"which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
 		}
 	}
-	out, err := kit.FreshType(t.DType, shape)
-	if err == nil {
-		out, err = tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
-	}
+	out, err := kit.FreshIn(t.DType, shape, t.SuggestMemoryFormat(false))
 	if err == nil {
 		err = kit.NumberFits(value, t.DType)
 	}
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 // tooLong reports a number that no dimension may have.

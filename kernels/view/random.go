@@ -155,7 +155,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 		if !t.DType.IsFloat() {
 			return nil, kit.NotImplementedBy("bernoulli_tensor_cpu_p_", t.DType)
 		}
-		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+		return c.One(t.RowMajor()), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		seed := uint64(kit.Attrs[seedAttrs](c).Seed)
@@ -229,13 +229,13 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", a.P)
 		}
 		if !a.Train {
-			return []graph.Result{{Type: t, Alias: 0}}, nil
+			return c.Shared(t, 0), nil
 		}
 		if !t.DType.IsFloat() {
 			return nil, errors.New("result type Float can't be cast to the desired output type " + t.DType.TorchName())
 		}
 		out, err := kit.Like(t, tensor.Preserve)
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[dropoutAttrs](c)
@@ -292,7 +292,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 			return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 		}
 		out, err := kit.FreshType(tensor.Int64, kit.With(t.Shape, t.Rank()-1, a.NumSamples))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a, m, out := kit.Attrs[multinomialAttrs](c), c.Meta(0), c.Out[0]

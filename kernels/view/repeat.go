@@ -33,7 +33,7 @@ var (
 )
 
 func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *graph.Call) []sym.Int) *graph.Op {
-	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c.Type(0), repeats(c)) }
+	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c, c.Type(0), repeats(c)) }
 	return kit.Define[A](graph.Op{
 		AnyOrder: true,
 		Name:     name,
@@ -61,7 +61,7 @@ func repeatOp[A any](name, doc string, example graph.Attrs, repeats func(c *grap
 	})
 }
 
-func inferRepeat(t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
+func inferRepeat(c *graph.Call, t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
 	lead := len(repeats) - t.Rank()
 	if lead < 0 {
 		return nil, errors.New("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -74,7 +74,7 @@ func inferRepeat(t tensor.Type, repeats []sym.Int) ([]graph.Result, error) {
 		shape[lead+d] = repeats[lead+d].Mul(s)
 	}
 	out, err := kit.FreshType(t.DType, shape)
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 // compileRepeat sees every dimension of the output as repetitions times size, and the

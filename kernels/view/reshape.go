@@ -25,9 +25,9 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 			t := c.Type(0)
 			size, err := shape(c, t)
 			if err != nil || size == nil {
-				return []graph.Result{{Type: t, Alias: 0}}, err
+				return c.Shared(t, 0), err
 			}
-			return reshaped(t, size)
+			return reshaped(c, t, size)
 		}
 	}
 	o.AnyOrder = true
@@ -52,16 +52,16 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 
 // reshaped is at::reshape: computeStride decides, and a copy is a view of the row-major
 // clone.
-func reshaped(t tensor.Type, size []sym.Int) ([]graph.Result, error) {
+func reshaped(c *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
 	size, err := tensor.InferSize(size, t.Numel())
 	if err != nil {
 		return nil, err
 	}
 	if st, ok := tensor.ReshapeStrides(t, size); ok {
-		return []graph.Result{{Type: tensor.Type{DType: t.DType, Shape: size, Strides: st, Offset: t.Offset}, Alias: 0}}, nil
+		return c.Shared(tensor.Type{DType: t.DType, Shape: size, Strides: st, Offset: t.Offset}, 0), nil
 	}
-	t, err = tensor.NewType(t.DType, t.Shape...).View(size)
-	return graph.New1(t), err
+	t, err = t.RowMajor().View(size)
+	return c.One(t), err
 }
 
 type reshapeAttrs struct {
@@ -118,9 +118,9 @@ var Ravel = shapeOp[kit.None](graph.Op{
 func inferRavel(c *graph.Call) ([]graph.Result, error) {
 	t := c.Type(0)
 	if !t.IsContiguous() {
-		return graph.New1(tensor.NewType(t.DType, t.Numel())), nil
+		return c.One(tensor.NewType(t.DType, t.Numel())), nil
 	}
-	return reshaped(t, []sym.Int{t.Numel()})
+	return reshaped(c, t, []sym.Int{t.Numel()})
 }
 
 type unflattenAttrs struct {

@@ -38,9 +38,9 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	case len(a.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
 	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && kit.Empty(t):
-		return graph.New1(iter.PreserveType(t)), nil
+		return c.One(iter.PreserveType(t)), nil
 	case len(a.Dims) == 0 && len(a.Shifts) == 1:
-		return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+		return c.One(t.RowMajor()), nil
 	case len(a.Dims) != len(a.Shifts):
 		return nil, fmt.Errorf("shifts and dimensions must align. shifts: %d, dims:%d", len(a.Shifts), len(a.Dims))
 	}
@@ -69,7 +69,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 			return nil, err
 		}
 	}
-	return graph.New1(t), nil
+	return c.One(t), nil
 }
 
 // rollDim returns the dimension from the front.

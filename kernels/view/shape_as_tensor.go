@@ -14,7 +14,7 @@ var ShapeAsTensor = kit.Define[kit.None](graph.Op{
 	Name: "_shape_as_tensor", Doc: "Gives the sizes of self as a vector of int64.",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		return graph.New1(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
+		return c.One(tensor.NewType(tensor.Int64, sym.Of(c.Type(0).Rank()))), nil
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		shape, step := c.Meta(0).Shape, 0

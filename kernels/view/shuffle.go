@@ -86,11 +86,11 @@ func shuffleOp[A any](name, doc string, a graph.Attrs, m tensor.Meta,
 				return nil, err
 			}
 			if s.whole {
-				return graph.New1(iter.PreserveType(c.Type(0))), nil
+				return c.One(iter.PreserveType(c.Type(0))), nil
 			}
 			t := c.Type(0)
 			out, err := tensor.NewTypeFormat(t.DType, s.shape, t.SuggestMemoryFormat(false))
-			return graph.New1(out), err
+			return c.One(out), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			s, err := spec(c)

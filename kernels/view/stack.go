@@ -32,13 +32,15 @@ var Stack = kit.Define[stackAttrs](graph.Op{
 // which the new one stands, and the result is viewed in the new shape; with the new
 // dimension at the end, they are joined with a dimension of size 1 each.
 func inferStack(c *graph.Call) ([]graph.Result, error) {
-	parts := kit.OperandTypes(c)
+	var buf [fewParts]tensor.Type
+	parts := kit.OperandTypes(buf[:0], c)
 	shape := parts[0].Shape
 	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, len(shape)+1)
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range parts {
+	for i := range parts {
+		t := &parts[i]
 		if !tensor.SameSizes(t.Shape, shape) {
 			return nil, fmt.Errorf("stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
 				tensor.Sizes(shape), tensor.Sizes(t.Shape), i)
@@ -51,10 +53,11 @@ func inferStack(c *graph.Call) ([]graph.Result, error) {
 	}
 	t, _, err := joined(parts, dim)
 	if err != nil || dim == len(shape) {
-		return graph.New1(t), err
+		return c.One(t), err
 	}
-	t, err = t.View(slices.Insert(slices.Clone(shape), dim, sym.Of(len(parts))))
-	return graph.New1(t), err
+	size := append(make([]sym.Int, 0, len(shape)+1), shape[:dim]...)
+	t, err = t.View(append(append(size, sym.Of(len(parts))), shape[dim:]...))
+	return c.One(t), err
 }
 
 func compileStack(c *graph.Call) (*graph.Kernel, error) {

@@ -46,17 +46,17 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 	if d == tensor.Invalid {
 		d = c.Type(0).DType
 	}
-	return convert(c.Type(0), d, a.MemoryFormat, a.Copy)
+	return convert(c, c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
 // convert is to's rule. What is no-op is decided by the format that the strides suggest
 // (to_will_alias), not, as for contiguous, by the format that they have.
-func convert(t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
+func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
-		return []graph.Result{{Type: t, Alias: 0}}, nil
+		return c.Shared(t, 0), nil
 	}
 	t, err := kit.Like(t, f)
-	return graph.New1(t.WithDType(d)), err
+	return c.One(t.WithDType(d)), err
 }
 
 // TypeAs is Tensor.type_as.
@@ -75,5 +75,5 @@ var TypeAs = kit.Define[kit.None](graph.Op{
 })
 
 func inferTypeAs(c *graph.Call) ([]graph.Result, error) {
-	return convert(c.Type(0), c.Type(1).DType, tensor.Preserve, false)
+	return convert(c, c.Type(0), c.Type(1).DType, tensor.Preserve, false)
 }

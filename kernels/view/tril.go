@@ -52,7 +52,7 @@ func triangle[A any](name, doc string, keep func(c *graph.Call, row, cols int) (
 			if _, err := tensor.WrapDim(-2, t.Rank()); err != nil {
 				return nil, err
 			}
-			return graph.New1(tensor.NewType(t.DType, t.Shape...)), nil
+			return c.One(t.RowMajor()), nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -23,7 +23,7 @@ var (
 			if !t.DType.IsComplex() {
 				return nil, errors.New("view_as_real is only supported for complex tensors")
 			}
-			return []graph.Result{{Type: asReal(t), Alias: 0}}, nil
+			return c.Shared(asReal(t), 0), nil
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			m := kit.OfNumbers(asReal(in[0].Meta.Type()))
@@ -42,7 +42,7 @@ var (
 			"only a copy could.", Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := asComplex(c.Type(0))
-			return []graph.Result{{Type: t, Alias: 0}}, err
+			return c.Shared(t, 0), err
 		},
 		Ref: func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			t, err := asComplex(in[0].Meta.Type())
@@ -116,7 +116,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 		}
 		t, err := kit.LaidOut(iter.New().Output(iter.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
 			c.In[1].Operand()))
-		return graph.New1(t), err
+		return c.One(t), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		out := kit.OfNumbers(asReal(c.Out[0].Type()))

@@ -22,7 +22,7 @@ func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
 	o.Kind = graph.View
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := show(c, c.Type(0), sym.Of(c.In[0].Value.StorageLen()))
-		return c.One(t, 0), err
+		return c.Shared(t, 0), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

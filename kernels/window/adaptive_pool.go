@@ -72,7 +72,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 		if !t.DType.IsFloat() {
 			return nil, poolNotServed("adaptive_max_pool2d", t)
 		}
-		return poolResults(t, adaptiveShape(t, size), t.DType, true)
+		return poolResults(c, t, adaptiveShape(t, size), t.DType, true)
 	},
 	Impls: poolImpls(poolWork{poolMax, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 		m := c.Meta(0)
@@ -102,5 +102,5 @@ func inferAdaptiveAvg(c *graph.Call) ([]graph.Result, error) {
 	if len(a.OutputSize) != 1 && len(a.OutputSize) != 2 {
 		return nil, errors.New("adaptive_avg_pool2d: output_size must be 2")
 	}
-	return inferAdaptiveTo(c.Type(0), outputSize(c))
+	return inferAdaptiveTo(c, c.Type(0), outputSize(c))
 }

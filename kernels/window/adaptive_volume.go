@@ -97,7 +97,7 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 	if kind == poolMax {
 		return kit.WithIndices(out), err
 	}
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 // adaptiveVolumeShape checks a call and gives the shape of the result.

@@ -41,7 +41,7 @@ var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
 			return nil, poolNotServed("avg_pool2d", t)
 		}
-		return poolResults(t, shape, t.DType, false)
+		return poolResults(c, t, shape, t.DType, false)
 	},
 	Impls: poolImpls(poolWork{poolAvg, avgPool2dWide.given},
 		avgPool2dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {

@@ -32,7 +32,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 			return nil, err
 		}
 		out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, g.Shape[1:g.Rank()-1]...))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Out[0].Numel() == 0 {
@@ -303,7 +303,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 			return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
 		}
 		out, err := kit.FreshType(t.DType, affineShape(a.Size))
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		switch d := c.Meta(0).DType; {

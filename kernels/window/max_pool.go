@@ -42,7 +42,7 @@ func maxPool2dOp(name, doc string, outputs []string) *graph.Op {
 			if !t.DType.IsFloat() {
 				return nil, poolNotServed("max_pool2d", t)
 			}
-			return poolResults(t, shape, t.DType, outputs != nil)
+			return poolResults(c, t, shape, t.DType, outputs != nil)
 		},
 		Impls: poolImpls(poolWork{poolMax, wide.given}, wide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
 			g, err := maxPoolGeometry(c)

@@ -39,7 +39,7 @@ var (
 func maxUnpoolOp[A any](name, doc string, dims int, size func(a *A) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		t, err := maxUnpoolType(dims, size(kit.Attrs[A](c)), c.Type(0), c.Type(1))
-		return graph.New1(t), err
+		return c.One(t), err
 	}
 	places := func(c *graph.Call) int { return tensor.Numel(kit.NumbersOf(size(kit.Attrs[A](c)))) }
 	shape := []int{2, 3, 2, 2, 2}[:2+dims]

@@ -61,7 +61,7 @@ var MaxPool1d = kit.Define[maxPool1dAttrs](maxPool1dWide.widened(graph.Op{
 		if !t.DType.IsFloat() {
 			return nil, kit.NotImplementedBy("max_pool1d_impl", t.DType)
 		}
-		return graph.New1(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
+		return c.One(tensor.NewType(t.DType, kit.With(t.Shape, t.Rank()-1, n)...)), nil
 	},
 	Impls: looseImpls(spaces(1), poolWork{poolMax, maxPool1dWide.given},
 		maxPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
@@ -197,7 +197,7 @@ var AvgPool1d = kit.Define[avgPool1dAttrs](avgPool1dWide.widened(graph.Op{
 		if !t.DType.IsFloat() && t.DType != tensor.Int64 {
 			return nil, poolNotServed("avg_pool2d", p)
 		}
-		return squeezed(poolResults(p, shape, t.DType, false))
+		return squeezed(poolResults(c, p, shape, t.DType, false))
 	},
 	Impls: looseImpls(spaces(1), poolWork{poolAvg, avgPool1dWide.given},
 		avgPool1dWide.lowers(func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
@@ -266,7 +266,7 @@ var AdaptiveAvgPool1d = kit.Define[adaptivePool1dAttrs](graph.Op{
 		if err := check1d("adaptive_avg_pool1d", t.Rank()); err != nil {
 			return nil, err
 		}
-		return squeezed(inferAdaptiveTo(lineOf(t), [2]sym.Int{sym.Of(1), n}))
+		return squeezed(inferAdaptiveTo(c, lineOf(t), [2]sym.Int{sym.Of(1), n}))
 	},
 	Impls: looseImpls(spaces(1), poolWork{poolAvg, shared(spaces(1))},
 		func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {

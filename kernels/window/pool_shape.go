@@ -120,12 +120,12 @@ func poolNotServed(name string, t tensor.Type) error {
 
 // poolResults lays results out in the format that the operand suggests; d is the first
 // one's dtype.
-func poolResults(t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) ([]graph.Result, error) {
+func poolResults(c *graph.Call, t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) ([]graph.Result, error) {
 	out, err := tensor.NewTypeFormat(d, shape, t.SuggestMemoryFormat(false))
 	if indices {
 		return kit.WithIndices(out), err
 	}
-	return graph.New1(out), err
+	return c.One(out), err
 }
 
 // noneEmpty refuses sizes of 0 from dimension first on.
@@ -144,13 +144,13 @@ func adaptiveShape(t tensor.Type, size [2]sym.Int) []sym.Int {
 	return kit.With(t.Shape, t.Rank()-2, size[:]...)
 }
 
-func inferAdaptiveTo(t tensor.Type, size [2]sym.Int) ([]graph.Result, error) {
+func inferAdaptiveTo(c *graph.Call, t tensor.Type, size [2]sym.Int) ([]graph.Result, error) {
 	if kit.Negative(size[0]) || kit.Negative(size[1]) {
 		return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "+
 			"received {%v, %v}", size[0], size[1])
 	}
 	if kit.Is(size[0], 1) && kit.Is(size[1], 1) {
-		return inferGlobalAvg(t)
+		return inferGlobalAvg(c, t)
 	}
 	const name = "adaptive_avg_pool2d(): "
 	if t.Rank() != 3 && t.Rank() != 4 {
@@ -162,12 +162,12 @@ func inferAdaptiveTo(t tensor.Type, size [2]sym.Int) ([]graph.Result, error) {
 	if !t.DType.IsFloat() && !kit.Empty(t) {
 		return nil, poolNotServed("adaptive_avg_pool2d", t)
 	}
-	return poolResults(t, adaptiveShape(t, size), t.DType, false)
+	return poolResults(c, t, adaptiveShape(t, size), t.DType, false)
 }
 
 // inferGlobalAvg: to size 1 by 1 PyTorch takes the mean over the last two dimensions, of
 // any rank and of complex values too, and gives it channels-last strides.
-func inferGlobalAvg(t tensor.Type) ([]graph.Result, error) {
+func inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
 	for _, d := range []int{-1, -2} {
 		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {
 			return nil, err
@@ -185,7 +185,7 @@ func inferGlobalAvg(t tensor.Type) ([]graph.Result, error) {
 	if t.SuggestMemoryFormat(false) == tensor.ChannelsLast {
 		out.Strides = []sym.Int{t.Shape[1], one, t.Shape[1], t.Shape[1]}
 	}
-	return graph.New1(out), nil
+	return c.One(out), nil
 }
 
 // adaptiveWindows: result o takes the elements from floor(o*in/out) to

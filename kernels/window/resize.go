@@ -35,7 +35,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 	Params: []graph.Param{kit.Input},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		_, _, _, out, err := resizePlan(c)
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		r, err := newResize(c)

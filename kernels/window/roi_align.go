@@ -41,7 +41,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
 		}
 		out, err := kit.FreshType(t.DType, []sym.Int{r.Shape[0], t.Shape[1], a.PooledHeight, a.PooledWidth})
-		return graph.New1(out), err
+		return c.One(out), err
 	},
 	Compile: compileRoiAlign,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

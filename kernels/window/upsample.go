@@ -62,8 +62,8 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		}
 		return r, nil
 	}
-	layout := " The result has the memory format that the input suggests."
-	if spatial == 1 || mode == "cubic" {
+	layout, rowMajor := " The result has the memory format that the input suggests.", spatial == 1 || mode == "cubic"
+	if rowMajor {
 		layout = " The result is row-major."
 	}
 	shapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
@@ -72,16 +72,16 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		AnyOrder: true, Images: graph.ImageOp,
 		Name: name, Doc: doc + layout, Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			t, f := c.Type(0), tensor.Contiguous
 			size, _, err := sizes(c)
 			if err != nil {
 				return nil, err
 			}
-			t := c.Type(0)
-			out, err := kit.FreshType(t.DType, kit.With(t.Shape, 2, size...))
-			if err == nil && spatial > 1 && mode != "cubic" {
-				out, err = tensor.NewTypeFormat(t.DType, out.Shape, t.SuggestMemoryFormat(false))
+			if !rowMajor {
+				f = t.SuggestMemoryFormat(false)
 			}
-			return graph.New1(out), err
+			out, err := kit.FreshIn(t.DType, kit.With(t.Shape, 2, size...), f)
+			return c.One(out), err
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := of(c)

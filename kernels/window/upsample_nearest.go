@@ -50,11 +50,8 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
 	}
 	shape := kit.With(t.Shape, 2, size...)
-	if _, err := kit.FreshType(t.DType, shape); err != nil {
-		return nil, err
-	}
-	out, err := tensor.NewTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
-	return graph.New1(out), err
+	out, err := kit.FreshIn(t.DType, shape, t.SuggestMemoryFormat(false))
+	return c.One(out), err
 }
 
 // upsampledSize is at::native::upsample::compute_output_size, and the check of ranks.

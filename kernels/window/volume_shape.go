@@ -243,7 +243,7 @@ func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) 
 	if indices {
 		return kit.WithIndices(out), nil
 	}
-	return graph.New1(out), nil
+	return c.One(out), nil
 }
 
 func (p *volumePool) rank(rank int) error {

@@ -446,12 +446,14 @@ func (a *allocator) result(in *inst) any {
 		rec := a.source(in.tied)
 		dst := a.define(in.dst)
 		a.load(rec, dst)
+		if rec.mem.kind == inSlot || rec.mem.kind == inConstant {
+			a.cost += 0.3
+		}
 		return dst
 	}
 	from := a.operand(arg{v: in.tied})
 	dst := a.define(in.dst)
 	a.copy(in.dst, from, dst)
-	a.cost += 0.3
 	return dst
 }
 

@@ -1,6 +1,7 @@
 package vector
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -33,8 +34,9 @@ type frame struct {
 	unroll   int         // copies of the body in a turn of the loop
 	inRegs   bool        // accumulators have registers, from those of accAt on
 	accAt    []int
-	together int  // copies of the body that are interleaved
-	twice    bool // an element has 16 bytes
+	lists    [2][]inst // the body with accumulators in memory and in registers
+	together int       // copies of the body that are interleaved
+	twice    bool      // an element has 16 bytes
 
 	// What was placed: once a row, the body for turns and for tails, accumulators into registers and back.
 	rows, turn, tail, accLoads, accStores *allocator
@@ -42,6 +44,9 @@ type frame struct {
 	// While code is written: accumulators are found by the index, and stores go past the caches.
 	dynamic, streaming bool
 }
+
+// shortBody is how many instructions the body has of which memory is what takes time.
+const shortBody = 12
 
 // spillSlots is how many vectors the spill area has.
 const spillSlots = jit.SpillBytes / 64
@@ -62,24 +67,35 @@ func (g *gen) layOut() error {
 		}
 	}
 	uses := g.shared()
-	best := 1e9
-	most := len(uses)
-	for fixed := most; fixed >= 0 && best > 0; fixed -= 1 + fixed/8 {
-		f := g.frame
-		g.err = nil
-		if cost, ok := g.attempt(uses[:fixed], uses, slots); !ok || cost >= best {
-			g.frame = f
-		} else {
-			best = cost
-		}
-	}
-	g.err = nil
-	if best == 1e9 {
+	g.lists[0] = slices.Concat(g.body, g.folds[1], g.stores)
+	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
+	g.together = 1
+	cost, ok := g.search(uses, slots)
+	if !ok {
 		return unsupported("more values at once than there is room for")
 	}
-	g.chooseUnroll()
-	g.tryTwins()
+	length := len(g.turn.out)
+	g.tryTogether(uses, slots, cost, length)
+	g.chooseUnroll(length)
 	return nil
+}
+
+// search tries how many of the values that stay the same for a row are best kept in registers, and takes what costs
+// least.
+func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
+	best = math.Inf(1)
+	kept := g.frame
+	worse := 0
+	for fixed := len(uses); fixed >= 0 && best > 0 && worse < 3; fixed -= 1 + fixed/8 {
+		g.err = nil
+		if cost, done := g.attempt(uses[:fixed], uses, slots, best); done {
+			kept, best, worse, ok = g.frame, cost, 0, true
+		} else if ok {
+			worse++
+		}
+	}
+	g.frame, g.err = kept, nil
+	return best, ok
 }
 
 // dtypes returns those of outputs and operands.
@@ -153,9 +169,9 @@ func (g *gen) shared() []val {
 	return vs
 }
 
-// attempt gives out registers with some values fixed in them, and tells what it costs.
-func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
-	n := 2 * len(g.vals) // there may be twins
+// attempt gives out registers with some values fixed in them, and tells what it costs, if that is less than a limit.
+func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost float64, ok bool) {
+	n := len(g.vals)
 	m := file{fixed: make([]int8, n), slot: make([]int16, n)}
 	for v := range n {
 		m.fixed[v], m.slot[v] = -1, -1
@@ -190,7 +206,7 @@ func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
 	}
 	m.slots = slots
 	g.rest = m
-	g.placeAccs(used, all, k, &m)
+	g.placeAccs(used, all, k)
 	g.main = m
 	g.main.pool[vectors] = 1<<all - 1<<used
 	g.main.pool[masks] = 1<<(k+1) - 2
@@ -199,11 +215,11 @@ func (g *gen) attempt(fixed, exports []val, slots int) (cost float64, ok bool) {
 		g.reserveAccs(used)
 	}
 	g.restPool(all, used, k)
-	return g.allocateAll(exports)
+	return g.allocateAll(exports, limit)
 }
 
 // placeAccs decides whether accumulators have registers in the body.
-func (g *gen) placeAccs(used, all, k int, m *file) {
+func (g *gen) placeAccs(used, all, k int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
 		if g.vals[a.val].mask {
@@ -260,17 +276,15 @@ func (g *gen) hasPairs() bool {
 	return false
 }
 
-// turnList returns the instructions of a whole turn.
-func (g *gen) turnList() []inst {
+func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
+	list := g.lists[0]
 	if g.inRegs {
-		return slices.Concat(g.body, g.folds[0], g.stores)
+		list = g.lists[1]
 	}
-	return slices.Concat(g.body, g.folds[1], g.stores)
-}
-
-func (g *gen) allocateAll(exports []val) (float64, bool) {
+	if g.turn = g.allocate(&g.main, list, false, false, nil); g.turn.cost >= limit {
+		return 0, false
+	}
 	g.rows = g.allocate(&g.main, g.row, true, false, exports)
-	g.turn = g.allocate(&g.main, g.turnList(), false, false, nil)
 	g.tail = g.allocate(&g.rest, slices.Concat(g.body, g.folds[2], g.stores), false, true, nil)
 	g.accLoads, g.accStores = nil, nil
 	if g.inRegs {
@@ -286,15 +300,14 @@ func (g *gen) allocateAll(exports []val) (float64, bool) {
 }
 
 // chooseUnroll repeats short bodies, so that counting costs little beside them.
-func (g *gen) chooseUnroll() {
+func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
-	if n := len(g.turn.out); n <= 12 {
+	switch {
+	case len(g.bounces) > 0: // tails are slow
+	case length <= shortBody:
 		g.unroll = 4
-	} else if n <= 40 {
+	case length <= 40:
 		g.unroll = 2
 	}
-	if len(g.bounces) > 0 {
-		g.unroll = 1 // tails are slow
-	}
-	g.unroll = max(g.unroll, g.copies)
+	g.unroll = max(g.unroll, g.copies, g.together)
 }

@@ -279,7 +279,7 @@ func TestOperations(t *testing.T) {
 		t.Run(isa.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			b := newBench(t)
-			missing := map[string]bool{}
+			missing := map[string]int{}
 			try := func(d tensor.DType, code func(m *maker) expr.Value) {
 				for round := range 3 {
 					m := &maker{Builder: expr.NewBuilder(d, d, tensor.Bool), rng: rng}
@@ -291,7 +291,7 @@ func TestOperations(t *testing.T) {
 					l := &expr.Loop{Code: c, Scalar: []bool{false, round == 1, false}}
 					for _, n := range []int{1, 3, 7, 8, 16, 31, 200} {
 						if why := b.check(t, rng, l, isa, n, 1+round); why != "" {
-							missing[why] = true
+							missing[why]++
 							break
 						}
 					}
@@ -313,16 +313,17 @@ func TestOperations(t *testing.T) {
 					try(s, func(m *maker) expr.Value { return m.Convert(d, m.values[0]) })
 				}
 			}
-			expectMissing(t, missing)
+			expectMissing(t, missing, 1)
 		})
 	}
 }
 
-// expectMissing compares what has no code with what is known not to have.
-func expectMissing(t *testing.T, missing map[string]bool) {
-	for why := range missing {
-		ok := strings.HasSuffix(why, "has no expansion") || strings.HasSuffix(why, "division of int64") ||
-			strings.HasSuffix(why, "division of uint64")
+// expectMissing compares what has no code with what is known not to have; one in 50,000 may need more memory for
+// values than there is.
+func expectMissing(t *testing.T, missing map[string]int, of int) {
+	for why, n := range missing {
+		ok := strings.HasSuffix(why, "division of int64") || strings.HasSuffix(why, "division of uint64") ||
+			strings.HasSuffix(why, "than there is room for") && n <= of/50000
 		if !ok {
 			t.Error(why)
 		}
@@ -342,7 +343,7 @@ func TestRandomLoops(t *testing.T) {
 	for _, isa := range levels(t) {
 		t.Run(isa.String(), func(t *testing.T) {
 			b := newBench(t)
-			missing, without := map[string]bool{}, 0
+			missing, without := map[string]int{}, 0
 			for seed := range count {
 				rng := rand.New(rand.NewPCG(uint64(seed), 7))
 				steps := 12
@@ -361,11 +362,11 @@ func TestRandomLoops(t *testing.T) {
 					rows = 1 + rng.IntN(4)
 				}
 				if why := b.check(t, rng, l, isa, n, rows); why != "" {
-					missing[why] = true
+					missing[why]++
 					without++
 				}
 			}
-			expectMissing(t, missing)
+			expectMissing(t, missing, count)
 			t.Logf("%d of %d loops have no code", without, count)
 		})
 	}

@@ -138,40 +138,12 @@ func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...k
 		}
 		c.In = append(c.In, arg)
 	}
-	if x.err = packInner(op, c, buffers[len(outs):]); x.err != nil {
-		return
-	}
 	k, err := op.Compile(c)
 	if err != nil {
 		x.err = fmt.Errorf("%s: %w", op.Name, err)
 		return
 	}
 	x.runKernel(k, len(outs), buffers)
-}
-
-// packInner packs the operands of another op's call that are known when the kernel is compiled: no pass
-// sees them.
-func packInner(op *graph.Op, c *graph.Call, ins []kit.Buffer) error {
-	c.Impl = op.Fitting(c)
-	if c.Impl == nil || c.Impl.Pack == nil {
-		return nil
-	}
-	for i := range ins {
-		if ins[i].Data == nil {
-			continue
-		}
-		form, ok := c.Impl.Pack(c, i)
-		if !ok {
-			continue
-		}
-		v, err := graph.PackConstant(c.In[i].Value, form)
-		if err != nil {
-			return err
-		}
-		c.In[i].Value = v
-		ins[i] = kit.DataBuffer(v.Const)
-	}
-	return nil
 }
 
 // runKernel adds the phases of a kernel of some outputs, with the tensors that it brings itself.

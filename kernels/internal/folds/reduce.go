@@ -2,6 +2,7 @@
 package folds
 
 import (
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/axes"
@@ -17,6 +18,9 @@ type Spec struct {
 	Cast    tensor.DType   // the operand is converted to it first, as PyTorch does
 	Outs    []tensor.DType // dtypes of the results
 	Fold    func() *iter.Fold
+	// Row states the results as an expression over the row of x, an element of dtype Cast as it is computed with; each is
+	// converted to its dtype. Nil where there is none: Fold is for those, and where there is no machine code.
+	Row func(b *expr.Builder, x Part) []Part
 	// Ref computes the results of one run of values, of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
 }
@@ -30,7 +34,7 @@ func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op
 		if err != nil {
 			return nil, err
 		}
-		return s.infer(c.Type(0)), nil
+		return s.infer(c), nil
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		s, err := spec(c)
@@ -38,6 +42,13 @@ func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op
 			return nil, err
 		}
 		return s.Compile(c)
+	}
+	o.Rows = func(c *graph.Call) (*graph.Rows, error) {
+		s, err := spec(c)
+		if err != nil {
+			return nil, err
+		}
+		return s.rows(c)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		s, err := spec(c)
@@ -53,6 +64,14 @@ func Define[A any](o graph.Op, spec func(c *graph.Call) (Spec, error)) *graph.Op
 func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
+	}
+	if rows, err := s.rows(c); rows != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		if k, err := rows.Compile(c); k != nil || err != nil {
+			return k, err
+		}
 	}
 	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Fold())
 	if err != nil {
@@ -113,8 +132,12 @@ func Sizes(shape []sym.Int, mask []bool) sym.Int {
 }
 
 // infer: reductions lay their results out row-major whatever the operand's layout.
-func (s *Spec) infer(t tensor.Type) []graph.Result {
+func (s *Spec) infer(c *graph.Call) []graph.Result {
+	t := c.Type(0)
 	out := tensor.NewType(s.Outs[0], iter.ReduceSizes(t.Shape, s.Mask, s.Keepdim)...)
+	if len(s.Outs) == 1 {
+		return c.One(out)
+	}
 	res := make([]graph.Result, len(s.Outs))
 	for i, d := range s.Outs {
 		res[i] = graph.Result{Type: out.WithDType(d), Alias: graph.Fresh}

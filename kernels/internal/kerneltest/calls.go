@@ -57,7 +57,10 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		return op.Eager(nil, c, in)
 	}
 	if op.Decompose != nil {
-		return runParts(op, c, in)
+		if len(op.Schema.Fields) > 0 {
+			return nil, errors.New("attributes are not handed on: see RunParts")
+		}
+		return RunParts(op, nil, in)
 	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
@@ -87,21 +90,18 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 	return outs, RunKernel(k, c, in, outs)
 }
 
-// runParts runs what a composite call is stated as.
-func runParts(op *graph.Op, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	if len(op.Schema.Fields) > 0 {
-		return nil, errors.New("attributes are not handed on")
-	}
+// RunParts runs what a composite call is stated as; operands that are left out are nil.
+func RunParts(op *graph.Op, a graph.Attrs, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	g := graph.New("parts", kernels.Lookup)
 	vals := map[*graph.Value]*tensor.Tensor{}
-	args := make([]any, len(c.In))
-	for i, a := range c.In {
-		if a.Kind == graph.TensorArg {
-			v := g.Constant(fmt.Sprint("x", i), in[i])
-			args[i], vals[v] = v, in[i]
+	args := make([]any, len(in))
+	for i, t := range in {
+		if t != nil {
+			v := g.Constant(fmt.Sprint("x", i), t)
+			args[i], vals[v] = v, t
 		}
 	}
-	out := g.Apply(op.Name, nil, args...)
+	out := g.Apply(op.Name, a, args...)
 	if g.Err() != nil {
 		return nil, g.Err()
 	}
@@ -115,6 +115,11 @@ func runParts(op *graph.Op, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 			part = append(part, vals[a.Value])
 		}
 		made, err := RunCall(n.Op, &graph.Call{In: n.In, Attrs: n.Attrs}, part)
+		if errors.Is(err, graph.ErrNoImpl) { // as planning does, with operands that are copied
+			if made, err = RunCall(n.Op, &graph.Call{In: rowMajor(part), Attrs: n.Attrs}, part); err == nil {
+				made[0] = made[0].CopyTo(n.Out[0].Meta)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +132,18 @@ func runParts(op *graph.Op, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 		made = append(made, vals[v])
 	}
 	return made, nil
+}
+
+// rowMajor makes tensors row-major in place, and returns them as operands.
+func rowMajor(list []*tensor.Tensor) []graph.Arg {
+	args := make([]graph.Arg, len(list))
+	for i, t := range list {
+		if t != nil {
+			list[i] = t.CopyTo(tensor.New(t.DType, t.Shape...))
+			args[i] = graph.Of(&graph.Value{Meta: list[i].Meta})
+		}
+	}
+	return args
 }
 
 // CompileAny compiles a call whatever its layouts: kernels take more of them than is worth asking

@@ -114,3 +114,28 @@ func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor
 		}
 	}
 }
+
+// CheckParts compares what a composite call is stated as with its reference.
+func CheckParts(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor) {
+	t.Helper()
+	op, c, err := CompoundCall(name, a, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		return
+	}
+	got, err := RunParts(op, a, in)
+	if err != nil {
+		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
+		return
+	}
+	want, err := op.Ref(c, in)
+	if err != nil {
+		t.Errorf("%s %v %v: reference: %v", name, a, MetasOf(in), err)
+		return
+	}
+	for i := range got {
+		if err := CompareTensors(got[i], want[i]); err != nil {
+			t.Errorf("%s %v %v: output %d: %v", name, a, MetasOf(in), i, err)
+		}
+	}
+}

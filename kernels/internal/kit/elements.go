@@ -16,7 +16,7 @@ func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		t, err := kind(c)
-		return graph.New1(t), err
+		return c.One(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		at, m := value(c), c.Out[0]

@@ -68,22 +68,25 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
-// FreshType is [fresh] for sizes that may be unknown. It keeps size.
+// FreshType returns the row-major type of fresh memory, whose sizes a user gave. It keeps size.
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
+	return FreshIn(d, size, tensor.Contiguous)
+}
+
+// FreshIn is [FreshType] in a format.
+func FreshIn(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
 	for _, s := range size {
 		if Negative(s) {
 			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
 		}
 	}
-	t := tensor.Type{DType: d, Shape: size, Strides: make([]sym.Int, len(size))}
-	if t.Shape == nil {
-		t.Shape = []sym.Int{}
+	if err := tensor.CheckSizes(d, size); err != nil {
+		return tensor.Type{}, err
 	}
-	if err := t.Check(); err != nil {
-		return t, err
+	if size == nil {
+		size = []sym.Int{}
 	}
-	t.Strides = tensor.RowMajor(t.Shape)
-	return t, nil
+	return tensor.NewTypeFormat(d, size, f)
 }
 
 // WithIndices returns results of one layout, values and their indices.
@@ -123,7 +126,7 @@ func LaidBy(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type, error))
 		if err != nil {
 			return nil, err
 		}
-		return graph.New1(t.WithDType(res[0].Type.DType)), nil
+		return c.One(t.WithDType(res[0].Type.DType)), nil
 	}
 }
 

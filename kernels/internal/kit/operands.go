@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -13,11 +15,11 @@ func Operand(c *graph.Call, i int) int {
 	return -1
 }
 
-// OperandTypes returns the types of all operands.
-func OperandTypes(c *graph.Call) []tensor.Type {
-	types := make([]tensor.Type, len(c.In))
-	for i := range types {
-		types[i] = c.Type(i)
+// OperandTypes appends the types of all operands to a list, which may be nil.
+func OperandTypes(list []tensor.Type, c *graph.Call) []tensor.Type {
+	list = slices.Grow(list, len(c.In))
+	for i := range c.In {
+		list = append(list, c.Type(i))
 	}
-	return types
+	return list
 }

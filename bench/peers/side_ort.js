@@ -1,0 +1,47 @@
+// One turn of ONNX Runtime: `node side_ort.js SPEC.json THREADS SECONDS` prints {"ms": median}.
+//
+// A spec has the files of one model, or of two of which the second repeats an operation `more` times more often: the
+// difference is what these take, without what it costs to hand inputs and outputs over.
+const ort = require('onnxruntime-node');
+const fs = require('fs');
+
+const spec = JSON.parse(fs.readFileSync(process.argv[2], 'utf8'));
+const threads = +process.argv[3], seconds = +process.argv[4];
+
+function filled(type, dims) {
+  const n = dims.reduce((a, b) => a * b, 1);
+  if (type === 'int64') return new ort.Tensor('int64', new BigInt64Array(n).fill(1n), dims);
+  if (type === 'int32') return new ort.Tensor('int32', new Int32Array(n).fill(1), dims);
+  if (type === 'bool') return new ort.Tensor('bool', new Uint8Array(n).fill(1), dims);
+  const data = type === 'float64' ? new Float64Array(n) : new Float32Array(n);
+  for (let i = 0; i < n; i++) data[i] = 2 * Math.random() - 1;
+  return new ort.Tensor(type, data, dims);
+}
+
+const now = () => Number(process.hrtime.bigint()) / 1e6;
+
+async function median(file, feeds, budget) {
+  const session = await ort.InferenceSession.create(file, {
+    executionProviders: ['cpu'], intraOpNumThreads: threads, interOpNumThreads: 1,
+    graphOptimizationLevel: spec.optimise ? 'all' : 'disabled',
+  });
+  for (let i = 0; i < 2; i++) await session.run(feeds);
+  const times = [], end = now() + budget;
+  while (times.length < 3 || now() < end) {
+    const t = now();
+    await session.run(feeds);
+    times.push(now() - t);
+  }
+  await session.release();
+  times.sort((a, b) => a - b);
+  return times[times.length >> 1];
+}
+
+(async () => {
+  const feeds = {};
+  for (const [name, i] of Object.entries(spec.inputs)) feeds[name] = filled(i.dtype, i.shape);
+  const times = [];
+  for (const file of spec.files) times.push(await median(file, feeds, 1000 * seconds / spec.files.length));
+  const ms = times.length === 1 ? times[0] : (times[1] - times[0]) / spec.more;
+  console.log(JSON.stringify({ ms }));
+})();

@@ -1,0 +1,131 @@
+package expr
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Combine returns the loop that folds the [Lanes] accumulators of each of n rows, one row behind the other, into one
+// number a row: lane k with lane k+16, then k with k+8 of those, and so on down to two. The order is that in which
+// halves of vectors are folded into one another. It is nil for what no [Fold] does.
+func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
+	switch d {
+	case tensor.Bool, tensor.Uint8:
+		return combineInt[uint8](o)
+	case tensor.Int8:
+		return combineInt[int8](o)
+	case tensor.Int16:
+		return combineInt[int16](o)
+	case tensor.Int32:
+		return combineInt[int32](o)
+	case tensor.Int64:
+		return combineInt[int64](o)
+	case tensor.Uint16:
+		return combineInt[uint16](o)
+	case tensor.Uint32:
+		return combineInt[uint32](o)
+	case tensor.Uint64:
+		return combineInt[uint64](o)
+	case tensor.Float32:
+		return combineFloat[float32](o)
+	case tensor.Float64:
+		return combineFloat[float64](o)
+	}
+	return nil
+}
+
+func combineInt[T integer](o Op) func(dst, acc unsafe.Pointer, n int) {
+	switch o {
+	case Add:
+		return combineAdd[T]
+	case Mul:
+		return combineMul[T]
+	case And:
+		return combineBy(andVV[T], int(unsafe.Sizeof(T(0))))
+	case Or:
+		return combineBy(orVV[T], int(unsafe.Sizeof(T(0))))
+	case Min:
+		return combineBy(minInt[T], int(unsafe.Sizeof(T(0))))
+	case Max:
+		return combineBy(maxInt[T], int(unsafe.Sizeof(T(0))))
+	}
+	return nil
+}
+
+func combineFloat[T float](o Op) func(dst, acc unsafe.Pointer, n int) {
+	switch o {
+	case Add:
+		return combineAdd[T]
+	case Mul:
+		return combineMul[T]
+	case Min:
+		return combineMin[T]
+	case Max:
+		return combineMax[T]
+	}
+	return nil
+}
+
+// combineBy folds halves in place, by the loop of the operation.
+func combineBy(f body, size int) func(dst, acc unsafe.Pointer, n int) {
+	return func(dst, acc unsafe.Pointer, n int) {
+		for i := range n {
+			a := unsafe.Add(acc, i*Lanes*size)
+			for half := Lanes / 2; half > 1; half /= 2 {
+				f(a, a, unsafe.Add(a, half*size), nil, half)
+			}
+			f(unsafe.Add(dst, i*size), a, unsafe.Add(a, size), nil, 1)
+		}
+	}
+}
+
+// combineAdd keeps four lanes at a time in registers.
+func combineAdd[T realNumber](dst, acc unsafe.Pointer, n int) {
+	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
+	for i := range unsafe.Slice((*T)(dst), n) {
+		a := &lanes[i]
+		// four is lanes k, k+4, k+8 ... folded down to 4.
+		four := func(k int) T {
+			return ((a[k] + a[k+16]) + (a[k+8] + a[k+24])) + ((a[k+4] + a[k+20]) + (a[k+12] + a[k+28]))
+		}
+		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(a[0])))) = (four(0) + four(2)) + (four(1) + four(3))
+	}
+}
+
+func combineMul[T realNumber](dst, acc unsafe.Pointer, n int) {
+	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
+	for i := range unsafe.Slice((*T)(dst), n) {
+		a := &lanes[i]
+		four := func(k int) T {
+			return ((a[k] * a[k+16]) * (a[k+8] * a[k+24])) * ((a[k+4] * a[k+20]) * (a[k+12] * a[k+28]))
+		}
+		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(a[0])))) = (four(0) * four(2)) * (four(1) * four(3))
+	}
+}
+
+// combineMin and combineMax are Go's, which take no branches: of a positive and a negative zero they do not take the
+// second one, as [Min] does, but always the same.
+func combineMin[T float](dst, acc unsafe.Pointer, n int) {
+	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
+	for i := range unsafe.Slice((*T)(dst), n) {
+		a := &lanes[i]
+		m0, m1, m2, m3 := a[0], a[1], a[2], a[3]
+		for k := 4; k < Lanes; k += 4 {
+			m0, m1, m2, m3 = min(m0, a[k]), min(m1, a[k+1]), min(m2, a[k+2]), min(m3, a[k+3])
+		}
+		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(m0)))) = min(m0, m1, m2, m3)
+	}
+}
+
+func combineMax[T float](dst, acc unsafe.Pointer, n int) {
+	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
+	for i := range unsafe.Slice((*T)(dst), n) {
+		a := &lanes[i]
+		m0, m1, m2, m3 := a[0], a[1], a[2], a[3]
+		for k := 4; k < Lanes; k += 4 {
+			m0, m1, m2, m3 = max(m0, a[k]), max(m1, a[k+1]), max(m2, a[k+2]), max(m3, a[k+3])
+		}
+		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(m0)))) = max(m0, m1, m2, m3)
+	}
+}

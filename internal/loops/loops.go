@@ -1,0 +1,175 @@
+// Package loops runs loops of expressions in the way that is fastest here: as machine code where the processor, the
+// system and the expression allow, else block by block in Go.
+package loops
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/vector"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Loop is an [expr.Loop] that was made ready. It is immutable and may run on any number of goroutines.
+type Loop struct {
+	loop   *expr.Loop
+	folds  int
+	step   []int // bytes from an element to the next: outputs, then operands
+	most   int   // elements in a call of machine code
+	code   *vector.Loop
+	once   sync.Once
+	inGo   *expr.Interp
+	failed error
+}
+
+// State is what a worker keeps for the loops that it runs. The zero value is ready. It is for one goroutine at a time.
+type State struct {
+	accs [expr.MaxOperands]unsafe.Pointer
+	args *jit.Args
+}
+
+// Release forgets addresses.
+func (s *State) Release() {
+	if s.args != nil {
+		clear(s.args.Ptr[:])
+	}
+}
+
+// Compiles reports whether machine code is made of loops here, where their expressions allow.
+var Compiles = sync.OnceValue(func() bool {
+	return os.Getenv("GRAPHRUN_JIT") != "off" && machine.Instructions() != machine.Portable && jit.Available() == nil
+})
+
+// New makes a loop ready. far says that its outputs would not stay in the caches: they are written past them.
+func New(l *expr.Loop, far bool) (*Loop, error) {
+	r := &Loop{loop: l, folds: len(l.Folds)}
+	if Compiles() {
+		code, err := vector.Compile(l, machine.Instructions(), vector.Options{NonTemporal: far})
+		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
+			return nil, err
+		}
+		r.code = code
+		r.limit()
+		if err == nil {
+			return r, nil
+		}
+	}
+	r.prepare()
+	return r, r.failed
+}
+
+// Compiled reports whether the loop is machine code.
+func (l *Loop) Compiled() bool { return l.code != nil }
+
+func (l *Loop) prepare() {
+	l.once.Do(func() { l.inGo, l.failed = l.loop.Prepare() })
+}
+
+// limit bounds the elements of a call, which the runtime waits for before it stops the world: it takes less than 50 us.
+func (l *Loop) limit() {
+	work := 8
+	for _, i := range l.loop.Code.Insts {
+		if work++; !i.Op.Primitive() {
+			work += 40
+		}
+	}
+	l.most = min(1<<15, max(1<<9, 1<<20/work)) &^ (expr.Lanes - 1)
+	for _, o := range l.loop.Code.Out {
+		l.step = append(l.step, o.DType.Size())
+	}
+	for k, d := range l.loop.Code.In {
+		n := d.Size()
+		if l.loop.Scalar[k] {
+			n = 0
+		}
+		l.step = append(l.step, n)
+	}
+}
+
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then the
+// [expr.Lanes] accumulators of each fold, which the row is added to; strides are the bytes from a row to the next
+// in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are trusted,
+// must be of the heap, and are changed.
+func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+	if n0 <= 0 || n1 <= 0 {
+		return
+	}
+	if l.code == nil || !l.compiled(s, ptrs, strides, n0, n1) {
+		l.interpreted(s, ptrs, strides, n0, n1)
+	}
+}
+
+// compiled runs machine code; false: it cannot be had after all, and nothing was done.
+func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
+	if s.args == nil {
+		s.args = new(jit.Args)
+	}
+	if n0 > l.most {
+		return l.pieces(s, ptrs, strides, n0, n1)
+	}
+	for rows := max(1, l.most/n0); ; {
+		n := min(rows, n1)
+		if err := l.code.Run(s.args, ptrs, strides, n0, n); err != nil {
+			return false // the first call: later ones have the code
+		}
+		if n1 -= n; n1 == 0 {
+			return true
+		}
+		advance(ptrs, strides, n)
+	}
+}
+
+// pieces runs rows that are too long for one call.
+func (l *Loop) pieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
+	var at [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
+	for {
+		piece := append(at[:0], ptrs...)
+		for begin := 0; ; {
+			n := min(l.most, n0-begin)
+			if err := l.code.Run(s.args, piece, strides, n, 1); err != nil {
+				return false
+			}
+			if begin += n; begin == n0 {
+				break
+			}
+			advance(piece[:len(l.step)], l.step, n)
+		}
+		if n1--; n1 == 0 {
+			return true
+		}
+		advance(ptrs, strides, 1)
+	}
+}
+
+// advance moves addresses by n steps.
+func advance(ptrs []unsafe.Pointer, steps []int, n int) {
+	for k, p := range ptrs {
+		if p != nil {
+			ptrs[k] = unsafe.Add(p, n*steps[k])
+		}
+	}
+}
+
+// interpreted runs the loop in Go.
+func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+	l.prepare()
+	ops := len(ptrs) - l.folds
+	if l.folds == 0 {
+		l.inGo.Run(nil, ptrs, strides, nil, n0, n1)
+		return
+	}
+	// Accumulators of the interpreter stay where they are from row to row.
+	accs := s.accs[:l.folds]
+	for copy(accs, ptrs[ops:]); ; copy(accs, ptrs[ops:]) {
+		l.inGo.Run(nil, ptrs[:ops], strides[:ops], accs, n0, 1)
+		if n1--; n1 == 0 {
+			break
+		}
+		advance(ptrs, strides, 1)
+	}
+	clear(accs)
+}

@@ -1,0 +1,279 @@
+package sweeps
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// object is memory that loops of a tile read or write: outputs, operands, and what lies in the worker's memory: copies
+// of those, rows, numbers, accumulators.
+type object struct {
+	ptr  int // among outputs and operands, or -1
+	at   int // in the worker's memory
+	size int // of an element
+	kept int // bytes from a position along kept[0] to the next
+	red  []int
+}
+
+func (o *object) along(ax int) int {
+	switch {
+	case ax == kept0:
+		return o.kept
+	case ax < 0 || ax >= len(o.red):
+		return 0
+	}
+	return o.red[ax]
+}
+
+// move copies an operand to the worker's memory before the sweeps, or an output out of it afterwards.
+type move struct {
+	whole    bool // of all of the tile's elements, else of one a row
+	back     bool
+	from, to int // objects
+	elem     strided.Elem
+}
+
+// step is a sweep made ready.
+type step struct {
+	loop  *loops.Loop
+	slots []int // objects of the loop's outputs, operands and accumulators; -1 for none
+	folds []fold
+
+	after      *loops.Loop
+	afterSlots []int
+}
+
+// fold is a fold of a sweep.
+type fold struct {
+	number, acc, upper int // objects
+	neutral            [expr.Lanes * 8]byte
+	combine            func(dst, acc unsafe.Pointer, n int)
+	join               *loops.Loop // of accumulators by columns, and of pieces
+}
+
+// partial is where the pieces of a fold wait in scratch memory: for each tile one behind the other.
+type partial struct{ at, size int }
+
+// builder makes the objects and loops of a plan.
+type builder struct {
+	*Plan
+	outs, ins     []int // objects that loops use
+	numberIns     map[int]int
+	numberOuts    map[int]int
+	rows, numbers []int
+}
+
+func (p *Plan) build() error {
+	b := &builder{Plan: p, numberIns: map[int]int{}, numberOuts: map[int]int{}}
+	b.streams()
+	for _, r := range p.s.Rows {
+		if r.Out >= 0 {
+			b.rows = append(b.rows, b.outs[r.Out])
+			continue
+		}
+		b.rows = append(b.rows, b.room(r.DType.Size()))
+	}
+	for _, d := range p.s.Numbers {
+		b.numbers = append(b.numbers, b.number(d.Size()))
+	}
+	for k := range p.s.Steps {
+		if err := b.step(&p.s.Steps[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memory gives a new object room in the worker's memory.
+func (b *builder) memory(bytes int, o object) int {
+	o.ptr, o.at = -1, b.worker
+	b.worker += (bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+	b.objects = append(b.objects, o)
+	return len(b.objects) - 1
+}
+
+// room is memory for all elements of a tile.
+func (b *builder) room(size int) int {
+	o := object{size: size, red: make([]int, len(b.red))}
+	n := size
+	if b.columns {
+		o.kept = n
+		n *= b.span(kept0)
+	}
+	for d := range b.red {
+		o.red[d] = n
+		n *= b.span(d)
+	}
+	if !b.columns {
+		n = (n + 63) &^ 63
+		o.kept = n
+		n *= b.span(kept0)
+	}
+	return b.memory(n, o)
+}
+
+// number is memory for one element a row.
+func (b *builder) number(size int) int {
+	return b.memory(size*b.tile, object{size: size, kept: size, red: make([]int, len(b.red))})
+}
+
+// streams makes the objects of outputs and operands, and copies of those that loops cannot take as they lie.
+func (b *builder) streams() {
+	n := len(b.metas)
+	for i, m := range b.metas {
+		o := object{ptr: i, size: m.DType.Size(), kept: b.kept[0].step[i]}
+		for _, a := range b.red {
+			o.red = append(o.red, a.step[i])
+		}
+		b.objects = append(b.objects, o)
+	}
+	used := make([]int, n)
+	for i := range b.metas {
+		used[i] = i
+		switch {
+		case b.suits(i):
+		case b.differs(i):
+			used[i] = b.room(b.objects[i].size)
+			b.moves = append(b.moves, move{whole: true, back: i < b.nouts, from: i, to: used[i],
+				elem: strided.Move(b.objects[i].size)})
+		case b.columns && i >= b.nouts:
+			used[i] = b.numberIn(i)
+		}
+	}
+	b.outs, b.ins = used[:b.nouts], used[b.nouts:]
+}
+
+// numberIn returns the object of an operand with one element a row as a run over the tile.
+func (b *builder) numberIn(i int) int {
+	o := &b.objects[i]
+	if o.kept == o.size || o.kept == 0 || b.tile == 1 {
+		return i
+	}
+	if have, ok := b.numberIns[i]; ok {
+		return have
+	}
+	to := b.number(o.size)
+	b.moves = append(b.moves, move{from: i, to: to, elem: strided.Move(b.objects[i].size)})
+	b.numberIns[i] = to
+	return to
+}
+
+// numberOut is numberIn for an output.
+func (b *builder) numberOut(i int) int {
+	o := &b.objects[i]
+	if o.kept == o.size || b.tile == 1 {
+		return i
+	}
+	if have, ok := b.numberOuts[i]; ok {
+		return have
+	}
+	to := b.number(o.size)
+	b.moves = append(b.moves, move{back: true, from: i, to: to, elem: strided.Move(b.objects[i].size)})
+	b.numberOuts[i] = to
+	return to
+}
+
+// place returns the object at a place of a sweep, or of what comes after it.
+func (b *builder) place(q expr.Place, after, output bool) int {
+	switch q.Kind {
+	case expr.AtOperand:
+		if after {
+			return b.numberIn(b.nouts + q.N)
+		}
+		return b.ins[q.N]
+	case expr.AtOutput:
+		if after && output {
+			return b.numberOut(q.N)
+		}
+		return b.outs[q.N]
+	case expr.AtRow:
+		return b.rows[q.N]
+	case expr.AtNumber:
+		return b.numbers[q.N]
+	}
+	return -1
+}
+
+func (b *builder) step(w *expr.Sweep) error {
+	var st step
+	if w.Code != nil {
+		if err := b.loop(w, &st); err != nil {
+			return err
+		}
+	}
+	if w.After != nil {
+		l := &expr.Loop{Code: w.After, Scalar: make([]bool, len(w.After.In))}
+		for _, q := range w.AfterOut {
+			st.afterSlots = append(st.afterSlots, b.place(q, true, true))
+		}
+		for k, q := range w.AfterIn {
+			o := b.place(q, true, false)
+			l.Scalar[k] = b.objects[o].kept == 0 && b.tile > 1
+			st.afterSlots = append(st.afterSlots, o)
+		}
+		var err error
+		if st.after, err = loops.New(l, false); err != nil {
+			return err
+		}
+	}
+	b.steps = append(b.steps, st)
+	return nil
+}
+
+// loop makes the loop of a sweep, for rows or columns.
+func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
+	code, in, out := w.Code, w.In, w.Out
+	l := &expr.Loop{Code: code, Folds: w.Folds}
+	if b.columns {
+		if code, in, out, err = w.Columns(); err != nil {
+			return err
+		}
+		l = &expr.Loop{Code: code}
+	}
+	for _, q := range out {
+		st.slots = append(st.slots, b.place(q, false, true))
+	}
+	for _, q := range in {
+		o := b.place(q, false, false)
+		l.Scalar = append(l.Scalar, b.objects[o].along(b.inner()) == 0 && b.span(b.inner()) > 1)
+		st.slots = append(st.slots, o)
+	}
+	for k, f := range w.Folds {
+		d := w.Code.Insts[f.V].DType
+		fo := fold{number: b.numbers[w.Into[k]], acc: -1, upper: -1, combine: expr.Combine(f.Op, d)}
+		fillBits(fo.neutral[:], expr.Neutral(f.Op, d), d.Size())
+		join, err := expr.Joining(f.Op, d)
+		if err != nil {
+			return err
+		}
+		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, false); err != nil {
+			return err
+		}
+		if b.columns {
+			fo.upper = b.number(d.Size())
+		} else {
+			fo.acc = b.memory(b.tile*expr.Lanes*d.Size(), object{size: d.Size(), kept: expr.Lanes * d.Size(),
+				red: make([]int, len(b.red))})
+			st.slots = append(st.slots, fo.acc)
+		}
+		if b.cuts > 1 {
+			size := (b.tile*d.Size() + 63) &^ 63
+			b.partial = append(b.partial, partial{b.scratch, size})
+			b.scratch += size * b.cuts * b.units
+		}
+		st.folds = append(st.folds, fo)
+	}
+	st.loop, err = loops.New(l, false)
+	return err
+}
+
+// fillBits writes an element all over memory.
+func fillBits(to []byte, bits uint64, size int) {
+	for k := range to {
+		to[k] = byte(bits >> (8 * (k % size)))
+	}
+}

@@ -1,0 +1,104 @@
+package folds
+
+import (
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Part is a number of an expression: Im is None for a real one.
+type Part struct{ Re, Im expr.Value }
+
+// Real is a real number.
+func Real(v expr.Value) Part { return Part{v, expr.None} }
+
+// Operand loads an operand and converts it to cast, and that to the dtype that is computed with: float32 for floats of
+// 16 bits.
+func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
+	p := Real(b.Load(i))
+	if d := b.Operand(i); d.IsComplex() {
+		p.Im = b.LoadImag(i)
+	}
+	switch {
+	case !cast.IsComplex() && p.Im != expr.None && cast == tensor.Bool:
+		p = Real(b.Do(expr.Or, b.Convert(cast, p.Re), b.Convert(cast, p.Im)))
+	case !cast.IsComplex():
+		p.Im = expr.None
+	case p.Im == expr.None:
+		p.Im = b.Const(cast.ToReal(), 0)
+	}
+	p.Re = b.Convert(cast.ToReal(), p.Re)
+	if p.Im != expr.None {
+		p.Im = b.Convert(cast.ToReal(), p.Im)
+	}
+	if cast.IsReducedFloat() {
+		p.Re = b.Convert(tensor.Float32, p.Re)
+	}
+	return p
+}
+
+// Result converts a number to the dtype of a result.
+func Result(b *expr.Builder, p Part, d tensor.DType) expr.Output {
+	o := expr.Output{DType: d, Re: b.Convert(d.ToReal(), p.Re), Im: expr.None}
+	if d.IsComplex() {
+		if o.Im = b.Const(d.ToReal(), 0); p.Im != expr.None {
+			o.Im = b.Convert(d.ToReal(), p.Im)
+		}
+	}
+	return o
+}
+
+// rows states the call's expression; nil where the op has none.
+func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
+	if s.Row == nil {
+		return nil, nil
+	}
+	b := expr.NewBuilder(c.Meta(0).DType)
+	parts := s.Row(b, Operand(b, 0, s.Cast))
+	if parts == nil {
+		return nil, nil
+	}
+	var outs []expr.Output
+	for i, p := range parts {
+		outs = append(outs, Result(b, p, s.Outs[i]))
+	}
+	code, err := b.Build(outs...)
+	if err != nil {
+		return nil, err
+	}
+	return &graph.Rows{Mask: s.Mask, Keepdim: s.Keepdim, In: []int{0}, Code: code}, nil
+}
+
+// InFloat64 is a number in float64: sums and products of floats are made so.
+func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
+
+// Total folds the sum of a value, which of nothing, and of negative zeros, is 0.
+func Total(b *expr.Builder, v expr.Value) expr.Value {
+	if d := b.DType(v); d.IsFloat() {
+		return b.Do(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
+	}
+	return b.Reduce(expr.Add, v)
+}
+
+// SumRow64 is the expression of [Sum].
+func SumRow64(d tensor.DType, divisor float64) func(b *expr.Builder, x Part) []Part {
+	return func(b *expr.Builder, x Part) []Part {
+		switch {
+		case d == tensor.Bool:
+			return []Part{Real(b.Reduce(expr.Or, x.Re))}
+		case d.IsIntegral(true):
+			return []Part{Real(Total(b, b.Convert(tensor.Int64, x.Re)))}
+		}
+		mean := func(v expr.Value) expr.Value {
+			if v == expr.None {
+				return v
+			}
+			s := Total(b, InFloat64(b, v))
+			if divisor == 1 {
+				return s
+			}
+			return b.Do(expr.Div, s, b.Const(tensor.Float64, divisor))
+		}
+		return []Part{{mean(x.Re), mean(x.Im)}}
+	}
+}
