@@ -76,15 +76,7 @@ func (n *Node) Expression() *expr.Code {
 
 // expression returns the expression of a call; nil where the op has none.
 func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
-	cfg, err := p.Config(c, p.undefined())
-	if err != nil {
-		return nil, err
-	}
-	rule, err := cfg.Rule()
-	if err != nil {
-		return nil, err
-	}
-	k, err := p.Body(c, rule)
+	rule, k, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +121,19 @@ func (p *FusedPart) expression(c *Call) (code *expr.Code, in []int, err error) {
 		in = append(in, i)
 	}
 	return code, in, err
+}
+
+// Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
+// their order, in the dtypes that loops see; nil where no text says it, and for a call that is none of the op.
+func (o *Op) Formula(c *Call) *expr.Formula {
+	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
+		return nil
+	}
+	_, k, err := o.Pointwise.rule(c)
+	if err != nil {
+		return nil
+	}
+	return k.Formula()
 }
 
 // calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and
@@ -309,8 +314,12 @@ func spaceOf(c *Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions.
+// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions. c is nil
+// where it is unknown what is computed.
 func grainOf(c *expr.Code) int {
+	if c == nil {
+		return iter.GrainSize
+	}
 	for _, i := range c.Insts {
 		if !i.Op.Primitive() {
 			return machine.FunctionGrain

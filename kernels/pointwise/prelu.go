@@ -3,8 +3,10 @@ package pointwise
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
@@ -21,7 +23,8 @@ var Prelu = kit.Define[kit.None](graph.Op{
 	Name: "prelu",
 	Doc: "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). " +
 		"The result has the memory format that self suggests.",
-	Params: []graph.Param{kit.Self, kit.Weight},
+	Params:  []graph.Param{kit.Self, kit.Weight},
+	Compile: prelus.Compile,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, w := c.Type(0), c.Type(1)
 		channels := sym.Of(1)
@@ -44,17 +47,6 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
 		return c.One(t), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		m := c.Meta(0)
-		q := kit.AxisIndex{Inner: max(1, m.Numel()), N: 1}
-		if c.Meta(1).Numel() != 1 && m.Numel() > 0 {
-			q = kit.AxisIndex{Inner: tensor.Numel(m.Shape[2:]), N: m.Shape[1]}
-		}
-		if m.DType.OpMath() == tensor.Float32 {
-			return compilePrelu[float32](c, q)
-		}
-		return compilePrelu[float64](c, q)
-	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[0].Shape...)
 		kit.EachIndex(out.Shape, func(index []int) {
@@ -70,31 +62,24 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		{In: []tensor.Meta{kit.ExTurned, tensor.New(tensor.Float32, 1)}}},
 })
 
-func compilePrelu[T float32 | float64](c *graph.Call, q kit.AxisIndex) (*graph.Kernel, error) {
-	d, n := tensor.DTypeOf[T](), c.Out[0].Numel()
-	if n == 0 {
-		return &graph.Kernel{}, nil
+// prelus reads the weight as it is broadcast along channels: what fused nodes read is broadcast along the last dimension.
+var prelus = graph.Pointwise{
+	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+		return iter.Binary(outs[0], c.In[0].Operand(), iter.OfType(alongChannels(c.Type(1), c.Type(0).Rank()))).OpMath(true),
+			nil
+	},
+	Body: fixed("prelu", stated(formula("where(x > 0, x, x * w)", "x", "w"), floats)),
+}
+
+// alongChannels is the view of a weight that is broadcast along dimension 1 of a tensor.
+func alongChannels(w tensor.Type, rank int) tensor.Type {
+	v := tensor.Type{DType: w.DType, Offset: w.Offset}
+	if w.Rank() == 0 || rank < 2 {
+		return v
 	}
-	x := copies.NewCompound(c)
-	ins := x.Operands(d)
-	weights := ins[1].Meta.Numel()
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]},
-		copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-			y, v, w := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], weights)
-			for begin < end {
-				to, at := q.Run(begin, end)
-				f := w[at]
-				for i, e := range v[begin:to] {
-					if !(e > 0) {
-						e *= f
-					}
-					y[begin+i] = e
-				}
-				begin = to
-			}
-			return nil
-		}))
-	return x.Kernel()
+	v.Shape, v.Strides = slices.Repeat([]sym.Int{sym.Of(1)}, rank-1), make([]sym.Int, rank-1)
+	v.Shape[0], v.Strides[0] = w.Shape[0], w.Strides[0]
+	return v
 }
 
 // Glu multiplies one half of a dimension by the sigmoid of the other.
