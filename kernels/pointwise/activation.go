@@ -28,7 +28,7 @@ var (
 		func(x float64) float64 { return x * math.Tanh(kit.Softplus(x, 1, 20)) })
 	Softplus = shaped("softplus", "softplus_cpu", "Takes log(1 + exp(beta * x)) / beta of each element, or the element "+
 		"itself where beta times it is above threshold. Supports floats only.",
-		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)",
+		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", machine.FunctionGrain,
 		func(a *softplusAttrs) numbers {
 			return numbers{"beta": tensor.FloatScalar(a.Beta), "threshold": tensor.FloatScalar(a.Threshold)}
 		},

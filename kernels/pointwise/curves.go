@@ -1,26 +1,11 @@
 package pointwise
 
 import (
-	"slices"
-
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
-
-// activation defines a unary op on floats from its loops and the function that defines it.
-func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float32),
-	f64 func(*A) func(dst, a []float64),
-	ref func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
-	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-			t := floats1(f32(kit.Attrs[A](c)), f64(kit.Attrs[A](c)))
-			return t.pickLabel(label, it)
-		}},
-		func(c *graph.Call) kit.ScalarFunc { return floatRef(ref(kit.Attrs[A](c)))(c) }, examples...)
-}
 
 // curve defines a unary op on floats by its formula, and by the function that it is held against. grain is the number
 // of elements worth a chunk.
@@ -31,20 +16,15 @@ func curve(name, label, doc, text string, grain int, f func(float64) float64) *g
 }
 
 // shaped is curve for an op whose attributes are numbers of the formula.
-func shaped[A any](name, label, doc, text string, attrs func(*A) numbers, f func(*A) func(float64) float64,
+func shaped[A any](name, label, doc, text string, grain int, attrs func(*A) numbers, f func(*A) func(float64) float64,
 	examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary, Body: shapedBody(label, formula(text, "x"), attrs)},
+		&graph.Pointwise{Grain: grain, Config: unary, Body: shapedBody(label, formula(text, "x"), attrs)},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
 }
 
 // shapedBody makes the Body function of an op on floats whose formula has attributes.
 func shapedBody[A any](label string, f *expr.Formula, attrs func(*A) numbers) func(*graph.Call,
 	*iter.Rule) (iter.Kernel, error) {
-	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-		if !slices.Contains(floats, it.DType(1)) {
-			return iter.Kernel{}, iter.NotImplemented(label, it)
-		}
-		return with(f, it, attrs(kit.Attrs[A](c))), nil
-	}
+	return attributed(label, f, func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
 }

@@ -72,9 +72,8 @@ var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, an
 			}
 			return nil
 		}),
-		Body: fixed("heaviside", boolAsByte(join(
-			signed2(stepSlice, stepSlice, stepSlice, stepSlice), unsigned2(stepSlice, stepSlice, stepSlice, stepSlice),
-			floats2(stepSlice, stepSlice)))),
+		Body: fixed("heaviside",
+			join(stated(formula("heaviside(x, y)"), integers, floats), stated(formula("x | y"), boolean))),
 	},
 	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -86,20 +85,6 @@ var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, an
 		return tensor.IntScalar(0)
 	}),
 	kit.ExBinary, kit.ExIntegers)
-
-func stepSlice[T ordered](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		v := b[i]
-		if a[i] != 0 {
-			v = 0
-			if a[i] > 0 {
-				v = 1
-			}
-		}
-		dst[i] = v
-	}
-}
 
 type nanToNumAttrs struct {
 	NaN    *float64 `attr:"nan" default:"none" doc:"what replaces a NaN; null: 0"`
@@ -117,10 +102,18 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 })
 
 var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	if !it.DType(1).IsFloat() {
+		return finite.pickLabel("nan_to_num", it)
+	}
 	r := replacements(c, it.Type(0).DType)
-	t := join(boolAsByte(intCopies), floats1(replaceSlice[float32](r), replaceSlice[float64](r)))
-	return t.pickLabel("nan_to_num", it)
+	return with(replaced, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),
+		"down": tensor.FloatScalar(r[2])}), nil
 }}
+
+var (
+	finite   = stated(formula("x"), boolean, integers)
+	replaced = formula("nan_to_num(x, n, up, down)", "x")
+)
 
 func replaceRef(c *graph.Call) kit.ScalarFunc {
 	r := replacements(c, c.Type(0).DType)
@@ -151,23 +144,4 @@ func replacements(c *graph.Call, d tensor.DType) (r [3]float64) {
 		}
 	}
 	return r
-}
-
-func replaceSlice[T float](r [3]float64) func(dst, a []T) {
-	inf := T(math.Inf(1))
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			v := a[i]
-			switch {
-			case v != v:
-				v = T(r[0])
-			case v == inf:
-				v = T(r[1])
-			case v == -inf:
-				v = T(r[2])
-			}
-			dst[i] = v
-		}
-	}
 }

@@ -3,7 +3,6 @@ package pointwise
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -30,20 +29,3 @@ func computed(name, label, doc, text string, cfg config, f func(float64) float64
 			func(x []complex128) complex128 { return z(x[0]) })),
 		examples...)
 }
-
-// mathBodies makes loops of functions of one element: the call costs little beside what
-// these functions do.
-func mathBodies(f func(float64) float64, z func(complex128) complex128) (t bodies) {
-	if f != nil {
-		t[tensor.Float32] = iter.Map1(func(a float32) float32 { return float32(f(float64(a))) })
-		t[tensor.Float64] = iter.Map1(f)
-	}
-	if z != nil {
-		t[tensor.Complex64] = iter.Map1(func(a complex64) complex64 { return complex64(z(complex128(a))) })
-		t[tensor.Complex128] = iter.Map1(z)
-	}
-	return t
-}
-
-// mathComplex is the complex half of mathBodies.
-func mathComplex(z func(complex128) complex128) bodies { return mathBodies(nil, z) }
