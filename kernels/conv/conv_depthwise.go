@@ -25,7 +25,12 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 }
 
 // depthwisePlanes convolves plane by plane, at any strides.
-func depthwisePlanes[T gemm.Number](s *convShape) *graph.Kernel {
+func depthwisePlanes[T gemm.Number](s *convShape) (*graph.Kernel, error) {
+	if t, err := newDepthwiseTiles(s, s.call.Out[0].DType); err != nil {
+		return nil, err
+	} else if t != nil {
+		return t.kernel(), nil
+	}
 	return &graph.Kernel{Phases: []graph.Phase{
 		depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw, func(m *graph.Mem, row int) {
 			oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
@@ -45,7 +50,7 @@ func depthwisePlanes[T gemm.Number](s *convShape) *graph.Kernel {
 				}
 			}
 		}),
-	}}
+	}}, nil
 }
 
 // slideRow adds one row of the window to an output row.
@@ -106,6 +111,12 @@ func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
+	if t, err := newDepthwiseRuns(s, s.call.Out[0].DType); err != nil {
+		return nil, err
+	} else if t != nil {
+		k.Phases, k.Worker = append(k.Phases, t.phase(weight.at)), s.c*t.size
+		return k, nil
+	}
 	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {
 		w := kit.ElementsOf[T](weight.at(m), taps*s.o)
 		for ow := range s.ow {
