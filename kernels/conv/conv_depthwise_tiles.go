@@ -27,9 +27,12 @@ type depthwiseTiles struct {
 	elem        strided.Elem
 	rows, cols  int // of an output tile
 	down, right int // tiles of a plane
+	planes      int // computed at once: rows of the loop
+	batches     int // of planes in an image
 	parts       []*planePart
 	pitch       int   // elements from a row to the next
 	height      int   // rows of a part
+	plane       int   // bytes from a plane's parts to the next one's
 	taps        []int // by tap: bytes from a tile's memory to its stream
 	out, worker int   // bytes before the result, and as a whole
 	run         graph.PerWorker[tapRun]
@@ -78,18 +81,30 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 func (t *depthwiseTiles) cut() {
 	s := t.s
 	most := tileBytes / t.size
-	fit := func(rows, cols int) bool {
-		return ((rows-1)*s.sh+(s.kh-1)*s.dh+1)*((cols-1)*s.sw+(s.kw-1)*s.dw+1)+rows*cols <= most
+	of := func(planes, rows, cols int) int {
+		return planes * (((rows-1)*s.sh+(s.kh-1)*s.dh+1)*((cols-1)*s.sw+(s.kw-1)*s.dw+1) + rows*cols)
 	}
-	evenly := func(n int, fits func(n int) bool) (size, tiles int) {
-		for tiles = 1; ; tiles++ {
-			if size = kit.DivUp(n, tiles); size <= 16 || fits(size) {
+	evenly := func(n int, bytes func(n int) int) (size, pieces int) {
+		for pieces = 1; ; pieces++ {
+			if size = kit.DivUp(n, pieces); size == 1 || bytes(size) <= most {
 				return size, kit.DivUp(n, size)
 			}
 		}
 	}
-	t.cols, t.right = evenly(s.ow, func(n int) bool { return fit(min(s.oh, 4), n) })
-	t.rows, t.down = evenly(s.oh, func(n int) bool { return n == 1 || fit(n, t.cols) })
+	t.cols, t.right = evenly(s.ow, func(n int) int {
+		if n <= 16 {
+			return 0
+		}
+		return of(1, min(s.oh, 4), n)
+	})
+	t.rows, t.down = evenly(s.oh, func(n int) int { return of(1, n, t.cols) })
+	macs := t.rows * t.cols * s.og() * s.kh * s.kw
+	t.planes, t.batches = evenly(s.groups, func(n int) int {
+		if n*macs > machine.DirectMACGrain {
+			return most + 1
+		}
+		return of(n, t.rows, t.cols)
+	})
 }
 
 // layOut gives the parts of a tile their places. A row's zeros on the right may be those of the next one on the left.
@@ -118,12 +133,13 @@ func (t *depthwiseTiles) layOut() {
 	for i, p := range t.parts {
 		p.at = i * each
 	}
+	t.plane = len(t.parts) * each
 	for i, p := range under {
 		kh, kw := i/s.kw, i%s.kw
 		t.taps = append(t.taps, p.at+(kh*s.dh/s.sh*t.pitch+kw*s.dw/s.sw)*t.size)
 	}
-	t.out = len(t.parts) * each
-	t.worker = t.out + kit.AlignUp(t.rows*t.pitch*t.size)
+	t.out = t.planes * t.plane
+	t.worker = t.out + t.planes*t.rows*t.pitch*t.size
 }
 
 // part finds a part, or adds it.
@@ -148,18 +164,18 @@ func (t *depthwiseTiles) find(row, col int) *planePart {
 // width is the columns of a part under so many columns of the output.
 func (t *depthwiseTiles) width(cols int) int { return cols + (t.s.kw-1)*t.s.dw/t.s.sw }
 
-// kernel goes plane by plane, which are the channels of the input.
+// kernel goes by tiles of planes, which are the channels of the input.
 func (t *depthwiseTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.down * t.right
-	units := s.n * s.groups * tiles
-	group := max(1, machine.DirectMACGrain/max(1, t.rows*t.cols*s.og()*s.kh*s.kw))
+	units := s.n * t.batches * tiles
+	group := max(1, machine.DirectMACGrain/max(1, t.planes*t.rows*t.cols*s.og()*s.kh*s.kw))
 	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: kit.DivUp(units, group),
 		Run: func(m *graph.Mem, chunk int) error {
 			r := t.run.Of(m)
 			r.room(len(t.taps))
 			for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
-				// Zeros around a plane are where those around the one before were.
+				// Zeros around planes are where those around the ones before were.
 				if tiles > 1 || u == chunk*group {
 					clear(m.Worker[:t.out])
 				}
@@ -170,43 +186,48 @@ func (t *depthwiseTiles) kernel() *graph.Kernel {
 		}}}}
 }
 
-// tile computes a tile of all channels that an input plane makes.
-func (t *depthwiseTiles) tile(m *graph.Mem, r *tapRun, plane, tile int) {
+// tile computes a tile of all channels that a batch of planes makes.
+func (t *depthwiseTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	s := t.s
-	n, g := plane/s.groups, plane%s.groups
+	n, g := batch/t.batches, batch%t.batches*t.planes
+	planes := min(t.planes, s.groups-g)
 	row, col := tile/t.right*t.rows, tile%t.right*t.cols
 	rows, cols := min(t.rows, s.oh-row), min(t.cols, s.ow-col)
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
-	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs[0]+g*s.xs[1])*t.size), row, col, rows, cols)
+	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs[0]+g*s.xs[1])*t.size), planes, row, col, rows, cols)
 	for k, at := range t.taps {
-		r.x[k] = stream{ptr: unsafe.Add(mem, at)}
+		r.x[k] = stream{unsafe.Add(mem, at), t.plane}
 	}
-	run := (rows-1)*t.pitch + cols
+	// Channel after channel that a plane makes, each for all planes.
 	for o := g * s.og(); o < (g+1)*s.og(); o++ {
 		w := unsafe.Add(m.Ptrs[2], o*s.ws[0]*t.size)
 		for k := range t.taps {
-			r.w[k].ptr = unsafe.Add(w, (k/s.kw*s.ws[2]+k%s.kw*s.ws[3])*t.size)
+			r.w[k] = stream{unsafe.Add(w, (k/s.kw*s.ws[2]+k%s.kw*s.ws[3])*t.size), s.og() * s.ws[0] * t.size}
 		}
 		var bias stream
 		if s.hasBias {
-			bias.ptr = unsafe.Add(m.Ptrs[3], o*s.bias*t.size)
+			bias = stream{unsafe.Add(m.Ptrs[3], o*s.bias*t.size), s.og() * s.bias * t.size}
 		}
-		out := unsafe.Add(m.Ptrs[0], (n*s.os[0]+o*s.os[1]+row*s.os[2]+col*s.os[3])*t.size)
+		run := (rows-1)*t.pitch + cols
+		out := stream{unsafe.Add(m.Ptrs[0], (n*s.os[0]+o*s.os[1]+row*s.os[2]+col*s.os[3])*t.size), s.og() * s.os[1] * t.size}
 		if s.os[3] == 1 && (rows == 1 || s.os[2] == t.pitch && cols == t.pitch) {
-			t.sum.run(r, stream{ptr: out}, bias, run, 1)
+			t.sum.run(r, out, bias, run, planes)
 			continue
 		}
-		t.sum.run(r, stream{ptr: unsafe.Add(mem, t.out)}, bias, run, 1)
-		t.copy(r, out, unsafe.Add(mem, t.out), strided.Axis{N: cols, Dst: s.os[3] * t.size, Src: t.size},
-			strided.Axis{N: rows, Dst: s.os[2] * t.size, Src: t.pitch * t.size})
+		sums := stream{unsafe.Add(mem, t.out), rows * t.pitch * t.size}
+		t.sum.run(r, sums, bias, run, planes)
+		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.os[3] * t.size, Src: t.size},
+			strided.Axis{N: rows, Dst: s.os[2] * t.size, Src: t.pitch * t.size},
+			strided.Axis{N: planes, Dst: out.step, Src: sums.step})
 	}
 }
 
 // fill brings what a tile at row and col sees of a plane into its parts, between the zeros that are there.
-func (t *depthwiseTiles) fill(r *tapRun, mem, plane unsafe.Pointer, row, col, rows, cols int) {
+func (t *depthwiseTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	s := t.s
 	top, left := row*s.sh-s.ph, col*s.sw-s.pw // of the padded plane, in the plane
 	height := rows + (s.kh-1)*s.dh/s.sh
+	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs[1] * t.size}
 	for _, p := range t.parts {
 		i0, i1 := validRange(top+p.row, s.sh, s.h, height)
 		j0, j1 := validRange(left+p.col, s.sw, s.w, t.width(cols))
@@ -218,37 +239,59 @@ func (t *depthwiseTiles) fill(r *tapRun, mem, plane unsafe.Pointer, row, col, ro
 		from := unsafe.Add(plane, (top+p.row+i0*s.sh)*s.xs[2]*t.size)
 		switch {
 		case p.odd != nil:
-			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, (cols-1)*2+(s.kw-1)*s.dw+1, down)
+			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, (cols-1)*2+(s.kw-1)*s.dw+1, down, each)
 		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).odd == nil):
 			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.sw)*s.xs[3]*t.size),
-				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.sw * s.xs[3] * t.size}, down)
+				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.sw * s.xs[3] * t.size}, down, each)
 		}
 	}
 }
 
 // split brings even and odd columns apart: those from left on, as many as are asked for and there are, by pairs.
-func (t *depthwiseTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down strided.Axis) {
+func (t *depthwiseTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
 	first, end := validRange(left, 1, t.s.w, width)
+	if first >= end {
+		return
+	}
 	to := [2]unsafe.Pointer{even, odd}
-	if n := (end - first) / 2; n > 0 {
-		r.ptrs[0] = unsafe.Add(to[first%2], first/2*t.size)
-		r.ptrs[1] = unsafe.Add(to[(first+1)%2], (first+1)/2*t.size)
-		r.ptrs[2] = unsafe.Add(from, (left+first)*t.size)
+	n := (end - first) / 2
+	a, b := unsafe.Add(to[first%2], first/2*t.size), unsafe.Add(to[(first+1)%2], (first+1)/2*t.size)
+	from = unsafe.Add(from, (left+first)*t.size)
+	down, each = fewer(down, each)
+	for i := range each.N {
+		r.ptrs[0], r.ptrs[1], r.ptrs[2] = unsafe.Add(a, i*each.Dst), unsafe.Add(b, i*each.Dst), unsafe.Add(from, i*each.Src)
 		r.strides[0], r.strides[1], r.strides[2] = down.Dst, down.Dst, down.Src
 		t.pairs.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
 	}
-	if last := end - 1; first < end && (end-first)%2 == 1 {
-		t.elem.Block(unsafe.Add(to[last%2], last/2*t.size), unsafe.Add(from, (left+last)*t.size), strided.Axis{N: 1}, down)
+	if last := end - 1; (end-first)%2 == 1 {
+		t.copy(r, unsafe.Add(to[last%2], last/2*t.size), unsafe.Add(from, (last-first)*t.size),
+			strided.Axis{N: 1, Dst: t.size, Src: t.size}, down, each)
 	}
 }
 
-// copy copies rows.
-func (t *depthwiseTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows strided.Axis) {
-	if cols.Dst != t.size || cols.Src != t.size {
-		t.elem.Block(dst, src, cols, rows)
-		return
+// fewer returns the rows and the calls for them of two dimensions: one dimension, where they go on in step.
+func fewer(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
+	switch {
+	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:
+		rows.N *= calls.N
+		calls.N = 1
+	case calls.N > rows.N:
+		return calls, rows
 	}
-	r.ptrs[0], r.ptrs[1] = dst, src
-	r.strides[0], r.strides[1] = rows.Dst, rows.Src
-	t.move.Run(&r.State, r.ptrs[:2], r.strides[:2], cols.N, rows.N)
+	return rows, calls
+}
+
+// copy copies the rows of planes.
+func (t *depthwiseTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
+	rows, planes = fewer(rows, planes)
+	for i := range planes.N {
+		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
+		if cols.Dst != t.size || cols.Src != t.size {
+			t.elem.Block(to, from, cols, rows)
+			continue
+		}
+		r.ptrs[0], r.ptrs[1] = to, from
+		r.strides[0], r.strides[1] = rows.Dst, rows.Src
+		t.move.Run(&r.State, r.ptrs[:2], r.strides[:2], cols.N, rows.N)
+	}
 }
