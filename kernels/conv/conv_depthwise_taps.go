@@ -56,10 +56,15 @@ func (r *tapRun) room(taps int) {
 	r.x, r.w = r.x[:taps], r.w[:taps]
 }
 
+// compilesTaps reports whether loops become machine code where sums are of a dtype.
+func compilesTaps(d tensor.DType) bool {
+	return loops.Compiles() && (d == tensor.Float32 || d == tensor.Float64)
+}
+
 // newTapSum returns nil where the loops do not become machine code. Scalar says that a row has one bias, and one weight
 // a tap; else there is one of each for an element.
 func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
-	if !loops.Compiles() || d != tensor.Float32 && d != tensor.Float64 {
+	if !compilesTaps(d) {
 		return nil, nil
 	}
 	t := &tapSum{bias: bias}

@@ -286,7 +286,7 @@ func (t *depthwiseTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, pl
 	rows, planes = fewer(rows, planes)
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
-		if cols.Dst != t.size || cols.Src != t.size {
+		if cols.Dst != t.size || cols.Src != t.size || cols.N*t.size >= machine.LineBytes {
 			t.elem.Block(to, from, cols, rows)
 			continue
 		}
