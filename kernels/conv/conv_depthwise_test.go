@@ -12,8 +12,8 @@ import (
 
 var depthwiseDTypes = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
 
-// TestDepthwise takes windows of all sizes, steps, paddings and dilations, in all layouts, beside the definition: of one
-// loop and of several, more padding than window, and planes that are computed several at once.
+// TestDepthwise takes windows of all sizes, steps, paddings and dilations, in all layouts, beside the definition: of
+// one loop and of several, more padding than window, and planes that are computed several at once.
 func TestDepthwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for i := range 240 {
@@ -87,8 +87,8 @@ func TestDepthwiseTiles(t *testing.T) {
 		[]*tensor.Tensor{line, kerneltest.RandomOperand(r, tensor.Float64, 4, 1, 7), nil}, 7)
 }
 
-// TestDepthwiseCompiles holds depthwise convolutions of floats to compiled loops where there are any: their kernels alone
-// take memory of a worker's own.
+// TestDepthwiseCompiles holds depthwise convolutions of floats to compiled loops where there are any: their kernels
+// alone take memory of a worker's own.
 func TestDepthwiseCompiles(t *testing.T) {
 	if !loops.Compiles() {
 		t.Skip("no machine code here")
