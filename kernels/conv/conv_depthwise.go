@@ -11,7 +11,8 @@ import (
 
 // Depthwise convolution has one input channel for each output channel: nothing to gain
 // from packing, so windows slide over the planes (NCHW) or over vectors of channels
-// (NHWC) directly.
+// (NHWC) directly. This is how it is computed in Go: for all dtypes that multiply, where there is no machine code
+// (depthwiseTiles, depthwiseRuns).
 
 // depthwiseRows cuts rows, of macs multiplications each, into chunks.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
