@@ -18,9 +18,21 @@ var convLayers = [][6]int{
 	{32, 112, 32, 3, 1, 32}, {96, 56, 96, 3, 2, 96},
 }
 
-func BenchmarkConv2d(b *testing.B) {
+// depthwiseLayers are those of MobileNet, EfficientNet and ConvNeXt.
+var depthwiseLayers = [][6]int{
+	{32, 112, 32, 3, 1, 32}, {144, 56, 144, 3, 1, 144}, {192, 28, 192, 3, 1, 192}, {576, 14, 576, 3, 1, 576},
+	{960, 7, 960, 3, 1, 960}, {96, 112, 96, 3, 2, 96}, {144, 56, 144, 3, 2, 144}, {576, 14, 576, 3, 2, 576},
+	{240, 28, 240, 5, 1, 240}, {576, 14, 576, 5, 1, 576}, {1152, 7, 1152, 5, 1, 1152}, {144, 56, 144, 5, 2, 144},
+	{96, 56, 96, 7, 1, 96}, {384, 14, 384, 7, 1, 384},
+}
+
+func BenchmarkConv2d(b *testing.B) { benchConv2d(b, convLayers) }
+
+func BenchmarkDepthwise(b *testing.B) { benchConv2d(b, depthwiseLayers) }
+
+func benchConv2d(b *testing.B, layers [][6]int) {
 	for _, f := range []tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast} {
-		for _, l := range convLayers {
+		for _, l := range layers {
 			b.Run(fmt.Sprintf("%v/%dx%d-%d-%dx%ds%dg%d", f, l[0], l[1], l[2], l[3], l[3], l[4], l[5]), func(b *testing.B) {
 				m, err := tensor.NewFormat(tensor.Float32, []int{1, l[0], l[1], l[1]}, f)
 				if err != nil {

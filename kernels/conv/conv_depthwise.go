@@ -11,7 +11,8 @@ import (
 
 // Depthwise convolution has one input channel for each output channel: nothing to gain
 // from packing, so windows slide over the planes (NCHW) or over vectors of channels
-// (NHWC) directly.
+// (NHWC) directly. This is how it is computed in Go: for all dtypes that multiply, where there is no machine code
+// (depthwiseTiles, depthwiseRuns).
 
 // depthwiseRows cuts rows, of macs multiplications each, into chunks.
 func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase {
@@ -25,7 +26,12 @@ func depthwiseRows(rows, macs int, run func(m *graph.Mem, row int)) graph.Phase 
 }
 
 // depthwisePlanes convolves plane by plane, at any strides.
-func depthwisePlanes[T gemm.Number](s *convShape) *graph.Kernel {
+func depthwisePlanes[T gemm.Number](s *convShape) (*graph.Kernel, error) {
+	if t, err := newDepthwiseTiles(s, s.call.Out[0].DType); err != nil {
+		return nil, err
+	} else if t != nil {
+		return t.kernel(), nil
+	}
 	return &graph.Kernel{Phases: []graph.Phase{
 		depthwiseRows(s.n*s.o*s.oh, s.ow*s.kh*s.kw, func(m *graph.Mem, row int) {
 			oh, o, n := row%s.oh, row/s.oh%s.o, row/s.oh/s.o
@@ -45,7 +51,7 @@ func depthwisePlanes[T gemm.Number](s *convShape) *graph.Kernel {
 				}
 			}
 		}),
-	}}
+	}}, nil
 }
 
 // slideRow adds one row of the window to an output row.
@@ -106,6 +112,12 @@ func depthwiseNHWC[T gemm.Number](s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	k := &graph.Kernel{Phases: weight.phases(), Scratch: weight.Scratch}
+	if t, err := newDepthwiseRuns(s, s.call.Out[0].DType); err != nil {
+		return nil, err
+	} else if t != nil {
+		k.Phases, k.Worker = append(k.Phases, t.phase(weight.at)), s.c*t.size
+		return k, nil
+	}
 	k.Phases = append(k.Phases, depthwiseRows(s.n*s.oh, s.ow*s.o*taps, func(m *graph.Mem, row int) {
 		w := kit.ElementsOf[T](weight.at(m), taps*s.o)
 		for ow := range s.ow {

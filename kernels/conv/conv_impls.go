@@ -25,7 +25,7 @@ func lowerConv[T gemm.Number](s *convShape, a convAlgorithm) (*graph.Kernel, err
 	case depthwiseByPixels:
 		return depthwiseNHWC[T](s)
 	case depthwiseByPlanes:
-		return depthwisePlanes[T](s), nil
+		return depthwisePlanes[T](s)
 	case convByPixels:
 		return convNHWC[T](s)
 	}

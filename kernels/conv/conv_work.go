@@ -14,7 +14,12 @@ const (
 	stridedOps = 1.6 // the same from pixels that do not follow one another
 	tapOps     = 0.8 // a multiplication and an addition of a depthwise convolution, three at a time
 	lonelyOps  = 1.6 // the same one at a time
-	rowPixels  = 28  // pixels of a row that are copied at once, where rows are long
+
+	plainTapOps = 0.055 // the same by compiled loops, with a weight for a row
+	pixelTapOps = 0.08  // and with one for each channel
+	tileOps     = 0.2   // to bring an element of a plane into a tile, or of the result out of it
+
+	rowPixels = 28 // pixels of a row that are copied at once, where rows are long
 )
 
 // work is that of an algorithm: products, and the packing of windows.
@@ -30,11 +35,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	all := float64(pixels) * float64(taps) * float64(s.c) // elements of windows, of all groups
 	switch a {
 	case depthwiseByPixels, depthwiseByPlanes:
-		tap := tapOps
-		if a == depthwiseByPlanes && (s.kw != 3 || s.dw != 1 || s.os[3] != 1) || a == depthwiseByPixels && s.og() > 1 {
-			tap = lonelyOps
-		}
-		w.Ops[graph.Simple] = float64(c.Out[0].Numel()) * float64(taps) * tap
+		w.Ops[graph.Simple] = s.tapWork(a, c.Out[0].Numel(), multiply.ComputesIn(c))
 	case convByPixels:
 		w.Ops[graph.Product] = float64(s.groups) * multiply.Ops(d, pixels, s.og(), s.depth())
 		if s.os[1] != 1 {
@@ -57,6 +58,21 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		}
 	}
 	return w
+}
+
+// tapWork is what a depthwise convolution takes besides its operands.
+func (s *convShape) tapWork(a convAlgorithm, outputs int, d tensor.DType) float64 {
+	taps := float64(outputs) * float64(s.kh*s.kw)
+	single := float64(d.Size()) / 4 // as against float32
+	switch {
+	case compilesTaps(d) && a == depthwiseByPlanes:
+		return single * (taps*plainTapOps + float64(s.n*s.c*s.h*s.w+outputs)*tileOps)
+	case compilesTaps(d) && s.o == s.c:
+		return single * taps * pixelTapOps
+	case a == depthwiseByPlanes && (s.kw != 3 || s.dw != 1 || s.os[3] != 1) || a == depthwiseByPixels && s.og() > 1:
+		return taps * lonelyOps
+	}
+	return taps * tapOps
 }
 
 // pixelRun is the number of elements that follow one another in an image with its channels last and in a

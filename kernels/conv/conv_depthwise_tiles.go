@@ -1,0 +1,297 @@
+package conv
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// tileBytes is what a tile should take in a worker's memory: most of an L1 cache, which elements pass by, too.
+const tileBytes = 28 << 10
+
+// depthwiseTiles convolves planes by compiled loops. The part of a plane under a tile of the output is brought into a
+// worker's memory with the zeros around it, and parted by steps: with steps of 2, even and odd rows and columns lie
+// apart. Each pixel of the window then is a stream that is contiguous from row to row, so that all rows of a tile
+// are one run of the loop, at the price of some pixels between rows that nobody wants.
+type depthwiseTiles struct {
+	s           *convShape
+	size        int // bytes of an element
+	sum         *tapSum
+	move, pairs *loops.Loop // rows as they are, and their even and odd elements
+	elem        strided.Elem
+	rows, cols  int // of an output tile
+	down, right int // tiles of a plane
+	planes      int // computed at once: rows of the loop
+	batches     int // of planes in an image
+	parts       []*planePart
+	pitch       int   // elements from a row to the next
+	height      int   // rows of a part
+	plane       int   // bytes from a plane's parts to the next one's
+	taps        []int // by tap: bytes from a tile's memory to its stream
+	out, worker int   // bytes before the result, and as a whole
+	run         graph.PerWorker[tapRun]
+}
+
+// planePart is the elements at row + i*sh, col + j*sw of the padded plane, from byte at on. Of steps of 2, odd is the
+// part of the same rows whose columns are odd, where this one's are even and there is one.
+type planePart struct {
+	row, col, at int
+	odd          *planePart
+}
+
+// newDepthwiseTiles returns nil where there is no machine code.
+func newDepthwiseTiles(s *convShape, d tensor.DType) (*depthwiseTiles, error) {
+	t := &depthwiseTiles{s: s, size: d.Size(), elem: strided.Move(d.Size())}
+	var err error
+	if t.sum, err = newTapSum(d, s.kh*s.kw, s.hasBias, true); t.sum == nil || err != nil {
+		return nil, err
+	}
+	if t.move, err = moveLoop(d); err != nil {
+		return nil, err
+	}
+	if t.pairs, err = moveLoop(d.ToComplex()); err != nil {
+		return nil, err
+	}
+	t.cut()
+	t.layOut()
+	return t, nil
+}
+
+// moveLoop copies rows; those of complex numbers it parts into the real and the imaginary ones.
+func moveLoop(d tensor.DType) (*loops.Loop, error) {
+	b := expr.NewBuilder(d)
+	out := []expr.Output{b.Real(b.Load(0))}
+	if d.IsComplex() {
+		out = append(out, b.Real(b.LoadImag(0)))
+	}
+	c, err := b.Build(out...)
+	if err != nil {
+		return nil, err
+	}
+	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, false)
+}
+
+// cut chooses the size of tiles: whole rows if some fit, and evenly.
+func (t *depthwiseTiles) cut() {
+	s := t.s
+	most := tileBytes / t.size
+	of := func(planes, rows, cols int) int {
+		return planes * (((rows-1)*s.sh+(s.kh-1)*s.dh+1)*((cols-1)*s.sw+(s.kw-1)*s.dw+1) + rows*cols)
+	}
+	evenly := func(n int, bytes func(n int) int) (size, pieces int) {
+		for pieces = 1; ; pieces++ {
+			if size = kit.DivUp(n, pieces); size == 1 || bytes(size) <= most {
+				return size, kit.DivUp(n, size)
+			}
+		}
+	}
+	t.cols, t.right = evenly(s.ow, func(n int) int {
+		if n <= 16 {
+			return 0
+		}
+		return of(1, min(s.oh, 4), n)
+	})
+	t.rows, t.down = evenly(s.oh, func(n int) int { return of(1, n, t.cols) })
+	macs := t.rows * t.cols * s.og() * s.kh * s.kw
+	t.planes, t.batches = evenly(s.groups, func(n int) int {
+		if n*macs > machine.DirectMACGrain {
+			return most + 1
+		}
+		return of(n, t.rows, t.cols)
+	})
+}
+
+// layOut gives the parts of a tile their places. A row's zeros on the right may be those of the next one on the left.
+func (t *depthwiseTiles) layOut() {
+	s := t.s
+	width := t.width(t.cols)
+	shared := width
+	if t.right > 1 {
+		shared = 0
+	}
+	var under []*planePart // by tap
+	for k := range s.kh * s.kw {
+		under = append(under, t.part(k/s.kw*s.dh%s.sh, k%s.kw*s.dw%s.sw))
+	}
+	for _, p := range t.parts {
+		if first, end := validRange(p.col-s.pw, s.sw, s.w, width); first < end {
+			shared = min(shared, first, width-end)
+		}
+		if p.col == 0 && s.sw == 2 && s.xs[3] == 1 {
+			p.odd = t.find(p.row, 1)
+		}
+	}
+	t.pitch = max(t.cols, width-shared)
+	t.height = t.rows + (s.kh-1)*s.dh/s.sh
+	each := kit.AlignUp(((t.height-1)*t.pitch + width) * t.size)
+	for i, p := range t.parts {
+		p.at = i * each
+	}
+	t.plane = len(t.parts) * each
+	for i, p := range under {
+		kh, kw := i/s.kw, i%s.kw
+		t.taps = append(t.taps, p.at+(kh*s.dh/s.sh*t.pitch+kw*s.dw/s.sw)*t.size)
+	}
+	t.out = t.planes * t.plane
+	t.worker = t.out + t.planes*t.rows*t.pitch*t.size
+}
+
+// part finds a part, or adds it.
+func (t *depthwiseTiles) part(row, col int) *planePart {
+	p := t.find(row, col)
+	if p == nil {
+		p = &planePart{row: row, col: col}
+		t.parts = append(t.parts, p)
+	}
+	return p
+}
+
+func (t *depthwiseTiles) find(row, col int) *planePart {
+	for _, p := range t.parts {
+		if p.row == row && p.col == col {
+			return p
+		}
+	}
+	return nil
+}
+
+// width is the columns of a part under so many columns of the output.
+func (t *depthwiseTiles) width(cols int) int { return cols + (t.s.kw-1)*t.s.dw/t.s.sw }
+
+// kernel goes by tiles of planes, which are the channels of the input.
+func (t *depthwiseTiles) kernel() *graph.Kernel {
+	s := t.s
+	tiles := t.down * t.right
+	units := s.n * t.batches * tiles
+	group := max(1, machine.DirectMACGrain/max(1, t.planes*t.rows*t.cols*s.og()*s.kh*s.kw))
+	return &graph.Kernel{Worker: t.worker, Phases: []graph.Phase{{Chunks: kit.DivUp(units, group),
+		Run: func(m *graph.Mem, chunk int) error {
+			r := t.run.Of(m)
+			r.room(len(t.taps))
+			for u := chunk * group; u < min(units, (chunk+1)*group); u++ {
+				// Zeros around planes are where those around the ones before were.
+				if tiles > 1 || u == chunk*group {
+					clear(m.Worker[:t.out])
+				}
+				t.tile(m, r, u/tiles, u%tiles)
+			}
+			r.release()
+			return nil
+		}}}}
+}
+
+// tile computes a tile of all channels that a batch of planes makes.
+func (t *depthwiseTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
+	s := t.s
+	n, g := batch/t.batches, batch%t.batches*t.planes
+	planes := min(t.planes, s.groups-g)
+	row, col := tile/t.right*t.rows, tile%t.right*t.cols
+	rows, cols := min(t.rows, s.oh-row), min(t.cols, s.ow-col)
+	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
+	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.xs[0]+g*s.xs[1])*t.size), planes, row, col, rows, cols)
+	for k, at := range t.taps {
+		r.x[k] = stream{unsafe.Add(mem, at), t.plane}
+	}
+	// Channel after channel that a plane makes, each for all planes.
+	for o := g * s.og(); o < (g+1)*s.og(); o++ {
+		w := unsafe.Add(m.Ptrs[2], o*s.ws[0]*t.size)
+		for k := range t.taps {
+			r.w[k] = stream{unsafe.Add(w, (k/s.kw*s.ws[2]+k%s.kw*s.ws[3])*t.size), s.og() * s.ws[0] * t.size}
+		}
+		var bias stream
+		if s.hasBias {
+			bias = stream{unsafe.Add(m.Ptrs[3], o*s.bias*t.size), s.og() * s.bias * t.size}
+		}
+		run := (rows-1)*t.pitch + cols
+		out := stream{unsafe.Add(m.Ptrs[0], (n*s.os[0]+o*s.os[1]+row*s.os[2]+col*s.os[3])*t.size), s.og() * s.os[1] * t.size}
+		if s.os[3] == 1 && (rows == 1 || s.os[2] == t.pitch && cols == t.pitch) {
+			t.sum.run(r, out, bias, run, planes)
+			continue
+		}
+		sums := stream{unsafe.Add(mem, t.out), rows * t.pitch * t.size}
+		t.sum.run(r, sums, bias, run, planes)
+		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.os[3] * t.size, Src: t.size},
+			strided.Axis{N: rows, Dst: s.os[2] * t.size, Src: t.pitch * t.size},
+			strided.Axis{N: planes, Dst: out.step, Src: sums.step})
+	}
+}
+
+// fill brings what a tile at row and col sees of a plane into its parts, between the zeros that are there.
+func (t *depthwiseTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
+	s := t.s
+	top, left := row*s.sh-s.ph, col*s.sw-s.pw // of the padded plane, in the plane
+	height := rows + (s.kh-1)*s.dh/s.sh
+	each := strided.Axis{N: planes, Dst: t.plane, Src: s.xs[1] * t.size}
+	for _, p := range t.parts {
+		i0, i1 := validRange(top+p.row, s.sh, s.h, height)
+		j0, j1 := validRange(left+p.col, s.sw, s.w, t.width(cols))
+		if i0 >= i1 {
+			continue
+		}
+		down := strided.Axis{N: i1 - i0, Dst: t.pitch * t.size, Src: s.sh * s.xs[2] * t.size}
+		to := unsafe.Add(mem, p.at+i0*t.pitch*t.size)
+		from := unsafe.Add(plane, (top+p.row+i0*s.sh)*s.xs[2]*t.size)
+		switch {
+		case p.odd != nil:
+			t.split(r, to, unsafe.Add(to, p.odd.at-p.at), from, left, (cols-1)*2+(s.kw-1)*s.dw+1, down, each)
+		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).odd == nil):
+			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.sw)*s.xs[3]*t.size),
+				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.sw * s.xs[3] * t.size}, down, each)
+		}
+	}
+}
+
+// split brings even and odd columns apart: those from left on, as many as are asked for and there are, by pairs.
+func (t *depthwiseTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
+	first, end := validRange(left, 1, t.s.w, width)
+	if first >= end {
+		return
+	}
+	to := [2]unsafe.Pointer{even, odd}
+	n := (end - first) / 2
+	a, b := unsafe.Add(to[first%2], first/2*t.size), unsafe.Add(to[(first+1)%2], (first+1)/2*t.size)
+	from = unsafe.Add(from, (left+first)*t.size)
+	down, each = fewer(down, each)
+	for i := range each.N {
+		r.ptrs[0], r.ptrs[1], r.ptrs[2] = unsafe.Add(a, i*each.Dst), unsafe.Add(b, i*each.Dst), unsafe.Add(from, i*each.Src)
+		r.strides[0], r.strides[1], r.strides[2] = down.Dst, down.Dst, down.Src
+		t.pairs.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
+	}
+	if last := end - 1; (end-first)%2 == 1 {
+		t.copy(r, unsafe.Add(to[last%2], last/2*t.size), unsafe.Add(from, (last-first)*t.size),
+			strided.Axis{N: 1, Dst: t.size, Src: t.size}, down, each)
+	}
+}
+
+// fewer returns the rows and the calls for them of two dimensions: one dimension, where they go on in step.
+func fewer(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
+	switch {
+	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:
+		rows.N *= calls.N
+		calls.N = 1
+	case calls.N > rows.N:
+		return calls, rows
+	}
+	return rows, calls
+}
+
+// copy copies the rows of planes.
+func (t *depthwiseTiles) copy(r *tapRun, dst, src unsafe.Pointer, cols, rows, planes strided.Axis) {
+	rows, planes = fewer(rows, planes)
+	for i := range planes.N {
+		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
+		if cols.Dst != t.size || cols.Src != t.size || cols.N*t.size >= machine.LineBytes {
+			t.elem.Block(to, from, cols, rows)
+			continue
+		}
+		r.ptrs[0], r.ptrs[1] = to, from
+		r.strides[0], r.strides[1] = rows.Dst, rows.Src
+		t.move.Run(&r.State, r.ptrs[:2], r.strides[:2], cols.N, rows.N)
+	}
+}
