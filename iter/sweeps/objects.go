@@ -49,7 +49,7 @@ type step struct {
 
 // fold is a fold of a sweep.
 type fold struct {
-	number, acc, upper int // objects
+	number, acc, upper int // objects; no acc where loops leave totals
 	neutral            [expr.Lanes * 8]byte
 	combine            func(dst, acc unsafe.Pointer, n int)
 	join               *loops.Loop // of accumulators by columns, and of pieces
@@ -224,7 +224,8 @@ func (b *builder) step(w *expr.Sweep) error {
 	return nil
 }
 
-// loop makes the loop of a sweep, for rows or columns.
+// loop makes the loop of a sweep, for rows or columns. By rows it leaves the total of each where a row is one run that
+// one call can take, else lanes in memory, which are combined afterwards.
 func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 	code, in, out := w.Code, w.In, w.Out
 	l := &expr.Loop{Code: code, Folds: w.Folds}
@@ -234,13 +235,17 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		}
 		l = &expr.Loop{Code: code}
 	}
+	l.Scalar = make([]bool, len(in))
 	for _, q := range out {
 		st.slots = append(st.slots, b.place(q, false, true))
 	}
-	for _, q := range in {
+	for k, q := range in {
 		o := b.place(q, false, false)
-		l.Scalar = append(l.Scalar, b.objects[o].along(b.inner()) == 0 && b.span(b.inner()) > 1)
+		l.Scalar[k] = b.objects[o].along(b.inner()) == 0 && b.span(b.inner()) > 1
 		st.slots = append(st.slots, o)
+	}
+	if st.loop, err = b.compile(l); err != nil {
+		return err
 	}
 	for k, f := range w.Folds {
 		d := w.Code.Insts[f.V].DType
@@ -253,9 +258,12 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, false); err != nil {
 			return err
 		}
-		if b.columns {
+		switch {
+		case b.columns:
 			fo.upper = b.number(d.Size())
-		} else {
+		case l.Totals:
+			st.slots = append(st.slots, fo.number)
+		default:
 			fo.acc = b.memory(b.tile*expr.Lanes*d.Size(), object{size: d.Size(), kept: expr.Lanes * d.Size(),
 				red: make([]int, len(b.red))})
 			st.slots = append(st.slots, fo.acc)
@@ -267,8 +275,18 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		}
 		st.folds = append(st.folds, fo)
 	}
-	st.loop, err = loops.New(l, false)
-	return err
+	return nil
+}
+
+func (b *builder) compile(l *expr.Loop) (*loops.Loop, error) {
+	if b.single && len(l.Folds) > 0 {
+		l.Totals = true
+		if r, err := loops.New(l, false); err != nil || b.span(0) <= r.Most() {
+			return r, err
+		}
+		l.Totals = false
+	}
+	return loops.New(l, false)
 }
 
 // fillBits writes an element all over memory.

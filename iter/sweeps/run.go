@@ -213,11 +213,12 @@ func (p *Plan) sweep(s *State, t tile, st *step) {
 	}
 	for k := range st.folds {
 		f := &st.folds[k]
-		if p.columns {
+		switch {
+		case p.columns:
 			p.neutral(s, f, f.number, t.n)
-			continue
+		case f.acc >= 0:
+			p.neutral(s, f, f.acc, t.n)
 		}
-		p.neutral(s, f, f.acc, t.n)
 	}
 	p.strideList(s, st.slots, p.outer())
 	if p.columns && len(st.folds) > 0 {
@@ -227,7 +228,9 @@ func (p *Plan) sweep(s *State, t tile, st *step) {
 	p.each(s, t, st.slots, func(n0, n1 int) { st.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
 	for k := range st.folds {
 		f := &st.folds[k]
-		f.combine(s.base[f.number], s.base[f.acc], t.n)
+		if f.acc >= 0 {
+			f.combine(s.base[f.number], s.base[f.acc], t.n)
+		}
 	}
 }
 
