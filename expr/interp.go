@@ -56,7 +56,16 @@ type Interp struct {
 	spread    []step // once a row, for a block
 	body      []step // once a block
 	folds     []foldStep
+	totals    []total // by fold, where rows are folded one by one
 	scratch   sync.Pool
+}
+
+// total is how the accumulators of a fold begin, and how they become one number.
+type total struct {
+	size    int
+	fill    body
+	neutral uint64
+	combine func(dst, acc unsafe.Pointer, n int)
 }
 
 // Prepare makes the loop ready to run in Go. An error says what is wrong with the loop.
@@ -83,6 +92,12 @@ func (l *Loop) Prepare() (*Interp, error) {
 	m.finish()
 	p.wide = max(p.wide, slices.Max(p.size))
 	p.block = blockBytes / p.wide
+	if l.Totals {
+		for k, f := range l.Folds {
+			d := l.DType(k)
+			p.totals = append(p.totals, total{d.Size(), fills[sizeIndex(d.Size())], Neutral(f.Op, d), Combine(f.Op, d)})
+		}
+	}
 	p.scratch.New = func() any { return p.NewScratch() }
 	return p, nil
 }

@@ -9,13 +9,18 @@ import (
 type Scratch struct {
 	slots []unsafe.Pointer
 	mem   []uint64
+	lanes [][Lanes]uint64  // of folds with totals
+	accs  []unsafe.Pointer // to those
 	of    *Interp
 }
 
 // NewScratch returns memory for the loop. It serves any number of runs, one at a time.
 func (p *Interp) NewScratch() *Scratch {
 	stride := (p.block*p.wide + blockGap) / 8
-	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1)}
+	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), lanes: make([][Lanes]uint64, len(p.totals))}
+	for k := range s.lanes {
+		s.accs = append(s.accs, unsafe.Pointer(&s.lanes[k]))
+	}
 	s.slots = make([]unsafe.Pointer, p.outs+p.ins, p.outs+p.ins+len(p.consts)+p.uniforms+p.blocks+1)
 	for k := range p.consts {
 		s.slots = append(s.slots, unsafe.Pointer(&p.consts[k]))
@@ -40,7 +45,8 @@ func (s *Scratch) run(steps []step, n int) {
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row, outputs before operands, and strides
 // the bytes from a row to the next, in the same order; what is stored nowhere needs neither. accs are the [Lanes]
-// accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them.
+// accumulators of each fold, which the caller sets to [Neutral] or leaves as other rows left them; of a loop with
+// Totals the numbers of the rows, one behind the other.
 //
 // s is memory of this loop that nobody else uses meanwhile; nil takes some from a pool. Nothing is allocated. Run
 // trusts addresses: what they reach must be as the Loop says.
@@ -56,7 +62,18 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 		s = p.scratch.Get().(*Scratch)
 	}
 	for j := range n1 {
-		p.runRow(s, ptrs, strides, accs, j, n0)
+		if len(p.totals) == 0 {
+			p.runRow(s, ptrs, strides, accs, j, n0)
+			continue
+		}
+		for k := range p.totals {
+			t := &p.totals[k]
+			t.fill(s.accs[k], unsafe.Pointer(&t.neutral), nil, nil, Lanes)
+		}
+		p.runRow(s, ptrs, strides, s.accs, j, n0)
+		for k := range p.totals {
+			p.totals[k].combine(unsafe.Add(accs[k], j*p.totals[k].size), s.accs[k], 1)
+		}
 	}
 	if pooled {
 		clear(s.slots[:len(ptrs)])

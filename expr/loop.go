@@ -31,6 +31,9 @@ type Loop struct {
 	// Folds add up values of Code. Those must be outputs of it or needed by one: an output whose dtype is
 	// tensor.Invalid is computed and stored nowhere.
 	Folds []Fold
+	// Totals says that rows are folded one by one: the accumulators of each begin with [Neutral], and in the end they are
+	// combined, as [Combine] does, into one number, which is written to where accumulators would be.
+	Totals bool
 }
 
 // Key identifies the loop: equal keys mean the same machine code.
@@ -46,6 +49,9 @@ func (l *Loop) Key() string {
 	}
 	for _, f := range l.Folds {
 		fmt.Fprintf(&b, "+%d.%d", f.Op, f.V)
+	}
+	if l.Totals {
+		b.WriteByte('t')
 	}
 	return b.String()
 }

@@ -95,29 +95,52 @@ func price(o Op) int {
 	return 1
 }
 
-// Columns returns the code of a sweep for rows that lie side by side, one element of each after the other: the folds
-// become accumulators that are operands and outputs in the same memory, behind the others.
-func (w *Sweep) Columns() (c *Code, in, out []Place, err error) {
-	if w.Code == nil {
+// Columns returns the code of sweep k for rows that lie side by side, some elements of each one after the other: folds
+// become accumulators that are operands and outputs in the same memory, behind the others, and take the elements in
+// order.
+func (s *Sweeps) Columns(k, elements int) (c *Code, in, out []Place, err error) {
+	w := &s.Steps[k]
+	if w.Code == nil || elements < 1 {
 		return nil, nil, nil, errors.New("expr: a sweep that goes over nothing")
 	}
-	b := NewBuilder(w.Code.In...)
-	made := b.Inline(w.Code, func(operand, part int) Value { return b.load(operand, uint64(part)) })
-	in = append(in, w.In...)
+	b := NewBuilder()
+	operand := func(p Place, d tensor.DType) int {
+		for n, have := range in {
+			if have == p {
+				return n
+			}
+		}
+		in, b.code.In = append(in, p), append(b.code.In, d)
+		return len(in) - 1
+	}
 	var outs []Output
-	for n, p := range w.Out {
-		if p.Kind != Nowhere {
-			outs, out = append(outs, made[n]), append(out, p)
+	folds := make([][]Value, len(w.Folds))
+	for e := range elements {
+		made := b.Inline(w.Code, func(n, part int) Value {
+			p := w.In[n]
+			if p.Element = e; p.Kind == AtNumber || p.Kind == AtOperand && s.Uniform[p.N] {
+				p.Element = 0
+			}
+			return b.load(operand(p, w.Code.In[n]), uint64(part))
+		})
+		for n, p := range w.Out {
+			if p.Kind != Nowhere {
+				p.Element = e
+				outs, out = append(outs, made[n]), append(out, p)
+			}
+		}
+		first := len(made) - len(w.Folds)
+		for n := range folds {
+			folds[n] = append(folds[n], made[first+n].Re)
 		}
 	}
-	first := len(made) - len(w.Folds)
 	for n, f := range w.Folds {
-		v := made[first+n].Re
-		d := b.DType(v)
-		in = append(in, Place{AtNumber, w.Into[n]})
-		b.code.In = append(b.code.In, d)
-		acc := b.Load(len(b.code.In) - 1)
-		outs, out = append(outs, b.Real(b.Do(f.Op, acc, v))), append(out, Place{AtNumber, w.Into[n]})
+		p := Place{Kind: AtNumber, N: w.Into[n]}
+		acc := b.Load(operand(p, b.DType(folds[n][0])))
+		for _, v := range folds[n] {
+			acc = b.Do(f.Op, acc, v)
+		}
+		outs, out = append(outs, b.Real(acc)), append(out, p)
 	}
 	c, err = b.Build(outs...)
 	return c, in, out, err

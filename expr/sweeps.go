@@ -44,8 +44,9 @@ type Row struct {
 
 // Place tells where an operand of a [Sweep] comes from or an output goes.
 type Place struct {
-	Kind PlaceKind
-	N    int
+	Kind    PlaceKind
+	N       int
+	Element int // which of those that a code of [Sweeps.Columns] takes together
 }
 
 // PlaceKind is the kind of a [Place].
@@ -175,7 +176,7 @@ func (s *splitter) known(v Value) Place {
 			s.after[s.level[v]] = append(s.after[s.level[v]], v)
 		}
 	}
-	return Place{AtNumber, s.number[v]}
+	return Place{Kind: AtNumber, N: s.number[v]}
 }
 
 // emitter makes the code of a sweep or of what comes after it: of the values that are marked, those that from gives a
@@ -240,7 +241,7 @@ func (e *emitter) emit() []Value {
 		}
 		switch i.Op {
 		case Load:
-			at[v] = e.b.load(e.operand(Place{AtOperand, int(i.A)}, c.In[i.A]), i.Imm)
+			at[v] = e.b.load(e.operand(Place{Kind: AtOperand, N: int(i.A)}, c.In[i.A]), i.Imm)
 			continue
 		case Call:
 			f := c.Funcs[i.Imm]
@@ -269,13 +270,13 @@ func (s *splitter) afterwards(k int) error {
 	for o, out := range s.code.Out {
 		if !s.Whole[o] && s.outLevel(o) == k {
 			e.mark(out.Re, out.Im)
-			outs, places = append(outs, out), append(places, Place{AtOutput, o})
+			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
 	for _, v := range s.after[k] {
 		e.mark(v)
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
-		places = append(places, Place{AtNumber, s.number[v]})
+		places = append(places, Place{Kind: AtNumber, N: s.number[v]})
 	}
 	if len(outs) == 0 {
 		return nil
@@ -301,7 +302,7 @@ func (s *splitter) sweep(k int) error {
 	var places []Place
 	for o, out := range s.code.Out {
 		if s.Whole[o] && s.outLevel(o) == k {
-			outs, places = append(outs, out), append(places, Place{AtOutput, o})
+			outs, places = append(outs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
 	for r, sweep := range s.made {
@@ -310,7 +311,7 @@ func (s *splitter) sweep(k int) error {
 		}
 		v := s.value(r)
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
-		places = append(places, Place{AtRow, r})
+		places = append(places, Place{Kind: AtRow, N: r})
 	}
 	st := &s.Steps[k]
 	stored := len(outs)
@@ -359,7 +360,7 @@ func (s *splitter) ready(v Value, k int) (Place, bool) {
 		return Place{}, false
 	}
 	s.last[r] = max(s.last[r], k)
-	return Place{AtRow, r}, true
+	return Place{Kind: AtRow, N: r}, true
 }
 
 // value returns what row r holds.

@@ -61,7 +61,7 @@ func swept(t *testing.T, s *Sweeps, in [][]Number, n int) [][]Number {
 	memory := map[Place][]Number{}
 	find := func(p Place) Place {
 		if p.Kind == AtRow && s.Rows[p.N].Out >= 0 {
-			return Place{AtOutput, s.Rows[p.N].Out}
+			return Place{Kind: AtOutput, N: s.Rows[p.N].Out}
 		}
 		return p
 	}
@@ -100,7 +100,7 @@ func swept(t *testing.T, s *Sweeps, in [][]Number, n int) [][]Number {
 			first := len(y) - len(w.Folds)
 			for f, fold := range w.Folds {
 				d := w.Code.Insts[fold.V].DType
-				write(Place{AtNumber, w.Into[f]}, 0, joined(t, fold.Op, d, y[first+f]), 1)
+				write(Place{Kind: AtNumber, N: w.Into[f]}, 0, joined(t, fold.Op, d, y[first+f]), 1)
 			}
 		}
 		if w.After != nil {
@@ -109,7 +109,7 @@ func swept(t *testing.T, s *Sweeps, in [][]Number, n int) [][]Number {
 	}
 	var out [][]Number
 	for o := range s.Code.Out {
-		out = append(out, memory[Place{AtOutput, o}])
+		out = append(out, memory[Place{Kind: AtOutput, N: o}])
 	}
 	return out
 }
@@ -207,9 +207,11 @@ func checkColumns(t *testing.T, s *Sweeps) {
 		if s.Steps[k].Code == nil {
 			continue
 		}
-		c, in, out, err := s.Steps[k].Columns()
-		if err != nil || c.Check() != nil || len(in) != len(c.In) || len(out) != len(c.Out) {
-			t.Fatalf("%v\n%v: %v", s.Steps[k].Code, c, err)
+		for elements := 1; elements <= 4; elements *= 2 {
+			c, in, out, err := s.Columns(k, elements)
+			if err != nil || c.Check() != nil || len(in) != len(c.In) || len(out) != len(c.Out) {
+				t.Fatalf("%v\n%v: %v", s.Steps[k].Code, c, err)
+			}
 		}
 	}
 }

@@ -52,15 +52,19 @@ func New(l *expr.Loop, far bool) (*Loop, error) {
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}
-		r.code = code
-		r.limit()
 		if err == nil {
+			r.code = code
+			r.limit()
 			return r, nil
 		}
 	}
 	r.prepare()
 	return r, r.failed
 }
+
+// Most returns the elements of a row that go in one call of machine code: rows of more are cut, which totals cannot be.
+// It is 0 where there is none.
+func (l *Loop) Most() int { return l.most }
 
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
@@ -91,8 +95,8 @@ func (l *Loop) limit() {
 }
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then the
-// [expr.Lanes] accumulators of each fold, which the row is added to; strides are the bytes from a row to the next
-// in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are trusted,
+// [expr.Lanes] accumulators of each fold, which the row is added to, or its total; strides are the bytes from a row to
+// the next in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are trusted,
 // must be of the heap, and are changed.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
@@ -108,7 +112,7 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 	if s.args == nil {
 		s.args = new(jit.Args)
 	}
-	if n0 > l.most {
+	if n0 > l.most && !l.loop.Totals {
 		return l.pieces(s, ptrs, strides, n0, n1)
 	}
 	for rows := max(1, l.most/n0); ; {

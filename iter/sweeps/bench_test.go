@@ -2,10 +2,11 @@ package sweeps_test
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter/sweeps"
@@ -40,6 +41,10 @@ func BenchmarkPlan(b *testing.B) {
 		{"sum/all", 0, cube, []bool{true, true, true}},
 		{"softmax/4096", 3, square, []bool{false, true}},
 		{"softmax/columns", 3, square, []bool{true, false}},
+		{"sum/1024x256", 0, []int{1024, 256}, []bool{false, true}},
+		{"sum/256x1024 columns", 0, []int{256, 1024}, []bool{true, false}},
+		{"softmax/64x4096", 3, []int{64, 4096}, []bool{false, true}},
+		{"layer_norm/64x4096", -1, []int{64, 4096}, []bool{false, true}},
 		{"softmax/197", 3, []int{2364, 197}, []bool{false, true}},
 		{"layer_norm/4096", -1, square, []bool{false, true}},
 	} {
@@ -122,9 +127,9 @@ func unsafeAt(x *tensor.Tensor, i int) unsafe.Pointer {
 
 // cpuTime is what the thread has had of the processor.
 func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(1, &u); err != nil {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }

@@ -1,6 +1,7 @@
 package sweeps
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
@@ -42,14 +43,21 @@ type step struct {
 	loop  *loops.Loop
 	slots []int // objects of the loop's outputs, operands and accumulators; -1 for none
 	folds []fold
+	// several is the loop for so many elements of each column, whose pointers are found by those of the other.
+	several  *loops.Loop
+	elements int
+	from     []part
 
 	after      *loops.Loop
 	afterSlots []int
 }
 
+// part is a slot of a step, and so many of its rows further on.
+type part struct{ slot, element int }
+
 // fold is a fold of a sweep.
 type fold struct {
-	number, acc, upper int // objects
+	number, acc, upper int // objects; no acc where loops leave totals
 	neutral            [expr.Lanes * 8]byte
 	combine            func(dst, acc unsafe.Pointer, n int)
 	join               *loops.Loop // of accumulators by columns, and of pieces
@@ -81,7 +89,7 @@ func (p *Plan) build() error {
 		b.numbers = append(b.numbers, b.number(d.Size()))
 	}
 	for k := range p.s.Steps {
-		if err := b.step(&p.s.Steps[k]); err != nil {
+		if err := b.step(k); err != nil {
 			return err
 		}
 	}
@@ -198,10 +206,11 @@ func (b *builder) place(q expr.Place, after, output bool) int {
 	return -1
 }
 
-func (b *builder) step(w *expr.Sweep) error {
+func (b *builder) step(k int) error {
+	w := &b.s.Steps[k]
 	var st step
 	if w.Code != nil {
-		if err := b.loop(w, &st); err != nil {
+		if err := b.loop(k, &st); err != nil {
 			return err
 		}
 	}
@@ -224,27 +233,26 @@ func (b *builder) step(w *expr.Sweep) error {
 	return nil
 }
 
-// loop makes the loop of a sweep, for rows or columns.
-func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
+// loop makes the loop of a sweep, for rows or columns. By rows it leaves the total of each where a row is one run that
+// one call can take, else lanes in memory, which are combined afterwards.
+func (b *builder) loop(k int, st *step) (err error) {
+	w := &b.s.Steps[k]
 	code, in, out := w.Code, w.In, w.Out
-	l := &expr.Loop{Code: code, Folds: w.Folds}
 	if b.columns {
-		if code, in, out, err = w.Columns(); err != nil {
+		if code, in, out, err = b.s.Columns(k, 1); err != nil {
 			return err
 		}
-		l = &expr.Loop{Code: code}
 	}
-	for _, q := range out {
-		st.slots = append(st.slots, b.place(q, false, true))
+	l := b.scalars(code, in)
+	if st.slots = b.places(out, in); !b.columns {
+		l.Folds = w.Folds
 	}
-	for _, q := range in {
-		o := b.place(q, false, false)
-		l.Scalar = append(l.Scalar, b.objects[o].along(b.inner()) == 0 && b.span(b.inner()) > 1)
-		st.slots = append(st.slots, o)
+	if st.loop, err = b.compile(l); err != nil {
+		return err
 	}
-	for k, f := range w.Folds {
+	for n, f := range w.Folds {
 		d := w.Code.Insts[f.V].DType
-		fo := fold{number: b.numbers[w.Into[k]], acc: -1, upper: -1, combine: expr.Combine(f.Op, d)}
+		fo := fold{number: b.numbers[w.Into[n]], acc: -1, upper: -1, combine: expr.Combine(f.Op, d)}
 		fillBits(fo.neutral[:], expr.Neutral(f.Op, d), d.Size())
 		join, err := expr.Joining(f.Op, d)
 		if err != nil {
@@ -253,9 +261,12 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, false); err != nil {
 			return err
 		}
-		if b.columns {
+		switch {
+		case b.columns:
 			fo.upper = b.number(d.Size())
-		} else {
+		case l.Totals:
+			st.slots = append(st.slots, fo.number)
+		default:
 			fo.acc = b.memory(b.tile*expr.Lanes*d.Size(), object{size: d.Size(), kept: expr.Lanes * d.Size(),
 				red: make([]int, len(b.red))})
 			st.slots = append(st.slots, fo.acc)
@@ -267,8 +278,66 @@ func (b *builder) loop(w *expr.Sweep, st *step) (err error) {
 		}
 		st.folds = append(st.folds, fo)
 	}
-	st.loop, err = loops.New(l, false)
-	return err
+	if step := b.red[0].step[b.lead()]; b.columns && len(w.Folds) > 0 && max(step, -step) >= farBytes {
+		return b.several(k, st)
+	}
+	return nil
+}
+
+// places returns the objects of outputs and operands.
+func (b *builder) places(out, in []expr.Place) (slots []int) {
+	for _, q := range out {
+		slots = append(slots, b.place(q, false, true))
+	}
+	for _, q := range in {
+		slots = append(slots, b.place(q, false, false))
+	}
+	return slots
+}
+
+// scalars returns the loop of a code, whose operands stand for a whole run where they do not move along it.
+func (b *builder) scalars(c *expr.Code, in []expr.Place) *expr.Loop {
+	l := &expr.Loop{Code: c, Scalar: make([]bool, len(in))}
+	for k, q := range in {
+		o := b.place(q, false, false)
+		l.Scalar[k] = b.objects[o].along(b.inner()) == 0 && b.span(b.inner()) > 1
+	}
+	return l
+}
+
+// several makes the loop that takes several elements of each column together, so that accumulators are read and written
+// once for them, where its pointers fit registers.
+func (b *builder) several(k int, st *step) error {
+	for n := 4; n > 1; n /= 2 {
+		code, in, out, err := b.s.Columns(k, n)
+		if err != nil {
+			return err
+		}
+		if len(in)+len(out) > maxPointers {
+			continue
+		}
+		l, err := loops.New(b.scalars(code, in), false)
+		if err != nil || !l.Compiled() {
+			return err
+		}
+		st.several, st.elements = l, n
+		for i, o := range b.places(out, in) {
+			st.from = append(st.from, part{slices.Index(st.slots, o), append(slices.Clone(out), in...)[i].Element})
+		}
+		return nil
+	}
+	return nil
+}
+
+func (b *builder) compile(l *expr.Loop) (*loops.Loop, error) {
+	if b.single && len(l.Folds) > 0 {
+		l.Totals = true
+		if r, err := loops.New(l, false); err != nil || b.span(0) <= r.Most() {
+			return r, err
+		}
+		l.Totals = false
+	}
+	return loops.New(l, false)
 }
 
 // fillBits writes an element all over memory.

@@ -65,6 +65,11 @@ const (
 	maxColumns = 2048
 	minColumns = 256 // of several sweeps, even where their columns then leave the cache
 	maxRows    = 64
+	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in registers. The
+	// elements are farBytes apart, at least: the processor reads ahead of several places at a time then, while what lies
+	// closer is read ahead best in order.
+	maxPointers = 8
+	farBytes    = 4096
 )
 
 // New plans an expression with folds: outs and ins are its outputs and operands, all of one rank. Those that are
@@ -269,6 +274,8 @@ func (p *Plan) cutTiles() {
 		p.tile = maxColumns
 	case p.columns:
 		p.tile = min(maxColumns, max(minColumns, fits&^31))
+	case p.single && !p.stages() && len(p.s.Steps) == 1:
+		p.tile = min(maxColumns, grain/max(1, p.reduced)) // nothing has to stay in the cache
 	case p.single && !p.stages():
 		p.tile = min(maxRows, fits)
 	default:

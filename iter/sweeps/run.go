@@ -17,6 +17,7 @@ type State struct {
 	ptrs    []unsafe.Pointer
 	call    []unsafe.Pointer
 	strides []int
+	steps   []int
 	at      []int
 }
 
@@ -213,11 +214,12 @@ func (p *Plan) sweep(s *State, t tile, st *step) {
 	}
 	for k := range st.folds {
 		f := &st.folds[k]
-		if p.columns {
+		switch {
+		case p.columns:
 			p.neutral(s, f, f.number, t.n)
-			continue
+		case f.acc >= 0:
+			p.neutral(s, f, f.acc, t.n)
 		}
-		p.neutral(s, f, f.acc, t.n)
 	}
 	p.strideList(s, st.slots, p.outer())
 	if p.columns && len(st.folds) > 0 {
@@ -227,7 +229,9 @@ func (p *Plan) sweep(s *State, t tile, st *step) {
 	p.each(s, t, st.slots, func(n0, n1 int) { st.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
 	for k := range st.folds {
 		f := &st.folds[k]
-		f.combine(s.base[f.number], s.base[f.acc], t.n)
+		if f.acc >= 0 {
+			f.combine(s.base[f.number], s.base[f.acc], t.n)
+		}
 	}
 }
 
@@ -251,7 +255,7 @@ func (p *Plan) columnFolds(s *State, t tile, st *step) {
 				lift()
 			}
 			n := min(n1, level-added)
-			p.run(s, st.loop, s.ptrs, s.strides, n0, n)
+			p.columnRows(s, st, n0, n)
 			added += n
 			if n1 -= n; n1 == 0 {
 				return // no address may lie behind its memory
@@ -272,6 +276,29 @@ func (p *Plan) columnFolds(s *State, t tile, st *step) {
 		n := t.n * p.objects[f.number].size
 		copy(unsafe.Slice((*byte)(s.base[f.number]), n), unsafe.Slice((*byte)(s.base[f.upper]), n))
 	}
+}
+
+// columnRows runs the loop of columns, and that over several elements as long as there are so many.
+func (p *Plan) columnRows(s *State, st *step, n0, n1 int) {
+	at := 0
+	if st.several != nil {
+		if at = n1 - n1%st.elements; at > 0 {
+			s.call, s.steps = s.call[:0], s.steps[:0]
+			for _, f := range st.from {
+				s.call = append(s.call, unsafe.Add(s.ptrs[f.slot], f.element*s.strides[f.slot]))
+				s.steps = append(s.steps, st.elements*s.strides[f.slot])
+			}
+			st.several.Run(&s.loops, s.call, s.steps, n0, at/st.elements)
+		}
+	}
+	if at == n1 {
+		return
+	}
+	s.call = s.call[:0]
+	for k, q := range s.ptrs {
+		s.call = append(s.call, unsafe.Add(q, at*s.strides[k]))
+	}
+	st.loop.Run(&s.loops, s.call, s.strides, n0, n1-at)
 }
 
 // afterwards computes what there is once a row.

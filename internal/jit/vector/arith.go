@@ -110,10 +110,7 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 // extremum is Min or Max. The instruction gives the second operand where one is NaN, which is right if only the second
 // can be, and where both are zeros, which is right unless it is the constant that may be another zero.
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
-	name := "VMIN" + suffix(l)
-	if op == expr.Max {
-		name = "VMAX" + suffix(l)
-	}
+	name := extremumName(op, l)
 	if x, ok := g.number(a, l); ok && x == x {
 		return g.op2(name, l, b, a)
 	}
@@ -133,6 +130,13 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	ordered := g.cmp(l, 7, a, a)
 	return g.add(inst{name: name, src: of(b, a), tied: a, mask: ordered, dst: g.newVal(value{w: g.vals[a].w}), rm: 0,
 		lane: uint8(l)})
+}
+
+func extremumName(op expr.Op, l int) string {
+	if op == expr.Max {
+		return "VMAX" + suffix(l)
+	}
+	return "VMIN" + suffix(l)
 }
 
 // number returns the constant that a float value is.

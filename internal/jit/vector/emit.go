@@ -34,8 +34,16 @@ func (g *gen) emit() error {
 	if g.twice {
 		e("XORL", regTwice, regTwice)
 	}
+	if g.loop.Totals {
+		for u := range g.copies {
+			g.sequence(g.accLoads.out, u)
+		}
+	}
 	g.turns()
 	g.tails()
+	if g.loop.Totals {
+		g.sequence(g.accStores.out, 0)
+	}
 	if g.base[g.counter] >= 0 {
 		e("DECQ", g.pointerRegister(g.counter, 0))
 	} else {
@@ -102,7 +110,7 @@ func (g *gen) turns() {
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 	e("SUBQ", asm.Imm(step), regLimit)
 	e("JLT", over)
-	if g.inRegs {
+	if g.inRegs && !g.loop.Totals {
 		for u := range g.copies {
 			g.sequence(g.accLoads.out, u)
 		}
@@ -120,7 +128,7 @@ func (g *gen) turns() {
 	} else {
 		g.turnLoop(step)
 	}
-	if g.inRegs {
+	if g.inRegs && !g.loop.Totals {
 		for u := range g.copies {
 			g.sequence(g.accStores.out, u)
 		}
@@ -177,22 +185,29 @@ func (g *gen) tails() {
 	e, a := g.asm.Emit, g.asm
 	loop, done := a.NewLabel(), a.NewLabel()
 	a.Bind(loop)
-	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
-	e("SUBQ", regIndex, regLimit)
-	e("JLE", done)
-	if g.z {
-		g.tailMasks()
-	} else {
-		g.tailVectors()
-		g.bounceIn()
+	copies := 1
+	if g.loop.Totals {
+		copies = g.copies // whole turns have left off where these repeat
 	}
-	g.dynamic = true
-	g.sequence(g.tail.out, 0)
-	g.dynamic = false
-	if !g.z {
-		g.bounceOut()
+	for g.first = range copies {
+		e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
+		e("SUBQ", regIndex, regLimit)
+		e("JLE", done)
+		if g.z {
+			g.tailMasks()
+		} else {
+			g.tailVectors()
+			g.bounceIn()
+		}
+		g.dynamic = true
+		g.sequence(g.tail.out, 0)
+		g.dynamic = false
+		if !g.z {
+			g.bounceOut()
+		}
+		g.advance(g.n)
 	}
-	g.advance(g.n)
+	g.first = 0
 	e("JMP", loop)
 	a.Bind(done)
 }
@@ -355,7 +370,7 @@ func (g *gen) sequence(list []placed, u int) {
 }
 
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accAt[a.acc.fold] + (u+a.acc.turn)%g.copies
+	n := g.accAt[a.acc.fold] + (g.first+u+a.acc.turn)%g.copies
 	switch x := g.vals[a.acc.val]; {
 	case x.mask && a.zero:
 		return asm.Mask(n).Zero()

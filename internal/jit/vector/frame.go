@@ -41,8 +41,10 @@ type frame struct {
 	// What was placed: once a row, the body for turns and for tails, accumulators into registers and back.
 	rows, turn, tail, accLoads, accStores *allocator
 
-	// While code is written: accumulators are found by the index, and stores go past the caches.
+	// While code is written: accumulators are found by the index, and stores go past the caches. Those in registers are
+	// those of this copy of the body, and on.
 	dynamic, streaming bool
+	first              int
 }
 
 // shortBody is how many instructions the body has of which memory is what takes time.
@@ -71,7 +73,10 @@ func (g *gen) layOut() error {
 	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
 	g.together = 1
 	cost, ok := g.search(uses, slots)
-	if !ok {
+	switch {
+	case !ok && g.loop.Totals:
+		return unsupported("totals of more accumulators than there are registers for")
+	case !ok:
 		return unsupported("more values at once than there is room for")
 	}
 	length := len(g.turn.out)
@@ -206,13 +211,18 @@ func (g *gen) attempt(fixed, exports []val, slots int, limit float64) (cost floa
 	}
 	m.slots = slots
 	g.rest = m
-	g.placeAccs(used, all, k)
+	if g.placeAccs(used, all, k); g.loop.Totals && !g.inRegs {
+		return 0, false
+	}
 	g.main = m
 	g.main.pool[vectors] = 1<<all - 1<<used
 	g.main.pool[masks] = 1<<(k+1) - 2
 	g.rest.pool = g.main.pool
 	if g.inRegs {
 		g.reserveAccs(used)
+	}
+	if g.loop.Totals {
+		g.rest.pool = g.main.pool
 	}
 	g.restPool(all, used, k)
 	return g.allocateAll(exports, limit)
@@ -253,6 +263,13 @@ func (g *gen) reserveAccs(used int) {
 
 // restPool takes from the registers of tails what their masks are in.
 func (g *gen) restPool(all, used, k int) {
+	if g.inTail != 0 {
+		g.rest.fixed = slices.Clone(g.rest.fixed)
+		g.rest.fixed[g.inTail] = tailWide
+		if g.z {
+			g.rest.fixed[g.inTail] = int8(tailMask)
+		}
+	}
 	if g.z {
 		g.rest.pool[masks] &^= 1 << tailMask
 		if g.hasPairs() {
@@ -261,10 +278,6 @@ func (g *gen) restPool(all, used, k int) {
 		return
 	}
 	g.rest.pool[vectors] &^= 1<<tailWide | 1<<tailSmall
-	if g.inTail != 0 {
-		g.rest.fixed = slices.Clone(g.rest.fixed)
-		g.rest.fixed[g.inTail] = tailWide
-	}
 }
 
 func (g *gen) hasPairs() bool {

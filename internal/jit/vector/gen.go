@@ -34,7 +34,7 @@ type gen struct {
 	accIn  []inst         // accumulators into their registers
 	accOut []inst         // and back
 	accs   []*accRef
-	inTail val // which elements there are, without AVX-512
+	inTail val // which elements there are: without AVX-512, or for totals
 	err    error
 	asm    *asm.Assembler
 	frame
@@ -97,7 +97,7 @@ func expand(l *expr.Loop) (*expr.Loop, error) {
 	if err != nil {
 		return nil, unsupported("%v", err)
 	}
-	x := &expr.Loop{Code: e, Scalar: l.Scalar}
+	x := &expr.Loop{Code: e, Scalar: l.Scalar, Totals: l.Totals}
 	for k, f := range l.Folds {
 		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
 	}

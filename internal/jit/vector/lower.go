@@ -84,11 +84,15 @@ func (g *gen) lowerFolds() {
 			g.clean(v) // here, for both ways
 		}
 	}
-	if !g.z {
+	if !g.z || g.loop.Totals {
 		g.inTail = g.newVal(g.boolVal())
 	}
 	body := g.body
 	for k := range g.loop.Folds {
+		if g.loop.Totals {
+			g.foldTotal(k)
+			continue
+		}
 		g.foldInMemory(k)
 		g.foldInRegisters(k)
 	}
@@ -142,53 +146,50 @@ func (g *gen) foldInRegisters(k int) {
 		proto = g.boolVal()
 	}
 	acc := &lowered{v: g.newAcc(proto), dtype: d, dirty: true}
-	if g.z && d.IsFloat() && (f.Op == expr.Min || f.Op == expr.Max) {
-		g.foldExtremum(f.Op, mem, v.v, acc)
-		return
+	nan := val(0)
+	if g.losesNaN(f.Op, d) {
+		nan = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.part(func() {
-		r := g.apply(f.Op, d, &lowered{v: acc.v, dtype: d}, v)
-		if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.v {
-			g.body[last].dst = acc.v
-		} else {
-			g.fail("a fold by %v", f.Op)
-		}
-	})...)
+	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc.v, nan, v) })...)
 	g.accIn = append(g.accIn, g.part(func() {
 		x := g.loadVector(mem, d)
 		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
+		if nan != 0 {
+			g.cmp(lane(d), 3, acc.v, acc.v)
+			g.body[len(g.body)-1].dst = nan
+		}
 	})...)
 	g.accOut = append(g.accOut, g.part(func() {
-		s := g.store(mem, acc)
+		sum := acc
+		if nan != 0 {
+			sum = &lowered{v: g.blend(lane(d), nan, g.floats(lane(d), math.NaN()), acc.v), dtype: d}
+		}
+		s := g.store(mem, sum)
 		g.body = append(g.body, s)
 	})...)
 }
 
-// foldExtremum adds up by Min or Max with AVX-512. The instruction loses a NaN that the accumulator has: that there was
-// one is noted in a mask, which nothing else has to wait for.
-func (g *gen) foldExtremum(op expr.Op, mem memory, v val, acc *lowered) {
-	l := lane(acc.dtype)
-	nan := g.newAcc(g.boolVal())
-	name := "VMIN" + suffix(l)
-	if op == expr.Max {
-		name = "VMAX" + suffix(l)
-	}
-	g.folds[0] = append(g.folds[0], g.part(func() {
-		bad := g.cmp(l, 3, v, v)
+// losesNaN reports whether the instruction that folds loses a NaN that the accumulator has: with AVX-512, where that
+// there was one is noted in a mask, which nothing else has to wait for.
+func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
+	return g.z && d.IsFloat() && (op == expr.Min || op == expr.Max)
+}
+
+// foldInto adds up a value in registers: nan is the mask of an instruction that loses those, else 0.
+func (g *gen) foldInto(op expr.Op, acc, nan val, v *lowered) {
+	if nan != 0 {
+		l := lane(v.dtype)
+		bad := g.cmp(l, 3, v.v, v.v)
 		g.body = append(g.body, inst{name: "KORW", src: of(bad, nan), dst: nan, rm: -1},
-			inst{name: name, src: of(v, acc.v), dst: acc.v, rm: 0, lane: uint8(l)})
-	})...)
-	g.accIn = append(g.accIn, g.part(func() {
-		x := g.loadVector(mem, acc.dtype)
-		g.body = append(g.body, inst{name: move, src: of(x.v), dst: acc.v})
-		g.cmp(l, 3, acc.v, acc.v)
-		g.body[len(g.body)-1].dst = nan
-	})...)
-	g.accOut = append(g.accOut, g.part(func() {
-		r := g.blend(l, nan, g.floats(l, math.NaN()), acc.v)
-		s := g.store(mem, &lowered{v: r, dtype: acc.dtype})
-		g.body = append(g.body, s)
-	})...)
+			inst{name: extremumName(op, l), src: of(v.v, acc), dst: acc, rm: 0, lane: uint8(l)})
+		return
+	}
+	r := g.apply(op, v.dtype, &lowered{v: acc, dtype: v.dtype}, v)
+	if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.v {
+		g.body[last].dst = acc
+	} else {
+		g.fail("a fold by %v", op)
+	}
 }
 
 // prune drops instructions whose results nobody needs.

@@ -181,6 +181,7 @@ func randomLoop(rng *rand.Rand, steps int) (*expr.Loop, error) {
 			l.Folds = append(l.Folds, expr.Fold{Op: folded[len(folded)-1], V: expr.Value(k)})
 		}
 	}
+	l.Totals = len(l.Folds) > 0 && rng.IntN(2) == 0
 	var err error
 	l.Code, err = m.Build(outs...)
 	if err != nil {

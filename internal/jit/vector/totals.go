@@ -1,0 +1,116 @@
+package vector
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// foldTotal selects instructions for a fold of each row by itself. Its accumulators are in registers throughout: they
+// begin with what is neutral, elements that a tail lacks are neutral, too, and after the tails the registers are
+// combined, in halves, down to one element.
+func (g *gen) foldTotal(k int) {
+	f := g.loop.Folds[k]
+	v := g.get(f.V)
+	d := v.dtype
+	proto := value{w: g.width(lane(d))}
+	if d == tensor.Bool {
+		proto = g.boolVal()
+	}
+	acc := g.newAcc(proto)
+	neutral := g.constOf(d, expr.Neutral(f.Op, d))
+	nan := val(0)
+	if g.losesNaN(f.Op, d) {
+		nan = g.newAcc(g.boolVal())
+	}
+	g.folds[0] = append(g.folds[0], g.part(func() { g.foldInto(f.Op, acc, nan, v) })...)
+	g.folds[2] = append(g.folds[2], g.part(func() {
+		in := &lowered{v: g.inTail, dtype: tensor.Bool}
+		g.foldInto(f.Op, acc, nan, g.selectOf(in, &lowered{v: g.whole(v), dtype: d, dirty: v.dirty}, neutral))
+	})...)
+	g.accIn = append(g.accIn, inst{name: move, src: of(neutral.v), dst: acc})
+	if nan != 0 {
+		g.accIn = append(g.accIn, inst{name: "KXORW", src: of(nan, nan), dst: nan, rm: -1})
+	}
+	g.accOut = append(g.accOut, g.part(func() {
+		mem := memory{kind: inRow, n: g.outs + len(g.code.In) + k}
+		g.body = append(g.body, g.storeOne(mem, d, g.combine(f.Op, d, acc, nan)))
+	})...)
+}
+
+// accCopies returns the registers of an accumulator, one for each copy of the body.
+func (g *gen) accCopies(acc val) []val {
+	vs := []val{acc}
+	for c := 1; c < expr.Lanes/g.n; c++ {
+		x := g.vals[acc]
+		x.acc = &accRef{fold: x.acc.fold, val: acc, turn: c}
+		vs = append(vs, g.newVal(x))
+	}
+	return vs
+}
+
+// halves folds a list from its middle on into what comes before, down to one.
+func halved(vs []val, join func(a, b val) val) val {
+	for n := len(vs) / 2; n > 0; n /= 2 {
+		for k := range n {
+			vs[k] = join(vs[k], vs[k+n])
+		}
+	}
+	return vs[0]
+}
+
+// combine folds the registers of an accumulator into one, and that into its first element.
+func (g *gen) combine(op expr.Op, d tensor.DType, acc, nan val) val {
+	vs := g.accCopies(acc)
+	join := func(a, b val) val {
+		return g.apply(op, d, &lowered{v: a, dtype: d}, &lowered{v: b, dtype: d}).v
+	}
+	var r val
+	switch {
+	case nan != 0:
+		l := lane(d)
+		r = halved(vs, func(a, b val) val { return g.op2(extremumName(op, l), l, b, a) })
+		bad := halved(g.accCopies(nan), func(a, b val) val { return g.maskOp([2]string{"KORW"}, a, b) })
+		r = g.blend(l, bad, g.floats(l, math.NaN()), r)
+	case d == tensor.Bool:
+		r = halved(vs, join)
+		d = tensor.Int32 // from here on
+		r = g.ofBool(d, r).v
+	default:
+		r = halved(vs, join)
+	}
+	for half := g.n / 2; half > 0; half /= 2 {
+		r = join(r, g.upper(half*lane(d), r))
+	}
+	return r
+}
+
+// storeOne writes the first element.
+func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
+	first := []arg{{v: v, w: 16}}
+	switch d.Size() {
+	case 1:
+		return inst{name: "VPEXTRB", src: append([]arg{{imm: 0}}, first...), store: &mem, rm: -1}
+	case 2:
+		return inst{name: "VPEXTRW", src: append([]arg{{imm: 0}}, first...), store: &mem, rm: -1}
+	case 4:
+		return inst{name: "VMOVD", src: first, store: &mem, rm: -1}
+	}
+	return inst{name: "VMOVQ", src: first, store: &mem, rm: -1}
+}
+
+// upper brings what lies so many bytes behind the first element to the front. The elements behind it are any.
+func (g *gen) upper(bytes int, v val) val {
+	switch {
+	case bytes == 32:
+		return g.shuffle("VSHUFF64X2", 0x4e, v, v)
+	case bytes == 16 && g.z:
+		return g.shuffle("VSHUFF64X2", 0xb1, v, v)
+	case bytes == 16:
+		return g.shuffle("VPERM2F128", 1, v, v)
+	case bytes == 8:
+		return g.imm1("VPSHUFD", 0x4e, v)
+	}
+	return g.imm1("VPSHUFD", 0xb1, v)
+}
