@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -227,6 +228,8 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
 			a := p.In[of[operand]]
 			switch {
+			case a.Number.IsSet():
+				return numberPart(b, a.Number, code.In[operand], part)
 			case a.Part >= 0 && part == 0:
 				return made[a.Part][a.Place].Re
 			case a.Part >= 0:
@@ -246,6 +249,15 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		out[i] = made[r[0]][r[1]]
 	}
 	return b.Build(out...)
+}
+
+// numberPart is a part of a plain number that an op takes as an element of dtype d: where's and masked_fill's values.
+func numberPart(b *expr.Builder, s tensor.Scalar, d tensor.DType, part int) expr.Value {
+	t := s.Tensor(d)
+	if d.IsComplex() {
+		d = d.ToReal()
+	}
+	return b.Element(d, unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), part*d.Size())), d.Size()))
 }
 
 // lowerFused compiles one loop over the outputs' layouts, which lead the permutation as given outputs do.
