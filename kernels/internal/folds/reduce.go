@@ -65,7 +65,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if tensor.Numel(c.Out[0].Shape) == 0 {
 		return &graph.Kernel{}, nil
 	}
-	if rows, err := s.rows(c); rows != nil || err != nil {
+	if rows, err := s.rows(c); c.Meta(0).Numel() > 0 && (rows != nil || err != nil) {
 		if err != nil {
 			return nil, err
 		}
