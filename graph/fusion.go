@@ -83,19 +83,6 @@ func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
 	return rule.InMemory(k)
 }
 
-// Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
-// their order, in the dtypes that loops see; nil where no text says it, and for a call that is none of the op.
-func (o *Op) Formula(c *Call) *expr.Formula {
-	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
-		return nil
-	}
-	_, k, err := o.Pointwise.rule(c)
-	if err != nil {
-		return nil
-	}
-	return k.Formula()
-}
-
 // RowExpression returns what the node computes as an expression over rows: nil for one that has none, whose results
 // lack the dimensions that it folds, and where no machine code can be made of loops, which alone makes rows fast.
 func (n *Node) RowExpression() *Rows {
@@ -134,6 +121,19 @@ func (p *FusedPart) expression(c *Call) (code *expr.Code, in []int, err error) {
 		in = append(in, i)
 	}
 	return code, in, err
+}
+
+// Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
+// their order, in the dtypes that loops see; nil where no text says it, and for a call that is none of the op.
+func (o *Op) Formula(c *Call) *expr.Formula {
+	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
+		return nil
+	}
+	_, k, err := o.Pointwise.rule(c)
+	if err != nil {
+		return nil
+	}
+	return k.Formula()
 }
 
 // calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and

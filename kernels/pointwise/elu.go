@@ -24,8 +24,7 @@ type celuAttrs struct {
 var (
 	Elu = shaped("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all "+
 		"times scale. Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)",
-		machine.FunctionGrain,
-		func(a *eluAttrs) numbers {
+		machine.FunctionGrain, func(a *eluAttrs) numbers {
 			return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
 				"input_scale": tensor.FloatScalar(a.InputScale)}
 		}, elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
@@ -35,8 +34,8 @@ var (
 		"a = 1.6732632423543772; s = 1.0507009873554805; where(x <= 0, a * s * expm1(x), x * s)",
 		machine.FunctionGrain, elu(&eluAttrs{1.6732632423543772, 1.0507009873554805, 1}))
 	Celu = shaped("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports "+
-		"floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", machine.FunctionGrain,
-		func(a *celuAttrs) numbers { return numbers{"alpha": tensor.FloatScalar(a.Alpha)} },
+		"floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)",
+		machine.FunctionGrain, func(a *celuAttrs) numbers { return numbers{"alpha": tensor.FloatScalar(a.Alpha)} },
 		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) },
 		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
 )
