@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -227,6 +228,8 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
 			a := p.In[of[operand]]
 			switch {
+			case a.Number.IsSet():
+				return elementOf(b, a.Number.Tensor(code.In[operand]), part)
 			case a.Part >= 0 && part == 0:
 				return made[a.Part][a.Place].Re
 			case a.Part >= 0:
@@ -246,6 +249,12 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		out[i] = made[r[0]][r[1]]
 	}
 	return b.Build(out...)
+}
+
+// elementOf is a part of the element of a 0-dim tensor as a constant.
+func elementOf(b *expr.Builder, t *tensor.Tensor, part int) expr.Value {
+	d, bytes := t.DType.ToReal(), unsafe.Slice((*byte)(t.Pointer()), t.DType.Size())
+	return b.Element(d, bytes[part*d.Size():(part+1)*d.Size()])
 }
 
 // lowerFused compiles one loop over the outputs' layouts, which lead the permutation as given outputs do.
