@@ -308,3 +308,18 @@ func TestRepeatNothing(t *testing.T) {
 	g.Output("y", g.Apply("repeat_interleave", graph.Attrs{"dim": 1}, x, repeats)[0])
 	holds(t, g, map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 2, 0)})
 }
+
+// A plain number among the operands of where is no operand of the group that it becomes part of: for some time it was
+// taken for the first result in there.
+func TestNumberInFusedWhere(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x, c := g.Input("x", f32, 6), g.Input("c", tensor.Bool, 6)
+	y := g.Apply("neg", nil, g.Apply("exp", nil, x)[0])[0]
+	g.Output("y", g.Apply("where", nil, c, y, 2.5)[0])
+	first := g.Apply("where", nil, c, 2.5, x)[0]
+	g.Output("z", g.Apply("neg", nil, first)[0])
+	require.NoError(t, g.Err())
+	cond := tensor.Zeros(tensor.Bool, 6)
+	cond.Set(tensor.BoolScalar(true), 2)
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 6), "c": cond})
+}

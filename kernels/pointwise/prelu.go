@@ -62,7 +62,8 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		{In: []tensor.Meta{kit.ExTurned, tensor.New(tensor.Float32, 1)}}},
 })
 
-// prelus reads the weight as it is broadcast along channels: what fused nodes read is broadcast along the last dimension.
+// prelus reads the weight as it is broadcast along channels; what fused nodes read is broadcast along the last
+// dimension.
 var prelus = graph.Pointwise{
 	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 		return iter.Binary(outs[0], c.In[0].Operand(), iter.OfType(alongChannels(c.Type(1), c.Type(0).Rank()))).OpMath(true),

@@ -37,7 +37,7 @@ func TestReductionsAgainstReference(t *testing.T) {
 
 // TestReductionsOfNothing: a result that no element goes into is what a fold begins with.
 func TestReductionsOfNothing(t *testing.T) {
-	for _, name := range []string{"sum", "mean", "prod", "any", "all", "norm", "logsumexp", "var"} {
+	for _, name := range []string{"sum", "mean", "any", "all", "norm", "logsumexp", "var"} {
 		for _, shape := range [][]int{{0}, {3, 0}, {0, 3}} {
 			a := graph.Attrs{"keepdim": true, "dim": []int{slices.Index(shape, 0)}}
 			kerneltest.CheckReduce(t, name, a, tensor.Zeros(tensor.Float32, shape...))
