@@ -15,6 +15,9 @@ import (
 // tileBytes is what a tile should take in a worker's memory: most of an L1 cache, which elements pass by, too.
 const tileBytes = 28 << 10
 
+// shortRow is how many pixels of a row make no tiles narrower: those of a vector.
+const shortRow = 16
+
 // depthwiseTiles convolves planes by compiled loops. The part of a plane under a tile of the output is brought into a
 // worker's memory with the zeros around it, and parted by steps: with steps of 2, even and odd rows and columns lie
 // apart. Each pixel of the window then is a stream that is contiguous from row to row, so that all rows of a tile
@@ -77,23 +80,24 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, false)
 }
 
-// cut chooses the size of tiles: whole rows if some fit, and evenly.
+// cut chooses the size of tiles, and how many planes have theirs in a worker's memory at once: whole rows if some fit,
+// and evenly. What decides is constant, so that chunks go by shape; it decides no bits.
 func (t *depthwiseTiles) cut() {
 	s := t.s
 	most := tileBytes / t.size
 	of := func(planes, rows, cols int) int {
 		return planes * (((rows-1)*s.sh+(s.kh-1)*s.dh+1)*((cols-1)*s.sw+(s.kw-1)*s.dw+1) + rows*cols)
 	}
-	evenly := func(n int, bytes func(n int) int) (size, pieces int) {
+	evenly := func(n int, elements func(n int) int) (size, pieces int) {
 		for pieces = 1; ; pieces++ {
-			if size = kit.DivUp(n, pieces); size == 1 || bytes(size) <= most {
+			if size = kit.DivUp(n, pieces); size == 1 || elements(size) <= most {
 				return size, kit.DivUp(n, size)
 			}
 		}
 	}
 	t.cols, t.right = evenly(s.ow, func(n int) int {
-		if n <= 16 {
-			return 0
+		if n <= shortRow {
+			return 0 // not cut any further
 		}
 		return of(1, min(s.oh, 4), n)
 	})
@@ -108,6 +112,8 @@ func (t *depthwiseTiles) cut() {
 }
 
 // layOut gives the parts of a tile their places. A row's zeros on the right may be those of the next one on the left.
+// What comes from the image begins at a cache line, and so do rows, where that makes them little longer: a vector in
+// two lines is read as slowly as two.
 func (t *depthwiseTiles) layOut() {
 	s := t.s
 	width := t.width(t.cols)
@@ -128,10 +134,15 @@ func (t *depthwiseTiles) layOut() {
 		}
 	}
 	t.pitch = max(t.cols, width-shared)
+	line := machine.LineBytes / t.size
+	if even := kit.DivUp(t.pitch, line) * line; even-t.pitch <= t.pitch/7 {
+		t.pitch = even
+	}
 	t.height = t.rows + (s.kh-1)*s.dh/s.sh
-	each := kit.AlignUp(((t.height-1)*t.pitch + width) * t.size)
+	each := kit.AlignUp(((t.height-1)*t.pitch+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
-		p.at = i * each
+		first, _ := validRange(p.col-s.pw, s.sw, s.w, width)
+		p.at = i*each + (line-first%line)%line*t.size
 	}
 	t.plane = len(t.parts) * each
 	for i, p := range under {
