@@ -93,12 +93,12 @@ func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) ([]byte, s
 
 // Run computes rows of n elements each. ptrs are the addresses of the first row, outputs before operands before the
 // [expr.Lanes] accumulators of each fold, which are read and written anew for each row, or its total, which is written;
-// strides are the bytes from a row to the next, in the same order, and 0 for what all rows share. Outputs of dtype Invalid need neither. An
-// error says that executable memory could not be had, and then nothing was done.
+// strides are the bytes from a row to the next, in the same order, and 0 for what all rows share. Outputs of dtype
+// Invalid need neither. An error says that executable memory could not be had, and then nothing was done.
 //
-// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. The runtime waits for a run to return
-// before it stops the world: callers cut long work so that one takes less than 50 us. a is memory that nobody else
-// uses meanwhile. Addresses are trusted, and must be of the heap or of memory outside of Go.
+// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. The runtime waits for
+// a run to return before it stops the world: callers cut long work so that one takes less than 50 us. a is memory that
+// nobody else uses meanwhile. Addresses are trusted, and must be of the heap or of memory outside of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
 		panic("vector: Run of other operands than the loop has")
