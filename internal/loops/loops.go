@@ -44,11 +44,17 @@ var Compiles = sync.OnceValue(func() bool {
 	return os.Getenv("GRAPHRUN_JIT") != "off" && machine.Instructions() != machine.Portable && jit.Available() == nil
 })
 
-// New makes a loop ready. far says that its outputs would not stay in the caches: they are written past them.
-func New(l *expr.Loop, far bool) (*Loop, error) {
+// Choices that do not change results.
+type (
+	Options = vector.Options
+	Ahead   = vector.Ahead
+)
+
+// New makes a loop ready.
+func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, folds: len(l.Folds)}
 	if Compiles() {
-		code, err := vector.Compile(l, machine.Instructions(), vector.Options{NonTemporal: far})
+		code, err := vector.Compile(l, machine.Instructions(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}

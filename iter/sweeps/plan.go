@@ -328,6 +328,13 @@ func (p *Plan) differs(i int) bool {
 	return !p.s.Uniform[i-p.nouts]
 }
 
+// far reports whether an output would not stay in the caches: it is written once then, past them, and rows that are put
+// aside have memory of the worker.
+func (p *Plan) far(o int) bool {
+	m := p.metas[o]
+	return p.s.Whole[o] && p.suits(o) && m.Numel()*m.DType.Size() >= machine.DefaultProfile().Far
+}
+
 // stages reports whether something is brought to the worker's memory row by row.
 func (p *Plan) stages() bool {
 	for i := range p.metas {
