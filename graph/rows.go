@@ -23,6 +23,8 @@ type Rows struct {
 	In []int
 	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
+	// Way is how loops go, where an implementation decides it.
+	Way sweeps.Way
 }
 
 // rowWorkerBytes bounds the memory of a worker: rows that are longer, and would be put aside, are left to kernels that
@@ -79,7 +81,7 @@ func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
 		}
 		ins = append(ins, m)
 	}
-	return sweeps.New(r.Code, outs, ins, r.Mask)
+	return sweeps.New(r.Code, outs, ins, r.Mask, r.Way)
 }
 
 // rowWork runs the chunks of a kernel.

@@ -96,7 +96,7 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 		ins = append(ins, tensor.Meta{DType: f32, Shape: full, Strides: []int{0, 1}})
 		k.ptrs = append(k.ptrs, w.Pointer())
 	}
-	p, err := sweeps.New(c, []tensor.Meta{out}, ins, mask)
+	p, err := sweeps.New(c, []tensor.Meta{out}, ins, mask, sweeps.Choose)
 	if err != nil {
 		b.Fatal(err)
 	}
