@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -99,8 +100,11 @@ func price(o Op) int {
 // become accumulators that are operands and outputs in the same memory, behind the others, and take the elements in
 // order.
 func (s *Sweeps) Columns(k, elements int) (c *Code, in, out []Place, err error) {
+	if k < 0 || k >= len(s.Steps) {
+		return nil, nil, nil, fmt.Errorf("expr: sweep %d of %d", k, len(s.Steps))
+	}
 	w := &s.Steps[k]
-	if w.Code == nil || elements < 1 {
+	if w.Code == nil || elements < 1 || elements > MaxOperands {
 		return nil, nil, nil, errors.New("expr: a sweep that goes over nothing")
 	}
 	b := NewBuilder()

@@ -23,6 +23,8 @@ type Rows struct {
 	In []int
 	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
+	// Way is how loops go, where an implementation decides it.
+	Way sweeps.Way
 
 	full []int // the shape that operands are broadcast to, where that is not operand 0's own
 }
@@ -89,7 +91,7 @@ func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
 		}
 		ins = append(ins, m)
 	}
-	return sweeps.New(r.Code, outs, ins, r.Mask)
+	return sweeps.New(r.Code, outs, ins, r.Mask, r.Way)
 }
 
 // rowWork runs the chunks of a kernel.

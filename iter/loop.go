@@ -11,7 +11,7 @@ import (
 
 // newLoop makes a loop ready, which writes outputs of so many bytes: past the caches where they would not stay there.
 func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
-	return loops.New(l, bytes >= machine.DefaultProfile().Far)
+	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.DefaultProfile().Far})
 }
 
 // blockState is what loops of kernels that are wrapped in functions need, which know no cursor.

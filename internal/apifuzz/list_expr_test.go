@@ -26,7 +26,7 @@ var exprReceivers = []reflect.Type{
 	reflect.TypeFor[*expr.Interp](),
 	reflect.TypeFor[*expr.Loop](),
 	reflect.TypeFor[expr.Op](),
-	reflect.TypeFor[*expr.Sweep](),
+	reflect.TypeFor[*expr.Sweeps](),
 }
 
 // formulas are texts with operands, numbers, several results and mistakes.
@@ -39,7 +39,7 @@ func init() {
 	makers[reflect.TypeFor[*expr.Builder]()] = func(w *world) any { return w.builder() }
 	makers[reflect.TypeFor[*expr.Code]()] = func(w *world) any { return w.code() }
 	makers[reflect.TypeFor[*expr.Formula]()] = func(w *world) any { return formula(pick(w, formulas)) }
-	makers[reflect.TypeFor[*expr.Sweep]()] = func(w *world) any {
+	makers[reflect.TypeFor[*expr.Sweeps]()] = func(w *world) any {
 		b := expr.NewBuilder(tensor.Float32)
 		c, err := b.Build(b.Real(b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))))
 		if err != nil {
@@ -49,7 +49,7 @@ func init() {
 		if err != nil {
 			panic(err)
 		}
-		return pick(w, []*expr.Sweep{new(expr.Sweep), &s.Steps[0], &s.Steps[1]})
+		return pick(w, []*expr.Sweeps{new(expr.Sweeps), s})
 	}
 	makers[reflect.TypeFor[*expr.Loop]()] = func(w *world) any { return w.loop() }
 	makers[reflect.TypeFor[*expr.Interp]()] = func(w *world) any {

@@ -44,11 +44,17 @@ var Compiles = sync.OnceValue(func() bool {
 	return os.Getenv("GRAPHRUN_JIT") != "off" && machine.Instructions() != machine.Portable && jit.Available() == nil
 })
 
-// New makes a loop ready. far says that its outputs would not stay in the caches: they are written past them.
-func New(l *expr.Loop, far bool) (*Loop, error) {
+// Choices that do not change results.
+type (
+	Options = vector.Options
+	Ahead   = vector.Ahead
+)
+
+// New makes a loop ready.
+func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, folds: len(l.Folds)}
 	if Compiles() {
-		code, err := vector.Compile(l, machine.Instructions(), vector.Options{NonTemporal: far})
+		code, err := vector.Compile(l, machine.Instructions(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
 		}
@@ -96,8 +102,8 @@ func (l *Loop) limit() {
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then the
 // [expr.Lanes] accumulators of each fold, which the row is added to, or its total; strides are the bytes from a row to
-// the next in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are trusted,
-// must be of the heap, and are changed.
+// the next in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are
+// trusted, must be of the heap, and are changed.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return

@@ -17,7 +17,7 @@ func ExampleNew() {
 
 	in := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 6}, 2, 2))
 	out := tensor.Empty(in.Meta)
-	plan, err := sweeps.New(code, []tensor.Meta{out.Meta}, []tensor.Meta{in.Meta}, []bool{true, false})
+	plan, err := sweeps.New(code, []tensor.Meta{out.Meta}, []tensor.Meta{in.Meta}, []bool{true, false}, sweeps.Choose)
 	if err != nil {
 		fmt.Println(err)
 		return

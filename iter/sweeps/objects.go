@@ -79,7 +79,7 @@ func (p *Plan) build() error {
 	b := &builder{Plan: p, numberIns: map[int]int{}, numberOuts: map[int]int{}}
 	b.streams()
 	for _, r := range p.s.Rows {
-		if r.Out >= 0 {
+		if r.Out >= 0 && !p.far(r.Out) {
 			b.rows = append(b.rows, b.outs[r.Out])
 			continue
 		}
@@ -225,7 +225,7 @@ func (b *builder) step(k int) error {
 			st.afterSlots = append(st.afterSlots, o)
 		}
 		var err error
-		if st.after, err = loops.New(l, false); err != nil {
+		if st.after, err = loops.New(l, loops.Options{}); err != nil {
 			return err
 		}
 	}
@@ -247,7 +247,7 @@ func (b *builder) loop(k int, st *step) (err error) {
 	if st.slots = b.places(out, in); !b.columns {
 		l.Folds = w.Folds
 	}
-	if st.loop, err = b.compile(l); err != nil {
+	if st.loop, err = b.compile(l, loops.Options{NonTemporal: b.past(out), Ahead: b.ahead(k, in)}); err != nil {
 		return err
 	}
 	for n, f := range w.Folds {
@@ -258,7 +258,7 @@ func (b *builder) loop(k int, st *step) (err error) {
 		if err != nil {
 			return err
 		}
-		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, false); err != nil {
+		if fo.join, err = loops.New(&expr.Loop{Code: join, Scalar: make([]bool, 2)}, loops.Options{}); err != nil {
 			return err
 		}
 		switch {
@@ -316,7 +316,7 @@ func (b *builder) several(k int, st *step) error {
 		if len(in)+len(out) > maxPointers {
 			continue
 		}
-		l, err := loops.New(b.scalars(code, in), false)
+		l, err := loops.New(b.scalars(code, in), loops.Options{NonTemporal: b.past(out)})
 		if err != nil || !l.Compiled() {
 			return err
 		}
@@ -329,15 +329,32 @@ func (b *builder) several(k int, st *step) error {
 	return nil
 }
 
-func (b *builder) compile(l *expr.Loop) (*loops.Loop, error) {
+func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error) {
 	if b.single && len(l.Folds) > 0 {
 		l.Totals = true
-		if r, err := loops.New(l, false); err != nil || b.span(0) <= r.Most() {
+		if r, err := loops.New(l, opts); err != nil || b.span(0) <= r.Most() {
 			return r, err
 		}
 		l.Totals = false
 	}
-	return loops.New(l, false)
+	return loops.New(l, opts)
+}
+
+// ahead has the sweep that reads an operand again, and finds it in the cache, ask for the operand's rows of the tile to
+// come: memory is read while there is much to compute.
+func (b *builder) ahead(k int, in []expr.Place) (a loops.Ahead) {
+	if !b.single || b.pieces == 1 || k != 1 {
+		return a
+	}
+	for n, q := range in {
+		if q.Kind != expr.AtOperand || b.ins[q.N] != b.nouts+q.N || !slices.Contains(b.s.Steps[0].In, q) {
+			continue
+		}
+		if d := b.tile * b.kept[0].step[b.nouts+q.N]; d != 0 && d == int(int32(d)) {
+			a = loops.Ahead{Operand: n, Bytes: int32(d)}
+		}
+	}
+	return a
 }
 
 // fillBits writes an element all over memory.
@@ -345,4 +362,19 @@ func fillBits(to []byte, bits uint64, size int) {
 	for k := range to {
 		to[k] = byte(bits >> (8 * (k % size)))
 	}
+}
+
+// past reports whether a sweep writes nothing but outputs that go past the caches.
+func (b *builder) past(out []expr.Place) bool {
+	whole := 0
+	for _, q := range out {
+		switch {
+		case q.Kind == expr.Nowhere || q.Kind == expr.AtNumber:
+		case q.Kind != expr.AtOutput || !b.far(q.N):
+			return false
+		default:
+			whole++
+		}
+	}
+	return whole > 0
 }

@@ -43,6 +43,16 @@ type Plan struct {
 	scratch int
 }
 
+// Way is how loops go: along reduced dimensions or along a kept one.
+type Way uint8
+
+// Choose goes by the layouts. Nothing to reduce is always gone through by columns.
+const (
+	Choose Way = iota
+	ByRows
+	ByColumns
+)
+
 // axis is a dimension of the iteration, with the steps in bytes of outputs and operands.
 type axis struct {
 	n    int
@@ -75,7 +85,7 @@ const (
 // New plans an expression with folds: outs and ins are its outputs and operands, all of one rank. Those that are
 // broadcast along a dimension have size 1 or stride 0 there; so are, along the dimensions that mask marks as reduced,
 // outputs with one element for a row. Every output has the full size along kept dimensions.
-func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool) (*Plan, error) {
+func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
 	if len(c.Out) != len(outs) || len(c.In) != len(ins) {
 		return nil, fmt.Errorf("sweeps: %d outputs and %d operands for an expression of %d and %d", len(outs), len(ins),
@@ -111,7 +121,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool) (*Plan, error) {
 	if p.s, err = c.Sweeps(uniform, whole); err != nil {
 		return nil, err
 	}
-	p.way()
+	p.choose(way)
 	p.cutTiles()
 	if err := p.build(); err != nil {
 		return nil, err
@@ -235,12 +245,15 @@ func continues(a, next axis) bool {
 	return true
 }
 
-// way decides between rows and columns.
-func (p *Plan) way() {
+// choose decides between rows and columns.
+func (p *Plan) choose(way Way) {
 	k, a, i := p.kept[0], p.red[0], p.lead()
-	if a.step[i] <= k.step[i] || k.n == 1 {
+	switch {
+	case way != Choose:
+		p.columns = way == ByColumns
+	case a.step[i] <= k.step[i] || k.n == 1:
 		p.columns = a.n < 16 && k.n >= a.n && k.n > 1
-	} else {
+	default:
 		p.columns = k.n >= 8 || k.n > a.n
 	}
 	if p.reduced == 0 {
@@ -326,6 +339,13 @@ func (p *Plan) differs(i int) bool {
 		return p.s.Whole[i]
 	}
 	return !p.s.Uniform[i-p.nouts]
+}
+
+// far reports whether an output would not stay in the caches: it is written once then, past them, and rows that are put
+// aside have memory of the worker.
+func (p *Plan) far(o int) bool {
+	m := p.metas[o]
+	return p.s.Whole[o] && p.suits(o) && m.Numel()*m.DType.Size() >= machine.DefaultProfile().Far
 }
 
 // stages reports whether something is brought to the worker's memory row by row.

@@ -153,9 +153,13 @@ func newCall(t *testing.T, rng *rand.Rand, tc testCode, c *expr.Code, full []int
 			}
 		}
 	}
-	p, err := sweeps.New(c, outs, in, mask)
+	way := sweeps.Way(rng.IntN(3))
+	p, err := sweeps.New(c, outs, in, mask, way)
 	if err != nil {
 		t.Fatalf("%s %v %v: %v", tc.name, in, mask, err)
+	}
+	if way == sweeps.ByRows && p.ByColumns() && tensor.Numel(full) > 0 || way == sweeps.ByColumns && !p.ByColumns() {
+		t.Fatalf("%s %v %v: not by way %d", tc.name, in, mask, way)
 	}
 	k := &call{plan: p}
 	var ts []*tensor.Tensor

@@ -75,7 +75,7 @@ func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.loop, err = loops.New(l, false); err != nil || !p.loop.Compiled() {
+		if p.loop, err = loops.New(l, loops.Options{}); err != nil || !p.loop.Compiled() {
 			return nil, err
 		}
 		t.parts = append(t.parts, p)

@@ -77,7 +77,7 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, false)
+	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, loops.Options{})
 }
 
 // cut chooses the size of tiles, and how many planes have theirs in a worker's memory at once: whole rows if some fit,

@@ -168,9 +168,23 @@ func (g *gen) turnLoop(step int) {
 	for u := 0; u < g.unroll; u += g.together {
 		g.sequence(g.turn.out, u)
 	}
+	g.readAhead()
 	g.advance(step)
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
+}
+
+// readAhead asks for the lines that lie ahead of those of a turn of the loop.
+func (g *gen) readAhead() {
+	k, bytes := g.opts.Ahead.Operand, g.opts.Ahead.Bytes
+	if bytes == 0 || k < 0 || k >= len(g.code.In) || g.still(g.outs+k) || g.code.In[k].Size() > 8 {
+		return
+	}
+	size := g.code.In[k].Size()
+	r := g.loadPointer(g.outs + k)
+	for at := 0; at < g.n*g.unroll*size; at += 64 {
+		g.asm.Emit("PREFETCHT1", asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
+	}
 }
 
 func (g *gen) advance(n int) {
