@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
@@ -148,11 +147,16 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}
 	}
-	for _, n := range g.Nodes {
+	lowered := lowerAll(g, o)
+	for i, n := range g.Nodes {
 		if p.lost != nil && p.loses(n) || n.IsView() {
 			continue
 		}
-		if err := p.addStep(n); err != nil {
+		err := lowered[i].err
+		if err == nil {
+			err = p.addStep(n, lowered[i].kernel)
+		}
+		if err != nil {
 			if p.lost == nil {
 				return nil, g.Fail(n, err)
 			}
@@ -230,25 +234,9 @@ func (p *Program) addStorages(g *graph.Graph) {
 // storageOf returns the storage of a root value.
 func (p *Program) storageOf(root *graph.Value) int { return int(max(p.of.At(root)-1, 0)) }
 
-// addStep compiles the node's kernel.
-func (p *Program) addStep(n *graph.Node) (err error) {
+// addStep makes a step of a node and its kernel.
+func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 	defer recovered(&err)
-	if n.Op.Decompose != nil {
-		return errors.New("it is stated as other nodes: the graph must be planned first")
-	}
-	if n.Op.Compile == nil {
-		return fmt.Errorf("no kernel makes this value")
-	}
-	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
-		return fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
-	}
-	k, err := n.Op.Compile(n.Call())
-	switch {
-	case err != nil:
-		return err
-	case k == nil:
-		return errors.New("its op gives no kernel")
-	}
 	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		s.refs = append(s.refs, p.refOf(v))

@@ -17,6 +17,8 @@ type Fusion struct {
 	Parts []FusedPart
 	// Results are the values that the node makes, by part and output.
 	Results [][2]int
+
+	code *expr.Code // of the whole: dtypes are the same for all layouts
 }
 
 // FusedPart is a node within a [Fusion].
@@ -36,7 +38,7 @@ type FusedArg struct {
 }
 
 // Fused is the op of nodes that stand for several: one loop computes all of them. It is in no catalogue: passes
-// make such nodes ([Graph.Fuse]).
+// make such nodes ([Fuser]).
 var Fused = func() *Op {
 	op, err := Define(Op{
 		Name: "fused", Kind: Follows, Many: true,
@@ -52,24 +54,6 @@ var Fused = func() *Op {
 	}
 	return op
 }()
-
-// Expression returns what the node computes for one element, over operands and results as memory holds them, by its
-// own operands; nil for a node that is no loop of an expression.
-func (n *Node) Expression() *expr.Code {
-	if n == nil || n.Op == nil || !n.Op.loops {
-		return nil
-	}
-	for _, a := range n.In {
-		if a.Kind == Null {
-			return nil
-		}
-	}
-	c, err := n.Op.Pointwise.expression(n.Call())
-	if err != nil {
-		return nil
-	}
-	return c
-}
 
 // expression returns the expression of a call; nil where the op has none.
 func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
@@ -152,48 +136,12 @@ func inferFused(c *Call) ([]Result, error) {
 	return res, nil
 }
 
-// Code returns the expression of a fused call over operands and results as memory holds them.
-func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
-	dtypes := make([]tensor.DType, len(in))
-	for i, a := range in {
-		dtypes[i] = a.Type().DType
+// Code returns the expression of the whole, over operands and results as memory holds them.
+func (f *Fusion) Code() *expr.Code {
+	if f == nil {
+		return nil
 	}
-	b := expr.NewBuilder(dtypes...)
-	made := make([][]expr.Output, 0, len(f.Parts))
-	_, err := f.calls(in, func(p *FusedPart, c *Call) ([]tensor.Type, error) {
-		types, err := inferredTypes(p, c)
-		if err != nil {
-			return nil, err
-		}
-		code, err := p.Op.Pointwise.expression(c)
-		switch {
-		case err != nil:
-			return nil, err
-		case code == nil:
-			return nil, fmt.Errorf("%q is no expression", p.Name)
-		}
-		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
-			a := p.In[operand]
-			switch {
-			case a.Part >= 0 && part == 0:
-				return made[a.Part][a.Place].Re
-			case a.Part >= 0:
-				return made[a.Part][a.Place].Im
-			case part == 0:
-				return b.Load(a.Place)
-			}
-			return b.LoadImag(a.Place)
-		}))
-		return types, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]expr.Output, len(f.Results))
-	for i, r := range f.Results {
-		out[i] = made[r[0]][r[1]]
-	}
-	return b.Build(out...)
+	return f.code
 }
 
 // lowerFused compiles one loop over the outputs' layouts, which lead the permutation as given outputs do.
@@ -202,9 +150,9 @@ func lowerFused(c *Call) (*Kernel, error) {
 	if !ok {
 		return nil, errors.New("a fused node is made by passes")
 	}
-	code, err := f.Code(c.In)
-	if err != nil {
-		return nil, err
+	code := f.code
+	if code == nil {
+		return nil, errors.New("a fused node is made by passes")
 	}
 	p := Pointwise{Outputs: len(c.Out), Grain: grainOf(code),
 		Config: func(c *Call, outs []iter.Operand) (iter.Config, error) {
@@ -301,91 +249,6 @@ func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out[i] = made[r[0]][r[1]]
 	}
 	return out, nil
-}
-
-// Fuse makes one node of several pointwise ones, which are in a valid order and each have a [Node.Expression]: values
-// of theirs that keep says are its results, the others are gone. The caller puts the node into Nodes in place of the
-// last of the parts, and removes those. It is for passes. After an error the graph is as it was.
-func (g *Graph) Fuse(parts []*Node, keep func(*Value) bool) (*Node, error) {
-	if len(parts) < 2 || keep == nil {
-		return nil, errors.New("one node needs no other to stand for it")
-	}
-	f := &fuser{fusion: &Fusion{}, node: &Node{Op: Fused}, at: map[*Value][2]int{}, operand: map[*Value]int{}}
-	for i, m := range parts {
-		if m == nil || m.Op == nil || m.Op.Pointwise == nil || len(m.Out) == 0 || m.Out[0].graph != g {
-			return nil, fmt.Errorf("part %d is no pointwise node of the graph", i)
-		}
-		if err := f.add(i, m, keep); err != nil {
-			return nil, err
-		}
-	}
-	n, last := f.node, parts[len(parts)-1]
-	switch {
-	case len(n.Out) == 0:
-		return nil, errors.New("nobody needs what the parts make")
-	case len(n.In) == 0 || len(n.In)+len(n.Out) > expr.MaxOperands:
-		return nil, fmt.Errorf("%d operands and %d results are not for one loop", len(n.In), len(n.Out))
-	}
-	n.Attrs, n.Name, n.Part = f.fusion, last.Name, last.Part
-	if _, err := f.fusion.Code(n.In); err != nil {
-		return nil, err
-	}
-	names := g.named()
-	for _, m := range parts {
-		names.dropNodeName(m)
-	}
-	for _, v := range f.inside {
-		delete(names.values, v.Name)
-	}
-	for i, v := range n.Out {
-		v.Node, v.Index = n, i
-	}
-	g.numberNode(n)
-	names.addNode(n)
-	return n, nil
-}
-
-// fuser gathers what a fused node is made of.
-type fuser struct {
-	fusion  *Fusion
-	node    *Node
-	at      map[*Value][2]int // what parts make, by part and output
-	operand map[*Value]int
-	inside  []*Value
-}
-
-// add adds part i.
-func (f *fuser) add(i int, m *Node, keep func(*Value) bool) error {
-	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, Outs: len(m.Out)}
-	for k, a := range m.In {
-		switch made, inner := f.at[a.Value]; {
-		case a.Kind == NumberArg:
-			p.In = append(p.In, FusedArg{Number: a.Number})
-		case a.Kind == Null:
-			return fmt.Errorf("operand %d of %q is left out", k, m.Name)
-		case inner:
-			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
-		default:
-			place, known := f.operand[a.Value]
-			if !known {
-				place = len(f.node.In)
-				f.operand[a.Value] = place
-				f.node.In = append(f.node.In, a)
-			}
-			p.In = append(p.In, FusedArg{Part: -1, Place: place})
-		}
-	}
-	for k, v := range m.Out {
-		f.at[v] = [2]int{i, k}
-		if keep(v) {
-			f.fusion.Results = append(f.fusion.Results, [2]int{i, k})
-			f.node.Out = append(f.node.Out, v)
-			continue
-		}
-		f.inside = append(f.inside, v)
-	}
-	f.fusion.Parts = append(f.fusion.Parts, p)
-	return nil
 }
 
 // Names returns the names of the parts.

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -30,43 +31,39 @@ type cluster struct {
 // grouper goes from the last node to the first: where a node comes, all that read it are in their groups.
 type grouper struct {
 	p        *Plan
+	fuser    *graph.Fuser
 	place    graph.ByValue[int]      // of a node, by its first output
 	of       graph.ByValue[*cluster] // of a node, by its first output
 	uses     *uses
 	clusters []*cluster
+	// Why pointwise nodes are in no group with others at all, and why nodes are not in that of their readers.
+	alone, apart map[*graph.Node]string
 }
 
 // groupNodes makes one node of pointwise nodes that go over the same elements, where one reads what the other makes.
 // What may be joined follows from graph, shapes and dtypes alone. A node joins the group of the first of its readers;
 // others must come after that group, which then stores the value for them.
 func groupNodes(p *Plan) error {
-	g := &grouper{p: p, place: graph.NewByValue[int](p.Graph), of: graph.NewByValue[*cluster](p.Graph),
-		uses: usesOf(p.Graph)}
+	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
+		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
+		apart: map[*graph.Node]string{}}
 	for i, n := range p.Graph.Nodes {
 		if len(n.Out) > 0 {
 			g.place.Set(n.Out[0], i)
 		}
 	}
 	for i, n := range slices.Backward(p.Graph.Nodes) {
-		if groupable(n) {
-			g.add(i, n)
+		if n.Op.Pointwise == nil || len(n.Out) == 0 {
+			continue
 		}
+		if why := g.ungroupable(n); why != "" {
+			g.alone[n] = why
+			continue
+		}
+		g.add(i, n)
 	}
+	g.tellApart()
 	return g.build()
-}
-
-// groupable reports whether a node is a loop of an expression that nobody wants laid out in a way of its own.
-func groupable(n *graph.Node) bool {
-	if len(n.Out) == 0 || n.Pin != (graph.Pin{}) || n.Op.Identity && n.Op.Copies || n.Out[0].Meta.Numel() == 0 {
-		return false
-	}
-	for _, v := range n.Out[1:] {
-		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
-			return false
-		}
-	}
-	c := n.Expression()
-	return c != nil && c.Compilable()
 }
 
 // add puts a node into the group of its first reader, or begins one.
@@ -108,28 +105,42 @@ func (g *grouper) stored(v *graph.Value, c *cluster) bool {
 // nil if none.
 func (g *grouper) joins(n *graph.Node) *cluster {
 	var first *cluster
-	at, all := -1, []*cluster{}
+	var reader *graph.Node
+	at, several := -1, false
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
 			c := g.group(r)
-			if c != nil && !slices.Contains(all, c) {
-				all = append(all, c)
-			}
+			several = several || at >= 0 && c != first
 			if place := g.when(r); at < 0 || place < at {
-				first, at = c, place
+				first, reader, at = c, r, place
 			}
 		}
 	}
-	if first == nil || !first.over(n) {
+	switch {
+	case reader == nil:
+		return nil
+	case first == nil || !first.over(n):
+		g.apart[n] = fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
 		return nil
 	}
-	for _, c := range all {
-		if c != first && c.over(n) {
-			first = g.merge(first, c, n)
+	if several {
+		first = g.joined(n, first)
+	}
+	if why := g.tooMuch(first, n); why != "" {
+		g.apart[n] = why
+		return nil
+	}
+	return first
+}
+
+// joined makes one of the groups of a node's readers, as far as that can be, and returns that which the node can join.
+func (g *grouper) joined(n *graph.Node, first *cluster) *cluster {
+	for _, v := range n.Out {
+		for _, r := range g.uses.nodes.At(v) {
+			if c := g.group(r); c != nil && c != first && c.over(n) {
+				first = g.merge(first, c, n)
+			}
 		}
-	}
-	if !g.fits(first, n) {
-		return nil
 	}
 	return first
 }
@@ -155,8 +166,8 @@ func (c *cluster) over(n *graph.Node) bool {
 	return slices.Equal(c.nodes[0].Out[0].Meta.Shape, n.Out[0].Meta.Shape)
 }
 
-// fits reports whether a node is not too much for a group.
-func (g *grouper) fits(c *cluster, n *graph.Node) bool {
+// tooMuch tells why a node is too much for a group; empty where it is not.
+func (g *grouper) tooMuch(c *cluster, n *graph.Node) string {
 	results, reads := c.results, len(c.reads)
 	for _, v := range n.Out {
 		if c.reads[v] {
@@ -171,7 +182,21 @@ func (g *grouper) fits(c *cluster, n *graph.Node) bool {
 			reads++
 		}
 	}
-	return len(c.nodes) < maxGroup && results <= maxResults && reads+results <= expr.MaxOperands
+	return excess(len(c.nodes)+1, results, reads)
+}
+
+// excess tells what is too much for a group; empty for nothing.
+func excess(nodes, results, reads int) string {
+	switch {
+	case nodes > maxGroup:
+		return fmt.Sprintf("a step has at most %d nodes", maxGroup)
+	case results > maxResults:
+		return fmt.Sprintf("the step would store %d results, and %d are the most", results, maxResults)
+	case reads+results > expr.MaxOperands:
+		return fmt.Sprintf("the step would have %d operands and results, and %d are the most", reads+results,
+			expr.MaxOperands)
+	}
+	return ""
 }
 
 // merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, and
@@ -186,14 +211,15 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 			reads++
 		}
 	}
-	if len(a.nodes)+len(b.nodes) >= maxGroup || a.results+b.results > maxResults ||
-		reads+a.results+b.results > expr.MaxOperands {
+	if why := excess(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
+		g.apart[n] = why
 		return a
 	}
 	for _, m := range append(slices.Clone(a.nodes), n) {
 		for _, v := range m.Out {
 			for _, r := range g.uses.nodes.At(v) {
 				if c := g.group(r); c != a && c != b && r != n && g.when(r) <= b.at {
+					g.apart[n] = fmt.Sprintf("%s needs %s before", r.Name, v.Name)
 					return a
 				}
 			}
@@ -221,48 +247,28 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	return b
 }
 
-// build makes the nodes of the groups.
+// build makes the nodes of the groups. One that no output depends on is left as it is.
 func (g *grouper) build() error {
-	graphNodes := g.p.Graph.Nodes
-	instead, gone := map[int]*graph.Node{}, map[*graph.Node]bool{}
+	keep := func(v *graph.Value) bool { return g.stored(v, g.group(v.Node)) }
+	var groups [][]*graph.Node
+	parts := 0
 	for _, c := range slices.Backward(g.clusters) {
-		if len(c.nodes) < 2 {
+		if len(c.nodes) < 2 || c.results == 0 {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		stored, any := map[*graph.Value]bool{}, false
-		for _, n := range c.nodes {
-			for _, v := range n.Out {
-				stored[v] = g.stored(v, c)
-				any = any || stored[v]
-			}
-		}
-		if !any {
-			continue // no output depends on it
-		}
-		n, err := g.p.Graph.Fuse(c.nodes, func(v *graph.Value) bool { return stored[v] })
-		if err != nil {
-			return g.p.Graph.Fail(c.nodes[len(c.nodes)-1], err)
-		}
-		for _, m := range c.nodes {
-			gone[m] = true
-		}
-		instead[c.at] = n
+		groups = append(groups, c.nodes)
+		parts += len(c.nodes)
+	}
+	made, err := g.fuser.Fuse(groups, keep)
+	if err != nil {
+		return err
+	}
+	for _, n := range made {
 		g.p.Groups = append(g.p.Groups, Group{n.Name, n.Attrs.(*graph.Fusion).Names()})
 	}
-	if len(gone) == 0 {
-		return nil
+	if len(made) > 0 {
+		g.p.Note("%s as %d", counted(parts, "node", "nodes"), len(made))
 	}
-	nodes := make([]*graph.Node, 0, len(graphNodes)-len(gone)+len(instead))
-	for i, n := range graphNodes {
-		if m := instead[i]; m != nil {
-			nodes = append(nodes, m)
-		}
-		if !gone[n] {
-			nodes = append(nodes, n)
-		}
-	}
-	g.p.Graph.Nodes = nodes
-	g.p.Note("%s as %d", counted(len(gone), "node", "nodes"), len(instead))
 	return nil
 }
