@@ -44,7 +44,9 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 		}})
 	}
 	for _, pair := range p.InPlace() {
-		k.InPlace = append(k.InPlace, InPlace{Out: pair[0], In: r.In[pair[1]]})
+		if in := r.In[pair[1]]; slices.Equal(c.Meta(in).Shape, c.Out[pair[0]].Shape) {
+			k.InPlace = append(k.InPlace, InPlace{Out: pair[0], In: in})
+		}
 	}
 	return k, nil
 }

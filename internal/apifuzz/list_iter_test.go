@@ -120,5 +120,6 @@ var vouched = map[string]string{
 	"(tensor.Scalar).Store":     "an address",
 	"(graph.Mem).Within":        "an offset within scratch memory",
 	"(graph.Pointwise).Compile": "a call of the op, with the operands that graph has checked",
+	"(graph.Rows).Compile":      "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Infer":   "a call of the op, with the operands that graph has checked",
 }
