@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
@@ -281,13 +282,15 @@ func (p *Program) refOf(v *graph.Value) ref {
 
 // Step describes one kernel call of a program.
 type Step struct {
-	Name    string
-	Ops     []string // the nodes that it computes
-	Node    *graph.Node
-	Loop    *iter.Iterator // nil for a kernel that is no pointwise loop
-	Strides []int          // of the first output, in elements
-	Buffer  int            // the storage of the first output: the same number, the same memory
-	Bytes   int            // of the outputs
+	Name string
+	Ops  []string // the nodes that it computes
+	Node *graph.Node
+	Loop *iter.Iterator // nil for a kernel that is no pointwise loop
+	// Code lists the loops of expressions that the kernel runs; nil for a kernel that has none.
+	Code    func() []expr.Listing
+	Strides []int // of the first output, in elements
+	Buffer  int   // the storage of the first output: the same number, the same memory
+	Bytes   int   // of the outputs
 }
 
 // Steps returns what runs, in a valid order.
@@ -304,7 +307,7 @@ func (p *Program) Steps() []Step {
 		if f, fused := n.Attrs.(*graph.Fusion); fused {
 			ops = f.Names()
 		}
-		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop,
+		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop, Code: s.kernel.Code,
 			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
 	return out

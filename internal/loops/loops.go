@@ -4,7 +4,6 @@ package loops
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"unsafe"
 
@@ -24,6 +23,7 @@ type Loop struct {
 	once   sync.Once
 	inGo   *expr.Interp
 	failed error
+	why    error // there is no machine code
 }
 
 // State is what a worker keeps for the loops that it runs. The zero value is ready. It is for one goroutine at a time.
@@ -40,9 +40,7 @@ func (s *State) Release() {
 }
 
 // Compiles reports whether machine code is made of loops here, where their expressions allow.
-var Compiles = sync.OnceValue(func() bool {
-	return os.Getenv("GRAPHRUN_JIT") != "off" && machine.Instructions() != machine.Portable && jit.Available() == nil
-})
+func Compiles() bool { return jit.Available() == nil }
 
 // New makes a loop ready. far says that its outputs would not stay in the caches: they are written past them.
 func New(l *expr.Loop, far bool) (*Loop, error) {
@@ -57,6 +55,9 @@ func New(l *expr.Loop, far bool) (*Loop, error) {
 		if err == nil {
 			return r, nil
 		}
+		r.why = err
+	} else {
+		r.why = jit.Available()
 	}
 	r.prepare()
 	return r, r.failed
@@ -64,6 +65,18 @@ func New(l *expr.Loop, far bool) (*Loop, error) {
 
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
+
+// Listing tells what was made of the loop, under a name. The code is listed anew.
+func (l *Loop) Listing(name string) expr.Listing {
+	r := expr.Listing{Name: name, Loop: l.loop}
+	switch {
+	case l.code != nil:
+		r.Assembly = l.code.Listing()
+	case l.why != nil:
+		r.Why = l.why.Error()
+	}
+	return r
+}
 
 func (l *Loop) prepare() {
 	l.once.Do(func() { l.inGo, l.failed = l.loop.Prepare() })
