@@ -53,6 +53,9 @@ type Options struct {
 	// Passes is the list of passes that plan the graph, in their order; nil is [passes.Passes]. Own ones are put
 	// into that by [passes.Before] and [passes.After]. [Report.Passes] tells what each did.
 	Passes []passes.Pass
+	// NoFusion makes a step of each node: without it, pointwise nodes that go over the same elements are computed in
+	// one loop. It leaves the pass "group" out of Passes.
+	NoFusion bool
 	// Costs prices the work, so that plans can be compared; nil: the prices that are used where nobody
 	// measured.
 	Costs *layout.Profile
@@ -151,6 +154,12 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		o.Progress = func(string) {}
 	}
 	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
+	if o.NoFusion {
+		if o.Passes == nil {
+			o.Passes = passes.Passes()
+		}
+		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
+	}
 	p := &Program{graph: g, options: o, fixed: given(g)}
 	maps.Copy(p.fixed, o.Sizes)
 	p.findOpen()

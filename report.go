@@ -25,11 +25,13 @@ type Report struct {
 	Packed       []PackingReport   `json:"packed" doc:"The constants in the form of an implementation."`
 	PackedInRuns []RunPacking      `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
 	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
+	Apart        []ApartReport     `json:"apart" doc:"Pointwise nodes that are no step with one that reads them."`
 	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
 	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
 	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Code         *CodeReport       `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }
 
@@ -71,6 +73,13 @@ type PartsReport struct {
 	Node string   `json:"node" doc:"The node of a composite op."`
 	Op   string   `json:"op" doc:"The op of the node."`
 	Into []string `json:"into" doc:"The nodes that run in its place."`
+}
+
+// ApartReport is a pair of pointwise nodes in different steps.
+type ApartReport struct {
+	Node   string `json:"node" doc:"A pointwise node."`
+	Reader string `json:"reader" doc:"A pointwise node that reads what it makes, in another step."`
+	Why    string `json:"why" doc:"Why they are not one step."`
 }
 
 // PackingReport is a constant that was brought into the form in which an implementation reads it.
@@ -208,6 +217,7 @@ func (r *Report) rewrites(plan *passes.Plan) {
 	r.Decomposed = mapped(plan.Decomposed, func(d passes.Decomposition) PartsReport {
 		return PartsReport{d.Node, d.Op, filled(d.Into)}
 	})
+	r.Apart = mapped(plan.Apart, func(a passes.Apart) ApartReport { return ApartReport(a) })
 	r.Packed = mapped(plan.Packed, func(c passes.Packing) PackingReport {
 		return PackingReport{c.Value, c.Of, c.Form, c.Bytes, filled(c.Readers)}
 	})

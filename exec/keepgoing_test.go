@@ -242,6 +242,27 @@ func TestKeepGoingPiecewise(t *testing.T) {
 	}
 }
 
+// Kernels are made by several workers at once, and the node that is told of is the first all the same.
+func TestTheFirstErrorOfCompiling(t *testing.T) {
+	g := graph.New("g", lookupFailing)
+	v := g.Input("x", tensor.Float32, 6)
+	for i := range 400 {
+		if i > 150 && i%7 == 0 {
+			v = g.Apply("nokernel", nil, v)[0].Named(fmt.Sprint("bad", i))
+			continue
+		}
+		v = g.Apply("half", nil, v)[0]
+	}
+	g.Output("y", v)
+	require.NoError(t, g.Infer())
+	for range 20 {
+		_, err := exec.Compile(g, exec.Options{Threads: 4})
+		require.ErrorContains(t, err, `node "bad154"`)
+	}
+	_, err := exec.Compile(g, exec.Options{Threads: 4, KeepGoing: true})
+	require.NoError(t, err)
+}
+
 func TestPlannersMayLeaveOut(t *testing.T) {
 	g := graph.New("g", lookupFailing)
 	x := g.Input("x", tensor.Float32, 4)

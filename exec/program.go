@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
@@ -148,11 +148,16 @@ func compile(g *graph.Graph, o Options) (_ *Program, err error) {
 	if o.KeepGoing {
 		p.lost = map[*graph.Value]bool{}
 	}
-	for _, n := range g.Nodes {
+	lowered := lowerAll(g, o)
+	for i, n := range g.Nodes {
 		if p.lost != nil && p.loses(n) || n.IsView() {
 			continue
 		}
-		if err := p.addStep(n); err != nil {
+		err := lowered[i].err
+		if err == nil {
+			err = p.addStep(n, lowered[i].kernel)
+		}
+		if err != nil {
 			if p.lost == nil {
 				return nil, g.Fail(n, err)
 			}
@@ -230,25 +235,9 @@ func (p *Program) addStorages(g *graph.Graph) {
 // storageOf returns the storage of a root value.
 func (p *Program) storageOf(root *graph.Value) int { return int(max(p.of.At(root)-1, 0)) }
 
-// addStep compiles the node's kernel.
-func (p *Program) addStep(n *graph.Node) (err error) {
+// addStep makes a step of a node and its kernel.
+func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
 	defer recovered(&err)
-	if n.Op.Decompose != nil {
-		return errors.New("it is stated as other nodes: the graph must be planned first")
-	}
-	if n.Op.Compile == nil {
-		return fmt.Errorf("no kernel makes this value")
-	}
-	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
-		return fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
-	}
-	k, err := n.Op.Compile(n.Call())
-	switch {
-	case err != nil:
-		return err
-	case k == nil:
-		return errors.New("its op gives no kernel")
-	}
 	s := step{node: n, kernel: k, first: p.ptrs, phase: p.phases, refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		s.refs = append(s.refs, p.refOf(v))
@@ -293,13 +282,15 @@ func (p *Program) refOf(v *graph.Value) ref {
 
 // Step describes one kernel call of a program.
 type Step struct {
-	Name    string
-	Ops     []string // the nodes that it computes
-	Node    *graph.Node
-	Loop    *iter.Iterator // nil for a kernel that is no pointwise loop
-	Strides []int          // of the first output, in elements
-	Buffer  int            // the storage of the first output: the same number, the same memory
-	Bytes   int            // of the outputs
+	Name string
+	Ops  []string // the nodes that it computes
+	Node *graph.Node
+	Loop *iter.Iterator // nil for a kernel that is no pointwise loop
+	// Code lists the loops of expressions that the kernel runs; nil for a kernel that has none.
+	Code    func() []expr.Listing
+	Strides []int // of the first output, in elements
+	Buffer  int   // the storage of the first output: the same number, the same memory
+	Bytes   int   // of the outputs
 }
 
 // Steps returns what runs, in a valid order.
@@ -316,7 +307,7 @@ func (p *Program) Steps() []Step {
 		if f, fused := n.Attrs.(*graph.Fusion); fused {
 			ops = f.Names()
 		}
-		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop,
+		out[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: s.kernel.Loop, Code: s.kernel.Code,
 			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
 	}
 	return out

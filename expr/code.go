@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -173,20 +174,27 @@ func (i Inst) Uses() []Value {
 
 // Key identifies the code: equal keys mean the same computation.
 func (c *Code) Key() string {
-	var b strings.Builder
+	b := make([]byte, 0, len(c.In)+16*len(c.Insts)+8*len(c.Out))
 	for _, d := range c.In {
-		b.WriteByte(byte(d))
+		b = append(b, byte(d))
+	}
+	list := func(first byte, numbers ...int64) {
+		for _, x := range numbers {
+			b = strconv.AppendInt(append(b, first), x, 10)
+			first = '.'
+		}
 	}
 	for _, i := range c.Insts {
-		fmt.Fprintf(&b, ";%d.%d.%d.%d.%d.%x", i.Op, i.DType, i.A, i.B, i.C, i.Imm)
+		list(';', int64(i.Op), int64(i.DType), int64(i.A), int64(i.B), int64(i.C))
+		b = strconv.AppendUint(append(b, '.'), i.Imm, 16)
 		if i.Op == Call {
-			b.WriteString(c.Funcs[i.Imm].Name)
+			b = append(b, c.Funcs[i.Imm].Name...)
 		}
 	}
 	for _, o := range c.Out {
-		fmt.Fprintf(&b, ">%d.%d.%d", o.DType, o.Re, o.Im)
+		list('>', int64(o.DType), int64(o.Re), int64(o.Im))
 	}
-	return b.String()
+	return string(b)
 }
 
 // Compilable reports whether no instruction needs Go.

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
@@ -21,6 +19,8 @@ type Fusion struct {
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, of the shape to which all operands are broadcast; nil if none does.
 	Mask []bool
+
+	code *expr.Code // of the whole: dtypes are the same for all layouts
 }
 
 // FusedPart is a node within a [Fusion].
@@ -40,7 +40,7 @@ type FusedArg struct {
 }
 
 // Fused is the op of nodes that stand for several: one loop computes all of them. It is in no catalogue: passes
-// make such nodes ([Graph.Fuse]).
+// make such nodes ([Fuser]).
 var Fused = func() *Op {
 	op, err := Define(Op{
 		Name: "fused", Kind: Follows, Many: true,
@@ -56,24 +56,6 @@ var Fused = func() *Op {
 	}
 	return op
 }()
-
-// Expression returns what the node computes for one element, over operands and results as memory holds them, by its
-// own operands; nil for a node that is no loop of an expression.
-func (n *Node) Expression() *expr.Code {
-	if n == nil || n.Op == nil || !n.Op.loops {
-		return nil
-	}
-	for _, a := range n.In {
-		if a.Kind == Null {
-			return nil
-		}
-	}
-	c, err := n.Op.Pointwise.expression(n.Call())
-	if err != nil {
-		return nil
-	}
-	return c
-}
 
 // expression returns the expression of a call; nil where the op has none.
 func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
@@ -95,46 +77,6 @@ func (o *Op) Formula(c *Call) *expr.Formula {
 		return nil
 	}
 	return k.Formula()
-}
-
-// RowExpression returns what the node computes as an expression over rows: nil for one that has none, whose results
-// lack the dimensions that it folds, and where no machine code can be made of loops, which alone makes rows fast.
-func (n *Node) RowExpression() *Rows {
-	if n == nil || n.Op == nil || n.Op.Rows == nil || !loops.Compiles() {
-		return nil
-	}
-	c := n.Call()
-	r, err := n.Op.Rows(c)
-	if err != nil || r == nil || len(r.Mask) != c.Meta(0).Rank() {
-		return nil
-	}
-	for _, m := range c.Out {
-		if m.Rank() != len(r.Mask) {
-			return nil
-		}
-	}
-	for i, a := range c.In {
-		if a.Kind == TensorArg && !slices.Contains(r.In, i) {
-			return nil // some form of the op that is no fold of rows
-		}
-	}
-	return r
-}
-
-// expression returns the expression of a part, and the operands of the call that are its own.
-func (p *FusedPart) expression(c *Call) (code *expr.Code, in []int, err error) {
-	if p.Op.Pointwise == nil {
-		r, err := p.Op.Rows(c)
-		if err != nil || r == nil {
-			return nil, nil, err
-		}
-		return r.Code, r.In, nil
-	}
-	code, err = p.Op.Pointwise.expression(c)
-	for i := range c.In {
-		in = append(in, i)
-	}
-	return code, in, err
 }
 
 // calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and
@@ -201,63 +143,12 @@ func inferFused(c *Call) ([]Result, error) {
 	return res, nil
 }
 
-// Code returns the expression of a fused call over operands and results as memory holds them.
-func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
-	dtypes := make([]tensor.DType, len(in))
-	for i, a := range in {
-		dtypes[i] = a.Type().DType
+// Code returns the expression of the whole, over operands and results as memory holds them.
+func (f *Fusion) Code() *expr.Code {
+	if f == nil {
+		return nil
 	}
-	b := expr.NewBuilder(dtypes...)
-	made := make([][]expr.Output, 0, len(f.Parts))
-	_, err := f.calls(in, func(p *FusedPart, c *Call) ([]tensor.Type, error) {
-		types, err := inferredTypes(p, c)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range types {
-			m, _ := t.Meta()
-			c.Out = append(c.Out, m)
-		}
-		code, of, err := p.expression(c)
-		switch {
-		case err != nil:
-			return nil, err
-		case code == nil:
-			return nil, fmt.Errorf("%q is no expression", p.Name)
-		}
-		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
-			a := p.In[of[operand]]
-			switch {
-			case a.Number.IsSet():
-				return numberPart(b, a.Number, code.In[operand], part)
-			case a.Part >= 0 && part == 0:
-				return made[a.Part][a.Place].Re
-			case a.Part >= 0:
-				return made[a.Part][a.Place].Im
-			case part == 0:
-				return b.Load(a.Place)
-			}
-			return b.LoadImag(a.Place)
-		}))
-		return types, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]expr.Output, len(f.Results))
-	for i, r := range f.Results {
-		out[i] = made[r[0]][r[1]]
-	}
-	return b.Build(out...)
-}
-
-// numberPart is a part of a plain number that an op takes as an element of dtype d: where's and masked_fill's values.
-func numberPart(b *expr.Builder, s tensor.Scalar, d tensor.DType, part int) expr.Value {
-	t := s.Tensor(d)
-	if d.IsComplex() {
-		d = d.ToReal()
-	}
-	return b.Element(d, unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), part*d.Size())), d.Size()))
+	return f.code
 }
 
 // lowerFused compiles one loop over the outputs' layouts, which lead the permutation as given outputs do.
@@ -266,9 +157,9 @@ func lowerFused(c *Call) (*Kernel, error) {
 	if !ok {
 		return nil, errors.New("a fused node is made by passes")
 	}
-	code, err := f.Code(c.In)
-	if err != nil {
-		return nil, err
+	code := f.code
+	if code == nil {
+		return nil, errors.New("a fused node is made by passes")
 	}
 	if f.Mask != nil {
 		return f.lowerRows(c, code)

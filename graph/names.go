@@ -13,6 +13,8 @@ type names struct {
 	// What a copy holds, until it is indexed.
 	allValues []Value
 	allNodes  []Node
+	// of is a graph of which many nodes were replaced at once: it is indexed anew.
+	of *Graph
 }
 
 func newNames(size int) *names {
@@ -32,6 +34,11 @@ func (s *names) fill() {
 	if s.values != nil {
 		return
 	}
+	if g := s.of; g != nil {
+		s.of = nil
+		s.fillFrom(g)
+		return
+	}
 	s.values, s.nodes = make(map[string]*Value, len(s.allValues)), map[string]*Node{}
 	for i := range s.allValues {
 		s.values[s.allValues[i].Name] = &s.allValues[i]
@@ -40,6 +47,21 @@ func (s *names) fill() {
 		s.addNode(&s.allNodes[i])
 	}
 	s.allValues, s.allNodes = nil, nil
+}
+
+func (s *names) fillFrom(g *Graph) {
+	s.values, s.nodes = make(map[string]*Value, len(g.Inputs)+len(g.Constants)+len(g.Nodes)), map[string]*Node{}
+	for _, list := range [][]*Value{g.Inputs, g.Constants} {
+		for _, v := range list {
+			s.values[v.Name] = v
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			s.values[v.Name] = v
+		}
+		s.addNode(n)
+	}
 }
 
 // node returns the node of a name; nil if there is none.

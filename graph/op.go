@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -310,6 +311,9 @@ type Kernel struct {
 	Bound []*tensor.Tensor
 	// Loop is the iteration of a pointwise kernel, for display; nil for others.
 	Loop *iter.Iterator
+	// Code lists the loops of expressions that the kernel runs, and what was made of them; nil for a kernel that has
+	// none.
+	Code func() []expr.Listing
 }
 
 // InPlace says that output Out may use the memory of operand In.

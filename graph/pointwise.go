@@ -164,6 +164,9 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 		phase.Run = func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
 	}
 	k := &Kernel{Loop: it, Phases: []Phase{phase}}
+	if loop.Expression() {
+		k.Code = loop.Listings
+	}
 	nout := it.NumOutputs()
 	for i, a := range c.In {
 		m := it.Meta(nout + i)

@@ -354,3 +354,16 @@ func (s *exprStager) move(i int, base unsafe.Pointer, q piece, back bool) {
 	e.Block(s.block(i), memory, strided.Axis{N: q.k0, Dst: size, Src: st0},
 		strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
 }
+
+// Expression reports whether the kernel is the loop of an expression, and not a function.
+func (p Prepared) Expression() bool { return p.loop != nil }
+
+// Listings tells what was made of the loop of an expression; it is empty for a kernel that is a function.
+func (p Prepared) Listings() []expr.Listing {
+	if p.loop == nil {
+		return nil
+	}
+	l := p.loop.Listing("")
+	l.Staged = slices.Clone(p.staged)
+	return []expr.Listing{l}
+}

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -56,8 +57,8 @@ func (g *grouper) stored(v *graph.Value, c *cluster) bool {
 	})
 }
 
-// fits reports whether a node is not too much for a group.
-func (g *grouper) fits(c *cluster, n *graph.Node) bool {
+// tooMuch tells why a node is too much for a group; empty where it is not.
+func (g *grouper) tooMuch(c *cluster, n *graph.Node) string {
 	results, reads := c.results, len(c.reads)
 	for _, v := range n.Out {
 		if c.reads[v] {
@@ -72,8 +73,25 @@ func (g *grouper) fits(c *cluster, n *graph.Node) bool {
 			reads++
 		}
 	}
-	return len(c.nodes) < maxGroup && results <= maxResults && reads+results <= expr.MaxOperands
+	return excess(len(c.nodes)+1, results, reads)
 }
+
+// excess tells what is too much for a group; empty for nothing.
+func excess(nodes, results, reads int) string {
+	switch {
+	case nodes > maxGroup:
+		return fmt.Sprintf("a step has at most %d nodes", maxGroup)
+	case results > maxResults:
+		return fmt.Sprintf("the step would store %d results, and %d are the most", results, maxResults)
+	case reads+results > expr.MaxOperands:
+		return fmt.Sprintf("the step would have %d operands and results, and %d are the most", reads+results,
+			expr.MaxOperands)
+	}
+	return ""
+}
+
+// otherRows is why groups cannot be one that fold different dimensions, or go over different elements.
+const otherRows = "its readers go over different rows"
 
 // merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, which
 // may be nil, and are in neither, must come after that. Where they cannot be one it returns the earlier one.
@@ -83,6 +101,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	}
 	together := joint(a.space, b.space)
 	if together.shape == nil {
+		g.apart[n] = otherRows
 		return a
 	}
 	reads := len(b.reads)
@@ -91,8 +110,8 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 			reads++
 		}
 	}
-	if len(a.nodes)+len(b.nodes) >= maxGroup || a.results+b.results > maxResults ||
-		reads+a.results+b.results > expr.MaxOperands {
+	if why := excess(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
+		g.apart[n] = why
 		return a
 	}
 	readers := slices.Clone(a.nodes)
@@ -103,6 +122,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		for _, v := range m.Out {
 			for _, r := range g.uses.nodes.At(v) {
 				if c := g.group(r); c != a && c != b && r != n && g.when(r) <= b.at {
+					g.apart[n] = fmt.Sprintf("%s needs %s before", r.Name, v.Name)
 					return a
 				}
 			}

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -26,10 +27,13 @@ const (
 // grouper goes from the last node to the first: where a node comes, all that read it are in their groups.
 type grouper struct {
 	p        *Plan
+	fuser    *graph.Fuser
 	place    graph.ByValue[int]      // of a node, by its first output
 	of       graph.ByValue[*cluster] // of a node, by its first output
 	uses     *uses
 	clusters []*cluster
+	// Why pointwise nodes are in no group with others at all, and why nodes are not in that of their readers.
+	alone, apart map[*graph.Node]string
 }
 
 // groupNodes makes one node of nodes that go over the same elements, where one reads what the other makes: pointwise
@@ -37,19 +41,23 @@ type grouper struct {
 // dtypes alone. A node joins the group of the first of its readers; others must come after that group, which then
 // stores the value for them.
 func groupNodes(p *Plan) error {
-	g := &grouper{p: p, place: graph.NewByValue[int](p.Graph), of: graph.NewByValue[*cluster](p.Graph),
-		uses: usesOf(p.Graph)}
+	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
+		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
+		apart: map[*graph.Node]string{}}
 	for i, n := range p.Graph.Nodes {
 		if len(n.Out) > 0 {
 			g.place.Set(n.Out[0], i)
 		}
 	}
 	for i, n := range slices.Backward(p.Graph.Nodes) {
-		if s := spaceOf(n); s.shape != nil {
+		if s, why := g.spaceOf(n); why != "" {
+			g.alone[n] = why
+		} else {
 			g.add(i, n, s)
 		}
 	}
 	g.joinRows()
+	g.tellApart()
 	return g.build()
 }
 
@@ -71,36 +79,56 @@ func (s space) rows() []int {
 	return kept
 }
 
-// spaceOf is what a node goes over; no shape for one that is no loop of an expression, or that somebody wants laid out
-// in a way of its own.
-func spaceOf(n *graph.Node) space {
-	if len(n.Out) == 0 || n.Pin != (graph.Pin{}) || n.Op.Copies || n.Out[0].Meta.Numel() == 0 {
-		return space{}
+// spaceOf is what a node goes over, or why it is in no group: it is no loop of an expression, its rows are for a kernel
+// of their own, or somebody wants its results laid out in a way of its own.
+func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
+	switch {
+	case len(n.Out) == 0:
+		return s, "makes nothing"
+	case n.Pin != (graph.Pin{}):
+		return s, "is pinned"
+	case n.Op.Copies:
+		return s, "copies, which may turn out to be needless"
+	case n.Out[0].Meta.Numel() == 0:
+		return s, "has no elements"
 	}
-	if r := n.RowExpression(); r != nil && r.Code.Compilable() {
-		s := space{n.In[0].Meta().Shape, r.Mask}
-		length, count := 1, 1
-		for d, size := range s.shape {
-			if s.mask[d] {
-				length *= size
-			} else {
-				count *= size
-			}
-		}
-		if length == 0 || length > maxRow || length > longRow && count < minRows {
-			return space{}
-		}
-		return s
+	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
+		return rowSpace(n.In[0].Meta().Shape, r.Mask)
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
-			return space{}
+			return s, "has results of several shapes"
 		}
 	}
-	if c := n.Expression(); c == nil || !c.Compilable() {
-		return space{}
+	c, err := g.fuser.Expression(n)
+	switch {
+	case err != nil:
+		return s, err.Error()
+	case !c.Compilable():
+		return s, "calls functions that only Go has"
 	}
-	return space{shape: n.Out[0].Meta.Shape}
+	return space{shape: n.Out[0].Meta.Shape}, ""
+}
+
+// rowSpace is the space of rows, or why they are left to a kernel of their own.
+func rowSpace(shape []int, mask []bool) (space, string) {
+	length, count := 1, 1
+	for d, size := range shape {
+		if mask[d] {
+			length *= size
+		} else {
+			count *= size
+		}
+	}
+	switch {
+	case length == 0:
+		return space{}, "has rows of no elements"
+	case length > maxRow:
+		return space{}, fmt.Sprintf("has rows of %d elements, and %d are the most", length, maxRow)
+	case length > longRow && count < minRows:
+		return space{}, fmt.Sprintf("has %d rows, too few for workers to share", count)
+	}
+	return space{shape, mask}, ""
 }
 
 // joint is what two groups, the first of which is read by the other, go over together; no shape where that is nothing.
@@ -133,31 +161,49 @@ func (g *grouper) add(i int, n *graph.Node, s space) {
 // nil if none.
 func (g *grouper) joins(n *graph.Node, s space) *cluster {
 	var first *cluster
-	at, all := -1, []*cluster{}
+	var reader *graph.Node
+	at, several := -1, false
 	for _, v := range n.Out {
 		for _, r := range g.uses.nodes.At(v) {
 			c := g.group(r)
-			if c != nil && !slices.Contains(all, c) {
-				all = append(all, c)
-			}
+			several = several || at >= 0 && c != first
 			if place := g.when(r); at < 0 || place < at {
-				first, at = c, place
+				first, reader, at = c, r, place
 			}
 		}
 	}
-	if first == nil || joint(s, first.space).shape == nil {
+	switch {
+	case reader == nil:
+		return nil
+	case first == nil || joint(s, first.space).shape == nil:
+		g.apart[n] = fmt.Sprintf("%s reads it, too, and comes before", reader.Name)
 		return nil
 	}
-	for _, c := range all {
-		if c != first && joint(s, c.space).shape != nil {
-			first = g.merge(first, c, n)
-		}
+	if several {
+		first = g.joined(n, s, first)
 	}
 	together := joint(s, first.space)
-	if together.shape == nil || !g.fits(first, n) {
+	if together.shape == nil {
+		g.apart[n] = otherRows
+		return nil
+	}
+	if why := g.tooMuch(first, n); why != "" {
+		g.apart[n] = why
 		return nil
 	}
 	first.space = together
+	return first
+}
+
+// joined makes one of the groups of a node's readers, as far as that can be, and returns that which the node can join.
+func (g *grouper) joined(n *graph.Node, s space, first *cluster) *cluster {
+	for _, v := range n.Out {
+		for _, r := range g.uses.nodes.At(v) {
+			if c := g.group(r); c != nil && c != first && joint(s, c.space).shape != nil {
+				first = g.merge(first, c, n)
+			}
+		}
+	}
 	return first
 }
 
@@ -183,48 +229,28 @@ func (g *grouper) joinRows() {
 	}
 }
 
-// build makes the nodes of the groups.
+// build makes the nodes of the groups. One that no output depends on is left as it is.
 func (g *grouper) build() error {
-	graphNodes := g.p.Graph.Nodes
-	instead, gone := map[int]*graph.Node{}, map[*graph.Node]bool{}
+	keep := func(v *graph.Value) bool { return g.stored(v, g.group(v.Node)) }
+	var groups []graph.Together
+	parts := 0
 	for _, c := range slices.Backward(g.clusters) {
-		if len(c.nodes) < 2 {
+		if len(c.nodes) < 2 || c.results == 0 {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		stored, any := map[*graph.Value]bool{}, false
-		for _, n := range c.nodes {
-			for _, v := range n.Out {
-				stored[v] = g.stored(v, c)
-				any = any || stored[v]
-			}
-		}
-		if !any {
-			continue // no output depends on it
-		}
-		n, err := g.p.Graph.Fuse(c.nodes, c.space.mask, func(v *graph.Value) bool { return stored[v] })
-		if err != nil {
-			return g.p.Graph.Fail(c.nodes[len(c.nodes)-1], err)
-		}
-		for _, m := range c.nodes {
-			gone[m] = true
-		}
-		instead[c.at] = n
+		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask})
+		parts += len(c.nodes)
+	}
+	made, err := g.fuser.Fuse(groups, keep)
+	if err != nil {
+		return err
+	}
+	for _, n := range made {
 		g.p.Groups = append(g.p.Groups, Group{n.Name, n.Attrs.(*graph.Fusion).Names()})
 	}
-	if len(gone) == 0 {
-		return nil
+	if len(made) > 0 {
+		g.p.Note("%s as %d", counted(parts, "node", "nodes"), len(made))
 	}
-	nodes := make([]*graph.Node, 0, len(graphNodes)-len(gone)+len(instead))
-	for i, n := range graphNodes {
-		if m := instead[i]; m != nil {
-			nodes = append(nodes, m)
-		}
-		if !gone[n] {
-			nodes = append(nodes, n)
-		}
-	}
-	g.p.Graph.Nodes = nodes
-	g.p.Note("%s as %d", counted(len(gone), "node", "nodes"), len(instead))
 	return nil
 }

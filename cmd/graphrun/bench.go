@@ -29,12 +29,14 @@ type benchFlags struct {
 type timingFlags struct {
 	pins          []string
 	runs, threads int
+	noFusion      bool
 }
 
 func (f *timingFlags) add(cmd *cobra.Command) {
 	pinFlag(cmd, &f.pins)
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
+	fusionFlag(cmd, &f.noFusion)
 }
 
 func (f *timingFlags) check() error {
@@ -56,7 +58,7 @@ func (f *timingFlags) workers() int {
 // compiled.
 func (f *timingFlags) options(strategy string, j *job) graphrun.Options {
 	return graphrun.Options{Strategy: strategyOf(strategy), Threads: f.threads, InputsHeld: true,
-		Progress: j.enterUntilRun}
+		NoFusion: f.noFusion, Progress: j.enterUntilRun}
 }
 
 func benchCommand() *cobra.Command {

@@ -31,7 +31,8 @@ var wordsOf = map[string]func() []string{
 		return texts([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast,
 			iter.FastNonOverlappingDense})
 	},
-	"kind": kindNames,
+	"kind":   kindNames,
+	"access": func() []string { return []string{"contiguous", "broadcast", "staged"} },
 }
 
 func texts[T fmt.Stringer](list []T) []string {

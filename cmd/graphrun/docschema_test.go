@@ -167,7 +167,7 @@ func TestContractIsInTheSchemas(t *testing.T) {
 	// These are ours.
 	doc["memory"], doc["passes"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}}, []graphrun.PassReport{}
 	doc["folded"], doc["decomposed"] = []graphrun.FoldingReport{}, []graphrun.PartsReport{}
-	doc["packed"] = []graphrun.PackingReport{}
+	doc["packed"], doc["apart"] = []graphrun.PackingReport{}, []graphrun.ApartReport{}
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {
 		t.Error(err)

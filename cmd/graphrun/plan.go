@@ -13,9 +13,9 @@ import (
 )
 
 type planFlags struct {
-	strategy          string
-	json, dump, check bool
-	dims, pins        []string
+	strategy, code              string
+	json, dump, check, noFusion bool
+	dims, pins                  []string
 }
 
 func planCommand() *cobra.Command {
@@ -39,13 +39,20 @@ NODE=impl:NAME forces another.
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 are the operands' byte strides.
 
+Pointwise nodes that go over the same elements run as one step, in one loop; what stays apart though
+one node reads another is listed, and why. --code shows what was generated for a step, or for the
+step that computes a node: the expression, a value a line; which operands its loop reads one element
+behind the other, which have one element for a whole row (broadcast), and which pass through blocks
+(staged); and the machine code, or why the loop runs in Go.
+
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
 what is known of the values that they give; the one whose shapes are known ahead is planned here.`,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
   graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
-  graphrun plan model.json --check --dump`,
+  graphrun plan model.json --check --dump
+  graphrun plan model.json --code sum`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
@@ -57,7 +64,10 @@ what is known of the values that they give; the one whose shapes are known ahead
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
 	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and its values where the graph is small; "+
 		"what went unchecked is said")
+	fl.StringVar(&f.code, "code", "", "show the code of `STEP` alone: what it computes for an element, and what was "+
+		"generated for that; under --json beside the plan")
 	strategyFlag(cmd, &f.strategy)
+	fusionFlag(cmd, &f.noFusion)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	return cmd
@@ -82,7 +92,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err := j.do(planning, func() (err error) {
 		o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter,
-			MemoryLimit: -1} // it may be for another machine
+			NoFusion: f.noFusion, MemoryLimit: -1} // it may be for another machine
 		if f.dump {
 			o.Dump = &dump
 		}
@@ -99,14 +109,22 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return named(path, err)
 	}
 	r := p.Report()
+	if f.code != "" {
+		if r.Code, err = p.Code(f.code); err != nil {
+			return wrongf("%s: --code: %w", path, err)
+		}
+	}
 	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if f.json {
+		switch {
+		case f.json:
 			writeDocument(out, r)
-		} else {
+		case r.Code != nil:
+			writeCode(out, shown(cmd), r.Code)
+		default:
 			writePlan(out, shown(cmd), r, p.Need())
 		}
 		return out.Flush()

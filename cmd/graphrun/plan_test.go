@@ -25,6 +25,8 @@ type planJSON struct {
 	Packed    []graphrun.PackingReport `json:"packed"`
 	InRuns    []graphrun.RunPacking    `json:"packed_in_runs"`
 	Parts     []graphrun.PartsReport   `json:"decomposed"`
+	Apart     []graphrun.ApartReport   `json:"apart"`
+	Code      *graphrun.CodeReport     `json:"code"`
 	Steps     []graphrun.StepReport    `json:"steps"`
 	PeakBytes int                      `json:"peak_bytes"`
 	Memory    graphrun.MemoryReport    `json:"memory"`

@@ -32,6 +32,7 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	writeList(w, show, "Composite nodes", r.Decomposed, []column{nameCol("node"), nameCol("op"), proseCol("stated as")},
 		func(d graphrun.PartsReport) []any { return []any{d.Node, d.Op, strings.Join(d.Into, ", ")} })
 	writeSteps(w, show, r.Steps)
+	writeApart(w, show, r.Apart)
 	writeList(w, show, "Packed constants", r.Packed, []column{nameCol("constant"), proseCol("form"),
 		wholeCol("bytes"), nameCol("readers")}, func(c graphrun.PackingReport) []any {
 		return []any{c.Of, c.Form, byteSize(c.Bytes), strings.Join(c.Readers, ", ")}

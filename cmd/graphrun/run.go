@@ -25,6 +25,7 @@ type runFlags struct {
 	strategy  string
 	threads   int
 	keepGoing bool
+	noFusion  bool
 	json      bool
 }
 
@@ -69,6 +70,7 @@ In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	strategyFlag(cmd, &f.strategy)
+	fusionFlag(cmd, &f.noFusion)
 	threadsFlag(cmd, &f.threads)
 	cmd.MarkFlagFilename("outputs", "npz")
 	return cmd
@@ -96,7 +98,7 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	var p *graphrun.Program
 	err := j.do(planning, func() (err error) {
 		p, err = graphrun.Compile(w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, Tracer: j,
-			InputsHeld: true, KeepGoing: f.keepGoing, Progress: j.enter})
+			InputsHeld: true, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Progress: j.enter})
 		return err
 	})
 	if err != nil {

@@ -19,6 +19,10 @@ func strategyFlag(cmd *cobra.Command, p *string) {
 	completeFrom(cmd, "strategy", strategyNames())
 }
 
+func fusionFlag(cmd *cobra.Command, p *bool) {
+	cmd.Flags().BoolVar(p, "no-fusion", false, "make a step of each node, to see what fusing nodes does")
+}
+
 func threadsFlag(cmd *cobra.Command, p *int) {
 	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers (default GOMAXPROCS)")
 }

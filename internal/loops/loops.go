@@ -4,7 +4,6 @@ package loops
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"unsafe"
 
@@ -24,6 +23,7 @@ type Loop struct {
 	once   sync.Once
 	inGo   *expr.Interp
 	failed error
+	why    error // there is no machine code
 }
 
 // State is what a worker keeps for the loops that it runs. The zero value is ready. It is for one goroutine at a time.
@@ -39,10 +39,9 @@ func (s *State) Release() {
 	}
 }
 
-// Compiles reports whether machine code is made of loops here, where their expressions allow.
-var Compiles = sync.OnceValue(func() bool {
-	return os.Getenv("GRAPHRUN_JIT") != "off" && machine.Instructions() != machine.Portable && jit.Available() == nil
-})
+// Compiles reports whether machine code is made of loops here, where their expressions allow. Tests put another in its
+// place.
+var Compiles = func() bool { return jit.Available() == nil }
 
 // Choices that do not change results.
 type (
@@ -63,6 +62,9 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 			r.limit()
 			return r, nil
 		}
+		r.why = err
+	} else {
+		r.why = jit.Available()
 	}
 	r.prepare()
 	return r, r.failed
@@ -74,6 +76,18 @@ func (l *Loop) Most() int { return l.most }
 
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
+
+// Listing tells what was made of the loop, under a name. The code is listed anew.
+func (l *Loop) Listing(name string) expr.Listing {
+	r := expr.Listing{Name: name, Loop: l.loop}
+	switch {
+	case l.code != nil:
+		r.Assembly = l.code.Listing()
+	case l.why != nil:
+		r.Why = l.why.Error()
+	}
+	return r
+}
 
 func (l *Loop) prepare() {
 	l.once.Do(func() { l.inGo, l.failed = l.loop.Prepare() })

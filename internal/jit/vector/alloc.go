@@ -48,8 +48,9 @@ type allocator struct {
 	row  bool // the list runs once a row
 	tail bool // elements are masked
 
-	uses   [][]int32
-	at     []int32 // by val: the first of uses that is not past
+	uses   []int32 // positions at which values are used, by val
+	at     []int32 // by val: where in uses the first is that is not past
+	end    []int32 // by val: where in uses the next value's begin
 	reg    []int8
 	spill  []int16
 	owner  [2][32]val
@@ -62,22 +63,15 @@ type allocator struct {
 	cost   float64 // of what the program does not say
 }
 
-// allocate gives out registers for a list.
-func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val) *allocator {
+// allocate gives out registers for a list. It gives up as soon as that costs as much as limit.
+func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limit float64) *allocator {
 	n := len(g.vals)
-	a := &allocator{g: g, file: f, row: row, tail: tail, uses: make([][]int32, n), at: make([]int32, n),
-		reg: make([]int8, n), spill: make([]int16, n), top: f.slots}
+	a := &allocator{g: g, file: f, row: row, tail: tail, reg: make([]int8, n), spill: make([]int16, n), top: f.slots,
+		out: make([]placed, 0, len(list)+len(list)/4)}
 	for v := range n {
 		a.reg[v], a.spill[v] = -1, -1
 	}
-	for k := range list {
-		in := &list[k]
-		for _, s := range in.src {
-			a.uses[s.v] = append(a.uses[s.v], int32(k))
-		}
-		a.uses[in.tied] = append(a.uses[in.tied], int32(k))
-		a.uses[in.mask] = append(a.uses[in.mask], int32(k))
-	}
+	a.findUses(list)
 	a.pos = -1
 	for _, v := range exports {
 		if g.vals[v].rec != nil && !g.vals[v].konst {
@@ -85,6 +79,9 @@ func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val) *all
 		}
 	}
 	for k := range list {
+		if a.cost >= limit {
+			break
+		}
 		a.pos = int32(k)
 		a.pinned = [2]uint32{}
 		a.one(&list[k])
@@ -162,14 +159,15 @@ func (a *allocator) copy(v val, from, to any) {
 
 // after returns the position of the next use after this instruction.
 func (a *allocator) after(v val) int32 {
-	u := a.uses[v]
-	for int(a.at[v]) < len(u) && u[a.at[v]] <= a.pos {
-		a.at[v]++
+	at, end := a.at[v], a.end[v]
+	for at < end && a.uses[at] <= a.pos {
+		at++
 	}
-	if int(a.at[v]) == len(u) {
+	a.at[v] = at
+	if at == end {
 		return math.MaxInt32
 	}
-	return u[a.at[v]]
+	return a.uses[at]
 }
 
 // lookup returns the register that holds a value, or -1.

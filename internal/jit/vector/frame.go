@@ -294,15 +294,15 @@ func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 	if g.inRegs {
 		list = g.lists[1]
 	}
-	if g.turn = g.allocate(&g.main, list, false, false, nil); g.turn.cost >= limit {
+	if g.turn = g.allocate(&g.main, list, false, false, nil, limit); g.turn.cost >= limit {
 		return 0, false
 	}
-	g.rows = g.allocate(&g.main, g.row, true, false, exports)
-	g.tail = g.allocate(&g.rest, slices.Concat(g.body, g.folds[2], g.stores), false, true, nil)
+	g.rows = g.allocate(&g.main, g.row, true, false, exports, math.Inf(1))
+	g.tail = g.allocate(&g.rest, slices.Concat(g.body, g.folds[2], g.stores), false, true, nil, math.Inf(1))
 	g.accLoads, g.accStores = nil, nil
 	if g.inRegs {
-		g.accLoads = g.allocate(&g.main, g.accIn, false, false, nil)
-		g.accStores = g.allocate(&g.main, g.accOut, false, false, nil)
+		g.accLoads = g.allocate(&g.main, g.accIn, false, false, nil, math.Inf(1))
+		g.accStores = g.allocate(&g.main, g.accOut, false, false, nil, math.Inf(1))
 	}
 	for _, a := range []*allocator{g.rows, g.turn, g.tail, g.accLoads, g.accStores} {
 		if a != nil && a.top > spillSlots {

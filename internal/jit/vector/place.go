@@ -73,3 +73,32 @@ func (g *gen) bounce(mem memory) memory {
 	}
 	return memory{kind: inSlot, n: s, off: mem.off}
 }
+
+// findUses finds where values are used in a list: twice where an instruction uses one twice.
+func (a *allocator) findUses(list []inst) {
+	each := func(f func(v val, at int32)) {
+		for k := range list {
+			in := &list[k]
+			for _, s := range in.src {
+				f(s.v, int32(k))
+			}
+			f(in.tied, int32(k))
+			f(in.mask, int32(k))
+		}
+	}
+	n := len(a.g.vals)
+	both := make([]int32, 2*n)
+	a.at, a.end = both[:n:n], both[n:]
+	each(func(v val, _ int32) { a.end[v]++ })
+	total := int32(0)
+	for v := range a.end {
+		a.at[v] = total
+		total += a.end[v]
+		a.end[v] = a.at[v]
+	}
+	a.uses = make([]int32, total)
+	each(func(v val, at int32) {
+		a.uses[a.end[v]] = at
+		a.end[v]++
+	})
+}

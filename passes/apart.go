@@ -1,0 +1,48 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Apart is a pair of pointwise nodes that are computed in different steps, though one reads what the other makes, and
+// why they are.
+type Apart struct{ Node, Reader, Why string }
+
+// tellApart lists the pairs of pointwise nodes, by place of the first, that are not in one group.
+func (g *grouper) tellApart() {
+	for _, n := range g.p.Graph.Nodes {
+		if n.Op.Pointwise == nil || len(n.Out) == 0 {
+			continue
+		}
+		var last *graph.Node // it may read several operands from one node
+		for _, v := range n.Out {
+			for _, r := range g.uses.nodes.At(v) {
+				if r == last || r.Op.Pointwise == nil || len(r.Out) == 0 {
+					continue
+				}
+				last = r
+				if c := g.group(n); c == nil || c != g.group(r) {
+					g.p.Apart = append(g.p.Apart, Apart{n.Name, r.Name, g.whyApart(n, r)})
+				}
+			}
+		}
+	}
+}
+
+// whyApart tells why a node is not in one group with one that reads it.
+func (g *grouper) whyApart(n, r *graph.Node) string {
+	for _, m := range []*graph.Node{n, r} {
+		if why := g.alone[m]; why != "" {
+			return m.Name + " " + why
+		}
+	}
+	a, b := n.Out[0].Meta.Shape, r.Out[0].Meta.Shape
+	if !slices.Equal(a, b) && (g.apart[n] == "" || joint(space{shape: a}, g.group(r).space).shape == nil) {
+		return fmt.Sprintf("one goes over %s, the other over %s", tensor.ListString(a), tensor.ListString(b))
+	}
+	return g.apart[n]
+}

@@ -1,0 +1,124 @@
+package passes_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// planned plans a graph with the default passes.
+func planned(t *testing.T, g *graph.Graph) *passes.Plan {
+	t.Helper()
+	require.NoError(t, g.Infer())
+	p, err := passes.Run(g, passes.Options{Strategy: layout.Propagate, Check: true})
+	require.NoError(t, err)
+	return p
+}
+
+// Of two pointwise nodes, one of which reads the other, that are not one step it is told why.
+func TestApart(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		build func(g *graph.Graph, x *graph.Value) *graph.Value
+		want  []passes.Apart
+	}{
+		{"fused", func(_ *graph.Graph, x *graph.Value) *graph.Value { return op.Add(op.Mul(x, x), x) }, nil},
+		{"shapes", func(g *graph.Graph, x *graph.Value) *graph.Value {
+			return op.Add(op.Mul(g.Input("row", f32, 3), 2).Named("a"), x).Named("b")
+		}, []passes.Apart{{"a", "b", "one goes over [3], the other over [2, 3]"}}},
+		{"pinned", func(g *graph.Graph, x *graph.Value) *graph.Value {
+			a := op.Mul(x, x).Named("a")
+			require.NoError(t, g.Pin("a", graph.Pin{Impl: "loop"}))
+			return op.Add(a, x).Named("b")
+		}, []passes.Apart{{"a", "b", "a is pinned"}}},
+		{"no expression", func(g *graph.Graph, _ *graph.Value) *graph.Value {
+			k := g.Input("k", tensor.Int64, 3)
+			return op.Add(op.FloorDivide(k, k).Named("a"), k).Named("b")
+		}, []passes.Apart{{"a", "b", "a is stated by no expression"}}},
+		{"comes between", func(_ *graph.Graph, x *graph.Value) *graph.Value {
+			a := op.Mul(x, x).Named("a")
+			s := op.Sum(a).Named("s")
+			return op.Add(a, s).Named("b")
+		}, []passes.Apart{{"a", "b", "s reads it, too, and comes before"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := graph.New("g", kernels.Lookup)
+			g.Output("y", c.build(g, g.Input("x", f32, 2, 3)))
+			p := planned(t, g)
+			assert.Equal(t, c.want, p.Apart)
+		})
+	}
+}
+
+// A step has a bounded number of nodes, and what is beyond begins another. Nodes that are alike are asked once what
+// they compute, and each group comes out as its own expression.
+func TestLongChainsAreCut(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x, y := g.Input("x", f32, 4), g.Input("y", f32, 4)
+	v := x
+	for i := range 130 {
+		if v = op.Add(v, y); i == 100 {
+			v = op.Mul(v, y)
+		}
+		v = v.Named(fmt.Sprint("n", i))
+	}
+	g.Output("out", v)
+	p := planned(t, g)
+	require.Len(t, p.Groups, 3)
+	assert.Len(t, p.Groups[2].Parts, 64)
+	for _, a := range p.Apart {
+		assert.Equal(t, "a step has at most 64 nodes", a.Why)
+	}
+	assert.Len(t, p.Apart, 2)
+	muls := 0
+	for _, n := range p.Graph.Nodes {
+		for _, i := range n.Attrs.(*graph.Fusion).Code().Insts {
+			if i.Op.String() == "mul" {
+				muls++
+			}
+		}
+		assert.Same(t, n, p.Graph.Value(n.Out[0].Name).Node, "names lead to the new nodes")
+	}
+	assert.Equal(t, 1, muls)
+	assert.Nil(t, p.Graph.Value("n5"), "what is inside has no name")
+}
+
+// Fusing refuses what cannot be one loop, and leaves the graph as it was.
+func TestFuserRefuses(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 2, 3)
+	a := op.Mul(x, x)
+	s := op.Sum(a)
+	b := op.Add(a, x)
+	g.Output("y", b).Output("s", s)
+	require.NoError(t, g.Infer())
+	f, nodes := graph.NewFuser(g), len(g.Nodes)
+	all := func(*graph.Value) bool { return true }
+	for what, groups := range map[string][]graph.Together{
+		"one node":     {{Nodes: []*graph.Node{a.Node}}},
+		"no loop":      {{Nodes: []*graph.Node{a.Node, s.Node}}},
+		"in two":       {{Nodes: []*graph.Node{a.Node, b.Node}}, {Nodes: []*graph.Node{a.Node, b.Node}}},
+		"nothing":      {{Nodes: []*graph.Node{nil, nil}}},
+		"other graphs": {{Nodes: []*graph.Node{a.Node, op.Exp(graph.New("h", kernels.Lookup).Input("x", f32, 2)).Node}}},
+	} {
+		_, err := f.Fuse(groups, all)
+		assert.Error(t, err, what)
+		assert.Len(t, g.Nodes, nodes, what)
+		assert.Same(t, a.Node, g.Value(a.Name).Node, what)
+	}
+	_, err := f.Expression(s.Node)
+	assert.ErrorContains(t, err, "no expression")
+	made, err := f.Fuse([]graph.Together{{Nodes: []*graph.Node{a.Node, b.Node}}}, all)
+	require.NoError(t, err)
+	assert.Equal(t, []tensor.DType{f32}, made[0].Attrs.(*graph.Fusion).Code().In)
+	assert.Len(t, g.Nodes, nodes-1)
+}
