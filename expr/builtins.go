@@ -206,6 +206,9 @@ func compare(o Op, exchange bool) func(t *typer, x []value) value {
 func where(t *typer, x []value) value {
 	c := t.truth(x[0])
 	d, x := t.promote(x[1:]...)
+	if u, v := t.unwidened(x[0].re, d), t.unwidened(x[1].re, d); u != None && v != None {
+		return value{d: d, re: t.b.Convert(tensor.Float32, t.b.Do(Select, c.re, u, v)), im: None}
+	}
 	v := value{d: d, re: t.b.Do(Select, c.re, x[0].re, x[1].re), im: None}
 	if d.IsComplex() {
 		v.im = t.b.Do(Select, c.re, x[0].im, x[1].im)

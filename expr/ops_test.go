@@ -23,6 +23,7 @@ const (
 	zeros                    // in the sign of a zero: of two, Go takes one by its sign and expressions the second
 	rounds                   // by a few units of the last place: results between are rounded to float32, not float64
 	cancels                  // by that of 1, from which the result is subtracted
+	powers                   // of complex numbers, by what an exponential makes of a rounded exponent
 )
 
 // stated is a pointwise op as text.
@@ -72,9 +73,9 @@ var ops = []stated{
 	{"selu", nil, "selu(x)", rounds}, {"celu", graph.Attrs{"alpha": 0.5}, "celu(x, 0.5)", rounds},
 	{"logit", nil, "logit(x)", rounds}, {"logit", graph.Attrs{"eps": 0.1}, "logit(x, 0.1)", rounds},
 	{"lerp", graph.Attrs{"weight": 0.25}, "lerp(x, y, 0.25)", exact}, {"lerp", nil, "lerp(x, y, z)", rounds},
-	{"pow", nil, "x ** y", rounds}, {"atan2", nil, "atan2(x, y)", exact}, {"hypot", nil, "hypot(x, y)", exact},
+	{"pow", nil, "x ** y", powers}, {"atan2", nil, "atan2(x, y)", rounds}, {"hypot", nil, "hypot(x, y)", exact},
 	{"copysign", nil, "copysign(x, y)", exact}, {"xlogy", nil, "xlogy(x, y)", rounds},
-	{"logaddexp", nil, "logaddexp(x, y)", rounds}, {"logaddexp2", nil, "logaddexp2(x, y)", rounds},
+	{"logaddexp", nil, "logaddexp(x, y)", cancels}, {"logaddexp2", nil, "logaddexp2(x, y)", cancels},
 	{"heaviside", nil, "heaviside(x, y)", exact}, {"nan_to_num", nil, "nan_to_num(x)", exact},
 	{"nan_to_num", graph.Attrs{"nan": 1.5, "posinf": 7, "neginf": -3}, "nan_to_num(x, 1.5, 7, -3)", exact},
 	{"isnan", nil, "isnan(x)", exact}, {"isinf", nil, "isinf(x)", exact}, {"isfinite", nil, "isfinite(x)", exact},
@@ -82,13 +83,13 @@ var ops = []stated{
 	{"signbit", nil, "signbit(x)", exact},
 	{"angle", nil, "angle(x)", rounds}, {"conj_physical", nil, "conj(x)", exact}, {"lgamma", nil, "lgamma(x)", exact},
 	{"erfinv", nil, "erfinv(x)", exact}, {"where", nil, "where(x, y, z)", exact},
-	{"exp", nil, "exp(x)", rounds}, {"exp2", nil, "exp2(x)", exact}, {"expm1", nil, "expm1(x)", exact},
+	{"exp", nil, "exp(x)", rounds}, {"exp2", nil, "exp2(x)", rounds}, {"expm1", nil, "expm1(x)", rounds},
 	{"log", nil, "log(x)", rounds}, {"log2", nil, "log2(x)", rounds}, {"log10", nil, "log10(x)", rounds},
-	{"log1p", nil, "log1p(x)", exact}, {"sin", nil, "sin(x)", exact}, {"cos", nil, "cos(x)", exact},
-	{"tan", nil, "tan(x)", exact}, {"asin", nil, "asin(x)", exact}, {"acos", nil, "acos(x)", exact},
-	{"atan", nil, "atan(x)", exact}, {"sinh", nil, "sinh(x)", exact}, {"cosh", nil, "cosh(x)", exact},
-	{"tanh", nil, "tanh(x)", exact}, {"asinh", nil, "asinh(x)", exact}, {"acosh", nil, "acosh(x)", exact},
-	{"atanh", nil, "atanh(x)", exact}, {"erf", nil, "erf(x)", exact}, {"erfc", nil, "erfc(x)", exact},
+	{"log1p", nil, "log1p(x)", rounds}, {"sin", nil, "sin(x)", rounds}, {"cos", nil, "cos(x)", rounds},
+	{"tan", nil, "tan(x)", rounds}, {"asin", nil, "asin(x)", rounds}, {"acos", nil, "acos(x)", rounds},
+	{"atan", nil, "atan(x)", rounds}, {"sinh", nil, "sinh(x)", rounds}, {"cosh", nil, "cosh(x)", rounds},
+	{"tanh", nil, "tanh(x)", rounds}, {"asinh", nil, "asinh(x)", rounds}, {"acosh", nil, "acosh(x)", rounds},
+	{"atanh", nil, "atanh(x)", rounds}, {"erf", nil, "erf(x)", rounds}, {"erfc", nil, "erfc(x)", rounds},
 }
 
 // TestMixedOperands promotes as the ops do, by the operations themselves or by a common dtype ahead.
@@ -246,6 +247,12 @@ func near(a, b tensor.Scalar, d tensor.DType, loose looseness) bool {
 	if !d.IsComplex() && !d.IsFloat() {
 		return a.Int() == b.Int()
 	}
+	much := 1.0
+	if loose == powers && d.IsComplex() {
+		if much = 100; !finite(a.Complex()) && !finite(b.Complex()) {
+			return true // the angle of what is past all numbers is lost
+		}
+	}
 	part := func(x, y float64) bool {
 		if loose < rounds || x != x || y != y || math.IsInf(x, 0) || math.IsInf(y, 0) {
 			return x == y && (loose > exact || math.Signbit(x) == math.Signbit(y)) || x != x && y != y
@@ -259,8 +266,10 @@ func near(a, b tensor.Scalar, d tensor.DType, loose looseness) bool {
 		}
 		eps := map[tensor.DType]float64{tensor.Float16: 1. / 512, tensor.BFloat16: 1. / 64, tensor.Float32: 2e-6,
 			tensor.Float64: 1e-14, tensor.Complex64: 2e-6, tensor.Complex128: 1e-14}[d]
-		return math.Abs(x-y) <= eps*size+1e-38
+		return math.Abs(x-y) <= much*eps*size+1e-38
 	}
 	x, y := a.Complex(), b.Complex()
 	return part(real(x), real(y)) && part(imag(x), imag(y))
 }
+
+func finite(z complex128) bool { return !cmplx.IsInf(z) && !cmplx.IsNaN(z) }

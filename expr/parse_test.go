@@ -245,3 +245,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestSelectedBits keeps 16-bit floats that are chosen between as they are: nothing is widened, and NaNs keep their bits.
+func TestSelectedBits(t *testing.T) {
+	f, err := Parse("where(c, x, y)", "c", "x", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		c, err := f.Code([]tensor.DType{tensor.Bool, d, d}, Typing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := c.Insts[c.Out[0].Re]; out.Op != Select || out.DType != d {
+			t.Errorf("of %v the result is\n%v", d, c)
+		}
+	}
+}

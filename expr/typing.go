@@ -318,12 +318,20 @@ func (t *typer) float64Const(d tensor.DType, s tensor.Scalar) Value {
 
 // narrow rounds to a 16-bit float; what was widened from one is that.
 func (t *typer) narrow(v Value, d tensor.DType) Value {
-	if v != None {
+	if u := t.unwidened(v, d); u != None {
+		return u
+	}
+	return t.b.Convert(d, v)
+}
+
+// unwidened is the 16-bit float of dtype d from which a value was widened, or None.
+func (t *typer) unwidened(v Value, d tensor.DType) Value {
+	if v != None && d.IsReducedFloat() {
 		if i := t.b.Inst(v); i.Op == Convert && t.b.DType(i.A) == d {
 			return i.A
 		}
 	}
-	return t.b.Convert(d, v)
+	return None
 }
 
 func flag(b bool) float64 {

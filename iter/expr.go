@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -200,19 +201,20 @@ func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 // shortRow is the length of rows below which a loop in Go takes several of them at once.
 const shortRow = 16
 
-// inBlocks returns a kernel of a function over blocks that computes the expression of k.
+// inBlocks returns a kernel of a function over blocks that computes the expression of k, which is stated in the first
+// run.
 func (k Kernel) inBlocks() Kernel {
-	code, err := k.code()
-	if code == nil {
-		k.err = err
+	if k.err != nil || k.stated == nil {
 		return k
 	}
-	loop, err := newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}, 0)
-	if err != nil {
-		k.err = err
-		return k
-	}
-	k.stated, k.body = nil, blocksOf(loop, int(k.outs+k.ins))
+	stated := k
+	k.stated, k.body = nil, blocksOf(int(k.outs+k.ins), func() (*loops.Loop, error) {
+		code, err := stated.code()
+		if err != nil {
+			return nil, err
+		}
+		return newLoop(&expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}, 0)
+	})
 	return k
 }
 

@@ -41,30 +41,5 @@ var magnitude = graph.Pointwise{
 		}
 		return unary(c, outs)
 	},
-	Body: fixed("abs", join(
-		signed1(absSlice, absSlice, absSlice, absSlice), unsigned1(copySlice, copySlice, copySlice, copySlice),
-		only(tensor.Float32, iter.Slice1(absFloat32)), only(tensor.Float64, iter.Slice1(absFloat64)),
-		only(tensor.Complex64, iter.Map1(func(z complex64) float32 { return float32(cmplx.Abs(complex128(z))) })),
-		only(tensor.Complex128, iter.Map1(cmplx.Abs)))),
-}
-
-func absSlice[T int8 | int16 | int32 | int64](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = max(a[i], -a[i])
-	}
-}
-
-func absFloat32(dst, a []float32) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = math.Float32frombits(math.Float32bits(a[i]) &^ (1 << 31))
-	}
-}
-
-func absFloat64(dst, a []float64) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = math.Abs(a[i])
-	}
+	Body: fixed("abs", statedAs(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

@@ -2,6 +2,7 @@ package pointwise
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -18,7 +19,8 @@ var tensors12 = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 // Addcmul is self + value * tensor1 * tensor2.
 var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times tensor2 to self, all "+
 	"broadcast together.", tensors12,
-	&graph.Pointwise{Config: ternary, Body: scaledTernary("addcmul_cpu_out", true)},
+	&graph.Pointwise{Config: ternary,
+		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return kit.ByKind(
@@ -32,7 +34,8 @@ var Addcmul = elementwise[valueAttrs]("addcmul", "Adds value times tensor1 times
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise[valueAttrs]("addcdiv", "Adds value times tensor1 divided by tensor2 to self, all broadcast "+
 	"together. Two integer tensors are refused.", tensors12,
-	&graph.Pointwise{Config: checked(ternary, addcdivCheck), Body: scaledTernary("addcdiv_cpu_out", false)},
+	&graph.Pointwise{Config: checked(ternary, addcdivCheck),
+		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value
 		return kit.ByKind(nil,
@@ -53,70 +56,17 @@ func addcdivCheck(c *graph.Call) error {
 	return nil
 }
 
-// scaledTernary makes the loop of addcmul, or else of addcdiv.
-func scaledTernary(label string, product bool) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+// scaledTernary makes the Body function of a formula with the attribute value.
+func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		v := kit.Attrs[valueAttrs](c).Value
 		if err := kit.NumberFits(v, it.CommonDType()); err != nil {
 			return iter.Kernel{}, err
 		}
-		switch d := it.DType(1); {
-		case d == tensor.Float32:
-			return scaledSlices(float32(v.Float()), product), nil
-		case d == tensor.Float64:
-			return scaledSlices(v.Float(), product), nil
-		case d == tensor.Complex64:
-			return scaledSlices(complex64(v.Complex()), product), nil
-		case d == tensor.Complex128:
-			return scaledSlices(v.Complex(), product), nil
-		case d.IsIntegral(false) && product:
-			return scaledInts(d, v.Int()), nil
+		if !slices.Contains(all, it.DType(1)) {
+			return iter.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
 		}
-		return iter.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
-	}
-}
-
-func scaledSlices[T number](v T, product bool) iter.Kernel {
-	if product {
-		return iter.Slice3(addcmulSlice(v))
-	}
-	return iter.Slice3(addcdivSlice(v))
-}
-
-func scaledInts(d tensor.DType, v int64) iter.Kernel {
-	switch d {
-	case tensor.Uint8:
-		return iter.Slice3(addcmulSlice(uint8(v)))
-	case tensor.Int8:
-		return iter.Slice3(addcmulSlice(int8(v)))
-	case tensor.Int16:
-		return iter.Slice3(addcmulSlice(int16(v)))
-	case tensor.Int32:
-		return iter.Slice3(addcmulSlice(int32(v)))
-	case tensor.Int64:
-		return iter.Slice3(addcmulSlice(v))
-	case tensor.Uint16:
-		return iter.Slice3(addcmulSlice(uint16(v)))
-	case tensor.Uint32:
-		return iter.Slice3(addcmulSlice(uint32(v)))
-	}
-	return iter.Slice3(addcmulSlice(uint64(v)))
-}
-
-func addcmulSlice[T number](v T) func(dst, a, b, c []T) {
-	return func(dst, a, b, c []T) {
-		a, b, c = a[:len(dst)], b[:len(dst)], c[:len(dst)]
-		for i := range dst {
-			dst[i] = a[i] + v*b[i]*c[i]
-		}
-	}
-}
-
-func addcdivSlice[T number](v T) func(dst, a, b, c []T) {
-	return func(dst, a, b, c []T) {
-		a, b, c = a[:len(dst)], b[:len(dst)], c[:len(dst)]
-		for i := range dst {
-			dst[i] = a[i] + v*b[i]/c[i]
-		}
+		return with(f, it, numbers{"value": v}), nil
 	}
 }

@@ -24,69 +24,6 @@ func join(tables ...bodies) (out bodies) {
 	return out
 }
 
-// The constructors below take one generic function several times, once a dtype:
-// integers2(addSlice, addSlice, ...). Go infers each instance, and a dtype that the
-// function does not support does not compile. The arithmetic is in the function's own
-// loop: a loop that calls a func per element is six times slower.
-
-func bool1(f func(dst, a []bool)) (t bodies) {
-	t[tensor.Bool] = iter.Slice1(f)
-	return t
-}
-
-func signed1(i8 func(dst, a []int8), i16 func(dst, a []int16), i32 func(dst, a []int32),
-	i64 func(dst, a []int64)) (t bodies) {
-	t[tensor.Int8], t[tensor.Int16] = iter.Slice1(i8), iter.Slice1(i16)
-	t[tensor.Int32], t[tensor.Int64] = iter.Slice1(i32), iter.Slice1(i64)
-	return t
-}
-
-func unsigned1(u8 func(dst, a []uint8), u16 func(dst, a []uint16), u32 func(dst, a []uint32),
-	u64 func(dst, a []uint64)) (t bodies) {
-	t[tensor.Uint8], t[tensor.Uint16] = iter.Slice1(u8), iter.Slice1(u16)
-	t[tensor.Uint32], t[tensor.Uint64] = iter.Slice1(u32), iter.Slice1(u64)
-	return t
-}
-
-func floats1(f32 func(dst, a []float32), f64 func(dst, a []float64)) (t bodies) {
-	t[tensor.Float32], t[tensor.Float64] = iter.Slice1(f32), iter.Slice1(f64)
-	return t
-}
-
-func complexes1(c64 func(dst, a []complex64), c128 func(dst, a []complex128)) (t bodies) {
-	t[tensor.Complex64], t[tensor.Complex128] = iter.Slice1(c64), iter.Slice1(c128)
-	return t
-}
-
-func bool2(f func(dst, a, b []bool)) (t bodies) {
-	t[tensor.Bool] = iter.Slice2(f)
-	return t
-}
-
-func signed2(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32),
-	i64 func(dst, a, b []int64)) (t bodies) {
-	t[tensor.Int8], t[tensor.Int16] = iter.Slice2(i8), iter.Slice2(i16)
-	t[tensor.Int32], t[tensor.Int64] = iter.Slice2(i32), iter.Slice2(i64)
-	return t
-}
-
-func unsigned2(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32),
-	u64 func(dst, a, b []uint64)) (t bodies) {
-	t[tensor.Uint8], t[tensor.Uint16] = iter.Slice2(u8), iter.Slice2(u16)
-	t[tensor.Uint32], t[tensor.Uint64] = iter.Slice2(u32), iter.Slice2(u64)
-	return t
-}
-
-func floats2(f32 func(dst, a, b []float32), f64 func(dst, a, b []float64)) (t bodies) {
-	t[tensor.Float32], t[tensor.Float64] = iter.Slice2(f32), iter.Slice2(f64)
-	return t
-}
-
-func complexes2(c64 func(dst, a, b []complex64), c128 func(dst, a, b []complex128)) (t bodies) {
-	t[tensor.Complex64], t[tensor.Complex128] = iter.Slice2(c64), iter.Slice2(c128)
-	return t
-}
-
 // pick returns the table's body for the dtype in which the iteration computes, or
 // PyTorch's refusal.
 func (t *bodies) pick(name string, it *iter.Rule) (iter.Kernel, error) {
@@ -101,11 +38,6 @@ func (t *bodies) pickLabel(label string, it *iter.Rule) (iter.Kernel, error) {
 	return iter.Kernel{}, iter.NotImplemented(label, it)
 }
 
-// chosen makes the Body function of an op with a table of kernels.
-func chosen(t *iter.Table) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
-	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.For(it) }
-}
-
 // fixed makes the Body function of an op whose loops depend on no attribute.
 func fixed(name string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 	return labelled(name+"_cpu", t)
@@ -114,18 +46,6 @@ func fixed(name string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, er
 // labelled is fixed for ops whose refusals go by a label of their own.
 func labelled(label string, t bodies) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
 	return func(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) { return t.pickLabel(label, it) }
-}
-
-// only is the table that supports a single dtype.
-func only(d tensor.DType, b iter.Kernel) (t bodies) {
-	t[d] = b
-	return t
-}
-
-// boolAsByte lets bools be computed as the bytes 0 and 1 that they are.
-func boolAsByte(t bodies) bodies {
-	t[tensor.Bool] = t[tensor.Uint8].Bits()
-	return t
 }
 
 // unary, unaryFloat, binary, binaryFloat and comparison state PyTorch's ready
@@ -191,22 +111,6 @@ func realOnly(f config, message string) config {
 	})
 }
 
-func copySlice[T number](dst, a []T) { copy(dst, a) }
-
-// number is what can be added and multiplied.
-type number interface {
-	integer | float32 | float64 | complex64 | complex128
-}
-
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
-
-// float is a real floating-point number as loops see it.
-type float interface{ float32 | float64 }
-
-// ordered is what can be compared.
-type ordered interface{ integer | float }
-
-var intCopies = join(signed1(copySlice, copySlice, copySlice, copySlice),
-	unsigned1(copySlice, copySlice, copySlice, copySlice))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
@@ -62,86 +63,44 @@ func (k clamping) config(c *graph.Call, outs []iter.Operand) (iter.Config, error
 func (k clamping) body(name string, it *iter.Rule) (iter.Kernel, error) {
 	switch {
 	case k.below && k.above:
-		return clampBodies.pick(name, it)
+		return between.pick(name, it)
 	case k.below:
-		return maxBodies.pick(name, it)
+		return greater.pick(name, it)
 	case k.above:
-		return minBodies.pick(name, it)
+		return lesser.pick(name, it)
 	}
 	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
-		lo, hi := boundsAs[int64](k.min, k.max)
-		return iter.Map1(func(a uint8) int64 { return min(max(int64(a), lo), hi) }).Bits(), nil
+		return bounded(it, k.min, k.max), nil
 	}
 	return clampBetween(name, it, k.min, k.max)
 }
 
-// clampBetween returns the loop that bounds by plain numbers; one that is not set bounds
-// nothing.
+var (
+	between    = stated(formula("minimum(maximum(x, y), z)"), integers, floats)
+	fromTo     = formula("minimum(maximum(x, lo), hi)", "x")
+	from       = formula("maximum(x, lo)", "x")
+	upTo       = formula("minimum(x, hi)", "x")
+	clampTypes = slices.Concat(integers, floats)
+)
+
+// clampBetween returns the kernel that bounds by plain numbers; one that is not set bounds nothing.
 func clampBetween(name string, it *iter.Rule, lo, hi tensor.Scalar) (iter.Kernel, error) {
+	if d := it.DType(1); !slices.Contains(clampTypes, d) {
+		return iter.Kernel{}, kit.NotImplemented(name, d)
+	}
+	return bounded(it, lo, hi), nil
+}
+
+func bounded(it *iter.Rule, lo, hi tensor.Scalar) iter.Kernel {
 	d := it.DType(1)
-	switch d {
-	case tensor.Uint8:
-		return clampTo[uint8](lo, hi), nil
-	case tensor.Int8:
-		return clampTo[int8](lo, hi), nil
-	case tensor.Int16:
-		return clampTo[int16](lo, hi), nil
-	case tensor.Int32:
-		return clampTo[int32](lo, hi), nil
-	case tensor.Int64:
-		return clampTo[int64](lo, hi), nil
-	case tensor.Uint16:
-		return clampTo[uint16](lo, hi), nil
-	case tensor.Uint32:
-		return clampTo[uint32](lo, hi), nil
-	case tensor.Uint64:
-		return clampTo[uint64](lo, hi), nil
-	case tensor.Float32:
-		return clampTo[float32](lo, hi), nil
-	case tensor.Float64:
-		return clampTo[float64](lo, hi), nil
+	bounds := numbers{"lo": inKind(d, lo), "hi": inKind(d, hi)}
+	switch {
+	case !hi.IsSet():
+		return with(from, it, bounds)
+	case !lo.IsSet():
+		return with(upTo, it, bounds)
 	}
-	return iter.Kernel{}, kit.NotImplemented(name, d)
-}
-
-func clampTo[T ordered](lo, hi tensor.Scalar) iter.Kernel {
-	return iter.Slice1(boundSlice(boundsAs[T](lo, hi)))
-}
-
-// boundsAs converts bounds to elements. One that is not set is the least or the greatest
-// value of the type.
-func boundsAs[T ordered](lo, hi tensor.Scalar) (least, most T) {
-	least, most = extremes[T]()
-	if lo.IsSet() {
-		least = as[T](lo)
-	}
-	if hi.IsSet() {
-		most = as[T](hi)
-	}
-	return least, most
-}
-
-// extremes returns the least and the greatest value of a type, infinities included.
-func extremes[T ordered]() (least, most T) {
-	var p any = &least
-	q := any(&most)
-	switch p := p.(type) {
-	case *float32:
-		*p, *q.(*float32) = float32(math.Inf(-1)), float32(math.Inf(1))
-	case *float64:
-		*p, *q.(*float64) = math.Inf(-1), math.Inf(1)
-	case *int8:
-		*p, *q.(*int8) = math.MinInt8, math.MaxInt8
-	case *int16:
-		*p, *q.(*int16) = math.MinInt16, math.MaxInt16
-	case *int32:
-		*p, *q.(*int32) = math.MinInt32, math.MaxInt32
-	case *int64:
-		*p, *q.(*int64) = math.MinInt64, math.MaxInt64
-	default:
-		most-- // an unsigned 0 wraps
-	}
-	return least, most
+	return with(fromTo, it, bounds)
 }
 
 // fitsNumber refuses a plain number that the integer dtype d cannot hold; a negative one wraps
@@ -161,36 +120,13 @@ func fitsNumber(d tensor.DType, s tensor.Scalar) error {
 	return nil
 }
 
-func boundSlice[T ordered](lo, hi T) func(dst, a []T) {
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			dst[i] = min(max(a[i], lo), hi)
-		}
-	}
-}
-
-var clampBodies = func() (t bodies) {
-	t[tensor.Uint8], t[tensor.Int8] = iter.Slice3(clampSlice[uint8]), iter.Slice3(clampSlice[int8])
-	t[tensor.Int16], t[tensor.Int32], t[tensor.Int64] = iter.Slice3(clampSlice[int16]), iter.Slice3(clampSlice[int32]),
-		iter.Slice3(clampSlice[int64])
-	t[tensor.Uint16], t[tensor.Uint32], t[tensor.Uint64] = iter.Slice3(clampSlice[uint16]),
-		iter.Slice3(clampSlice[uint32]), iter.Slice3(clampSlice[uint64])
-	t[tensor.Float32], t[tensor.Float64] = iter.Slice3(clampSlice[float32]), iter.Slice3(clampSlice[float64])
-	return t
-}()
-
-func clampSlice[T ordered](dst, a, lo, hi []T) {
-	a, lo, hi = a[:len(dst)], lo[:len(dst)], hi[:len(dst)]
-	for i := range dst {
-		dst[i] = min(max(a[i], lo[i]), hi[i])
-	}
-}
-
-// wrapped is a bound as the integer dtype d holds it, in which a negative one may wrap.
+// wrapped is a bound as the integer dtype d holds it, in which a negative one may wrap; bools are bounded as int64.
 func wrapped(d tensor.DType, s tensor.Scalar, bound int64) int64 {
-	if !s.IsSet() {
+	switch {
+	case !s.IsSet():
 		return bound
+	case d == tensor.Bool:
+		return s.Int()
 	}
 	return s.Tensor(d).At().Int()
 }
@@ -205,10 +141,7 @@ func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		hi = x[len(x)-1]
 	}
 	if d.IsIntegral(true) {
-		least, most := boundsAs[int64](lo, hi)
-		if d != tensor.Bool {
-			least, most = wrapped(d, lo, least), wrapped(d, hi, most)
-		}
+		least, most := wrapped(d, lo, math.MinInt64), wrapped(d, hi, math.MaxInt64)
 		return tensor.IntScalar(min(max(x[0].Int(), least), most))
 	}
 	v := x[0].Float()

@@ -76,7 +76,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 	Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 })
 
-var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", mathComplex(cmplx.Conj))}
+var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", stated(formula("conj(x)"), complexes))}
 
 // Angle is the argument of complex numbers.
 var Angle = kit.Define[kit.None](graph.Op{
@@ -105,9 +105,7 @@ var angles = graph.Pointwise{
 		}
 		return unaryFloat(c, outs)
 	},
-	Body: fixed("angle", join(floatBodies(realAngle),
-		only(tensor.Complex64, iter.Map1(func(z complex64) float32 { return float32(cmplx.Phase(complex128(z))) })),
-		only(tensor.Complex128, iter.Map1(cmplx.Phase)))),
+	Body: fixed("angle", statedAs(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
 func realAngle(x float64) float64 {

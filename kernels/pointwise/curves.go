@@ -1,32 +1,30 @@
 package pointwise
 
 import (
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// activation defines a unary op on floats from its loops and the function that defines it.
-func activation[A any](name, label, doc string, f32 func(*A) func(dst, a []float32),
-	f64 func(*A) func(dst, a []float64),
-	ref func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
-	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-			t := floats1(f32(kit.Attrs[A](c)), f64(kit.Attrs[A](c)))
-			return t.pickLabel(label, it)
-		}},
-		func(c *graph.Call) kit.ScalarFunc { return floatRef(ref(kit.Attrs[A](c)))(c) }, examples...)
+// curve defines a unary op on floats by its formula, and by the function that it is held against. grain is the number
+// of elements worth a chunk.
+func curve(name, label, doc, text string, grain int, f func(float64) float64) *graph.Op {
+	return elementwise[kit.None](name, doc, unary1,
+		&graph.Pointwise{Grain: grain, Config: unary,
+			Body: labelled(label, stated(formula(text, "x"), floats))}, floatRef(f), kit.ExUnary)
 }
 
-// curve defines a unary op on floats by one function, for those that call for an
-// exponential anyway.
-func curve[A any](name, label, doc string, f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
+// shaped is curve for an op whose attributes are numbers of the formula.
+func shaped[A any](name, label, doc, text string, grain int, attrs func(*A) numbers, f func(*A) func(float64) float64,
+	examples ...graph.Example) *graph.Op {
 	return elementwise[A](name, doc, unary1,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-			Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-				t := floatBodies(f(kit.Attrs[A](c)))
-				return t.pickLabel(label, it)
-			}},
+		&graph.Pointwise{Grain: grain, Config: unary, Body: shapedBody(label, formula(text, "x"), attrs)},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
+}
+
+// shapedBody makes the Body function of an op on floats whose formula has attributes.
+func shapedBody[A any](label string, f *expr.Formula, attrs func(*A) numbers) func(*graph.Call,
+	*iter.Rule) (iter.Kernel, error) {
+	return attributed(label, f, func(c *graph.Call) numbers { return attrs(kit.Attrs[A](c)) }, floats)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 type divAttrs struct {
@@ -36,17 +35,12 @@ var FloorDivide = elementwise[kit.None]("floor_divide",
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)
 
-var floorDivision = graph.Pointwise{Config: binary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-	return quotients("div_floor", divFloorBodies, floorDiv16, it)
-}}
+var floorDivision = graph.Pointwise{Config: stepwise, Body: fixed("div_floor", floorQuotients)}
 
-// quotients picks the loops of rounded quotients. Of 16-bit floats PyTorch rounds every step.
-func quotients(name string, t bodies, f func(a, b float32, round func(float32) float32) float32,
-	it *iter.Rule) (iter.Kernel, error) {
-	if round := roundingTo(it.CommonDType()); round != nil {
-		return iter.Map2(func(a, b float32) float32 { return f(a, b, round) }), nil
-	}
-	return t.pick(name, it)
+// stepwise leaves 16-bit floats to formulas, which round them after every step as PyTorch does.
+func stepwise(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	cfg, err := binary(c, outs)
+	return cfg.OpMath(false), err
 }
 
 var division = graph.Pointwise{
@@ -55,7 +49,7 @@ var division = graph.Pointwise{
 		case "":
 			return binaryFloat(c, outs)
 		case "floor", "trunc":
-			return binary(c, outs)
+			return stepwise(c, outs)
 		default:
 			return iter.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
 				mode)
@@ -64,73 +58,23 @@ var division = graph.Pointwise{
 	Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 		switch kit.Attrs[divAttrs](c).mode() {
 		case "floor":
-			return quotients("div_floor", divFloorBodies, floorDiv16, it)
+			return floorQuotients.pick("div_floor", it)
 		case "trunc":
-			return quotients("div_trunc", divTruncBodies, truncDiv16, it)
+			return truncQuotients.pick("div_trunc", it)
 		}
-		return divBodies.pick("div_true", it)
+		return trueQuotients.pick("div_true", it)
 	},
 }
 
 var (
-	divBodies      = join(floats2(divSlice, divSlice), complexes2(divSlice, divSlice))
-	divTruncBodies = join(
-		dividing(divSlice[int8], divSlice[int16], divSlice[int32], divSlice[int64]),
-		dividingUnsigned(divSlice[uint8], divSlice[uint16], divSlice[uint32], divSlice[uint64]),
-		floats2(divTruncSlice, divTruncSlice))
-	divFloorBodies = join(
-		dividing(floorDivSlice[int8], floorDivSlice[int16], floorDivSlice[int32], floorDivSlice[int64]),
-		dividingUnsigned(divSlice[uint8], divSlice[uint16], divSlice[uint32], divSlice[uint64]),
-		only(tensor.Float32, iter.Map2(floorDiv32)), only(tensor.Float64, iter.Map2(floorDiv64)))
+	trueQuotients  = stated(formula("x / y"), floats, complexes)
+	truncQuotients = join(stated(formula("trunc_divide(x, y)"), floats, reduced),
+		integral("trunc_divide(x, y)", "trunc_divide(x, y)"))
+	floorQuotients = join(stated(formula("x // y"), floats, reduced), integral("x // y", "trunc_divide(x, y)"))
 )
 
-func divSlice[T number](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] / b[i]
-	}
-}
-
-func divTruncSlice[T float](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Trunc(float64(a[i] / b[i])))
-	}
-}
-
-func floorDivSlice[T int8 | int16 | int32 | int64](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		q := a[i] / b[i]
-		if r := a[i] - q*b[i]; r != 0 && (r < 0) != (b[i] < 0) {
-			q--
-		}
-		dst[i] = q
-	}
-}
-
-// floorDiv32 and floorDiv64 are c10::div_floor_floating, which is Python's: the quotient
-// of what is left after the remainder is taken off, so that it fits remainder's sign.
-func floorDiv32(a, b float32) float32 {
-	if b == 0 {
-		return a / b
-	}
-	mod := mod32(a, b)
-	div := (a - mod) / b
-	if mod != 0 && (b < 0) != (mod < 0) {
-		div--
-	}
-	if div == 0 {
-		return float32(math.Copysign(0, float64(a/b)))
-	}
-	floor := float32(math.Floor(float64(div)))
-	if div-floor > 0.5 {
-		floor++
-	}
-	return floor
-}
-
-// floorDiv16 is floorDiv32 with each step rounded.
+// floorDiv16 is c10::div_floor_floating with each step rounded: Python's, the quotient of what is left after the
+// remainder is taken off, so that it fits remainder's sign.
 func floorDiv16(a, b float32, round func(float32) float32) float32 {
 	if b == 0 {
 		return a / b
@@ -152,25 +96,6 @@ func floorDiv16(a, b float32, round func(float32) float32) float32 {
 
 func truncDiv16(a, b float32, round func(float32) float32) float32 {
 	return float32(math.Trunc(float64(round(a / b))))
-}
-
-func floorDiv64(a, b float64) float64 {
-	if b == 0 {
-		return a / b
-	}
-	mod := math.Mod(a, b)
-	div := (a - mod) / b
-	if mod != 0 && (b < 0) != (mod < 0) {
-		div--
-	}
-	if div == 0 {
-		return math.Copysign(0, a/b)
-	}
-	floor := math.Floor(div)
-	if div-floor > 0.5 {
-		floor++
-	}
-	return floor
 }
 
 // quotientRounding is roundingTo the dtype to which a division's operands are promoted.

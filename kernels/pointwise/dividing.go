@@ -2,36 +2,31 @@ package pointwise
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// nonZero puts a look for a divisor of 0 before an integer loop.
-func nonZero[T integer](f func(dst, a, b []T)) iter.Kernel {
-	return iter.Refusing(iter.Slice2(f), 1, func(b []T) error {
-		for _, v := range b {
-			if v == 0 {
-				return kit.ErrZeroDivision
-			}
+// integral states a division of integers, with a look for a divisor of 0 before it; of unsigned ones the quotient is
+// rounded the same way in all modes.
+func integral(ofSigned, ofUnsigned string) (t bodies) {
+	t = join(stated(formula(ofSigned), signed), stated(formula(ofUnsigned), unsigned))
+	t[tensor.Int8], t[tensor.Int16] = nonZero[int8](t[tensor.Int8]), nonZero[int16](t[tensor.Int16])
+	t[tensor.Int32], t[tensor.Int64] = nonZero[int32](t[tensor.Int32]), nonZero[int64](t[tensor.Int64])
+	t[tensor.Uint8], t[tensor.Uint16] = nonZero[uint8](t[tensor.Uint8]), nonZero[uint16](t[tensor.Uint16])
+	t[tensor.Uint32], t[tensor.Uint64] = nonZero[uint32](t[tensor.Uint32]), nonZero[uint64](t[tensor.Uint64])
+	return t
+}
+
+func nonZero[T integer](k iter.Kernel) iter.Kernel {
+	return iter.Refusing(k, 1, func(b []T) error {
+		if slices.Contains(b, 0) {
+			return kit.ErrZeroDivision
 		}
 		return nil
 	})
-}
-
-func dividing(i8 func(dst, a, b []int8), i16 func(dst, a, b []int16), i32 func(dst, a, b []int32),
-	i64 func(dst, a, b []int64)) (t bodies) {
-	t[tensor.Int8], t[tensor.Int16] = nonZero(i8), nonZero(i16)
-	t[tensor.Int32], t[tensor.Int64] = nonZero(i32), nonZero(i64)
-	return t
-}
-
-func dividingUnsigned(u8 func(dst, a, b []uint8), u16 func(dst, a, b []uint16), u32 func(dst, a, b []uint32),
-	u64 func(dst, a, b []uint64)) (t bodies) {
-	t[tensor.Uint8], t[tensor.Uint16] = nonZero(u8), nonZero(u16)
-	t[tensor.Uint32], t[tensor.Uint64] = nonZero(u32), nonZero(u64)
-	return t
 }
 
 // floorQuotient is a/b rounded down.

@@ -5,7 +5,9 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 type eluAttrs struct {
@@ -24,20 +26,31 @@ const (
 	seluScale = 1.0507009873554804934193349852946
 )
 
+// eluText is a line above 0 and an exponential below.
+const eluText = "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)"
+
 // Exponential linear units: lines above 0, exponentials below.
 var (
-	Elu = curve("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all "+
-		"times scale. Supports floats only.",
-		elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
-	Selu = curve("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. "+
-		"Supports floats only.",
-		func(*kit.None) func(float64) float64 { return elu(&eluAttrs{seluAlpha, seluScale, 1}) }, kit.ExUnary)
-	Celu = curve("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports "+
-		"floats only.",
-		func(a *celuAttrs) func(float64) float64 {
-			return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha})
-		}, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
+	Elu = shaped("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all "+
+		"times scale. Supports floats only.", eluText, machine.FunctionGrain, (*eluAttrs).numbers, elu,
+		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
+	Selu = shaped("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. "+
+		"Supports floats only.", eluText, machine.FunctionGrain, func(*kit.None) numbers { return normalising.numbers() },
+		func(*kit.None) func(float64) float64 { return elu(&normalising) }, kit.ExUnary)
+	Celu = shaped("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports "+
+		"floats only.", eluText, machine.FunctionGrain, func(a *celuAttrs) numbers { return a.elu().numbers() },
+		func(a *celuAttrs) func(float64) float64 { return elu(a.elu()) },
+		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
 )
+
+var normalising = eluAttrs{seluAlpha, seluScale, 1}
+
+func (a *celuAttrs) elu() *eluAttrs { return &eluAttrs{a.Alpha, 1, 1 / a.Alpha} }
+
+func (a *eluAttrs) numbers() numbers {
+	return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
+		"input_scale": tensor.FloatScalar(a.InputScale)}
+}
 
 func init() {
 	Celu.Pointwise.Config = checked(unary, func(c *graph.Call) error {

@@ -16,24 +16,6 @@ func extremumRef(i func(a, b int64) int64, f func(a, b float64) float64) func(*g
 }
 
 var (
-	maxBodies = boolAsByte(join(
-		signed2(maxSlice, maxSlice, maxSlice, maxSlice), unsigned2(maxSlice, maxSlice, maxSlice, maxSlice),
-		floats2(maxSlice, maxSlice)))
-	minBodies = boolAsByte(join(
-		signed2(minSlice, minSlice, minSlice, minSlice), unsigned2(minSlice, minSlice, minSlice, minSlice),
-		floats2(minSlice, minSlice)))
+	greater = join(stated(formula("maximum(x, y)"), integers, floats), stated(formula("x | y"), boolean))
+	lesser  = join(stated(formula("minimum(x, y)"), integers, floats), stated(formula("x & y"), boolean))
 )
-
-func maxSlice[T ordered](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = max(a[i], b[i])
-	}
-}
-
-func minSlice[T ordered](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		dst[i] = min(a[i], b[i])
-	}
-}

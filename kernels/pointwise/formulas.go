@@ -1,26 +1,26 @@
 package pointwise
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formula is what an op computes for one element, as text: see package expr. A mistake in it is one in the program.
-func formula(text string, params ...string) *expr.Formula {
-	f, err := expr.Parse(text, params...)
-	if err != nil {
-		panic("pointwise: " + text + ": " + err.Error())
-	}
-	return f
-}
+// formula is what an op computes for one element, as text: see package expr.
+func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
-// The dtypes in which ops compute: 16-bit floats come as float32.
+// The dtypes in which ops compute: 16-bit floats come as float32 but for ops that round steps between.
 var (
 	floats    = []tensor.DType{tensor.Float32, tensor.Float64}
+	reduced   = []tensor.DType{tensor.Float16, tensor.BFloat16}
 	complexes = []tensor.DType{tensor.Complex64, tensor.Complex128}
 	signed    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}
 	unsigned  = []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
+	integers  = slices.Concat(signed, unsigned)
 	boolean   = []tensor.DType{tensor.Bool}
 )
 
@@ -31,32 +31,60 @@ func stated(f *expr.Formula, dtypes ...[]tensor.DType) bodies {
 }
 
 // statedAs is stated for a result of another dtype.
-func statedAs(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
+func statedAs(f *expr.Formula, result func(tensor.DType) tensor.DType, dtypes ...[]tensor.DType) bodies {
+	return statedFor(f, func(d tensor.DType) []tensor.DType {
+		types := []tensor.DType{result(d)}
+		for range f.Params() {
+			types = append(types, d)
+		}
+		return types
+	}, dtypes...)
+}
+
+// statedFor is stated for operands of several dtypes: types gives the dtype of the result and those of the operands.
+func statedFor(f *expr.Formula, types func(tensor.DType) []tensor.DType, dtypes ...[]tensor.DType) (t bodies) {
 	for _, list := range dtypes {
 		for _, d := range list {
-			types := []tensor.DType{result(d)}
-			for range f.Params() {
-				types = append(types, d)
-			}
-			t[d] = iter.ExprOf(func() (*expr.Code, error) {
-				return f.Code(types[1:], expr.Typing{Common: d, Out: types[:1]})
-			}, 1, types...)
+			t[d] = kit.Stated(f, nil, 1, types(d)...)
 		}
 	}
 	return t
 }
+
+// toBool is the result of predicates.
+func toBool(tensor.DType) tensor.DType { return tensor.Bool }
 
 // numbers are the plain numbers of a formula by name: attributes of an op.
 type numbers = map[string]tensor.Scalar
 
 // with returns the kernel of a formula with attributes for the dtypes that loops see.
 func with(f *expr.Formula, it *iter.Rule, attrs numbers) iter.Kernel {
-	outs := it.NumOutputs()
 	types := make([]tensor.DType, it.Len())
 	for i := range types {
 		types[i] = it.DType(i)
 	}
-	return iter.ExprOf(func() (*expr.Code, error) {
-		return f.Code(types[outs:], expr.Typing{Attrs: attrs, Common: types[outs], Out: types[:outs]})
-	}, outs, types...)
+	return kit.Stated(f, attrs, it.NumOutputs(), types...)
+}
+
+// attributed makes the Body function of an op whose formula has attributes, for some dtypes of operands.
+func attributed(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
+	dtypes ...[]tensor.DType) func(*graph.Call, *iter.Rule) (iter.Kernel, error) {
+	all := slices.Concat(dtypes...)
+	return func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+		if !slices.Contains(all, it.DType(it.NumOutputs())) {
+			return iter.Kernel{}, iter.NotImplemented(label, it)
+		}
+		return with(f, it, attrs(c)), nil
+	}
+}
+
+// inKind is a plain number as a dtype takes it: integers drop what is behind the point.
+func inKind(d tensor.DType, s tensor.Scalar) tensor.Scalar {
+	switch {
+	case !s.IsSet():
+		return s
+	case d.IsIntegral(true):
+		return tensor.IntScalar(s.Int())
+	}
+	return tensor.FloatScalar(s.Float())
 }

@@ -13,49 +13,33 @@ import (
 // Classes of numbers. A complex number is NaN or infinite if a part is, and finite if
 // both are; integers are always finite.
 var (
-	Isnan = classify("isnan", "Tells where self is NaN.", unaryTo(tensor.Bool), nil, false,
+	Isnan = classify("isnan", "Tells where self is NaN.", "isnan(x)", nil,
 		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
-	Isinf = classify("isinf", "Tells where self is infinite.", unaryTo(tensor.Bool), isinfLayout, false,
+	Isinf = classify("isinf", "Tells where self is infinite.", "isinf(x)", isinfLayout,
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
-	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", unaryTo(tensor.Bool),
-		isfiniteLayout, true,
+	Isfinite = classify("isfinite", "Tells where self is neither infinite nor NaN.", "isfinite(x)", isfiniteLayout,
 		isFinite, func(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) })
-	Isposinf = classify("isposinf", "Tells where self is positive infinity. Complex numbers are refused.",
-		realOnly(unaryTo(tensor.Bool), "isposinf does not support complex inputs."), nil, false,
-		func(x float64) bool { return math.IsInf(x, 1) }, nil)
-	Isneginf = classify("isneginf", "Tells where self is negative infinity. Complex numbers are refused.",
-		realOnly(unaryTo(tensor.Bool), "isneginf does not support complex inputs."), nil, false,
-		func(x float64) bool { return math.IsInf(x, -1) }, nil)
+	Isposinf = classify("isposinf", "Tells where self is positive infinity. Complex numbers are refused.", "isposinf(x)",
+		nil, func(x float64) bool { return math.IsInf(x, 1) }, nil)
+	Isneginf = classify("isneginf", "Tells where self is negative infinity. Complex numbers are refused.", "isneginf(x)",
+		nil, func(x float64) bool { return math.IsInf(x, -1) }, nil)
 	Signbit = classify("signbit", "Tells where self is negative, the zero -0 included. Complex numbers are refused.",
-		realOnly(unaryTo(tensor.Bool), "signbit is not implemented for complex tensors."), nil, false, math.Signbit, nil)
+		"signbit(x)", nil, math.Signbit, nil)
 )
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// classify defines a predicate; ints is its answer for every integer, but that of signbit
-// depends on the sign.
-func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Type, error), ints bool,
-	f func(float64) bool, z func(complex128) bool) *graph.Op {
-	t := testReals(allSlice[uint8](ints), allSlice[int8](ints), allSlice[int16](ints), allSlice[int32](ints),
-		allSlice[int64](ints),
-		allSlice[uint16](ints), allSlice[uint32](ints), allSlice[uint64](ints),
-		func(dst []bool, a []float32) {
-			for i := range dst {
-				dst[i] = f(float64(a[i]))
-			}
-		},
-		func(dst []bool, a []float64) {
-			for i := range dst {
-				dst[i] = f(a[i])
-			}
-		})
-	if name == "signbit" {
-		t[tensor.Int8], t[tensor.Int16] = iter.Slice1(belowZero[int8]), iter.Slice1(belowZero[int16])
-		t[tensor.Int32], t[tensor.Int64] = iter.Slice1(belowZero[int32]), iter.Slice1(belowZero[int64])
-	}
-	if z != nil {
-		t[tensor.Complex64] = iter.Map1(func(a complex64) bool { return z(complex128(a)) })
-		t[tensor.Complex128] = iter.Map1(z)
+// classify defines a predicate; z is nil where complex numbers are refused.
+func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
+	z func(complex128) bool) *graph.Op {
+	cfg, t := unaryTo(tensor.Bool), statedAs(formula(text), toBool, boolean, integers, floats)
+	switch {
+	case z != nil:
+		t = join(t, statedAs(formula(text), toBool, complexes))
+	case name == "signbit":
+		cfg = realOnly(cfg, "signbit is not implemented for complex tensors.")
+	default:
+		cfg = realOnly(cfg, name+" does not support complex inputs.")
 	}
 	p := &graph.Pointwise{Config: cfg, Body: fixed(name, t)}
 	op := graph.Op{Name: name, Doc: doc, Params: unary1, Pointwise: p,
@@ -68,21 +52,6 @@ func classify(name, doc string, cfg config, layout func(*graph.Call) (tensor.Typ
 		op.Infer = kit.LaidBy(p, layout)
 	}
 	return kit.Define[kit.None](op)
-}
-
-func allSlice[T integer](v bool) func(dst []bool, a []T) {
-	return func(dst []bool, _ []T) {
-		for i := range dst {
-			dst[i] = v
-		}
-	}
-}
-
-func belowZero[T integer](dst []bool, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] < 0
-	}
 }
 
 // PyTorch composes isinf and isfinite of other ops, whose layouts follow one another.

@@ -62,68 +62,30 @@ func lerpConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
 	return binary(c, outs)
 }
 
+// Interpolation goes from the nearer end, so that a weight of 1 gives end exactly (native::lerp).
+var (
+	lerps     = stated(formula("lerp(x, y, z)"), floats, complexes)
+	lerpBelow = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
+	lerpAbove = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
+)
+
 func lerpBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	w := kit.Attrs[lerpAttrs](c).Weight
-	if w.IsSet() {
-		if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
-			return iter.Kernel{}, err
-		}
+	if !w.IsSet() {
+		return lerps.pickLabel("lerp_kernel_tensor", it)
 	}
-	switch d := it.DType(1); d {
-	case tensor.Float32:
-		return lerpSlices(w, float32(w.Float()), lerpFloats[float32]), nil
-	case tensor.Float64:
-		return lerpSlices(w, w.Float(), lerpFloats[float64]), nil
-	case tensor.Complex64:
-		return lerpSlices(w, complex64(w.Complex()), lerpComplex[complex64]), nil
-	case tensor.Complex128:
-		return lerpSlices(w, w.Complex(), lerpComplex[complex128]), nil
-	default:
-		return iter.Kernel{}, kit.NotImplementedBy("lerp_kernel_tensor", d)
+	if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
+		return iter.Kernel{}, err
 	}
-}
-
-// lerpSlices makes the loop over three operands, or over two for a weight that is an
-// attribute.
-func lerpSlices[T number](s tensor.Scalar, w T, f func(dst, a, b, w []T)) iter.Kernel {
-	if !s.IsSet() {
-		return iter.Slice3(f)
+	held := w.Tensor(it.DType(1)).At()
+	near := held.Float() < 0.5
+	if it.DType(1).IsComplex() {
+		near = cmplx.Abs(held.Complex()) < 0.5
 	}
-	ws := make([]T, 512)
-	for i := range ws {
-		ws[i] = w
+	if near {
+		return with(lerpBelow, it, numbers{"weight": w}), nil
 	}
-	return iter.Slice2(func(dst, a, b []T) {
-		for len(dst) > 0 {
-			n := min(len(dst), len(ws))
-			f(dst[:n], a[:n], b[:n], ws[:n])
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	})
-}
-
-// lerpFloats goes from the nearer end, so that a weight of 1 gives end exactly
-// (native::lerp).
-func lerpFloats[T float](dst, a, b, w []T) {
-	a, b, w = a[:len(dst)], b[:len(dst)], w[:len(dst)]
-	for i := range dst {
-		if x := w[i]; x < 0.5 {
-			dst[i] = a[i] + x*(b[i]-a[i])
-		} else {
-			dst[i] = b[i] - (b[i]-a[i])*(1-x)
-		}
-	}
-}
-
-func lerpComplex[T complex64 | complex128](dst, a, b, w []T) {
-	a, b, w = a[:len(dst)], b[:len(dst)], w[:len(dst)]
-	for i := range dst {
-		if x := w[i]; cmplx.Abs(complex128(x)) < 0.5 {
-			dst[i] = a[i] + x*(b[i]-a[i])
-		} else {
-			dst[i] = b[i] - (b[i]-a[i])*(1-x)
-		}
-	}
+	return with(lerpAbove, it, numbers{"weight": w}), nil
 }
 
 func lerpRef(c *graph.Call) kit.ScalarFunc {

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 type logitAttrs struct {
@@ -18,11 +19,20 @@ var Logit = elementwise[logitAttrs]("logit", "Takes log(x / (1 - x)) of each ele
 	"eps is given.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-			t := floatBodies(logit(kit.Attrs[logitAttrs](c)))
-			return t.pick("logit", it)
+			if kit.Attrs[logitAttrs](c).Eps == nil {
+				return logits.pick("logit", it)
+			}
+			return boundedLogit(c, it)
 		}},
 	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[logitAttrs](c)))(c) },
 	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTurned))
+
+var (
+	logits       = stated(formula("log(x / (1 - x))", "x"), floats)
+	boundedLogit = shapedBody("logit_cpu",
+		formula("t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", "x"),
+		func(a *logitAttrs) numbers { return numbers{"eps": tensor.FloatScalar(*a.Eps)} })
+)
 
 func logit(a *logitAttrs) func(float64) float64 {
 	return func(x float64) float64 {
@@ -49,6 +59,6 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 })
 
 var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-	Body: fixed("log_sigmoid", floatBodies(logSigmoid))}
+	Body: fixed("log_sigmoid", stated(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
 func logSigmoid(x float64) float64 { return min(x, 0) - math.Log1p(math.Exp(-math.Abs(x))) }

@@ -10,15 +10,17 @@ import (
 // The greater and the lesser of two: maximum and minimum hand a NaN on, fmax and fmin
 // take the other operand.
 var (
-	Maximum = extremum("maximum", "Takes the greater of self and other. A NaN in either makes the result NaN.", maxBodies,
+	Maximum = extremum("maximum", "Takes the greater of self and other. A NaN in either makes the result NaN.",
+		greater,
 		func(a, b int64) int64 { return max(a, b) }, math.Max)
-	Minimum = extremum("minimum", "Takes the lesser of self and other. A NaN in either makes the result NaN.", minBodies,
+	Minimum = extremum("minimum", "Takes the lesser of self and other. A NaN in either makes the result NaN.",
+		lesser,
 		func(a, b int64) int64 { return min(a, b) }, math.Min)
 	Fmax = extremum("fmax", "Takes the greater of self and other. Of a number and a NaN it is the number.",
-		join(maxBodies, floats2(fmaxSlice, fmaxSlice)),
+		join(greater, stated(formula("where(x > y or y != y, x, y)"), floats)),
 		func(a, b int64) int64 { return max(a, b) }, numberFirst(math.Max))
 	Fmin = extremum("fmin", "Takes the lesser of self and other. Of a number and a NaN it is the number.",
-		join(minBodies, floats2(fminSlice, fminSlice)),
+		join(lesser, stated(formula("where(x < y or y != y, x, y)"), floats)),
 		func(a, b int64) int64 { return min(a, b) }, numberFirst(math.Min))
 )
 
@@ -37,27 +39,5 @@ func numberFirst(f func(a, b float64) float64) func(a, b float64) float64 {
 			return a
 		}
 		return f(a, b)
-	}
-}
-
-func fmaxSlice[T float](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		x, y := a[i], b[i]
-		if x > y || y != y {
-			y = x
-		}
-		dst[i] = y
-	}
-}
-
-func fminSlice[T float](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		x, y := a[i], b[i]
-		if x < y || y != y {
-			y = x
-		}
-		dst[i] = y
 	}
 }

@@ -11,9 +11,7 @@ var Neg = elementwise[kit.None]("neg", "Negates each element; unsigned integers 
 	&graph.Pointwise{Config: checked(unary,
 		noBool("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "+
 			"`~` or `logical_not()` operator instead.")),
-		Body: fixed("neg", join(
-			signed1(negSlice, negSlice, negSlice, negSlice), unsigned1(negSlice, negSlice, negSlice, negSlice),
-			floats1(negSlice, negSlice), complexes1(negSlice, negSlice)))},
+		Body: fixed("neg", stated(formula("-x"), integers, floats, complexes))},
 	kit.Always(kit.ByKind(
 		func(x []int64) int64 { return -x[0] },
 		func(x []float64) float64 { return -x[0] },
@@ -32,10 +30,3 @@ var Positive = kit.Define[kit.None](graph.Op{
 	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
 	Examples: []graph.Example{kit.ExUnary},
 })
-
-func negSlice[T number](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = -a[i]
-	}
-}

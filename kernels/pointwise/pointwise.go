@@ -63,20 +63,6 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 	return p.Result()
 }
 
-// as converts a plain number to an element of loops.
-func as[T ordered](s tensor.Scalar) T {
-	var z T
-	switch p := any(&z).(type) {
-	case *float32:
-		*p = float32(s.Float())
-	case *float64:
-		*p = s.Float()
-	default:
-		return T(s.Int())
-	}
-	return z
-}
-
 // floatRef is a reference of a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
@@ -101,16 +87,6 @@ func boolRef(i func(x []int64) bool, f func(x []float64) bool, z func(x []comple
 		func(x []float64) float64 { return float64(yes(f(x))) },
 		func(x []complex128) complex128 { return complex(float64(yes(z(x))), 0) })
 	return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar { return tensor.BoolScalar(g(d, x).Int() != 0) }
-}
-
-// floatBodies makes loops of a function of one float64, which float32 takes too.
-func floatBodies(f func(float64) float64) bodies { return mathBodies(f, nil) }
-
-// floatBodies2 makes loops of a function of two.
-func floatBodies2(f func(x, y float64) float64) (t bodies) {
-	t[tensor.Float32] = iter.Map2(func(a, b float32) float32 { return float32(f(float64(a), float64(b))) })
-	t[tensor.Float64] = iter.Map2(f)
-	return t
 }
 
 // compileGiven compiles a pointwise op of which operands may be left out: the iteration

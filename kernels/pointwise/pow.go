@@ -59,7 +59,8 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: fixed("pow", join(squareBodies, only(tensor.Bool, iter.Map1(func(a uint8) int64 { return int64(a) }).Bits()))),
+		Body: fixed("pow", join(squares,
+			statedAs(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, boolean))),
 	}
 )
 
@@ -90,28 +91,35 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), nil
 }
 
-// powBody takes cheaper loops for the plain exponents that have them
-// (pow_tensor_scalar_optimized_kernel).
+// powBody takes cheaper formulas for the plain exponents that have them (pow_tensor_scalar_optimized_kernel), and for
+// all of integers, which are multiplied as often as it takes.
 func powBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 	body, err := powBodies.pickLabel("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {
 		return body, err
 	}
+	d := it.DType(1)
+	if d.IsIntegral(false) {
+		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a great one may wrap
+			return with(toNumber, it, numbers{"e": n}), nil
+		}
+		return body, nil
+	}
 	var special *bodies
 	switch e.Number.Complex() {
 	case 2:
-		special = &squareBodies
+		special = &squares
 	case 3:
-		special = &cubeBodies
+		special = &cubes
 	case -1:
-		special = &inverseBodies
+		special = &inverses
 	case 0.5:
-		special = &rootBodies
+		special = &roots
 	default:
 		return body, nil
 	}
-	if b := special[it.DType(1)]; !b.IsZero() {
+	if b := special[d]; !b.IsZero() {
 		return b.Ignoring(it.DType(2)), nil
 	}
 	return body, nil

@@ -1,29 +1,27 @@
 package pointwise
 
 import (
-	"math"
-	"math/cmplx"
-
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 var (
-	powBodies = join(
-		signed2(powSlice, powSlice, powSlice, powSlice), unsigned2(powSlice, powSlice, powSlice, powSlice),
-		floatBodies2(math.Pow),
-		only(tensor.Complex64, iter.Map2(func(a, b complex64) complex64 {
-			return complex64(cmplx.Pow(complex128(a), complex128(b)))
-		})),
-		only(tensor.Complex128, iter.Map2(cmplx.Pow)))
-	squareBodies = join(
-		signed1(squareSlice, squareSlice, squareSlice, squareSlice),
-		unsigned1(squareSlice, squareSlice, squareSlice, squareSlice),
-		floats1(squareSlice, squareSlice), complexes1(squareSlice, squareSlice))
-	cubeBodies    = join(floats1(cubeSlice, cubeSlice), complexes1(cubeSlice, cubeSlice))
-	inverseBodies = join(floats1(inverseSlice, inverseSlice), complexes1(inverseSlice, inverseSlice))
-	rootBodies    = mathBodies(math.Sqrt, nil)
+	powBodies = join(stated(formula("x ** y"), floats, complexes), powInts)
+	toNumber  = formula("x ** e", "x", "y")
+	squares   = stated(formula("x * x"), integers, floats, complexes)
+	cubes     = stated(formula("x * x * x"), floats, complexes)
+	inverses  = stated(formula("1 / x"), floats, complexes)
+	roots     = stated(formula("sqrt(x)"), floats)
 )
+
+// powInts are loops in Go: an expression has none, and would go through all bits that an exponent may have.
+var powInts = func() (t bodies) {
+	t[tensor.Int8], t[tensor.Int16] = iter.Slice2(powSlice[int8]), iter.Slice2(powSlice[int16])
+	t[tensor.Int32], t[tensor.Int64] = iter.Slice2(powSlice[int32]), iter.Slice2(powSlice[int64])
+	t[tensor.Uint8], t[tensor.Uint16] = iter.Slice2(powSlice[uint8]), iter.Slice2(powSlice[uint16])
+	t[tensor.Uint32], t[tensor.Uint64] = iter.Slice2(powSlice[uint32]), iter.Slice2(powSlice[uint64])
+	return t
+}()
 
 // powSlice multiplies by repeated squaring; overflow wraps (native::powi).
 func powSlice[T integer](dst, a, b []T) {
@@ -51,25 +49,4 @@ func powInt[T integer](a, e T) T {
 		a *= a
 	}
 	return r
-}
-
-func squareSlice[T number](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] * a[i]
-	}
-}
-
-func cubeSlice[T number](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] * a[i] * a[i]
-	}
-}
-
-func inverseSlice[T number](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = 1 / a[i]
-	}
 }

@@ -71,10 +71,9 @@ type leakyAttrs struct {
 }
 
 // LeakyRelu is relu that lets a little of negative elements through.
-var LeakyRelu = activation("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
-	"floats only.",
-	func(a *leakyAttrs) func(dst, a []float32) { return leakySlice(float32(a.Slope)) },
-	func(a *leakyAttrs) func(dst, a []float64) { return leakySlice(a.Slope) },
+var LeakyRelu = shaped("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by negative_slope. Supports "+
+	"floats only.", "where(x > 0, x, x * slope)", 0,
+	func(a *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(a.Slope)} },
 	func(a *leakyAttrs) func(float64) float64 {
 		return func(x float64) float64 {
 			if x > 0 {
@@ -83,16 +82,6 @@ var LeakyRelu = activation("leaky_relu", "leaky_relu_cpu", "Multiplies elements 
 			return x * a.Slope
 		}
 	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTurned))
-
-func leakySlice[T float](slope T) func(dst, a []T) {
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			// One of the two terms is 0: no branch that random signs would mislead.
-			dst[i] = max(a[i], 0) + slope*min(a[i], 0)
-		}
-	}
-}
 
 type thresholdAttrs struct {
 	Threshold tensor.Scalar `attr:"threshold" doc:"the greatest element that is replaced"`
@@ -107,7 +96,11 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
 			return errors.Join(fitsNumber(d, a.Threshold), fitsNumber(d, a.Value))
 		}),
-		Body: thresholdBody,
+		Body: attributed("threshold_cpu", formula("where(x <= type_as(limit, x), type_as(value, x), x)", "x"),
+			func(c *graph.Call) numbers {
+				a := kit.Attrs[thresholdAttrs](c)
+				return numbers{"limit": a.Threshold, "value": a.Value}
+			}, integers, floats),
 	},
 	func(c *graph.Call) kit.ScalarFunc {
 		a := kit.Attrs[thresholdAttrs](c)
@@ -128,38 +121,14 @@ var Threshold = elementwise[thresholdAttrs]("threshold", "Replaces elements that
 	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTurned),
 	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
 
-func thresholdBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-	a := kit.Attrs[thresholdAttrs](c)
-	t := join(
-		signed1(thresholdSlice[int8](a), thresholdSlice[int16](a), thresholdSlice[int32](a), thresholdSlice[int64](a)),
-		unsigned1(thresholdSlice[uint8](a), thresholdSlice[uint16](a), thresholdSlice[uint32](a), thresholdSlice[uint64](a)),
-		floats1(thresholdSlice[float32](a), thresholdSlice[float64](a)))
-	return t.pick("threshold", it)
-}
-
-func thresholdSlice[T ordered](a *thresholdAttrs) func(dst, a []T) {
-	limit, value := as[T](a.Threshold), as[T](a.Value)
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			x := a[i]
-			if x <= limit {
-				x = value
-			}
-			dst[i] = x
-		}
-	}
-}
-
 type shrinkAttrs struct {
 	Lambd tensor.Scalar `attr:"lambd" default:"0.5" doc:"the magnitude up to which elements become 0"`
 }
 
 // Hardshrink drops what is near 0.
-var Hardshrink = activation("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. "+
-	"Supports floats only.",
-	func(a *shrinkAttrs) func(dst, a []float32) { return shrinkSlice(float32(a.Lambd.Float())) },
-	func(a *shrinkAttrs) func(dst, a []float64) { return shrinkSlice(a.Lambd.Float()) },
+var Hardshrink = shaped("hardshrink", "hardshrink_cpu", "Makes elements of a magnitude up to lambd 0; NaN stays. "+
+	"Supports floats only.", "where(abs(x) <= l, 0, x)", 0,
+	func(a *shrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd.Float())} },
 	func(a *shrinkAttrs) func(float64) float64 {
 		return func(x float64) float64 {
 			if math.Abs(x) <= a.Lambd.Float() {
@@ -168,16 +137,3 @@ var Hardshrink = activation("hardshrink", "hardshrink_cpu", "Makes elements of a
 			return x
 		}
 	}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1}, kit.ExTurned))
-
-func shrinkSlice[T float](limit T) func(dst, a []T) {
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			x := a[i]
-			if x >= -limit && x <= limit {
-				x = 0
-			}
-			dst[i] = x
-		}
-	}
-}

@@ -11,16 +11,15 @@ import (
 
 // Rounding to whole numbers. Integers are copied; bools are refused.
 var (
-	Floor = rounding("floor", "Rounds each element down to a whole number.", floats1(floorSlice, floorSlice), math.Floor)
-	Ceil  = rounding("ceil", "Rounds each element up to a whole number.", floats1(ceilSlice, ceilSlice), math.Ceil)
-	Trunc = rounding("trunc", "Rounds each element toward 0 to a whole number.", floats1(truncSlice, truncSlice),
-		math.Trunc)
+	Floor = rounding("floor", "Rounds each element down to a whole number.", math.Floor)
+	Ceil  = rounding("ceil", "Rounds each element up to a whole number.", math.Ceil)
+	Trunc = rounding("trunc", "Rounds each element toward 0 to a whole number.", math.Trunc)
 )
 
-func rounding(name, doc string, t bodies, f func(float64) float64) *graph.Op {
+func rounding(name, doc string, f func(float64) float64) *graph.Op {
 	return elementwise[kit.None](name, doc, unary1,
 		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"),
-			Body: labelled(name+"_vml_cpu", join(intCopies, t))},
+			Body: labelled(name+"_vml_cpu", join(unchanged, stated(formula(name+"(x)"), floats)))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
@@ -32,7 +31,7 @@ type roundAttrs struct {
 // Round rounds to the nearest, ties to even.
 var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest whole number, or to decimals "+
 	"places; of two at the same distance it takes the even one.", unary1,
-	&graph.Pointwise{Config: unary, Body: roundBody},
+	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		n := kit.Attrs[roundAttrs](c).Decimals
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
@@ -40,11 +39,10 @@ var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest
 			case d.IsIntegral(false):
 				return x[0]
 			case c.Type(0).DType.IsReducedFloat():
-				return tensor.FloatScalar(float64(round16(n, roundingTo(c.Type(0).DType))(float32(x[0].Float()))))
+				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), roundingTo(c.Type(0).DType))))
 			case d == tensor.Float32:
-				out := []float32{0}
-				roundSlice[float32](n)(out, []float32{float32(x[0].Float())})
-				return tensor.FloatScalar(float64(out[0]))
+				exact := func(x float32) float32 { return x }
+				return tensor.FloatScalar(float64(roundScaled(n, float32(x[0].Float()), exact)))
 			}
 			scale := math.Pow10(n)
 			if n < 0 {
@@ -57,67 +55,46 @@ var Round = elementwise[roundAttrs]("round", "Rounds each element to the nearest
 	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTurned),
 	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTurned))
 
+// unchanged are integers that are whole already.
+var unchanged = stated(formula("x"), integers)
+
+// roundConfig leaves 16-bit floats that are scaled to the formula: PyTorch rounds the scaled numbers to their dtype.
+func roundConfig(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
+	cfg, err := unary(c, outs)
+	return cfg.OpMath(kit.Attrs[roundAttrs](c).Decimals == 0), err
+}
+
+var (
+	whole = join(unchanged, stated(formula("rint(x)"), floats))
+	// Scaled in the dtype itself, as native::round_decimals does.
+	decimals = attributed("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
+		func(c *graph.Call) numbers {
+			return numbers{"up": tensor.FloatScalar(math.Pow10(kit.Attrs[roundAttrs](c).Decimals))}
+		}, floats, reduced)
+	tens = attributed("round_cpu", formula("d = type_as(down, x); rint(type_as(x / d, x)) * d", "x"),
+		func(c *graph.Call) numbers {
+			return numbers{"down": tensor.FloatScalar(math.Pow10(-kit.Attrs[roundAttrs](c).Decimals))}
+		}, floats, reduced)
+)
+
 func roundBody(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
-	if n := kit.Attrs[roundAttrs](c).Decimals; n != 0 {
-		if round := roundingTo(it.CommonDType()); round != nil {
-			return iter.Map1(round16(n, round)), nil
-		}
-		t := floats1(roundSlice[float32](n), roundSlice[float64](n))
-		return t.pick("round", it)
+	switch n := kit.Attrs[roundAttrs](c).Decimals; {
+	case n > 0:
+		return decimals(c, it)
+	case n < 0:
+		return tens(c, it)
 	}
-	t := join(intCopies, floats1(roundSlice[float32](0), roundSlice[float64](0)))
-	return t.pickLabel("round_vml_cpu", it)
+	return whole.pickLabel("round_vml_cpu", it)
 }
 
 // Frac is self minus trunc(self).
 var Frac = elementwise[kit.None]("frac", "Takes the part of each element behind the point, with its sign. Supports "+
 	"floats only.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("frac", floats1(fracSlice, fracSlice))},
+	&graph.Pointwise{Config: unary, Body: fixed("frac", stated(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
-func floorSlice[T float](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Floor(float64(a[i])))
-	}
-}
-
-func ceilSlice[T float](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Ceil(float64(a[i])))
-	}
-}
-
-func truncSlice[T float](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Trunc(float64(a[i])))
-	}
-}
-
-func fracSlice[T float](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = a[i] - T(math.Trunc(float64(a[i])))
-	}
-}
-
-// roundSlice scales in T itself, as native::round_decimals does.
-func roundSlice[T float](decimals int) func(dst, a []T) {
-	up, down := T(math.Pow10(max(decimals, 0))), T(math.Pow10(max(-decimals, 0)))
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			dst[i] = T(math.RoundToEven(float64(a[i]/down*up))) / up * down
-		}
-	}
-}
-
-// round16 rounds 16-bit floats, whose scaled numbers PyTorch rounds to their dtype first.
-func round16(decimals int, round func(float32) float32) func(float32) float32 {
+// roundScaled rounds a scaled number, which PyTorch brings to its dtype first.
+func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	up, down := round(float32(math.Pow10(max(decimals, 0)))), round(float32(math.Pow10(max(-decimals, 0))))
-	return func(x float32) float32 {
-		return float32(math.RoundToEven(float64(round(x/down*up)))) / up * down
-	}
+	return float32(math.RoundToEven(float64(round(x/down*up)))) / up * down
 }

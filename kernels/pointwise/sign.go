@@ -18,39 +18,17 @@ var Sign = elementwise[kit.None]("sign", "Gives -1, 0 or 1 by the sign of each e
 // Sgn is sign, and of complex numbers the direction.
 var Sgn = elementwise[kit.None]("sgn", "Gives the sign of each element, and of a complex one the number of magnitude "+
 	"1 in its direction.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, mathComplex(direction)))},
+	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, stated(formula("sgn(x)"), complexes)))},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
 
-var signBodies = boolAsByte(join(
-	signed1(signSlice, signSlice, signSlice, signSlice), unsigned1(signUnsigned, signUnsigned, signUnsigned, signUnsigned),
-	floats1(signSlice, signSlice)))
+var signBodies = join(stated(formula("minimum(maximum(x, -1), 1)"), signed), stated(formula("minimum(x, 1)"), unsigned),
+	stated(formula("sign(x)"), floats), stated(formula("x"), boolean))
 
 func direction(z complex128) complex128 {
 	if z == 0 {
 		return 0
 	}
 	return z / complex(cmplx.Abs(z), 0)
-}
-
-func signSlice[T int8 | int16 | int32 | int64 | float32 | float64](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		var up, down T
-		if a[i] > 0 {
-			up = 1
-		}
-		if a[i] < 0 {
-			down = 1
-		}
-		dst[i] = up - down
-	}
-}
-
-func signUnsigned[T uint8 | uint16 | uint32 | uint64](dst, a []T) {
-	a = a[:len(dst)]
-	for i := range dst {
-		dst[i] = min(a[i], 1)
-	}
 }
 
 func signRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {

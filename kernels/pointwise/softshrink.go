@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 type softshrinkAttrs struct {
@@ -20,19 +21,22 @@ type biasShrinkAttrs struct {
 // Softshrink takes lambd off the magnitude of elements; Shrink is ONNX's operator, of which
 // softshrink and hardshrink are cases.
 var (
-	Softshrink = activation("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
-		"nearer. Supports floats only.",
-		func(a *softshrinkAttrs) func(dst, x []float32) { return biasShrinkSlice[float32](a.Lambd, a.Lambd) },
-		func(a *softshrinkAttrs) func(dst, x []float64) { return biasShrinkSlice[float64](a.Lambd, a.Lambd) },
+	Softshrink = shaped("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
+		"nearer. Supports floats only.", shrinking, 0,
+		func(a *softshrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Lambd) },
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
-	Shrink = activation("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others "+
-		"towards 0 by bias. Supports floats only.",
-		func(a *biasShrinkAttrs) func(dst, x []float32) { return biasShrinkSlice[float32](a.Lambd, a.Bias) },
-		func(a *biasShrinkAttrs) func(dst, x []float64) { return biasShrinkSlice[float64](a.Lambd, a.Bias) },
-		func(a *biasShrinkAttrs) func(float64) float64 {
-			return biasShrink(a.Lambd, a.Bias)
-		}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))
+	Shrink = shaped("shrink", "shrink_cpu", "Sets elements of a magnitude up to lambd to 0, and moves the others "+
+		"towards 0 by bias. Supports floats only.", shrinking, 0,
+		func(a *biasShrinkAttrs) numbers { return shrinkNumbers(a.Lambd, a.Bias) },
+		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) },
+		kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTurned))
 )
+
+const shrinking = "where(x > l, x - bias, where(x < -l, x + bias, x * 0))"
+
+func shrinkNumbers(lambd, bias float64) numbers {
+	return numbers{"l": tensor.FloatScalar(lambd), "bias": tensor.FloatScalar(bias)}
+}
 
 func init() {
 	Softshrink.Pointwise.Config = checked(unary, func(c *graph.Call) error {
@@ -53,22 +57,5 @@ func biasShrink(lambd, bias float64) func(float64) float64 {
 			return x + bias
 		}
 		return x * 0
-	}
-}
-
-func biasShrinkSlice[T float](lambd, bias float64) func(dst, x []T) {
-	l, b := T(lambd), T(bias)
-	return func(dst, x []T) {
-		x = x[:len(dst)]
-		for i, v := range x {
-			switch {
-			case v > l:
-				dst[i] = v - b
-			case v < -l:
-				dst[i] = v + b
-			default:
-				dst[i] = v * 0
-			}
-		}
 	}
 }

@@ -14,24 +14,26 @@ import (
 // Functions of two real numbers.
 var (
 	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
-		binary2, binaryFloat, math.Atan2, kit.ExIntegers)
+		"atan2(x, y)", binary2, binaryFloat, math.Atan2, kit.ExIntegers)
 	Hypot = special2("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports floats only.",
-		binary2, binary, math.Hypot)
+		"hypot(x, y)", binary2, binary, math.Hypot)
 	Copysign = special2("copysign", "Gives the magnitude of self the sign of other, that of -0 included.",
-		[]graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
+		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
 	Logaddexp = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Supports "+
-		"floats only.", binary2, binary, logaddexp)
+		"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binary2, binary, logaddexp)
 	Logaddexp2 = special2("logaddexp2", "Takes the logarithm to base 2 of the sum of the powers of 2 of self and other. "+
-		"Supports floats only.", binary2, binary,
+		"Supports floats only.",
+		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binary2, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
 	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
-		numbers2, binaryFloat, xlogy, kit.ExIntegers)
+		"where(y != y, y, where(x == 0, 0, x * log(y)))", numbers2, binaryFloat, xlogy, kit.ExIntegers)
 )
 
-func special2(name, doc string, params []graph.Param, cfg config, f func(x, y float64) float64,
+// special2 defines a binary op on floats by a formula, and by the function that it is held against.
+func special2(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	more ...graph.Example) *graph.Op {
 	return elementwise[kit.None](name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-		Body: fixed(name, floatBodies2(f))},
+		Body: fixed(name, stated(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
 
@@ -63,9 +65,8 @@ var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, an
 			}
 			return nil
 		}),
-		Body: fixed("heaviside", boolAsByte(join(
-			signed2(stepSlice, stepSlice, stepSlice, stepSlice), unsigned2(stepSlice, stepSlice, stepSlice, stepSlice),
-			floats2(stepSlice, stepSlice)))),
+		Body: fixed("heaviside",
+			join(stated(formula("heaviside(x, y)"), integers, floats), stated(formula("x | y"), boolean))),
 	},
 	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -77,20 +78,6 @@ var Heaviside = elementwise[kit.None]("heaviside", "Gives 0 below 0, 1 above, an
 		return tensor.IntScalar(0)
 	}),
 	kit.ExBinary, kit.ExIntegers)
-
-func stepSlice[T ordered](dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		v := b[i]
-		if a[i] != 0 {
-			v = 0
-			if a[i] > 0 {
-				v = 1
-			}
-		}
-		dst[i] = v
-	}
-}
 
 type nanToNumAttrs struct {
 	NaN    *float64 `attr:"nan" default:"none" doc:"what replaces a NaN; null: 0"`
@@ -108,10 +95,18 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 })
 
 var replacing = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	if !it.DType(1).IsFloat() {
+		return finite.pickLabel("nan_to_num", it)
+	}
 	r := replacements(c, it.Type(0).DType)
-	t := join(boolAsByte(intCopies), floats1(replaceSlice[float32](r), replaceSlice[float64](r)))
-	return t.pickLabel("nan_to_num", it)
+	return with(replaced, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),
+		"down": tensor.FloatScalar(r[2])}), nil
 }}
+
+var (
+	finite   = stated(formula("x"), boolean, integers)
+	replaced = formula("nan_to_num(x, n, up, down)", "x")
+)
 
 func replaceRef(c *graph.Call) kit.ScalarFunc {
 	r := replacements(c, c.Type(0).DType)
@@ -142,23 +137,4 @@ func replacements(c *graph.Call, d tensor.DType) (r [3]float64) {
 		}
 	}
 	return r
-}
-
-func replaceSlice[T float](r [3]float64) func(dst, a []T) {
-	inf := T(math.Inf(1))
-	return func(dst, a []T) {
-		a = a[:len(dst)]
-		for i := range dst {
-			v := a[i]
-			switch {
-			case v != v:
-				v = T(r[0])
-			case v == inf:
-				v = T(r[1])
-			case v == -inf:
-				v = T(r[2])
-			}
-			dst[i] = v
-		}
-	}
 }

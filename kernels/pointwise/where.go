@@ -28,7 +28,7 @@ var Where = kit.Define[kit.None](graph.Op{
 		kit.Example(nil, tensor.New(tensor.Bool, 3), kit.ExInts, kit.ExTurned)},
 })
 
-var selection = graph.Pointwise{Config: whereConfig, Body: chosen(selects)}
+var selection = graph.Pointwise{Config: whereConfig, Body: selecting}
 
 func whereCheck(c *graph.Call) (tensor.DType, error) {
 	if d := c.Type(0).DType; d != tensor.Bool && d != tensor.Uint8 {
@@ -76,21 +76,22 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.LaidOut(cfg)
 }
 
-// selects moves elements of a size, whatever they mean.
-var selects = iter.NewTable("where_cpu",
-	iter.Slice3(selectSlice[uint8, uint8]).Bits(),
-	iter.Slice3(selectSlice[uint16, uint8]).Bits(), iter.Slice3(selectSlice[uint16, uint16]).Bits(),
-	iter.Slice3(selectSlice[uint32, uint8]).Bits(), iter.Slice3(selectSlice[uint32, uint32]).Bits(),
-	iter.Slice3(selectSlice[uint64, uint8]).Bits(), iter.Slice3(selectSlice[uint64, uint64]).Bits(),
-	iter.Slice3(selectSlice[complex128, uint8]).Bits(), iter.Slice3(selectSlice[complex128, complex128]).Bits())
+// selects has the kernels for a condition of bytes, and for one that was converted along.
+var (
+	choice  = formula("where(c, x, y)", "c", "x", "y")
+	every   = [][]tensor.DType{boolean, integers, reduced, floats, complexes}
+	selects = map[tensor.DType]bodies{tensor.Bool: conditional(tensor.Bool), tensor.Uint8: conditional(tensor.Uint8)}
+	joint   = stated(choice, every...)
+)
 
-func selectSlice[T, C uint8 | uint16 | uint32 | uint64 | complex128](dst []T, c []C, a, b []T) {
-	c, a, b = c[:len(dst)], a[:len(dst)], b[:len(dst)]
-	for i := range dst {
-		v := b[i]
-		if c[i] != 0 {
-			v = a[i]
-		}
-		dst[i] = v
+func conditional(c tensor.DType) bodies {
+	return statedFor(choice, func(d tensor.DType) []tensor.DType { return []tensor.DType{d, c, d, d} }, every...)
+}
+
+func selecting(_ *graph.Call, it *iter.Rule) (iter.Kernel, error) {
+	d, c := it.DType(0), it.DType(1)
+	if c == d {
+		return joint[d], nil
 	}
+	return selects[c][d], nil
 }
