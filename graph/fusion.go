@@ -56,7 +56,7 @@ var Fused = func() *Op {
 // Expression returns what the node computes for one element, over operands and results as memory holds them, by its
 // own operands; nil for a node that is no loop of an expression.
 func (n *Node) Expression() *expr.Code {
-	if n == nil || n.Op == nil || !n.Op.loops {
+	if n == nil || n.Op == nil || !n.Op.loops && n.Op.Expression == nil {
 		return nil
 	}
 	for _, a := range n.In {
@@ -64,11 +64,29 @@ func (n *Node) Expression() *expr.Code {
 			return nil
 		}
 	}
-	c, err := n.Op.Pointwise.expression(n.Call())
+	for _, v := range n.Out {
+		if v.Alias != nil {
+			return nil
+		}
+	}
+	c, err := n.Op.expression(n.Call())
 	if err != nil {
 		return nil
 	}
 	return c
+}
+
+// expression returns the expression of a call; nil where the op has none.
+func (o *Op) expression(c *Call) (*expr.Code, error) {
+	switch {
+	case o == nil:
+		return nil, errors.New("a part without an op")
+	case o.Expression != nil:
+		return o.Expression(c)
+	case !o.loops:
+		return nil, nil
+	}
+	return o.Pointwise.expression(c)
 }
 
 // expression returns the expression of a call; nil where the op has none.
@@ -165,7 +183,7 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		if err != nil {
 			return nil, err
 		}
-		code, err := p.Op.Pointwise.expression(c)
+		code, err := p.Op.expression(c)
 		switch {
 		case err != nil:
 			return nil, err
@@ -312,8 +330,8 @@ func (g *Graph) Fuse(parts []*Node, keep func(*Value) bool) (*Node, error) {
 	}
 	f := &fuser{fusion: &Fusion{}, node: &Node{Op: Fused}, at: map[*Value][2]int{}, operand: map[*Value]int{}}
 	for i, m := range parts {
-		if m == nil || m.Op == nil || m.Op.Pointwise == nil || len(m.Out) == 0 || m.Out[0].graph != g {
-			return nil, fmt.Errorf("part %d is no pointwise node of the graph", i)
+		if m == nil || m.Expression() == nil || len(m.Out) == 0 || m.Out[0].graph != g {
+			return nil, fmt.Errorf("part %d is no node of the graph that is a loop of an expression", i)
 		}
 		if err := f.add(i, m, keep); err != nil {
 			return nil, err

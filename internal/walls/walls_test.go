@@ -157,6 +157,7 @@ func TestFrontDoor(t *testing.T) {
 var families = map[string][]string{
 	"kernels/conv":              {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/index":             {"internal/copies", "internal/kit"},
+	"kernels/internal/compose":  {"view"},
 	"kernels/internal/copies":   {"internal/kit"},
 	"kernels/internal/folds":    {"internal/kit"},
 	"kernels/internal/kit":      {},
@@ -164,7 +165,7 @@ var families = map[string][]string{
 	"kernels/pointwise":         {"internal/copies", "internal/kit"},
 	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce", "view"},
 	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "pointwise", "product", "view"},
-	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
+	"kernels/reduce":            {"internal/compose", "internal/copies", "internal/folds", "internal/kit", "pointwise", "view"},
 	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/view":              {"internal/copies", "internal/kit"},
 	"kernels/window":            {"internal/copies", "internal/folds", "internal/kit"},
