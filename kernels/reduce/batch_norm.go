@@ -26,7 +26,7 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 		"Graphs are pure: running statistics are not updated.",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 		{Name: "running_var", Optional: true}},
-	Infer: inferBatchNorm,
+	Infer:     inferBatchNorm,
 	Decompose: decomposeBatchNorm,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[batchNormAttrs](c)

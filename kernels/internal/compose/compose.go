@@ -35,7 +35,9 @@ func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph
 }
 
 // Add adds a node of one result.
-func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg { return p.All(1, op, a, in...)[0] }
+func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
+	return p.All(1, op, a, in...)[0]
+}
 
 // Failed reports whether a part failed: what the others made is nothing then.
 func (p *Parts) Failed() bool { return p.err != nil }
