@@ -86,11 +86,15 @@ func (o *Op) expression(c *Call) (*expr.Code, error) {
 	case !o.loops:
 		return nil, nil
 	}
-	return o.Pointwise.expression(c)
+	return o.Pointwise.Expression(c)
 }
 
-// expression returns the expression of a call; nil where the op has none.
-func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
+// Expression returns what a call computes for one element, over operands and results as memory holds them; nil where
+// the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
+func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
+	if c == nil || p == nil || p.Config == nil || p.Body == nil {
+		return nil, errors.New("a pointwise op needs a call, Config and Body")
+	}
 	cfg, err := p.Config(c, p.undefined())
 	if err != nil {
 		return nil, err

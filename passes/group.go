@@ -124,7 +124,7 @@ func (g *grouper) joins(n *graph.Node) *cluster {
 		return nil
 	}
 	for _, c := range all {
-		if c != first && c.over(n) {
+		if c != first && len(c.nodes) > 0 && c.over(n) { // the first may have become part of another
 			first = g.merge(first, c, n)
 		}
 	}

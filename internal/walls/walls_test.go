@@ -164,7 +164,7 @@ var families = map[string][]string{
 	"kernels/internal/multiply": {"internal/copies", "internal/kit"},
 	"kernels/pointwise":         {"internal/copies", "internal/kit"},
 	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce", "view"},
-	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "pointwise", "product", "view"},
+	"kernels/quantised":         {"conv", "internal/compose", "internal/kit", "pointwise", "product", "reduce", "view"},
 	"kernels/reduce":            {"internal/compose", "internal/copies", "internal/folds", "internal/kit", "pointwise", "view"},
 	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/view":              {"internal/copies", "internal/kit"},

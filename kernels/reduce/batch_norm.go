@@ -78,8 +78,8 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		shift = p.Add(pointwise.Neg, nil, shift)
 	}
 	scale, shift = p.To(loops, scale), p.To(loops, shift)
-	y := p.Add(pointwise.Mul, nil, p.Laid(c.In[0]), p.Along(scale, m.Rank()-2))
-	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, m.Rank()-2)))
+	y := p.Add(pointwise.Mul, nil, p.Laid(c.In[0]), p.Along(scale, 1, m.Rank()))
+	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
 }
 
 // batchNormOfNothing is what [emptyBatchNorm] infers.

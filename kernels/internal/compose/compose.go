@@ -2,6 +2,8 @@
 package compose
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
@@ -60,25 +62,24 @@ func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along shows a vector along the dimension that has n others after it. A single element, in whatever shape, is for
-// all.
-func (p *Parts) Along(x graph.Arg, n int) graph.Arg {
+// Along shows a vector along dimension dim of values of some rank. A single element, in whatever shape, is for all: it
+// keeps a dimension where the values have one, so that it counts as they do in promotion.
+func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x
 	}
-	m := x.Meta()
-	shape := []int{-1}
+	m, shape := x.Meta(), []int{}
 	switch {
-	case m.Numel() == 1 && m.Rank() < 2:
-		return x
-	case m.Numel() == 1:
+	case rank > 0 && m.Numel() == 1:
 		shape = []int{1}
-	case m.Rank() == 1 && n == 0:
-		return x
-	default:
-		for range n {
+	case rank > 0:
+		shape = []int{-1}
+		for range rank - 1 - dim {
 			shape = append(shape, 1)
 		}
+	}
+	if slices.Equal(shape, m.Shape) || len(shape) == 1 && m.Rank() == 1 {
+		return x
 	}
 	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
