@@ -2,11 +2,11 @@ package pointwise
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -17,7 +17,6 @@ type gluAttrs struct {
 
 // Prelu scales what is below 0 by a weight, one for all or one for each channel.
 var Prelu = kit.Define[kit.None](graph.Op{
-	AnyOrder: true, Images: graph.ImagePasser,
 	Name: "prelu",
 	Doc: "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). " +
 		"The result has the memory format that self suggests.",
@@ -44,16 +43,10 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
 		return c.One(t), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		m := c.Meta(0)
-		q := kit.AxisIndex{Inner: max(1, m.Numel()), N: 1}
-		if c.Meta(1).Numel() != 1 && m.Numel() > 0 {
-			q = kit.AxisIndex{Inner: tensor.Numel(m.Shape[2:]), N: m.Shape[1]}
-		}
-		if m.DType.OpMath() == tensor.Float32 {
-			return compilePrelu[float32](c, q)
-		}
-		return compilePrelu[float64](c, q)
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		p, x, rank := compose.Of(into, c), c.In[0], c.Meta(0).Rank()
+		w := p.Along(c.In[1], min(1, max(rank-1, 0)), rank)
+		return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[0].Shape...)
@@ -70,39 +63,11 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		{In: []tensor.Meta{kit.ExTurned, tensor.New(tensor.Float32, 1)}}},
 })
 
-func compilePrelu[T float32 | float64](c *graph.Call, q kit.AxisIndex) (*graph.Kernel, error) {
-	d, n := tensor.DTypeOf[T](), c.Out[0].Numel()
-	if n == 0 {
-		return &graph.Kernel{}, nil
-	}
-	x := copies.NewCompound(c)
-	ins := x.Operands(d)
-	weights := ins[1].Meta.Numel()
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), ins[0], ins[1]},
-		copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-			y, v, w := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], weights)
-			for begin < end {
-				to, at := q.Run(begin, end)
-				f := w[at]
-				for i, e := range v[begin:to] {
-					if !(e > 0) {
-						e *= f
-					}
-					y[begin+i] = e
-				}
-				begin = to
-			}
-			return nil
-		}))
-	return x.Kernel()
-}
-
 // Glu multiplies one half of a dimension by the sigmoid of the other.
 var Glu = kit.Define[gluAttrs](graph.Op{
-	AsInferred: "halves are multiplied in row-major blocks",
-	Name:       "glu",
-	Doc:        "Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.",
-	Params:     []graph.Param{kit.Self},
+	Name:   "glu",
+	Doc:    "Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.",
+	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, b, err := gluHalves(c)
 		if err != nil {
@@ -113,15 +78,18 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 		}
 		return c.One(kit.SumType(a, b)), nil
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a, b, err := gluHalves(c)
-		if err != nil || c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, err
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		a, _, err := gluHalves(c)
+		if err != nil {
+			return nil, err
 		}
-		if a.DType.OpMath() == tensor.Float32 {
-			return compileGlu[float32](c, kit.OfNumbers(a), kit.OfNumbers(b))
+		p, dim := compose.Of(into, c), kit.Attrs[gluAttrs](c).Dim
+		half := func(i int) graph.Arg {
+			n := kit.SizeOf(kit.OfNumbers(a), dim)
+			return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 		}
-		return compileGlu[float64](c, kit.OfNumbers(a), kit.OfNumbers(b))
+		left, right := half(0), p.To(a.DType.OpMath(), half(1)) // which is rounded once, with the product
+		return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, b, err := gluHalves(c)
@@ -158,24 +126,4 @@ func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
 		b, err = m.Narrow(d, half, half)
 	}
 	return a, b, err
-}
-
-func compileGlu[T float32 | float64](c *graph.Call, a, b tensor.Meta) (*graph.Kernel, error) {
-	d, n := tensor.DTypeOf[T](), a.Numel()
-	x := copies.NewCompound(c)
-	half := func(m tensor.Meta) kit.Buffer {
-		m.Offset -= c.Meta(0).Offset
-		s := x.In(0)
-		s.Data = nil
-		return x.Dense(s.Show(m), d)
-	}
-	left, right := half(a), half(b)
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), left, right}, copies.CutUnits(n, 8, func(m *graph.Mem, begin, end int) error {
-		y, u, v := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], n)
-		for i := begin; i < end; i++ {
-			y[i] = T(float64(u[i]) / (1 + math.Exp(-float64(v[i]))))
-		}
-		return nil
-	}))
-	return x.Kernel()
 }

@@ -62,7 +62,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		if c.Has(2) {
 			zero = p.place(2, a.Axis, a.BlockSize)
 		}
-		x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, p.Laid(c.In[0])), scale)
+		x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
 		return p.Result(p.quantized(x, zero, d))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -107,7 +107,6 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		if x.Type().DType.Size() > 2 {
 			d = tensor.Int64
 		}
-		x = p.Laid(x)
 		if c.Has(2) {
 			x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.place(2, a.Axis, a.BlockSize)))
 		}
@@ -275,6 +274,6 @@ func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, err
 	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, most, least), compose.Number(255))
 	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
 	point := p.quantized(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, least), scale), graph.Arg{}, tensor.Uint8)
-	y := p.quantized(p.Add(pointwise.Div, nil, p.Laid(c.In[0]), scale), point, tensor.Uint8)
+	y := p.quantized(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
 	return p.Result(y, scale, point)
 }

@@ -78,7 +78,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		shift = p.Add(pointwise.Neg, nil, shift)
 	}
 	scale, shift = p.To(loops, scale), p.To(loops, shift)
-	y := p.Add(pointwise.Mul, nil, p.Laid(c.In[0]), p.Along(scale, 1, m.Rank()))
+	y := p.Add(pointwise.Mul, nil, c.In[0], p.Along(scale, 1, m.Rank()))
 	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
 }
 

@@ -17,8 +17,6 @@ type toAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
-var itself = kit.Formula("x", "x")
-
 // To is Tensor.to.
 var To = kit.Define[toAttrs](graph.Op{
 	Each:     graph.Each{Simple: 0.1},
@@ -37,8 +35,7 @@ var To = kit.Define[toAttrs](graph.Op{
 		if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
 			return nil, err
 		}
-		from, to := c.Type(0).DType, res[0].Type.DType
-		return itself.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
+		return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
 	},
 	Ref: copies.Ref(inferTo),
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},

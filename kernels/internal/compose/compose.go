@@ -84,34 +84,13 @@ func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
 
-// Laid returns an operand laid out as the call's result 0, whose layout is a memory format. Where it is not, it is
-// copied: loops that write what is asked of them read the original in the end.
-func (p *Parts) Laid(x graph.Arg) graph.Arg {
-	if p.err != nil || x.Meta().SameLayout(p.C.Out[0]) {
-		return x
-	}
-	return p.Add(view.Clone, graph.Attrs{"memory_format": formatOf(p.C.Out[0])}, x)
-}
-
-// formatOf is the memory format of a layout; Preserve for one that has none.
-func formatOf(m tensor.Meta) tensor.MemoryFormat {
-	for _, f := range []tensor.MemoryFormat{tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d} {
-		if t, err := tensor.NewTypeFormat(m.DType, m.Type().Shape, f); err == nil {
-			if as, ok := t.Meta(); ok && as.SameLayout(m) {
-				return f
-			}
-		}
-	}
-	return tensor.Preserve
-}
-
 // Result is what a Decompose returns: a value for each result of the call, converted and laid out as that.
 func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {
 		want := p.C.Out[i]
-		if a = p.To(want.DType, a); p.err == nil && !a.Meta().SameLayout(want) {
-			a = p.Add(view.Clone, graph.Attrs{"memory_format": formatOf(want)}, a)
+		if p.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
+			a = p.Add(laid, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
 		}
 		out[i] = a.Value
 	}
