@@ -42,8 +42,7 @@ func Example() {
 		fmt.Printf("%.3f\n", out[0].At().Float())
 	}
 	// Output:
-	// exp [1]
-	// mul [1]
+	// fused [1]
 	// sum []
 	// 8.000
 	// 11.437

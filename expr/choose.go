@@ -90,6 +90,9 @@ func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (
 	case Eq, Ne, Lt, Le:
 		d = c.Insts[i.A].DType
 	}
+	if i.Op == Mod && d == tensor.Float32 {
+		return modV32, form
+	}
 	if i.Op >= Exp {
 		return elementary(i.Op, d, single), single
 	}
@@ -124,9 +127,6 @@ func elementary(o Op, d tensor.DType, single [3]bool) body {
 		return nil
 	}
 	if d == tensor.Float32 {
-		if o == Mod {
-			f = mod32
-		}
 		return map2[float32](f, single)
 	}
 	return map2[float64](f, single)

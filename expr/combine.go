@@ -28,9 +28,9 @@ func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	case tensor.Uint64:
 		return combineInt[uint64](o)
 	case tensor.Float32:
-		return combineFloat[float32, uint32](o)
+		return combineFloat[float32](o)
 	case tensor.Float64:
-		return combineFloat[float64, uint64](o)
+		return combineFloat[float64](o)
 	}
 	return nil
 }
@@ -53,16 +53,16 @@ func combineInt[T integer](o Op) func(dst, acc unsafe.Pointer, n int) {
 	return nil
 }
 
-func combineFloat[T float, U uint32 | uint64](o Op) func(dst, acc unsafe.Pointer, n int) {
+func combineFloat[T float](o Op) func(dst, acc unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return combineAdd[T]
 	case Mul:
 		return combineMul[T]
 	case Min:
-		return combineBy(minFloat[T, U], int(unsafe.Sizeof(T(0))))
+		return combineMin[T]
 	case Max:
-		return combineBy(maxFloat[T, U], int(unsafe.Sizeof(T(0))))
+		return combineMax[T]
 	}
 	return nil
 }
@@ -101,5 +101,31 @@ func combineMul[T realNumber](dst, acc unsafe.Pointer, n int) {
 			return ((a[k] * a[k+16]) * (a[k+8] * a[k+24])) * ((a[k+4] * a[k+20]) * (a[k+12] * a[k+28]))
 		}
 		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(a[0])))) = (four(0) * four(2)) * (four(1) * four(3))
+	}
+}
+
+// combineMin and combineMax are Go's, which take no branches: of a positive and a negative zero they do not take the
+// second one, as [Min] does, but always the same.
+func combineMin[T float](dst, acc unsafe.Pointer, n int) {
+	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
+	for i := range unsafe.Slice((*T)(dst), n) {
+		a := &lanes[i]
+		m0, m1, m2, m3 := a[0], a[1], a[2], a[3]
+		for k := 4; k < Lanes; k += 4 {
+			m0, m1, m2, m3 = min(m0, a[k]), min(m1, a[k+1]), min(m2, a[k+2]), min(m3, a[k+3])
+		}
+		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(m0)))) = min(m0, m1, m2, m3)
+	}
+}
+
+func combineMax[T float](dst, acc unsafe.Pointer, n int) {
+	lanes := unsafe.Slice((*[Lanes]T)(acc), n)
+	for i := range unsafe.Slice((*T)(dst), n) {
+		a := &lanes[i]
+		m0, m1, m2, m3 := a[0], a[1], a[2], a[3]
+		for k := 4; k < Lanes; k += 4 {
+			m0, m1, m2, m3 = max(m0, a[k]), max(m1, a[k+1]), max(m2, a[k+2]), max(m3, a[k+3])
+		}
+		*(*T)(unsafe.Add(dst, i*int(unsafe.Sizeof(m0)))) = max(m0, m1, m2, m3)
 	}
 }

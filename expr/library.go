@@ -80,14 +80,15 @@ var library = map[string][]definition{
 	"lerp": {{"a b w", "where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", refused,
 		"where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", 0}},
 	"true_divide": {{"x y", "x / y", asFloat, alike, takesBools}},
-	"remainder":   {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)", alike, refused, 0}},
+	"remainder": {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)",
+		"m = fmod(x, y); where(m != 0 and (m ^ y) < 0, m + y, m)", refused, 0}},
 	// c10::div_floor_floating: the quotient of what is left after the remainder is taken off. Of 16-bit floats PyTorch
 	// rounds every step.
 	"floor_divide": {{"x y", "m = fmod(x, y); q = type_as(type_as(x - m, x) / y, x); " +
 		"p = where(m != 0 and (y < 0) != (m < 0), type_as(q - 1, x), q); f = floor(p); " +
 		"g = where(type_as(p - f, x) > 0.5, f + 1, f); " +
 		"where(y == 0, x / y, where(p == 0, copysign(0, x / y), g))",
-		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m < 0) != (y < 0), q - 1, q)", refused, 0}},
+		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m ^ y) < 0, q - 1, q)", refused, 0}},
 
 	// Of two numbers.
 	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", refused, takesBools}},

@@ -246,7 +246,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSelectedBits keeps 16-bit floats that are chosen between as they are: nothing is widened, and NaNs keep their bits.
+// TestSelectedBits keeps 16-bit floats that are chosen between as they are: nothing is widened, NaNs keep their bits.
 func TestSelectedBits(t *testing.T) {
 	f, err := Parse("where(c, x, y)", "c", "x", "y")
 	if err != nil {

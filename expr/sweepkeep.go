@@ -1,6 +1,10 @@
 package expr
 
-import "github.com/graphrun/graphrun/tensor"
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/tensor"
+)
 
 // keepCost is what computing an element again may cost, in simple operations, before its row is put aside instead:
 // about what a store and a load take.
@@ -94,6 +98,9 @@ func price(o Op) int {
 // Columns returns the code of a sweep for rows that lie side by side, one element of each after the other: the folds
 // become accumulators that are operands and outputs in the same memory, behind the others.
 func (w *Sweep) Columns() (c *Code, in, out []Place, err error) {
+	if w.Code == nil {
+		return nil, nil, nil, errors.New("expr: a sweep that goes over nothing")
+	}
 	b := NewBuilder(w.Code.In...)
 	made := b.Inline(w.Code, func(operand, part int) Value { return b.load(operand, uint64(part)) })
 	in = append(in, w.In...)

@@ -34,8 +34,9 @@ type Sweep struct {
 	AfterIn, AfterOut []Place
 }
 
-// Row is what is put aside of a row: in the memory of an output, or where that is -1 in memory of its own. The output is
-// the row itself, or has elements of the same size and is not written before the row is read for the last time.
+// Row is what is put aside of a row: in the memory of an output, or where that is -1 in memory of its own. The
+// output is the row itself, or has elements of the same size and is not written before the row is read for the last
+// time.
 type Row struct {
 	DType tensor.DType
 	Out   int

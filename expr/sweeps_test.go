@@ -193,7 +193,7 @@ func TestSweeps(t *testing.T) {
 		for o := range want {
 			for i, g := range got[o] {
 				if !sameBits(c.Out[o].DType, g.Re, want[o][i].Re) {
-					t.Fatalf("seed %d: y%d[%d] of rows of %d is %#x, want %#x\n%v\n%+v", seed, o, i, n, g.Re, want[o][i].Re, c, s.Steps)
+					t.Fatalf("seed %d: y%d[%d] of rows of %d is %#x, want %#x\n%v", seed, o, i, n, g.Re, want[o][i].Re, c)
 				}
 			}
 		}

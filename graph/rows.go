@@ -23,6 +23,8 @@ type Rows struct {
 	In []int
 	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
+
+	full []int // the shape that operands are broadcast to, where that is not operand 0's own
 }
 
 // rowWorkerBytes bounds the memory of a worker: rows that are longer, and would be put aside, are left to kernels that
@@ -36,6 +38,11 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
 		return nil, err
 	}
+	return r.kernel(c, p), nil
+}
+
+// kernel runs a plan.
+func (r *Rows) kernel(c *Call, p *sweeps.Plan) *Kernel {
 	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &Kernel{Scratch: p.Scratch(), Worker: p.Worker()}
 	for phase := range p.Phases() {
@@ -44,14 +51,19 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 		}})
 	}
 	for _, pair := range p.InPlace() {
-		k.InPlace = append(k.InPlace, InPlace{Out: pair[0], In: r.In[pair[1]]})
+		if in := r.In[pair[1]]; slices.Equal(c.Meta(in).Shape, c.Out[pair[0]].Shape) {
+			k.InPlace = append(k.InPlace, InPlace{Out: pair[0], In: in})
+		}
 	}
-	return k, nil
+	return k
 }
 
 // plan prepares the sweeps for the layouts of the call.
 func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
-	full := c.Meta(0).Shape
+	full := r.full
+	if full == nil {
+		full = c.Meta(0).Shape
+	}
 	if len(r.Mask) != len(full) {
 		return nil, fmt.Errorf("rows of %d dimensions in an operand of shape %s", len(r.Mask), tensor.ListString(full))
 	}

@@ -65,7 +65,7 @@ func TestPinnedInput(t *testing.T) {
 	require.Len(t, p.Copies, 1, "the last op writes the output's layout itself")
 	assert.Equal(t, `"x" is pinned to channels_last`, p.Copies[0].Why)
 	assert.Equal(t, []int{60, 20, 5, 1}, p.Graph.Outputs[0].Value.Meta.Strides)
-	assert.True(t, p.Graph.Value("relu").Meta.IsChannelsLast())
+	assert.True(t, p.Graph.Outputs[0].Value.Node.In[0].Value.Meta.IsChannelsLast())
 }
 
 func TestPinMistakes(t *testing.T) {

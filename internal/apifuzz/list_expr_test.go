@@ -8,6 +8,8 @@ import (
 )
 
 var exprFunctions = map[string]any{
+	"expr.Combine":    expr.Combine,
+	"expr.Joining":    expr.Joining,
 	"expr.Neutral":    expr.Neutral,
 	"expr.NewBuilder": expr.NewBuilder,
 	"expr.Parse":      expr.Parse,
@@ -22,6 +24,7 @@ var exprReceivers = []reflect.Type{
 	reflect.TypeFor[*expr.Interp](),
 	reflect.TypeFor[*expr.Loop](),
 	reflect.TypeFor[expr.Op](),
+	reflect.TypeFor[*expr.Sweep](),
 }
 
 // formulas are texts with operands, numbers, several results and mistakes.
@@ -34,6 +37,18 @@ func init() {
 	makers[reflect.TypeFor[*expr.Builder]()] = func(w *world) any { return w.builder() }
 	makers[reflect.TypeFor[*expr.Code]()] = func(w *world) any { return w.code() }
 	makers[reflect.TypeFor[*expr.Formula]()] = func(w *world) any { return formula(pick(w, formulas)) }
+	makers[reflect.TypeFor[*expr.Sweep]()] = func(w *world) any {
+		b := expr.NewBuilder(tensor.Float32)
+		c, err := b.Build(b.Real(b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0)))))
+		if err != nil {
+			panic(err)
+		}
+		s, err := c.Sweeps([]bool{false}, []bool{true})
+		if err != nil {
+			panic(err)
+		}
+		return pick(w, []*expr.Sweep{new(expr.Sweep), &s.Steps[0], &s.Steps[1]})
+	}
 	makers[reflect.TypeFor[*expr.Loop]()] = func(w *world) any { return w.loop() }
 	makers[reflect.TypeFor[*expr.Interp]()] = func(w *world) any {
 		c := w.code()

@@ -120,6 +120,7 @@ var vouched = map[string]string{
 	"(tensor.Scalar).Store":        "an address",
 	"(graph.Mem).Within":           "an offset within scratch memory",
 	"(graph.Pointwise).Compile":    "a call of the op, with the operands that graph has checked",
-	"(graph.Pointwise).Infer":      "a call of the op, with the operands that graph has checked",
+	"(graph.Rows).Compile":         "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Expression": "a call of the op, with the operands that graph has checked",
+	"(graph.Pointwise).Infer":      "a call of the op, with the operands that graph has checked",
 }

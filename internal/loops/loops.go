@@ -91,9 +91,9 @@ func (l *Loop) limit() {
 }
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then the
-// [expr.Lanes] accumulators of each fold, which the row is added to; strides are the bytes from a row to the next in
-// the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are trusted, must be of
-// the heap, and are changed.
+// [expr.Lanes] accumulators of each fold, which the row is added to; strides are the bytes from a row to the next
+// in the same order, 0 for what rows share. An output that is stored nowhere needs neither. Addresses are trusted,
+// must be of the heap, and are changed.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return

@@ -1,7 +1,7 @@
-// Package sweeps runs expressions that fold rows ([expr.Sweeps]) over tensors: dimensions are kept, or reduced to one
-// element each. It brings rows, whatever the layout, to loops over runs of memory, keeps them in the cache from sweep to
-// sweep, and cuts the work into chunks by shapes and strides alone, so that results have the same bits for any number
-// of workers.
+// Package sweeps runs expressions that fold rows ([expr.Sweeps]) over tensors: dimensions are kept, or reduced to
+// one element each. It brings rows, whatever the layout, to loops over runs of memory, keeps them in the cache from
+// sweep to sweep, and cuts the work into chunks by shapes and strides alone, so that results have the same bits for
+// any number of workers.
 //
 // There are two ways. By rows a loop runs along the reduced dimensions and folds into the lanes of a row; what is
 // computed once a row is a loop over the rows that go together. By columns, where a kept dimension is the contiguous
@@ -61,8 +61,9 @@ const (
 	// rounding error.
 	level = 256
 	// cacheBytes is what a tile takes of the cache between sweeps, about.
-	cacheBytes = 1 << 17
-	maxColumns = 1024
+	cacheBytes = 1 << 16
+	maxColumns = 2048
+	minColumns = 256 // of several sweeps, even where their columns then leave the cache
 	maxRows    = 64
 )
 
@@ -267,7 +268,7 @@ func (p *Plan) cutTiles() {
 	case p.columns && len(p.s.Steps) == 1:
 		p.tile = maxColumns
 	case p.columns:
-		p.tile = min(maxColumns, max(32, fits&^31))
+		p.tile = min(maxColumns, max(minColumns, fits&^31))
 	case p.single && !p.stages():
 		p.tile = min(maxRows, fits)
 	default:

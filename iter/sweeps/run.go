@@ -147,8 +147,8 @@ func (p *Plan) length(t tile, ax int) int {
 	return p.red[ax].n
 }
 
-// each calls f for the positions of the axes that loops do not run along, with the addresses of objects in s.ptrs. f may
-// change them.
+// each calls f for the positions of the axes that loops do not run along, with the addresses of objects in s.ptrs.
+// f may change them.
 func (p *Plan) each(s *State, t tile, slots []int, f func(n0, n1 int)) {
 	n0, n1 := p.length(t, p.inner()), p.length(t, p.outer())
 	if p.reduced == 0 {

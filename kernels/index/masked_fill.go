@@ -15,12 +15,17 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 		if d, v := it.DType(1), it.DType(3); d != v {
 			return fillConverted(d, v), nil
 		}
-		return maskFills.For(it)
+		return maskFills[it.DType(1)], nil
 	}}
 
-var maskFills = iter.NewTable("masked_fill",
-	iter.Slice3(fillWhere[uint8]).Bits(), iter.Slice3(fillWhere[uint16]).Bits(), iter.Slice3(fillWhere[uint32]).Bits(),
-	iter.Slice3(fillWhere[uint64]).Bits(), iter.Slice3(fillWhere[complex128]).Bits())
+// maskFills are the kernels for a value of self's dtype.
+var maskFills = func() (t [tensor.Complex128 + 1]iter.Kernel) {
+	f := kit.Formula("where(mask, value, x)", "x", "mask", "value")
+	for d := tensor.Bool; d.Valid(); d++ {
+		t[d] = kit.Stated(f, nil, 1, d, d, tensor.Bool, d)
+	}
+	return t
+}()
 
 // MaskedFill is torch.masked_fill.
 var MaskedFill = kit.Define[kit.None](graph.Op{
@@ -135,15 +140,4 @@ func fillBy[T, V elementBits](d, v tensor.DType) iter.Kernel {
 		_, err := convertedItem(d, v, unsafe.Pointer(&value[0]))
 		return err
 	}).Bits()
-}
-
-func fillWhere[T uint8 | uint16 | uint32 | uint64 | complex128](dst, a []T, mask []uint8, v []T) {
-	a, mask, v = a[:len(dst)], mask[:len(dst)], v[:len(dst)]
-	for i := range dst {
-		x := a[i]
-		if mask[i] != 0 {
-			x = v[i]
-		}
-		dst[i] = x
-	}
 }

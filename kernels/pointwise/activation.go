@@ -53,8 +53,8 @@ type geluAttrs struct {
 }
 
 // Gelu is self times the normal distribution function of it.
-var Gelu = elementwise[geluAttrs]("gelu", "Multiplies each element by the normal distribution function of it, or by its "+
-	"approximation with a hyperbolic tangent. Supports floats only.", unary1,
+var Gelu = elementwise[geluAttrs]("gelu", "Multiplies each element by the normal distribution function of it, or by "+
+	"its approximation with a hyperbolic tangent. Supports floats only.", unary1,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, it *iter.Rule) (iter.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {

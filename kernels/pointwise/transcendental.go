@@ -22,7 +22,8 @@ func computed(name, label, doc, text string, cfg config, f func(float64) float64
 		dtypes = append(dtypes, complexes)
 	}
 	return elementwise[kit.None](name, doc, unary1,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg, Body: labelled(label, stated(formula(text, "x"), dtypes...))},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
+			Body: labelled(label, stated(formula(text, "x"), dtypes...))},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

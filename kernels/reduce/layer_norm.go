@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -25,8 +27,12 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 		"result is row-major.",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 	Infer:  inferLayerNorm,
+	Rows:   layerNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[layerNormAttrs](c)
+		if k, err := compileRows(c, layerNormRows); k != nil || err != nil {
+			return k, err
+		}
 		if c.Meta(0).DType.OpMath() == tensor.Float32 {
 			return newRowNorm(c, len(a.NormalizedShape), a.Eps, normalizeRow[float32]), nil
 		}
@@ -77,4 +83,20 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	return c.One(m.RowMajor()), nil
+}
+
+// layerNormRows takes mean and variance in float64.
+func layerNormRows(c *graph.Call) (*graph.Rows, error) {
+	a := kit.Attrs[layerNormAttrs](c)
+	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)
+	x, n := v[0], float64(folds.Count(c.Meta(0).Shape, mask))
+	square, mean := varRow(b, x, n, n)
+	y := b.Do(expr.Mul, b.Do(expr.Sub, x, b.Convert(b.DType(x), mean)), rootOf(b, square, a.Eps, b.DType(x)))
+	if v[1] != expr.None {
+		y = b.Do(expr.Mul, y, v[1])
+	}
+	if v[2] != expr.None {
+		y = b.Do(expr.Add, y, v[2])
+	}
+	return wholeRows(b, mask, in, y, c.Meta(0).DType)
 }

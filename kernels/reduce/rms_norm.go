@@ -6,8 +6,10 @@ import (
 	"math"
 	"slices"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -56,8 +58,12 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 		}
 		return c.One(m.RowMajor()), nil
 	},
+	Rows: rmsNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[rmsNormAttrs](c)
+		if k, err := compileRows(c, rmsNormRows); k != nil || err != nil {
+			return k, err
+		}
 		dims, eps := len(a.NormalizedShape), a.eps(c.Meta(0).DType)
 		if c.Out[0].DType.OpMath() == tensor.Float32 {
 			return newRowNorm(c, dims, eps, scaleRow[float32]), nil
@@ -227,4 +233,18 @@ func localPower(beta float64) func(float64) float64 {
 		return math.Sqrt
 	}
 	return func(x float64) float64 { return math.Pow(x, beta) }
+}
+
+// rmsNormRows takes the mean of squares in float64.
+func rmsNormRows(c *graph.Call) (*graph.Rows, error) {
+	a := kit.Attrs[rmsNormAttrs](c)
+	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 1)
+	wide := folds.InFloat64(b, v[0])
+	n := b.Const(tensor.Float64, float64(folds.Count(c.Meta(0).Shape, mask)))
+	mean := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, wide, wide)), n)
+	y := b.Do(expr.Mul, v[0], rootOf(b, mean, a.eps(c.Meta(0).DType), b.DType(v[0])))
+	if v[1] != expr.None {
+		y = b.Do(expr.Mul, y, v[1])
+	}
+	return wholeRows(b, mask, in, y, c.Meta(0).DType)
 }

@@ -28,8 +28,16 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		}
 		return c.Meta(0).DType
 	}
+	rows := func(c *graph.Call) (*graph.Rows, error) {
+		dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, c.Meta(0).Rank())
+		if err != nil {
+			return nil, err
+		}
+		return softmaxRows(c, dim, dtype(c), logs)
+	}
 	return kit.Define[softmaxAttrs](graph.Op{
 		AnyOrder: true,
+		Rows:     rows,
 		Name:     name, Doc: doc, Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			m, d := c.Type(0), dtype(c)
@@ -50,6 +58,9 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
 			each: graph.Each{Simple: 1, Function: 0.7}, again: 0.7,
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+				if k, err := compileRows(c, rows); k != nil || err != nil {
+					return k, err
+				}
 				d := dtype(c)
 				p := newLinePlan(c.Meta(0), dim, by, c.Out[0], nil, d, d.OpMath(), 8)
 				if p.ld.Size == 4 {

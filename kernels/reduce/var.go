@@ -81,14 +81,6 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 	})
 }
 
-// varRow returns the variance of a row of n and its mean, in float64.
-func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Value) {
-	x = folds.InFloat64(b, x)
-	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
-	d := b.Do(expr.Sub, x, mean)
-	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
-}
-
 func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var sum complex128

@@ -1,0 +1,91 @@
+package reduce
+
+import (
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// compileRows returns the kernel of what a call computes as an expression over rows; nil where it must be made
+// otherwise.
+func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+	if c.Meta(0).Numel() == 0 {
+		return nil, nil
+	}
+	r, err := rows(c)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return r.Compile(c)
+}
+
+// wholeRows is an expression with one result, of the operand's shape and dtype d.
+func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
+	code, err := b.Build(folds.Result(b, folds.Real(y), d))
+	if err != nil {
+		return nil, err
+	}
+	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
+}
+
+// maxFloat32Sum is the number of exponentials that are summed in float32, in [expr.Lanes] sums of at most 256: the
+// error is that of a few roundings, and the loop goes over twice as many elements at a time.
+const maxFloat32Sum = 256 * expr.Lanes
+
+// softmaxRows is softmax of a line, converted to d first. Exponentials are of the dtype that computes; the sum of many
+// is float64.
+func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows, error) {
+	b := expr.NewBuilder(c.Meta(0).DType)
+	x := folds.Operand(b, 0, d).Re
+	most := b.Reduce(expr.Max, x)
+	e := b.Do(expr.Exp, b.Do(expr.Sub, x, most))
+	var sum expr.Value
+	mask := lineMask(c.Meta(0).Rank(), dim)
+	if folds.Count(c.Meta(0).Shape, mask) <= maxFloat32Sum {
+		sum = folds.InFloat64(b, b.Reduce(expr.Add, e))
+	} else {
+		sum = b.Reduce(expr.Add, folds.InFloat64(b, e))
+	}
+	if logs {
+		shift := b.Do(expr.Add, folds.InFloat64(b, most), b.Do(expr.Log, sum))
+		return wholeRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
+	}
+	f := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(tensor.Float64, 1), sum))
+	return wholeRows(b, mask, []int{0}, b.Do(expr.Mul, e, f), d)
+}
+
+// normOperands loads the operand and the parameters that are given, and marks the last dims dimensions.
+func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
+	var types []tensor.DType
+	for i := range 1 + params {
+		if c.Has(i) {
+			types, in = append(types, c.Meta(i).DType), append(in, i)
+		}
+	}
+	b = expr.NewBuilder(types...)
+	loops := c.Meta(0).DType.OpMath()
+	v = [3]expr.Value{expr.None, expr.None, expr.None}
+	for k, i := range in {
+		v[i] = b.Convert(loops, folds.Operand(b, k, types[k]).Re)
+	}
+	mask = make([]bool, c.Meta(0).Rank())
+	for d := max(0, len(mask)-dims); d < len(mask); d++ {
+		mask[d] = true
+	}
+	return b, v, in, mask
+}
+
+// rootOf returns 1/sqrt(v + eps) of a float64 in another dtype.
+func rootOf(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Value {
+	const f64 = tensor.Float64
+	return b.Convert(d, b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, eps)))))
+}
+
+// varRow returns the variance of a row of n and its mean, in float64.
+func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Value) {
+	x = folds.InFloat64(b, x)
+	mean = b.Do(expr.Div, folds.Total(b, x), b.Const(tensor.Float64, n))
+	d := b.Do(expr.Sub, x, mean)
+	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
+}
