@@ -51,10 +51,13 @@ var complexCalls = func() map[string][2]*Func {
 	for name, f := range map[string]func(complex128) complex128{"sqrt": cmplx.Sqrt, "sin": cmplx.Sin, "cos": cmplx.Cos,
 		"tan": cmplx.Tan, "asin": cmplx.Asin, "acos": cmplx.Acos, "atan": cmplx.Atan, "sinh": cmplx.Sinh,
 		"cosh": cmplx.Cosh, "tanh": cmplx.Tanh, "asinh": cmplx.Asinh, "acosh": cmplx.Acosh, "atanh": cmplx.Atanh} {
-		calls[name] = [2]*Func{
-			{Name: name + ".re", Args: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) }},
-			{Name: name + ".im", Args: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }},
-		}
+		im := &Func{Name: name + ".im", Args: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }}
+		re := &Func{Name: name + ".re", Args: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) },
+			imag: im, both: func(a, b float64) (float64, float64) {
+				z := f(complex(a, b))
+				return real(z), imag(z)
+			}}
+		calls[name] = [2]*Func{re, im}
 	}
 	return calls
 }()

@@ -131,6 +131,10 @@ type Func struct {
 	Name string
 	F    func(a, b, c float64) float64
 	Args int
+
+	// A function of a complex number is two of its parts. The real part knows the other, and what computes both at once.
+	imag *Func
+	both func(re, im float64) (float64, float64)
 }
 
 // Output is a result: what is stored, in the dtype that memory has. Im is the imaginary part of a complex
@@ -147,6 +151,16 @@ type Code struct {
 	Insts []Inst
 	Out   []Output
 	Funcs []*Func
+
+	formula *Formula
+}
+
+// Formula returns the text that the code was typed from; nil for a code that was made otherwise, or changed since.
+func (c *Code) Formula() *Formula {
+	if c == nil {
+		return nil
+	}
+	return c.formula
 }
 
 // Uses returns the operands of an instruction that are values.

@@ -200,6 +200,11 @@ func (m *maker) inst(v Value) error {
 		m.fold(v)
 		return nil
 	}
+	if m.at[v].kind != nowhere { // computed with another part
+		m.fold(v)
+		m.release(v)
+		return nil
+	}
 	s, err := m.step(v, i)
 	if err != nil {
 		return err
@@ -217,12 +222,30 @@ func (m *maker) inst(v Value) error {
 		m.row = append(m.row, s)
 		return nil
 	}
+	m.withImag(&s, v, i)
 	m.at[v] = m.result(v, i)
 	s.d = m.at[v].slot()
 	m.body = append(m.body, s)
 	m.fold(v)
 	m.release(v)
 	return nil
+}
+
+// withImag has the step of the real part of a complex function compute the imaginary part too, if that comes next.
+func (m *maker) withImag(s *step, v Value, i Inst) {
+	if i.Op != Call || int(v)+1 == len(m.code.Insts) || m.uniform[i.A] || m.uniform[i.B] {
+		return
+	}
+	f, next := m.code.Funcs[i.Imm], m.code.Insts[v+1]
+	if f.both == nil || next.Op != Call || m.code.Funcs[next.Imm] != f.imag || next.A != i.A || next.B != i.B ||
+		m.direct[v+1] >= 0 {
+		return
+	}
+	if s.f = bothBody[float64](f.both); i.DType == tensor.Float32 {
+		s.f = bothBody[float32](f.both)
+	}
+	m.at[v+1] = m.newBlock(i.DType.Size())
+	s.c = m.at[v+1].slot()
 }
 
 // step finds the body of an instruction, and brings its operands to where that wants them.

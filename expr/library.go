@@ -209,7 +209,9 @@ func (t *typer) call(name string, x []value) value {
 	env := scope{}
 	for at, param := range list[k].names() {
 		if env[param] = x[at]; !x[at].plain() {
-			env[param] = t.convert(x[at], d)
+			v := t.convert(x[at], d)
+			v.zeroDim = false // within the function all are alike
+			env[param] = v
 		}
 	}
 	t.lib++

@@ -18,12 +18,15 @@ var (
 	functions2 = map[Op]func(a, b float64) float64{Pow: math.Pow, Atan2: math.Atan2, Mod: math.Mod, Hypot: math.Hypot}
 )
 
+// map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a
+// conversion writes half of the register that the result was in. Sines take twice as long so.
 func map1[T float](f func(float64) float64) body {
+	g := func(x T) T { return T(f(float64(x))) }
 	return func(d, a, _, _ unsafe.Pointer, n int) {
 		dst := unsafe.Slice((*T)(d), n)
 		x := unsafe.Slice((*T)(a), n)[:len(dst)]
 		for i := range dst {
-			dst[i] = T(f(float64(x[i])))
+			dst[i] = g(x[i])
 		}
 	}
 }
@@ -31,11 +34,27 @@ func map1[T float](f func(float64) float64) body {
 // map2 reads element 0 of an operand that is the same for all: the mask of its index is 0.
 func map2[T float](f func(a, b float64) float64, single [3]bool) body {
 	ma, mb := indexMask(single[0]), indexMask(single[1])
+	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
 	return func(d, a, b, _ unsafe.Pointer, n int) {
 		dst := unsafe.Slice((*T)(d), n)
 		x, y := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb))
 		for i := range dst {
-			dst[i] = T(f(float64(x[i&ma]), float64(y[i&mb])))
+			dst[i] = g(x[i&ma], y[i&mb])
+		}
+	}
+}
+
+// bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to c.
+func bothBody[T float](f func(re, im float64) (float64, float64)) body {
+	g := func(x, y T) (T, T) {
+		re, im := f(float64(x), float64(y))
+		return T(re), T(im)
+	}
+	return func(d, a, b, c unsafe.Pointer, n int) {
+		re, im := unsafe.Slice((*T)(d), n), unsafe.Slice((*T)(c), n)
+		x, y := unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n)
+		for i := range re {
+			re[i], im[i] = g(x[i], y[i])
 		}
 	}
 }

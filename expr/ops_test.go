@@ -21,7 +21,7 @@ type looseness uint8
 const (
 	exact   looseness = iota // not at all
 	zeros                    // in the sign of a zero: of two, Go takes one by its sign and expressions the second
-	rounds                   // by a few units of the last place: results between are rounded to float32, not float64
+	rounds                   // by a few units of the last place: compiled loops have functions of their own
 	cancels                  // by that of 1, from which the result is subtracted
 	powers                   // of complex numbers, by what an exponential makes of a rounded exponent
 )
@@ -73,7 +73,7 @@ var ops = []stated{
 	{"selu", nil, "selu(x)", rounds}, {"celu", graph.Attrs{"alpha": 0.5}, "celu(x, 0.5)", rounds},
 	{"logit", nil, "logit(x)", rounds}, {"logit", graph.Attrs{"eps": 0.1}, "logit(x, 0.1)", rounds},
 	{"lerp", graph.Attrs{"weight": 0.25}, "lerp(x, y, 0.25)", exact}, {"lerp", nil, "lerp(x, y, z)", rounds},
-	{"pow", nil, "x ** y", powers}, {"atan2", nil, "atan2(x, y)", rounds}, {"hypot", nil, "hypot(x, y)", exact},
+	{"pow", nil, "x ** y", powers}, {"atan2", nil, "atan2(x, y)", rounds}, {"hypot", nil, "hypot(x, y)", rounds},
 	{"copysign", nil, "copysign(x, y)", exact}, {"xlogy", nil, "xlogy(x, y)", rounds},
 	{"logaddexp", nil, "logaddexp(x, y)", cancels}, {"logaddexp2", nil, "logaddexp2(x, y)", cancels},
 	{"heaviside", nil, "heaviside(x, y)", exact}, {"nan_to_num", nil, "nan_to_num(x)", exact},

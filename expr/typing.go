@@ -16,8 +16,12 @@ const maxInsts = 1 << 15
 
 // Typing is what a formula is typed by.
 type Typing struct {
-	// Attrs are the numbers of Formula.Attrs. They promote as PyTorch's plain numbers do.
+	// Attrs are the numbers of Formula.Attrs. They promote as PyTorch's plain numbers do. A number with the name of an
+	// operand stands for it: nothing is loaded.
 	Attrs map[string]tensor.Scalar
+	// ZeroDim tells of which operands that they have no dimensions: in promotion they give way to those that have some.
+	// None are if it is nil.
+	ZeroDim []bool
 	// Common is the dtype to which operands are brought before anything is computed, as a TensorIterator does it.
 	// Where it is Invalid they keep their own, and each operation promotes.
 	Common tensor.DType
@@ -40,6 +44,8 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	}()
 	t := &typer{b: NewBuilder(in...), float: tensor.Float32}
 	t.require(1, len(in) == len(f.params), "%d dtypes for %d operands", len(in), len(f.params))
+	t.require(1, o.ZeroDim == nil || len(o.ZeroDim) == len(in), "%d of %d operands have dimensions or none",
+		len(o.ZeroDim), len(in))
 	t.require(1, o.Out == nil || len(o.Out) == len(f.results), "%d dtypes for %d results", len(o.Out), len(f.results))
 	env := scope{}
 	for name, s := range o.Attrs {
@@ -49,10 +55,14 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	}
 	for k, d := range in {
 		t.require(1, d.Valid(), "operand %s has no dtype", f.params[k])
+		if env[f.params[k]].plain() {
+			continue
+		}
 		v := t.operand(k, d)
 		if o.Common.Valid() && o.Common != d {
 			v = t.cast(v, o.Common)
 		}
+		v.zeroDim = o.ZeroDim != nil && o.ZeroDim[k]
 		env[f.params[k]] = v
 	}
 	out := make([]Output, 0, len(f.results))
@@ -64,7 +74,10 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 		t.require(f.results[k].col, d.Valid(), "result %d has no dtype", k)
 		out = append(out, t.output(v, d))
 	}
-	return t.b.Build(out...)
+	if c, err = t.b.Build(out...); err == nil {
+		c.formula = f
+	}
+	return c, err
 }
 
 // value is a typed value. A plain number has num, and is no instruction before it meets a dtype. d may be a 16-bit
@@ -73,6 +86,8 @@ type value struct {
 	d      tensor.DType
 	re, im Value
 	num    tensor.Scalar
+	// zeroDim is whether it was made of operands without dimensions alone.
+	zeroDim bool
 }
 
 func (v value) plain() bool { return v.num.IsSet() }
@@ -125,7 +140,7 @@ func (t *typer) eval(n *node, env scope) value {
 		if s, ok := constants[n.text]; ok {
 			return value{num: s}
 		}
-		t.require(n.col, false, "unknown name %q%s", n.text,
+		t.require(n.col, false, "unknown name %q: it is no operand, and no such number is given%s", n.text,
 			words.DidYouMean(words.Nearest(n.text, slices.Values(slices.Sorted(maps.Keys(env))))))
 	}
 	args := make([]value, len(n.args))
@@ -140,8 +155,23 @@ func (t *typer) eval(n *node, env scope) value {
 		t.at = n
 	}
 	v := t.apply(name, args)
+	if t.lib == 0 && !v.plain() {
+		v.zeroDim = allZeroDim(args)
+	}
 	t.require(t.at.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return v
+}
+
+// allZeroDim reports whether some of the values are no plain numbers, and none of these has dimensions.
+func allZeroDim(args []value) bool {
+	some := false
+	for _, v := range args {
+		if !v.plain() && !v.zeroDim {
+			return false
+		}
+		some = some || !v.plain()
+	}
+	return some
 }
 
 // apply computes an operator or a function. That of plain numbers is a plain number.
@@ -231,9 +261,12 @@ func (t *typer) dtype(v value) tensor.DType {
 func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	var p tensor.Promotion
 	for _, v := range args {
-		if v.plain() {
+		switch {
+		case v.plain():
 			p.AddNumber(v.num)
-		} else {
+		case v.zeroDim:
+			p.Add(v.d, 0)
+		default:
 			p.Add(v.d, 1)
 		}
 	}

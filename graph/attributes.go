@@ -82,7 +82,8 @@ func (n *Node) Refs() []*Value {
 	return vs
 }
 
-// Written yields the attributes as they were given, in the order of the op's schema: symbols and values of
+// Written yields the attributes as they were given, in the order of the op's schema, those
+// that it has no field for by their names: symbols and values of
 // the graph ([Ref]) as such. Those that say what holds anyway are left out.
 func (n *Node) Written() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
@@ -96,6 +97,14 @@ func (n *Node) Written() iter.Seq2[string, any] {
 		for _, f := range n.Op.Schema.Fields {
 			v, ok := n.attrs.given[f.Name]
 			if ok && !n.Op.Schema.isDefault(f, v, symbols) && !yield(f.Name, v) {
+				return
+			}
+		}
+		if n.Op.Schema.Others == nil {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(n.attrs.given)) {
+			if _, ok := n.Op.Schema.byName[name]; !ok && !yield(name, n.attrs.given[name]) {
 				return
 			}
 		}

@@ -196,8 +196,11 @@ func (d *definer) pointwise(p *Pointwise) {
 	if p.Outputs < 0 || p.Grain < 0 {
 		d.fail("Pointwise", "Outputs and Grain must not be negative: they are %d and %d", p.Outputs, p.Grain)
 	}
-	if n := max(len(o.Outputs), 1); n != p.outputs() {
-		d.fail("Pointwise", "it makes %d values, and the op %d", p.outputs(), n)
+	switch n, made := max(len(o.Outputs), 1), max(p.Outputs, 1); {
+	case o.Many != (p.Results != nil):
+		d.fail("Pointwise", "Results tells the number of outputs where Many says that it differs, and only there")
+	case !o.Many && n != made:
+		d.fail("Pointwise", "it makes %d values, and the op %d", made, n)
 	}
 	if o.Kind != Follows {
 		d.fail("Kind", "an op with a Pointwise part is of kind %v, not %v", Follows, o.Kind)

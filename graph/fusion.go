@@ -101,15 +101,7 @@ func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	cfg, err := p.Config(c, p.undefined())
-	if err != nil {
-		return nil, err
-	}
-	rule, err := cfg.Rule()
-	if err != nil {
-		return nil, err
-	}
-	k, err := p.Body(c, rule)
+	rule, k, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +146,19 @@ func (p *FusedPart) expression(c *Call) (code *expr.Code, in []int, err error) {
 		in = append(in, i)
 	}
 	return code, in, err
+}
+
+// Formula returns what a call of the op computes for one element as text, whose operands are those of the call in
+// their order, in the dtypes that loops see; nil where no text says it, and for a call that is none of the op.
+func (o *Op) Formula(c *Call) *expr.Formula {
+	if o == nil || o.Pointwise == nil || c == nil || !o.owns(c.Attrs) || (&Node{Op: o, In: c.In}).checkArity() != nil {
+		return nil
+	}
+	_, k, err := o.Pointwise.rule(c)
+	if err != nil {
+		return nil
+	}
+	return k.Formula()
 }
 
 // calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and
@@ -247,6 +252,8 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
 			a := p.In[of[operand]]
 			switch {
+			case a.Number.IsSet(): // of an op that does not tell the iterator of it
+				return plainNumber(b, a.Number, code.In[operand], part)
 			case a.Part >= 0 && part == 0:
 				return made[a.Part][a.Place].Re
 			case a.Part >= 0:
@@ -266,6 +273,15 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		out[i] = made[r[0]][r[1]]
 	}
 	return b.Build(out...)
+}
+
+// plainNumber is part 0 or 1 of a number as an operand of dtype d would hold it.
+func plainNumber(b *expr.Builder, x tensor.Scalar, d tensor.DType, part int) expr.Value {
+	element := x.Tensor(d).Storage().Bytes()[:d.Size()]
+	if r := d.ToReal(); r != d {
+		return b.Element(r, element[part*r.Size():][:r.Size()])
+	}
+	return b.Element(d, element)
 }
 
 // lowerFused compiles one loop over the outputs' layouts, which lead the permutation as given outputs do.
@@ -334,8 +350,12 @@ func spaceOf(c *Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions.
+// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions. c is nil
+// where it is unknown what is computed.
 func grainOf(c *expr.Code) int {
+	if c == nil {
+		return iter.GrainSize
+	}
 	for _, i := range c.Insts {
 		if !i.Op.Primitive() {
 			return machine.FunctionGrain

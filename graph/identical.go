@@ -41,7 +41,17 @@ func identical(a, b reflect.Value) bool {
 			return a.Pointer() == b.Pointer()
 		}
 		return identical(a.Elem(), b.Elem())
-	case reflect.Func, reflect.Map, reflect.Chan:
+	case reflect.Map:
+		if a.Len() != b.Len() || a.IsNil() != b.IsNil() {
+			return false
+		}
+		for k, v := range a.Seq2() {
+			if !identical(v, b.MapIndex(k)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Func, reflect.Chan:
 		return a.IsNil() && b.IsNil()
 	}
 	return a.Equal(b)

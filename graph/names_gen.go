@@ -229,6 +229,7 @@ func init() {
 		"permute",
 		"pixel_shuffle",
 		"pixel_unshuffle",
+		"pointwise",
 		"positive",
 		"pow",
 		"prelu",

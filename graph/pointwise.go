@@ -20,29 +20,70 @@ type Pointwise struct {
 	Body func(c *Call, r *iter.Rule) (iter.Kernel, error)
 	// Outputs is the number of outputs; 0 means 1.
 	Outputs int
-	// Grain is the number of elements worth a chunk; 0 means iter.GrainSize.
+	// Results is the number of outputs of a call, for an op whose attributes decide it ([Op.Many]); nil: Outputs.
+	Results func(c *Call) (int, error)
+	// Grain is the number of elements worth a chunk; 0 means iter.GrainSize, or fewer of an expression with functions.
 	Grain int
 }
 
-func (p *Pointwise) outputs() int { return max(p.Outputs, 1) }
+func (p *Pointwise) outputs(c *Call) (int, error) {
+	if p.Results == nil {
+		return max(p.Outputs, 1), nil
+	}
+	n, err := p.Results(c)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("makes %d values", n)
+	}
+	return n, err
+}
 
 // laidOut are outputs that the iterator lays out: as many as most ops have, shared by all calls, which
 // do not write to them.
 var laidOut [4]iter.Operand
 
 // undefined returns operands for outputs to be laid out.
-func (p *Pointwise) undefined() []iter.Operand {
-	if n := p.outputs(); n <= len(laidOut) {
-		return laidOut[:n:n]
+func (p *Pointwise) undefined(c *Call) ([]iter.Operand, error) {
+	n, err := p.outputs(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case n <= len(laidOut):
+		return laidOut[:n:n], nil
 	}
-	return make([]iter.Operand, p.outputs())
+	return make([]iter.Operand, n), nil
+}
+
+// complete reports whether there is what a call is asked by.
+func (p *Pointwise) complete(c *Call) error {
+	if c == nil || p.Config == nil || p.Body == nil {
+		return errors.New("a pointwise op needs a call, Config and Body")
+	}
+	return nil
+}
+
+// rule gives the iteration of a call without its walk, and the kernel.
+func (p *Pointwise) rule(c *Call) (*iter.Rule, iter.Kernel, error) {
+	if err := p.complete(c); err != nil {
+		return nil, iter.Kernel{}, err
+	}
+	outs, err := p.undefined(c)
+	if err != nil {
+		return nil, iter.Kernel{}, err
+	}
+	cfg, err := p.Config(c, outs)
+	if err != nil {
+		return nil, iter.Kernel{}, err
+	}
+	rule, err := cfg.Rule()
+	if err != nil {
+		return nil, iter.Kernel{}, err
+	}
+	k, err := p.Body(c, rule)
+	return rule, k, err
 }
 
 // iterate builds the iteration; given outputs dictate their layout.
 func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Kernel, error) {
-	if c == nil || p.Config == nil || p.Body == nil {
-		return nil, iter.Kernel{}, errors.New("a pointwise op needs a call, Config and Body")
-	}
 	cfg, err := p.Config(c, outs)
 	if err != nil {
 		return nil, iter.Kernel{}, err
@@ -58,24 +99,14 @@ func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.
 // Infer gives the results by the permutation rule: of the iteration nothing but the rule is
 // needed, and sizes may be unknown.
 func (p *Pointwise) Infer(c *Call) ([]Result, error) {
-	if c == nil || p.Config == nil || p.Body == nil {
-		return nil, errors.New("a pointwise op needs a call, Config and Body")
-	}
-	cfg, err := p.Config(c, p.undefined())
+	rule, _, err := p.rule(c)
 	if err != nil {
 		return nil, err
 	}
-	rule, err := cfg.Rule()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.Body(c, rule); err != nil {
-		return nil, err
-	}
-	if p.outputs() == 1 {
+	if rule.NumOutputs() == 1 {
 		return c.One(rule.Type(0)), nil
 	}
-	res := make([]Result, p.outputs())
+	res := make([]Result, rule.NumOutputs())
 	for i := range res {
 		res[i] = Result{Type: rule.Type(i), Alias: Fresh}
 	}
@@ -86,12 +117,19 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 // iteration is the one that inferred it; a layout chosen otherwise leads the permutation
 // as a given output does.
 func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
-	it, body, err := p.iterate(c, p.undefined())
+	if err := p.complete(c); err != nil {
+		return nil, err
+	}
+	outs, err := p.undefined(c)
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Out) != p.outputs() {
-		return nil, fmt.Errorf("makes %d values, the call has %d", p.outputs(), len(c.Out))
+	it, body, err := p.iterate(c, outs)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Out) != len(outs) {
+		return nil, fmt.Errorf("makes %d values, the call has %d", len(outs), len(c.Out))
 	}
 	same := true
 	for i, m := range c.Out {
@@ -116,7 +154,8 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 	}
 	grain := p.Grain
 	if grain == 0 {
-		grain = iter.GrainSize
+		code, _ := it.InMemory(body) // Prepare has told of errors
+		grain = grainOf(code)
 	}
 	phase := Phase{Chunks: it.Chunks(grain)}
 	if phase.Chunks == 1 {
@@ -125,7 +164,7 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 		phase.Run = func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
 	}
 	k := &Kernel{Loop: it, Phases: []Phase{phase}}
-	nout := p.outputs()
+	nout := it.NumOutputs()
 	for i, a := range c.In {
 		m := it.Meta(nout + i)
 		if a.Kind == NumberArg {

@@ -25,11 +25,19 @@ import (
 // separated by "|". words lists, separated likewise, the strings that mean something in an
 // IntsOrWord; others are refused.
 //
+// A field of type map[string]tensor.Scalar whose tag is attr:"*" takes every attribute that no other field is for,
+// which must be a number.
+//
+// A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: it tells what is
+// wrong whatever the operands are, of one attribute by an [AttrError].
+//
 // Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int,
 // *float64, *bool, tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
+	// Others is the field for all other attributes; nil: there are none.
+	Others *Field
 	byName map[string]int
 	zero   any // the attributes when none are given; nil if some must be
 }
@@ -76,7 +84,11 @@ func SchemaOf[A any]() *Schema {
 		if !ok {
 			panic("graph: field " + f.Name + " of " + t.String() + " has no attr tag")
 		}
-		if !f.IsExported() || !decodable(f.Type) {
+		if name == anyName && f.IsExported() && f.Type == reflect.TypeFor[map[string]tensor.Scalar]() && s.Others == nil {
+			s.Others = &Field{Name: name, Doc: f.Tag.Get("doc"), Type: "number", index: i}
+			continue
+		}
+		if !f.IsExported() || !decodable(f.Type) || name == anyName {
 			panic("graph: field " + f.Name + " of " + t.String() + " is not exported, or no attribute can have its type")
 		}
 		def, has := f.Tag.Lookup("default")
@@ -105,6 +117,9 @@ func SchemaOf[A any]() *Schema {
 	}
 	return s
 }
+
+// anyName is the name of the field for attributes that no other is for.
+const anyName = "*"
 
 // decodable reports whether setValue can store an attribute in a field of the type.
 func decodable(t reflect.Type) bool {
@@ -157,12 +172,18 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 	if len(given) == 0 && s.zero != nil {
 		return s.zero, nil
 	}
+	out := reflect.New(s.typ)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, ok := s.byName[name]; !ok {
+		if _, ok := s.byName[name]; ok {
+			continue
+		}
+		if s.Others == nil {
 			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
 		}
+		if err := s.setOther(out.Elem(), name, given[name], symbols); err != nil {
+			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
+		}
 	}
-	out := reflect.New(s.typ)
 	for _, f := range s.Fields {
 		v, ok := given[f.Name]
 		if !ok {
@@ -178,7 +199,26 @@ func (s *Schema) Decode(given Attrs, symbols map[string]int) (any, error) {
 			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.words(err))}
 		}
 	}
+	if c, ok := out.Interface().(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
+	}
 	return out.Interface(), nil
+}
+
+// setOther stores an attribute that no field is for.
+func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[string]int) error {
+	var x tensor.Scalar
+	if err := s.Others.set(reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
+		return s.Others.words(err)
+	}
+	m := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
+	if *m == nil {
+		*m = map[string]tensor.Scalar{}
+	}
+	(*m)[name] = x
+	return nil
 }
 
 // suggest lists the attributes that there are, and the one that may have been meant.

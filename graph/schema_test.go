@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -161,6 +162,50 @@ func TestSchemaWords(t *testing.T) {
 	for _, bad := range []any{1.5, nil, "M", "1", []any{"same"}} {
 		if got, err := s.Decode(graph.Attrs{"padding": bad}, nil); err == nil {
 			t.Errorf("%v: got %+v", bad, got)
+		}
+	}
+}
+
+// anyAttrs takes numbers of any name; its Check refuses a text that is too long.
+type anyAttrs struct {
+	Text    string                   `attr:"text"`
+	Numbers map[string]tensor.Scalar `attr:"*" doc:"a number"`
+}
+
+func (a *anyAttrs) Check() error {
+	if len(a.Text) > 3 {
+		return &graph.AttrError{Attr: "text", Err: errors.New("too long")}
+	}
+	return nil
+}
+
+// TestSchemaOfAnyName takes attributes that no field is for, and asks the struct whether they fit together.
+func TestSchemaOfAnyName(t *testing.T) {
+	s := graph.SchemaOf[anyAttrs]()
+	if len(s.Fields) != 1 || s.Others == nil || s.Others.Doc != "a number" || s.Others.Type != "number" {
+		t.Fatalf("%+v", s)
+	}
+	a, err := s.Decode(graph.Attrs{"text": "a", "alpha": 0.5, "n": 2, "z": []any{int64(1), 2.5}}, nil)
+	want := &anyAttrs{"a", map[string]tensor.Scalar{"alpha": tensor.FloatScalar(0.5), "n": tensor.IntScalar(2),
+		"z": tensor.ComplexScalar(1 + 2.5i)}}
+	if err != nil || !reflect.DeepEqual(a, want) {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if a, err := s.Decode(graph.Attrs{"text": "a"}, nil); err != nil || a.(*anyAttrs).Numbers != nil {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	for _, c := range []struct {
+		name  string
+		value any
+		want  string
+	}{{"alpha", "big", `attribute "alpha": want a number, got "big"`}, {"alpha", nil, `attribute "alpha": must not be null`},
+		{"alpha", []any{1, 2, 3}, `attribute "alpha": want a number, got a list`}, {"text", "abcd", "too long"}} {
+		given := graph.Attrs{"text": "a"}
+		given[c.name] = c.value
+		_, err := s.Decode(given, nil)
+		var wrong *graph.AttrError
+		if !errors.As(err, &wrong) || wrong.Attr != c.name || err.Error() != c.want {
+			t.Errorf("%v: got %v", given, err)
 		}
 	}
 }

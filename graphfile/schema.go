@@ -194,6 +194,9 @@ func opSchema(o *graph.Op) object {
 		}
 	}
 	a := closed(attrs, required...)
+	if o.Schema.Others != nil {
+		a["additionalProperties"] = attrSchema(*o.Schema.Others)
+	}
 	for _, p := range o.Params {
 		if name := o.NumberAttr(p); name != "" {
 			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", where it is a number")

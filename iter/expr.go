@@ -109,6 +109,13 @@ func (k Kernel) code() (*expr.Code, error) {
 	return c, nil
 }
 
+// Formula returns the text of the kernel's expression; nil for a kernel that has none, or whose expression was made
+// otherwise.
+func (k Kernel) Formula() *expr.Formula {
+	c, _ := k.code()
+	return c.Formula()
+}
+
 // InMemory returns the kernel's expression over operands and results as memory holds them under the rule, conversions
 // included; nil for a kernel that has no expression. The error is that of running it.
 func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {

@@ -235,6 +235,7 @@ var functions = []listed{
 	{"permute", "", Permute[*graph.Value], Permute[[]int]},
 	{"pixel_shuffle", "", PixelShuffle[*graph.Value], PixelShuffle[int]},
 	{"pixel_unshuffle", "", PixelUnshuffle[*graph.Value], PixelUnshuffle[int]},
+	{"pointwise", "", Pointwise, Pointwise},
 	{"positive", "", Positive, Positive},
 	{"pow", "", Pow[*graph.Value, *graph.Value], Pow[float64, float64]},
 	{"prelu", "", Prelu, Prelu},

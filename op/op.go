@@ -80,13 +80,19 @@ func given[A any](list []A) graph.Attrs {
 		v := reflect.ValueOf(&list[i]).Elem()
 		for k := range v.NumField() {
 			f := v.Field(k)
-			switch values, ok := f.Interface().(map[string]*graph.Value); {
-			case ok:
-				for name, x := range values {
+			switch x := f.Interface().(type) {
+			case map[string]*graph.Value:
+				for name, x := range x {
 					attrs[name] = graph.Ref{Value: x}
 				}
-			case !f.IsZero():
-				attrs[v.Type().Field(k).Tag.Get("attr")] = plain(f)
+			case map[string]tensor.Scalar: // of any name
+				for name, x := range x {
+					attrs[name] = x
+				}
+			default:
+				if !f.IsZero() {
+					attrs[v.Type().Field(k).Tag.Get("attr")] = plain(f)
+				}
 			}
 		}
 	}

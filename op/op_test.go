@@ -95,6 +95,9 @@ func call(t *testing.T, g *graph.Graph, o *graph.Op, f listed, ex graph.Example)
 	for i, field := range o.Schema.Fields {
 		attrs[field.Name] = reflect.ValueOf(decoded).Elem().Field(i)
 	}
+	if o.Schema.Others != nil {
+		attrs["*"] = reflect.ValueOf(decoded).Elem().FieldByName("Numbers")
+	}
 	fn := reflect.ValueOf(f.values)
 	if numbers := reflect.ValueOf(f.numbers); o.Params == nil {
 		fn = numbers
@@ -225,6 +228,10 @@ func structOf(t *testing.T, s reflect.Type, ex graph.Example, attrs map[string]r
 	out := reflect.New(s).Elem()
 	for i := range s.NumField() {
 		name := s.Field(i).Tag.Get("attr")
+		if name == "*" {
+			out.Field(i).Set(attrs[name])
+			continue
+		}
 		if _, ok := ex.Attrs[name]; ok {
 			out.Field(i).Set(attribute(t, nil, s.Field(i).Type, name, attrs[name]))
 		}
@@ -240,6 +247,8 @@ func TestFieldsThatAreLeftOut(t *testing.T) {
 		given([]Conv2dAttrs{{PaddingWord: Conv2dPaddingSame, Stride: []int{}}}))
 	assert.Equal(t, graph.Attrs{"dim": []int{1}, "keepdim": true},
 		given([]SumAttrs{{Dim: []int{0}}, {Dim: []int{1}, Keepdim: true}}))
+	assert.Equal(t, graph.Attrs{"params": []string{"a"}, "k": Scalar(2)},
+		given([]PointwiseAttrs{{Params: []string{"a"}, Numbers: map[string]tensor.Scalar{"k": Scalar(2)}}}))
 	for _, f := range functions {
 		typ := reflect.TypeOf(f.numbers)
 		if !typ.IsVariadic() {

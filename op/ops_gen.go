@@ -3367,6 +3367,27 @@ func PixelUnshuffle[A Int](self *graph.Value, downscaleFactor A) *graph.Value {
 	return node("pixel_unshuffle", 1, with(nil, "downscale_factor", downscaleFactor), self)[0]
 }
 
+// PointwiseAttrs are the optional attributes of [Pointwise].
+type PointwiseAttrs struct {
+	// names of the inputs; null: x, y, z, a, b, c, d, u, v, w
+	Params []string `attr:"params"`
+	// Numbers are attributes of any name: a number that the expression names.
+	Numbers map[string]tensor.Scalar `attr:"*"`
+}
+
+// Pointwise is the op pointwise.
+//
+// Computes an expression of one's own for each element: where(x > 0, x, alpha * y). Inputs are broadcast
+// together, and each operation promotes as PyTorch's do; of integers / and functions make float32, comparisons
+// bool. The result is laid out as that of any pointwise op. Integers divided by 0 give any number.
+//
+// Attributes:
+//
+//   - expr: what is computed for one element; several results are a tuple
+func Pointwise(operands []*graph.Value, expr string, attrs ...PointwiseAttrs) []*graph.Value {
+	return node("pointwise", 0, with(given(attrs), "expr", expr), operands)
+}
+
 // Positive is the op positive.
 //
 // Gives self itself, a view. Bools are refused.

@@ -110,3 +110,29 @@ func TestOpsFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestOpsFormulas shows what pointwise ops compute, and the functions of the op that is told so.
+func TestOpsFormulas(t *testing.T) {
+	doc := decode[opsDoc](t, succeed(t, "ops", "add", "gelu", "conv2d", "pointwise", "--json"))
+	add, gelu, conv, text := doc.Ops[0], doc.Ops[1], doc.Ops[2], doc.Ops[3]
+	if !slices.ContainsFunc(add.Formulas, func(f formulaDoc) bool {
+		return f.Expr == "x | y" && slices.Equal(f.DTypes, []string{"bool"})
+	}) {
+		t.Errorf("%+v", add.Formulas)
+	}
+	if len(gelu.Formulas) != 2 || !strings.Contains(gelu.Formulas[1].Expr, "tanh(") || conv.Formulas != nil ||
+		conv.Functions != nil || conv.Others != "" {
+		t.Errorf("%+v\n%+v", gelu, conv)
+	}
+	i := slices.IndexFunc(text.Functions, func(f functionDoc) bool { return f.Name == "softplus" })
+	if text.Others == "" || i < 0 || !slices.Equal(text.Functions[i].Params, []string{"x", "beta", "threshold"}) ||
+		text.Functions[i].Expr == "" {
+		t.Errorf("%+v", text)
+	}
+	for name, want := range map[string]string{"sigmoid": "\n  1 / (1 + exp(-x))\n", "add": "\n  bool  ",
+		"pointwise": "\n  atan2(x, y)\n", "rsqrt": "rsqrt(self)"} {
+		if page := succeed(t, "ops", name); !strings.Contains(page, want) {
+			t.Errorf("missing %q in\n%s", want, page)
+		}
+	}
+}

@@ -13,18 +13,21 @@ type opsReport struct {
 
 // opDoc is the page of an op.
 type opDoc struct {
-	Name            string       `json:"name" doc:"Its name, PyTorch's."`
-	Doc             string       `json:"doc" doc:"What it does."`
-	Kind            string       `json:"kind" of:"kind" doc:"What it asks of layouts."`
-	DTypes          []string     `json:"dtypes" of:"dtype" doc:"What the most general operand may hold."`
-	Operands        []operandDoc `json:"operands" doc:"What it takes as inputs, in their order."`
-	Attributes      []attrDoc    `json:"attributes" doc:"What it takes as attributes."`
-	Outputs         []string     `json:"outputs" doc:"The names of its results if several."`
-	Results         *int         `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
-	Dynamic         bool         `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
-	Implementations []implDoc    `json:"implementations" doc:"The ways to compute it, the one that is taken first where they are as good."`
-	AnyOrder        bool         `json:"any_order" doc:"Whether results are written in whatever order of dimensions is asked for."`
-	AsInferred      string       `json:"as_inferred,omitzero" doc:"Why results are written only as the op lays them out; left out where some implementation writes other orders."`
+	Name            string        `json:"name" doc:"Its name, PyTorch's."`
+	Doc             string        `json:"doc" doc:"What it does."`
+	Kind            string        `json:"kind" of:"kind" doc:"What it asks of layouts."`
+	DTypes          []string      `json:"dtypes" of:"dtype" doc:"What the most general operand may hold."`
+	Operands        []operandDoc  `json:"operands" doc:"What it takes as inputs, in their order."`
+	Attributes      []attrDoc     `json:"attributes" doc:"What it takes as attributes."`
+	Others          string        `json:"others,omitzero" doc:"What attributes of other names are; left out where there are none."`
+	Outputs         []string      `json:"outputs" doc:"The names of its results if several."`
+	Results         *int          `json:"results" doc:"The number of its results; null where attributes and shapes decide."`
+	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
+	Formulas        []formulaDoc  `json:"formulas,omitempty" doc:"What it computes for one element; left out where no formula says it."`
+	Functions       []functionDoc `json:"functions,omitempty" doc:"The functions that a formula may have, for the op that takes one."`
+	Implementations []implDoc     `json:"implementations" doc:"The ways to compute it, the one that is taken first where they are as good."`
+	AnyOrder        bool          `json:"any_order" doc:"Whether results are written in whatever order of dimensions is asked for."`
+	AsInferred      string        `json:"as_inferred,omitzero" doc:"Why results are written only as the op lays them out; left out where some implementation writes other orders."`
 }
 
 // implDoc is a way to compute an op.
@@ -62,6 +65,10 @@ func docOf(o *graph.Op) opDoc {
 		n := max(1, len(o.Outputs))
 		d.Results = &n
 	}
+	if o.Schema.Others != nil {
+		d.Others = o.Schema.Others.Doc
+	}
+	d.Formulas, d.Functions = formulasOf(o), functionsOf(o)
 	d.Implementations, d.AnyOrder = []implDoc{}, o.AnyOrder || o.Kind == graph.Follows
 	for _, m := range o.Impls {
 		d.Implementations = append(d.Implementations, implDoc{m.Name, m.Doc})

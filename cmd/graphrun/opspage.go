@@ -24,6 +24,9 @@ func signature(o *graph.Op) string {
 	for _, f := range o.Schema.Fields {
 		parts = append(parts, f.Name+"="+attrDefault(f))
 	}
+	if o.Schema.Others != nil {
+		parts = append(parts, "NAME="+o.Schema.Others.Type)
+	}
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
@@ -59,8 +62,12 @@ func describeOp(w io.Writer, show display, o *graph.Op) {
 		for _, f := range o.Schema.Fields {
 			t.add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
 		}
+		if f := o.Schema.Others; f != nil {
+			t.add("  NAME", f.Type, "any other name", f.Doc)
+		}
 		t.write(w, show)
 	}
+	describeFormulas(w, show, o)
 	if len(o.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+show.paint(strong, "Implementations"))
 		t := newTable(wholeCol(""), proseCol(""))
@@ -99,7 +106,11 @@ func paramText(o *graph.Op, p graph.Param) string {
 	s := "tensor"
 	switch {
 	case p.Variadic:
-		return "one or more tensors"
+		s = "one or more tensors"
+		if p.Number {
+			s += " or numbers"
+		}
+		return s
 	case p.Number:
 		s = "tensor or number"
 		if name := o.NumberAttr(p); name != "" {

@@ -9,7 +9,9 @@ import (
 
 var exprFunctions = map[string]any{
 	"expr.Combine":    expr.Combine,
+	"expr.Functions":  expr.Functions,
 	"expr.Joining":    expr.Joining,
+	"expr.Names":      expr.Names,
 	"expr.Neutral":    expr.Neutral,
 	"expr.NewBuilder": expr.NewBuilder,
 	"expr.Parse":      expr.Parse,

@@ -59,3 +59,12 @@ func TestPartsAreLaidOutAsTheWhole(t *testing.T) {
 		holds(t, g, map[string]*tensor.Tensor{"x": iota32(in.Numel(), in.Shape...).CopyTo(in)})
 	}
 }
+
+// Plain numbers are part of a loop, of ops too that do not hand them to the iterator.
+func TestNumbersWithinALoop(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.Input("x", f32, 6)
+	big := op.Gt(x, 2)
+	g.Output("first", op.Relu(op.Where(big, 7.5, x))).Output("second", op.Neg(op.Where(big, x, -1.0)))
+	holds(t, g, map[string]*tensor.Tensor{"x": iota32(6, 6)})
+}

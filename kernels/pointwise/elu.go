@@ -20,37 +20,25 @@ type celuAttrs struct {
 	Alpha float64 `attr:"alpha" default:"1" doc:"depth and width of the curve below 0"`
 }
 
-// The constants of selu, at the precision of float64 (ATen's SELU_ALPHA and SELU_SCALE).
-const (
-	seluAlpha = 1.6732632423543772848170429916717
-	seluScale = 1.0507009873554804934193349852946
-)
-
-// eluText is a line above 0 and an exponential below.
-const eluText = "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)"
-
 // Exponential linear units: lines above 0, exponentials below.
 var (
 	Elu = shaped("elu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x * input_scale) - 1) of others, all "+
-		"times scale. Supports floats only.", eluText, machine.FunctionGrain, (*eluAttrs).numbers, elu,
-		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
-	Selu = shaped("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. "+
-		"Supports floats only.", eluText, machine.FunctionGrain, func(*kit.None) numbers { return normalising.numbers() },
-		func(*kit.None) func(float64) float64 { return elu(&normalising) }, kit.ExUnary)
+		"times scale. Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * input_scale), x * scale)",
+		machine.FunctionGrain, func(a *eluAttrs) numbers {
+			return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
+				"input_scale": tensor.FloatScalar(a.InputScale)}
+		}, elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTurned))
+	Selu = curve("selu", "elu_cpu", "Applies elu with the constants that normalise a deep network's activations. "+
+		"Supports floats only.",
+		// ATen's SELU_ALPHA and SELU_SCALE.
+		"a = 1.6732632423543772; s = 1.0507009873554805; where(x <= 0, a * s * expm1(x), x * s)",
+		machine.FunctionGrain, elu(&eluAttrs{1.6732632423543772, 1.0507009873554805, 1}))
 	Celu = shaped("celu", "elu_cpu", "Keeps elements above 0 and takes alpha * (exp(x / alpha) - 1) of others. Supports "+
-		"floats only.", eluText, machine.FunctionGrain, func(a *celuAttrs) numbers { return a.elu().numbers() },
-		func(a *celuAttrs) func(float64) float64 { return elu(a.elu()) },
+		"floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)",
+		machine.FunctionGrain, func(a *celuAttrs) numbers { return numbers{"alpha": tensor.FloatScalar(a.Alpha)} },
+		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) },
 		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTurned))
 )
-
-var normalising = eluAttrs{seluAlpha, seluScale, 1}
-
-func (a *celuAttrs) elu() *eluAttrs { return &eluAttrs{a.Alpha, 1, 1 / a.Alpha} }
-
-func (a *eluAttrs) numbers() numbers {
-	return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
-		"input_scale": tensor.FloatScalar(a.InputScale)}
-}
 
 func init() {
 	Celu.Pointwise.Config = checked(unary, func(c *graph.Call) error {

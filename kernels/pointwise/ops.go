@@ -26,6 +26,7 @@ func Ops() []*graph.Op {
 		Mul,
 		Neg, Positive,
 		Pow, Square,
+		Pointwise,
 		Prelu, Glu,
 		Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Hardshrink,
 		Remainder, Fmod,

@@ -15,8 +15,10 @@ import (
 var (
 	Atan2 = special2("atan2", "Takes the angle of the point with the height self and the width other, in radians.",
 		"atan2(x, y)", binary2, binaryFloat, math.Atan2, kit.ExIntegers)
-	Hypot = special2("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports floats only.",
-		"hypot(x, y)", binary2, binary, math.Hypot)
+	Hypot = elementwise[kit.None]("hypot", "Takes the length of the hypotenuse over the legs self and other. Supports "+
+		"floats only.", binary2,
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: fixed("hypot", hypots)},
+		floatRef2(math.Hypot), kit.ExBinary)
 	Copysign = special2("copysign", "Gives the magnitude of self the sign of other, that of -0 included.",
 		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
 	Logaddexp = special2("logaddexp", "Takes the logarithm of the sum of the exponentials of self and other. Supports "+
@@ -28,6 +30,11 @@ var (
 	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numbers2, binaryFloat, xlogy, kit.ExIntegers)
 )
+
+// hypots has no overflow to fear where squares of float32 are added up in float64.
+var hypots = join(stated(formula("a = float64(x); b = float64(y); "+
+	"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", "x", "y"), floats[:1]),
+	stated(formula("hypot(x, y)", "x", "y"), floats[1:]))
 
 // special2 defines a binary op on floats by a formula, and by the function that it is held against.
 func special2(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,

@@ -110,7 +110,7 @@ func (f *function) writeWords(b *bytes.Buffer) {
 
 // writeStruct writes the struct of the optional attributes.
 func (f *function) writeStruct(b *bytes.Buffer) {
-	if len(f.optional) == 0 {
+	if !f.hasStruct() {
 		return
 	}
 	name := f.structName()
@@ -130,6 +130,10 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 			typ := camel(f.op.Name) + name
 			fmt.Fprintf(b, "\t// %s takes the place of %s.\n\t%s %s `attr:%q`\n", name, camel(a.Name), name, typ, a.Name)
 		}
+	}
+	if o := f.op.Schema.Others; o != nil {
+		writeWrapped(b, "\t", "", "Numbers are attributes of any name: "+o.Doc+".")
+		b.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
 	if slices.ContainsFunc(f.optional, computable) {
 		b.WriteString("\t// Values holds attributes that are values of the graph, by aten's names.\n" +

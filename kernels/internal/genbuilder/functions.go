@@ -107,7 +107,7 @@ func all(ops []*graph.Op, taken map[string]bool) ([]*function, error) {
 				list = append(list, describe(o, p.Name))
 			}
 		}
-		if len(f.optional) > 0 {
+		if f.hasStruct() {
 			if err := claim(f.structName(), o.Name); err != nil {
 				return nil, err
 			}
@@ -181,6 +181,9 @@ func describe(o *graph.Op, overload string) *function {
 	return f
 }
 
+// hasStruct reports whether some attributes may be left out.
+func (f *function) hasStruct() bool { return len(f.optional) > 0 || f.op.Schema.Others != nil }
+
 func (f *function) structName() string { return camel(f.op.Name) + "Attrs" }
 
 // functions returns the text of the functions. The ops must come in a fixed order.
@@ -248,7 +251,7 @@ func (f *function) signature() (typeParams, params string) {
 		}
 		names, types = append(names, p.name), append(types, typ)
 	}
-	if len(f.optional) > 0 {
+	if f.hasStruct() {
 		names, types = append(names, "attrs"), append(types, "..."+f.structName())
 	}
 	if letters != nil {
@@ -273,7 +276,7 @@ func sharing(names, types []string) string {
 // call returns what adds the node.
 func (f *function) call() string {
 	attrs := "nil"
-	if len(f.optional) > 0 {
+	if f.hasStruct() {
 		attrs = "given(attrs)"
 	}
 	var pairs, operands []string

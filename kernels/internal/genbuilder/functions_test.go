@@ -38,6 +38,9 @@ func someOps() []*graph.Op {
 		Type   tensor.DType     `attr:"dtype" default:"none"`
 		Limit  *float64         `attr:"limit" default:"none"`
 	}
+	type named struct {
+		Numbers map[string]tensor.Scalar `attr:"*" doc:"a number"`
+	}
 	type bound struct {
 		Min tensor.Scalar `attr:"min" default:"none"`
 	}
@@ -56,6 +59,7 @@ func someOps() []*graph.Op {
 			Schema: graph.SchemaOf[bound]()},
 		{Name: "chunk", Params: []graph.Param{{Name: "self"}, {Name: "like", Optional: true, Overload: "like"}}, Schema: none,
 			Many: true},
+		{Name: "text", Params: []graph.Param{{Name: "list", Variadic: true}}, Schema: graph.SchemaOf[named]()},
 		{Name: "max", Params: []graph.Param{{Name: "self"}}, Outputs: []string{"values", "self"}, Schema: none},
 	}
 }
@@ -85,6 +89,9 @@ func TestFunctions(t *testing.T) {
 			"[]string{\"min\"}, self, min)[0]",
 		"func Chunk(self *graph.Value) []*graph.Value {\n\treturn node(\"chunk\", 0, nil, self)",
 		"func ChunkLike(self, like *graph.Value) *graph.Value {\n\treturn node(\"chunk\", 1, nil, self, like)[0]",
+		"// Numbers are attributes of any name: a number.\n\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n}",
+		"func Text(list []*graph.Value, attrs ...TextAttrs) *graph.Value {\n\treturn node(\"text\", 1, " +
+			"given(attrs), list)[0]",
 		"func Max(self *graph.Value) (values, selfOut *graph.Value) {\n\tmade := node(\"max\", 2, nil, self)\n\treturn " +
 			"made[0], made[1]",
 	} {
