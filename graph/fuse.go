@@ -17,7 +17,7 @@ func (g *Graph) Fuse(parts []*Node, mask []bool, keep func(*Value) bool) (*Node,
 	}
 	f := &fuser{fusion: &Fusion{Mask: mask}, node: &Node{Op: Fused}, at: map[*Value][2]int{}, operand: map[*Value]int{}}
 	for i, m := range parts {
-		if m == nil || m.Op == nil || m.Op.Pointwise == nil && m.Op.Rows == nil || len(m.Out) == 0 ||
+		if m == nil || m.Op == nil || !m.Op.elementwise() && m.Op.Rows == nil || len(m.Out) == 0 ||
 			m.Out[0].graph != g {
 			return nil, fmt.Errorf("part %d is no node of the graph that goes over elements", i)
 		}

@@ -60,7 +60,7 @@ var Fused = func() *Op {
 // Expression returns what the node computes for one element, over operands and results as memory holds them, by its
 // own operands; nil for a node that is no loop of an expression.
 func (n *Node) Expression() *expr.Code {
-	if n == nil || n.Op == nil || !n.Op.loops {
+	if n == nil || n.Op == nil || !n.Op.elementwise() {
 		return nil
 	}
 	for _, a := range n.In {
@@ -68,15 +68,40 @@ func (n *Node) Expression() *expr.Code {
 			return nil
 		}
 	}
-	c, err := n.Op.Pointwise.expression(n.Call())
+	for _, v := range n.Out {
+		if v.Alias != nil {
+			return nil
+		}
+	}
+	c, err := n.Op.expression(n.Call())
 	if err != nil {
 		return nil
 	}
 	return c
 }
 
+// elementwise reports whether calls of the op can be loops of an expression.
+func (o *Op) elementwise() bool { return o.loops || o.Expression != nil }
+
 // expression returns the expression of a call; nil where the op has none.
-func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
+func (o *Op) expression(c *Call) (*expr.Code, error) {
+	switch {
+	case o == nil:
+		return nil, errors.New("a part without an op")
+	case o.Expression != nil:
+		return o.Expression(c)
+	case !o.loops:
+		return nil, nil
+	}
+	return o.Pointwise.Expression(c)
+}
+
+// Expression returns what a call computes for one element, over operands and results as memory holds them; nil where
+// the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
+func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
+	if c == nil || p == nil || p.Config == nil || p.Body == nil {
+		return nil, errors.New("a pointwise op needs a call, Config and Body")
+	}
 	rule, k, err := p.rule(c)
 	if err != nil {
 		return nil, err
@@ -123,14 +148,14 @@ func (n *Node) RowExpression() *Rows {
 
 // expression returns the expression of a part, and the operands of the call that are its own.
 func (p *FusedPart) expression(c *Call) (code *expr.Code, in []int, err error) {
-	if p.Op.Pointwise == nil {
+	if !p.Op.elementwise() {
 		r, err := p.Op.Rows(c)
 		if err != nil || r == nil {
 			return nil, nil, err
 		}
 		return r.Code, r.In, nil
 	}
-	code, err = p.Op.Pointwise.expression(c)
+	code, err = p.Op.expression(c)
 	for i := range c.In {
 		in = append(in, i)
 	}

@@ -149,7 +149,7 @@ func (g *grouper) joins(n *graph.Node, s space) *cluster {
 		return nil
 	}
 	for _, c := range all {
-		if c != first && joint(s, c.space).shape != nil {
+		if c != first && len(c.nodes) > 0 && joint(s, c.space).shape != nil { // it may be part of another by now
 			first = g.merge(first, c, n)
 		}
 	}
