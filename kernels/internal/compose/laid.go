@@ -16,9 +16,9 @@ type laidAttrs struct {
 	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
 }
 
-// laid converts a value and lays it out with the very strides that an op's inference gives, those of dimensions of size
-// 1 included, which no memory format tells. It is in no catalogue. After pointwise parts it is part of their loop, which
-// then writes so: no copy is made.
+// laid converts a value and lays it out with the very strides that an op's inference gives, those of dimensions of
+// size 1 included, which no memory format tells. It is in no catalogue. After pointwise parts it is one part of their
+// loop, which then writes so: no copy is made.
 var laid = kit.Define[laidAttrs](graph.Op{
 	Name: "laid", AnyOrder: true,
 	Doc:     "Converts self to a dtype, and lays it out by strides.",

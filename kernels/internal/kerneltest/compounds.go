@@ -58,6 +58,9 @@ func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 
 // CompoundRun runs the call with memory full of a byte, its chunks forward or backward.
 func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
+	if op.Decompose != nil {
+		return RunParts(op, written(c.Attrs), in)
+	}
 	k, err := CompileAny(op, c)
 	if err != nil {
 		return nil, err

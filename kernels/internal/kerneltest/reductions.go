@@ -40,6 +40,9 @@ func NewReduceCall(name string, a graph.Attrs, in []*tensor.Tensor) (*graph.Op, 
 // RunReduce compiles and runs a call. Chunks run in the given order of preference, memory
 // starts dirty.
 func RunReduce(op *graph.Op, c *graph.Call, in []*tensor.Tensor, backwards bool) ([]*tensor.Tensor, error) {
+	if op.Decompose != nil {
+		return RunParts(op, written(c.Attrs), in)
+	}
 	k, err := CompileAny(op, c)
 	if err != nil {
 		return nil, err
