@@ -6,17 +6,20 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fusion is what a node computes that stands for several pointwise ones: the attributes of [Fused]. Values inside
-// have no memory and no layout. It is immutable.
+// Fusion is what a node computes that stands for several that go over the same elements: the attributes of [Fused].
+// Values inside have no memory and no layout. It is immutable.
 type Fusion struct {
 	Parts []FusedPart
 	// Results are the values that the node makes, by part and output.
 	Results [][2]int
+	// Mask marks the dimensions that parts fold, of the shape to which all operands are broadcast; nil if none does.
+	Mask []bool
 }
 
 // FusedPart is a node within a [Fusion].
@@ -40,10 +43,10 @@ type FusedArg struct {
 var Fused = func() *Op {
 	op, err := Define(Op{
 		Name: "fused", Kind: Follows, Many: true,
-		Doc:    "Computes several pointwise ops in one loop.",
+		Doc:    "Computes several ops that go over the same elements in one loop, or rows in a few.",
 		Params: []Param{{Name: "operands", Variadic: true}},
 		Infer:  inferFused,
-		Impls: []Impl{{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.",
+		Impls: []Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
 			Work: fusedWork, Lower: lowerFused}},
 		Ref: fusedRef,
 	})
@@ -86,6 +89,46 @@ func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
 		return nil, err
 	}
 	return rule.InMemory(k)
+}
+
+// RowExpression returns what the node computes as an expression over rows: nil for one that has none, whose results
+// lack the dimensions that it folds, and where no machine code can be made of loops, which alone makes rows fast.
+func (n *Node) RowExpression() *Rows {
+	if n == nil || n.Op == nil || n.Op.Rows == nil || !loops.Compiles() {
+		return nil
+	}
+	c := n.Call()
+	r, err := n.Op.Rows(c)
+	if err != nil || r == nil || len(r.Mask) != c.Meta(0).Rank() {
+		return nil
+	}
+	for _, m := range c.Out {
+		if m.Rank() != len(r.Mask) {
+			return nil
+		}
+	}
+	for i, a := range c.In {
+		if a.Kind == TensorArg && !slices.Contains(r.In, i) {
+			return nil // some form of the op that is no fold of rows
+		}
+	}
+	return r
+}
+
+// expression returns the expression of a part, and the operands of the call that are its own.
+func (p *FusedPart) expression(c *Call) (code *expr.Code, in []int, err error) {
+	if p.Op.Pointwise == nil {
+		r, err := p.Op.Rows(c)
+		if err != nil || r == nil {
+			return nil, nil, err
+		}
+		return r.Code, r.In, nil
+	}
+	code, err = p.Op.Pointwise.expression(c)
+	for i := range c.In {
+		in = append(in, i)
+	}
+	return code, in, err
 }
 
 // calls replays the parts: f is told of each with its call, whose operands have the types that they have there, and
@@ -165,7 +208,11 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 		if err != nil {
 			return nil, err
 		}
-		code, err := p.Op.Pointwise.expression(c)
+		for _, t := range types {
+			m, _ := t.Meta()
+			c.Out = append(c.Out, m)
+		}
+		code, of, err := p.expression(c)
 		switch {
 		case err != nil:
 			return nil, err
@@ -173,7 +220,7 @@ func (f *Fusion) Code(in []Arg) (*expr.Code, error) {
 			return nil, fmt.Errorf("%q is no expression", p.Name)
 		}
 		made = append(made, b.Inline(code, func(operand, part int) expr.Value {
-			a := p.In[operand]
+			a := p.In[of[operand]]
 			switch {
 			case a.Part >= 0 && part == 0:
 				return made[a.Part][a.Place].Re
@@ -206,6 +253,9 @@ func lowerFused(c *Call) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.Mask != nil {
+		return f.lowerRows(c, code)
+	}
 	p := Pointwise{Outputs: len(c.Out), Grain: grainOf(code),
 		Config: func(c *Call, outs []iter.Operand) (iter.Config, error) {
 			cfg := iter.New().CheckAllSameDType(false)
@@ -230,6 +280,35 @@ func lowerFused(c *Call) (*Kernel, error) {
 	return p.kernel(c, it, body)
 }
 
+// lowerRows compiles sweeps over rows.
+func (f *Fusion) lowerRows(c *Call, code *expr.Code) (*Kernel, error) {
+	r := &Rows{Mask: f.Mask, Keepdim: true, Code: code}
+	var err error
+	if r.full, err = spaceOf(c); err != nil {
+		return nil, err
+	}
+	for i := range c.In {
+		r.In = append(r.In, i)
+	}
+	p, err := r.plan(c)
+	if err != nil {
+		return nil, err
+	}
+	return r.kernel(c, p), nil
+}
+
+// spaceOf is the shape to which all operands are broadcast.
+func spaceOf(c *Call) ([]int, error) {
+	var full []int
+	for i := range c.In {
+		var err error
+		if full, err = tensor.Broadcast(full, c.Meta(i).Shape); err != nil {
+			return nil, err
+		}
+	}
+	return full, nil
+}
+
 // grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions.
 func grainOf(c *expr.Code) int {
 	for _, i := range c.Insts {
@@ -251,6 +330,10 @@ func fusedWork(c *Call, _ Walk) (w Work) {
 		w.Bytes[Dense] += float64(m.Bytes())
 	}
 	n := float64(c.Out[0].Numel())
+	if f.Mask != nil {
+		full, _ := spaceOf(c)
+		n = float64(tensor.Numel(full))
+	}
 	for i := range f.Parts {
 		each := f.Parts[i].Op.each()
 		w.Ops[Simple] += n * each.Simple
@@ -301,91 +384,6 @@ func fusedRef(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out[i] = made[r[0]][r[1]]
 	}
 	return out, nil
-}
-
-// Fuse makes one node of several pointwise ones, which are in a valid order and each have a [Node.Expression]: values
-// of theirs that keep says are its results, the others are gone. The caller puts the node into Nodes in place of the
-// last of the parts, and removes those. It is for passes. After an error the graph is as it was.
-func (g *Graph) Fuse(parts []*Node, keep func(*Value) bool) (*Node, error) {
-	if len(parts) < 2 || keep == nil {
-		return nil, errors.New("one node needs no other to stand for it")
-	}
-	f := &fuser{fusion: &Fusion{}, node: &Node{Op: Fused}, at: map[*Value][2]int{}, operand: map[*Value]int{}}
-	for i, m := range parts {
-		if m == nil || m.Op == nil || m.Op.Pointwise == nil || len(m.Out) == 0 || m.Out[0].graph != g {
-			return nil, fmt.Errorf("part %d is no pointwise node of the graph", i)
-		}
-		if err := f.add(i, m, keep); err != nil {
-			return nil, err
-		}
-	}
-	n, last := f.node, parts[len(parts)-1]
-	switch {
-	case len(n.Out) == 0:
-		return nil, errors.New("nobody needs what the parts make")
-	case len(n.In) == 0 || len(n.In)+len(n.Out) > expr.MaxOperands:
-		return nil, fmt.Errorf("%d operands and %d results are not for one loop", len(n.In), len(n.Out))
-	}
-	n.Attrs, n.Name, n.Part = f.fusion, last.Name, last.Part
-	if _, err := f.fusion.Code(n.In); err != nil {
-		return nil, err
-	}
-	names := g.named()
-	for _, m := range parts {
-		names.dropNodeName(m)
-	}
-	for _, v := range f.inside {
-		delete(names.values, v.Name)
-	}
-	for i, v := range n.Out {
-		v.Node, v.Index = n, i
-	}
-	g.numberNode(n)
-	names.addNode(n)
-	return n, nil
-}
-
-// fuser gathers what a fused node is made of.
-type fuser struct {
-	fusion  *Fusion
-	node    *Node
-	at      map[*Value][2]int // what parts make, by part and output
-	operand map[*Value]int
-	inside  []*Value
-}
-
-// add adds part i.
-func (f *fuser) add(i int, m *Node, keep func(*Value) bool) error {
-	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, Outs: len(m.Out)}
-	for k, a := range m.In {
-		switch made, inner := f.at[a.Value]; {
-		case a.Kind == NumberArg:
-			p.In = append(p.In, FusedArg{Number: a.Number})
-		case a.Kind == Null:
-			return fmt.Errorf("operand %d of %q is left out", k, m.Name)
-		case inner:
-			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
-		default:
-			place, known := f.operand[a.Value]
-			if !known {
-				place = len(f.node.In)
-				f.operand[a.Value] = place
-				f.node.In = append(f.node.In, a)
-			}
-			p.In = append(p.In, FusedArg{Part: -1, Place: place})
-		}
-	}
-	for k, v := range m.Out {
-		f.at[v] = [2]int{i, k}
-		if keep(v) {
-			f.fusion.Results = append(f.fusion.Results, [2]int{i, k})
-			f.node.Out = append(f.node.Out, v)
-			continue
-		}
-		f.inside = append(f.inside, v)
-	}
-	f.fusion.Parts = append(f.fusion.Parts, p)
-	return nil
 }
 
 // Names returns the names of the parts.

@@ -25,6 +25,8 @@ type Rows struct {
 	Code *expr.Code
 	// Way is how loops go, where an implementation decides it.
 	Way sweeps.Way
+
+	full []int // the shape that operands are broadcast to, where that is not operand 0's own
 }
 
 // rowWorkerBytes bounds the memory of a worker: rows that are longer, and would be put aside, are left to kernels that
@@ -38,6 +40,11 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
 		return nil, err
 	}
+	return r.kernel(c, p), nil
+}
+
+// kernel runs a plan.
+func (r *Rows) kernel(c *Call, p *sweeps.Plan) *Kernel {
 	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &Kernel{Scratch: p.Scratch(), Worker: p.Worker()}
 	for phase := range p.Phases() {
@@ -50,12 +57,15 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 			k.InPlace = append(k.InPlace, InPlace{Out: pair[0], In: in})
 		}
 	}
-	return k, nil
+	return k
 }
 
 // plan prepares the sweeps for the layouts of the call.
 func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
-	full := c.Meta(0).Shape
+	full := r.full
+	if full == nil {
+		full = c.Meta(0).Shape
+	}
 	if len(r.Mask) != len(full) {
 		return nil, fmt.Errorf("rows of %d dimensions in an operand of shape %s", len(r.Mask), tensor.ListString(full))
 	}

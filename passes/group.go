@@ -3,7 +3,6 @@ package passes
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -13,19 +12,16 @@ type Group struct {
 	Parts []string
 }
 
-// maxGroup bounds the nodes of a group: the registers of a longer loop would not hold what it works on.
-const maxGroup = 64
-
-// maxResults bounds the values that a group stores: each is one more stream of memory.
-const maxResults = 4
-
-// cluster is a group in the making.
-type cluster struct {
-	nodes   []*graph.Node // the last first
-	at      int           // the place of the last, which the group takes
-	results int
-	reads   map[*graph.Value]bool // what comes from outside
-}
+// What bounds a group: maxGroup nodes, more of which would not find room in registers; maxResults values that it
+// stores, each one more stream of memory; and of groups that fold rows, rows that stay in the cache from sweep to
+// sweep, and so many of them that workers find work.
+const (
+	maxGroup   = 64
+	maxResults = 4
+	maxRow     = 1 << 16
+	longRow    = 1 << 12
+	minRows    = 4
+)
 
 // grouper goes from the last node to the first: where a node comes, all that read it are in their groups.
 type grouper struct {
@@ -36,9 +32,10 @@ type grouper struct {
 	clusters []*cluster
 }
 
-// groupNodes makes one node of pointwise nodes that go over the same elements, where one reads what the other makes.
-// What may be joined follows from graph, shapes and dtypes alone. A node joins the group of the first of its readers;
-// others must come after that group, which then stores the value for them.
+// groupNodes makes one node of nodes that go over the same elements, where one reads what the other makes: pointwise
+// ones, and those that fold rows with what comes before and after. What may be joined follows from graph, shapes and
+// dtypes alone. A node joins the group of the first of its readers; others must come after that group, which then
+// stores the value for them.
 func groupNodes(p *Plan) error {
 	g := &grouper{p: p, place: graph.NewByValue[int](p.Graph), of: graph.NewByValue[*cluster](p.Graph),
 		uses: usesOf(p.Graph)}
@@ -48,65 +45,93 @@ func groupNodes(p *Plan) error {
 		}
 	}
 	for i, n := range slices.Backward(p.Graph.Nodes) {
-		if groupable(n) {
-			g.add(i, n)
+		if s := spaceOf(n); s.shape != nil {
+			g.add(i, n, s)
 		}
 	}
+	g.joinRows()
 	return g.build()
 }
 
-// groupable reports whether a node is a loop of an expression that nobody wants laid out in a way of its own.
-func groupable(n *graph.Node) bool {
-	if len(n.Out) == 0 || n.Pin != (graph.Pin{}) || n.Op.Identity && n.Op.Copies || n.Out[0].Meta.Numel() == 0 {
-		return false
+// space is what a node or a group goes over: the elements of a shape, and, where mask is not nil, rows along the
+// dimensions that it marks.
+type space struct {
+	shape []int
+	mask  []bool
+}
+
+// rows is the shape that is left of the rows, with size 1 in their dimensions.
+func (s space) rows() []int {
+	kept := slices.Clone(s.shape)
+	for d, folded := range s.mask {
+		if folded {
+			kept[d] = 1
+		}
+	}
+	return kept
+}
+
+// spaceOf is what a node goes over; no shape for one that is no loop of an expression, or that somebody wants laid out
+// in a way of its own.
+func spaceOf(n *graph.Node) space {
+	if len(n.Out) == 0 || n.Pin != (graph.Pin{}) || n.Op.Copies || n.Out[0].Meta.Numel() == 0 {
+		return space{}
+	}
+	if r := n.RowExpression(); r != nil && r.Code.Compilable() {
+		s := space{n.In[0].Meta().Shape, r.Mask}
+		length, count := 1, 1
+		for d, size := range s.shape {
+			if s.mask[d] {
+				length *= size
+			} else {
+				count *= size
+			}
+		}
+		if length == 0 || length > maxRow || length > longRow && count < minRows {
+			return space{}
+		}
+		return s
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
-			return false
+			return space{}
 		}
 	}
-	c := n.Expression()
-	return c != nil && c.Compilable()
+	if c := n.Expression(); c == nil || !c.Compilable() {
+		return space{}
+	}
+	return space{shape: n.Out[0].Meta.Shape}
+}
+
+// joint is what two groups, the first of which is read by the other, go over together; no shape where that is nothing.
+func joint(a, b space) space {
+	same := slices.Equal(a.shape, b.shape)
+	switch {
+	case a.mask == nil && b.mask == nil && same:
+		return a
+	case a.mask == nil && b.mask != nil && (same || slices.Equal(a.shape, b.rows())):
+		return b
+	case a.mask != nil && b.mask == nil && (same || slices.Equal(b.shape, a.rows())):
+		return a
+	case a.mask != nil && b.mask != nil && same && slices.Equal(a.mask, b.mask):
+		return a
+	}
+	return space{}
 }
 
 // add puts a node into the group of its first reader, or begins one.
-func (g *grouper) add(i int, n *graph.Node) {
-	if c := g.joins(n); c != nil {
-		c.take(g, n)
-		return
+func (g *grouper) add(i int, n *graph.Node, s space) {
+	c := g.joins(n, s)
+	if c == nil {
+		c = &cluster{at: i, space: s, reads: map[*graph.Value]bool{}}
+		g.clusters = append(g.clusters, c)
 	}
-	c := &cluster{at: i, reads: map[*graph.Value]bool{}}
-	g.clusters = append(g.clusters, c)
 	c.take(g, n)
-}
-
-// take adds a node to the front.
-func (c *cluster) take(g *grouper, n *graph.Node) {
-	c.nodes = append(c.nodes, n)
-	g.of.Set(n.Out[0], c)
-	for _, v := range n.Out {
-		delete(c.reads, v)
-		if g.stored(v, c) {
-			c.results++
-		}
-	}
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg {
-			c.reads[a.Value] = true
-		}
-	}
-}
-
-// stored reports whether a value of a group is read outside of it.
-func (g *grouper) stored(v *graph.Value, c *cluster) bool {
-	return g.uses.output[v] || slices.ContainsFunc(g.uses.nodes.At(v), func(n *graph.Node) bool {
-		return g.group(n) != c
-	})
 }
 
 // joins returns the group that a node can join: that of all its readers where these can be one, else that of the first;
 // nil if none.
-func (g *grouper) joins(n *graph.Node) *cluster {
+func (g *grouper) joins(n *graph.Node, s space) *cluster {
 	var first *cluster
 	at, all := -1, []*cluster{}
 	for _, v := range n.Out {
@@ -120,105 +145,42 @@ func (g *grouper) joins(n *graph.Node) *cluster {
 			}
 		}
 	}
-	if first == nil || !first.over(n) {
+	if first == nil || joint(s, first.space).shape == nil {
 		return nil
 	}
 	for _, c := range all {
-		if c != first && c.over(n) {
+		if c != first && joint(s, c.space).shape != nil {
 			first = g.merge(first, c, n)
 		}
 	}
-	if !g.fits(first, n) {
+	together := joint(s, first.space)
+	if together.shape == nil || !g.fits(first, n) {
 		return nil
 	}
+	first.space = together
 	return first
 }
 
-// group returns the group that a node is in; nil for none.
-func (g *grouper) group(n *graph.Node) *cluster {
-	if n == nil || len(n.Out) == 0 {
-		return nil
-	}
-	return g.of.At(n.Out[0])
-}
-
-// when is the place at which a node will be: that of its group, if it is in one.
-func (g *grouper) when(n *graph.Node) int {
-	if c := g.group(n); c != nil {
-		return c.at
-	}
-	return g.place.At(n.Out[0])
-}
-
-// over reports whether a group goes over the elements that a node makes.
-func (c *cluster) over(n *graph.Node) bool {
-	return slices.Equal(c.nodes[0].Out[0].Meta.Shape, n.Out[0].Meta.Shape)
-}
-
-// fits reports whether a node is not too much for a group.
-func (g *grouper) fits(c *cluster, n *graph.Node) bool {
-	results, reads := c.results, len(c.reads)
-	for _, v := range n.Out {
-		if c.reads[v] {
-			reads--
+// joinRows puts groups that fold rows together with groups that read what they give a row, such as the division by a
+// root of a mean of squares: no node between them asks for it.
+func (g *grouper) joinRows() {
+	for _, c := range g.clusters {
+		if c.space.mask == nil {
+			continue
 		}
-		if g.stored(v, c) {
-			results++
-		}
-	}
-	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && !c.reads[a.Value] {
-			reads++
-		}
-	}
-	return len(c.nodes) < maxGroup && results <= maxResults && reads+results <= expr.MaxOperands
-}
-
-// merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, and
-// are in neither, must come after that. Where they cannot be one it returns the earlier one.
-func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
-	if a.at > b.at {
-		a, b = b, a
-	}
-	reads := len(b.reads)
-	for v := range a.reads {
-		if !b.reads[v] {
-			reads++
-		}
-	}
-	if len(a.nodes)+len(b.nodes) >= maxGroup || a.results+b.results > maxResults ||
-		reads+a.results+b.results > expr.MaxOperands {
-		return a
-	}
-	for _, m := range append(slices.Clone(a.nodes), n) {
-		for _, v := range m.Out {
-			for _, r := range g.uses.nodes.At(v) {
-				if c := g.group(r); c != a && c != b && r != n && g.when(r) <= b.at {
-					return a
+		for again := true; again; {
+			again = false
+			for _, n := range slices.Clone(c.nodes) {
+				for _, v := range n.Out {
+					for _, r := range g.uses.nodes.At(v) {
+						if d := g.group(r); d != nil && d != c && len(c.nodes) > 0 && g.merge(c, d, nil) == d {
+							c, again = d, true
+						}
+					}
 				}
 			}
 		}
 	}
-	for _, n := range a.nodes {
-		g.of.Set(n.Out[0], b)
-	}
-	// The last first: both lists are so.
-	b.nodes = append(b.nodes, a.nodes...)
-	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.place.At(y.Out[0]) - g.place.At(x.Out[0]) })
-	b.results, b.reads, a.nodes = 0, map[*graph.Value]bool{}, nil
-	for _, n := range b.nodes {
-		for _, x := range n.In {
-			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != b {
-				b.reads[x.Value] = true
-			}
-		}
-		for _, v := range n.Out {
-			if g.stored(v, b) {
-				b.results++
-			}
-		}
-	}
-	return b
 }
 
 // build makes the nodes of the groups.
@@ -240,7 +202,7 @@ func (g *grouper) build() error {
 		if !any {
 			continue // no output depends on it
 		}
-		n, err := g.p.Graph.Fuse(c.nodes, func(v *graph.Value) bool { return stored[v] })
+		n, err := g.p.Graph.Fuse(c.nodes, c.space.mask, func(v *graph.Value) bool { return stored[v] })
 		if err != nil {
 			return g.p.Graph.Fail(c.nodes[len(c.nodes)-1], err)
 		}

@@ -116,7 +116,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 
 // orOfTwo gives a reduction its overload of two tensors, which is a pointwise op.
 func orOfTwo(one, two *graph.Op) *graph.Op {
-	infer, compile, reference := one.Infer, one.Compile, one.Ref
+	infer, compile, reference, rows := one.Infer, one.Compile, one.Ref, one.Rows
 	o := *one
 	o.Impls = nil // they are made of Compile
 	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
@@ -128,6 +128,14 @@ func orOfTwo(one, two *graph.Op) *graph.Op {
 			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
 		}
 		return two.Infer(c)
+	}
+	if rows != nil {
+		o.Rows = func(c *graph.Call) (*graph.Rows, error) {
+			if c.Has(1) {
+				return nil, nil
+			}
+			return rows(c)
+		}
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Has(1) {
