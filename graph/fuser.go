@@ -44,7 +44,7 @@ var errNoExpression = errors.New("is stated by no expression")
 // operands. The error says why it is no loop of an expression.
 func (f *Fuser) Expression(n *Node) (*expr.Code, error) {
 	switch {
-	case f == nil || n == nil || n.Op == nil || !n.Op.loops || len(n.Out) == 0:
+	case f == nil || n == nil || n.Op == nil || !n.Op.elementwise() || len(n.Out) == 0:
 		return nil, errNoExpression
 	case f.of.At(n.Out[0]) != nil:
 		return f.of.At(n.Out[0]), nil
@@ -66,7 +66,12 @@ func (n *Node) expression() (*expr.Code, error) {
 			return nil, errors.New("leaves an operand out")
 		}
 	}
-	c, err := n.Op.Pointwise.expression(n.Call())
+	for _, v := range n.Out {
+		if v.Alias != nil {
+			return nil, errors.New("makes a view")
+		}
+	}
+	c, err := n.Op.expression(n.Call())
 	if err == nil && c == nil {
 		err = errNoExpression
 	}
@@ -265,7 +270,7 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 
 // part returns the expression of a part, and which operand of the node one of the expression is.
 func (f *Fuser) part(n *Node, rows bool) (code *expr.Code, of func(int) int, err error) {
-	if rows && n.Op.Pointwise == nil {
+	if rows && !n.Op.elementwise() {
 		r := f.Rows(n)
 		if r == nil {
 			return nil, nil, errNoExpression

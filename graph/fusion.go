@@ -57,8 +57,28 @@ var Fused = func() *Op {
 	return op
 }()
 
+// elementwise reports whether calls of the op can be loops of an expression.
+func (o *Op) elementwise() bool { return o.loops || o.Expression != nil }
+
 // expression returns the expression of a call; nil where the op has none.
-func (p *Pointwise) expression(c *Call) (*expr.Code, error) {
+func (o *Op) expression(c *Call) (*expr.Code, error) {
+	switch {
+	case o == nil:
+		return nil, errors.New("a part without an op")
+	case o.Expression != nil:
+		return o.Expression(c)
+	case !o.loops:
+		return nil, nil
+	}
+	return o.Pointwise.Expression(c)
+}
+
+// Expression returns what a call computes for one element, over operands and results as memory holds them; nil where
+// the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
+func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
+	if c == nil || p == nil || p.Config == nil || p.Body == nil {
+		return nil, errors.New("a pointwise op needs a call, Config and Body")
+	}
 	rule, k, err := p.rule(c)
 	if err != nil {
 		return nil, err

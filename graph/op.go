@@ -78,6 +78,12 @@ type Op struct {
 	// fusion of the ops.
 	Pointwise *Pointwise
 
+	// Expression states what an op that is no Pointwise computes for one element of a value that it makes, over operands
+	// and results as memory holds them: as [Pointwise] does, it makes the node one that can share a loop with others.
+	// The results must have the shape to which the operands broadcast. It is asked for calls without results, too, and
+	// returns nil for those that are no loop. Nil: no call is.
+	Expression func(c *Call) (*expr.Code, error)
+
 	// Rows states, for an op that folds dimensions, what a call computes as an expression over rows: nil, without an
 	// error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)

@@ -56,7 +56,6 @@ func pricedCalls() []pricedCall {
 		calls = append(calls, pricedCall{"max_pool2d", window, []tensor.Meta{m}, nil},
 			pricedCall{"avg_pool2d", window, []tensor.Meta{m}, nil},
 			pricedCall{"adaptive_avg_pool2d", graph.Attrs{"output_size": 1}, []tensor.Meta{m}, nil},
-			pricedCall{"batch_norm", nil, []tensor.Meta{m, vec(64), vec(64), vec(64), vec(64)}, []int{1, 2, 3, 4}},
 			pricedCall{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{m}, nil},
 			pricedCall{"softmax", graph.Attrs{"dim": 3}, []tensor.Meta{m}, nil},
 			pricedCall{"sum", graph.Attrs{"dim": []int{1}}, []tensor.Meta{m}, nil},

@@ -194,6 +194,9 @@ func TestRooms(t *testing.T) {
 			t.Error(why)
 		}
 		for _, op := range r.unlisted() {
+			if strings.HasPrefix(name, "kernels/internal/") {
+				continue // parts of other ops, which users do not see
+			}
 			t.Errorf("%s: the list of ops leaves out %s", name, op)
 		}
 	}

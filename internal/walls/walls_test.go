@@ -157,17 +157,19 @@ func TestFrontDoor(t *testing.T) {
 var families = map[string][]string{
 	"kernels/conv":              {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
 	"kernels/index":             {"internal/copies", "internal/kit"},
+	"kernels/internal/compose":  {"internal/copies", "internal/kit", "view"},
 	"kernels/internal/copies":   {"internal/kit"},
 	"kernels/internal/folds":    {"internal/kit"},
 	"kernels/internal/kit":      {},
 	"kernels/internal/multiply": {"internal/copies", "internal/kit"},
-	"kernels/pointwise":         {"internal/copies", "internal/kit"},
+	"kernels/pointwise":         {"internal/compose", "internal/kit", "view"},
 	"kernels/product":           {"internal/copies", "internal/kit", "internal/multiply", "pointwise", "reduce", "view"},
-	"kernels/quantised":         {"conv", "internal/copies", "internal/kit", "pointwise", "product", "view"},
-	"kernels/reduce":            {"internal/copies", "internal/folds", "internal/kit", "pointwise"},
-	"kernels/sequence":          {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
-	"kernels/view":              {"internal/copies", "internal/kit"},
-	"kernels/window":            {"internal/copies", "internal/folds", "internal/kit"},
+	"kernels/quantised":         {"conv", "internal/compose", "internal/kit", "pointwise", "product", "reduce", "view"},
+	"kernels/reduce": {"internal/compose", "internal/copies", "internal/folds", "internal/kit", "pointwise",
+		"view"},
+	"kernels/sequence": {"internal/copies", "internal/kit", "internal/multiply", "pointwise"},
+	"kernels/view":     {"internal/copies", "internal/kit"},
+	"kernels/window":   {"internal/copies", "internal/folds", "internal/kit"},
 }
 
 // TestFamilies holds the imports among the packages under kernels to the list: no more, and no fewer.

@@ -81,8 +81,9 @@ func clampOp[A any](name, doc string, params []graph.Param, bounds func(c *graph
 			t, err := afterCast(c.Type(0), res[0].Type.DType)
 			return c.One(t), err
 		},
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
-		Ref:     kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
+		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(p, c) },
+		Expression: p.Expression, // of calls without operands left out: others are in no group
+		Ref:        kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),
 	})
 }
 

@@ -30,8 +30,9 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 		t, err := kit.LaidOut(iter.Binary(iter.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
 		return c.One(t), err
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
-	Ref:     kit.PointwiseRef(&interpolation, lerpRef),
+	Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileGiven(&interpolation, c) },
+	Expression: interpolation.Expression, // of calls with all operands: others are in no group
+	Ref:        kit.PointwiseRef(&interpolation, lerpRef),
 	Examples: []graph.Example{kit.Example(nil, kit.ExTurned, kit.ExRow, kit.ExMatrix),
 		kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTurned, kit.ExRow)},
 })

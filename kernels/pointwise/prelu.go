@@ -2,13 +2,11 @@ package pointwise
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,12 +17,10 @@ type gluAttrs struct {
 
 // Prelu scales what is below 0 by a weight, one for all or one for each channel.
 var Prelu = kit.Define[kit.None](graph.Op{
-	AnyOrder: true, Images: graph.ImagePasser,
 	Name: "prelu",
 	Doc: "Multiplies elements that are not above 0 by weight: one for all, or one for each channel (dimension 1). " +
 		"The result has the memory format that self suggests.",
-	Params:  []graph.Param{kit.Self, kit.Weight},
-	Compile: prelus.Compile,
+	Params: []graph.Param{kit.Self, kit.Weight},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		m, w := c.Type(0), c.Type(1)
 		channels := sym.Of(1)
@@ -47,6 +43,11 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		t, err := tensor.NewTypeFormat(m.DType, m.Shape, m.SuggestMemoryFormat(false))
 		return c.One(t), err
 	},
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		p, x, rank := compose.Of(into, c), c.In[0], c.Meta(0).Rank()
+		w := p.Along(c.In[1], min(1, max(rank-1, 0)), rank)
+		return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
+	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out := tensor.Zeros(in[0].DType, in[0].Shape...)
 		kit.EachIndex(out.Shape, func(index []int) {
@@ -62,33 +63,11 @@ var Prelu = kit.Define[kit.None](graph.Op{
 		{In: []tensor.Meta{kit.ExTurned, tensor.New(tensor.Float32, 1)}}},
 })
 
-// prelus reads the weight as it is broadcast along channels; what fused nodes read is broadcast along the last
-// dimension.
-var prelus = graph.Pointwise{
-	Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-		return iter.Binary(outs[0], c.In[0].Operand(), iter.OfType(alongChannels(c.Type(1), c.Type(0).Rank()))).OpMath(true),
-			nil
-	},
-	Body: fixed("prelu", stated(formula("where(x > 0, x, x * w)", "x", "w"), floats)),
-}
-
-// alongChannels is the view of a weight that is broadcast along dimension 1 of a tensor.
-func alongChannels(w tensor.Type, rank int) tensor.Type {
-	v := tensor.Type{DType: w.DType, Offset: w.Offset}
-	if w.Rank() == 0 || rank < 2 {
-		return v
-	}
-	v.Shape, v.Strides = slices.Repeat([]sym.Int{sym.Of(1)}, rank-1), make([]sym.Int, rank-1)
-	v.Shape[0], v.Strides[0] = w.Shape[0], w.Strides[0]
-	return v
-}
-
 // Glu multiplies one half of a dimension by the sigmoid of the other.
 var Glu = kit.Define[gluAttrs](graph.Op{
-	AsInferred: "halves are multiplied in row-major blocks",
-	Name:       "glu",
-	Doc:        "Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.",
-	Params:     []graph.Param{kit.Self},
+	Name:   "glu",
+	Doc:    "Halves a dimension and multiplies the first half by the sigmoid of the second. Supports floats only.",
+	Params: []graph.Param{kit.Self},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, b, err := gluHalves(c)
 		if err != nil {
@@ -99,15 +78,18 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 		}
 		return c.One(kit.SumType(a, b)), nil
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a, b, err := gluHalves(c)
-		if err != nil || c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, err
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		a, _, err := gluHalves(c)
+		if err != nil {
+			return nil, err
 		}
-		if a.DType.OpMath() == tensor.Float32 {
-			return compileGlu[float32](c, kit.OfNumbers(a), kit.OfNumbers(b))
+		p, dim := compose.Of(into, c), kit.Attrs[gluAttrs](c).Dim
+		half := func(i int) graph.Arg {
+			n := kit.SizeOf(kit.OfNumbers(a), dim)
+			return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 		}
-		return compileGlu[float64](c, kit.OfNumbers(a), kit.OfNumbers(b))
+		left, right := half(0), p.To(a.DType.OpMath(), half(1)) // which is rounded once, with the product
+		return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, b, err := gluHalves(c)
@@ -144,24 +126,4 @@ func gluHalves(c *graph.Call) (a, b tensor.Type, err error) {
 		b, err = m.Narrow(d, half, half)
 	}
 	return a, b, err
-}
-
-func compileGlu[T float32 | float64](c *graph.Call, a, b tensor.Meta) (*graph.Kernel, error) {
-	d, n := tensor.DTypeOf[T](), a.Numel()
-	x := copies.NewCompound(c)
-	half := func(m tensor.Meta) kit.Buffer {
-		m.Offset -= c.Meta(0).Offset
-		s := x.In(0)
-		s.Data = nil
-		return x.Dense(s.Show(m), d)
-	}
-	left, right := half(a), half(b)
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), left, right}, copies.CutUnits(n, 8, func(m *graph.Mem, begin, end int) error {
-		y, u, v := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[T](m.Ptrs[1], n), kit.ElementsOf[T](m.Ptrs[2], n)
-		for i := begin; i < end; i++ {
-			y[i] = T(float64(u[i]) / (1 + math.Exp(-float64(v[i]))))
-		}
-		return nil
-	}))
-	return x.Kernel()
 }

@@ -2,6 +2,7 @@ package quantised
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
@@ -19,77 +20,55 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 	return tensor.Float64
 }
 
-// parts adds nodes one after another, until one fails.
-type parts struct {
-	*graph.Parts
-	c   *graph.Call
-	err error
+// parts are the parts of a quantised op.
+type parts struct{ *compose.Parts }
+
+// vector returns operand i in dtype d, along dimension dim of values of some rank.
+func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
+	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
 }
 
-// add adds a node of one result.
-func (p *parts) add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
-	if p.err != nil {
-		return graph.Arg{}
+// less is operand i in dtype d, less the zero points that operand zero holds along dimension dim. It may be left out.
+func (p parts) less(i, zero, dim int, d tensor.DType) graph.Arg {
+	if !p.C.Has(zero) {
+		return p.To(d, p.C.In[i])
 	}
-	out, err := p.Add(op, a, in...)
-	if err != nil {
-		p.err = err
-		return graph.Arg{}
-	}
-	return graph.Of(out[0])
-}
-
-// to converts to a dtype.
-func (p *parts) to(d tensor.DType, x graph.Arg) graph.Arg {
-	if p.err != nil || x.Type().DType == d {
-		return x
-	}
-	return p.add(view.To, graph.Attrs{"dtype": d}, x)
-}
-
-// along returns operand i as a vector in dtype d, its elements along the dimension that has n others after it. A
-// single element is for all.
-func (p *parts) along(i, n int, d tensor.DType) graph.Arg {
-	shape := []int{-1}
-	if p.c.Meta(i).Numel() != 1 {
-		for range n {
-			shape = append(shape, 1)
-		}
-	}
-	return p.to(d, p.add(view.Reshape, graph.Attrs{"shape": shape}, p.c.In[i]))
-}
-
-// less is operand i in dtype d, less the zero points that operand zero holds along the dimension that has n
-// others after it. It may be left out.
-func (p *parts) less(i, zero, n int, d tensor.DType) graph.Arg {
-	if !p.c.Has(zero) {
-		return p.to(d, p.c.In[i])
-	}
-	return p.add(pointwise.Sub, nil, p.c.In[i], p.along(zero, n, d))
+	return p.Add(pointwise.Sub, nil, p.C.In[i], p.vector(zero, dim, p.C.Meta(i).Rank(), d))
 }
 
 // whole turns exact sums of n products into int32, which wraps.
-func (p *parts) whole(sums graph.Arg, n int) graph.Arg {
+func (p parts) whole(sums graph.Arg, n int) graph.Arg {
 	if n > 1<<15 { // the sums may pass 2^31
-		sums = p.to(tensor.Int64, sums)
+		sums = p.To(tensor.Int64, sums)
 	}
-	return p.add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
+	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
 // requantized scales exact sums by a*b/y, where y is the scale that operand 6 holds, and quantises them with the
 // zero point in operand 7.
-func (p *parts) requantized(sums, a, b graph.Arg) graph.Arg {
+func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
-	scale := p.add(pointwise.Div, nil, p.add(pointwise.Mul, nil, a, b), p.along(6, 0, f))
-	if len(p.c.Out[0].Shape) == 0 {
-		scale = p.add(view.Reshape, graph.Attrs{"shape": []int{}}, scale)
+	d, rank := p.C.Out[0].DType, len(p.C.Out[0].Shape)
+	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(6, 0, 0, f))
+	if rank == 0 {
+		scale = p.Along(scale, 0, 0)
 	}
-	scaled := p.add(pointwise.Mul, nil, p.to(f, sums), scale)
-	one := p.add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 1, "dtype": f})
-	return p.add(QuantizeLinear, nil, scaled, one, p.c.In[7])
+	scaled := p.Add(pointwise.Mul, nil, p.To(f, sums), scale)
+	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
 }
 
-// result is what Decompose returns of its last node.
-func (p *parts) result(x graph.Arg) ([]*graph.Value, error) {
-	return []*graph.Value{x.Value}, p.err
+// quantized rounds what was scaled half to even, adds zero points, where there are any, and saturates; NaN becomes 0.
+// Sums in float32 are exact wherever they do not saturate in 16 bits; with 32 they are in float64.
+func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
+	f := tensor.Float32
+	if d.Size() > 2 {
+		f = tensor.Float64
+	}
+	x = p.Add(pointwise.Round, nil, p.To(f, x))
+	if zero.Kind != graph.Null {
+		x = p.Add(pointwise.Add, nil, x, p.To(f, zero))
+	}
+	least, most := bounds(d)
+	x = p.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
+	return p.To(d, p.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, x))
 }

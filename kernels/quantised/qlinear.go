@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/sym"
@@ -98,16 +99,18 @@ func (q *quantMatmul) check(c *graph.Call) error {
 }
 
 func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := &parts{Parts: into, c: c}
+	p := parts{compose.Of(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
 	d := exactDType(k, a.DType, b.DType)
-	sums := p.add(product.Matmul, nil, p.less(q.a, q.aZero, 1, d), p.less(q.b, q.bZero, 0, d))
+	sums := p.Add(product.Matmul, nil, p.less(q.a, q.aZero, a.Rank()-2, d), p.less(q.b, q.bZero, b.Rank()-1, d))
 	if q.aScale < 0 {
-		return p.result(p.whole(sums, k))
+		return p.Result(p.whole(sums, k))
 	}
-	columns := min(b.Rank()-1, 1) // the rows of the result are along its last dimension where b is a vector
-	return p.result(p.requantized(sums, p.along(q.aScale, columns, tensor.Float32), p.along(q.bScale, 0, tensor.Float32)))
+	rank := len(c.Out[0].Shape)
+	rows := rank - 1 - min(b.Rank()-1, 1) // along the last dimension of the result where b is a vector
+	return p.Result(p.requantized(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
+		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
 // ref defines the product by that of matmul, on float64 operands less their zero points.

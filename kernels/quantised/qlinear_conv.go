@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/conv"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/tensor"
@@ -132,19 +133,19 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{Parts: into, c: c}
+	p := parts{compose.Of(into, c)}
 	w := c.Meta(q.w)
-	inner := w.Rank() - 1 // dimensions after the output channels of the weight
 	n := tensor.Numel(w.Shape[1:])
 	d := exactDType(n, c.Meta(0).DType, w.DType)
-	sums := p.add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, inner, d))
+	sums := p.Add(op, at, p.less(0, q.xZero, 0, d), p.less(q.w, q.wZero, 0, d))
 	if !q.scaled {
-		return p.result(p.whole(sums, n))
+		return p.Result(p.whole(sums, n))
 	}
+	rank := w.Rank()
 	if c.Has(8) {
-		sums = p.add(pointwise.Add, nil, sums, p.along(8, inner-1, tensor.Float64))
+		sums = p.Add(pointwise.Add, nil, sums, p.vector(8, 1, rank, tensor.Float64))
 	}
-	return p.result(p.requantized(sums, p.along(1, 0, tensor.Float32), p.along(4, inner-1, tensor.Float32)))
+	return p.Result(p.requantized(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
 }
 
 // ref defines the convolution by that of float64 operands less their zero points.

@@ -58,25 +58,18 @@ func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 // quantFloat: as in ONNX there are no quantised doubles.
 func quantFloat(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 
-// quantInt is an element of a quantised value.
-type quantInt interface {
-	int8 | uint8 | int16 | uint16 | int32
-}
-
-// clipTo saturates; NaN becomes 0.
-func clipTo[T quantInt](x, least, most float64) T {
-	if x != x {
-		return 0
-	}
-	return T(int64(min(max(x, least), most)))
-}
-
-func saturated(d tensor.DType, x float64) int64 {
+// bounds are the least and the greatest number of an integer dtype.
+func bounds(d tensor.DType) (least, most float64) {
 	bits := 8 * d.Size()
-	least, most := 0.0, math.Ldexp(1, bits)-1
 	if d.IsSigned() {
-		least, most = -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1)-1
+		return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) - 1
 	}
+	return 0, math.Ldexp(1, bits) - 1
+}
+
+// saturated is the integer of a dtype that is nearest to a whole number; NaN becomes 0.
+func saturated(d tensor.DType, x float64) int64 {
+	least, most := bounds(d)
 	if x != x {
 		return 0
 	}

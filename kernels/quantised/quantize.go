@@ -7,9 +7,11 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/kernels/reduce"
+	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -32,8 +34,7 @@ var (
 
 // QuantizeLinear is ONNX's operator.
 var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
-	AsInferred: "scales are applied to runs of a row-major value",
-	Name:       "quantize_linear",
+	Name: "quantize_linear",
 	Doc: "Divides input by scale, rounds half to even, adds zero_point and saturates to an integer dtype: that of " +
 		"zero_point, or dtype. " +
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
@@ -55,17 +56,14 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 		}
 		return c.One(m.RowMajor().WithDType(d)), nil
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a := kit.Attrs[quantizeAttrs](c)
-		q, err := quantPlace(c, a.Axis, a.BlockSize)
-		if err != nil || c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, err
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		p, a, d := parts{compose.Of(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
+		scale, zero := p.To(tensor.Float32, p.place(1, a.Axis, a.BlockSize)), graph.Arg{}
+		if c.Has(2) {
+			zero = p.place(2, a.Axis, a.BlockSize)
 		}
-		x := copies.NewCompound(c)
-		buffers := []kit.Buffer{x.Result(0, c.Out[0].DType), x.Dense(x.In(0), tensor.Float32),
-			x.Dense(x.In(1), tensor.Float32), x.Dense(x.In(2), tensor.Int32)}
-		x.Run(0, 0, buffers, quantizePhase(c.Out[0].DType, q, c.Out[0].Numel(), tensor.Numel(c.Meta(1).Shape)))
-		return x.Kernel()
+		x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
+		return p.Result(p.quantized(x, zero, d))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[quantizeAttrs](c)
@@ -85,8 +83,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 
 // DequantizeLinear is ONNX's operator.
 var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
-	AsInferred: "scales are applied to runs of a row-major value",
-	Name:       "dequantize_linear",
+	Name: "dequantize_linear",
 	Doc: "Subtracts zero_point from integers and multiplies by scale; the result has the dtype of scale. " +
 		"scale and zero_point have one element, one for each index of axis, or the shape of input with axis cut into blocks.",
 	Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
@@ -103,33 +100,17 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 		}
 		return c.One(m.RowMajor().WithDType(c.Type(1).DType)), nil
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a, n := kit.Attrs[dequantizeAttrs](c), c.Out[0].Numel()
-		q, err := quantPlace(c, a.Axis, a.BlockSize)
-		if err != nil || n == 0 {
-			return &graph.Kernel{}, err
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		p, a, x := parts{compose.Of(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+		const f = tensor.Float32
+		d := f // differences of 16 bits are exact
+		if x.Type().DType.Size() > 2 {
+			d = tensor.Int64
 		}
-		x := copies.NewCompound(c)
-		scales := c.Meta(1).Numel()
-		buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int32), x.Dense(x.In(1), tensor.Float32),
-			x.Dense(x.In(2), tensor.Int32)}
-		x.Run(0, 0, buffers, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-			y, v := kit.ElementsOf[float32](m.Ptrs[0], n), kit.ElementsOf[int32](m.Ptrs[1], n)
-			scale, zero := kit.ElementsOf[float32](m.Ptrs[2], scales), kit.ElementsOf[int32](m.Ptrs[3], scales)
-			for begin < end {
-				to, at := q.Run(begin, end)
-				s, z := scale[at], int64(0)
-				if zero != nil {
-					z = int64(zero[at])
-				}
-				for i := begin; i < to; i++ {
-					y[i] = float32(int64(v[i])-z) * s
-				}
-				begin = to
-			}
-			return nil
-		}))
-		return x.Kernel()
+		if c.Has(2) {
+			x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.place(2, a.Axis, a.BlockSize)))
+		}
+		return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.place(1, a.Axis, a.BlockSize))))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[dequantizeAttrs](c)
@@ -190,61 +171,24 @@ func checkScales(c *graph.Call, axis, block int) error {
 	return nil
 }
 
-// quantPlace tells where the scales and zero points lie.
-func quantPlace(c *graph.Call, axis, block int) (*kit.AxisIndex, error) {
-	m := c.Meta(0)
-	if err := checkScales(c, axis, block); err != nil {
-		return nil, err
+// place shows operand i, scales or zero points, such that it broadcasts to operand 0: along axis, where blocks of
+// elements may share one.
+func (p parts) place(i, axis, block int) graph.Arg {
+	x, m := p.C.In[i], p.C.Meta(0)
+	if m.Rank() == 0 || block == 0 {
+		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
 	}
-	if block == 0 && c.Meta(1).Numel() == 1 {
-		return &kit.AxisIndex{Inner: max(m.Numel(), 1), N: 1}, nil
-	}
-	d, err := tensor.WrapDim(axis, m.Rank())
-	if err != nil {
-		return nil, err
-	}
-	return &kit.AxisIndex{Inner: tensor.Numel(m.Shape[d+1:]), N: m.Shape[d], Block: block}, nil
-}
-
-// quantizePhase quantises n float32 elements at operand 1 by the scales at 2 and the zero
-// points at 3.
-func quantizePhase(d tensor.DType, q *kit.AxisIndex, n, scales int) graph.Phase {
-	switch d {
-	case tensor.Int8:
-		return quantizeInto[int8](q, n, scales, math.MinInt8, math.MaxInt8)
-	case tensor.Uint8:
-		return quantizeInto[uint8](q, n, scales, 0, math.MaxUint8)
-	case tensor.Int16:
-		return quantizeInto[int16](q, n, scales, math.MinInt16, math.MaxInt16)
-	case tensor.Uint16:
-		return quantizeInto[uint16](q, n, scales, 0, math.MaxUint16)
-	}
-	return quantizeInto[int32](q, n, scales, math.MinInt32, math.MaxInt32)
-}
-
-func quantizeInto[T quantInt](q *kit.AxisIndex, n, scales int, least, most float64) graph.Phase {
-	return copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
-		y, v := kit.ElementsOf[T](m.Ptrs[0], n), kit.ElementsOf[float32](m.Ptrs[1], n)
-		scale, zero := kit.ElementsOf[float32](m.Ptrs[2], scales), kit.ElementsOf[int32](m.Ptrs[3], scales)
-		for begin < end {
-			to, at := q.Run(begin, end)
-			s, z := scale[at], 0.0
-			if zero != nil {
-				z = float64(zero[at])
-			}
-			for i := begin; i < to; i++ {
-				y[i] = clipTo[T](math.RoundToEven(float64(v[i]/s))+z, least, most)
-			}
-			begin = to
-		}
-		return nil
-	})
+	axis = (axis + m.Rank()) % m.Rank()
+	each := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, block)
+	x = p.Add(view.Expand, graph.Attrs{"size": each}, p.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
+	x = p.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
+	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
 }
 
 // quantReference applies f to each element with its scale and zero point.
 func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType,
 	f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
-	if _, err := quantPlace(c, axis, block); err != nil {
+	if err := checkScales(c, axis, block); err != nil {
 		return nil, err
 	}
 	x := in[0]
@@ -276,8 +220,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tenso
 
 // DynamicQuantizeLinear is ONNX's operator.
 var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
-	AsInferred: "scales are applied to runs of a row-major value",
-	Name:       "dynamic_quantize_linear",
+	Name: "dynamic_quantize_linear",
 	Doc: "Quantises float32 to uint8 by a scale and zero point that cover its range and 0; gives the " +
 		"three of them.",
 	Params:  []graph.Param{kit.Input},
@@ -292,7 +235,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 		}
 		return []graph.Result{fresh(tensor.Uint8, m.Shape...), fresh(tensor.Float32), fresh(tensor.Uint8)}, nil
 	},
-	Compile: compileDynamicQuantize,
+	Decompose: dynamicQuantizeParts,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		least, most := 0.0, 0.0
 		kit.EachIndex(in[0].Shape, func(index []int) {
@@ -317,38 +260,20 @@ func rangeScale(least, most float32) (scale float32, zero int32) {
 	if scale = (most - least) / 255; scale == 0 {
 		scale = 1
 	}
-	return scale, int32(clipTo[uint8](math.RoundToEven(float64(-least/scale)), 0, 255))
+	return scale, int32(saturated(tensor.Uint8, math.RoundToEven(float64(-least/scale))))
 }
 
-func compileDynamicQuantize(c *graph.Call) (*graph.Kernel, error) {
-	x := copies.NewCompound(c)
-	n := c.Meta(0).Numel()
-	from := x.Dense(x.In(0), tensor.Float32)
-	chunks := kit.DivUp(n, machine.MoveGrain)
-	ranges, zero := x.Temp(tensor.Float32, chunks, 2), x.Temp(tensor.Int32, 1)
-	scale, point := x.Result(1, tensor.Float32), x.Result(2, tensor.Uint8)
-	x.Run(0, 0, []kit.Buffer{ranges, from}, graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		r := kit.ElementsOf[[2]float32](m.Ptrs[0], chunks)
-		least, most := float32(0), float32(0)
-		for _, v := range kit.ElementsOf[float32](m.Ptrs[1],
-			n)[chunk*machine.MoveGrain : min(n, (chunk+1)*machine.MoveGrain)] {
-			least, most = min(least, v), max(most, v)
-		}
-		r[chunk] = [2]float32{least, most}
-		return nil
-	}})
-	x.Run(0, 0, []kit.Buffer{ranges, scale, point, zero}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		least, most := float32(0), float32(0)
-		for _, r := range kit.ElementsOf[[2]float32](m.Ptrs[0], chunks) {
-			least, most = min(least, r[0]), max(most, r[1])
-		}
-		s, z := rangeScale(least, most)
-		*(*float32)(m.Ptrs[1]), *(*uint8)(m.Ptrs[2]), *(*int32)(m.Ptrs[3]) = s, uint8(z), z
-		return nil
-	}})
-	if n > 0 {
-		x.Run(0, 0, []kit.Buffer{x.Result(0, tensor.Uint8), from, scale, zero},
-			quantizeInto[uint8](&kit.AxisIndex{Inner: n, N: 1}, n, 1, 0, math.MaxUint8))
+func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	p := parts{compose.Of(into, c)}
+	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
+	least, most := zero, zero
+	if c.Meta(0).Numel() > 0 {
+		least = p.Add(pointwise.Minimum, nil, p.Add(reduce.Amin, nil, c.In[0]), zero)
+		most = p.Add(pointwise.Maximum, nil, p.Add(reduce.Amax, nil, c.In[0]), zero)
 	}
-	return x.Kernel()
+	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, most, least), compose.Number(255))
+	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
+	point := p.quantized(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, least), scale), graph.Arg{}, tensor.Uint8)
+	y := p.quantized(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
+	return p.Result(y, scale, point)
 }

@@ -4,7 +4,10 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -18,23 +21,13 @@ type batchNormAttrs struct {
 
 // BatchNorm normalises each channel (dimension 1).
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
-	AnyOrder: true, Images: graph.ImageOp,
-	Each: graph.Each{Simple: 1},
 	Name: "batch_norm",
 	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
 		"Graphs are pure: running statistics are not updated.",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 		{Name: "running_var", Optional: true}},
-	Infer: inferBatchNorm,
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		a, m := kit.Attrs[batchNormAttrs](c), c.Meta(0)
-		s := channelNorm{rows: 1, eps: a.Eps, given: !a.Training, weight: kit.Operand(c, 1), bias: kit.Operand(c, 2),
-			mean: kit.Operand(c, 3), variance: kit.Operand(c, 4)}
-		if m.Rank() > 1 {
-			s.groups = m.Shape[1]
-		}
-		return s.compile(c)
-	},
+	Infer:     inferBatchNorm,
+	Decompose: decomposeBatchNorm,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a := kit.Attrs[batchNormAttrs](c)
 		for len(in) < 5 {
@@ -52,6 +45,53 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 		tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
 		{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
 })
+
+// decomposeBatchNorm is PyTorch's own form, input * scale + shift. A scale and a shift for each channel are computed in
+// float64 and rounded once; they fold where the parameters are constants.
+func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+	p, a, m := compose.Of(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
+	if m.Numel() == 0 {
+		return batchNormOfNothing(p)
+	}
+	const f = tensor.Float64
+	loops, mean, variance := m.DType.OpMath(), graph.Arg{}, graph.Arg{}
+	if a.Training {
+		dims := []int{0}
+		for d := 2; d < m.Rank(); d++ {
+			dims = append(dims, d)
+		}
+		moments := p.All(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(loops, c.In[0]))
+		variance, mean = p.To(f, moments[0]), p.To(f, moments[1])
+	} else {
+		mean, variance = p.To(f, c.In[3]), p.To(f, c.In[4])
+	}
+	scale := p.Add(pointwise.Sqrt, nil, p.Add(pointwise.Add, nil, variance, compose.Number(a.Eps)))
+	if c.Has(1) {
+		scale = p.Add(pointwise.Div, nil, p.To(f, c.In[1]), scale)
+	} else {
+		scale = p.Add(pointwise.Reciprocal, nil, scale)
+	}
+	shift := p.Add(pointwise.Mul, nil, mean, scale)
+	if c.Has(2) {
+		shift = p.Add(pointwise.Sub, nil, p.To(f, c.In[2]), shift)
+	} else {
+		shift = p.Add(pointwise.Neg, nil, shift)
+	}
+	scale, shift = p.To(loops, scale), p.To(loops, shift)
+	y := p.Add(pointwise.Mul, nil, c.In[0], p.Along(scale, 1, m.Rank()))
+	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
+}
+
+// batchNormOfNothing is what [emptyBatchNorm] infers.
+func batchNormOfNothing(p *compose.Parts) ([]*graph.Value, error) {
+	y := p.Add(view.Clone, nil, p.C.In[0])
+	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
+		if p.C.Has(1 + i) {
+			y = p.Add(op, nil, y, p.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, p.C.In[1+i]))
+		}
+	}
+	return p.Result(y)
+}
 
 func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)

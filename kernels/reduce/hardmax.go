@@ -1,10 +1,11 @@
 package reduce
 
 import (
-	"unsafe"
-
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/pointwise"
+	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,8 +15,7 @@ type hardmaxAttrs struct {
 
 // Hardmax is ONNX's operator.
 var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
-	AnyOrder: true,
-	Name:     "hardmax",
+	Name: "hardmax",
 	Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
 		"result is row-major.",
 	Params: []graph.Param{kit.Self},
@@ -29,14 +29,18 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		}
 		return c.One(m.RowMajor()), nil
 	},
-	Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
+	Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
+		p, m, d := compose.Of(into, c), c.Meta(0), c.Out[0].DType
+		if m.Numel() == 0 || m.Rank() == 0 {
+			return p.Result(p.Add(view.Full, graph.Attrs{"size": m.Shape, "fill_value": 1, "dtype": d}))
 		}
-		if c.Out[0].DType.OpMath() == tensor.Float32 {
-			return compileHardmax[float32](c)
+		dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank())
+		if err != nil {
+			return nil, err
 		}
-		return compileHardmax[float64](c)
+		best := p.Add(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, c.In[0])
+		places := p.Along(p.Add(view.Arange, graph.Attrs{"end": m.Shape[dim]}), dim, m.Rank())
+		return p.Result(p.Add(pointwise.Eq, nil, best, places))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		x := in[0]
@@ -60,34 +64,3 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
 		{In: []tensor.Meta{kit.ExTurned}, Attrs: graph.Attrs{"dim": 0}}},
 })
-
-// compileHardmax looks for the greatest element line by line, in a worker's memory.
-func compileHardmax[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	d, m, out := tensor.DTypeOf[T](), c.Meta(0), c.Out[0]
-	n, dim := 1, 0
-	if m.Rank() > 0 {
-		var err error
-		if dim, err = tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, m.Rank()); err != nil {
-			return nil, err
-		}
-		n = m.Shape[dim]
-	}
-	l := kit.NewLineSet(m.Shape, dim, m, out)
-	load, from, to := tensor.Converter(d, m.DType), kit.StepAt(m, dim), kit.StepAt(out, dim)
-	zero, one := tensor.Zeros(out.DType).Pointer(), tensor.IntScalar(1).Tensor(out.DType).Pointer()
-	move := tensor.Converter(out.DType, out.DType)
-	return &graph.Kernel{Worker: n * d.Size(), Phases: []graph.Phase{l.Phase(2*n, func(mem *graph.Mem, off [4]int) error {
-		x := kit.SliceOf[T](mem.Worker, 0, n)
-		load(unsafe.Pointer(unsafe.SliceData(x)), unsafe.Add(mem.Ptrs[1], off[0]), d.Size(), from, n)
-		best := 0
-		for i, v := range x {
-			if v > x[best] {
-				best = i
-			}
-		}
-		y := unsafe.Add(mem.Ptrs[0], off[1])
-		move(y, zero, to, 0, n)
-		move(unsafe.Add(y, best*to), one, 0, 0, 1)
-		return nil
-	})}}, nil
-}

@@ -3,6 +3,7 @@ package reduce
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/axes"
+	"github.com/graphrun/graphrun/iter/sweeps"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -50,6 +51,17 @@ func (o lineOp) impls() []graph.Impl {
 		}
 	}
 	return list
+}
+
+// rows has the rows of a call gone through as the walk says.
+func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+	return func(c *graph.Call) (*graph.Rows, error) {
+		r, err := rows(c)
+		if r != nil {
+			r.Way = [...]sweeps.Way{lineRows: sweeps.ByRows, lineColumns: sweeps.ByColumns}[by]
+		}
+		return r, err
+	}
 }
 
 // runs returns the lines of a call, and the runs of elements by which a walk goes through operand and result.

@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/iter/sweeps"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -59,14 +58,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
 			each: graph.Each{Simple: 1, Function: 0.7}, again: 0.7,
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
-				way := func(c *graph.Call) (*graph.Rows, error) {
-					r, err := rows(c)
-					if r != nil {
-						r.Way = map[lineWalk]sweeps.Way{lineRows: sweeps.ByRows, lineColumns: sweeps.ByColumns}[by]
-					}
-					return r, err
-				}
-				if k, err := compileRows(c, way); k != nil || err != nil {
+				if k, err := compileRows(c, by.rows(rows)); k != nil || err != nil {
 					return k, err
 				}
 				d := dtype(c)

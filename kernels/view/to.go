@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -28,7 +29,15 @@ var To = kit.Define[toAttrs](graph.Op{
 	Kind:     graph.View,
 	Infer:    inferTo,
 	Compile:  copies.Call,
-	Ref:      copies.Ref(inferTo),
+	// A conversion beside other loops is part of one: what it makes never is in memory.
+	Expression: func(c *graph.Call) (*expr.Code, error) {
+		res, err := inferTo(c)
+		if err != nil || c.Has(1) || res[0].Type.DType == c.Type(0).DType {
+			return nil, err
+		}
+		return kit.Conversion(c.Type(0).DType, res[0].Type.DType)
+	},
+	Ref: copies.Ref(inferTo),
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dtype": "float64"}},
 		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}},
 		{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Float16)}}},

@@ -36,8 +36,8 @@ type Options struct {
 	registers int // how many vector registers are used, for tests; 0 for all
 }
 
-// Ahead is what lies so many bytes behind an operand that moves along the row; no bytes stand for nothing. It need not be
-// memory.
+// Ahead is what lies so many bytes behind an operand that moves along the row; no bytes stand for nothing. It
+// need not be memory.
 type Ahead struct {
 	Operand int
 	Bytes   int32
@@ -105,9 +105,9 @@ func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) ([]byte, s
 // strides are the bytes from a row to the next, in the same order, and 0 for what all rows share. Outputs of dtype
 // Invalid need neither. An error says that executable memory could not be had, and then nothing was done.
 //
-// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. The runtime waits for
-// a run to return before it stops the world: callers cut long work so that one takes less than 50 us. a is memory that
-// nobody else uses meanwhile. Addresses are trusted, and must be of the heap or of memory outside of Go.
+// A row may be cut into several runs at multiples of expr.Lanes elements, unless there are totals. The runtime waits
+// for a run to return before it stops the world: callers cut long work so that one takes less than 50 us. a is memory
+// that nobody else uses meanwhile. Addresses are trusted, and must be of the heap or of memory outside of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
 	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
 		panic("vector: Run of other operands than the loop has")

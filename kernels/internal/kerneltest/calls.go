@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"unsafe"
 
@@ -57,10 +58,7 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		return op.Eager(nil, c, in)
 	}
 	if op.Decompose != nil {
-		if len(op.Schema.Fields) > 0 {
-			return nil, errors.New("attributes are not handed on: see RunParts")
-		}
-		return RunParts(op, nil, in)
+		return RunParts(op, written(c.Attrs), in)
 	}
 	outs := make([]*tensor.Tensor, len(res))
 	fresh := false
@@ -88,6 +86,22 @@ func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor
 		return nil, err
 	}
 	return outs, RunKernel(k, c, in, outs)
+}
+
+// written is what attributes are decoded from.
+func written(attrs any) graph.Attrs {
+	a, v := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
+	for i := range v.NumField() {
+		name, x := v.Type().Field(i).Tag.Get("attr"), v.Field(i)
+		if name == "" || x.IsZero() && x.Kind() != reflect.Bool && !x.CanInt() && !x.CanFloat() {
+			continue
+		}
+		if x.Kind() == reflect.Pointer {
+			x = x.Elem()
+		}
+		a[name] = x.Interface()
+	}
+	return a
 }
 
 // RunParts runs what a composite call is stated as; operands that are left out are nil.

@@ -132,3 +132,12 @@ func Unravel(i int, shape []int) []int {
 	}
 	return index
 }
+
+// OneOf is the only element of t, or that of the index in dimension dim.
+func OneOf(t *tensor.Tensor, index []int, dim int) float64 {
+	i := 0
+	if t.Numel() > 1 {
+		i = index[dim]
+	}
+	return t.At(Unravel(i, t.Shape)...).Float()
+}

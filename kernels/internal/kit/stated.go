@@ -22,3 +22,10 @@ func Stated(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types 
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
 	}, results, types...)
 }
+
+var itself = Formula("x", "x")
+
+// Conversion returns the expression that converts elements, as a copy does.
+func Conversion(from, to tensor.DType) (*expr.Code, error) {
+	return itself.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
+}

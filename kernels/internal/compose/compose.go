@@ -1,0 +1,98 @@
+// Package compose states ops as small graphs: what the Decompose functions of several families share.
+package compose
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/view"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Parts adds the nodes that stand for a call one after another, until one fails.
+type Parts struct {
+	C    *graph.Call
+	into *graph.Parts
+	err  error
+}
+
+// Of begins the parts of a call.
+func Of(into *graph.Parts, c *graph.Call) *Parts { return &Parts{C: c, into: into} }
+
+// All adds a node and returns all that it makes, n values.
+func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
+	args := make([]graph.Arg, n)
+	if p.err != nil {
+		return args
+	}
+	out, err := p.into.Add(op, a, in...)
+	if err != nil {
+		p.err = err
+		return args
+	}
+	for i := range args {
+		args[i] = graph.Of(out[i])
+	}
+	return args
+}
+
+// Add adds a node of one result.
+func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
+	return p.All(1, op, a, in...)[0]
+}
+
+// Failed reports whether a part failed: what the others made is nothing then.
+func (p *Parts) Failed() bool { return p.err != nil }
+
+// Number is a plain number as an operand.
+func Number(x float64) graph.Arg {
+	return graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
+}
+
+// Whole is a plain integer as an operand.
+func Whole(x int64) graph.Arg {
+	return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(x)}
+}
+
+// To converts to a dtype; a value that has it already stays.
+func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
+	if p.err != nil || x.Type().DType == d {
+		return x
+	}
+	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
+}
+
+// Along shows a vector along dimension dim of values of some rank. A single element, in whatever shape, is for all: it
+// keeps a dimension where the values have one, so that it counts as they do in promotion.
+func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
+	if p.err != nil {
+		return x
+	}
+	m, shape := x.Meta(), []int{}
+	switch {
+	case rank > 0 && m.Numel() == 1:
+		shape = []int{1}
+	case rank > 0:
+		shape = []int{-1}
+		for range rank - 1 - dim {
+			shape = append(shape, 1)
+		}
+	}
+	if slices.Equal(shape, m.Shape) || len(shape) == 1 && m.Rank() == 1 {
+		return x
+	}
+	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
+}
+
+// Result is what a Decompose returns: a value for each result of the call, converted and laid out as that.
+func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
+	out := make([]*graph.Value, len(x))
+	for i, a := range x {
+		want := p.C.Out[i]
+		if p.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
+			a = p.Add(laid, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
+		}
+		out[i] = a.Value
+	}
+	return out, p.err
+}

@@ -1,0 +1,49 @@
+package compose
+
+import (
+	"errors"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type laidAttrs struct {
+	DType   tensor.DType `attr:"dtype" doc:"dtype of the result"`
+	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
+}
+
+// laid converts a value and lays it out with the very strides that an op's inference gives, those of dimensions of
+// size 1 included, which no memory format tells. It is in no catalogue. After pointwise parts it is one part of their
+// loop, which then writes so: no copy is made.
+var laid = kit.Define[laidAttrs](graph.Op{
+	Name: "laid", AnyOrder: true,
+	Doc:     "Converts self to a dtype, and lays it out by strides.",
+	Params:  []graph.Param{kit.Self},
+	Infer:   inferLaid,
+	Compile: copies.Call,
+	Expression: func(c *graph.Call) (*expr.Code, error) {
+		return kit.Conversion(c.Type(0).DType, kit.Attrs[laidAttrs](c).DType)
+	},
+	Ref:      copies.Ref(inferLaid),
+	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dtype": "float32", "strides": []int{1, 2}}),
+})
+
+func inferLaid(c *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[laidAttrs](c), c.Type(0)
+	if len(a.Strides) != t.Rank() {
+		return nil, errors.New("laid: expected a stride for each dimension")
+	}
+	t = t.WithDType(a.DType)
+	t.Offset, t.Strides = sym.Int{}, make([]sym.Int, len(a.Strides))
+	for d, s := range a.Strides {
+		t.Strides[d] = sym.Of(s)
+	}
+	if m, ok := t.Meta(); ok && !m.IsNonOverlappingAndDense() {
+		return nil, errors.New("laid: expected strides of a dense value")
+	}
+	return c.One(t), nil
+}
