@@ -114,7 +114,6 @@ type maker struct {
 	last     []int   // the last instruction that reads a value
 	lastRead int     // the last instruction that reads an operand where it lies
 	direct   []int   // by value: the output to which it is written at once, or -1
-	pending  []step  // stores of outputs
 	free     []int   // blocks that hold nothing any more
 }
 

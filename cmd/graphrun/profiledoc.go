@@ -251,7 +251,7 @@ func (d *profileDoc) write(w *bufio.Writer, show display, median float64) {
 }
 
 // cells are those of a line: of a core's limit is the larger part of what memory and arithmetic can do.
-func (t *timeDoc) cells(p *profiledDoc) []any {
+func (d *timeDoc) cells(p *profiledDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {
 			return "-"
@@ -259,18 +259,18 @@ func (t *timeDoc) cells(p *profiledDoc) []any {
 		return fmt.Sprintf("%.3g", *r)
 	}
 	of := 0.0
-	if t.GBs != nil {
-		of = *t.GBs / p.GBs
+	if d.GBs != nil {
+		of = *d.GBs / p.GBs
 	}
-	if t.GFLOPs != nil {
-		of = max(of, *t.GFLOPs/p.GFLOPs)
+	if d.GFLOPs != nil {
+		of = max(of, *d.GFLOPs/p.GFLOPs)
 	}
 	limit := "-"
 	if of > 0 {
 		limit = percent(of)
 	}
-	return []any{fmt.Sprintf("%.6g", t.Calls), nanoseconds(t.Time), percent(t.Share),
-		fmt.Sprintf("%.1f", t.Busy/max(1, t.Time)), rate(t.GBs), rate(t.GFLOPs), limit}
+	return []any{fmt.Sprintf("%.6g", d.Calls), nanoseconds(d.Time), percent(d.Share),
+		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), limit}
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }

@@ -94,10 +94,9 @@ func TestCallWakesTheOwner(t *testing.T) {
 		eventually(t, "the owner does not wake", leave.Load)
 	}
 	j.Begin()
-	seen := j.Seen()
 	j.Call(1, Much)
 	for !called.Load() {
-		if seen = j.Seen(); !called.Load() {
+		if seen := j.Seen(); !called.Load() {
 			j.Wait(seen)
 		}
 	}
