@@ -7,7 +7,7 @@ BENCHTIME   ?= 1s
 COUNT       ?= 6
 
 # The packages that run things at the same time, or are promised to be safe for it.
-CONCURRENT = . ./exec ./iter ./passes ./graph ./internal/whole
+CONCURRENT = . ./internal/team ./exec ./iter ./passes ./graph ./internal/whole
 
 .PHONY: check lint format vet staticcheck test race regenerate fuzz bench
 
