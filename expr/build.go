@@ -146,6 +146,18 @@ func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
+// Number returns part 0 of a plain number as an element of a dtype, or part 1, the imaginary one, of a complex dtype.
+func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
+	if !d.Valid() || !s.IsSet() || part < 0 || part > 1 || part == 1 && !d.IsComplex() {
+		return b.Fail(fmt.Errorf("expr: part %d of a number as %v", part, d))
+	}
+	bytes := s.Tensor(d).Storage().Bytes()
+	if d.IsComplex() {
+		d = d.ToReal()
+	}
+	return b.Element(d, bytes[part*d.Size():][:d.Size()])
+}
+
 // Do applies a primitive operation or an elementary function whose result has the dtype of its last operand, or
 // bool for comparisons.
 func (b *Builder) Do(o Op, args ...Value) Value {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
@@ -247,8 +246,8 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 		made[i] = b.Inline(code, func(operand, part int) expr.Value {
 			a := in[of(operand)]
 			switch {
-			case a.Number.IsSet():
-				return numberPart(b, a.Number, code.In[operand], part)
+			case a.Number.IsSet(): // that the op takes as an element, as where and masked_fill do
+				return b.Number(code.In[operand], a.Number, part)
 			case a.Part >= 0 && part == 0:
 				return made[a.Part][a.Place].Re
 			case a.Part >= 0:
@@ -279,13 +278,4 @@ func (f *Fuser) part(n *Node, rows bool) (code *expr.Code, of func(int) int, err
 	}
 	code, err = f.Expression(n)
 	return code, func(i int) int { return i }, err
-}
-
-// numberPart is a part of a plain number that an op takes as an element of dtype d: where's and masked_fill's values.
-func numberPart(b *expr.Builder, s tensor.Scalar, d tensor.DType, part int) expr.Value {
-	t := s.Tensor(d)
-	if d.IsComplex() {
-		d = d.ToReal()
-	}
-	return b.Element(d, unsafe.Slice((*byte)(unsafe.Add(t.Pointer(), part*d.Size())), d.Size()))
 }

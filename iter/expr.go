@@ -138,7 +138,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 		o := &r.ops[r.noutputs+operand]
 		parts := loaded(b, operand)
 		if o.Number.IsSet() {
-			parts = constant(b, o.Number.Tensor(o.held))
+			parts = constant(b, o.held, o.Number)
 		}
 		if o.cast != tensor.Invalid {
 			parts = converted(b, parts, o.cast)
@@ -170,15 +170,13 @@ func (p pair) part(i int) expr.Value {
 	return p.im
 }
 
-// constant is the element of a 0-dim tensor.
-func constant(b *expr.Builder, t *tensor.Tensor) pair {
-	at, size := t.Pointer(), t.DType.Size()
-	if !t.DType.IsComplex() {
-		return pair{t.DType, b.Element(t.DType, unsafe.Slice((*byte)(at), size)), expr.None}
+// constant is a plain number as an operand of a dtype.
+func constant(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
+	p := pair{d, b.Number(d, n, 0), expr.None}
+	if d.IsComplex() {
+		p.im = b.Number(d, n, 1)
 	}
-	part := t.DType.ToReal()
-	bytes := unsafe.Slice((*byte)(at), size)
-	return pair{t.DType, b.Element(part, bytes[:size/2]), b.Element(part, bytes[size/2:])}
+	return p
 }
 
 func loaded(b *expr.Builder, operand int) pair {

@@ -93,6 +93,13 @@ func excess(nodes, results, reads int) string {
 // otherRows is why groups cannot be one that fold different dimensions, or go over different elements.
 const otherRows = "its readers go over different rows"
 
+// says keeps why a node is not in a group of its readers; nobody asks it of no node.
+func (g *grouper) says(n *graph.Node, why string) {
+	if n != nil {
+		g.apart[n] = why
+	}
+}
+
 // merge makes one group of two, at the place of the later one, and returns it: all who read the earlier one or n, which
 // may be nil, and are in neither, must come after that. Where they cannot be one it returns the earlier one.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
@@ -101,7 +108,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	}
 	together := joint(a.space, b.space)
 	if together.shape == nil {
-		g.apart[n] = otherRows
+		g.says(n, otherRows)
 		return a
 	}
 	reads := len(b.reads)
@@ -111,7 +118,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		}
 	}
 	if why := excess(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
-		g.apart[n] = why
+		g.says(n, why)
 		return a
 	}
 	readers := slices.Clone(a.nodes)
@@ -122,7 +129,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		for _, v := range m.Out {
 			for _, r := range g.uses.nodes.At(v) {
 				if c := g.group(r); c != a && c != b && r != n && g.when(r) <= b.at {
-					g.apart[n] = fmt.Sprintf("%s needs %s before", r.Name, v.Name)
+					g.says(n, fmt.Sprintf("%s needs %s before", r.Name, v.Name))
 					return a
 				}
 			}

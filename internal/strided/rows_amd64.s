@@ -1,7 +1,7 @@
 //go:build amd64 && !noasm
 
-// Rows that are copied: pieces of 64 bytes, of which the last may overlap the one before it. What is ahead bytes further is
-// fetched, since rows may be further apart than prefetchers of hardware look.
+// Rows that are copied: pieces of 64 bytes, of which the last may overlap the one before it. What is ahead bytes further
+// is fetched, since rows may be further apart than prefetchers of hardware look.
 
 #include "textflag.h"
 

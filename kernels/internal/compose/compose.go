@@ -41,17 +41,9 @@ func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return p.All(1, op, a, in...)[0]
 }
 
-// Failed reports whether a part failed: what the others made is nothing then.
-func (p *Parts) Failed() bool { return p.err != nil }
-
 // Number is a plain number as an operand.
 func Number(x float64) graph.Arg {
 	return graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
-}
-
-// Whole is a plain integer as an operand.
-func Whole(x int64) graph.Arg {
-	return graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(x)}
 }
 
 // To converts to a dtype; a value that has it already stays.
