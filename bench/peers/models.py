@@ -46,8 +46,8 @@ def one(row, times, path):
     return path
 
 
-def whole(path, folder):
-    """What side_ort.js is told of a model, and the sizes that are open in it, all of which are 1."""
+def whole(path, to):
+    """Writes what side_ort.js is told of a model to the file to; the sizes that are open in the model, all of them 1."""
     import onnx
     m = onnx.load(path, load_external_data=False)
     known = {t.name for t in m.graph.initializer}
@@ -64,4 +64,5 @@ def whole(path, folder):
                 open_sizes[d.dim_param] = 1
         inputs[v.name] = {"dtype": dtype, "shape": [d.dim_value or 1 for d in t.shape.dim]}
     spec = {"files": [os.path.abspath(path)], "more": 0, "optimise": True, "inputs": inputs}
-    return save_spec(spec, os.path.join(folder, os.path.basename(path) + ".ort.json")), open_sizes
+    save_spec(spec, to)
+    return open_sizes

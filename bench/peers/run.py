@@ -149,14 +149,24 @@ class Model:
     """A whole model: a row whose sides are graphrun and ONNX Runtime."""
     count, unit, bytes = 1, "ms", 0
 
-    def __init__(self, path, folder):
-        self.name = self.title = os.path.basename(path)
-        self.path, self.spec, self.why, self.dims = path, None, "", []
+    def __init__(self, path, title, to):
+        self.name = self.title = title
+        self.path, self.spec, self.why, self.dims = path, to, "", []
         try:
-            self.spec, sizes = models.whole(path, folder)
+            sizes = models.whole(path, to)
             self.dims = [x for name, n in sizes.items() for x in ("--dim", f"{name}={n}")]
         except Exception as e:  # what onnx says of a file is of many kinds
-            self.why = str(e)
+            self.spec, self.why = None, str(e)
+
+
+def whole_models(paths, folder):
+    """The models of some files, titled by what tells the files apart: many exporters call every file model.onnx."""
+    short = [os.path.splitext(os.path.basename(p))[0] for p in paths]
+    if len(set(short)) < len(short):
+        parts = [os.path.abspath(p).split(os.sep) for p in paths]
+        differ = [i for i in range(max(map(len, parts)), 0, -1) if len({tuple(p[-i:-i + 1 or None]) for p in parts}) > 1]
+        short = ["/".join(p[-differ[0]:-differ[-1] + 1 or None]) for p in parts] if differ else short
+    return [Model(p, title, os.path.join(folder, f"{i}.ort.json")) for i, (p, title) in enumerate(zip(paths, short))]
 
 
 class ModelBench:
@@ -319,7 +329,7 @@ def main():
             sys.exit(1)
         machine = machine_limits(bench, o.threads)
         work = [(bench, r) for r in wanted]
-        work += [(ModelBench(bench), Model(path, folder)) for path in o.models]
+        work += [(ModelBench(bench), m) for m in whole_models(o.models, folder)]
         results = []
         for by, row in work:
             for t in o.threads:
