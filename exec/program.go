@@ -50,6 +50,7 @@ type Program struct {
 	storages []storage
 	of       graph.ByValue[int32] // number of the storage of each root value, plus 1: see storageOf
 	phases   int                  // over all steps
+	parts    []int                // by phase: where its parts begin among those of all that are shared
 	ptrs     int                  // operand addresses over all steps
 	arena    int                  // bytes
 	worker   int                  // bytes of scratch for each worker

@@ -70,6 +70,27 @@ func (p *Program) cut(costs *machine.Profile) {
 	if at < n {
 		p.sections = append(p.sections, section{at, n, nil})
 	}
+	if len(p.sections) > 1 || p.sections[0].shared != nil {
+		p.part(s.share)
+	}
+}
+
+// part counts the parts that workers have of each phase: as many as can be at it.
+func (p *Program) part(share float64) {
+	p.parts = make([]int, p.phases+1)
+	for _, sec := range p.sections {
+		for i := sec.first; i < sec.end && sec.shared != nil; i++ {
+			st := &p.steps[i]
+			for k, ph := range st.kernel.Phases {
+				if ph.Chunks > 1 && sec.shared.costs[i-sec.first] >= share {
+					p.parts[st.phase+k+1] = min(p.threads, ph.Chunks)
+				}
+			}
+		}
+	}
+	for i := range p.phases {
+		p.parts[i+1] += p.parts[i]
+	}
 }
 
 // shared is the sharing of the steps from first to end.

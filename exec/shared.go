@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/graphrun/graphrun/internal/team"
@@ -13,7 +14,8 @@ type openPhase struct{ step, phase int }
 
 // round is the run of a section whose steps are shared. A worker takes a ready step, or joins an open phase whose
 // chunks are not all handed out; whoever finishes the last chunk of a phase goes on with the next, and whoever
-// finishes a step goes on with one that waited for it: what was written last is in that worker's cache. Others are
+// finishes a step goes on with one that waited for it: what was written last is in that worker's cache. So are the
+// chunks of a phase that are a worker's own part: those of the phase before had the same place. Others are
 // called to chunks, and to steps that are worth as much. The worker who runs the program never depends on others to
 // come; they leave when they find nothing to do.
 type round struct {
@@ -23,8 +25,9 @@ type round struct {
 	left atomic.Int32 // steps to finish
 	stop atomic.Bool
 
-	deps       []int32 // by step of the section: steps still to wait for
-	next, done []int32 // by phase of the program: chunks handed out, chunks finished
+	deps  []int32    // by step of the section: steps still to wait for
+	parts team.Parts // chunks to hand out: see Program.parts
+	done  []int32    // by phase of the program: chunks finished, of those that have parts
 
 	mu     team.Lock // of what follows
 	ready  []int32   // steps
@@ -43,7 +46,8 @@ func (r *round) prepare(p *Program) {
 		}
 	}
 	if longest > 0 {
-		r.deps, r.next, r.done = make([]int32, longest), make([]int32, p.phases), make([]int32, p.phases)
+		r.deps, r.done = make([]int32, longest), make([]int32, p.phases)
+		r.parts = make(team.Parts, p.parts[p.phases])
 	}
 }
 
@@ -99,9 +103,7 @@ func (s *Session) reset(ctx context.Context, sec *section) {
 		}
 	}
 	last := &p.steps[sec.end-1]
-	from, to := p.steps[sec.first].phase, last.phase+len(last.kernel.Phases)
-	clear(r.next[from:to])
-	clear(r.done[from:to])
+	clear(r.done[p.steps[sec.first].phase : last.phase+len(last.kernel.Phases)])
 }
 
 // over reports whether there is nothing more to do.
@@ -148,12 +150,18 @@ func (s *Session) help() {
 // serve goes on until a worker finds nothing to do.
 func (s *Session) serve(w *workerState) {
 	for {
-		step, phase := s.round.take()
+		step, phase, join := s.round.take()
 		if step < 0 {
 			return
 		}
 		for step >= 0 {
-			step, phase = s.advance(w, step, phase)
+			if join {
+				s.prepare(w, &s.p.steps[step])
+				step, phase = s.chunks(w, openPhase{step, phase})
+			} else {
+				step, phase = s.advance(w, step, phase)
+			}
+			join = false
 			if w.at != step+1 {
 				s.endStep(w, false)
 			}
@@ -161,24 +169,24 @@ func (s *Session) serve(w *workerState) {
 	}
 }
 
-// take returns something to do, or a negative step. Steps that are worth a worker come before chunks of others:
-// workers that have their own get less in each other's way.
-func (r *round) take() (step, phase int) {
+// take returns a step to begin, or the open phase of one to join, or a negative step. Steps that are worth a worker
+// come before chunks of others: workers that have their own get less in each other's way.
+func (r *round) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.ready) - 1
 	switch {
 	case r.over():
-		return -1, 0
+		return -1, 0, false
 	case len(r.open) > 0 && (n < 0 || !r.worthy(int(r.ready[n]))):
 		o := r.open[len(r.open)-1]
-		return o.step, o.phase
+		return o.step, o.phase, true
 	case n >= 0:
 		step = int(r.ready[n])
 		r.ready = r.ready[:n]
-		return step, 0
+		return step, 0, false
 	}
-	return -1, 0
+	return -1, 0, false
 }
 
 // worthy reports whether a step is worth handing to another worker.
@@ -189,10 +197,10 @@ func (r *round) worthy(step int) bool {
 // worth is what there is to share from a step on.
 func (r *round) worth(step int) team.Worth { return r.sec.shared.worth[step-r.sec.first] }
 
-// advance works on a phase of a step until its chunks are handed out. It returns the step to go on with, or a
-// negative one to take another.
+// advance begins a phase of a step, and works on it until its chunks are handed out. It returns the step to go on
+// with, or a negative one to take another.
 func (s *Session) advance(w *workerState, step, phase int) (int, int) {
-	r, st := &s.round, &s.p.steps[step]
+	st := &s.p.steps[step]
 	phases := st.kernel.Phases
 	lost := phase == 0 && s.losses != nil && s.losses.reach(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
@@ -203,58 +211,87 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 		s.beginStep(w, step)
 		return s.finish(w, step), 0
 	}
-	chunks := int32(phases[phase].Chunks)
-	next, done := &r.next[st.phase+phase], &r.done[st.phase+phase]
-	for first := true; ; first = false {
-		c := atomic.AddInt32(next, 1) - 1
-		if c >= chunks {
+	o, chunks := openPhase{step, phase}, phases[phase].Chunks
+	if parts := s.parts(o); len(parts) > 0 {
+		parts.Deal(chunks)
+		s.publish(o, chunks)
+		return s.chunks(w, o)
+	}
+	for c := range chunks {
+		if !s.attempt(w, o, c) {
 			return -1, 0
 		}
-		if first && c == 0 && chunks > 1 {
-			s.publish(openPhase{step, phase}, int(chunks))
-		}
-		if c == chunks-1 && chunks > 1 {
-			r.withdraw(openPhase{step, phase})
-		}
-		if r.ctx.Err() != nil {
-			s.fail(-1, context.Cause(r.ctx))
-		}
-		if r.stop.Load() {
-			return -1, 0
-		}
-		s.beginStep(w, step)
-		if err := s.attempt(w, step, phase, int(c)); err != nil {
-			s.fail(step, s.p.graph.Fail(st.node, err))
-			return -1, 0
-		}
-		if atomic.AddInt32(done, 1) == chunks {
-			if s.losses != nil && s.losses.has(step) {
-				return s.finish(w, step), 0
+	}
+	return s.goOn(w, o)
+}
+
+// parts are what the chunks of a phase are handed out by; there are none where one worker does them all.
+func (s *Session) parts(o openPhase) team.Parts {
+	at := s.p.parts[s.p.steps[o.step].phase+o.phase:]
+	return s.round.parts[at[0]:at[1]]
+}
+
+// chunks works on a phase that has parts until its chunks are handed out.
+func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
+	r, st, parts := &s.round, &s.p.steps[o.step], s.parts(o)
+	done, all, own := &r.done[st.phase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
+	for finished := int32(0); ; finished++ {
+		c := parts.Next(own)
+		if c < 0 && finished > 0 {
+			if atomic.AddInt32(done, finished) == all {
+				r.withdraw(o)
+				return s.goOn(w, o)
 			}
-			return step, phase + 1
+			finished = 0
+		}
+		if c < 0 {
+			if c = r.steal(o, parts, own); c < 0 {
+				return -1, 0
+			}
+		}
+		if !s.attempt(w, o, c) {
+			return -1, 0
 		}
 	}
 }
 
-// attempt runs a chunk. Where the run keeps going, a failure is noted and the rest of the step is let be.
-func (s *Session) attempt(w *workerState, step, phase, c int) error {
-	if s.losses == nil {
-		return s.chunk(w, step, phase, c)
+// goOn tells what comes after a phase whose chunks are finished.
+func (s *Session) goOn(w *workerState, o openPhase) (int, int) {
+	if s.losses != nil && s.losses.has(o.step) {
+		return s.finish(w, o.step), 0
 	}
-	if !s.losses.has(step) {
-		if err := s.chunk(w, step, phase, c); err != nil {
-			s.losses.add(step, err)
-		}
+	return o.step, o.phase + 1
+}
+
+// attempt runs a chunk, unless the round has ended. Where the run keeps going, a failure is noted and the rest of the
+// step is let be. It reports whether the round goes on.
+func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
+	r := &s.round
+	if r.ctx.Err() != nil {
+		s.fail(-1, context.Cause(r.ctx))
 	}
-	return nil
+	if r.stop.Load() {
+		return false
+	}
+	s.beginStep(w, o.step)
+	if s.losses != nil && s.losses.has(o.step) {
+		return true
+	}
+	err := s.chunk(w, o.step, o.phase, c)
+	switch {
+	case err == nil:
+	case s.losses != nil:
+		s.losses.add(o.step, err)
+	default:
+		s.fail(o.step, s.p.graph.Fail(s.p.steps[o.step].node, err))
+		return false
+	}
+	return true
 }
 
 // publish lets other workers join a phase.
 func (s *Session) publish(o openPhase, chunks int) {
 	r := &s.round
-	if !r.worthy(o.step) {
-		return
-	}
 	r.mu.Lock()
 	r.open = append(r.open, o)
 	r.mu.Unlock()
@@ -262,15 +299,28 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.job.Call(min(chunks, len(s.workers))-1, r.worth(o.step))
 }
 
-// withdraw ends that, once all chunks are handed out.
+// steal takes a chunk of another worker's part, and more of them as the worker's own. Where none is left nobody joins
+// the phase any more.
+func (r *round) steal(o openPhase, parts team.Parts, own int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := parts.Steal(own)
+	if c < 0 {
+		r.remove(o)
+	}
+	return c
+}
+
+// withdraw ends that others join a phase.
 func (r *round) withdraw(o openPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, x := range r.open {
-		if x == o {
-			r.open = append(r.open[:i], r.open[i+1:]...)
-			return
-		}
+	r.remove(o)
+}
+
+func (r *round) remove(o openPhase) {
+	if i := slices.Index(r.open, o); i >= 0 {
+		r.open = slices.Delete(r.open, i, i+1)
 	}
 }
 
