@@ -109,26 +109,33 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 // mostElementNS is about what an element of a pointwise step takes at most.
 const mostElementNS = 20
 
-// price estimates what each step takes one worker, in nanoseconds. A kernel that is cut into chunks knows best that
-// these are worth handing out, which holds for ops that do not say what they cost, too. A pointwise step of a few
-// elements is not asked for: it is not worth share.
+// price estimates what each step takes one worker, in nanoseconds. A kernel of machine code knows its arithmetic. Any
+// other that is cut into chunks knows best that these are worth handing out, which holds for ops that do not say what
+// they cost, too. A pointwise step of a few elements is not asked for: it is not worth share.
 func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
 	chunk := 10 * costs.ChunkNS
 	for i := range p.steps {
 		s := &p.steps[i]
+		if ns := s.kernel.Arithmetic; ns > 0 {
+			if list[i] = ns; s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share {
+				list[i] = max(ns, priceOf(s.node, costs, true))
+			}
+			continue
+		}
 		for _, ph := range s.kernel.Phases {
 			list[i] += float64(max(ph.Chunks-1, 0)) * chunk
 		}
 		if s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*mostElementNS >= share {
-			list[i] = max(list[i], priceOf(s.node, costs))
+			list[i] = max(list[i], priceOf(s.node, costs, false))
 		}
 	}
 	return list
 }
 
-// priceOf prices a node by what its implementation says of it; 0 where it says nothing.
-func priceOf(n *graph.Node, costs *machine.Profile) (ns float64) {
+// priceOf prices a node by what its implementation says of it, or of that what it has to do with memory; 0 where it
+// says nothing.
+func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	defer func() { _ = recover() }() // who is wrong about the work may still do it
 	c := n.Call()
 	m := n.Op.Fitting(c)
@@ -142,6 +149,9 @@ func priceOf(n *graph.Node, costs *machine.Profile) (ns float64) {
 				w = w.Plus(r)
 			}
 		}
+	}
+	if memory {
+		clear(w.Ops[:])
 	}
 	ns = costs.NS(w.Bytes, w.Ops, 0)
 	if math.IsNaN(ns) { // of a profile that lacks rates

@@ -25,7 +25,9 @@ func anyWork() *machine.Profile {
 
 // What is shared goes by what it costs, and by what may run side by side.
 func TestSections(t *testing.T) {
-	const large = 16 << 10 // one chunk, and worth a worker
+	const large = 16 << 10 // one chunk, and worth a worker under these prices
+	costs := machine.DefaultProfile()
+	costs.ShareNS = 1e3
 	for _, c := range []struct {
 		name   string
 		g      *graph.Graph
@@ -52,9 +54,9 @@ func TestSections(t *testing.T) {
 			assert.Len(t, p.Steps(), at, c.name)
 			return at, shared
 		}
-		_, shared := steps(exec.Options{Threads: 2})
+		_, shared := steps(exec.Options{Threads: 2, Costs: costs})
 		assert.Equal(t, c.shared, shared, c.name)
-		_, shared = steps(exec.Options{Threads: 1})
+		_, shared = steps(exec.Options{Threads: 1, Costs: costs})
 		assert.Zero(t, shared, "%s with one worker", c.name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -147,6 +148,21 @@ func (p *Pointwise) Compile(c *Call) (*Kernel, error) {
 	return p.kernel(c, it, body)
 }
 
+// chunkNS is the arithmetic that is worth a chunk of machine code.
+const chunkNS = 4e3
+
+// compiledGrain is the number of elements worth a chunk where machine code takes so many nanoseconds for one: a power
+// of two, as many as are worth one of any loop but for those that compute much. The cut of such a loop decides no bits,
+// and one that is finer than this costs more than it evens out: what begins a chunk, and that stores past the caches
+// have to arrive at its end.
+func compiledGrain(each float64) int {
+	grain := machine.MoveGrain
+	for grain > machine.CallGrain && float64(grain)*each > 1.5*chunkNS {
+		grain /= 2
+	}
+	return grain
+}
+
 func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kernel, error) {
 	loop, err := it.Prepare(body)
 	if err != nil {
@@ -157,13 +173,17 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 		code, _ := it.InMemory(body) // Prepare has told of errors
 		grain = grainOf(code)
 	}
+	each := loop.PerElement()
+	if each > 0 {
+		grain = compiledGrain(each)
+	}
 	phase := Phase{Chunks: it.Chunks(grain)}
 	if phase.Chunks == 1 {
 		phase.Run = func(m *Mem, _ int) error { return loop.All(m.Cursor, m.Ptrs) }
 	} else {
 		phase.Run = func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
 	}
-	k := &Kernel{Loop: it, Phases: []Phase{phase}}
+	k := &Kernel{Loop: it, Phases: []Phase{phase}, Arithmetic: each * float64(it.Numel())}
 	if loop.Expression() {
 		k.Code = loop.Listings
 	}

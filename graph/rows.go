@@ -47,6 +47,11 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 func (r *Rows) kernel(c *Call, p *sweeps.Plan) *Kernel {
 	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
+	full := r.full
+	if full == nil {
+		full = c.Meta(0).Shape
+	}
+	k.Arithmetic = p.PerElement() * float64(tensor.Numel(full))
 	for phase := range p.Phases() {
 		k.Phases = append(k.Phases, Phase{Chunks: p.Chunks(phase), Run: func(m *Mem, chunk int) error {
 			return w.run(m, phase, chunk)

@@ -77,6 +77,33 @@ func (l *Loop) Most() int { return l.most }
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
 
+// functionWork is about the instructions that an elementary function takes.
+const functionWork = 40
+
+// PerElement estimates what machine code takes for an element whose operands are at hand, in nanoseconds, from the
+// instructions that there are; it is 0 where the loop runs in Go.
+func (l *Loop) PerElement() float64 {
+	if l.code == nil {
+		return 0
+	}
+	const perNS = 12 // instructions
+	lanes, work := 16, 0
+	if machine.Instructions() != machine.AVX512 {
+		lanes = 8
+	}
+	wide := false
+	for _, i := range l.loop.Code.Insts {
+		wide = wide || i.DType.Size() == 8
+		if work++; !i.Op.Primitive() {
+			work += functionWork
+		}
+	}
+	if wide {
+		lanes /= 2
+	}
+	return float64(max(1, work)) / float64(lanes*perNS)
+}
+
 // Listing tells what was made of the loop, under a name. The code is listed anew.
 func (l *Loop) Listing(name string) expr.Listing {
 	r := expr.Listing{Name: name, Loop: l.loop}
@@ -98,7 +125,7 @@ func (l *Loop) limit() {
 	work := 8
 	for _, i := range l.loop.Code.Insts {
 		if work++; !i.Op.Primitive() {
-			work += 40
+			work += functionWork
 		}
 	}
 	l.most = min(1<<15, max(1<<9, 1<<20/work)) &^ (expr.Lanes - 1)

@@ -426,6 +426,20 @@ func (p *Plan) Worker() int { return p.worker }
 // Sweeps returns what is run.
 func (p *Plan) Sweeps() *expr.Sweeps { return p.s }
 
+// PerElement estimates what an element takes in all sweeps where it is in the nearest cache, in nanoseconds; it is 0
+// where no machine code was made, and nothing is known.
+func (p *Plan) PerElement() (ns float64) {
+	if !p.Compiled() {
+		return 0
+	}
+	for i := range p.steps {
+		if l := p.steps[i].loop; l != nil {
+			ns += l.PerElement()
+		}
+	}
+	return ns
+}
+
 // Compiled reports whether all loops are machine code.
 func (p *Plan) Compiled() bool {
 	for i := range p.steps {
