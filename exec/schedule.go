@@ -2,15 +2,17 @@ package exec
 
 import (
 	"context"
+
+	"github.com/graphrun/graphrun/internal/team"
 )
 
-// execute runs all steps, section by section.
+// execute runs all steps, section by section. A section to which nobody would come is not shared.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
 		var err error
 		switch {
-		case sec.shared != nil:
+		case sec.shared != nil && team.Ready(sec.shared.most):
 			err = s.share(ctx, sec)
 		case s.losses != nil || s.run != nil:
 			err = s.watched(ctx, sec)

@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -21,6 +22,7 @@ type sharing struct {
 	deps  []int32      // by step: how many of the section it waits for
 	costs []float64    // by step, in nanoseconds
 	worth []team.Worth // by step: what there is to share from it on
+	most  team.Worth   // of these
 	share float64      // the cost worth handing to a worker that is awake
 }
 
@@ -95,7 +97,8 @@ func (p *Program) part(share float64) {
 
 // shared is the sharing of the steps from first to end.
 func (p *Program) shared(all sharing, first, end int) *sharing {
-	s := sharing{make([]int32, end-first), all.costs[first:end], all.worth[first:end], all.share}
+	worth := all.worth[first:end]
+	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.share}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].next {
 			if int(k) < end {

@@ -3,6 +3,7 @@ package team
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,8 +46,8 @@ func TestHandsComeAndLeave(t *testing.T) {
 	}
 	nobody(t)
 	eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
-	if idle != 0 || open.Load() != 0 || called.Load() != 0 {
-		t.Fatalf("idle %d, open %d, called %d", idle, open.Load(), called.Load())
+	if idle.Load() != 0 || open.Load() != 0 || called.Load() != 0 {
+		t.Fatalf("idle %d, open %d, called %d", idle.Load(), open.Load(), called.Load())
 	}
 }
 
@@ -118,8 +119,8 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 		j.End()
 	}
 	nobody(t)
-	if idle != 0 {
-		t.Errorf("%d hands are counted that are not there", idle)
+	if n := idle.Load(); n != 0 {
+		t.Errorf("%d hands are counted that are not there", n)
 	}
 }
 
@@ -151,6 +152,90 @@ func TestTries(t *testing.T) {
 	}
 	if starts > 20 {
 		t.Errorf("hands were started %d times in 100, each of them for nothing", starts)
+	}
+}
+
+// Who asks whether hands will come counts as one who calls in vain: the next try is not put off for ever.
+func TestReady(t *testing.T) {
+	nobody(t)
+	set := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		skip = n
+	}
+	crowdedUntil.Store(0)
+	defer set(0)
+	set(2)
+	for i, want := range []bool{false, false, true, true} {
+		if got := Ready(Try); got != want {
+			t.Errorf("try %d: %v", i, got)
+		}
+	}
+	if Ready(Little) || !Ready(Much) {
+		t.Error("nobody is awake: little is not worth a start, much is")
+	}
+	idle.Add(1)
+	defer idle.Add(-1)
+	if !Ready(Little) {
+		t.Error("a hand that is awake comes to little, too")
+	}
+}
+
+// Pieces are handed out once each, in rising order within a part, whoever takes them.
+func TestParts(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 3, 7, 100, 1000} {
+		for _, workers := range []int{1, 2, 3, 8} {
+			p := make(Parts, min(workers, max(n, 1)))
+			p.Deal(n)
+			var mu Lock
+			taken := make([]atomic.Int32, n)
+			var all sync.WaitGroup
+			for w := range workers {
+				all.Go(func() {
+					own := w % len(p)
+					for {
+						c := p.Next(own)
+						if c < 0 {
+							mu.Lock()
+							c = p.Steal(own)
+							mu.Unlock()
+						}
+						if c < 0 {
+							return
+						}
+						taken[c].Add(1)
+						if c%3 == w%3 {
+							runtime.Gosched() // some are slower
+						}
+					}
+				})
+			}
+			all.Wait()
+			for c := range taken {
+				if k := taken[c].Load(); k != 1 {
+					t.Errorf("%d pieces, %d workers: piece %d was handed out %d times", n, workers, c, k)
+				}
+			}
+		}
+	}
+}
+
+// A worker takes its part from the front, and of another's the second half.
+func TestPartsAreContiguous(t *testing.T) {
+	p := make(Parts, 2)
+	p.Deal(16)
+	var order []int
+	for c := p.Next(0); len(order) < 12; c = p.Next(0) {
+		if c < 0 {
+			c = p.Steal(0)
+		}
+		order = append(order, c)
+	}
+	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 15}; !slices.Equal(order, want) {
+		t.Errorf("one worker takes %v, want %v", order, want)
+	}
+	if c := p.Next(1); c != 8 {
+		t.Errorf("who comes late begins its part at %d", c)
 	}
 }
 
