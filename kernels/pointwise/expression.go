@@ -48,14 +48,14 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	Each:   graph.Each{Simple: 2, Function: 1},
 	Pointwise: &graph.Pointwise{
 		Config: func(c *graph.Call, outs []iter.Operand) (iter.Config, error) {
-			code, err := expressionCode(c)
+			t, err := expressionOf(c)
 			if err != nil {
 				return iter.Config{}, err
 			}
 			cfg := iter.New().CheckAllSameDType(false)
 			for i, o := range outs {
 				if !o.Defined {
-					o = iter.UndefinedOf(code.Out[i].DType)
+					o = iter.UndefinedOf(t.code.Out[i].DType)
 				}
 				cfg = cfg.Output(o)
 			}
@@ -65,18 +65,18 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 			return cfg, nil
 		},
 		Body: func(c *graph.Call, _ *iter.Rule) (iter.Kernel, error) {
-			code, err := expressionCode(c)
+			t, err := expressionOf(c)
 			if err != nil {
 				return iter.Kernel{}, err
 			}
-			return iter.Expr(code), nil
+			return t.kernel, nil
 		},
 		Results: func(c *graph.Call) (int, error) {
-			f, err := expressionOf(c)
+			t, err := expressionOf(c)
 			if err != nil {
 				return 0, err
 			}
-			return f.Results(), nil
+			return t.formula.Results(), nil
 		},
 	},
 	Ref: expressionRef,
@@ -87,9 +87,14 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 	},
 })
 
-// expressionOf parses the text for the operands of a call.
-func expressionOf(c *graph.Call) (*expr.Formula, error) {
-	a, names := kit.Attrs[expressionAttrs](c), expr.Names()
+// expressionOf returns the expression of a call.
+func expressionOf(c *graph.Call) (*typedExpression, error) {
+	return typedFor(c, kit.Attrs[expressionAttrs](c))
+}
+
+// parseExpression parses the text for the operands of a call.
+func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
+	names := expr.Names()
 	switch {
 	case len(c.In) == 0:
 		return nil, errors.New("expected a non-empty list of tensors")
@@ -127,35 +132,13 @@ func wrongAttr(name, format string, args ...any) error {
 	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
 }
 
-// expressionCode types the expression for the operands of a call. Plain numbers are taken as the text would have them.
-func expressionCode(c *graph.Call) (*expr.Code, error) {
-	f, err := expressionOf(c)
-	if err != nil {
-		return nil, err
-	}
-	attrs := numbers{}
-	maps.Copy(attrs, kit.Attrs[expressionAttrs](c).Numbers)
-	in, zeroDim := make([]tensor.DType, len(c.In)), make([]bool, len(c.In))
-	for k, a := range c.In {
-		o := a.Operand()
-		in[k], zeroDim[k] = o.Type.DType, o.Type.Rank() == 0
-		if a.Kind == graph.NumberArg {
-			attrs[f.Params()[k]] = a.Number
-		}
-	}
-	code, err := f.Code(in, expr.Typing{Attrs: attrs, ZeroDim: zeroDim})
-	if err != nil {
-		return nil, wrongAttr("expr", "%w", err)
-	}
-	return code, nil
-}
-
 // expressionRef computes each element by definition.
 func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	code, err := expressionCode(c)
+	t, err := expressionOf(c)
 	if err != nil {
 		return nil, err
 	}
+	code := t.code
 	var shape []int
 	for _, t := range in {
 		if shape, err = tensor.Broadcast(shape, t.Shape); err != nil {

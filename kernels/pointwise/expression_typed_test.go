@@ -1,0 +1,90 @@
+package pointwise_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// One text is typed by its numbers, names and operands: what was kept of one call serves no other.
+func TestExpressionsOfOneText(t *testing.T) {
+	for range 3 { // the first time nothing is kept
+		g := graphrun.New("g")
+		x, i := g.Input("x", tensor.Float32, 2), g.Input("i", tensor.Int32, 2)
+		apply := func(attrs graph.Attrs, in ...any) *graph.Value {
+			attrs["expr"] = "a / b"
+			return g.Apply("pointwise", attrs, in...)[0]
+		}
+		ab, ba := []string{"a", "b"}, []string{"b", "a"}
+		named := map[string]struct {
+			v    *graph.Value
+			want float64
+		}{
+			"ab":      {apply(graph.Attrs{"params": ab}, x, 4), 0.5},
+			"ba":      {apply(graph.Attrs{"params": ba}, x, 4), 2},
+			"number":  {apply(graph.Attrs{"params": ab}, x, 8), 0.25},
+			"zero":    {apply(graph.Attrs{"params": ab}, x, 0.0), math.Inf(1)},
+			"minus":   {apply(graph.Attrs{"params": ab}, x, math.Copysign(0, -1)), math.Inf(-1)},
+			"tensor":  {apply(graph.Attrs{"params": ab}, x, i), 0.4},
+			"integer": {apply(graph.Attrs{"params": ab}, i, i), 1},
+			"attr":    {apply(graph.Attrs{"params": ab[:1], "b": 2}, x), 1},
+			"attr0":   {apply(graph.Attrs{"params": ab[:1], "b": 0.0}, x), math.Inf(1)},
+			"attr-0":  {apply(graph.Attrs{"params": ab[:1], "b": math.Copysign(0, -1)}, x), math.Inf(-1)},
+		}
+		for name, c := range named {
+			g.Output(name, c.v)
+		}
+		require.NoError(t, g.Err())
+		p, err := graphrun.Compile(g, graphrun.Options{})
+		require.NoError(t, err)
+		out, err := p.Run(t.Context(), map[string]*tensor.Tensor{
+			"x": tensor.Must(tensor.FromSlice([]float32{2, 2}, 2)), "i": tensor.Must(tensor.FromSlice([]int32{5, 5}, 2))})
+		require.NoError(t, err)
+		for name, c := range named {
+			assert.InDelta(t, c.want, out[name].At(1).Float(), 1e-6, name)
+		}
+	}
+}
+
+// What is kept of texts is bounded, and is found again after others came.
+func TestManyExpressions(t *testing.T) {
+	g := graphrun.New("g")
+	x := g.Input("x", tensor.Float32, 2)
+	for k := range 1000 {
+		v := g.Apply("pointwise", graph.Attrs{"expr": fmt.Sprintf("x + %d", k)}, x)[0]
+		w := g.Apply("pointwise", graph.Attrs{"expr": "x * k", "k": k}, v)[0]
+		require.NoError(t, g.Err())
+		require.Equal(t, tensor.Float32, w.Meta.DType)
+	}
+}
+
+// An inference of a text that was typed before takes no more than that of other ops.
+func TestExpressionInferenceAllocates(t *testing.T) {
+	n := inferred(t)
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { require.NoError(t, n.Infer()) }), 20.0)
+}
+
+func inferred(t testing.TB) *graph.Node {
+	g := graphrun.New("g")
+	x, y := g.Input("x", tensor.Float32, 8, 8), g.Input("y", tensor.Float32, 8)
+	v := g.Apply("pointwise", graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, x, y)[0]
+	require.NoError(t, g.Err())
+	return v.Node
+}
+
+func BenchmarkExpressionInference(b *testing.B) {
+	n := inferred(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := n.Infer(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
