@@ -114,6 +114,11 @@ class Bench:
         return self.output(side, threads, [self.options.python, os.path.join(HERE, "side.py"), side, row.name,
                                            str(threads), str(self.options.seconds)])["ms"]
 
+    def network(self, name, threads):
+        o = self.options
+        return self.output("torch", threads, [o.python, os.path.join(HERE, "side.py"), "network", f"{o.networks}:{name}",
+                                              str(threads), str(o.seconds)])["ms"]
+
     def by_torch(self, row, threads):
         return self.python_side("torch", row, threads)
 
@@ -146,7 +151,7 @@ class Bench:
 
 
 class Model:
-    """A whole model: a row whose sides are graphrun and ONNX Runtime."""
+    """A whole model: a row whose sides are graphrun, ONNX Runtime, and PyTorch where a script can build it."""
     count, unit, bytes = 1, "ms", 0
 
     def __init__(self, path, title, to):
@@ -183,7 +188,9 @@ class ModelBench:
             if row.spec is None:
                 raise Failed(row.why)
             return self.bench.ort(row.spec, threads)
-        raise Absent("whole models are compared with ONNX Runtime")
+        if side == "torch" and self.bench.options.networks:
+            return self.bench.network(row.title, threads)
+        raise Absent("whole models are compared with ONNX Runtime, and with PyTorch where --networks can build them")
 
 
 def last_line(text):
@@ -282,6 +289,8 @@ def parse():
     names = [r.name for r in rows.all_rows()]
     p = argparse.ArgumentParser(description=__doc__, epilog="rows: " + ", ".join(names))
     p.add_argument("models", nargs="*", help="whole models, as ONNX files")
+    p.add_argument("--networks", help="a Python file that builds models for PyTorch, by the names that tables give them: "
+                   "scripts/networks/zoo.py")
     p.add_argument("--rows", default=None, help="rows to measure, by comma, or all; default: all, none beside models")
     p.add_argument("--threads", default="1,2", help="numbers of threads, by comma")
     p.add_argument("--rounds", type=int, default=5, help="turns of each side")
