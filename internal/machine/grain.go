@@ -10,7 +10,7 @@ const (
 	MoveGrain = 1 << 15
 	// GatherGrain is for elements read or written each at a place of its own.
 	GatherGrain = 1 << 14
-	// FunctionGrain is for elements that take a function each: exponentials, losses, which are
+	// FunctionGrain is for elements that take a function each where no machine code is made, and for losses, which are
 	// summed chunk by chunk, so that it decides bits.
 	FunctionGrain = 1 << 12
 	// CallGrain is for elements that are made one at a time through a call and a Scalar.
