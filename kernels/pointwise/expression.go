@@ -1,41 +1,14 @@
 package pointwise
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-type expressionAttrs struct {
-	Expr    string                   `attr:"expr" doc:"what is computed for one element; several results are a tuple"`
-	Params  []string                 `attr:"params" default:"none" doc:"names of the inputs; null: x, y, z, a, b, c, d, u, v, w"`
-	Numbers map[string]tensor.Scalar `attr:"*" doc:"a number that the expression names"`
-}
-
-// Check finds mistakes of syntax, which need no operands. Their number tells how they are named.
-func (a *expressionAttrs) Check() error {
-	names := a.Params
-	if names == nil {
-		names = expr.Names()[:1]
-	}
-	var unfit *expr.Error
-	if _, err := expr.Parse("0", names...); errors.As(err, &unfit) {
-		return wrongAttr("params", "%s", unfit.Msg)
-	}
-	if _, err := expr.Parse(a.Expr, names...); err != nil {
-		return wrongAttr("expr", "%w", err)
-	}
-	return nil
-}
 
 // Pointwise is an op of the user's own, as text.
 var Pointwise = kit.Define[expressionAttrs](graph.Op{
@@ -86,51 +59,6 @@ var Pointwise = kit.Define[expressionAttrs](graph.Op{
 		kit.Example(graph.Attrs{"expr": "not x"}, kit.ExBools),
 	},
 })
-
-// expressionOf returns the expression of a call.
-func expressionOf(c *graph.Call) (*typedExpression, error) {
-	return typedFor(c, kit.Attrs[expressionAttrs](c))
-}
-
-// parseExpression parses the text for the operands of a call.
-func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
-	names := expr.Names()
-	switch {
-	case len(c.In) == 0:
-		return nil, errors.New("expected a non-empty list of tensors")
-	case a.Params != nil && len(a.Params) != len(c.In):
-		return nil, wrongAttr("params", "it names %d inputs, and there are %d", len(a.Params), len(c.In))
-	case a.Params != nil:
-		names = a.Params
-	case len(c.In) > len(names):
-		return nil, fmt.Errorf("takes up to %d inputs without names: give names to %d under \"params\"", len(names),
-			len(c.In))
-	default:
-		names = names[:len(c.In)]
-	}
-	f, err := expr.Parse(a.Expr, names...)
-	if err != nil {
-		return nil, wrongAttr("expr", "%w", err)
-	}
-	if n := len(c.In) + f.Results(); n > expr.MaxOperands {
-		return nil, fmt.Errorf("has %d inputs and results, the most are %d", n, expr.MaxOperands)
-	}
-	known := f.Attrs()
-	for _, name := range slices.Sorted(maps.Keys(a.Numbers)) {
-		switch {
-		case slices.Contains(names, name):
-			return nil, wrongAttr(name, "an input has this name")
-		case !slices.Contains(known, name):
-			return nil, wrongAttr(name, "the expression names no such number%s",
-				words.DidYouMean(words.Nearest(name, slices.Values(known))))
-		}
-	}
-	return f, nil
-}
-
-func wrongAttr(name, format string, args ...any) error {
-	return &graph.AttrError{Attr: name, Err: fmt.Errorf("attribute %q: "+format, append([]any{name}, args...)...)}
-}
 
 // expressionRef computes each element by definition.
 func expressionRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
