@@ -173,7 +173,8 @@ type Call struct {
 	Impl *Impl
 	Walk Walk
 
-	one [1]Result // what One returns
+	one [1]Result // what One and Shared return
+	all []Result  // what All and AllShared return
 }
 
 // ArgKind tells what is at an operand's place.
@@ -299,6 +300,20 @@ func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
 func (c *Call) Shared(t tensor.Type, i int) []Result {
 	c.one[0] = Result{Type: t, Alias: i}
 	return c.one[:]
+}
+
+// All is [Call.One] for several values.
+func (c *Call) All(types ...tensor.Type) []Result { return c.AllShared(Fresh, types...) }
+
+// AllShared is [Call.Shared] for several values.
+func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
+	if len(c.all) < len(types) {
+		c.all = make([]Result, len(types))
+	}
+	for at := range types {
+		c.all[at] = Result{Type: types[at], Alias: i}
+	}
+	return c.all[:len(types)]
 }
 
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by

@@ -27,13 +27,18 @@ func Product(sizes []sym.Int) sym.Int {
 // RowMajor returns row-major strides; a size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 func RowMajor(shape []sym.Int) []sym.Int {
-	st := make([]sym.Int, len(shape))
+	strides := make([]sym.Int, len(shape))
+	rowMajor(strides, shape)
+	return strides
+}
+
+// rowMajor is RowMajor into memory for the strides.
+func rowMajor(strides, shape []sym.Int) {
 	step := sym.Of(1)
-	for d := len(shape) - 1; d >= 0; d-- {
-		st[d] = step
+	for d := len(strides) - 1; d >= 0; d-- {
+		strides[d] = step
 		step = times(step, shape[d].Max(sym.Of(1)))
 	}
-	return st
 }
 
 // times multiplies sizes and strides. A product of numbers that no meta may hold becomes one that

@@ -11,8 +11,8 @@ import (
 )
 
 // This file holds the views that reorder, drop, add or cut dimensions. All of them
-// refuse a type that does not pass [Type.Check], return one that does, and allocate their own
-// shape and strides: the result shares no slice with the operand.
+// refuse a type that does not pass [Type.Check] and return one that does, whose shape or strides may be the
+// operand's where they are the same.
 
 // WrapDim returns dimension d of a value of the given rank, counted from the end if
 // negative. A 0-dim value takes 0 and -1, both of which give 0 (c10::maybe_wrap_dim with
@@ -48,12 +48,19 @@ func (t Type) own() Type {
 	return t
 }
 
+// with returns sizes of which one is another.
+func with(sizes []sym.Int, at int, size sym.Int) []sym.Int {
+	out := make([]sym.Int, len(sizes))
+	for i := range out {
+		out[i] = sizes[i]
+	}
+	out[at] = size
+	return out
+}
+
 // checked returns t if it passes [Type.Check]: the last step of every view that takes
 // sizes or steps from a user.
 func (t Type) checked() (Type, error) {
-	if t.small() {
-		return t, nil
-	}
 	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
@@ -109,12 +116,15 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 	if d1, err = WrapDim(d1, len(t.Shape)); err != nil {
 		return Type{}, err
 	}
-	out := t.own()
-	if len(t.Shape) > 0 {
-		out.Shape[d0], out.Shape[d1] = out.Shape[d1], out.Shape[d0]
-		out.Strides[d0], out.Strides[d1] = out.Strides[d1], out.Strides[d0]
+	shape, strides := lists(len(t.Shape))
+	for d := range shape {
+		shape[d], strides[d] = t.Shape[d], t.Strides[d]
 	}
-	return out, nil
+	if len(shape) > 0 {
+		shape[d0], shape[d1] = t.Shape[d1], t.Shape[d0]
+		strides[d0], strides[d1] = t.Strides[d1], t.Strides[d0]
+	}
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}, nil
 }
 
 // MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
@@ -208,13 +218,18 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 	if index.Lt(sym.Int{}).Holds() {
 		index = index.Add(size)
 	}
-	out := t.own()
+	shape, strides := lists(len(t.Shape) - 1)
+	for d := range shape {
+		from := d
+		if d >= dim {
+			from++
+		}
+		shape[d], strides[d] = t.Shape[from], t.Strides[from]
+	}
 	// A value without elements may have any strides, so the product is not bounded by
 	// what the value spans.
-	out.Offset = out.Offset.Add(times(index, t.Strides[dim]))
-	out.Shape = slices.Delete(out.Shape, dim, dim+1)
-	out.Strides = slices.Delete(out.Strides, dim, dim+1)
-	return out.checked()
+	offset := t.Offset.Add(times(index, t.Strides[dim]))
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: offset}.checked()
 }
 
 // Slice takes the indices from start up to end, every step-th, of a dimension
@@ -242,12 +257,15 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
 	if end != nil {
 		to = clampIndex(*end, size).Max(from)
 	}
-	out := t.own()
-	out.Offset = out.Offset.Add(times(from, t.Strides[dim]))
 	// (to - from - 1) // step + 1, which is 0 where they are equal.
-	out.Shape[dim] = to.Sub(from).Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
-	out.Strides[dim] = times(t.Strides[dim], step)
-	return out.checked()
+	length := to.Sub(from)
+	strides := t.Strides
+	if n, known := step.Known(); !known || n != 1 {
+		length = length.Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
+		strides = with(strides, dim, times(strides[dim], step))
+	}
+	offset := t.Offset.Add(times(from, t.Strides[dim]))
+	return Type{DType: t.DType, Shape: with(t.Shape, dim, length), Strides: strides, Offset: offset}.checked()
 }
 
 // clampIndex returns an index from 0 to size; a negative one counts from the end.
@@ -344,10 +362,16 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	if dim < n {
 		stride = times(t.Shape[dim], t.Strides[dim])
 	}
-	out := t.own()
-	out.Shape = slices.Insert(out.Shape, dim, sym.Of(1))
-	out.Strides = slices.Insert(out.Strides, dim, stride)
-	return out.checked()
+	shape, strides := lists(n + 1)
+	for d := range t.Shape {
+		to := d
+		if d >= dim {
+			to++
+		}
+		shape[to], strides[to] = t.Shape[d], t.Strides[d]
+	}
+	shape[dim], strides[dim] = sym.Of(1), stride
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
 // Diagonal takes the elements where the indices of two dimensions differ by offset, and

@@ -138,11 +138,12 @@ func (s *Spec) infer(c *graph.Call) []graph.Result {
 	if len(s.Outs) == 1 {
 		return c.One(out)
 	}
-	res := make([]graph.Result, len(s.Outs))
-	for i, d := range s.Outs {
-		res[i] = graph.Result{Type: out.WithDType(d), Alias: graph.Fresh}
+	var few [2]tensor.Type
+	types := few[:0]
+	for _, d := range s.Outs {
+		types = append(types, out.WithDType(d))
 	}
-	return res
+	return c.All(types...)
 }
 
 // Reference computes the results index by index.
