@@ -171,7 +171,7 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		}
 	}
 	if t.IsMeta(v.Meta) {
-		v.Type = *t // inferred again
+		setFields(&v.Type, t) // inferred again
 		return nil
 	}
 	m, known := t.Meta()

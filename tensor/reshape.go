@@ -169,7 +169,7 @@ func (t Type) View(size []sym.Int) (Type, error) {
 // Flatten returns the shape that the dimensions from start to end, both included, make
 // when they become one: what torch.flatten reshapes to. A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return nil, err
 	}
 	start, err := WrapDim(start, len(t.Shape))
@@ -185,9 +185,15 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 	if len(t.Shape) == 0 {
 		return sym.Ints(1), nil
 	}
-	out := append(make([]sym.Int, 0, len(t.Shape)), t.Shape[:start]...)
-	out = append(out, Product(t.Shape[start:end+1]))
-	return append(out, t.Shape[end+1:]...), nil
+	out := make([]sym.Int, len(t.Shape)-(end-start))
+	for d := range start {
+		out[d] = t.Shape[d]
+	}
+	out[start] = Product(t.Shape[start : end+1])
+	for d := start + 1; d < len(out); d++ {
+		out[d] = t.Shape[d+end-start]
+	}
+	return out, nil
 }
 
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
@@ -203,47 +209,40 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
 	shape, strides := lists(n)
-	copy(shape, size)
-	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
+	var after sym.Int // the stride of a dimension at the front: what the one after it spans
 	for i := n - 1; i >= 0; i-- {
-		if err := t.expandDim(&out, size, i); err != nil {
-			return Type{}, err
-		}
-	}
-	return out.checked()
-}
-
-// expandDim lays out dimension i of the result.
-func (t *Type) expandDim(out *Type, size []sym.Int, i int) error {
-	rank := len(t.Shape)
-	d := i - (len(size) - rank)
-	have, stride := sym.Of(1), sym.Int{}
-	if d >= 0 {
-		have, stride = t.Shape[d], t.Strides[d]
-	} else if rank > 0 {
-		stride = times(out.Shape[i+1], out.Strides[i+1])
-	}
-	if n, known := size[i].Known(); known && n == -1 {
-		if d < 0 && rank > 0 {
-			return fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension %d", i)
-		}
+		d := i - (n - rank)
+		have, stride := sym.Of(1), after
 		if d >= 0 {
-			out.Shape[i] = have
+			have, stride = t.Shape[d], t.Strides[d]
+		}
+		to := size[i]
+		if n, known := to.Known(); known && n == -1 {
+			if d < 0 && rank > 0 {
+				return Type{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "+
+					"dimension %d", i)
+			}
+			if d >= 0 {
+				to = have
+			}
+		}
+		if !have.Same(to) && !have.Eq(to).Holds() {
+			if !is(have, 1) {
+				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
+					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], have, i, Sizes(size),
+					Sizes(t.Shape))
+			}
+			stride = sym.Int{}
+		}
+		if to.Lt(sym.Int{}).Holds() {
+			return Type{}, errors.New("numel: integer multiplication overflow")
+		}
+		shape[i], strides[i] = to, stride
+		if d <= 0 && rank > 0 {
+			after = times(to, stride)
 		}
 	}
-	if !have.Same(out.Shape[i]) && !have.Eq(out.Shape[i]).Holds() {
-		if !is(have, 1) {
-			return fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at non-singleton "+
-				"dimension %d.  Target sizes: %s.  Tensor sizes: %s",
-				size[i], have, i, Sizes(size), Sizes(t.Shape))
-		}
-		stride = sym.Int{}
-	}
-	if out.Shape[i].Lt(sym.Int{}).Holds() {
-		return errors.New("numel: integer multiplication overflow")
-	}
-	out.Strides[i] = stride
-	return nil
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
 // legacyType returns the type name that PyTorch's older messages have: "torch.FloatTensor",
