@@ -133,8 +133,8 @@ func Sizes(shape []sym.Int, mask []bool) sym.Int {
 
 // infer: reductions lay their results out row-major whatever the operand's layout.
 func (s *Spec) infer(c *graph.Call) []graph.Result {
-	t := c.Type(0)
-	out := tensor.NewType(s.Outs[0], iter.ReduceSizes(t.Shape, s.Mask, s.Keepdim)...)
+	out := c.Type(0).Reduced(s.Mask, s.Keepdim)
+	out.DType = s.Outs[0]
 	if len(s.Outs) == 1 {
 		return c.One(out)
 	}
