@@ -56,7 +56,6 @@ func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return out
 }
 
-
 // ReduceOutput returns an output of [ReduceShape] as a reduction takes it: with the marked
 // dimensions, which have size 1, and stride 0 where keepdim left them out
 // (review_reduce_result). It panics where out has not as many dimensions as mask leaves.

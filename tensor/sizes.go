@@ -41,6 +41,34 @@ func rowMajor(strides, shape []sym.Int) {
 	}
 }
 
+// Reduced returns the row-major type that is left of t without the marked dimensions, or, with keepdim, with
+// size 1 there (shape_from_dim_mask). It panics where mask is not as long as the shape.
+func (t Type) Reduced(mask []bool, keepdim bool) Type {
+	if len(mask) != len(t.Shape) {
+		panic(fmt.Sprintf("tensor: Reduced of %d dimensions with %d marks", len(t.Shape), len(mask)))
+	}
+	n := len(mask)
+	for _, reduced := range mask {
+		if reduced && !keepdim {
+			n--
+		}
+	}
+	shape, strides := lists(n)
+	step := sym.Of(1)
+	for d := len(mask) - 1; d >= 0; d-- {
+		size := t.Shape[d]
+		if mask[d] && !keepdim {
+			continue
+		} else if mask[d] {
+			size = sym.Of(1)
+		}
+		n--
+		shape[n], strides[n] = size, step
+		step = times(step, size.Max(sym.Of(1)))
+	}
+	return Type{DType: t.DType, Shape: shape, Strides: strides}
+}
+
 // times multiplies sizes and strides. A product of numbers that no meta may hold becomes one that
 // [Meta.Check] refuses instead of wrapping around.
 func times(a, b sym.Int) sym.Int {

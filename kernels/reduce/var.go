@@ -57,9 +57,9 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		v := &variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), root: root, mean: mean}
+		v := variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), root: root, mean: mean}
 		s := folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType.ToReal()},
-			Fold: v.fold, Row: v.row, Ref: v.ref}
+			How: func() folds.How { return folds.How{Fold: v.fold, Row: v.row, Ref: v.ref} }}
 		if mean {
 			s.Outs = append(s.Outs, t.DType)
 		}
@@ -75,11 +75,11 @@ type variance struct {
 	root, mean bool
 }
 
-func (v *variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }
+func (v variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }
 
-func (v *variance) fold() *iter.Fold { return varFold(v.dtype, v.divisor(), v.root, v.mean) }
+func (v variance) fold() *iter.Fold { return varFold(v.dtype, v.divisor(), v.root, v.mean) }
 
-func (v *variance) row(b *expr.Builder, x folds.Part) []folds.Part {
+func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
 	if v.dtype.IsComplex() {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (v *variance) row(b *expr.Builder, x folds.Part) []folds.Part {
 	return []folds.Part{folds.Real(y), folds.Real(mu)}
 }
 
-func (v *variance) ref(x []tensor.Scalar) []tensor.Scalar {
+func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
 	return refVar(v.dtype.IsComplex(), v.divisor(), v.root, v.mean)(x)
 }
 

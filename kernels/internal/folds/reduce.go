@@ -17,7 +17,12 @@ type Spec struct {
 	Keepdim bool
 	Cast    tensor.DType   // the operand is converted to it first, as PyTorch does
 	Outs    []tensor.DType // dtypes of the results
-	Fold    func() *iter.Fold
+	How     func() How     // how results are computed, which inference does not ask
+}
+
+// How is how a reduction's results are computed.
+type How struct {
+	Fold func() *iter.Fold
 	// Row states the results as an expression over the row of x, an element of dtype Cast as it is computed with; each is
 	// converted to its dtype. Nil where there is none: Fold is for those, and where there is no machine code.
 	Row func(b *expr.Builder, x Part) []Part
@@ -73,7 +78,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 			return k, err
 		}
 	}
-	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Fold())
+	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.How().Fold())
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +166,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 			run[d] = t.Shape[d]
 		}
 	}
-	at := make([]int, len(shape))
+	at, ref := make([]int, len(shape)), s.How().Ref
 	x := make([]tensor.Scalar, 0, tensor.Numel(run))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]
@@ -171,7 +176,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 			}
 			x = append(x, t.At(at...))
 		})
-		for i, y := range s.Ref(x) {
+		for i, y := range ref(x) {
 			outs[i].Set(y, index...)
 		}
 	})
