@@ -127,13 +127,14 @@ func (n *Node) settle(res []Result) error {
 			return err
 		}
 	}
-	for i, r := range res {
+	for i := range res {
+		r := &res[i]
 		if r.Alias >= len(n.In) {
 			return fmt.Errorf("result %d shares the storage of operand %d, which there is not", i, r.Alias)
 		}
 		v := n.Out[i]
 		v.Alias, v.Dynamic = nil, r.Dynamic
-		if err := v.setType(r.Type, n.In); err != nil {
+		if err := v.setType(&r.Type, n.In); err != nil {
 			return err
 		}
 		if r.Dynamic {
@@ -160,24 +161,24 @@ func (n *Node) settle(res []Result) error {
 // setType is SetMeta for what inference gives: sizes that are numbers. Where the type shares its slices
 // with that of an operand, the numbers are shared too: long chains of values of one shape then
 // take no memory of their own.
-func (v *Value) setType(t tensor.Type, in []Arg) error {
+func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	for i := range in {
 		if o := in[i].Value; o != nil && shares(t.Shape, o.Type.Shape) && shares(t.Strides, o.Type.Strides) {
 			if offset, known := t.Offset.Known(); known {
-				v.Type, v.Meta = t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
+				v.Type, v.Meta = *t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
 				return nil
 			}
 		}
 	}
 	if t.IsMeta(v.Meta) {
-		v.Type = t // inferred again
+		setFields(&v.Type, t) // inferred again
 		return nil
 	}
 	m, known := t.Meta()
 	if !known {
-		return fmt.Errorf("%v depends on sizes that are not known", t)
+		return fmt.Errorf("%v depends on sizes that are not known", *t)
 	}
-	v.Type, v.Meta = t, m
+	v.Type, v.Meta = *t, m
 	return nil
 }
 

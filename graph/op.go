@@ -173,7 +173,8 @@ type Call struct {
 	Impl *Impl
 	Walk Walk
 
-	one [1]Result // what One returns
+	one [1]Result // what One and Shared return
+	all []Result  // what All and AllShared return
 }
 
 // ArgKind tells what is at an operand's place.
@@ -243,6 +244,9 @@ func (c *Call) Type(i int) tensor.Type {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Type{}
 	}
+	if v := c.In[i].Value; c.In[i].Kind == TensorArg && v != nil && v.Packed == nil && v.Type.DType != tensor.Invalid {
+		return v.Type // most are, and to hand an Arg over takes longer
+	}
 	return c.In[i].Type()
 }
 
@@ -297,8 +301,33 @@ func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
 
 // Shared is [Call.One] for a value that shares the storage of operand i, as [Result].Alias says it.
 func (c *Call) Shared(t tensor.Type, i int) []Result {
-	c.one[0] = Result{Type: t, Alias: i}
+	c.one[0].set(&t, i)
 	return c.one[:]
+}
+
+// set assigns field by field: while memory is collected, a few pointers are noted sooner than the whole of
+// a struct is searched for them.
+func (r *Result) set(t *tensor.Type, alias int) {
+	setFields(&r.Type, t)
+	r.Alias, r.Dynamic, r.Sizes = alias, false, nil
+}
+
+func setFields(to, t *tensor.Type) {
+	to.DType, to.Shape, to.Strides, to.Offset = t.DType, t.Shape, t.Strides, t.Offset
+}
+
+// All is [Call.One] for several values.
+func (c *Call) All(types ...tensor.Type) []Result { return c.AllShared(Fresh, types...) }
+
+// AllShared is [Call.Shared] for several values.
+func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
+	if len(c.all) < len(types) {
+		c.all = make([]Result, len(types))
+	}
+	for at := range types {
+		c.all[at].set(&types[at], i)
+	}
+	return c.all[:len(types)]
 }
 
 // Kernel is an op prepared for fixed metas. It holds no state of a run and may be used by

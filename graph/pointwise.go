@@ -113,11 +113,12 @@ func (p *Pointwise) Infer(c *Call) ([]Result, error) {
 	if rule.NumOutputs() == 1 {
 		return c.One(rule.Type(0)), nil
 	}
-	res := make([]Result, rule.NumOutputs())
-	for i := range res {
-		res[i] = Result{Type: rule.Type(i), Alias: Fresh}
+	var few [4]tensor.Type
+	types := few[:0]
+	for i := range rule.NumOutputs() {
+		types = append(types, rule.Type(i))
 	}
-	return res, nil
+	return c.All(types...), nil
 }
 
 // Compile prepares the loop. Where the outputs have the layout that the rule gives, the

@@ -40,29 +40,17 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 
 // ReduceShape returns the shape that is left of a shape without the marked dimensions, or,
 // with keepdim, with size 1 there (shape_from_dim_mask). It panics where mask is not as long
-// as shape.
+// as shape. Of sizes that may be unknown [tensor.Type.Reduced] makes a type.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	if len(mask) != len(shape) {
 		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
 	}
-	return reduced(shape, 1, mask, keepdim)
-}
-
-// ReduceSizes is [ReduceShape] for sizes that may be unknown.
-func ReduceSizes(shape []sym.Int, mask []bool, keepdim bool) []sym.Int {
-	if len(mask) != len(shape) {
-		panic(fmt.Sprintf("iter: ReduceSizes of shape %s with %d marks", tensor.Sizes(shape), len(mask)))
-	}
-	return reduced(shape, sym.Of(1), mask, keepdim)
-}
-
-func reduced[S any](shape []S, one S, mask []bool, keepdim bool) []S {
-	out := make([]S, 0, len(shape))
+	out := make([]int, 0, len(shape))
 	for d, n := range shape {
 		if !mask[d] {
 			out = append(out, n)
 		} else if keepdim {
-			out = append(out, one)
+			out = append(out, 1)
 		}
 	}
 	return out

@@ -12,37 +12,45 @@ import (
 // unfold.
 
 // InferSize returns shape with its -1, if it has one, replaced such that the sizes
-// multiply to numel (at::infer_size). The slice is fresh. The errors are PyTorch's.
+// multiply to numel (at::infer_size). Without one it is shape itself. The errors are PyTorch's.
 func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
-	out := slices.Clone(shape)
+	at, size, err := inferSize(shape, numel)
+	if err != nil || at < 0 {
+		return shape, err
+	}
+	return with(shape, at, size), nil
+}
+
+// inferSize returns the place of the -1 in a shape, and the size that it stands for; -1 for the place where
+// there is none.
+func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	product, inferred := sym.Of(1), -1
 	for d, s := range shape {
 		n, known := s.Known()
 		switch {
 		case known && n == -1 && inferred >= 0:
-			return nil, errors.New("only one dimension can be inferred")
+			return -1, s, errors.New("only one dimension can be inferred")
 		case known && n == -1:
 			inferred = d
 		case s.Lt(sym.Int{}).Holds():
-			return nil, fmt.Errorf("invalid shape dimension %v", s)
+			return -1, s, fmt.Errorf("invalid shape dimension %v", s)
 		default:
 			product = times(product, s)
 		}
 	}
 	switch {
 	case numel.Lt(sym.Int{}).Holds():
-		return nil, fmt.Errorf("a value cannot have %v elements", numel)
+		return -1, numel, fmt.Errorf("a value cannot have %v elements", numel)
 	case inferred < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
-		return out, nil
+		return -1, numel, nil
 	case inferred < 0:
 	case is(product, 0) && is(numel, 0):
-		return nil, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size "+
-			"-1 can be any value and is ambiguous", Sizes(shape))
+		return -1, numel, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension "+
+			"size -1 can be any value and is ambiguous", Sizes(shape))
 	case !is(product, 0) && is(numel.Mod(product), 0):
-		out[inferred] = numel.Div(product)
-		return out, nil
+		return inferred, numel.Div(product), nil
 	}
-	return nil, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
+	return -1, numel, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
 }
 
 // ReshapeStrides returns the strides that show t in another shape without a copy, and
@@ -50,25 +58,60 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 // t and no -1: see [InferSize]. Without elements the strides of an equal shape are kept,
 // and others are row-major.
 func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
+	strides := make([]sym.Int, len(shape))
+	if !t.reshapeStrides(strides, shape) {
+		return nil, false
+	}
+	return strides, true
+}
+
+// reshapeStrides is ReshapeStrides into memory for the strides.
+func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 	t.fits()
-	if len(t.Shape) == 0 {
-		out := make([]sym.Int, len(shape))
-		for d := range out {
-			out[d] = sym.Of(1)
+	switch {
+	case len(t.Shape) == 0:
+		for d := range strides {
+			strides[d] = sym.Of(1)
 		}
-		return out, true
-	}
-	if t.IsRowMajor() {
+		return true
+	case t.IsRowMajor():
 		// What computeStride gives too, whatever the sizes: no size needs to be known.
-		return RowMajor(shape), true
+	case !is(t.Numel(), 0):
+		return t.matchRuns(strides, shape)
+	case SameSizes(t.Shape, shape):
+		copy(strides, t.Strides)
+		return true
 	}
-	if is(t.Numel(), 0) {
-		if SameSizes(t.Shape, shape) {
-			return slices.Clone(t.Strides), true
+	rowMajor(strides, shape)
+	return true
+}
+
+// Reshaped shows t in another shape, one of whose sizes may be -1, and reports whether that is possible
+// without a copy.
+func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
+	if err := t.valid(); err != nil {
+		return Type{}, false, err
+	}
+	at, n, err := inferSize(size, t.Numel())
+	if err != nil {
+		return Type{}, false, err
+	}
+	var strides []sym.Int
+	if at < 0 {
+		strides = make([]sym.Int, len(size))
+	} else {
+		given := size
+		size, strides = lists(len(given))
+		for d := range size {
+			size[d] = given[d]
 		}
-		return RowMajor(shape), true
+		size[at] = n
 	}
-	return t.matchRuns(shape)
+	if !t.reshapeStrides(strides, size) {
+		return Type{}, false, nil
+	}
+	out, err := Type{DType: t.DType, Shape: size, Strides: strides, Offset: t.Offset}.checked()
+	return out, true, err
 }
 
 // IsRowMajor reports whether the strides are those of [RowMajor], by form and without asking for any size: those
@@ -87,8 +130,7 @@ func (t Type) IsRowMajor() bool {
 
 // matchRuns takes runs of dimensions that are contiguous among themselves from the end; the new
 // dimensions must fill every run exactly.
-func (t Type) matchRuns(shape []sym.Int) ([]sym.Int, bool) {
-	out := make([]sym.Int, len(shape))
+func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	d := len(shape) - 1
 	base := t.Strides[len(t.Strides)-1]
 	have, want := sym.Of(1), sym.Of(1)
@@ -103,38 +145,31 @@ func (t Type) matchRuns(shape []sym.Int) ([]sym.Int, bool) {
 			d--
 		}
 		if !have.Eq(want).Holds() {
-			return nil, false
+			return false
 		}
 		if at > 0 {
 			base = t.Strides[at-1]
 			have, want = sym.Of(1), sym.Of(1)
 		}
 	}
-	return out, d < 0
+	return d < 0
 }
 
 // View shows t in another shape with the same number of elements, one of whose sizes may
 // be -1 (Tensor.view). It fails where the elements would have to be copied.
 func (t Type) View(size []sym.Int) (Type, error) {
-	if err := t.valid(); err != nil {
-		return Type{}, err
-	}
-	shape, err := InferSize(size, t.Numel())
-	if err != nil {
-		return Type{}, err
-	}
-	st, ok := ReshapeStrides(t, shape)
-	if !ok {
-		return Type{}, errors.New("view size is not compatible with input tensor's size and stride (at least one dimension " +
+	out, ok, err := t.Reshaped(size)
+	if err == nil && !ok {
+		err = errors.New("view size is not compatible with input tensor's size and stride (at least one dimension " +
 			"spans across two contiguous subspaces). Use .reshape(...) instead.")
 	}
-	return Type{DType: t.DType, Shape: shape, Strides: st, Offset: t.Offset}.checked()
+	return out, err
 }
 
 // Flatten returns the shape that the dimensions from start to end, both included, make
 // when they become one: what torch.flatten reshapes to. A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
-	if err := t.Check(); err != nil {
+	if err := t.valid(); err != nil {
 		return nil, err
 	}
 	start, err := WrapDim(start, len(t.Shape))
@@ -150,9 +185,15 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 	if len(t.Shape) == 0 {
 		return sym.Ints(1), nil
 	}
-	out := append(make([]sym.Int, 0, len(t.Shape)), t.Shape[:start]...)
-	out = append(out, Product(t.Shape[start:end+1]))
-	return append(out, t.Shape[end+1:]...), nil
+	out := make([]sym.Int, len(t.Shape)-(end-start))
+	for d := range start {
+		out[d] = t.Shape[d]
+	}
+	out[start] = Product(t.Shape[start : end+1])
+	for d := start + 1; d < len(out); d++ {
+		out[d] = t.Shape[d+end-start]
+	}
+	return out, nil
 }
 
 // Expand repeats dimensions of size 1 by a stride of 0 and adds dimensions at the front;
@@ -168,47 +209,40 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			t.DType.legacyType(), Sizes(t.Shape), Sizes(size), n, rank)
 	}
 	shape, strides := lists(n)
-	copy(shape, size)
-	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
+	var after sym.Int // the stride of a dimension at the front: what the one after it spans
 	for i := n - 1; i >= 0; i-- {
-		if err := t.expandDim(&out, size, i); err != nil {
-			return Type{}, err
-		}
-	}
-	return out.checked()
-}
-
-// expandDim lays out dimension i of the result.
-func (t *Type) expandDim(out *Type, size []sym.Int, i int) error {
-	rank := len(t.Shape)
-	d := i - (len(size) - rank)
-	have, stride := sym.Of(1), sym.Int{}
-	if d >= 0 {
-		have, stride = t.Shape[d], t.Strides[d]
-	} else if rank > 0 {
-		stride = times(out.Shape[i+1], out.Strides[i+1])
-	}
-	if n, known := size[i].Known(); known && n == -1 {
-		if d < 0 && rank > 0 {
-			return fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension %d", i)
-		}
+		d := i - (n - rank)
+		have, stride := sym.Of(1), after
 		if d >= 0 {
-			out.Shape[i] = have
+			have, stride = t.Shape[d], t.Strides[d]
+		}
+		to := size[i]
+		if n, known := to.Known(); known && n == -1 {
+			if d < 0 && rank > 0 {
+				return Type{}, fmt.Errorf("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "+
+					"dimension %d", i)
+			}
+			if d >= 0 {
+				to = have
+			}
+		}
+		if !have.Same(to) && !have.Eq(to).Holds() {
+			if !is(have, 1) {
+				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
+					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], have, i, Sizes(size),
+					Sizes(t.Shape))
+			}
+			stride = sym.Int{}
+		}
+		if to.Lt(sym.Int{}).Holds() {
+			return Type{}, errors.New("numel: integer multiplication overflow")
+		}
+		shape[i], strides[i] = to, stride
+		if d <= 0 && rank > 0 {
+			after = times(to, stride)
 		}
 	}
-	if !have.Same(out.Shape[i]) && !have.Eq(out.Shape[i]).Holds() {
-		if !is(have, 1) {
-			return fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at non-singleton "+
-				"dimension %d.  Target sizes: %s.  Tensor sizes: %s",
-				size[i], have, i, Sizes(size), Sizes(t.Shape))
-		}
-		stride = sym.Int{}
-	}
-	if out.Shape[i].Lt(sym.Int{}).Holds() {
-		return errors.New("numel: integer multiplication overflow")
-	}
-	out.Strides[i] = stride
-	return nil
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
 // legacyType returns the type name that PyTorch's older messages have: "torch.FloatTensor",

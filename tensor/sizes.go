@@ -27,13 +27,46 @@ func Product(sizes []sym.Int) sym.Int {
 // RowMajor returns row-major strides; a size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 func RowMajor(shape []sym.Int) []sym.Int {
-	st := make([]sym.Int, len(shape))
+	strides := make([]sym.Int, len(shape))
+	rowMajor(strides, shape)
+	return strides
+}
+
+// rowMajor is RowMajor into memory for the strides.
+func rowMajor(strides, shape []sym.Int) {
 	step := sym.Of(1)
-	for d := len(shape) - 1; d >= 0; d-- {
-		st[d] = step
+	for d := len(strides) - 1; d >= 0; d-- {
+		strides[d] = step
 		step = times(step, shape[d].Max(sym.Of(1)))
 	}
-	return st
+}
+
+// Reduced returns the row-major type that is left of t without the marked dimensions, or, with keepdim, with
+// size 1 there (shape_from_dim_mask). It panics where mask is not as long as the shape.
+func (t Type) Reduced(mask []bool, keepdim bool) Type {
+	if len(mask) != len(t.Shape) {
+		panic(fmt.Sprintf("tensor: Reduced of %d dimensions with %d marks", len(t.Shape), len(mask)))
+	}
+	n := len(mask)
+	for _, reduced := range mask {
+		if reduced && !keepdim {
+			n--
+		}
+	}
+	shape, strides := lists(n)
+	step := sym.Of(1)
+	for d := len(mask) - 1; d >= 0; d-- {
+		size := t.Shape[d]
+		if mask[d] && !keepdim {
+			continue
+		} else if mask[d] {
+			size = sym.Of(1)
+		}
+		n--
+		shape[n], strides[n] = size, step
+		step = times(step, size.Max(sym.Of(1)))
+	}
+	return Type{DType: t.DType, Shape: shape, Strides: strides}
 }
 
 // times multiplies sizes and strides. A product of numbers that no meta may hold becomes one that

@@ -11,8 +11,8 @@ import (
 )
 
 // This file holds the views that reorder, drop, add or cut dimensions. All of them
-// refuse a type that does not pass [Type.Check], return one that does, and allocate their own
-// shape and strides: the result shares no slice with the operand.
+// refuse a type that does not pass [Type.Check] and return one that does, whose shape or strides may be the
+// operand's where they are the same.
 
 // WrapDim returns dimension d of a value of the given rank, counted from the end if
 // negative. A 0-dim value takes 0 and -1, both of which give 0 (c10::maybe_wrap_dim with
@@ -48,12 +48,19 @@ func (t Type) own() Type {
 	return t
 }
 
+// with returns sizes of which one is another.
+func with(sizes []sym.Int, at int, size sym.Int) []sym.Int {
+	out := make([]sym.Int, len(sizes))
+	for i := range out {
+		out[i] = sizes[i]
+	}
+	out[at] = size
+	return out
+}
+
 // checked returns t if it passes [Type.Check]: the last step of every view that takes
 // sizes or steps from a user.
 func (t Type) checked() (Type, error) {
-	if t.small() {
-		return t, nil
-	}
 	if err := t.valid(); err != nil {
 		return Type{}, err
 	}
@@ -109,12 +116,15 @@ func (t Type) Transpose(d0, d1 int) (Type, error) {
 	if d1, err = WrapDim(d1, len(t.Shape)); err != nil {
 		return Type{}, err
 	}
-	out := t.own()
-	if len(t.Shape) > 0 {
-		out.Shape[d0], out.Shape[d1] = out.Shape[d1], out.Shape[d0]
-		out.Strides[d0], out.Strides[d1] = out.Strides[d1], out.Strides[d0]
+	shape, strides := lists(len(t.Shape))
+	for d := range shape {
+		shape[d], strides[d] = t.Shape[d], t.Strides[d]
 	}
-	return out, nil
+	if len(shape) > 0 {
+		shape[d0], shape[d1] = t.Shape[d1], t.Shape[d0]
+		strides[d0], strides[d1] = t.Strides[d1], t.Strides[d0]
+	}
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}, nil
 }
 
 // MoveDim moves dimension source[i] to destination[i] and keeps the order of the others
@@ -208,13 +218,18 @@ func (t Type) Select(dim int, index sym.Int) (Type, error) {
 	if index.Lt(sym.Int{}).Holds() {
 		index = index.Add(size)
 	}
-	out := t.own()
+	shape, strides := lists(len(t.Shape) - 1)
+	for d := range shape {
+		from := d
+		if d >= dim {
+			from++
+		}
+		shape[d], strides[d] = t.Shape[from], t.Strides[from]
+	}
 	// A value without elements may have any strides, so the product is not bounded by
 	// what the value spans.
-	out.Offset = out.Offset.Add(times(index, t.Strides[dim]))
-	out.Shape = slices.Delete(out.Shape, dim, dim+1)
-	out.Strides = slices.Delete(out.Strides, dim, dim+1)
-	return out.checked()
+	offset := t.Offset.Add(times(index, t.Strides[dim]))
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: offset}.checked()
 }
 
 // Slice takes the indices from start up to end, every step-th, of a dimension
@@ -242,12 +257,15 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (Type, error) {
 	if end != nil {
 		to = clampIndex(*end, size).Max(from)
 	}
-	out := t.own()
-	out.Offset = out.Offset.Add(times(from, t.Strides[dim]))
 	// (to - from - 1) // step + 1, which is 0 where they are equal.
-	out.Shape[dim] = to.Sub(from).Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
-	out.Strides[dim] = times(t.Strides[dim], step)
-	return out.checked()
+	length := to.Sub(from)
+	strides := t.Strides
+	if n, known := step.Known(); !known || n != 1 {
+		length = length.Sub(sym.Of(1)).Div(step).Add(sym.Of(1))
+		strides = with(strides, dim, times(strides[dim], step))
+	}
+	offset := t.Offset.Add(times(from, t.Strides[dim]))
+	return Type{DType: t.DType, Shape: with(t.Shape, dim, length), Strides: strides, Offset: offset}.checked()
 }
 
 // clampIndex returns an index from 0 to size; a negative one counts from the end.
@@ -344,10 +362,16 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	if dim < n {
 		stride = times(t.Shape[dim], t.Strides[dim])
 	}
-	out := t.own()
-	out.Shape = slices.Insert(out.Shape, dim, sym.Of(1))
-	out.Strides = slices.Insert(out.Strides, dim, stride)
-	return out.checked()
+	shape, strides := lists(n + 1)
+	for d := range t.Shape {
+		to := d
+		if d >= dim {
+			to++
+		}
+		shape[to], strides[to] = t.Shape[d], t.Strides[d]
+	}
+	shape[dim], strides[dim] = sym.Of(1), stride
+	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
 }
 
 // Diagonal takes the elements where the indices of two dimensions differ by offset, and
@@ -387,112 +411,4 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (Type, error) {
 	out.Shape = append(out.Shape, size)
 	out.Strides = append(out.Strides, t.Strides[d1].Add(t.Strides[d2]))
 	return out.checked()
-}
-
-// maxParts bounds the number of views that one call returns. A stride of 0 makes a
-// dimension of any size out of nothing, so the operand's bytes bound nothing.
-const maxParts = 1 << 20
-
-// Split cuts a dimension into parts of the given size, the last of which may be smaller
-// (Tensor.split). Without elements in the dimension it returns one part. How many parts there are
-// must be known: a size that is not becomes a guard.
-func (t Type) Split(size, dim int) ([]Type, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
-	}
-	if len(t.Shape) == 0 {
-		return nil, errors.New("split expects at least a 1-dimensional tensor")
-	}
-	if size < 0 {
-		return nil, fmt.Errorf("split expects split_size be non-negative, but got split_size=%d", size)
-	}
-	dim, err := WrapDim(dim, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
-	total := t.Shape[dim].Specialize()
-	if size == 0 && total != 0 {
-		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %d", total)
-	}
-	parts := 1
-	if total > 0 {
-		parts = (total-1)/size + 1
-	}
-	if parts > maxParts {
-		return nil, fmt.Errorf("split into %d parts: at most %d can be made", parts, maxParts)
-	}
-	out := make([]Type, parts)
-	for i := range out {
-		start := i * size
-		if out[i], err = t.Narrow(dim, sym.Of(start), sym.Of(min(size, total-start))); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// SplitSizes cuts a dimension into parts of the given sizes, which must add up to it
-// (torch.split_with_sizes).
-func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
-	}
-	if len(t.Shape) == 0 {
-		return nil, errors.New("split expects at least a 1-dimensional tensor")
-	}
-	at, err := WrapDim(dim, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
-	total := t.Shape[at]
-	left := total
-	for _, s := range sizes {
-		if s.Lt(sym.Int{}).Holds() {
-			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
-				Sizes(sizes))
-		}
-		if n, known := left.Known(); !known || n >= 0 { // stop below 0: what is left is no sum to go on with
-			left = left.Sub(s)
-		}
-	}
-	if !is(left, 0) {
-		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at "+
-			"dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
-	}
-	out := make([]Type, len(sizes))
-	start := sym.Int{}
-	for i, s := range sizes {
-		end := start.Add(s)
-		if out[i], err = t.Slice(at, &start, &end, sym.Of(1)); err != nil {
-			return nil, err
-		}
-		start = end
-	}
-	return out, nil
-}
-
-// Chunk cuts a dimension into at most chunks parts of equal size, the last of which may
-// be smaller (Tensor.chunk). Only a dimension without elements always gives all chunks.
-func (t Type) Chunk(chunks, dim int) ([]Type, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
-	}
-	if len(t.Shape) == 0 {
-		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
-	}
-	if chunks <= 0 {
-		return nil, fmt.Errorf("chunk expects `chunks` to be greater than 0, got: %d", chunks)
-	}
-	at, err := WrapDim(dim, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
-	total := t.Shape[at].Specialize()
-	if total > 0 {
-		return t.Split((total-1)/chunks+1, at)
-	}
-	if chunks > maxParts {
-		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)
-	}
-	return t.SplitSizes(make([]sym.Int, chunks), at)
 }

@@ -69,7 +69,6 @@ var iterFunctions = map[string]any{
 	"iter.ReduceOutput":     iter.ReduceOutput,
 	"iter.ReduceOutputType": iter.ReduceOutputType,
 	"iter.ReduceShape":      iter.ReduceShape,
-	"iter.ReduceSizes":      iter.ReduceSizes,
 	"iter.Reduction":        iter.Reduction,
 	"iter.ResultType":       iter.ResultType,
 	"iter.Resumes":          iter.Resumes[float32, float32],

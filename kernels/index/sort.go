@@ -61,7 +61,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			if t.DType.IsComplex() {
 				return nil, errors.New("Sort currently does not support complex dtypes on CPU")
 			}
-			return kit.WithIndices(iter.PreserveType(t))[2-outputs:], nil
+			return kit.WithIndices(c, iter.PreserveType(t))[2-outputs:], nil
 		},
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return sortRank(c).compile(c)
@@ -115,7 +115,7 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 	if len(shape) > 0 {
 		shape = kit.With(shape, dim, a.K)
 	}
-	return kit.WithIndices(tensor.NewType(t.DType, shape...)), nil
+	return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
 }
 
 // ranked is an element and its index.
@@ -342,7 +342,7 @@ var Kthvalue = kit.Define[kthAttrs](graph.Op{
 				shape = slices.Delete(shape, dim, dim+1)
 			}
 		}
-		return kit.WithIndices(tensor.NewType(t.DType, shape...)), nil
+		return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
 	},
 	Compile: compileKth,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -48,7 +48,8 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 })
 
 func inferEinsum(c *graph.Call) ([]graph.Result, error) {
-	types := kit.OperandTypes(nil, c)
+	var few [4]tensor.Type
+	types := kit.OperandTypes(few[:0], c)
 	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
 	if err != nil {
 		return nil, err

@@ -16,20 +16,21 @@ import (
 // dtype and layout the result has follows from them, and whether it is a view.
 type einsumShadow struct {
 	e      *equation
-	place  map[int]int // of each label among the dimensions of all terms: those of the result first
-	counts []int       // of terms in which a dimension is not 1
+	order  []int // the labels of all terms, a dimension each: those of the result first
+	counts []int // of terms in which a dimension is not 1
 }
 
 // align takes diagonals of labels that repeat, and gives a term all dimensions in order.
 func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
-	perm := make([]int, len(s.counts))
-	for i := range perm {
-		perm[i] = -1
+	var few [8]int
+	perm := few[:0] // the term's dimension of each label; -1: it has none
+	for range s.order {
+		perm = append(perm, -1)
 	}
 	dim := 0
 	var err error
 	for _, l := range labels {
-		at := s.place[l]
+		at := slices.Index(s.order, l)
 		if perm[at] >= 0 {
 			if m, err = m.Diagonal(0, perm[at], dim); err == nil {
 				m, err = m.MoveDim([]int{-1}, []int{perm[at]})
@@ -45,16 +46,13 @@ func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 		perm[at] = dim
 		dim++
 	}
+	shape, strides := make([]sym.Int, len(perm)), make([]sym.Int, len(perm))
 	for i, d := range perm {
-		if d < 0 {
-			if m, err = m.Unsqueeze(dim); err != nil {
-				return m, err
-			}
-			perm[i] = dim
-			dim++
+		if shape[i], strides[i] = sym.Of(1), sym.Of(1); d >= 0 {
+			shape[i], strides[i] = m.Shape[d], m.Strides[d]
 		}
 	}
-	return m.Permute(perm)
+	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides, Offset: m.Offset}, nil
 }
 
 // fold multiplies the terms from left to right and drops the dimensions that are summed.
@@ -70,11 +68,11 @@ func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
 	if all == kept {
 		return cur, nil
 	}
-	dims := make([]int, all-kept)
-	for i := range dims {
-		dims[i] = kept + i
-	}
 	if len(terms) == 1 {
+		dims := make([]int, all-kept)
+		for i := range dims {
+			dims[i] = kept + i
+		}
 		return summedType(cur, dims, false)
 	}
 	return cur.View(cur.Shape[:kept])
@@ -82,7 +80,9 @@ func (s *einsumShadow) fold(terms []tensor.Type) (tensor.Type, error) {
 
 // pair sums over what only one of the terms has, and multiplies them.
 func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
-	var sum, sumA, sumB []int
+	var few [8]int
+	sum := few[:0]
+	var sumA, sumB []int
 	for d := len(s.e.out); d < len(s.counts); d++ {
 		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
 		switch {
@@ -128,7 +128,8 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && some():
 		return a, kit.NotImplementedBy("bmm", a.DType)
 	}
-	var both, left, right []int
+	var few [4][8]int
+	both, left, right, order := few[0][:0], few[1][:0], few[2][:0], few[3][:0]
 	for d := range a.Shape {
 		inA, inB := a.Shape[d].Gt(sym.Of(1)).Holds(), b.Shape[d].Gt(sym.Of(1)).Holds()
 		switch {
@@ -141,25 +142,27 @@ func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 			right = append(right, d)
 		}
 	}
-	var shape []sym.Int
-	for _, d := range slices.Concat(both, left) {
-		shape = append(shape, a.Shape[d])
+	order = append(append(append(append(order, both...), left...), sum...), right...)
+	sizes := make([]sym.Int, len(order)) // as they are in memory
+	for i, d := range order {
+		switch {
+		case i < len(both)+len(left):
+			sizes[i] = a.Shape[d]
+		case i < len(both)+len(left)+len(sum):
+			sizes[i] = sym.Of(1)
+		default:
+			sizes[i] = b.Shape[d]
+		}
 	}
-	for range sum {
-		shape = append(shape, sym.Of(1))
-	}
-	for _, d := range right {
-		shape = append(shape, b.Shape[d])
-	}
-	m, err := kit.FreshType(a.DType, shape)
+	m, err := kit.FreshType(a.DType, sizes)
 	if err != nil {
 		return m, err
 	}
-	back := make([]int, len(shape))
-	for i, d := range slices.Concat(both, left, sum, right) {
-		back[d] = i
+	shape, strides := make([]sym.Int, len(order)), make([]sym.Int, len(order))
+	for i, d := range order {
+		shape[d], strides[d] = m.Shape[i], m.Strides[i]
 	}
-	return m.Permute(back)
+	return tensor.Type{DType: m.DType, Shape: shape, Strides: strides}, nil
 }
 
 // summedType is what sum makes of an operand; it widens integers.
@@ -171,42 +174,51 @@ func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 	return kit.InferredType(reduce.Sum, attrs, m)
 }
 
-// layout returns the type of the result, and whether it shares the only operand's storage.
+// layout returns the type of the result, and whether it shares the only operand's storage. It changes types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
-	s := &einsumShadow{e: e, place: map[int]int{}}
-	for _, l := range e.order() {
-		s.place[l] = len(s.place)
+	var few [2][8]int
+	s := &einsumShadow{e: e, order: e.order(few[0][:0]), counts: few[1][:0]}
+	for range s.order {
+		s.counts = append(s.counts, 0)
 	}
-	s.counts = make([]int, len(s.place))
-	terms := make([]tensor.Type, len(types))
 	for i, m := range types {
 		var err error
-		if terms[i], err = s.align(m, e.raw[i]); err != nil {
+		if types[i], err = s.align(m, e.raw[i]); err != nil {
 			return m, false, err
 		}
 	}
-	out, err := s.fold(terms)
+	out, err := s.fold(types)
 	if err != nil {
 		return out, false, err
 	}
-	view := len(types) == 1 && len(s.place) == len(e.out)
-	if shape := e.shape(e.out); !tensor.SameSizes(out.Shape, shape) { // of no elements
+	view := len(types) == 1 && len(s.order) == len(e.out)
+	fits := len(out.Shape) == len(e.out)
+	for i := 0; fits && i < len(e.out); i++ {
+		n := e.size(e.out[i])
+		fits = n.Same(out.Shape[i]) || n.Eq(out.Shape[i]).Holds()
+	}
+	switch {
+	case !fits: // of no elements
+		shape := make([]sym.Int, len(e.out))
+		for i, l := range e.out {
+			shape[i] = e.size(l)
+		}
 		out, err = kit.FreshType(out.DType, shape)
-	} else if !view {
-		_, err = kit.FreshType(out.DType, shape)
+	case !view:
+		err = tensor.CheckSizes(out.DType, out.Shape)
 	}
 	return out, view, err
 }
 
 // order lists the labels as at::einsum numbers them: those of the result, an ellipsis that
 // is summed over, then capitals and small letters.
-func (e *equation) order() []int {
-	var rest []int
-	for l := range e.sizes {
+func (e *equation) order(list []int) []int {
+	list = append(list, e.out...)
+	for _, l := range e.labels {
 		if !slices.Contains(e.out, l) {
-			rest = append(rest, l)
+			list = append(list, l)
 		}
 	}
-	slices.Sort(rest)
-	return slices.Concat(e.out, rest)
+	slices.Sort(list[len(e.out):])
+	return list
 }

@@ -34,20 +34,16 @@ func (t *einsumTerm) step(label int) int {
 // equation is a parsed equation with the sizes of its labels. Dimensions of an ellipsis are
 // labelled from ellipsisLabel down, the last one first.
 type equation struct {
-	raw   [][]int // labels of each operand, as the equation has them
-	out   []int
-	sizes map[int]sym.Int
+	raw    [][]int // labels of each operand, as the equation has them
+	out    []int
+	labels []int     // those of the operands, each once: so few that to search them is faster than a map
+	sizes  []sym.Int // of labels
 }
 
 const ellipsisLabel = -1
 
-func (e *equation) shape(labels []int) []sym.Int {
-	s := make([]sym.Int, len(labels))
-	for i, l := range labels {
-		s[i] = e.sizes[l]
-	}
-	return s
-}
+// size returns the size of a label that some operand has.
+func (e *equation) size(label int) sym.Int { return e.sizes[slices.Index(e.labels, label)] }
 
 // einsum is an equation in numbers, as kernels and the reference take it.
 type einsum struct {
@@ -74,8 +70,8 @@ func newEinsum(c *graph.Call) (*einsum, error) {
 		return nil, err
 	}
 	e := &einsum{out: q.out, sizes: map[int]int{}}
-	for l, s := range q.sizes {
-		e.sizes[l], _ = s.Known()
+	for i, l := range q.labels {
+		e.sizes[l], _ = q.sizes[i].Known()
 	}
 	for i, labels := range q.raw {
 		e.addTerm(labels, c.Meta(i), i)
@@ -86,7 +82,7 @@ func newEinsum(c *graph.Call) (*einsum, error) {
 // einsumLabels reads the labels of one operand of a rank, or of the result, whose ellipsis
 // stands for dots dimensions.
 func einsumLabels(text string, dots int) ([]int, error) {
-	var labels []int
+	labels := make([]int, 0, len(text)+dots)
 	seen := false
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
@@ -115,7 +111,8 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	if len(parts) != len(types) {
 		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
 	}
-	e := &equation{sizes: map[int]sym.Int{}}
+	e := &equation{raw: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
+		sizes: make([]sym.Int, 0, len(left))}
 	dots := 0
 	for i, p := range parts {
 		n := types[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
@@ -148,7 +145,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 		if slices.Contains(e.out[:i], l) {
 			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(l))
 		}
-		if _, ok := e.sizes[l]; !ok {
+		if !slices.Contains(e.labels, l) {
 			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand",
 				rune(l))
 		}
@@ -167,11 +164,15 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 			}
 			continue
 		}
-		had, ok := e.sizes[l]
-		switch {
-		case ok && n.Eq(had).Holds():
-		case !ok || had.Eq(sym.Of(1)).Holds():
-			e.sizes[l] = n
+		at := slices.Index(e.labels, l)
+		if at < 0 {
+			e.labels, e.sizes = append(e.labels, l), append(e.sizes, n)
+			continue
+		}
+		switch had := e.sizes[at]; {
+		case n.Eq(had).Holds():
+		case had.Eq(sym.Of(1)).Holds():
+			e.sizes[at] = n
 		case n.Ne(sym.Of(1)).Holds():
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
 				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, had)

@@ -32,18 +32,20 @@ func truthOp(name, doc string, any bool) *graph.Op {
 			out = tensor.Uint8
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
-			Fold: func() *iter.Fold { return folds.Truth(any) },
-			Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, any) },
-			Ref: func(x []tensor.Scalar) []tensor.Scalar {
-				r := !any
-				for _, v := range x {
-					if any {
-						r = r || v.Int() != 0
-					} else {
-						r = r && v.Int() != 0
-					}
-				}
-				return []tensor.Scalar{tensor.BoolScalar(r)}
+			How: func() folds.How {
+				return folds.How{Fold: func() *iter.Fold { return folds.Truth(any) },
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, any) },
+					Ref: func(x []tensor.Scalar) []tensor.Scalar {
+						r := !any
+						for _, v := range x {
+							if any {
+								r = r || v.Int() != 0
+							} else {
+								r = r && v.Int() != 0
+							}
+						}
+						return []tensor.Scalar{tensor.BoolScalar(r)}
+					}}
 			}}, err
 	})
 }

@@ -53,9 +53,11 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			d = tensor.Float64 // any dtype will do: there is one element to choose from
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
-			Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
-			Ref: func(x []tensor.Scalar) []tensor.Scalar {
-				return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
+			How: func() folds.How {
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
+					Ref: func(x []tensor.Scalar) []tensor.Scalar {
+						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
+					}}
 			}}, err
 	})
 }
@@ -105,11 +107,14 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		case t.DType.IsBareUnsigned():
 			err = kit.NotImplemented(name, t.DType)
 		}
-		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType, tensor.Int64},
-			Fold: func() *iter.Fold { return bestFold(t.DType, greatest, true) },
-			Ref: func(x []tensor.Scalar) []tensor.Scalar {
-				i := refBest(x, greatest)
-				return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+		d := t.DType
+		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
+			How: func() folds.How {
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
+					Ref: func(x []tensor.Scalar) []tensor.Scalar {
+						i := refBest(x, greatest)
+						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
+					}}
 			}}, err
 	})
 }

@@ -33,21 +33,23 @@ var Logsumexp = folds.Define[logsumexpAttrs](graph.Op{
 	mask, err := iter.ReduceMask(a.Dim, m.Rank())
 	d := tensor.FloatFor(m.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Fold: func() *iter.Fold { return logsumexpFold(d) },
-		Row:  logsumexpRow,
-		Ref: func(x []tensor.Scalar) []tensor.Scalar {
-			most := math.Inf(-1)
-			for _, v := range x {
-				most = max(most, v.Float())
-			}
-			if math.IsInf(most, 0) {
-				return []tensor.Scalar{tensor.FloatScalar(most)}
-			}
-			sum := 0.0
-			for _, v := range x {
-				sum += math.Exp(v.Float() - most)
-			}
-			return []tensor.Scalar{tensor.FloatScalar(most + math.Log(sum))}
+		How: func() folds.How {
+			return folds.How{Fold: func() *iter.Fold { return logsumexpFold(d) },
+				Row: logsumexpRow,
+				Ref: func(x []tensor.Scalar) []tensor.Scalar {
+					most := math.Inf(-1)
+					for _, v := range x {
+						most = max(most, v.Float())
+					}
+					if math.IsInf(most, 0) {
+						return []tensor.Scalar{tensor.FloatScalar(most)}
+					}
+					sum := 0.0
+					for _, v := range x {
+						sum += math.Exp(v.Float() - most)
+					}
+					return []tensor.Scalar{tensor.FloatScalar(most + math.Log(sum))}
+				}}
 		}}, err
 })
 

@@ -125,28 +125,30 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
-		Fold: func() *iter.Fold { return normFold(d, p) },
-		Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
-		Ref: func(x []tensor.Scalar) []tensor.Scalar {
-			sum, least, most := 0.0, math.Inf(1), 0.0
-			for _, v := range x {
-				r := cmplx.Abs(v.Complex())
-				least, most = min(least, r), max(most, r)
-				if p == 0 && r != 0 {
-					sum++
-				} else if p != 0 {
-					sum += math.Pow(r, p)
-				}
-			}
-			switch {
-			case math.IsInf(p, 1):
-				sum = most
-			case math.IsInf(p, -1):
-				sum = least
-			case p != 0:
-				sum = math.Pow(sum, 1/p)
-			}
-			return []tensor.Scalar{tensor.FloatScalar(sum)}
+		How: func() folds.How {
+			return folds.How{Fold: func() *iter.Fold { return normFold(d, p) },
+				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
+				Ref: func(x []tensor.Scalar) []tensor.Scalar {
+					sum, least, most := 0.0, math.Inf(1), 0.0
+					for _, v := range x {
+						r := cmplx.Abs(v.Complex())
+						least, most = min(least, r), max(most, r)
+						if p == 0 && r != 0 {
+							sum++
+						} else if p != 0 {
+							sum += math.Pow(r, p)
+						}
+					}
+					switch {
+					case math.IsInf(p, 1):
+						sum = most
+					case math.IsInf(p, -1):
+						sum = least
+					case p != 0:
+						sum = math.Pow(sum, 1/p)
+					}
+					return []tensor.Scalar{tensor.FloatScalar(sum)}
+				}}
 		}}
 }
 

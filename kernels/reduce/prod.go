@@ -25,23 +25,25 @@ var Prod = folds.Define[prodAttrs](graph.Op{
 	mask, err := folds.OneDim(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Fold: func() *iter.Fold { return prodFold(d) },
-		Row:  func(b *expr.Builder, x folds.Part) []folds.Part { return prodRowOf(b, d, x) },
-		Ref: func(x []tensor.Scalar) []tensor.Scalar {
-			i, z := int64(1), complex128(1)
-			f := 1.0
-			for _, v := range x {
-				i *= v.Int()
-				f *= v.Float()
-				z *= v.Complex()
-			}
-			switch {
-			case d.IsIntegral(true):
-				return []tensor.Scalar{tensor.IntScalar(i)}
-			case d.IsComplex():
-				return []tensor.Scalar{tensor.ComplexScalar(z)}
-			}
-			return []tensor.Scalar{tensor.FloatScalar(f)}
+		How: func() folds.How {
+			return folds.How{Fold: func() *iter.Fold { return prodFold(d) },
+				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return prodRowOf(b, d, x) },
+				Ref: func(x []tensor.Scalar) []tensor.Scalar {
+					i, z := int64(1), complex128(1)
+					f := 1.0
+					for _, v := range x {
+						i *= v.Int()
+						f *= v.Float()
+						z *= v.Complex()
+					}
+					switch {
+					case d.IsIntegral(true):
+						return []tensor.Scalar{tensor.IntScalar(i)}
+					case d.IsComplex():
+						return []tensor.Scalar{tensor.ComplexScalar(z)}
+					}
+					return []tensor.Scalar{tensor.FloatScalar(f)}
+				}}
 		}}, err
 })
 

@@ -3,7 +3,6 @@ package reduce
 import (
 	"fmt"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
@@ -32,9 +31,7 @@ var Sum = folds.Define[sumAttrs](graph.Op{
 	mask, err := iter.ReduceMask(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Fold: func() *iter.Fold { return folds.Sum(d, 1) },
-		Row:  folds.SumRow64(d, 1),
-		Ref:  folds.RefSum(d, 1)}, err
+		How: func() folds.How { return folds.Summing(d, 1) }}, err
 })
 
 // Mean averages the elements over some dimensions; the bounds are those of Sum.
@@ -58,9 +55,5 @@ var Mean = folds.Define[sumAttrs](graph.Op{
 	}
 	n := folds.Sizes(t.Shape, mask)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		Fold: func() *iter.Fold { return folds.Sum(d, float64(kit.NumberOf(n))) },
-		Row: func(b *expr.Builder, x folds.Part) []folds.Part {
-			return folds.SumRow64(d, float64(kit.NumberOf(n)))(b, x)
-		},
-		Ref: func(x []tensor.Scalar) []tensor.Scalar { return folds.RefSum(d, float64(kit.NumberOf(n)))(x) }}, nil
+		How: func() folds.How { return folds.Summing(d, float64(kit.NumberOf(n))) }}, nil
 })

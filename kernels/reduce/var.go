@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -56,29 +57,44 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		n := folds.Sizes(t.Shape, mask)
-		divisor := func() float64 { return max(float64(kit.NumberOf(n))-a.correction(), 0) }
+		v := variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), root: root, mean: mean}
 		s := folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: t.DType, Outs: []tensor.DType{t.DType.ToReal()},
-			Fold: func() *iter.Fold { return varFold(t.DType, divisor(), root, mean) },
-			Row: func(b *expr.Builder, x folds.Part) []folds.Part {
-				if t.DType.IsComplex() {
-					return nil
-				}
-				v, mu := varRow(b, x.Re, float64(kit.NumberOf(n)), divisor())
-				if root {
-					v = b.Do(expr.Sqrt, v)
-				}
-				if !mean {
-					return []folds.Part{folds.Real(v)}
-				}
-				return []folds.Part{folds.Real(v), folds.Real(mu)}
-			},
-			Ref: func(x []tensor.Scalar) []tensor.Scalar { return refVar(t.DType.IsComplex(), divisor(), root, mean)(x) }}
+			How: func() folds.How { return folds.How{Fold: v.fold, Row: v.row, Ref: v.ref} }}
 		if mean {
 			s.Outs = append(s.Outs, t.DType)
 		}
 		return s, nil
 	})
+}
+
+// variance is the variance of a call, or its root, and the mean too.
+type variance struct {
+	dtype      tensor.DType
+	n          sym.Int // elements that make one result
+	correction float64
+	root, mean bool
+}
+
+func (v variance) divisor() float64 { return max(float64(kit.NumberOf(v.n))-v.correction, 0) }
+
+func (v variance) fold() *iter.Fold { return varFold(v.dtype, v.divisor(), v.root, v.mean) }
+
+func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
+	if v.dtype.IsComplex() {
+		return nil
+	}
+	y, mu := varRow(b, x.Re, float64(kit.NumberOf(v.n)), v.divisor())
+	if v.root {
+		y = b.Do(expr.Sqrt, y)
+	}
+	if !v.mean {
+		return []folds.Part{folds.Real(y)}
+	}
+	return []folds.Part{folds.Real(y), folds.Real(mu)}
+}
+
+func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
+	return refVar(v.dtype.IsComplex(), v.divisor(), v.root, v.mean)(x)
 }
 
 func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {

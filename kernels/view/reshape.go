@@ -53,15 +53,15 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 // reshaped is at::reshape: computeStride decides, and a copy is a view of the row-major
 // clone.
 func reshaped(c *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
-	size, err := tensor.InferSize(size, t.Numel())
+	out, ok, err := t.Reshaped(size)
 	if err != nil {
 		return nil, err
 	}
-	if st, ok := tensor.ReshapeStrides(t, size); ok {
-		return c.Shared(tensor.Type{DType: t.DType, Shape: size, Strides: st, Offset: t.Offset}, 0), nil
+	if ok {
+		return c.Shared(out, 0), nil
 	}
-	t, err = t.RowMajor().View(size)
-	return c.One(t), err
+	out, err = t.RowMajor().View(size)
+	return c.One(out), err
 }
 
 type reshapeAttrs struct {

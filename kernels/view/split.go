@@ -15,11 +15,7 @@ func partsOp[A any](o graph.Op, parts func(c *graph.Call, t tensor.Type) ([]tens
 	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		types, err := parts(c, c.Type(0))
-		res := make([]graph.Result, len(types))
-		for i, t := range types {
-			res[i] = graph.Result{Type: t, Alias: 0}
-		}
-		return res, err
+		return c.AllShared(0, types...), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// showFunc maps the type of a view's operand to the type of the view. storage is the
-// number of elements in the operand's storage.
+// showFunc maps the type of a view's operand to the type of the view. storage is the number of elements in
+// the operand's storage, for an op that is marked to depend on it ([graph.Op.Storage]).
 type showFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines an op whose result shares the storage of its first operand.
@@ -21,7 +21,11 @@ func viewOp[A any](o graph.Op, show showFunc) *graph.Op {
 	}
 	o.Kind = graph.View
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := show(c, c.Type(0), sym.Of(c.In[0].Value.StorageLen()))
+		var storage sym.Int
+		if o.Storage { // to find it takes a walk to the root of a chain of views
+			storage = sym.Of(c.In[0].Value.StorageLen())
+		}
+		t, err := show(c, c.Type(0), storage)
 		return c.Shared(t, 0), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return copyShown(c, o.Infer) }

@@ -14,5 +14,7 @@ func adaptiveMean(m tensor.Meta, dims int) *folds.Spec {
 	}
 	n := float64(folds.Count(m.Shape, mask))
 	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+		How: func() folds.How {
+			return folds.How{Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+		}}
 }

@@ -95,7 +95,7 @@ func inferAdaptiveVolume(name string, dims int, kind poolKind, c *graph.Call) ([
 		out, err = likeLine(t, out)
 	}
 	if kind == poolMax {
-		return kit.WithIndices(out), err
+		return kit.WithIndices(c, out), err
 	}
 	return c.One(out), err
 }

@@ -300,5 +300,7 @@ func lineMean(m tensor.Meta) *folds.Spec {
 	mask[m.Rank()-1] = true
 	n := float64(m.Shape[m.Rank()-1])
 	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+		How: func() folds.How {
+			return folds.How{Fold: func() *iter.Fold { return folds.Sum(m.DType, n) }, Ref: folds.RefSum(m.DType, n)}
+		}}
 }

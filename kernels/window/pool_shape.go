@@ -123,7 +123,7 @@ func poolNotServed(name string, t tensor.Type) error {
 func poolResults(c *graph.Call, t tensor.Type, shape []sym.Int, d tensor.DType, indices bool) ([]graph.Result, error) {
 	out, err := tensor.NewTypeFormat(d, shape, t.SuggestMemoryFormat(false))
 	if indices {
-		return kit.WithIndices(out), err
+		return kit.WithIndices(c, out), err
 	}
 	return c.One(out), err
 }

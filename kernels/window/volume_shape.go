@@ -241,7 +241,7 @@ func (p *volumePool) infer(c *graph.Call, indices bool) ([]graph.Result, error) 
 		return nil, err
 	}
 	if indices {
-		return kit.WithIndices(out), nil
+		return kit.WithIndices(c, out), nil
 	}
 	return c.One(out), nil
 }

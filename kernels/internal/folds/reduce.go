@@ -17,7 +17,12 @@ type Spec struct {
 	Keepdim bool
 	Cast    tensor.DType   // the operand is converted to it first, as PyTorch does
 	Outs    []tensor.DType // dtypes of the results
-	Fold    func() *iter.Fold
+	How     func() How     // how results are computed, which inference does not ask
+}
+
+// How is how a reduction's results are computed.
+type How struct {
+	Fold func() *iter.Fold
 	// Row states the results as an expression over the row of x, an element of dtype Cast as it is computed with; each is
 	// converted to its dtype. Nil where there is none: Fold is for those, and where there is no machine code.
 	Row func(b *expr.Builder, x Part) []Part
@@ -73,7 +78,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 			return k, err
 		}
 	}
-	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Fold())
+	r, err := NewReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.How().Fold())
 	if err != nil {
 		return nil, err
 	}
@@ -133,16 +138,17 @@ func Sizes(shape []sym.Int, mask []bool) sym.Int {
 
 // infer: reductions lay their results out row-major whatever the operand's layout.
 func (s *Spec) infer(c *graph.Call) []graph.Result {
-	t := c.Type(0)
-	out := tensor.NewType(s.Outs[0], iter.ReduceSizes(t.Shape, s.Mask, s.Keepdim)...)
+	out := c.Type(0).Reduced(s.Mask, s.Keepdim)
+	out.DType = s.Outs[0]
 	if len(s.Outs) == 1 {
 		return c.One(out)
 	}
-	res := make([]graph.Result, len(s.Outs))
-	for i, d := range s.Outs {
-		res[i] = graph.Result{Type: out.WithDType(d), Alias: graph.Fresh}
+	var few [2]tensor.Type
+	types := few[:0]
+	for _, d := range s.Outs {
+		types = append(types, out.WithDType(d))
 	}
-	return res
+	return c.All(types...)
 }
 
 // Reference computes the results index by index.
@@ -160,7 +166,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 			run[d] = t.Shape[d]
 		}
 	}
-	at := make([]int, len(shape))
+	at, ref := make([]int, len(shape)), s.How().Ref
 	x := make([]tensor.Scalar, 0, tensor.Numel(run))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]
@@ -170,7 +176,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 			}
 			x = append(x, t.At(at...))
 		})
-		for i, y := range s.Ref(x) {
+		for i, y := range ref(x) {
 			outs[i].Set(y, index...)
 		}
 	})

@@ -50,11 +50,12 @@ func Result(b *expr.Builder, p Part, d tensor.DType) expr.Output {
 
 // rows states the call's expression; nil where the op has none.
 func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
-	if s.Row == nil {
+	row := s.How().Row
+	if row == nil {
 		return nil, nil
 	}
 	b := expr.NewBuilder(c.Meta(0).DType)
-	parts := s.Row(b, Operand(b, 0, s.Cast))
+	parts := row(b, Operand(b, 0, s.Cast))
 	if parts == nil {
 		return nil, nil
 	}

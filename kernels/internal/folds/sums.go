@@ -78,6 +78,11 @@ func RefSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 	}
 }
 
+// Summing is how a sum is computed, or a mean: see [Sum].
+func Summing(d tensor.DType, divisor float64) How {
+	return How{Fold: func() *iter.Fold { return Sum(d, divisor) }, Row: SumRow64(d, divisor), Ref: RefSum(d, divisor)}
+}
+
 // Sum sums elements of dtype d and divides floats by divisor.
 func Sum(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool {

@@ -90,8 +90,8 @@ func FreshIn(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type
 }
 
 // WithIndices returns results of one layout, values and their indices.
-func WithIndices(t tensor.Type) []graph.Result {
-	return []graph.Result{{Type: t, Alias: graph.Fresh}, {Type: t.WithDType(tensor.Int64), Alias: graph.Fresh}}
+func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
+	return c.All(t, t.WithDType(tensor.Int64))
 }
 
 // SumType is the layout of a sum.

@@ -1,0 +1,125 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// This file holds the views that cut a dimension into parts.
+
+// maxParts bounds the number of views that one call returns. A stride of 0 makes a
+// dimension of any size out of nothing, so the operand's bytes bound nothing.
+const maxParts = 1 << 20
+
+// Split cuts a dimension into parts of the given size, the last of which may be smaller
+// (Tensor.split). Without elements in the dimension it returns one part. How many parts there are
+// must be known: a size that is not becomes a guard.
+func (t Type) Split(size, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if len(t.Shape) == 0 {
+		return nil, errors.New("split expects at least a 1-dimensional tensor")
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("split expects split_size be non-negative, but got split_size=%d", size)
+	}
+	dim, err := WrapDim(dim, len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	total := t.Shape[dim].Specialize()
+	if size == 0 && total != 0 {
+		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %d", total)
+	}
+	parts := 1
+	if total > 0 {
+		parts = (total-1)/size + 1
+	}
+	if parts > maxParts {
+		return nil, fmt.Errorf("split into %d parts: at most %d can be made", parts, maxParts)
+	}
+	out := make([]Type, parts)
+	for i := range out {
+		start := i * size
+		end := min(start+size, total)
+		out[i] = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(times(sym.Of(start), t.Strides[dim]))}
+		if i > 0 && end-start == size {
+			out[i].Shape = out[0].Shape
+		} else {
+			out[i].Shape = with(t.Shape, dim, sym.Of(end-start))
+		}
+		if err := out[i].valid(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// SplitSizes cuts a dimension into parts of the given sizes, which must add up to it
+// (torch.split_with_sizes).
+func (t Type) SplitSizes(sizes []sym.Int, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if len(t.Shape) == 0 {
+		return nil, errors.New("split expects at least a 1-dimensional tensor")
+	}
+	at, err := WrapDim(dim, len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	total := t.Shape[at]
+	left := total
+	for _, s := range sizes {
+		if s.Lt(sym.Int{}).Holds() {
+			return nil, fmt.Errorf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s",
+				Sizes(sizes))
+		}
+		if n, known := left.Known(); !known || n >= 0 { // stop below 0: what is left is no sum to go on with
+			left = left.Sub(s)
+		}
+	}
+	if !is(left, 0) {
+		return nil, fmt.Errorf("split_with_sizes expects split_sizes to sum exactly to %v (input tensor's size at "+
+			"dimension %d), but got split_sizes=%s", total, dim, Sizes(sizes))
+	}
+	out := make([]Type, len(sizes))
+	start := sym.Int{}
+	for i, s := range sizes {
+		end := start.Add(s)
+		if out[i], err = t.Slice(at, &start, &end, sym.Of(1)); err != nil {
+			return nil, err
+		}
+		start = end
+	}
+	return out, nil
+}
+
+// Chunk cuts a dimension into at most chunks parts of equal size, the last of which may
+// be smaller (Tensor.chunk). Only a dimension without elements always gives all chunks.
+func (t Type) Chunk(chunks, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if len(t.Shape) == 0 {
+		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
+	}
+	if chunks <= 0 {
+		return nil, fmt.Errorf("chunk expects `chunks` to be greater than 0, got: %d", chunks)
+	}
+	at, err := WrapDim(dim, len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	total := t.Shape[at].Specialize()
+	if total > 0 {
+		return t.Split((total-1)/chunks+1, at)
+	}
+	if chunks > maxParts {
+		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)
+	}
+	return t.SplitSizes(make([]sym.Int, chunks), at)
+}
