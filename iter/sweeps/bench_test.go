@@ -45,6 +45,11 @@ func BenchmarkPlan(b *testing.B) {
 		{"sum/256x1024 columns", 0, []int{256, 1024}, []bool{true, false}},
 		{"softmax/64x4096", 3, []int{64, 4096}, []bool{false, true}},
 		{"layer_norm/64x4096", -1, []int{64, 4096}, []bool{false, true}},
+		{"softmax/8x4096", 3, []int{8, 4096}, []bool{false, true}},
+		{"layer_norm/8x4096", -1, []int{8, 4096}, []bool{false, true}},
+		{"softmax/32x512", 3, []int{32, 512}, []bool{false, true}},
+		{"layer_norm/32x512", -1, []int{32, 512}, []bool{false, true}},
+		{"softmax/8x197", 3, []int{8, 197}, []bool{false, true}},
 		{"softmax/197", 3, []int{2364, 197}, []bool{false, true}},
 		{"layer_norm/4096", -1, square, []bool{false, true}},
 	} {
@@ -115,13 +120,15 @@ func benchCode(b *testing.B, c *expr.Code, full []int, mask []bool, one bool) {
 		}
 		return cpuTime(b) - start
 	}
-	spent := time.Duration(0)
+	spent, least := time.Duration(0), time.Hour
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	run() // memory that nobody touched before has no pages
 	for b.Loop() {
-		spent += run()
+		t := run()
+		spent, least = spent+t, min(least, t)
 	}
+	b.ReportMetric(float64(least.Nanoseconds())/1e6, "least-ms")
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/1e6, "cpu-ms")
 }
 

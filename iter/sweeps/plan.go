@@ -39,6 +39,8 @@ type Plan struct {
 	moves   []move
 	steps   []step
 	partial []partial
+	all     *overlap // nil where sweeps run one after the other
+	depth   int      // tiles that sweeps are at at a time
 	worker  int
 	scratch int
 }
@@ -202,19 +204,24 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 func (p *Plan) lead() int {
 	best, most := 0, -1
 	for i := range p.metas {
-		n := 1
-		for _, list := range [][]axis{p.kept, p.red} {
-			for _, a := range list {
-				if a.step[i] != 0 {
-					n *= a.n
-				}
-			}
-		}
-		if i >= p.nouts && n > most {
+		if n := p.elements(i); i >= p.nouts && n > most {
 			best, most = i, n
 		}
 	}
 	return best
+}
+
+// elements is the number of different elements of an output or operand.
+func (p *Plan) elements(i int) int {
+	n := 1
+	for _, list := range [][]axis{p.kept, p.red} {
+		for _, a := range list {
+			if a.step[i] != 0 {
+				n *= a.n
+			}
+		}
+	}
+	return n
 }
 
 // joined drops axes of one position and joins neighbours that form one run of everything. There is always one left.
@@ -298,7 +305,7 @@ func (p *Plan) cutTiles() {
 	p.pieces = (one.n + p.tile - 1) / p.tile
 	p.units = p.pieces * p.results() / max(1, one.n)
 	work := p.tile * max(p.reduced, 1)
-	p.perChunk = max(1, grain/work)
+	p.perChunk = max(1, grain/work, min(p.units/64, 1<<18/work))
 	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= 2*grain &&
 		len(p.s.Steps) == 1 && len(p.s.Steps[0].Folds) > 0 {
 		p.cutRows(grain, work)
