@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/sweeps"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -57,15 +58,15 @@ func TestOverlap(t *testing.T) {
 		t.Skip(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 5))
-	for _, shape := range [][2]int{{13, 1100}, {40, 4096}, {97, 300}, {1000, 33}, {2001, 70}, {5000, 1}, {1100, 4097},
+	for _, shape := range [][2]int{{13, 1100}, {40, 4096}, {1000, 300}, {4000, 33}, {4001, 70}, {5000, 1}, {1100, 4097},
 		{1100, 4096}} {
 		for _, tc := range testCodes {
-			if tc.name != "softmax" && tc.name != "norm" && tc.name != "rows put aside" || shape[0]*shape[1] > 1<<20 &&
+			if tc.name != "softmax" && tc.name != "norm" && tc.name != "rows put aside" || shape[0]*shape[1] > 1<<22 &&
 				tc.name != "softmax" {
 				continue
 			}
 			all := planOf(t, tc, shape[0], shape[1])
-			if !overlaps(all.plan) && shape[0] > 40 && shape[1] > 1 {
+			if !overlaps(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.Instructions() == machine.AVX512 {
 				t.Errorf("%s of %v: sweeps do not run at once", tc.name, shape)
 			}
 			one := planOf(t, tc, 1, shape[1])
