@@ -17,9 +17,9 @@ import (
 func normed(b *expr.Builder, n int) []expr.Output {
 	x := b.Load(0)
 	inv := b.Const(f64, 1/float64(n))
-	mean := b.Do(expr.Mul, b.Reduce(expr.Add, b.Convert(f64, x)), inv)
-	d := b.Do(expr.Sub, b.Convert(f64, x), mean)
-	v := b.Do(expr.Mul, b.Reduce(expr.Add, b.Do(expr.Mul, d, d)), inv)
+	wide := b.Convert(f64, x)
+	mean := b.Do(expr.Mul, b.Reduce(expr.Add, wide), inv)
+	v := b.Do(expr.Sub, b.Do(expr.Mul, b.Reduce(expr.Add, b.Do(expr.Mul, wide, wide)), inv), b.Do(expr.Mul, mean, mean))
 	f := b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, 1e-5))))
 	y := b.Do(expr.Mul, b.Do(expr.Sub, x, b.Convert(f32, mean)), b.Convert(f32, f))
 	return []expr.Output{b.Real(b.Do(expr.Mul, y, b.Load(1)))}
