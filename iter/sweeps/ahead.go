@@ -14,23 +14,35 @@ import (
 const (
 	aheadOne = 8192
 	aheadAll = 16384
+	// aheadShare is how many times as much must be read in order, so that little is asked for in vain behind the end.
+	aheadShare = 8
 )
 
 // aheadOf has a loop ask for what it will read of operands, of each so many bytes ahead: in memory where rows of the
-// loop, so many of which go together, follow one another or are long, else in those of its rows to come.
-func (b *builder) aheadOf(in []expr.Place, which func(q expr.Place) bool, together, bytes int) (a loops.Ahead) {
+// loop, so many of which go together, follow one another or are long, else in those of its rows to come. Columns want
+// it in the nearest cache (1.7 ms instead of 2 for 64 MiB), where rows are read as fast from the next one.
+func (b *builder) aheadOf(in []expr.Place, which func(q expr.Place) bool, together, bytes int) loops.Ahead {
+	a := loops.Ahead{Near: b.columns}
+	rows := 1 // that follow one another
+	switch outer := b.outer(); {
+	case outer == kept0:
+		rows = b.kept[0].n
+	case outer < len(b.red):
+		rows = b.span(outer)
+	}
 	for n, q := range in {
 		i := b.nouts + q.N
 		if q.Kind != expr.AtOperand || !which(q) || b.ins[q.N] != i ||
 			b.elements(i)*b.objects[i].size < machine.DefaultProfile().Cache[1] {
 			continue
 		}
-		run, step := b.span(b.inner())*b.objects[i].size, together*b.objects[i].along(b.outer())
-		d := bytes
-		if run < 2*bytes && run*together != step && step != 0 {
-			d = step * max(1, bytes/run/together)
+		run, step := b.span(b.inner())*b.objects[i].size, b.objects[i].along(b.outer())
+		d, all, need := bytes, run*rows, bytes
+		if run < 2*bytes && run != step && step != 0 {
+			next := together * max(1, bytes/run/together)
+			d, all, need = next*step, rows, next
 		}
-		if d == int(int32(d)) && (a.Operands == 0 || a.Bytes == int32(d)) {
+		if all >= aheadShare*need && d == int(int32(d)) && (a.Operands == 0 || a.Bytes == int32(d)) {
 			a.Operands, a.Bytes = a.Operands|1<<n, int32(d)
 		}
 	}

@@ -75,6 +75,7 @@ const (
 	// cacheBytes is what a tile takes of the cache between sweeps, about.
 	cacheBytes = 1 << 16
 	maxColumns = 2048
+	fewColumns = 512 // of one sweep over many elements: rows that lie far apart are asked for in time
 	minColumns = 256 // of several sweeps, even where their columns then leave the cache
 	maxRows    = 64
 	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in registers. The
@@ -291,7 +292,7 @@ func (p *Plan) cutTiles() {
 	one := p.kept[0]
 	switch fits := max(1, cacheBytes/row); {
 	case p.columns && len(p.s.Steps) == 1:
-		p.tile = maxColumns
+		p.tile = min(maxColumns, max(fewColumns, grain/max(1, p.reduced)))
 	case p.columns:
 		p.tile = min(maxColumns, max(minColumns, fits&^31))
 	case p.single && !p.stages() && len(p.s.Steps) == 1:

@@ -169,12 +169,15 @@ func (g *gen) turnLoop(step int) {
 
 // readAhead asks for the lines that lie ahead of those of a turn of the loop.
 func (g *gen) readAhead() {
-	bytes := g.opts.Ahead.Bytes
+	bytes, name := g.opts.Ahead.Bytes, "PREFETCHT1"
+	if g.opts.Ahead.Near {
+		name = "PREFETCHT0"
+	}
 	for k, d := range g.code.In {
 		if size := d.Size(); bytes != 0 && g.opts.Ahead.Operands>>k&1 == 1 && !g.still(g.outs+k) && size <= 8 {
 			r := g.loadPointer(g.outs + k)
 			for at := 0; at < g.n*g.unroll*size; at += 64 {
-				g.asm.Emit("PREFETCHT1", asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
+				g.asm.Emit(name, asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
 			}
 		}
 	}

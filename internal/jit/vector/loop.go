@@ -43,6 +43,7 @@ type Options struct {
 type Ahead struct {
 	Operands uint32 // a bit each
 	Bytes    int32
+	Near     bool // for the nearest cache, else for the one behind it
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and may run on any number of goroutines.

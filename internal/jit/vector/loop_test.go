@@ -218,7 +218,7 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 	t.Helper()
 	opts := Options{NonTemporal: rng.IntN(4) == 0, Kept: rng.Uint32() & rng.Uint32()}
 	if rng.IntN(4) == 0 {
-		opts.Ahead = Ahead{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20))}
+		opts.Ahead = Ahead{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), Near: rng.IntN(2) == 0}
 	}
 	if rng.IntN(3) == 0 && !l.Totals {
 		opts.registers = 8 // values go to memory and back
