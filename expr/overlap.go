@@ -2,9 +2,9 @@ package expr
 
 import "errors"
 
-// Overlap returns the code of all sweeps as one, for a loop in which each goes over a row of its own: the processor then
-// waits for memory that one reads or writes while it computes another. [Place.Element] is the sweep. The folds, of all
-// sweeps in order, are those of the outputs that are stored nowhere, which come last.
+// Overlap returns the code of all sweeps as one, for a loop in which each goes over a row of its own: the processor
+// then waits for memory that one reads or writes while it computes another. [Place.Element] is the sweep. The folds, of
+// all sweeps in order, are those of the outputs that are stored nowhere, which come last.
 func (s *Sweeps) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
 	b := NewBuilder()
 	var stored, folded []Output

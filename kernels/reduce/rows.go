@@ -91,9 +91,9 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 }
 
 // squaresRow is varRow of floats of up to 32 bits in one sweep, by the mean of squares. These are exact, so that the
-// variance is off by some 2^-53 of the squared mean. What is normalised by it is off by more because the mean is rounded
-// to float32, as PyTorch's is, whose variance, too, is added up in float32. A variance of 0 may come out as one that is
-// less than what is added to it.
+// variance is off by some 2^-53 of the squared mean. What is normalised by it is off by more because the mean is
+// rounded to float32, as PyTorch's is, whose variance, too, is added up in float32. A variance of 0 may come out as one
+// that is less than what is added to it.
 func squaresRow(b *expr.Builder, x expr.Value, n float64) (v, mean expr.Value) {
 	x = folds.InFloat64(b, x)
 	count := b.Const(tensor.Float64, n)
