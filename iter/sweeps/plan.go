@@ -307,7 +307,7 @@ func (p *Plan) cutTiles() {
 	p.units = p.pieces * p.results() / max(1, one.n)
 	work := p.tile * max(p.reduced, 1)
 	p.perChunk = max(1, grain/work)
-	if len(p.s.Steps) > 1 { // of which there are many in a chunk where sweeps run at once
+	if p.single && !p.stages() && len(p.s.Steps) > 1 { // of which there are many in a chunk where sweeps run at once
 		p.perChunk = max(p.perChunk, min(max(24, p.units/64), p.units/4, 1<<19/work))
 	}
 	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= 2*grain &&
