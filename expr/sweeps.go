@@ -46,7 +46,7 @@ type Row struct {
 type Place struct {
 	Kind    PlaceKind
 	N       int
-	Element int // which of those that a code of [Sweeps.Columns] takes together
+	Element int // which of those that a code of [Sweeps.Columns] takes together, or the sweep in that of [Sweeps.Overlap]
 }
 
 // PlaceKind is the kind of a [Place].

@@ -21,6 +21,13 @@ func (p *Plan) Listings() []expr.Listing {
 		}
 		list = append(list, r)
 	}
+	if p.all != nil {
+		slots := make([]int, len(p.all.slots))
+		for i, g := range p.all.slots {
+			slots[i] = g.object
+		}
+		add(p.all.loop, slots, "all sweeps at once, each over rows of its own")
+	}
 	for i := range p.steps {
 		st := &p.steps[i]
 		add(st.loop, st.slots, fmt.Sprintf("sweep %d", i+1))

@@ -18,6 +18,9 @@ type object struct {
 	size int // of an element
 	kept int // bytes from a position along kept[0] to the next
 	red  []int
+	// Of what lies in the worker's memory there are so many copies, so many bytes apart: one for each tile that sweeps are
+	// at at a time.
+	copies, apart int
 }
 
 func (o *object) along(ax int) int {
@@ -75,15 +78,28 @@ type builder struct {
 	rows, numbers []int
 }
 
+// build makes everything for sweeps that run at once, if that is possible, else for one after the other.
 func (p *Plan) build() error {
+	if p.overlappable() {
+		p.depth = len(p.s.Steps)
+		if err := p.make(); err != nil || p.all != nil {
+			return err
+		}
+		p.objects, p.moves, p.steps, p.worker = nil, nil, nil, 0
+	}
+	p.depth = 1
+	return p.make()
+}
+
+func (p *Plan) make() error {
 	b := &builder{Plan: p, numberIns: map[int]int{}, numberOuts: map[int]int{}}
 	b.streams()
-	for _, r := range p.s.Rows {
+	for k, r := range p.s.Rows {
 		if r.Out >= 0 && !p.far(r.Out) {
 			b.rows = append(b.rows, b.outs[r.Out])
 			continue
 		}
-		b.rows = append(b.rows, b.room(r.DType.Size()))
+		b.rows = append(b.rows, b.room(r.DType.Size(), p.rowCopies(k)))
 	}
 	for _, d := range p.s.Numbers {
 		b.numbers = append(b.numbers, b.number(d.Size()))
@@ -93,20 +109,24 @@ func (p *Plan) build() error {
 			return err
 		}
 	}
+	if p.depth > 1 {
+		return b.overlap()
+	}
 	return nil
 }
 
 // memory gives a new object room in the worker's memory.
 func (b *builder) memory(bytes int, o object) int {
 	o.ptr, o.at = -1, b.worker
-	b.worker += (bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+	o.copies, o.apart = max(1, o.copies), (bytes+tensor.Align-1)&^(tensor.Align-1)
+	b.worker += o.copies * o.apart
 	b.objects = append(b.objects, o)
 	return len(b.objects) - 1
 }
 
-// room is memory for all elements of a tile.
-func (b *builder) room(size int) int {
-	o := object{size: size, red: make([]int, len(b.red))}
+// room is memory for all elements of so many tiles.
+func (b *builder) room(size, copies int) int {
+	o := object{size: size, copies: copies, red: make([]int, len(b.red))}
 	n := size
 	if b.columns {
 		o.kept = n
@@ -126,7 +146,7 @@ func (b *builder) room(size int) int {
 
 // number is memory for one element a row.
 func (b *builder) number(size int) int {
-	return b.memory(size*b.tile, object{size: size, kept: size, red: make([]int, len(b.red))})
+	return b.memory(size*b.tile, object{size: size, kept: size, copies: b.depth, red: make([]int, len(b.red))})
 }
 
 // streams makes the objects of outputs and operands, and copies of those that loops cannot take as they lie.
@@ -145,7 +165,7 @@ func (b *builder) streams() {
 		switch {
 		case b.suits(i):
 		case b.differs(i):
-			used[i] = b.room(b.objects[i].size)
+			used[i] = b.room(b.objects[i].size, 1)
 			b.moves = append(b.moves, move{whole: true, back: i < b.nouts, from: i, to: used[i],
 				elem: strided.Move(b.objects[i].size)})
 		case b.columns && i >= b.nouts:
@@ -316,7 +336,8 @@ func (b *builder) several(k int, st *step) error {
 		if len(in)+len(out) > maxPointers {
 			continue
 		}
-		l, err := loops.New(b.scalars(code, in), loops.Options{NonTemporal: b.past(out)})
+		l, err := loops.New(b.scalars(code, in), loops.Options{NonTemporal: b.past(out),
+			Ahead: b.aheadOf(in, every, n, aheadOne)})
 		if err != nil || !l.Compiled() {
 			return err
 		}
@@ -338,23 +359,6 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 		l.Totals = false
 	}
 	return loops.New(l, opts)
-}
-
-// ahead has the sweep that reads an operand again, and finds it in the cache, ask for the operand's rows of the tile to
-// come: memory is read while there is much to compute.
-func (b *builder) ahead(k int, in []expr.Place) (a loops.Ahead) {
-	if !b.single || b.pieces == 1 || k != 1 {
-		return a
-	}
-	for n, q := range in {
-		if q.Kind != expr.AtOperand || b.ins[q.N] != b.nouts+q.N || !slices.Contains(b.s.Steps[0].In, q) {
-			continue
-		}
-		if d := b.tile * b.kept[0].step[b.nouts+q.N]; d != 0 && d == int(int32(d)) {
-			a = loops.Ahead{Operand: n, Bytes: int32(d)}
-		}
-	}
-	return a
 }
 
 // fillBits writes an element all over memory.

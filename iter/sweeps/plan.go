@@ -39,6 +39,8 @@ type Plan struct {
 	moves   []move
 	steps   []step
 	partial []partial
+	all     *overlap // nil where sweeps run one after the other
+	depth   int      // tiles that sweeps are at at a time
 	worker  int
 	scratch int
 }
@@ -73,6 +75,7 @@ const (
 	// cacheBytes is what a tile takes of the cache between sweeps, about.
 	cacheBytes = 1 << 16
 	maxColumns = 2048
+	fewColumns = 512 // of one sweep over many elements: rows that lie far apart are asked for in time
 	minColumns = 256 // of several sweeps, even where their columns then leave the cache
 	maxRows    = 64
 	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in registers. The
@@ -202,19 +205,24 @@ func (p *Plan) axes(mask []bool) (full []int, err error) {
 func (p *Plan) lead() int {
 	best, most := 0, -1
 	for i := range p.metas {
-		n := 1
-		for _, list := range [][]axis{p.kept, p.red} {
-			for _, a := range list {
-				if a.step[i] != 0 {
-					n *= a.n
-				}
-			}
-		}
-		if i >= p.nouts && n > most {
+		if n := p.elements(i); i >= p.nouts && n > most {
 			best, most = i, n
 		}
 	}
 	return best
+}
+
+// elements is the number of different elements of an output or operand.
+func (p *Plan) elements(i int) int {
+	n := 1
+	for _, list := range [][]axis{p.kept, p.red} {
+		for _, a := range list {
+			if a.step[i] != 0 {
+				n *= a.n
+			}
+		}
+	}
+	return n
 }
 
 // joined drops axes of one position and joins neighbours that form one run of everything. There is always one left.
@@ -284,7 +292,7 @@ func (p *Plan) cutTiles() {
 	one := p.kept[0]
 	switch fits := max(1, cacheBytes/row); {
 	case p.columns && len(p.s.Steps) == 1:
-		p.tile = maxColumns
+		p.tile = min(maxColumns, max(fewColumns, grain/max(1, p.reduced)))
 	case p.columns:
 		p.tile = min(maxColumns, max(minColumns, fits&^31))
 	case p.single && !p.stages() && len(p.s.Steps) == 1:
@@ -299,6 +307,9 @@ func (p *Plan) cutTiles() {
 	p.units = p.pieces * p.results() / max(1, one.n)
 	work := p.tile * max(p.reduced, 1)
 	p.perChunk = max(1, grain/work)
+	if p.single && !p.stages() && len(p.s.Steps) > 1 { // of which there are many in a chunk where sweeps run at once
+		p.perChunk = max(p.perChunk, min(max(24, p.units/64), p.units/4, 1<<19/work))
+	}
 	if chunks := (p.units + p.perChunk - 1) / p.perChunk; p.units > 0 && chunks < minChunks && work >= 2*grain &&
 		len(p.s.Steps) == 1 && len(p.s.Steps[0].Folds) > 0 {
 		p.cutRows(grain, work)

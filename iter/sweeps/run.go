@@ -19,6 +19,8 @@ type State struct {
 	strides []int
 	steps   []int
 	at      []int
+	bases   [][]unsafe.Pointer // base of tiles that sweeps are at at the same time
+	tiles   []tile
 }
 
 // tile is what goes together: n positions along kept[0], of the cut axis from begin on.
@@ -40,6 +42,8 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	}
 	defer s.release()
 	switch {
+	case p.all != nil:
+		p.overlapped(s, chunk*p.perChunk, min((chunk+1)*p.perChunk, p.units), ptrs, worker)
 	case p.cuts == 1:
 		for u := chunk * p.perChunk; u < min((chunk+1)*p.perChunk, p.units); u++ {
 			t := p.seek(s, u, ptrs, worker)
@@ -75,6 +79,9 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 
 func (s *State) release() {
 	clear(s.base)
+	for _, b := range s.bases {
+		clear(b)
+	}
 	clear(s.ptrs)
 	clear(s.call)
 	s.loops.Release()
@@ -117,7 +124,7 @@ func (p *Plan) seek(s *State, unit int, ptrs []unsafe.Pointer, worker []byte) ti
 	for i := range p.objects {
 		o := &p.objects[i]
 		if o.ptr < 0 {
-			s.base = append(s.base, unsafe.Pointer(&worker[o.at]))
+			s.base = append(s.base, unsafe.Pointer(&worker[o.at+unit%o.copies*o.apart]))
 			continue
 		}
 		at, k := first*o.kept, unit/p.pieces

@@ -90,7 +90,11 @@ func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[layerNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)
 	x, n := v[0], float64(folds.Count(c.Meta(0).Shape, mask))
-	square, mean := varRow(b, x, n, n)
+	moments := func() (v, mean expr.Value) { return varRow(b, x, n, n) }
+	if b.DType(x) == tensor.Float32 && a.Eps > 0 {
+		moments = func() (v, mean expr.Value) { return squaresRow(b, x, n) }
+	}
+	square, mean := moments()
 	y := b.Do(expr.Mul, b.Do(expr.Sub, x, b.Convert(b.DType(x), mean)), rootOf(b, square, a.Eps, b.DType(x)))
 	if v[1] != expr.None {
 		y = b.Do(expr.Mul, y, v[1])

@@ -1,6 +1,7 @@
 package reduce_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -110,6 +111,59 @@ func TestNormRefusals(t *testing.T) {
 	} {
 		if _, _, err := kerneltest.NewReduceCall(c.name, c.a, c.in); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// TestLayerNormFarFromZero holds rows whose mean is many deviations away from 0 against float64: what the mean loses in
+// float32 bounds the error, whatever the variance is computed by. Rows of one number become zeros.
+func TestLayerNormFarFromZero(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 1))
+	means := []float64{0, 1, -100, 1e4, 1e6, -3e7, 1e30}
+	for _, n := range []int{5, 768, 4096} {
+		x := tensor.Empty(tensor.New(tensor.Float32, 2*len(means), n))
+		for i := range 2 * len(means) {
+			for j := range n {
+				v := means[i/2]
+				if i%2 == 1 {
+					v += r.NormFloat64()
+				}
+				x.Set(tensor.FloatScalar(v), i, j)
+			}
+		}
+		op, c, err := kerneltest.NewReduceCall("layer_norm", graph.Attrs{"normalized_shape": n}, []*tensor.Tensor{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := kerneltest.RunReduce(op, c, []*tensor.Tensor{x}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 * len(means) {
+			checkNormed(t, x, got[0], i, n)
+		}
+	}
+}
+
+func checkNormed(t *testing.T, x, y *tensor.Tensor, row, n int) {
+	t.Helper()
+	mean, square := 0.0, 0.0
+	for j := range n {
+		mean += x.At(row, j).Float() / float64(n)
+	}
+	for j := range n {
+		d := x.At(row, j).Float() - mean
+		square += d * d / float64(n)
+	}
+	f := 1 / math.Sqrt(square+1e-5)
+	for j := range n {
+		want := (x.At(row, j).Float() - mean) * f
+		if square == 0 || mean == x.At(row, j).Float() {
+			want = 0
+		}
+		got := y.At(row, j).Float()
+		if bound := 1e-6 + (math.Abs(mean)*f+math.Abs(want))*0x1p-23; !(math.Abs(got-want) <= bound) {
+			t.Fatalf("row %d of %d, of mean %g: element %d is %g, want %g within %g", row, n, mean, j, got, want, bound)
 		}
 	}
 }

@@ -89,3 +89,15 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 	d := b.Do(expr.Sub, x, mean)
 	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
 }
+
+// squaresRow is varRow of floats of up to 32 bits in one sweep, by the mean of squares. These are exact, so that the
+// variance is off by some 2^-53 of the squared mean. What is normalised by it is off by more because the mean is
+// rounded to float32, as PyTorch's is, whose variance, too, is added up in float32. A variance of 0 may come out as one
+// that is less than what is added to it.
+func squaresRow(b *expr.Builder, x expr.Value, n float64) (v, mean expr.Value) {
+	x = folds.InFloat64(b, x)
+	count := b.Const(tensor.Float64, n)
+	mean = b.Do(expr.Div, folds.Total(b, x), count)
+	square := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, x, x)), count)
+	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, mean, mean)), b.Const(tensor.Float64, 0)), mean
+}

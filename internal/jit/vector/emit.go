@@ -92,14 +92,7 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // nonTemporal reports whether there are stores past the caches.
 func (g *gen) nonTemporal() bool {
-	if g.opts.NonTemporal {
-		for _, p := range g.turn.out {
-			if p.nt != "" {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.turn.out, func(p placed) bool { return p.nt != "" })
 }
 
 // turns writes the loop over whole turns.
@@ -176,14 +169,17 @@ func (g *gen) turnLoop(step int) {
 
 // readAhead asks for the lines that lie ahead of those of a turn of the loop.
 func (g *gen) readAhead() {
-	k, bytes := g.opts.Ahead.Operand, g.opts.Ahead.Bytes
-	if bytes == 0 || k < 0 || k >= len(g.code.In) || g.still(g.outs+k) || g.code.In[k].Size() > 8 {
-		return
+	bytes, name := g.opts.Ahead.Bytes, "PREFETCHT1"
+	if g.opts.Ahead.Near {
+		name = "PREFETCHT0"
 	}
-	size := g.code.In[k].Size()
-	r := g.loadPointer(g.outs + k)
-	for at := 0; at < g.n*g.unroll*size; at += 64 {
-		g.asm.Emit("PREFETCHT1", asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
+	for k, d := range g.code.In {
+		if size := d.Size(); bytes != 0 && g.opts.Ahead.Operands>>k&1 == 1 && !g.still(g.outs+k) && size <= 8 {
+			r := g.loadPointer(g.outs + k)
+			for at := 0; at < g.n*g.unroll*size; at += 64 {
+				g.asm.Emit(name, asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
+			}
+		}
 	}
 }
 

@@ -30,17 +30,20 @@ func unsupported(format string, args ...any) error {
 type Options struct {
 	// NonTemporal writes outputs past the caches, in rows in which all of them lie at multiples of 64 bytes.
 	NonTemporal bool
+	// Kept are outputs that are written to the caches all the same, a bit each.
+	Kept uint32
 	// Ahead is asked for while the loop runs, so that the caches have it later.
 	Ahead Ahead
 
 	registers int // how many vector registers are used, for tests; 0 for all
 }
 
-// Ahead is what lies so many bytes behind an operand that moves along the row; no bytes stand for nothing. It
-// need not be memory.
+// Ahead is what lies so many bytes behind operands that move along the row; no bytes stand for nothing. It need not be
+// memory.
 type Ahead struct {
-	Operand int
-	Bytes   int32
+	Operands uint32 // a bit each
+	Bytes    int32
+	Near     bool // for the nearest cache, else for the one behind it
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and may run on any number of goroutines.

@@ -216,9 +216,9 @@ func (b *bench) differ(parts []part, outs, ins, rows int) string {
 // check runs a loop both ways. It returns why there is no code, or "".
 func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.ISA, n, rows int) string {
 	t.Helper()
-	opts := Options{NonTemporal: rng.IntN(4) == 0}
+	opts := Options{NonTemporal: rng.IntN(4) == 0, Kept: rng.Uint32() & rng.Uint32()}
 	if rng.IntN(4) == 0 {
-		opts.Ahead = Ahead{Operand: rng.IntN(len(l.Code.In)), Bytes: int32(rng.IntN(1 << 20))}
+		opts.Ahead = Ahead{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), Near: rng.IntN(2) == 0}
 	}
 	if rng.IntN(3) == 0 && !l.Totals {
 		opts.registers = 8 // values go to memory and back

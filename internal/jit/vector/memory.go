@@ -199,10 +199,15 @@ func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
 	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
 		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{w: g.vals[v].w}), rm: -1})
 	}
-	if mem.kind != inOperand {
+	if !g.past(mem) {
 		nt = ""
 	}
 	return inst{name: name, nt: nt, src: of(v), store: &mem, rm: -1}
+}
+
+// past reports whether memory is that of an output that goes past the caches.
+func (g *gen) past(mem memory) bool {
+	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.Kept>>mem.n&1 == 0
 }
 
 // store writes a value to memory. What brings it into the form that memory has goes to the body.
@@ -247,7 +252,7 @@ func (g *gen) storeLow(mem memory, size int, v val) inst {
 		name, move = "VPMOVDW", "VMOVDQU16"
 	}
 	nt := g.streamed(size)
-	if nt == "" || !g.opts.NonTemporal || mem.kind != inOperand {
+	if nt == "" || !g.past(mem) {
 		return g.emitStore(name, "", mem, v)
 	}
 	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{w: uint8(g.n * size)}), rm: -1})

@@ -1,0 +1,146 @@
+package sweeps
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+)
+
+// overlap is the loop that runs all sweeps at once, each over a tile of its own: the first over a tile, the next over
+// the one before that, and so on. So memory is read and written all the time, not only while one of the sweeps runs:
+// softmax of 4096x4096 takes 3.6 ms instead of 6 (Zen 5), and rows of 33 elements in the cache 2/3 of what they took,
+// since what there is to do for each row is done for all sweeps together.
+type overlap struct {
+	loop  *loops.Loop
+	slots []stage
+}
+
+// stage is an object as a sweep has it.
+type stage struct{ object, sweep int }
+
+// minTiles is how many tiles of a chunk there are for each sweep, at least, where sweeps run at once: the first and the
+// last tiles go through them one after the other.
+const minTiles = 4
+
+// overlappable reports whether sweeps can run at once: what lies between them is folds of single rows, and all of it in
+// memory of which each tile can have its own.
+func (p *Plan) overlappable() bool {
+	if !p.single || p.stages() || p.cuts > 1 || len(p.s.Steps) < 2 ||
+		min(p.perChunk, p.units) < minTiles*len(p.s.Steps) {
+		return false
+	}
+	for k := range p.s.Steps {
+		if p.s.Steps[k].Code == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// overlap makes the loop, where it can be machine code.
+func (b *builder) overlap() error {
+	if len(b.moves) > 0 {
+		return nil
+	}
+	code, folds, in, out, err := b.s.Overlap()
+	if err != nil || len(code.In)+len(code.Out) > expr.MaxOperands {
+		return err
+	}
+	l := b.scalars(code, in)
+	l.Folds, l.Totals = folds, len(folds) > 0
+	kept := uint32(0)
+	for n, q := range out {
+		if q.Kind != expr.AtOutput || !b.far(q.N) {
+			kept |= 1 << n
+		}
+	}
+	all := &overlap{}
+	all.loop, err = loops.New(l, loops.Options{NonTemporal: kept != 1<<len(out)-1, Kept: kept,
+		Ahead: b.aheadOf(in, func(q expr.Place) bool { return q.Element == 0 }, 1, aheadAll)})
+	if err != nil || !all.loop.Compiled() || b.span(0) > all.loop.Most() {
+		return err
+	}
+	for _, list := range [][]expr.Place{out, in} {
+		for _, q := range list {
+			all.slots = append(all.slots, stage{b.place(q, false, true), q.Element})
+		}
+	}
+	for k := range b.steps {
+		for n := range b.steps[k].folds {
+			if b.steps[k].folds[n].acc >= 0 {
+				return nil // by lanes in memory, of which the loops at once know nothing
+			}
+			all.slots = append(all.slots, stage{b.steps[k].folds[n].number, k})
+		}
+	}
+	b.all = all
+	return nil
+}
+
+// rowCopies is how many tiles of a row that is put aside there are at a time: one that is read by the next sweep is
+// written again element by element, as soon as it has been read.
+func (p *Plan) rowCopies(row int) int {
+	if p.depth == 1 {
+		return 1
+	}
+	made, last := 0, 0
+	for k := range p.s.Steps {
+		for _, q := range p.s.Steps[k].Out {
+			if q.Kind == expr.AtRow && q.N == row {
+				made = k
+			}
+		}
+		for _, q := range p.s.Steps[k].In {
+			if q.Kind == expr.AtRow && q.N == row {
+				last = k
+			}
+		}
+	}
+	return max(1, last-made)
+}
+
+// overlapped runs all sweeps over the tiles from begin on.
+func (p *Plan) overlapped(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
+	for len(s.bases) < p.depth {
+		s.bases = append(s.bases, nil)
+		s.tiles = append(s.tiles, tile{})
+	}
+	for u := begin; u < end+p.depth-1; u++ {
+		if u < end {
+			s.base = s.bases[u%p.depth]
+			s.tiles[u%p.depth] = p.seek(s, u, ptrs, worker)
+			s.bases[u%p.depth] = s.base
+		}
+		together := u < end && u-begin >= p.depth-1
+		for k := range p.depth {
+			together = together && s.tiles[k].n == s.tiles[0].n
+		}
+		if together {
+			p.atOnce(s, u)
+		}
+		// The last sweep comes first: it reads what the one before it writes again.
+		for k := min(p.depth-1, u-begin); k >= max(0, u-end+1); k-- {
+			s.base = s.bases[(u-k)%p.depth]
+			t := s.tiles[(u-k)%p.depth]
+			if !together {
+				p.sweep(s, t, &p.steps[k])
+			}
+			p.afterwards(s, t, &p.steps[k])
+		}
+	}
+}
+
+// atOnce runs the loop of all sweeps: the first goes over tile u.
+func (p *Plan) atOnce(s *State, u int) {
+	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
+	for _, g := range p.all.slots {
+		if g.object < 0 {
+			s.ptrs, s.strides = append(s.ptrs, nil), append(s.strides, 0)
+			continue
+		}
+		s.ptrs = append(s.ptrs, s.bases[(u-g.sweep)%p.depth][g.object])
+		s.strides = append(s.strides, p.objects[g.object].kept)
+	}
+	p.all.loop.Run(&s.loops, s.ptrs, s.strides, p.red[0].n, s.tiles[0].n)
+}

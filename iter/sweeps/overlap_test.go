@@ -1,0 +1,119 @@
+package sweeps_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/iter/sweeps"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// planOf plans row-major rows of n elements: one of them from row first on, or all of rows.
+func planOf(t *testing.T, tc testCode, rows, n int) *call {
+	t.Helper()
+	b := expr.NewBuilder(tc.in...)
+	c, err := b.Build(tc.make(b)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &call{}
+	var outs, ins []tensor.Meta
+	for o, out := range c.Out {
+		m := tensor.New(out.DType, rows, n)
+		if tc.one[o] {
+			m = tensor.New(out.DType, rows, 1)
+		}
+		outs = append(outs, m)
+		k.outs = append(k.outs, tensor.Empty(m))
+	}
+	for i, d := range tc.in {
+		ins = append(ins, []tensor.Meta{tensor.New(d, rows, n), {DType: d, Shape: []int{rows, n}, Strides: []int{0, 1}},
+			tensor.New(d, rows, 1)}[i])
+	}
+	if k.plan, err = sweeps.New(c, outs, ins, []bool{false, true}, sweeps.Choose); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func overlaps(p *sweeps.Plan) bool {
+	for _, l := range p.Listings() {
+		if strings.HasPrefix(l.Name, "all sweeps at once") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestOverlap holds rows that all sweeps go over at once against rows that each sweep goes over by itself, bit by bit.
+func TestOverlap(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 5))
+	for _, shape := range [][2]int{{13, 1100}, {40, 4096}, {1000, 300}, {4000, 33}, {4001, 70}, {5000, 1}, {1100, 4097},
+		{1100, 4096}} {
+		for _, tc := range testCodes {
+			if tc.name != "softmax" && tc.name != "norm" && tc.name != "rows put aside" || shape[0]*shape[1] > 1<<22 &&
+				tc.name != "softmax" {
+				continue
+			}
+			all := planOf(t, tc, shape[0], shape[1])
+			if !overlaps(all.plan) && shape[0] > 40 && shape[1] > 1 && machine.Instructions() == machine.AVX512 {
+				t.Errorf("%s of %v: sweeps do not run at once", tc.name, shape)
+			}
+			one := planOf(t, tc, 1, shape[1])
+			if overlaps(one.plan) {
+				t.Fatalf("%s of %v: sweeps over a row run at once", tc.name, shape)
+			}
+			checkOverlap(t, rng, tc, all, one, shape[0], shape[1])
+		}
+	}
+}
+
+func checkOverlap(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, rows, n int) {
+	t.Helper()
+	var in []*tensor.Tensor
+	for _, o := range all.outs {
+		all.ptrs = append(all.ptrs, o.Pointer())
+	}
+	for i, d := range tc.in {
+		x := tensor.Empty([]tensor.Meta{tensor.New(d, rows, n), tensor.New(d, n), tensor.New(d, rows)}[i])
+		fill(rng, x)
+		in = append(in, x)
+		all.ptrs = append(all.ptrs, x.Pointer())
+	}
+	if d := tc.in[0]; d == f32 {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			in[0].SetFlat(rng.IntN(rows*n), tensor.FloatScalar(v))
+		}
+	}
+	all.run(t, rng)
+	for r := 0; r < rows; r += 1 + rng.IntN(1+rows/50) {
+		one.ptrs = one.ptrs[:0]
+		for _, o := range one.outs {
+			one.ptrs = append(one.ptrs, o.Pointer())
+		}
+		for i, x := range in {
+			at := r * x.Numel() / rows * x.DType.Size()
+			if i == 1 {
+				at = 0
+			}
+			one.ptrs = append(one.ptrs, unsafe.Add(x.Pointer(), at))
+		}
+		one.run(t, rng)
+		for o := range one.outs {
+			b := one.outs[o].Storage().Bytes()
+			if at := r * len(b); !bytes.Equal(b, all.outs[o].Storage().Bytes()[at:at+len(b)]) {
+				t.Fatalf("%s of %dx%d: output %d of row %d has other bits by all sweeps at once", tc.name, rows, n, o, r)
+			}
+		}
+	}
+}
