@@ -1,169 +1,142 @@
 package expr
 
-import "unsafe"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
-func andVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] & y[i]
+// wordwise takes the elements of an operation on bits eight bytes at a time, whatever their dtype, where they lie one
+// behind another, and returns how many it has taken.
+func wordwise(f func(d, a, b []byte), d, a, b unsafe.Pointer, n, size int, by *strides) int {
+	if by.d != size || by.a != size || by.b != size {
+		return 0
+	}
+	whole := n * size &^ 7
+	f(unsafe.Slice((*byte)(d), whole), unsafe.Slice((*byte)(a), whole), unsafe.Slice((*byte)(b), whole))
+	return whole / size
+}
+
+func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := wordwise(andWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
+		*el[T](d, i*sd) = *el[T](a, i*sa) & *el[T](b, i*sb)
 	}
 }
 
-func orVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] | y[i]
+func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := wordwise(orWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
+		*el[T](d, i*sd) = *el[T](a, i*sa) | *el[T](b, i*sb)
 	}
 }
 
-func xorVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] ^ y[i]
+func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := wordwise(xorWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
+		*el[T](d, i*sd) = *el[T](a, i*sa) ^ *el[T](b, i*sb)
 	}
 }
 
-func notV[T integer](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = ^x[i]
+func andWords(d, a, b []byte) {
+	for ; len(d) >= 8 && len(a) >= 8 && len(b) >= 8; d, a, b = d[8:], a[8:], b[8:] {
+		binary.NativeEndian.PutUint64(d, binary.NativeEndian.Uint64(a)&binary.NativeEndian.Uint64(b))
 	}
 }
 
-func notBool(d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*uint8)(d), n)
-	x := unsafe.Slice((*uint8)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] ^ 1
+func orWords(d, a, b []byte) {
+	for ; len(d) >= 8 && len(a) >= 8 && len(b) >= 8; d, a, b = d[8:], a[8:], b[8:] {
+		binary.NativeEndian.PutUint64(d, binary.NativeEndian.Uint64(a)|binary.NativeEndian.Uint64(b))
 	}
 }
 
-func shlVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+func xorWords(d, a, b []byte) {
+	for ; len(d) >= 8 && len(a) >= 8 && len(b) >= 8; d, a, b = d[8:], a[8:], b[8:] {
+		binary.NativeEndian.PutUint64(d, binary.NativeEndian.Uint64(a)^binary.NativeEndian.Uint64(b))
+	}
+}
+
+func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[T](d, i*sd) = ^*el[T](a, i*sa)
+	}
+}
+
+func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[uint8](d, i*sd) = *el[uint8](a, i*sa) ^ 1
+	}
+}
+
+func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
-	for i := range dst {
-		dst[i] = x[i] << (uint64(y[i]) & mask)
+	for i := range n {
+		*el[T](d, i*sd) = *el[T](a, i*sa) << (uint64(*el[T](b, i*sb)) & mask)
 	}
 }
 
-func shrVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
-	for i := range dst {
-		dst[i] = x[i] >> (uint64(y[i]) & mask)
+	for i := range n {
+		*el[T](d, i*sd) = *el[T](a, i*sa) >> (uint64(*el[T](b, i*sb)) & mask)
 	}
 }
 
-func eqVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] == y[i]
+func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := range n {
+		*el[bool](d, i*sd) = *el[T](a, i*sa) == *el[T](b, i*sb)
 	}
 }
 
-func eqVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] == y
+func neV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := range n {
+		*el[bool](d, i*sd) = *el[T](a, i*sa) != *el[T](b, i*sb)
 	}
 }
 
-func neVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] != y[i]
+func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := range n {
+		*el[bool](d, i*sd) = *el[T](a, i*sa) < *el[T](b, i*sb)
 	}
 }
 
-func neVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] != y
-	}
-}
-
-func ltVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] < y[i]
-	}
-}
-
-func ltVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] < y
-	}
-}
-
-func ltSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, x := unsafe.Slice((*bool)(d), n), *(*T)(a)
-	y := unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x < y[i]
-	}
-}
-
-func leVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] <= y[i]
-	}
-}
-
-func leVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] <= y
-	}
-}
-
-func leSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, x := unsafe.Slice((*bool)(d), n), *(*T)(a)
-	y := unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x <= y[i]
+func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for i := range n {
+		*el[bool](d, i*sd) = *el[T](a, i*sa) <= *el[T](b, i*sb)
 	}
 }
 
 // selectV moves elements of a size, whatever they mean. Both are loaded, so that there is no branch.
-func selectV[T uint8 | uint16 | uint32 | uint64](d, a, b, c unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	k, x, y := unsafe.Slice((*uint8)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)],
-		unsafe.Slice((*T)(c), n)[:len(dst)]
-	for i := range dst {
-		u, v := x[i], y[i]
-		if k[i] != 0 {
+func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for i := range n {
+		u, v := *el[U](b, i*sb), *el[U](c, i*sc)
+		if *el[uint8](a, i*sa) != 0 {
 			v = u
 		}
-		dst[i] = v
+		*el[U](d, i*sd) = v
 	}
 }
 
-func moveV[T uint8 | uint16 | uint32 | uint64](d, a, _, _ unsafe.Pointer, n int) {
-	if d != a {
-		copy(unsafe.Slice((*T)(d), n), unsafe.Slice((*T)(a), n))
-	}
-}
-
-func fillV[T uint8 | uint16 | uint32 | uint64](d, a, _, _ unsafe.Pointer, n int) {
-	dst, v := unsafe.Slice((*T)(d), n), *(*T)(a)
-	for i := range dst {
-		dst[i] = v
+// moveV copies elements, or one element all over.
+func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size := int(unsafe.Sizeof(U(0)))
+	switch {
+	case by.d == size && by.a == size && d == a:
+	case by.d == size && by.a == size:
+		copy(unsafe.Slice((*U)(d), n), unsafe.Slice((*U)(a), n))
+	default:
+		sd, sa := by.d, by.a
+		for i := range n {
+			*el[U](d, i*sd) = *el[U](a, i*sa)
+		}
 	}
 }
 
@@ -182,6 +155,5 @@ func sizeIndex(size int) int {
 
 var (
 	moves   = [4]body{moveV[uint8], moveV[uint16], moveV[uint32], moveV[uint64]}
-	fills   = [4]body{fillV[uint8], fillV[uint16], fillV[uint32], fillV[uint64]}
 	selects = [4]body{selectV[uint8], selectV[uint16], selectV[uint32], selectV[uint64]}
 )

@@ -3,8 +3,6 @@ package expr
 import (
 	"math"
 	"unsafe"
-
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // functions1 and functions2 are what Go computes elementary functions by, in float64.
@@ -22,59 +20,47 @@ var (
 // conversion writes half of the register that the result was in. Sines take twice as long so.
 func map1[T float](f func(float64) float64) body {
 	g := func(x T) T { return T(f(float64(x))) }
-	return func(d, a, _, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x := unsafe.Slice((*T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = g(x[i])
+	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			*el[T](d, i*by.d) = g(*el[T](a, i*by.a))
 		}
 	}
 }
 
-// map2 reads element 0 of an operand that is the same for all: the mask of its index is 0.
-func map2[T float](f func(a, b float64) float64, single [3]bool) body {
-	ma, mb := indexMask(single[0]), indexMask(single[1])
+func map2[T float](f func(a, b float64) float64) body {
 	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-	return func(d, a, b, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x, y := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb))
-		for i := range dst {
-			dst[i] = g(x[i&ma], y[i&mb])
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			*el[T](d, i*by.d) = g(*el[T](a, i*by.a), *el[T](b, i*by.b))
 		}
 	}
 }
 
-// bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to c.
+// bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
 func bothBody[T float](f func(re, im float64) (float64, float64)) body {
-	g := func(x, y T) (T, T) {
+	both := func(x, y T) (T, T) {
 		re, im := f(float64(x), float64(y))
 		return T(re), T(im)
 	}
-	return func(d, a, b, c unsafe.Pointer, n int) {
-		re, im := unsafe.Slice((*T)(d), n), unsafe.Slice((*T)(c), n)
-		x, y := unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n)
-		for i := range re {
-			re[i], im[i] = g(x[i], y[i])
+	return func(d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			*el[T](d, i*by.d), *el[T](g, i*by.g) = both(*el[T](a, i*by.a), *el[T](b, i*by.b))
 		}
 	}
 }
 
-func indexMask(single bool) int {
-	if single {
-		return 0
+// callBody is a body of a function that only Go can compute. Operands that it does not take are those that it takes.
+func callBody[T float](f *Func) body {
+	switch f.Args {
+	case 1:
+		return map1[T](func(x float64) float64 { return f.F(x, 0, 0) })
+	case 2:
+		return map2[T](func(x, y float64) float64 { return f.F(x, y, 0) })
 	}
-	return -1
-}
-
-// callBody is a body of a function that only Go can compute.
-func callBody[T float](f *Func, single [3]bool) body {
-	ma, mb, mc := indexMask(single[0]), indexMask(single[1]), indexMask(single[2])
-	return func(d, a, b, c unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x, y, z := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb)),
-			unsafe.Slice((*T)(c), max(1, n&mc))
-		for i := range dst {
-			dst[i] = T(f.F(float64(x[i&ma]), float64(y[i&mb]), float64(z[i&mc])))
+	return func(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			x, y, z := *el[T](a, i*by.a), *el[T](b, i*by.b), *el[T](c, i*by.c)
+			*el[T](d, i*by.d) = T(f.F(float64(x), float64(y), float64(z)))
 		}
 	}
 }
@@ -96,11 +82,9 @@ func mod32(a, b float32) float32 {
 }
 
 // modV32 calls the function by its name: by a func value an element takes three times as long.
-func modV32(d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*float32)(d), n)
-	x, y := unsafe.Slice((*float32)(a), n)[:len(dst)], unsafe.Slice((*float32)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = mod32(x[i], y[i])
+func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		*el[float32](d, i*by.d) = mod32(*el[float32](a, i*by.a), *el[float32](b, i*by.b))
 	}
 }
 
@@ -122,93 +106,49 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-func fmaV32(d, a, b, c unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*float32)(d), n)
-	x, y, z := unsafe.Slice((*float32)(a), n)[:len(dst)], unsafe.Slice((*float32)(b), n)[:len(dst)],
-		unsafe.Slice((*float32)(c), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = fma32(x[i], y[i], z[i])
+func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		*el[float32](d, i*by.d) = fma32(*el[float32](a, i*by.a), *el[float32](b, i*by.b), *el[float32](c, i*by.c))
 	}
 }
 
-func fmaV64(d, a, b, c unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*float64)(d), n)
-	x, y, z := unsafe.Slice((*float64)(a), n)[:len(dst)], unsafe.Slice((*float64)(b), n)[:len(dst)],
-		unsafe.Slice((*float64)(c), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = math.FMA(x[i], y[i], z[i])
+func fmaV64(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		*el[float64](d, i*by.d) = math.FMA(*el[float64](a, i*by.a), *el[float64](b, i*by.b), *el[float64](c, i*by.c))
 	}
 }
 
-func sqrtV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Sqrt(float64(x[i])))
+func sqrtV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[T](d, i*sd) = T(math.Sqrt(float64(*el[T](a, i*sa))))
 	}
 }
 
-func floorV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Floor(float64(x[i])))
+func floorV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[T](d, i*sd) = T(math.Floor(float64(*el[T](a, i*sa))))
 	}
 }
 
-func ceilV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Ceil(float64(x[i])))
+func ceilV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[T](d, i*sd) = T(math.Ceil(float64(*el[T](a, i*sa))))
 	}
 }
 
-func truncV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Trunc(float64(x[i])))
+func truncV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[T](d, i*sd) = T(math.Trunc(float64(*el[T](a, i*sa))))
 	}
 }
 
-func rintV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.RoundToEven(float64(x[i])))
-	}
-}
-
-// loadPart reads a part of complex numbers, storePair puts both together.
-func loadPart(d tensor.DType, part int) body {
-	if d == tensor.Complex64 {
-		return partV[float32](part)
-	}
-	return partV[float64](part)
-}
-
-func partV[T float](part int) body {
-	return func(d, a, _, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x := unsafe.Slice((*[2]T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i][part&1]
-		}
-	}
-}
-
-func storePair(d tensor.DType) body {
-	if d == tensor.Complex64 {
-		return pairV[float32]
-	}
-	return pairV[float64]
-}
-
-func pairV[T float](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*[2]T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = [2]T{x[i], y[i]}
+func rintV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for i := range n {
+		*el[T](d, i*sd) = T(math.RoundToEven(float64(*el[T](a, i*sa))))
 	}
 }
