@@ -178,8 +178,11 @@ func (m *maker) staged(v Value) bool {
 // pairV puts parts together.
 func pairV[U word](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sg := by.d, by.a, by.b, by.g
-	for i := range n {
-		x, y := *el[U](a, i*sa), *el[U](b, i*sb)
-		*el[U](d, i*sd), *el[U](g, i*sg) = x, y
+	for ; ; d, a, b, g = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(g, sg) {
+		x, y := *(*U)(a), *(*U)(b)
+		*(*U)(d), *(*U)(g) = x, y
+		if n--; n == 0 {
+			return
+		}
 	}
 }

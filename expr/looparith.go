@@ -5,9 +5,10 @@ import (
 )
 
 // The loops of package expr are written out, an operation in each: a loop that calls a function for each element is
-// several times slower. All take operands of any stride, so that what is the same for all elements, a part of complex
-// numbers and what lies one behind another are read by the same loop: a product for an address costs nothing beside a
-// load, and an element takes a cycle either way.
+// several times slower. All take operands of any stride, so that one loop reads what lies one behind another, a part of
+// complex numbers, and what is the same for all elements. An element takes a cycle, as it would in a loop over slices,
+// where addresses go on by strides, and two elements are in a turn where there is little else in it. No address is made
+// of what lies behind the last element. There is at least one.
 
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
@@ -25,87 +26,155 @@ type word interface {
 // strides are the bytes from an element to the next, by operand: 0 for what is the same for all.
 type strides struct{ d, a, b, c, e, g int }
 
-// body computes n elements of d from those of a, b, c and e; of two results the other is g. What lies at a result may be
-// what lies at an operand, if elements are as far apart, and else does not overlap it.
+// body computes n elements of d from those of a, b, c and e; of two results the other is g. What lies at a result may
+// be what lies at an operand, if elements are as far apart, and else does not overlap it.
 type body func(d, a, b, c, e, g unsafe.Pointer, n int, by *strides)
-
-// el is the element that lies at a number of bytes behind an address.
-func el[T any](p unsafe.Pointer, at int) *T { return (*T)(unsafe.Add(p, at)) }
 
 func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) + *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) + *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) + *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) + *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) - *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) - *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) - *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) - *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) * *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) * *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) * *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) * *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) / *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) / *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) / *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) / *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // divInt gives 0 of a divisor of 0, for which any number will do.
 func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
 		var q T
-		if y := *el[T](b, i*sb); y != 0 {
-			q = *el[T](a, i*sa) / y
+		if y := *(*T)(b); y != 0 {
+			q = *(*T)(a) / y
 		}
-		*el[T](d, i*sd) = q
+		*(*T)(d) = q
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = -*el[T](a, i*sa)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = -*(*T)(a)
+		*(*T)(unsafe.Add(d, sd)) = -*(*T)(unsafe.Add(a, sa))
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = -*(*T)(a)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func absInt[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		x := *el[T](a, i*sa)
-		*el[T](d, i*sd) = max(x, -x)
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		x := *(*T)(a)
+		*(*T)(d) = max(x, -x)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // clearSign clears the upper bit: the sign of floats.
 func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, mask := by.d, by.a, ^U(0)>>1
-	for i := range n {
-		*el[U](d, i*sd) = *el[U](a, i*sa) & mask
+	sd, sa := by.d, by.a
+	mask := ^U(0) >> 1
+	for ; n > 2; n -= 2 {
+		*(*U)(d) = *(*U)(a) & mask
+		*(*U)(unsafe.Add(d, sd)) = *(*U)(unsafe.Add(a, sa)) & mask
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*U)(d) = *(*U)(a) & mask
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func minInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[T](d, i*sd) = min(*el[T](a, i*sa), *el[T](b, i*sb))
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = min(*(*T)(a), *(*T)(b))
+		*(*T)(unsafe.Add(d, sd)) = min(*(*T)(unsafe.Add(a, sa)), *(*T)(unsafe.Add(b, sb)))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = min(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func maxInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[T](d, i*sd) = max(*el[T](a, i*sa), *el[T](b, i*sb))
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = max(*(*T)(a), *(*T)(b))
+		*(*T)(unsafe.Add(d, sd)) = max(*(*T)(unsafe.Add(a, sa)), *(*T)(unsafe.Add(b, sb)))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = max(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
@@ -113,29 +182,35 @@ func maxInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 // one or the positive one. The bits of the one or the other are moved under a condition, without a branch.
 func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		u, p, r := *el[T](a, i*sa), *el[U](a, i*sa), *el[U](b, i*sb)
-		if u < *el[T](b, i*sb) {
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
+		if x < *(*T)(b) {
 			r = p
 		}
-		if u != u {
+		if x != x {
 			r = p
 		}
-		*el[U](d, i*sd) = r
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func maxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		u, p, r := *el[T](a, i*sa), *el[U](a, i*sa), *el[U](b, i*sb)
-		if u > *el[T](b, i*sb) {
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
+		if x > *(*T)(b) {
 			r = p
 		}
-		if u != u {
+		if x != x {
 			r = p
 		}
-		*el[U](d, i*sd) = r
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
@@ -148,11 +223,14 @@ func reluV[T uint32 | uint64](d, a, _, _, _, _ unsafe.Pointer, n int, by *stride
 	if unsafe.Sizeof(sign) == 8 {
 		infinity = T(uint64(0x7ff) << 52 & uint64(^T(0)))
 	}
-	for i := range n {
-		v := *el[T](a, i*sa)
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		v := *(*T)(a)
 		if v-sign <= infinity {
 			v = 0
 		}
-		*el[T](d, i*sd) = v
+		*(*T)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }

@@ -57,71 +57,101 @@ func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, out
 
 func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = T(*el[T](a, i*sa)**el[T](b, i*sb)) + *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) + *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = T(*el[T](a, i*sa)**el[T](b, i*sb)) - *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) - *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](c, i*sc) - T(*el[T](a, i*sa)**el[T](b, i*sb))
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(c) - T(*(*T)(a)**(*T)(b))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = (*el[T](a, i*sa) + *el[T](b, i*sb)) * *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) + *(*T)(b)) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = (*el[T](a, i*sa) - *el[T](b, i*sb)) * *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) - *(*T)(b)) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) * *el[T](b, i*sb) * *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(a) * *(*T)(b) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) * *el[T](b, i*sb) / *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(a) * *(*T)(b) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = (*el[T](a, i*sa) + *el[T](b, i*sb)) / *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) + *(*T)(b)) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](c, i*sc) / (*el[T](a, i*sa) + *el[T](b, i*sb))
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(c) / (*(*T)(a) + *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = (*el[T](a, i*sa) - *el[T](b, i*sb)) / *el[T](c, i*sc)
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) - *(*T)(b)) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
@@ -141,45 +171,57 @@ func choices[T realNumber, U word](o Op) body {
 
 func chooseEq[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
-	for i := range n {
-		x, y, u, v := *el[T](a, i*sa), *el[T](b, i*sb), *el[U](c, i*sc), *el[U](e, i*se)
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
 		if x == y {
 			v = u
 		}
-		*el[U](d, i*sd) = v
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func chooseNe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
-	for i := range n {
-		x, y, u, v := *el[T](a, i*sa), *el[T](b, i*sb), *el[U](c, i*sc), *el[U](e, i*se)
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
 		if x != y {
 			v = u
 		}
-		*el[U](d, i*sd) = v
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func chooseLt[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
-	for i := range n {
-		x, y, u, v := *el[T](a, i*sa), *el[T](b, i*sb), *el[U](c, i*sc), *el[U](e, i*se)
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
 		if x < y {
 			v = u
 		}
-		*el[U](d, i*sd) = v
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func chooseLe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
-	for i := range n {
-		x, y, u, v := *el[T](a, i*sa), *el[T](b, i*sb), *el[U](c, i*sc), *el[U](e, i*se)
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
 		if x <= y {
 			v = u
 		}
-		*el[U](d, i*sd) = v
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
@@ -211,23 +253,29 @@ func choiceOf(o Op, d tensor.DType) body {
 // clampInt bounds a by b and c, as a minimum of a maximum.
 func clampInt[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		*el[T](d, i*sd) = min(max(*el[T](a, i*sa), *el[T](b, i*sb)), *el[T](c, i*sc))
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = min(max(*(*T)(a), *(*T)(b)), *(*T)(c))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // clampFloat needs b below c.
 func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, low, high := by.d, by.a, *el[T](b, 0), *el[T](c, 0)
-	lowBits, highBits := *el[U](b, 0), *el[U](c, 0)
-	for i := range n {
-		x, r := *el[T](a, i*sa), *el[U](a, i*sa)
+	sd, sa := by.d, by.a
+	low, high, lowBits, highBits := *(*T)(b), *(*T)(c), *(*U)(b), *(*U)(c)
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		x, r := *(*T)(a), *(*U)(a)
 		if x <= low {
 			r = lowBits
 		}
 		if x >= high {
 			r = highBits
 		}
-		*el[U](d, i*sd) = r
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
 	}
 }

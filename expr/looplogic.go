@@ -19,21 +19,21 @@ func wordwise(f func(d, a, b []byte), d, a, b unsafe.Pointer, n, size int, by *s
 func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	for i := wordwise(andWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
-		*el[T](d, i*sd) = *el[T](a, i*sa) & *el[T](b, i*sb)
+		*(*T)(unsafe.Add(d, i*sd)) = *(*T)(unsafe.Add(a, i*sa)) & *(*T)(unsafe.Add(b, i*sb))
 	}
 }
 
 func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	for i := wordwise(orWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
-		*el[T](d, i*sd) = *el[T](a, i*sa) | *el[T](b, i*sb)
+		*(*T)(unsafe.Add(d, i*sd)) = *(*T)(unsafe.Add(a, i*sa)) | *(*T)(unsafe.Add(b, i*sb))
 	}
 }
 
 func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	for i := wordwise(xorWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
-		*el[T](d, i*sd) = *el[T](a, i*sa) ^ *el[T](b, i*sb)
+		*(*T)(unsafe.Add(d, i*sd)) = *(*T)(unsafe.Add(a, i*sa)) ^ *(*T)(unsafe.Add(b, i*sb))
 	}
 }
 
@@ -57,71 +57,138 @@ func xorWords(d, a, b []byte) {
 
 func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = ^*el[T](a, i*sa)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = ^*(*T)(a)
+		*(*T)(unsafe.Add(d, sd)) = ^*(*T)(unsafe.Add(a, sa))
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = ^*(*T)(a)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[uint8](d, i*sd) = *el[uint8](a, i*sa) ^ 1
+	for ; n > 2; n -= 2 {
+		*(*uint8)(d) = *(*uint8)(a) ^ 1
+		*(*uint8)(unsafe.Add(d, sd)) = *(*uint8)(unsafe.Add(a, sa)) ^ 1
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*uint8)(d) = *(*uint8)(a) ^ 1
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) << (uint64(*el[T](b, i*sb)) & mask)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) << (uint64(*(*T)(b)) & mask)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) << (uint64(*(*T)(unsafe.Add(b, sb))) & mask)
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) << (uint64(*(*T)(b)) & mask)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
-	for i := range n {
-		*el[T](d, i*sd) = *el[T](a, i*sa) >> (uint64(*el[T](b, i*sb)) & mask)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) >> (uint64(*(*T)(b)) & mask)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) >> (uint64(*(*T)(unsafe.Add(b, sb))) & mask)
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) >> (uint64(*(*T)(b)) & mask)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[bool](d, i*sd) = *el[T](a, i*sa) == *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) == *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) == *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) == *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func neV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[bool](d, i*sd) = *el[T](a, i*sa) != *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) != *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) != *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) != *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[bool](d, i*sd) = *el[T](a, i*sa) < *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) < *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) < *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) < *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := range n {
-		*el[bool](d, i*sd) = *el[T](a, i*sa) <= *el[T](b, i*sb)
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) <= *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) <= *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) <= *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // selectV moves elements of a size, whatever they mean. Both are loaded, so that there is no branch.
 func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for i := range n {
-		u, v := *el[U](b, i*sb), *el[U](c, i*sc)
-		if *el[uint8](a, i*sa) != 0 {
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		u, v := *(*U)(b), *(*U)(c)
+		if *(*uint8)(a) != 0 {
 			v = u
 		}
-		*el[U](d, i*sd) = v
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
@@ -133,9 +200,11 @@ func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	case by.d == size && by.a == size:
 		copy(unsafe.Slice((*U)(d), n), unsafe.Slice((*U)(a), n))
 	default:
-		sd, sa := by.d, by.a
-		for i := range n {
-			*el[U](d, i*sd) = *el[U](a, i*sa)
+		for sd, sa := by.d, by.a; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+			*(*U)(d) = *(*U)(a)
+			if n--; n == 0 {
+				return
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ func map1[T float](f func(float64) float64) body {
 	g := func(x T) T { return T(f(float64(x))) }
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range n {
-			*el[T](d, i*by.d) = g(*el[T](a, i*by.a))
+			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))
 		}
 	}
 }
@@ -31,7 +31,7 @@ func map2[T float](f func(a, b float64) float64) body {
 	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range n {
-			*el[T](d, i*by.d) = g(*el[T](a, i*by.a), *el[T](b, i*by.b))
+			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 		}
 	}
 }
@@ -44,23 +44,18 @@ func bothBody[T float](f func(re, im float64) (float64, float64)) body {
 	}
 	return func(d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 		for i := range n {
-			*el[T](d, i*by.d), *el[T](g, i*by.g) = both(*el[T](a, i*by.a), *el[T](b, i*by.b))
+			re, im := both(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+			*(*T)(unsafe.Add(d, i*by.d)), *(*T)(unsafe.Add(g, i*by.g)) = re, im
 		}
 	}
 }
 
-// callBody is a body of a function that only Go can compute. Operands that it does not take are those that it takes.
+// callBody is a body of a function that only Go can compute.
 func callBody[T float](f *Func) body {
-	switch f.Args {
-	case 1:
-		return map1[T](func(x float64) float64 { return f.F(x, 0, 0) })
-	case 2:
-		return map2[T](func(x, y float64) float64 { return f.F(x, y, 0) })
-	}
 	return func(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range n {
-			x, y, z := *el[T](a, i*by.a), *el[T](b, i*by.b), *el[T](c, i*by.c)
-			*el[T](d, i*by.d) = T(f.F(float64(x), float64(y), float64(z)))
+			x, y, z := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
+			*(*T)(unsafe.Add(d, i*by.d)) = T(f.F(float64(x), float64(y), float64(z)))
 		}
 	}
 }
@@ -84,7 +79,7 @@ func mod32(a, b float32) float32 {
 // modV32 calls the function by its name: by a func value an element takes three times as long.
 func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	for i := range n {
-		*el[float32](d, i*by.d) = mod32(*el[float32](a, i*by.a), *el[float32](b, i*by.b))
+		*(*float32)(unsafe.Add(d, i*by.d)) = mod32(*(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)))
 	}
 }
 
@@ -108,47 +103,64 @@ func fma32(a, b, c float32) float32 {
 
 func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	for i := range n {
-		*el[float32](d, i*by.d) = fma32(*el[float32](a, i*by.a), *el[float32](b, i*by.b), *el[float32](c, i*by.c))
+		x, y, z := *(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)), *(*float32)(unsafe.Add(c, i*by.c))
+		*(*float32)(unsafe.Add(d, i*by.d)) = fma32(x, y, z)
 	}
 }
 
 func fmaV64(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	for i := range n {
-		*el[float64](d, i*by.d) = math.FMA(*el[float64](a, i*by.a), *el[float64](b, i*by.b), *el[float64](c, i*by.c))
+		x, y, z := *(*float64)(unsafe.Add(a, i*by.a)), *(*float64)(unsafe.Add(b, i*by.b)), *(*float64)(unsafe.Add(c, i*by.c))
+		*(*float64)(unsafe.Add(d, i*by.d)) = math.FMA(x, y, z)
 	}
 }
 
 func sqrtV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = T(math.Sqrt(float64(*el[T](a, i*sa))))
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Sqrt(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func floorV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = T(math.Floor(float64(*el[T](a, i*sa))))
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Floor(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func ceilV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = T(math.Ceil(float64(*el[T](a, i*sa))))
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Ceil(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func truncV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = T(math.Trunc(float64(*el[T](a, i*sa))))
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Trunc(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func rintV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
-	for i := range n {
-		*el[T](d, i*sd) = T(math.RoundToEven(float64(*el[T](a, i*sa))))
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.RoundToEven(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
