@@ -23,6 +23,8 @@ type step struct {
 	f                body
 	d, a, b, c, e, g place
 	by               strides
+	skip             int // where what lies at a mask is all the other way, how many steps are left out
+	want             bool
 }
 
 // place is a slot, and how many bytes behind its address the first element lies.
@@ -80,12 +82,14 @@ func (l *Loop) Prepare() (*Interp, error) {
 		p.size = append(p.size, d.Size())
 		p.scalar = append(p.scalar, l.Scalar[k])
 	}
-	m := maker{Interp: p, loop: l, code: l.Code}
+	m := newMaker(p, l)
 	m.classify()
 	for v := range m.code.Insts {
+		m.enter(Value(v))
 		if err := m.inst(Value(v)); err != nil {
 			return nil, fmt.Errorf("expr: v%d: %w", v, err)
 		}
+		m.leave(Value(v))
 	}
 	m.finish()
 	p.wide = max(p.wide, slices.Max(p.size))
@@ -194,6 +198,7 @@ func (m *maker) step(v Value, i Inst) (step, error) {
 		*[]*place{&s.a, &s.b, &s.c, &s.e}[k] = m.at[u].place()
 		*[]*int{&s.by.a, &s.by.b, &s.by.c, &s.by.e}[k] = m.at[u].stride
 	}
+	m.masked(&s, v, i)
 	return s, nil
 }
 
@@ -243,7 +248,7 @@ func (m *maker) release(v Value) {
 
 // fold adds up a value as soon as it is there.
 func (m *maker) fold(v Value) {
-	for k, f := range m.loop.Folds {
+	for k, f := range m.folded {
 		if f.V == v {
 			from := m.dense(v)
 			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, from.place().slot, len(m.body)})

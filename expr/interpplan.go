@@ -21,6 +21,25 @@ type maker struct {
 	last     []int     // the last instruction that reads a value
 	direct   []written // by value: where it is written at once
 	free     []int     // blocks that hold nothing any more
+	folded   []Fold    // the loop's, by the code's values
+	arms     []arm
+	open     []opened // the arms that an instruction is in
+}
+
+// opened is an arm whose first step, which may skip the others, was made.
+type opened struct {
+	arm  arm
+	step int
+}
+
+func newMaker(p *Interp, l *Loop) *maker {
+	m := &maker{Interp: p, loop: l}
+	var at []Value
+	m.code, at, m.arms = l.withArms()
+	for _, f := range l.Folds {
+		m.folded = append(m.folded, Fold{f.Op, at[f.V]})
+	}
+	return m
 }
 
 // written is an output, or one part of a complex one; an out of -1 is none.
@@ -49,8 +68,11 @@ func (m *maker) classify() {
 			count[o.Im]++
 		}
 	}
-	for _, f := range m.loop.Folds {
+	for _, f := range m.folded {
 		count[f.V]++
+	}
+	for _, a := range m.arms {
+		count[a.mask]++ // it is looked at by itself
 	}
 	m.joinAll(count)
 	m.readers()
@@ -116,7 +138,7 @@ func (m *maker) readers() {
 			}
 		}
 	}
-	for _, f := range m.loop.Folds {
+	for _, f := range m.folded {
 		read(f.V, int(f.V))
 	}
 	stored := func(f func(v Value, k, p int)) {

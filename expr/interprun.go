@@ -36,8 +36,14 @@ func (p *Interp) NewScratch() *Scratch {
 
 func (s *Scratch) run(steps []step, n int) {
 	at := s.slots
-	for k := range steps {
+	for k := 0; k < len(steps); k++ {
 		t := &steps[k]
+		if t.f == nil {
+			if none(unsafe.Add(at[t.a.slot], t.a.off), n, t.by.a, t.want) {
+				k += t.skip
+			}
+			continue
+		}
 		t.f(unsafe.Add(at[t.d.slot], t.d.off), unsafe.Add(at[t.a.slot], t.a.off), unsafe.Add(at[t.b.slot], t.b.off),
 			unsafe.Add(at[t.c.slot], t.c.off), unsafe.Add(at[t.e.slot], t.e.off), unsafe.Add(at[t.g.slot], t.g.off), n, &t.by)
 	}
