@@ -1,6 +1,9 @@
 package expr
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 // An arm of a selection is what only it needs of one of its two operands. In Go it is computed together, right before
 // the selection: nothing of it in blocks whose mask is all the other way, and functions in it only where the mask asks.
@@ -27,16 +30,17 @@ type branch struct {
 // armFinder finds the branch in which each value is needed; 0 is all elements.
 type armFinder struct {
 	code     *Code
+	uses     [][]Value
 	branches []branch
 	where    []int
 	arms     [][2]int // of selections: the branches where the mask is true, and false
 }
 
-// withArms returns the code with its arms together, what became of its values, and the arms, outer ones before those
-// that are in them.
-func (l *Loop) withArms() (*Code, []Value, []arm) {
-	c := l.Code
-	f := armFinder{code: c, branches: make([]branch, 1), where: make([]int, len(c.Insts)), arms: make([][2]int, len(c.Insts))}
+// withArms returns the code with its arms together and without what nobody needs, what became of its values, and the
+// arms, outer ones before those that are in them. uses are the values that each is computed from.
+func withArms(c *Code, uses [][]Value, folds []Fold) (*Code, []Value, []arm) {
+	f := armFinder{code: c, uses: uses, branches: make([]branch, 1), where: make([]int, len(c.Insts)),
+		arms: make([][2]int, len(c.Insts))}
 	for v := range f.where {
 		f.where[v] = -1
 	}
@@ -44,7 +48,7 @@ func (l *Loop) withArms() (*Code, []Value, []arm) {
 		f.need(o.Re, 0)
 		f.need(o.Im, 0)
 	}
-	for _, x := range l.Folds {
+	for _, x := range folds {
 		f.need(x.V, 0)
 	}
 	for v := len(c.Insts) - 1; v >= 0; v-- {
@@ -71,13 +75,16 @@ func (f *armFinder) need(v Value, b int) {
 // operands says where the operands of a value are needed. What is no work is needed everywhere.
 func (f *armFinder) operands(v Value) {
 	i := f.code.Insts[v]
-	if i.Op == Const || i.Op == Load || f.where[v] < 0 {
+	switch {
+	case f.where[v] < 0:
+		return
+	case i.Op == Const || i.Op == Load:
 		f.where[v] = 0
 	}
 	b := f.where[v]
 	f.branches[b].work += work(i.Op)
-	if i.Op != Select || i.A == i.B || i.A == i.C || i.B == i.C {
-		for _, u := range i.Uses() {
+	if i.Op != Select || !slices.Equal(f.uses[v], i.Uses()) || i.A == i.B || i.A == i.C || i.B == i.C {
+		for _, u := range f.uses[v] {
 			f.need(u, b)
 		}
 		return
@@ -115,11 +122,16 @@ func (f *armFinder) order() (*Code, []Value, []arm) {
 		}
 	}
 	for v, b := range f.where {
-		b = into[b]
-		f.branches[b].list = append(f.branches[b].list, Value(v))
+		if b >= 0 {
+			b = into[b]
+			f.branches[b].list = append(f.branches[b].list, Value(v))
+		}
 	}
 	c := &Code{In: f.code.In, Funcs: f.code.Funcs}
 	at := make([]Value, len(f.code.Insts))
+	for v := range at {
+		at[v] = None
+	}
 	var arms []arm
 	var emit func(b int)
 	emit = func(b int) {
@@ -135,7 +147,7 @@ func (f *armFinder) order() (*Code, []Value, []arm) {
 			}
 			if i.Op != Load {
 				for _, u := range []*Value{&i.A, &i.B, &i.C} {
-					if *u != None {
+					if *u != None { // an operand that nobody needs is no operand of the loop, either
 						*u = at[*u]
 					}
 				}
@@ -175,7 +187,7 @@ func (m *maker) leave(v Value) {
 
 // masked has a function in an arm called only where the mask asks.
 func (m *maker) masked(s *step, v Value, i Inst) {
-	if len(m.open) == 0 || m.uniform[v] {
+	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil {
 		return
 	}
 	f, g, a := functions1[i.Op], functions2[i.Op], m.open[len(m.open)-1].arm

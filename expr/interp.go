@@ -157,22 +157,34 @@ func (m *maker) inst(v Value) error {
 		s.f(addr(m.at[v].place()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.by)
 		return nil
 	case m.uniform[v]:
-		m.at[v] = at{kind: atUniform, n: m.uniforms}
-		m.uniforms++
-		s.d = m.at[v].place()
+		m.results(&s, v, func(Value) at { return m.newUniform() })
 		m.row = append(m.row, s)
 		return nil
 	}
-	if im := m.other[v]; im != None {
-		m.at[im] = m.result(im, m.code.Insts[im])
-		s.g, s.by.g = m.at[im].place(), m.at[im].stride
-	}
-	m.at[v] = m.result(v, i)
-	s.d, s.by.d = m.at[v].place(), m.at[v].stride
+	m.results(&s, v, func(w Value) at { return m.result(w, m.code.Insts[w]) })
 	m.body = append(m.body, s)
 	m.fold(v)
 	m.release(v)
 	return nil
+}
+
+// results says where a step writes.
+func (m *maker) results(s *step, v Value, give func(v Value) at) {
+	if m.twin[v] {
+		var there at
+		if w := m.other[v]; w != None {
+			m.at[w] = give(w)
+			there = m.at[w]
+		} else {
+			there = m.newBlock(m.code.Insts[v].DType.Size())
+		}
+		s.g, s.by.g = there.place(), there.stride
+	}
+	m.at[v] = give(v)
+	s.d, s.by.d = m.at[v].place(), m.at[v].stride
+	if m.swapped[v] {
+		s.d, s.g, s.by.d, s.by.g = s.g, s.d, s.by.g, s.by.d
+	}
 }
 
 // operand says where an operand lies that is read in place.
@@ -205,6 +217,11 @@ func (m *maker) step(v Value, i Inst) (step, error) {
 func (m *maker) newConst(imm uint64) at {
 	m.consts = append(m.consts, imm)
 	return at{kind: atConst, n: len(m.consts) - 1}
+}
+
+func (m *maker) newUniform() at {
+	m.uniforms++
+	return at{kind: atUniform, n: m.uniforms - 1}
 }
 
 func (m *maker) newBlock(size int) at {

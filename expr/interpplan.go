@@ -15,7 +15,10 @@ type maker struct {
 	uniform  []bool    // the same for a row
 	inner    []bool    // computed in the loop of the one that needs it
 	joint    []body    // the loop of an instruction together with another, or for both parts of a complex number
-	other    []Value   // the imaginary part that is computed with a real one, or None
+	twin     []bool    // the loop computes both parts of a complex number
+	swapped  []bool    // the value is the imaginary part of those
+	other    []Value   // the other part, or None if nobody needs it
+	first    []Value   // the part with which another one is computed, or None
 	uses     [][]Value // the operands of a loop
 	at       []at      // where values lie
 	last     []int     // the last instruction that reads a value
@@ -32,12 +35,50 @@ type opened struct {
 	step int
 }
 
+// newMaker finds the idioms in the loop's code, and brings what is needed together together.
 func newMaker(p *Interp, l *Loop) *maker {
 	m := &maker{Interp: p, loop: l}
+	c, idioms := l.Code, findIdioms(l.Code)
+	if len(idioms) == 0 && len(l.Folds) == 0 {
+		if simple, err := c.Simplify(); err == nil {
+			c = simple
+		}
+	}
+	uses := make([][]Value, len(c.Insts))
+	for v, i := range c.Insts {
+		uses[v] = i.Uses()
+	}
+	for v, f := range idioms {
+		if uses[v] = f.uses; f.other != None {
+			uses[f.other] = []Value{v}
+		}
+	}
 	var at []Value
-	m.code, at, m.arms = l.withArms()
+	m.code, at, m.arms = withArms(c, uses, l.Folds)
 	for _, f := range l.Folds {
 		m.folded = append(m.folded, Fold{f.Op, at[f.V]})
+	}
+	n := len(m.code.Insts)
+	m.joint, m.other, m.first, m.uses = make([]body, n), make([]Value, n), make([]Value, n), make([][]Value, n)
+	m.twin, m.swapped = make([]bool, n), make([]bool, n)
+	for v := range m.other {
+		m.other[v], m.first[v] = None, None
+	}
+	for v, list := range uses {
+		if to := at[v]; to != None {
+			for _, u := range list {
+				m.uses[to] = append(m.uses[to], at[u])
+			}
+		}
+	}
+	for v, f := range idioms {
+		if v = at[v]; v == None {
+			continue
+		}
+		m.joint[v], m.twin[v], m.swapped[v] = f.body, f.other != None, f.swapped
+		if f.other != None && at[f.other] != None {
+			m.other[v], m.first[at[f.other]] = at[f.other], v
+		}
 	}
 	return m
 }
@@ -50,12 +91,11 @@ type written struct{ out, part int }
 func (m *maker) classify() {
 	c, n := m.code, len(m.code.Insts)
 	m.constant, m.uniform, m.last = make([]bool, n), make([]bool, n), make([]int, n)
-	m.inner, m.joint, m.uses = make([]bool, n), make([]body, n), make([][]Value, n)
-	m.at, m.other, m.direct = make([]at, n), make([]Value, n), make([]written, n)
+	m.inner, m.at, m.direct = make([]bool, n), make([]at, n), make([]written, n)
 	count := make([]int, n)
 	for v, i := range c.Insts {
-		m.uses[v], m.other[v], m.direct[v] = i.Uses(), None, written{-1, 0}
-		m.constant[v], m.uniform[v] = i.Op != Load, i.Op != Load || m.loop.Scalar[i.A]
+		m.direct[v] = written{-1, 0}
+		m.constant[v], m.uniform[v] = i.Op != Load && !m.twin[v], i.Op != Load || m.loop.Scalar[i.A]
 		for _, u := range m.uses[v] {
 			m.constant[v] = m.constant[v] && m.constant[u]
 			m.uniform[v] = m.uniform[v] && m.uniform[u]
@@ -81,12 +121,12 @@ func (m *maker) classify() {
 // joinAll finds the instructions that are one loop with another.
 func (m *maker) joinAll(count []int) {
 	for v, i := range m.code.Insts {
-		if m.uniform[v] {
+		if m.uniform[v] || m.first[v] != None {
 			continue
 		}
 		m.withImag(Value(v), i)
 		for k, u := range i.Uses() {
-			if m.joint[v] != nil || count[u] != 1 || m.uniform[u] || m.joint[u] != nil {
+			if m.joint[v] != nil || count[u] != 1 || m.uniform[u] || m.joint[u] != nil || m.first[u] != None {
 				continue
 			}
 			if f, uses := m.join(i, u, k); f != nil {
@@ -108,7 +148,7 @@ func (m *maker) withImag(v Value, i Inst) {
 	if m.joint[v] = bothBody[float64](f.both); i.DType == tensor.Float32 {
 		m.joint[v] = bothBody[float32](f.both)
 	}
-	m.other[v], m.uses[v+1] = v+1, nil
+	m.twin[v], m.other[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []Value{v}
 }
 
 // reading is when an operand is read where it lies.
@@ -169,10 +209,13 @@ func (m *maker) canWrite(v Value, k, p int, all []reading) bool {
 	if m.uniform[v] || m.code.Insts[v].Op == Load || m.direct[v].out >= 0 {
 		return false
 	}
-	out := m.code.Out[k].DType
+	out, when := m.code.Out[k].DType, v
+	if m.first[v] != None {
+		when = m.first[v]
+	}
 	for _, r := range all {
 		in := m.code.In[r.operand]
-		if r.when > int(v) && in.Size() == out.Size() && (in != out || !out.IsComplex() || r.part == p) {
+		if r.when > int(when) && in.Size() == out.Size() && (in != out || !out.IsComplex() || r.part == p) {
 			return false
 		}
 	}

@@ -57,6 +57,11 @@ func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, out
 
 func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) + *(*T)(c)
+		*(*T)(unsafe.Add(d, sd)) = T(*(*T)(unsafe.Add(a, sa))**(*T)(unsafe.Add(b, sb))) + *(*T)(unsafe.Add(c, sc))
+		d, a, b, c = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb), unsafe.Add(c, 2*sc)
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = T(*(*T)(a)**(*T)(b)) + *(*T)(c)
 		if n--; n == 0 {
@@ -67,6 +72,11 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 
 func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) - *(*T)(c)
+		*(*T)(unsafe.Add(d, sd)) = T(*(*T)(unsafe.Add(a, sa))**(*T)(unsafe.Add(b, sb))) - *(*T)(unsafe.Add(c, sc))
+		d, a, b, c = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb), unsafe.Add(c, 2*sc)
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = T(*(*T)(a)**(*T)(b)) - *(*T)(c)
 		if n--; n == 0 {

@@ -1,57 +1,83 @@
 package expr
 
-import (
-	"encoding/binary"
-	"unsafe"
-)
+import "unsafe"
 
-// wordwise takes the elements of an operation on bits eight bytes at a time, whatever their dtype, where they lie one
-// behind another, and returns how many it has taken.
-func wordwise(f func(d, a, b []byte), d, a, b unsafe.Pointer, n, size int, by *strides) int {
-	if by.d != size || by.a != size || by.b != size {
+// wide takes the elements of an operation on bits eight bytes at a time by f, whatever their dtype, where they lie one
+// behind another and words are aligned. It returns how many it has taken.
+func wide(f body, d, a, b unsafe.Pointer, n, size int, by *strides) int {
+	words := n * size / 8
+	if words == 0 || by.d != size || by.a != size || by.b != size || (uintptr(d)|uintptr(a)|uintptr(b))%8 != 0 {
 		return 0
 	}
-	whole := n * size &^ 7
-	f(unsafe.Slice((*byte)(d), whole), unsafe.Slice((*byte)(a), whole), unsafe.Slice((*byte)(b), whole))
-	return whole / size
+	f(d, a, b, nil, nil, nil, words, &wordStrides)
+	return words * 8 / size
 }
+
+var wordStrides = strides{d: 8, a: 8, b: 8}
 
 func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := wordwise(andWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
-		*(*T)(unsafe.Add(d, i*sd)) = *(*T)(unsafe.Add(a, i*sa)) & *(*T)(unsafe.Add(b, i*sb))
+	if size := int(unsafe.Sizeof(T(0))); size < 8 {
+		done := wide(andV[uint64], d, a, b, n, size, by)
+		if n -= done; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) & *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) & *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) & *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := wordwise(orWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
-		*(*T)(unsafe.Add(d, i*sd)) = *(*T)(unsafe.Add(a, i*sa)) | *(*T)(unsafe.Add(b, i*sb))
+	if size := int(unsafe.Sizeof(T(0))); size < 8 {
+		done := wide(orV[uint64], d, a, b, n, size, by)
+		if n -= done; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) | *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) | *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) | *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
-	for i := wordwise(xorWords, d, a, b, n, int(unsafe.Sizeof(T(0))), by); i < n; i++ {
-		*(*T)(unsafe.Add(d, i*sd)) = *(*T)(unsafe.Add(a, i*sa)) ^ *(*T)(unsafe.Add(b, i*sb))
+	if size := int(unsafe.Sizeof(T(0))); size < 8 {
+		done := wide(xorV[uint64], d, a, b, n, size, by)
+		if n -= done; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
 	}
-}
-
-func andWords(d, a, b []byte) {
-	for ; len(d) >= 8 && len(a) >= 8 && len(b) >= 8; d, a, b = d[8:], a[8:], b[8:] {
-		binary.NativeEndian.PutUint64(d, binary.NativeEndian.Uint64(a)&binary.NativeEndian.Uint64(b))
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) ^ *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) ^ *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
 	}
-}
-
-func orWords(d, a, b []byte) {
-	for ; len(d) >= 8 && len(a) >= 8 && len(b) >= 8; d, a, b = d[8:], a[8:], b[8:] {
-		binary.NativeEndian.PutUint64(d, binary.NativeEndian.Uint64(a)|binary.NativeEndian.Uint64(b))
-	}
-}
-
-func xorWords(d, a, b []byte) {
-	for ; len(d) >= 8 && len(a) >= 8 && len(b) >= 8; d, a, b = d[8:], a[8:], b[8:] {
-		binary.NativeEndian.PutUint64(d, binary.NativeEndian.Uint64(a)^binary.NativeEndian.Uint64(b))
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) ^ *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
