@@ -88,8 +88,8 @@ func TestArms(t *testing.T) {
 			x[i] = float32(rng.NormFloat64() * 9)
 		}
 	}
-	p.Run(nil, []unsafe.Pointer{unsafe.Pointer(&got[0]), unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])}, []int{0, 0, 0}, nil,
-		n, 1)
+	at := []unsafe.Pointer{unsafe.Pointer(&got[0]), unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])}
+	p.Run(nil, at, []int{0, 0, 0}, nil, n, 1)
 	for i := range got {
 		var in [2]Number
 		in[0].Re, in[1].Re = uint64(*(*uint32)(unsafe.Pointer(&x[i]))), uint64(*(*uint32)(unsafe.Pointer(&y[i])))
