@@ -1,16 +1,14 @@
 package expr
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// forms are the loops of an operation of two operands; sv may be missing, and vs.
-type forms struct{ vv, vs, sv body }
-
 // arithmetic has the loops of operations that do not go by the size of elements alone, by dtype.
-var arithmetic = func() (t [Exp][tensor.Complex64]forms) {
+var arithmetic = func() (t table) {
 	integers[uint8](&t, tensor.Uint8)
 	integers[int8](&t, tensor.Int8)
 	integers[int16](&t, tensor.Int16)
@@ -24,121 +22,121 @@ var arithmetic = func() (t [Exp][tensor.Complex64]forms) {
 	for _, o := range []Op{And, Or, Xor, Eq, Ne, Lt, Le} {
 		t[o][tensor.Bool] = t[o][tensor.Uint8]
 	}
-	t[Not][tensor.Bool].vv = notBool
-	t[Abs][tensor.Float32].vv, t[Abs][tensor.Float64].vv = clearBits[uint32](1<<31), clearBits[uint64](1<<63)
-	t[FMA][tensor.Float32].vv, t[FMA][tensor.Float64].vv = fmaV32, fmaV64
+	t[Not][tensor.Bool] = notBool
+	t[FMA][tensor.Float32], t[FMA][tensor.Float64] = fmaV32, fmaV64
+	t[Mod][tensor.Float32] = modV32
 	return t
 }()
 
-type table = [Exp][tensor.Complex64]forms
+type table = [numOps][tensor.Complex64]body
 
 func numbers[T realNumber](t *table, d tensor.DType) {
-	t[Add][d] = forms{addVV[T], addVS[T], nil}
-	t[Sub][d] = forms{subVV[T], subVS[T], subSV[T]}
-	t[Mul][d] = forms{mulVV[T], mulVS[T], nil}
-	t[Neg][d].vv = negV[T]
-	t[Eq][d] = forms{eqVV[T], eqVS[T], nil}
-	t[Ne][d] = forms{neVV[T], neVS[T], nil}
-	t[Lt][d] = forms{ltVV[T], ltVS[T], ltSV[T]}
-	t[Le][d] = forms{leVV[T], leVS[T], leSV[T]}
+	t[Add][d], t[Sub][d], t[Mul][d], t[Neg][d] = addV[T], subV[T], mulV[T], negV[T]
+	t[Eq][d], t[Ne][d], t[Lt][d], t[Le][d] = eqV[T], neV[T], ltV[T], leV[T]
 }
 
 func integers[T integer](t *table, d tensor.DType) {
 	numbers[T](t, d)
-	t[Div][d].vv = divInt[T]
-	t[Abs][d].vv = absInt[T]
+	t[Div][d], t[Min][d], t[Max][d] = divInt[T], minInt[T], maxInt[T]
+	t[Abs][d] = absInt[T]
 	if !d.IsSigned() {
-		t[Abs][d].vv = moves[sizeIndex(d.Size())]
+		t[Abs][d] = moves[sizeIndex(d.Size())]
 	}
-	t[Min][d] = forms{minInt[T], minVS[T], nil}
-	t[Max][d] = forms{maxInt[T], maxVS[T], nil}
-	t[And][d].vv, t[Or][d].vv, t[Xor][d].vv, t[Not][d].vv = andVV[T], orVV[T], xorVV[T], notV[T]
-	t[Shl][d].vv, t[Shr][d].vv = shlVV[T], shrVV[T]
+	t[And][d], t[Or][d], t[Xor][d], t[Not][d] = andV[T], orV[T], xorV[T], notV[T]
+	t[Shl][d], t[Shr][d] = shlV[T], shrV[T]
 }
 
-func floats[T float, U uint32 | uint64](t *table, d tensor.DType) {
+func floats[T float, U word](t *table, d tensor.DType) {
 	numbers[T](t, d)
-	t[Div][d] = forms{divVV[T], divVS[T], divSV[T]}
-	t[Min][d] = forms{minFloat[T, U], minVS[T], nil}
-	t[Max][d] = forms{maxFloat[T, U], maxVS[T], nil}
-	t[Sqrt][d].vv, t[Floor][d].vv, t[Ceil][d].vv = sqrtV[T], floorV[T], ceilV[T]
-	t[Trunc][d].vv, t[Rint][d].vv = truncV[T], rintV[T]
+	t[Div][d], t[Min][d], t[Max][d], t[Abs][d] = divV[T], minFloat[T, U], maxFloat[T, U], clearSign[U]
+	t[Sqrt][d], t[Floor][d], t[Ceil][d] = sqrtV[T], floorV[T], ceilV[T]
+	t[Trunc][d], t[Rint][d] = truncV[T], rintV[T]
+	for o, f := range functions1 {
+		t[o][d] = map1[T](f)
+	}
+	for o, f := range functions2 {
+		t[o][d] = map2[T](f)
+	}
 }
 
-// commutes reports whether a loop of an operation may have its operands exchanged: to the bit, but for NaNs.
-func commutes(o Op) bool { return o == Add || o == Mul || o == Eq || o == Ne }
-
-// choose returns the loop of an instruction of which some operands are the same for all elements, and which of these
-// it takes as one element. bits are the constants among them.
-func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (f body, form [3]bool) {
+// choose returns the loop of an instruction; nil if there is none.
+func (m *maker) choose(i Inst) body {
 	d := i.DType
 	switch i.Op {
+	case Load, Bits:
+		return moves[sizeIndex(d.Size())]
 	case Convert:
-		conv := tensor.Converter(d, c.Insts[i.A].DType)
-		ds, ss := d.Size(), c.Insts[i.A].DType.Size()
-		return func(d, a, _, _ unsafe.Pointer, n int) { conv(d, a, ds, ss, n) }, form
-	case Bits:
-		return moves[sizeIndex(d.Size())], form
+		conv := tensor.Converter(d, m.code.Insts[i.A].DType)
+		return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) { conv(d, a, by.d, by.a, n) }
 	case Select:
-		return selects[sizeIndex(d.Size())], form
+		return selects[sizeIndex(d.Size())]
 	case Call:
-		g := c.Funcs[i.Imm]
 		if d == tensor.Float32 {
-			return callBody[float32](g, single), single
+			return callBody[float32](m.code.Funcs[i.Imm])
 		}
-		return callBody[float64](g, single), single
+		return callBody[float64](m.code.Funcs[i.Imm])
 	case Eq, Ne, Lt, Le:
-		d = c.Insts[i.A].DType
+		d = m.code.Insts[i.A].DType
+	case Max:
+		if b := m.code.Insts[i.B]; d.IsFloat() && b.Op == Const && b.Imm == 0 {
+			if d == tensor.Float32 {
+				return reluV[uint32]
+			}
+			return reluV[uint64]
+		}
 	}
-	if i.Op == Mod && d == tensor.Float32 {
-		return modV32, form
-	}
-	if i.Op >= Exp {
-		return elementary(i.Op, d, single), single
-	}
-	t := arithmetic[i.Op][d]
-	switch {
-	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float32:
-		return reluV[uint32], single
-	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float64:
-		return reluV[uint64], single
-	case single[0] && t.vs != nil && commutes(i.Op):
-		vs := t.vs
-		return func(d, a, b, c unsafe.Pointer, n int) { vs(d, b, a, c, n) }, single
-	case single[0] && t.sv != nil:
-		return t.sv, single
-	case single[1] && t.vs != nil && (!d.IsFloat() || i.Op != Min && i.Op != Max ||
-		constant[1] && plainBound(i.Op, d, bits[1])):
-		return t.vs, single
-	}
-	return t.vv, form
+	return arithmetic[i.Op][d]
 }
 
-// elementary returns the loop of a function that package math has.
-func elementary(o Op, d tensor.DType, single [3]bool) body {
-	if f := functions1[o]; f != nil {
-		if d == tensor.Float32 {
-			return map1[float32](f)
+// join returns the loop of an instruction together with one of its operands, which nobody else needs, and the operands
+// of both; nil if there is none.
+func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
+	u := m.code.Insts[inner]
+	switch {
+	case i.Op == Select && k == 0:
+		d := m.code.Insts[u.A].DType
+		if u.Op < Eq || u.Op > Le || d.Size() != i.DType.Size() {
+			return nil, nil
 		}
-		return map1[float64](f)
+		return choiceOf(u.Op, d), []Value{u.A, u.B, i.B, i.C}
+	case i.Op == Min && u.Op == Max && k == 0:
+		return m.clamp(i.DType, u.B, i.B), []Value{u.A, u.B, i.B}
 	}
-	f := functions2[o]
-	if f == nil {
+	t := joinedLoops[pairing{u.Op, i.Op, k == 1}]
+	if t == nil || t[i.DType] == nil {
+		return nil, nil
+	}
+	other := i.B
+	if k == 1 {
+		other = i.A
+	}
+	return t[i.DType], []Value{u.A, u.B, other}
+}
+
+// clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
+// the result does not depend on the order of comparisons.
+func (m *maker) clamp(d tensor.DType, low, high Value) body {
+	a, b := m.code.Insts[low], m.code.Insts[high]
+	of := func(i Inst) float64 {
+		if d == tensor.Float32 {
+			return float64(math.Float32frombits(uint32(i.Imm)))
+		}
+		return math.Float64frombits(i.Imm)
+	}
+	if d.IsFloat() && (a.Op != Const || b.Op != Const || !(of(a) < of(b))) {
 		return nil
 	}
-	if d == tensor.Float32 {
-		return map2[float32](f, single)
+	switch d {
+	case tensor.Int32:
+		return clampInt[int32]
+	case tensor.Int64:
+		return clampInt[int64]
+	case tensor.Uint8:
+		return clampInt[uint8]
+	case tensor.Float32:
+		return clampFloat[float32, uint32]
+	case tensor.Float64:
+		return clampFloat[float64, uint64]
 	}
-	return map2[float64](f, single)
-}
-
-// plainBound reports whether Go's min or max of anything and a bound is that of expressions: they differ where a zero
-// meets the other zero, which is the result of expressions if it comes second.
-func plainBound(o Op, d tensor.DType, bits uint64) bool {
-	negative := bits == 1<<63
-	if d == tensor.Float32 {
-		negative = bits == 1<<31
-	}
-	zero := bits == 0 || negative
-	return !zero || negative == (o == Min)
+	return nil
 }

@@ -42,9 +42,9 @@ func combineInt[T integer](o Op) func(dst, acc unsafe.Pointer, n int) {
 	case Mul:
 		return combineMul[T]
 	case And:
-		return combineBy(andVV[T], int(unsafe.Sizeof(T(0))))
+		return combineBy(andV[T], int(unsafe.Sizeof(T(0))))
 	case Or:
-		return combineBy(orVV[T], int(unsafe.Sizeof(T(0))))
+		return combineBy(orV[T], int(unsafe.Sizeof(T(0))))
 	case Min:
 		return combineBy(minInt[T], int(unsafe.Sizeof(T(0))))
 	case Max:
@@ -69,13 +69,14 @@ func combineFloat[T float, U uint32 | uint64](o Op) func(dst, acc unsafe.Pointer
 
 // combineBy folds halves in place, by the loop of the operation.
 func combineBy(f body, size int) func(dst, acc unsafe.Pointer, n int) {
+	by := &strides{d: size, a: size, b: size}
 	return func(dst, acc unsafe.Pointer, n int) {
 		for i := range n {
 			a := unsafe.Add(acc, i*Lanes*size)
 			for half := Lanes / 2; half > 1; half /= 2 {
-				f(a, a, unsafe.Add(a, half*size), nil, half)
+				f(a, a, unsafe.Add(a, half*size), nil, nil, nil, half, by)
 			}
-			f(unsafe.Add(dst, i*size), a, unsafe.Add(a, size), nil, 1)
+			f(unsafe.Add(dst, i*size), a, unsafe.Add(a, size), nil, nil, nil, 1, by)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestCombine(t *testing.T) {
 			const n = 3
 			acc, dst := make([]uint64, n*Lanes), make([]uint64, n)
 			at := func(p unsafe.Pointer, i int) (bits uint64) {
-				moves[sizeIndex(d.Size())](unsafe.Pointer(&bits), unsafe.Add(p, i*d.Size()), nil, nil, 1)
+				moves[sizeIndex(d.Size())](unsafe.Pointer(&bits), unsafe.Add(p, i*d.Size()), nil, nil, nil, nil, 1, &strides{})
 				return bits
 			}
 			want := make([]uint64, n)
@@ -33,7 +33,7 @@ func TestCombine(t *testing.T) {
 				for k := range lanes {
 					lanes[k].Re = randomBits(rng, d)
 					moves[sizeIndex(d.Size())](unsafe.Add(unsafe.Pointer(&acc[0]), (i*Lanes+k)*d.Size()),
-						unsafe.Pointer(&lanes[k].Re), nil, nil, 1)
+						unsafe.Pointer(&lanes[k].Re), nil, nil, nil, nil, 1, &strides{})
 				}
 				for half := Lanes / 2; half > 0; half /= 2 {
 					for k := range half {

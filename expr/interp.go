@@ -18,15 +18,17 @@ const blockBytes = machine.BlockBytes
 // blockGap keeps values of blocks from lying at the same place of different pages, where a store holds up loads.
 const blockGap = 192
 
-// body computes n elements of d from those of a, b and c. What lies at d may be what lies at an operand, if elements
-// are of one size, and else does not overlap it.
-type body func(d, a, b, c unsafe.Pointer, n int)
-
-// step is a body and the slots of its operands; slots that it has no use for are 0.
+// step is a body and where its operands lie; those that it has no use for are in slot 0.
 type step struct {
-	f          body
-	d, a, b, c int
+	f                body
+	d, a, b, c, e, g place
+	by               strides
+	skip             int // where what lies at a mask is all the other way, how many steps are left out
+	want             bool
 }
+
+// place is a slot, and how many bytes behind its address the first element lies.
+type place struct{ slot, off int }
 
 // foldStep adds what lies at slot v to the accumulators of a fold.
 type foldStep struct {
@@ -41,7 +43,7 @@ type foldStep struct {
 //
 // What is computed lies at slots: outputs, operands, constants, values that are the same for a row, blocks of others.
 // An operand that needs no conversion is read where it lies, and the last instruction writes to the output itself: an
-// expression of one instruction is one loop over the row.
+// expression of one instruction is one loop over the row. Two instructions are one loop where there is one for both.
 type Interp struct {
 	outs, ins int
 	size      []int  // bytes of an element, outputs before operands
@@ -51,9 +53,7 @@ type Interp struct {
 	blocks    int
 	wide      int    // bytes of the widest element
 	block     int    // elements
-	setup     []step // once: constants all over a block
 	row       []step // once a row, for one element
-	spread    []step // once a row, for a block
 	body      []step // once a block
 	folds     []foldStep
 	totals    []total // by fold, where rows are folded one by one
@@ -63,8 +63,8 @@ type Interp struct {
 // total is how the accumulators of a fold begin, and how they become one number.
 type total struct {
 	size    int
-	fill    body
 	neutral uint64
+	fill    step
 	combine func(dst, acc unsafe.Pointer, n int)
 }
 
@@ -82,12 +82,14 @@ func (l *Loop) Prepare() (*Interp, error) {
 		p.size = append(p.size, d.Size())
 		p.scalar = append(p.scalar, l.Scalar[k])
 	}
-	m := maker{Interp: p, loop: l, code: l.Code}
+	m := newMaker(p, l)
 	m.classify()
 	for v := range m.code.Insts {
+		m.enter(Value(v))
 		if err := m.inst(Value(v)); err != nil {
 			return nil, fmt.Errorf("expr: v%d: %w", v, err)
 		}
+		m.leave(Value(v))
 	}
 	m.finish()
 	p.wide = max(p.wide, slices.Max(p.size))
@@ -95,38 +97,27 @@ func (l *Loop) Prepare() (*Interp, error) {
 	if l.Totals {
 		for k, f := range l.Folds {
 			d := l.DType(k)
-			p.totals = append(p.totals, total{d.Size(), fills[sizeIndex(d.Size())], Neutral(f.Op, d), Combine(f.Op, d)})
+			fill := step{f: moves[sizeIndex(d.Size())], by: strides{d: d.Size()}}
+			p.totals = append(p.totals, total{d.Size(), Neutral(f.Op, d), fill, Combine(f.Op, d)})
 		}
 	}
 	p.scratch.New = func() any { return p.NewScratch() }
 	return p, nil
 }
 
-// maker holds what is known of values while an Interp is made.
-type maker struct {
-	*Interp
-	loop     *Loop
-	code     *Code
-	constant []bool  // the same wherever the loop runs
-	uniform  []bool  // the same for a row
-	at       []place // where values lie
-	spreads  []place // where a uniform one lies all over a block
-	last     []int   // the last instruction that reads a value
-	lastRead int     // the last instruction that reads an operand where it lies
-	direct   []int   // by value: the output to which it is written at once, or -1
-	free     []int   // blocks that hold nothing any more
+// at is where a value lies before numbers of slots are known: which one of its kind, the part of a complex element, and
+// the bytes from an element to the next.
+type at struct {
+	kind   kind
+	n      int
+	off    int
+	stride int
 }
 
-// place is a slot before numbers of slots are known: which one of its kind.
-type place struct {
-	kind placeKind
-	n    int
-}
-
-type placeKind uint8
+type kind uint8
 
 const (
-	nowhere placeKind = iota
+	nowhere kind = iota
 	atOutput
 	atOperand
 	atConst
@@ -134,87 +125,23 @@ const (
 	atBlock
 )
 
-// slot numbers places: outputs, operands, constants, uniforms, blocks. Constants and uniforms are told apart from
-// what follows when all are known, so kinds stand in the upper bits until then.
-func (p place) slot() int { return int(p.kind)<<24 | p.n }
-
-// classify finds what is constant, what is uniform, who reads a value last, and which outputs are written at once.
-func (m *maker) classify() {
-	c, n := m.code, len(m.code.Insts)
-	m.constant, m.uniform, m.last = make([]bool, n), make([]bool, n), make([]int, n)
-	m.at, m.spreads, m.direct = make([]place, n), make([]place, n), make([]int, n)
-	for v, i := range c.Insts {
-		uses := i.Uses()
-		m.constant[v], m.uniform[v] = i.Op != Load, i.Op != Load || m.loop.Scalar[i.A]
-		for _, u := range uses {
-			m.constant[v] = m.constant[v] && m.constant[u]
-			m.uniform[v] = m.uniform[v] && m.uniform[u]
-		}
-		m.last[v], m.direct[v] = v, -1
-		for _, u := range uses {
-			m.last[u] = v
-			if m.inPlace(u) && !m.uniform[v] {
-				m.lastRead = v
-			}
-		}
-		if i.Op == Load && c.In[i.A].IsComplex() && !m.uniform[v] {
-			m.lastRead = v
-		}
-	}
-	for _, f := range m.loop.Folds {
-		if m.inPlace(f.V) {
-			m.lastRead = max(m.lastRead, int(f.V))
-		}
-	}
-	for k, o := range c.Out {
-		if o.DType == tensor.Invalid {
-			continue
-		}
-		v := o.Re
-		// An output may be the memory of an operand: it is written at once only if no operand is read afterwards.
-		if o.Im == None && !m.uniform[v] && c.Insts[v].Op != Load && m.direct[v] < 0 && int(v) >= m.lastRead {
-			m.direct[v] = k
-			continue
-		}
-		m.last[v] = n
-		if o.Im != None {
-			m.last[o.Im] = n
-		}
-	}
-}
-
-// inPlace reports whether a value is read where an operand lies.
-func (m *maker) inPlace(v Value) bool {
-	i := m.code.Insts[v]
-	return i.Op == Load && !m.uniform[v] && !m.code.In[i.A].IsComplex() && !m.staged(v)
-}
-
-// staged reports whether an operand that is an output as it is must be put aside: another output may be its memory.
-func (m *maker) staged(v Value) bool {
-	if len(m.code.Out) == 1 {
-		return false
-	}
-	for _, o := range m.code.Out {
-		if o.DType != tensor.Invalid && (o.Re == v || o.Im == v) {
-			return true
-		}
-	}
-	return false
-}
+// place numbers the kind in the upper bits of a slot, until all are known.
+func (a at) place() place { return place{int(a.kind)<<24 | a.n, a.off} }
 
 // inst makes the step of an instruction.
 func (m *maker) inst(v Value) error {
 	i := m.code.Insts[v]
-	if i.Op == Const {
+	switch {
+	case i.Op == Const:
 		m.at[v] = m.newConst(i.Imm)
 		return nil
-	}
-	if m.inPlace(v) {
-		m.at[v] = place{atOperand, int(i.A)}
+	case m.inner[v]:
+		return nil
+	case m.inPlace(v):
+		m.at[v] = m.operand(i)
 		m.fold(v)
 		return nil
-	}
-	if m.at[v].kind != nowhere { // computed with another part
+	case m.at[v].kind != nowhere: // computed with another part
 		m.fold(v)
 		m.release(v)
 		return nil
@@ -226,110 +153,89 @@ func (m *maker) inst(v Value) error {
 	switch {
 	case m.constant[v]:
 		m.at[v] = m.newConst(0)
-		addr := func(slot int) unsafe.Pointer { return unsafe.Pointer(&m.consts[slot&(1<<24-1)]) }
-		s.f(addr(m.at[v].slot()), addr(s.a), addr(s.b), addr(s.c), 1)
+		addr := func(p place) unsafe.Pointer { return unsafe.Pointer(&m.consts[p.slot&(1<<24-1)]) }
+		s.f(addr(m.at[v].place()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.by)
 		return nil
 	case m.uniform[v]:
-		m.at[v] = place{atUniform, m.uniforms}
-		m.uniforms++
-		s.d = m.at[v].slot()
+		m.results(&s, v, func(Value) at { return m.newUniform() })
 		m.row = append(m.row, s)
 		return nil
 	}
-	m.withImag(&s, v, i)
-	m.at[v] = m.result(v, i)
-	s.d = m.at[v].slot()
+	m.results(&s, v, func(w Value) at { return m.result(w, m.code.Insts[w]) })
 	m.body = append(m.body, s)
 	m.fold(v)
 	m.release(v)
 	return nil
 }
 
-// withImag has the step of the real part of a complex function compute the imaginary part too, if that comes next.
-func (m *maker) withImag(s *step, v Value, i Inst) {
-	if i.Op != Call || int(v)+1 == len(m.code.Insts) || m.uniform[i.A] || m.uniform[i.B] {
-		return
+// results says where a step writes.
+func (m *maker) results(s *step, v Value, give func(v Value) at) {
+	if m.twin[v] {
+		var there at
+		if w := m.other[v]; w != None {
+			m.at[w] = give(w)
+			there = m.at[w]
+		} else {
+			there = m.newBlock(m.code.Insts[v].DType.Size())
+		}
+		s.g, s.by.g = there.place(), there.stride
 	}
-	f, next := m.code.Funcs[i.Imm], m.code.Insts[v+1]
-	if f.both == nil || next.Op != Call || m.code.Funcs[next.Imm] != f.imag || next.A != i.A || next.B != i.B ||
-		m.direct[v+1] >= 0 {
-		return
+	m.at[v] = give(v)
+	s.d, s.by.d = m.at[v].place(), m.at[v].stride
+	if m.swapped[v] {
+		s.d, s.g, s.by.d, s.by.g = s.g, s.d, s.by.g, s.by.d
 	}
-	if s.f = bothBody[float64](f.both); i.DType == tensor.Float32 {
-		s.f = bothBody[float32](f.both)
-	}
-	m.at[v+1] = m.newBlock(i.DType.Size())
-	s.c = m.at[v+1].slot()
 }
 
-// step finds the body of an instruction, and brings its operands to where that wants them.
+// operand says where an operand lies that is read in place.
+func (m *maker) operand(i Inst) at {
+	d := m.code.In[i.A]
+	return at{atOperand, int(i.A), int(i.Imm) * i.DType.Size(), d.Size()}
+}
+
+// step finds the body of an instruction, and where its operands lie.
 func (m *maker) step(v Value, i Inst) (step, error) {
 	if i.Op == Load {
-		s := step{a: place{atOperand, int(i.A)}.slot()}
-		if d := m.code.In[i.A]; d.IsComplex() {
-			s.f = loadPart(d, int(i.Imm))
-		} else {
-			s.f = moves[sizeIndex(d.Size())]
-		}
-		return s, nil
+		from := m.operand(i)
+		return step{f: m.choose(i), a: from.place(), by: strides{a: from.stride}}, nil
 	}
-	uses := i.Uses()
-	var single, constant [3]bool
-	var bits [3]uint64
-	for k, u := range uses {
-		single[k] = m.uniform[u] && !m.uniform[v]
-		if constant[k] = m.constant[u]; constant[k] {
-			bits[k] = m.consts[m.at[u].n]
-		}
+	s := step{f: m.joint[v]}
+	if s.f == nil {
+		s.f = m.choose(i)
 	}
-	f, form := choose(m.code, i, single, bits, constant)
-	if f == nil {
+	if s.f == nil {
 		return step{}, fmt.Errorf("%v of %v cannot be computed", i.Op, i.DType)
 	}
-	s := step{f: f}
-	for k, u := range uses {
-		at := m.at[u]
-		if single[k] && !form[k] {
-			at = m.spreadOut(u)
-		}
-		*[]*int{&s.a, &s.b, &s.c}[k] = at.slot()
+	for k, u := range m.uses[v] {
+		*[]*place{&s.a, &s.b, &s.c, &s.e}[k] = m.at[u].place()
+		*[]*int{&s.by.a, &s.by.b, &s.by.c, &s.by.e}[k] = m.at[u].stride
 	}
+	m.masked(&s, v, i)
 	return s, nil
 }
 
-func (m *maker) newConst(imm uint64) place {
+func (m *maker) newConst(imm uint64) at {
 	m.consts = append(m.consts, imm)
-	return place{atConst, len(m.consts) - 1}
+	return at{kind: atConst, n: len(m.consts) - 1}
 }
 
-// spreadOut returns the block that holds a uniform value all over.
-func (m *maker) spreadOut(v Value) place {
-	if m.spreads[v].kind != nowhere {
-		return m.spreads[v]
-	}
-	d := m.code.Insts[v].DType
-	m.spreads[v] = m.newBlock(d.Size())
-	s := step{f: fills[sizeIndex(d.Size())], d: m.spreads[v].slot(), a: m.at[v].slot()}
-	if m.constant[v] {
-		m.setup = append(m.setup, s)
-	} else {
-		m.spread = append(m.spread, s)
-	}
-	return m.spreads[v]
+func (m *maker) newUniform() at {
+	m.uniforms++
+	return at{kind: atUniform, n: m.uniforms - 1}
 }
 
-func (m *maker) newBlock(size int) place {
+func (m *maker) newBlock(size int) at {
 	m.wide = max(m.wide, size)
 	m.blocks++
-	return place{atBlock, m.blocks - 1}
+	return at{kind: atBlock, n: m.blocks - 1, stride: size}
 }
 
 // result says where an instruction writes: to an output, over an operand that nobody reads any more, or to a block.
-func (m *maker) result(v Value, i Inst) place {
-	if m.direct[v] >= 0 {
-		return place{atOutput, m.direct[v]}
+func (m *maker) result(v Value, i Inst) at {
+	if o := m.direct[v]; o.out >= 0 {
+		return at{atOutput, o.out, o.part * i.DType.Size(), m.code.Out[o.out].DType.Size()}
 	}
-	for _, u := range i.Uses() {
+	for _, u := range m.uses[v] {
 		if m.dies(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
 			m.last[u] = -1 // the block is not free
 			return m.at[u]
@@ -339,7 +245,7 @@ func (m *maker) result(v Value, i Inst) place {
 		m.wide = max(m.wide, i.DType.Size())
 		b := m.free[n-1]
 		m.free = m.free[:n-1]
-		return place{atBlock, b}
+		return at{kind: atBlock, n: b, stride: i.DType.Size()}
 	}
 	return m.newBlock(i.DType.Size())
 }
@@ -349,7 +255,7 @@ func (m *maker) dies(u, v Value) bool { return m.last[u] == int(v) && m.at[u].ki
 
 // release frees the blocks of what nobody reads after an instruction.
 func (m *maker) release(v Value) {
-	for _, u := range append(m.code.Insts[v].Uses(), v) {
+	for _, u := range append(slices.Clone(m.uses[v]), v) {
 		if m.dies(u, v) {
 			m.free = append(m.free, m.at[u].n)
 			m.last[u] = -1
@@ -359,34 +265,36 @@ func (m *maker) release(v Value) {
 
 // fold adds up a value as soon as it is there.
 func (m *maker) fold(v Value) {
-	for k, f := range m.loop.Folds {
+	for k, f := range m.folded {
 		if f.V == v {
-			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, m.at[v].slot(), len(m.body)})
+			from := m.dense(v)
+			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, from.place().slot, len(m.body)})
 		}
 	}
+}
+
+// dense brings elements one behind another, as folds want them.
+func (m *maker) dense(v Value) at {
+	from, size := m.at[v], m.code.Insts[v].DType.Size()
+	if from.stride == size {
+		return from
+	}
+	to := m.newBlock(size)
+	m.body = append(m.body, step{f: moves[sizeIndex(size)], d: to.place(), a: from.place(),
+		by: strides{d: size, a: from.stride}})
+	return to
 }
 
 // finish makes what comes at the end of a block, and numbers the slots.
 func (m *maker) finish() {
 	for v := range m.code.Insts {
 		if m.uniform[v] {
-			for k, f := range m.loop.Folds {
-				if int(f.V) == v {
-					m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, m.spreadOut(f.V).slot(), len(m.body)})
-				}
-			}
+			m.fold(Value(v))
 		}
 	}
 	for k, o := range m.code.Out {
-		out := place{atOutput, k}.slot()
-		switch {
-		case o.DType == tensor.Invalid || o.Im == None && m.direct[o.Re] == k:
-		case o.Im != None:
-			m.body = append(m.body, step{f: storePair(o.DType), d: out, a: m.whole(o.Re).slot(), b: m.whole(o.Im).slot()})
-		case m.uniform[o.Re]:
-			m.body = append(m.body, step{f: fills[sizeIndex(o.DType.Size())], d: out, a: m.at[o.Re].slot()})
-		default:
-			m.body = append(m.body, step{f: moves[sizeIndex(o.DType.Size())], d: out, a: m.at[o.Re].slot()})
+		if o.DType != tensor.Invalid {
+			m.store(k, o)
 		}
 	}
 	first := [...]int{atOutput: 0, atOperand: m.outs, atConst: m.outs + m.ins,
@@ -396,9 +304,10 @@ func (m *maker) finish() {
 			*s = first[*s>>24] + *s&(1<<24-1)
 		}
 	}
-	for _, list := range [][]step{m.setup, m.row, m.spread, m.body} {
+	for _, list := range [][]step{m.row, m.body} {
 		for k := range list {
-			number(&list[k].d, &list[k].a, &list[k].b, &list[k].c)
+			s := &list[k]
+			number(&s.d.slot, &s.a.slot, &s.b.slot, &s.c.slot, &s.e.slot, &s.g.slot)
 		}
 	}
 	for k := range m.folds {
@@ -406,10 +315,28 @@ func (m *maker) finish() {
 	}
 }
 
-// whole returns where a value lies element by element.
-func (m *maker) whole(v Value) place {
-	if m.uniform[v] {
-		return m.spreadOut(v)
+// store writes what of an output was not written at once.
+func (m *maker) store(k int, o Output) {
+	d := at{kind: atOutput, n: k}.place()
+	re := m.at[o.Re]
+	s := step{f: moves[sizeIndex(m.code.Insts[o.Re].DType.Size())], d: d, a: re.place(),
+		by: strides{d: o.DType.Size(), a: re.stride}}
+	direct := m.direct[o.Re] == (written{k, 0})
+	if o.Im != None {
+		im, half := m.at[o.Im], o.DType.Size()/2
+		switch there := m.direct[o.Im] == (written{k, 1}); {
+		case there: // the real part alone, if any
+		case direct:
+			s.d.off, s.a, s.by.a, direct = half, im.place(), im.stride, false
+		default: // both at once, since either may lie where the other goes
+			s.g, s.b, s.by.g, s.by.b = place{d.slot, half}, im.place(), o.DType.Size(), im.stride
+			s.f = pairV[uint64]
+			if half == 4 {
+				s.f = pairV[uint32]
+			}
+		}
 	}
-	return m.at[v]
+	if !direct {
+		m.body = append(m.body, s)
+	}
 }

@@ -31,15 +31,21 @@ func (p *Interp) NewScratch() *Scratch {
 	for k := range p.blocks {
 		s.slots = append(s.slots, unsafe.Pointer(&s.mem[p.uniforms+k*stride]))
 	}
-	s.run(p.setup, p.block)
 	return s
 }
 
 func (s *Scratch) run(steps []step, n int) {
 	at := s.slots
-	for k := range steps {
+	for k := 0; k < len(steps); k++ {
 		t := &steps[k]
-		t.f(at[t.d], at[t.a], at[t.b], at[t.c], n)
+		if t.f == nil {
+			if none(unsafe.Add(at[t.a.slot], t.a.off), n, t.by.a, t.want) {
+				k += t.skip
+			}
+			continue
+		}
+		t.f(unsafe.Add(at[t.d.slot], t.d.off), unsafe.Add(at[t.a.slot], t.a.off), unsafe.Add(at[t.b.slot], t.b.off),
+			unsafe.Add(at[t.c.slot], t.c.off), unsafe.Add(at[t.e.slot], t.e.off), unsafe.Add(at[t.g.slot], t.g.off), n, &t.by)
 	}
 }
 
@@ -68,7 +74,7 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 		}
 		for k := range p.totals {
 			t := &p.totals[k]
-			t.fill(s.accs[k], unsafe.Pointer(&t.neutral), nil, nil, Lanes)
+			t.fill.f(s.accs[k], unsafe.Pointer(&t.neutral), nil, nil, nil, nil, Lanes, &t.fill.by)
 		}
 		p.runRow(s, ptrs, strides, s.accs, j, n0)
 		for k := range p.totals {
@@ -90,7 +96,6 @@ func (p *Interp) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 		s.slots[k] = q
 	}
 	s.run(p.row, 1)
-	s.run(p.spread, min(n0, p.block))
 	block := p.block
 	if p.blocks == 0 {
 		block = math.MaxInt // nothing is put aside: one loop

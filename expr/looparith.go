@@ -5,8 +5,10 @@ import (
 )
 
 // The loops of package expr are written out, an operation in each: a loop that calls a function for each element is
-// several times slower. vv has two operands that go along the row, vs a second one that is the same for all elements,
-// sv a first one.
+// several times slower. All take operands of any stride, so that one loop reads what lies one behind another, a part of
+// complex numbers, and what is the same for all elements. An element takes a cycle, as it would in a loop over slices,
+// where addresses go on by strides, and two elements are in a turn where there is little else in it. No address is made
+// of what lies behind the last element. There is at least one.
 
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
@@ -16,227 +18,219 @@ type float interface{ float32 | float64 }
 
 type realNumber interface{ integer | float }
 
-func addVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] + y[i]
+// word has the bits of an element.
+type word interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+// strides are the bytes from an element to the next, by operand: 0 for what is the same for all.
+type strides struct{ d, a, b, c, e, g int }
+
+// body computes n elements of d from those of a, b, c and e; of two results the other is g. What lies at a result may
+// be what lies at an operand, if elements are as far apart, and else does not overlap it.
+type body func(d, a, b, c, e, g unsafe.Pointer, n int, by *strides)
+
+func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) + *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) + *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) + *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func addVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] + y
+func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) - *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) - *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) - *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func subVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] - y[i]
+func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) * *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) * *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) * *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func subVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] - y
+func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) / *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) / *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
 	}
-}
-
-func subSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, x := unsafe.Slice((*T)(d), n), *(*T)(a)
-	y := unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x - y[i]
-	}
-}
-
-func mulVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] * y[i]
-	}
-}
-
-func mulVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] * y
-	}
-}
-
-func divVV[T float](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] / y[i]
-	}
-}
-
-func divVS[T float](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] / y
-	}
-}
-
-func divSV[T float](d, a, b, _ unsafe.Pointer, n int) {
-	dst, x := unsafe.Slice((*T)(d), n), *(*T)(a)
-	y := unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x / y[i]
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) / *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // divInt gives 0 of a divisor of 0, for which any number will do.
-func divInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
+func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
 		var q T
-		if y[i] != 0 {
-			q = x[i] / y[i]
+		if y := *(*T)(b); y != 0 {
+			q = *(*T)(a) / y
 		}
-		dst[i] = q
-	}
-}
-
-func negV[T realNumber](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = -x[i]
-	}
-}
-
-func absInt[T integer](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = max(x[i], -x[i])
-	}
-}
-
-// clearBits clears bits of elements: the sign of floats.
-func clearBits[T uint32 | uint64](mask T) body {
-	return func(d, a, _, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x := unsafe.Slice((*T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] &^ mask
+		*(*T)(d) = q
+		if n--; n == 0 {
+			return
 		}
 	}
 }
 
-func minInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = min(x[i], y[i])
+func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = -*(*T)(a)
+		*(*T)(unsafe.Add(d, sd)) = -*(*T)(unsafe.Add(a, sa))
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = -*(*T)(a)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func maxInt[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = max(x[i], y[i])
+func absInt[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		x := *(*T)(a)
+		*(*T)(d) = max(x, -x)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// clearSign clears the upper bit: the sign of floats.
+func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	mask := ^U(0) >> 1
+	for ; n > 2; n -= 2 {
+		*(*U)(d) = *(*U)(a) & mask
+		*(*U)(unsafe.Add(d, sd)) = *(*U)(unsafe.Add(a, sa)) & mask
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*U)(d) = *(*U)(a) & mask
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func minInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = min(*(*T)(a), *(*T)(b))
+		*(*T)(unsafe.Add(d, sd)) = min(*(*T)(unsafe.Add(a, sa)), *(*T)(unsafe.Add(b, sb)))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = min(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func maxInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = max(*(*T)(a), *(*T)(b))
+		*(*T)(unsafe.Add(d, sd)) = max(*(*T)(unsafe.Add(a, sa)), *(*T)(unsafe.Add(b, sb)))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = max(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // minFloat and maxFloat are not Go's, which differ where two zeros meet: expressions take the second, Go the negative
 // one or the positive one. The bits of the one or the other are moved under a condition, without a branch.
-func minFloat[T float, U uint32 | uint64](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*U)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	xBits, yBits := unsafe.Slice((*U)(a), n)[:len(dst)], unsafe.Slice((*U)(b), n)[:len(dst)]
-	for i := range dst {
-		u, p, r := x[i], xBits[i], yBits[i]
-		if u < y[i] {
+func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
+		if x < *(*T)(b) {
 			r = p
 		}
-		if u != u {
+		if x != x {
 			r = p
 		}
-		dst[i] = r
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func maxFloat[T float, U uint32 | uint64](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*U)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	xBits, yBits := unsafe.Slice((*U)(a), n)[:len(dst)], unsafe.Slice((*U)(b), n)[:len(dst)]
-	for i := range dst {
-		u, p, r := x[i], xBits[i], yBits[i]
-		if u > y[i] {
+func maxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
+		if x > *(*T)(b) {
 			r = p
 		}
-		if u != u {
+		if x != x {
 			r = p
 		}
-		dst[i] = r
-	}
-}
-
-// minVS and maxVS are Go's, for integers and for a second operand with which that is the same: any but the zero that
-// Go's would not take.
-func minVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = min(x[i], y)
-	}
-}
-
-func maxVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = max(x[i], y)
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // reluV is the greater of x and 0 by the bits of floats: those from -0 to negative infinity become 0, and NaNs stay.
 // It has no branch, and takes two thirds of the time of Go's max.
-func reluV[T uint32 | uint64](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
+func reluV[T uint32 | uint64](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
 	sign := ^T(0)>>1 + 1
 	infinity := T(0xff) << 23
 	if unsafe.Sizeof(sign) == 8 {
 		infinity = T(uint64(0x7ff) << 52 & uint64(^T(0)))
 	}
-	i := 0
-	for ; i+4 <= len(x); i += 4 {
-		u, r := (*[4]T)(x[i:]), (*[4]T)(dst[i:])
-		v0, v1, v2, v3 := u[0], u[1], u[2], u[3]
-		if v0-sign <= infinity {
-			v0 = 0
-		}
-		if v1-sign <= infinity {
-			v1 = 0
-		}
-		if v2-sign <= infinity {
-			v2 = 0
-		}
-		if v3-sign <= infinity {
-			v3 = 0
-		}
-		r[0], r[1], r[2], r[3] = v0, v1, v2, v3
-	}
-	for ; i < len(x); i++ {
-		v := x[i]
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		v := *(*T)(a)
 		if v-sign <= infinity {
 			v = 0
 		}
-		dst[i] = v
+		*(*T)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }

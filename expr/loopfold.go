@@ -57,9 +57,10 @@ func foldFloat[T float, U uint32 | uint64](o Op) func(acc, v unsafe.Pointer, n i
 
 // foldBy folds lanes by the loop of the operation.
 func foldBy(f body, size int) func(acc, v unsafe.Pointer, n int) {
+	by := &strides{d: size, a: size, b: size}
 	return func(acc, v unsafe.Pointer, n int) {
 		for at := 0; at < n; at += Lanes {
-			f(acc, acc, unsafe.Add(v, at*size), nil, min(Lanes, n-at))
+			f(acc, acc, unsafe.Add(v, at*size), nil, nil, nil, min(Lanes, n-at), by)
 		}
 	}
 }

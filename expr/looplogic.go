@@ -2,168 +2,236 @@ package expr
 
 import "unsafe"
 
-func andVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] & y[i]
+// wide takes the elements of an operation on bits eight bytes at a time by f, whatever their dtype, where they lie one
+// behind another and words are aligned. It returns how many it has taken.
+func wide(f body, d, a, b unsafe.Pointer, n, size int, by *strides) int {
+	words := n * size / 8
+	if words == 0 || by.d != size || by.a != size || by.b != size || (uintptr(d)|uintptr(a)|uintptr(b))%8 != 0 {
+		return 0
+	}
+	f(d, a, b, nil, nil, nil, words, &wordStrides)
+	return words * 8 / size
+}
+
+var wordStrides = strides{d: 8, a: 8, b: 8}
+
+func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	if size := int(unsafe.Sizeof(T(0))); size < 8 {
+		done := wide(andV[uint64], d, a, b, n, size, by)
+		if n -= done; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) & *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) & *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) & *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func orVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] | y[i]
+func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	if size := int(unsafe.Sizeof(T(0))); size < 8 {
+		done := wide(orV[uint64], d, a, b, n, size, by)
+		if n -= done; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) | *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) | *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) | *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func xorVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] ^ y[i]
+func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	if size := int(unsafe.Sizeof(T(0))); size < 8 {
+		done := wide(xorV[uint64], d, a, b, n, size, by)
+		if n -= done; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) ^ *(*T)(b)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) ^ *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) ^ *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func notV[T integer](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = ^x[i]
+func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = ^*(*T)(a)
+		*(*T)(unsafe.Add(d, sd)) = ^*(*T)(unsafe.Add(a, sa))
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = ^*(*T)(a)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func notBool(d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*uint8)(d), n)
-	x := unsafe.Slice((*uint8)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] ^ 1
+func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; n > 2; n -= 2 {
+		*(*uint8)(d) = *(*uint8)(a) ^ 1
+		*(*uint8)(unsafe.Add(d, sd)) = *(*uint8)(unsafe.Add(a, sa)) ^ 1
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*uint8)(d) = *(*uint8)(a) ^ 1
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func shlVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
-	for i := range dst {
-		dst[i] = x[i] << (uint64(y[i]) & mask)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) << (uint64(*(*T)(b)) & mask)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) << (uint64(*(*T)(unsafe.Add(b, sb))) & mask)
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) << (uint64(*(*T)(b)) & mask)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func shrVV[T integer](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
-	for i := range dst {
-		dst[i] = x[i] >> (uint64(y[i]) & mask)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = *(*T)(a) >> (uint64(*(*T)(b)) & mask)
+		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) >> (uint64(*(*T)(unsafe.Add(b, sb))) & mask)
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = *(*T)(a) >> (uint64(*(*T)(b)) & mask)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func eqVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] == y[i]
+func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) == *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) == *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) == *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func eqVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] == y
+func neV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) != *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) != *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) != *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func neVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] != y[i]
+func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) < *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) < *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) < *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func neVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] != y
+func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; n > 2; n -= 2 {
+		*(*bool)(d) = *(*T)(a) <= *(*T)(b)
+		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) <= *(*T)(unsafe.Add(b, sb))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
 	}
-}
-
-func ltVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] < y[i]
-	}
-}
-
-func ltVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] < y
-	}
-}
-
-func ltSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, x := unsafe.Slice((*bool)(d), n), *(*T)(a)
-	y := unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x < y[i]
-	}
-}
-
-func leVV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*bool)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] <= y[i]
-	}
-}
-
-func leVS[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, y := unsafe.Slice((*bool)(d), n), *(*T)(b)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x[i] <= y
-	}
-}
-
-func leSV[T realNumber](d, a, b, _ unsafe.Pointer, n int) {
-	dst, x := unsafe.Slice((*bool)(d), n), *(*T)(a)
-	y := unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = x <= y[i]
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*bool)(d) = *(*T)(a) <= *(*T)(b)
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
 // selectV moves elements of a size, whatever they mean. Both are loaded, so that there is no branch.
-func selectV[T uint8 | uint16 | uint32 | uint64](d, a, b, c unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	k, x, y := unsafe.Slice((*uint8)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)],
-		unsafe.Slice((*T)(c), n)[:len(dst)]
-	for i := range dst {
-		u, v := x[i], y[i]
-		if k[i] != 0 {
+func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		u, v := *(*U)(b), *(*U)(c)
+		if *(*uint8)(a) != 0 {
 			v = u
 		}
-		dst[i] = v
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
 	}
 }
 
-func moveV[T uint8 | uint16 | uint32 | uint64](d, a, _, _ unsafe.Pointer, n int) {
-	if d != a {
-		copy(unsafe.Slice((*T)(d), n), unsafe.Slice((*T)(a), n))
-	}
-}
-
-func fillV[T uint8 | uint16 | uint32 | uint64](d, a, _, _ unsafe.Pointer, n int) {
-	dst, v := unsafe.Slice((*T)(d), n), *(*T)(a)
-	for i := range dst {
-		dst[i] = v
+// moveV copies elements, or one element all over.
+func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size := int(unsafe.Sizeof(U(0)))
+	switch {
+	case by.d == size && by.a == size && d == a:
+	case by.d == size && by.a == size:
+		copy(unsafe.Slice((*U)(d), n), unsafe.Slice((*U)(a), n))
+	default:
+		for sd, sa := by.d, by.a; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+			*(*U)(d) = *(*U)(a)
+			if n--; n == 0 {
+				return
+			}
+		}
 	}
 }
 
@@ -182,6 +250,5 @@ func sizeIndex(size int) int {
 
 var (
 	moves   = [4]body{moveV[uint8], moveV[uint16], moveV[uint32], moveV[uint64]}
-	fills   = [4]body{fillV[uint8], fillV[uint16], fillV[uint32], fillV[uint64]}
 	selects = [4]body{selectV[uint8], selectV[uint16], selectV[uint32], selectV[uint64]}
 )

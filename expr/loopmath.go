@@ -3,8 +3,6 @@ package expr
 import (
 	"math"
 	"unsafe"
-
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // functions1 and functions2 are what Go computes elementary functions by, in float64.
@@ -21,60 +19,50 @@ var (
 // map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a
 // conversion writes half of the register that the result was in. Sines take twice as long so.
 func map1[T float](f func(float64) float64) body {
+	if unsafe.Sizeof(T(0)) == 8 {
+		return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+			for i := range n {
+				*(*float64)(unsafe.Add(d, i*by.d)) = f(*(*float64)(unsafe.Add(a, i*by.a)))
+			}
+		}
+	}
 	g := func(x T) T { return T(f(float64(x))) }
-	return func(d, a, _, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x := unsafe.Slice((*T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = g(x[i])
+	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))
 		}
 	}
 }
 
-// map2 reads element 0 of an operand that is the same for all: the mask of its index is 0.
-func map2[T float](f func(a, b float64) float64, single [3]bool) body {
-	ma, mb := indexMask(single[0]), indexMask(single[1])
+func map2[T float](f func(a, b float64) float64) body {
 	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-	return func(d, a, b, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x, y := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb))
-		for i := range dst {
-			dst[i] = g(x[i&ma], y[i&mb])
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 		}
 	}
 }
 
-// bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to c.
+// bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
 func bothBody[T float](f func(re, im float64) (float64, float64)) body {
-	g := func(x, y T) (T, T) {
+	both := func(x, y T) (T, T) {
 		re, im := f(float64(x), float64(y))
 		return T(re), T(im)
 	}
-	return func(d, a, b, c unsafe.Pointer, n int) {
-		re, im := unsafe.Slice((*T)(d), n), unsafe.Slice((*T)(c), n)
-		x, y := unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n)
-		for i := range re {
-			re[i], im[i] = g(x[i], y[i])
+	return func(d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			re, im := both(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+			*(*T)(unsafe.Add(d, i*by.d)), *(*T)(unsafe.Add(g, i*by.g)) = re, im
 		}
 	}
 }
 
-func indexMask(single bool) int {
-	if single {
-		return 0
-	}
-	return -1
-}
-
 // callBody is a body of a function that only Go can compute.
-func callBody[T float](f *Func, single [3]bool) body {
-	ma, mb, mc := indexMask(single[0]), indexMask(single[1]), indexMask(single[2])
-	return func(d, a, b, c unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x, y, z := unsafe.Slice((*T)(a), max(1, n&ma)), unsafe.Slice((*T)(b), max(1, n&mb)),
-			unsafe.Slice((*T)(c), max(1, n&mc))
-		for i := range dst {
-			dst[i] = T(f.F(float64(x[i&ma]), float64(y[i&mb]), float64(z[i&mc])))
+func callBody[T float](f *Func) body {
+	return func(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+		for i := range n {
+			x, y, z := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
+			*(*T)(unsafe.Add(d, i*by.d)) = T(f.F(float64(x), float64(y), float64(z)))
 		}
 	}
 }
@@ -96,11 +84,9 @@ func mod32(a, b float32) float32 {
 }
 
 // modV32 calls the function by its name: by a func value an element takes three times as long.
-func modV32(d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*float32)(d), n)
-	x, y := unsafe.Slice((*float32)(a), n)[:len(dst)], unsafe.Slice((*float32)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = mod32(x[i], y[i])
+func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		*(*float32)(unsafe.Add(d, i*by.d)) = mod32(*(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)))
 	}
 }
 
@@ -122,93 +108,66 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-func fmaV32(d, a, b, c unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*float32)(d), n)
-	x, y, z := unsafe.Slice((*float32)(a), n)[:len(dst)], unsafe.Slice((*float32)(b), n)[:len(dst)],
-		unsafe.Slice((*float32)(c), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = fma32(x[i], y[i], z[i])
+func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		x, y, z := *(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)), *(*float32)(unsafe.Add(c, i*by.c))
+		*(*float32)(unsafe.Add(d, i*by.d)) = fma32(x, y, z)
 	}
 }
 
-func fmaV64(d, a, b, c unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*float64)(d), n)
-	x, y, z := unsafe.Slice((*float64)(a), n)[:len(dst)], unsafe.Slice((*float64)(b), n)[:len(dst)],
-		unsafe.Slice((*float64)(c), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = math.FMA(x[i], y[i], z[i])
+func fmaV64(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	for i := range n {
+		x, y, z := *(*float64)(unsafe.Add(a, i*by.a)), *(*float64)(unsafe.Add(b, i*by.b)), *(*float64)(unsafe.Add(c, i*by.c))
+		*(*float64)(unsafe.Add(d, i*by.d)) = math.FMA(x, y, z)
 	}
 }
 
-func sqrtV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Sqrt(float64(x[i])))
-	}
-}
-
-func floorV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Floor(float64(x[i])))
-	}
-}
-
-func ceilV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Ceil(float64(x[i])))
-	}
-}
-
-func truncV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.Trunc(float64(x[i])))
-	}
-}
-
-func rintV[T float](d, a, _, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*T)(d), n)
-	x := unsafe.Slice((*T)(a), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = T(math.RoundToEven(float64(x[i])))
-	}
-}
-
-// loadPart reads a part of complex numbers, storePair puts both together.
-func loadPart(d tensor.DType, part int) body {
-	if d == tensor.Complex64 {
-		return partV[float32](part)
-	}
-	return partV[float64](part)
-}
-
-func partV[T float](part int) body {
-	return func(d, a, _, _ unsafe.Pointer, n int) {
-		dst := unsafe.Slice((*T)(d), n)
-		x := unsafe.Slice((*[2]T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i][part&1]
+func sqrtV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Sqrt(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
 		}
 	}
 }
 
-func storePair(d tensor.DType) body {
-	if d == tensor.Complex64 {
-		return pairV[float32]
+func floorV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Floor(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
-	return pairV[float64]
 }
 
-func pairV[T float](d, a, b, _ unsafe.Pointer, n int) {
-	dst := unsafe.Slice((*[2]T)(d), n)
-	x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-	for i := range dst {
-		dst[i] = [2]T{x[i], y[i]}
+func ceilV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Ceil(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func truncV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.Trunc(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func rintV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = T(math.RoundToEven(float64(*(*T)(a))))
+		if n--; n == 0 {
+			return
+		}
 	}
 }

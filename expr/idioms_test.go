@@ -1,0 +1,100 @@
+package expr
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestIdioms holds the loops of idioms against their formulas, element by element: special values, any bits and plain
+// numbers.
+func TestIdioms(t *testing.T) {
+	for k, x := range templates() {
+		if len(findIdioms(x.Code)) == 0 {
+			t.Errorf("idiom %d is not found in its own code", k)
+		}
+		rng := rand.New(rand.NewPCG(uint64(k), 7))
+		for range 40 {
+			if !againstEval(t, rng, x.Code, []int{1, 33, 1100}[rng.IntN(3)], 1+rng.IntN(2)) {
+				t.Fatalf("%v", x.Code)
+			}
+		}
+	}
+}
+
+// TestIdiomsWithin has idioms amid other instructions, of which some need what lies within an idiom, or one part alone.
+func TestIdiomsWithin(t *testing.T) {
+	for _, text := range []string{"real(x * y)", "imag(x / y) + 1", "x * y + x / y", "(x * y) / (y * x)", "exp(x * y) - 1",
+		"real(x) * real(y) + imag(x * y)", "abs(x * y)", "x * 2.5 - y * y", "where(real(x) > 0, x * y, x / y)",
+		"conj(x) * x", "x + y", "-x", "complex(imag(x), real(x))", "complex(real(x), -real(x))"} {
+		f, err := Parse(text, "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, d := range complexes {
+			c, err := f.Code([]tensor.DType{d, d}, Typing{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(uint64(k), 8))
+			for range 20 {
+				if !againstEval(t, rng, c, []int{1, 33, 1100}[rng.IntN(3)], 1+rng.IntN(2)) {
+					t.Fatalf("%s\n%v", text, c)
+				}
+			}
+		}
+	}
+}
+
+// TestArms has masks that are all true or all false in some blocks, and mixed in others.
+func TestArms(t *testing.T) {
+	f, err := Parse("where(x > 0, where(x > 8, exp(y) + log(x), tanh(y) ** 2), where(y < 0, sin(y) * cos(x), y * y / 3 - "+
+		"y * x / 7 + x * x * y))", "x", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := f.Code([]tensor.DType{tensor.Float32, tensor.Float32}, Typing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := make([][]Value, len(c.Insts))
+	for v, i := range c.Insts {
+		uses[v] = i.Uses()
+	}
+	if _, _, arms := withArms(c, uses, nil); len(arms) != 6 {
+		t.Errorf("%d arms, want 6: %v", len(arms), arms)
+	}
+	p, err := (&Loop{Code: c, Scalar: []bool{false, false}}).Prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 8192
+	x, y, got := make([]float32, n), make([]float32, n), make([]float32, n)
+	rng := rand.New(rand.NewPCG(1, 9))
+	for i := range x {
+		y[i] = float32(rng.NormFloat64())
+		switch i / 1024 % 5 {
+		case 0:
+			x[i] = 1
+		case 1:
+			x[i] = -1
+		case 2:
+			x[i] = 9
+		case 3:
+			x[i] = float32(i % 2)
+		default:
+			x[i] = float32(rng.NormFloat64() * 9)
+		}
+	}
+	at := []unsafe.Pointer{unsafe.Pointer(&got[0]), unsafe.Pointer(&x[0]), unsafe.Pointer(&y[0])}
+	p.Run(nil, at, []int{0, 0, 0}, nil, n, 1)
+	for i := range got {
+		var in [2]Number
+		in[0].Re, in[1].Re = uint64(*(*uint32)(unsafe.Pointer(&x[i]))), uint64(*(*uint32)(unsafe.Pointer(&y[i])))
+		if want := c.Eval(in[:]...)[0].Re; !sameBits(tensor.Float32, uint64(*(*uint32)(unsafe.Pointer(&got[i]))), want) {
+			t.Fatalf("%d: x %v, y %v: got %v", i, x[i], y[i], got[i])
+		}
+	}
+}

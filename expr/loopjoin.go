@@ -1,0 +1,291 @@
+package expr
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// An instruction whose result nobody else needs is computed in the loop of the one that needs it, where there is a loop
+// of both: what passes between them stays in a register, and an element takes little more than one of them alone.
+
+// pairing is two instructions that are one loop: the inner one's result is an operand of the outer one, the second if
+// behind.
+type pairing struct {
+	inner, outer Op
+	behind       bool
+}
+
+// joinedLoops has the loops of pairings by dtype. Operands are those of the inner instruction, then the other one.
+var joinedLoops = func() map[pairing]*[tensor.Complex64]body {
+	t := map[pairing]*[tensor.Complex64]body{}
+	joinNumbers[int32](t, tensor.Int32)
+	joinNumbers[int64](t, tensor.Int64)
+	joinNumbers[uint8](t, tensor.Uint8)
+	joinNumbers[float32](t, tensor.Float32)
+	joinNumbers[float64](t, tensor.Float64)
+	joinFloats[float32](t, tensor.Float32)
+	joinFloats[float64](t, tensor.Float64)
+	return t
+}()
+
+func joinNumbers[T realNumber](t map[pairing]*[tensor.Complex64]body, d tensor.DType) {
+	setJoined(t, d, Mul, Add, mulAdd[T], mulAdd[T])
+	setJoined(t, d, Mul, Sub, mulSub[T], subMul[T])
+	setJoined(t, d, Add, Mul, addMul[T], addMul[T])
+	setJoined(t, d, Sub, Mul, subThenMul[T], subThenMul[T])
+}
+
+func joinFloats[T float](t map[pairing]*[tensor.Complex64]body, d tensor.DType) {
+	setJoined(t, d, Mul, Mul, mulMul[T], mulMul[T])
+	setJoined(t, d, Mul, Div, mulDiv[T], nil)
+	setJoined(t, d, Add, Div, addDiv[T], divAdd[T])
+	setJoined(t, d, Sub, Div, subDiv[T], nil)
+}
+
+func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, outer Op, before, behind body) {
+	for k, f := range []body{before, behind} {
+		p := pairing{inner, outer, k == 1}
+		if t[p] == nil {
+			t[p] = new([tensor.Complex64]body)
+		}
+		t[p][d] = f
+	}
+}
+
+// Conversions keep Go from rounding once where two roundings are meant.
+
+func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) + *(*T)(c)
+		*(*T)(unsafe.Add(d, sd)) = T(*(*T)(unsafe.Add(a, sa))**(*T)(unsafe.Add(b, sb))) + *(*T)(unsafe.Add(c, sc))
+		d, a, b, c = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb), unsafe.Add(c, 2*sc)
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) + *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) - *(*T)(c)
+		*(*T)(unsafe.Add(d, sd)) = T(*(*T)(unsafe.Add(a, sa))**(*T)(unsafe.Add(b, sb))) - *(*T)(unsafe.Add(c, sc))
+		d, a, b, c = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb), unsafe.Add(c, 2*sc)
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = T(*(*T)(a)**(*T)(b)) - *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(c) - T(*(*T)(a)**(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) + *(*T)(b)) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) - *(*T)(b)) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(a) * *(*T)(b) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(a) * *(*T)(b) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) + *(*T)(b)) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(c) / (*(*T)(a) + *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = (*(*T)(a) - *(*T)(b)) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// choices are the loops of a selection by a comparison of elements of the same size: d is c where a compares to b, else
+// e.
+func choices[T realNumber, U word](o Op) body {
+	switch o {
+	case Eq:
+		return chooseEq[T, U]
+	case Ne:
+		return chooseNe[T, U]
+	case Lt:
+		return chooseLt[T, U]
+	}
+	return chooseLe[T, U]
+}
+
+func chooseEq[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		if x == y {
+			v = u
+		}
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func chooseNe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		if x != y {
+			v = u
+		}
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func chooseLt[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		if x < y {
+			v = u
+		}
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func chooseLe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		if x <= y {
+			v = u
+		}
+		*(*U)(d) = v
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// choiceOf returns the loop of a selection by a comparison of a dtype.
+func choiceOf(o Op, d tensor.DType) body {
+	switch d {
+	case tensor.Bool, tensor.Uint8:
+		return choices[uint8, uint8](o)
+	case tensor.Int8:
+		return choices[int8, uint8](o)
+	case tensor.Int16:
+		return choices[int16, uint16](o)
+	case tensor.Int32:
+		return choices[int32, uint32](o)
+	case tensor.Int64:
+		return choices[int64, uint64](o)
+	case tensor.Uint16:
+		return choices[uint16, uint16](o)
+	case tensor.Uint32:
+		return choices[uint32, uint32](o)
+	case tensor.Uint64:
+		return choices[uint64, uint64](o)
+	case tensor.Float32:
+		return choices[float32, uint32](o)
+	}
+	return choices[float64, uint64](o)
+}
+
+// clampInt bounds a by b and c, as a minimum of a maximum.
+func clampInt[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = min(max(*(*T)(a), *(*T)(b)), *(*T)(c))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// clampFloat needs b below c.
+func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+	low, high, lowBits, highBits := *(*T)(b), *(*T)(c), *(*U)(b), *(*U)(c)
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		x, r := *(*T)(a), *(*U)(a)
+		if x <= low {
+			r = lowBits
+		}
+		if x >= high {
+			r = highBits
+		}
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
+	}
+}
