@@ -179,3 +179,33 @@ func TestCompiledLoops(t *testing.T) {
 		t.Errorf("only %d loops were found", all)
 	}
 }
+
+// TestEmittedForms holds every form of instruction in the code of ops against Go's assembler, and the code to the rules
+// for what the runtime does not know. It needs no processor that has them.
+func TestEmittedForms(t *testing.T) {
+	var forms jittest.Forms
+	seen := map[string]bool{}
+	for _, op := range kernels.All() {
+		for _, l := range loopsOf(op) {
+			key := l.Code.Key()
+			if len(l.Folds) == 0 && seen[key] {
+				continue
+			}
+			seen[key] = true
+			for _, isa := range []machine.ISA{machine.AVX2, machine.AVX512} {
+				c, err := vector.Compile(l, isa, vector.Options{})
+				if err != nil {
+					continue
+				}
+				listing := c.Listing()
+				if err := jittest.Rules(listing); err != nil {
+					t.Errorf("%s: %v", op.Name, err)
+				}
+				forms.Add(listing)
+			}
+		}
+	}
+	if n := forms.Check(t); n < 2000 {
+		t.Errorf("only %d forms were compared", n)
+	}
+}
