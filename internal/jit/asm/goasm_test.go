@@ -2,89 +2,12 @@ package asm
 
 import (
 	"bytes"
-	"encoding/hex"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/goasm"
 )
-
-// perSymbol is how many lines go into one function of the file that Go's assembler is given.
-const perSymbol = 5000
-
-// goAssemble returns the bytes that Go's assembler makes of each line.
-func goAssemble(t *testing.T, lines []string) [][]byte {
-	t.Helper()
-	var src strings.Builder
-	for i, l := range lines {
-		if i%perSymbol == 0 {
-			fmt.Fprintf(&src, "TEXT ·f%d(SB), 4, $0; ", i)
-		}
-		src.WriteString(l)
-		src.WriteByte('\n')
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "lines.s")
-	if err := os.WriteFile(file, []byte(src.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("go", "tool", "asm", "-e", "-S", "-o", filepath.Join(dir, "lines.o"), file)
-	cmd.Env = append(os.Environ(), "GOARCH=amd64", "GOOS=linux")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("go tool asm: %v\n%s", err, out[:min(len(out), 4000)])
-	}
-	made := make([][]byte, len(lines))
-	for _, symbol := range strings.Split(string(out), " STEXT ")[1:] {
-		splitSymbol(t, symbol, made)
-	}
-	return made
-}
-
-// splitSymbol cuts the bytes of one function at its lines. The listing has lines of the kind
-//
-//	0x0006 00006 (/tmp/lines.s:3)	VADDPS.BCST.Z	4(AX)(BX*4), Z2, K1, Z3
-//	0x0000 62 f1 6c 49 58 d9 62 f1 6c d9 58 5c 98 01 62 f1  b.lIX.b.l.X\..b.
-func splitSymbol(t *testing.T, symbol string, made [][]byte) {
-	t.Helper()
-	type begin struct{ line, pc int }
-	var begins []begin
-	var code []byte
-	for l := range strings.SplitSeq(symbol, "\n") {
-		l = strings.TrimPrefix(l, "\t")
-		if !strings.HasPrefix(l, "0x") {
-			continue
-		}
-		if open := strings.Index(l, "(/"); open == 13 {
-			end := strings.Index(l, ")")
-			pc, err1 := strconv.ParseInt(l[2:6], 16, 64)
-			line, err2 := strconv.Atoi(l[strings.LastIndex(l[:end], ":")+1 : end])
-			if err1 != nil || err2 != nil {
-				t.Fatalf("%q: %v, %v", l, err1, err2)
-			}
-			begins = append(begins, begin{line - 1, int(pc)})
-			continue
-		}
-		_, text, _ := strings.Cut(l, " ")
-		text, _, _ = strings.Cut(text, "  ")
-		b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-		if err != nil {
-			t.Fatalf("%q: %v", l, err)
-		}
-		code = append(code, b...)
-	}
-	for i, b := range begins {
-		end := len(code)
-		if i+1 < len(begins) {
-			end = begins[i+1].pc
-		}
-		made[b.line] = append(made[b.line], code[b.pc:end]...)
-	}
-}
 
 // drawer draws operands.
 type drawer struct{ *rand.Rand }
@@ -246,7 +169,7 @@ func TestAgainstGo(t *testing.T) {
 		}
 	}
 	wrong := 0
-	for i, want := range goAssemble(t, lines) {
+	for i, want := range goasm.Assemble(t, lines) {
 		if !bytes.Equal(ours[i], want) {
 			if wrong++; wrong < 40 {
 				t.Errorf("%s: % x, Go's assembler makes % x", lines[i][1:], ours[i], want)

@@ -10,9 +10,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -249,12 +253,13 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 	}
 	b.fill(rng, parts, outs, rows)
 	ptrs, strides := b.pointers(1, parts)
+	scratch := p.NewScratch() // the interpreter's own outlives it by a collection or two
 	for row := range rows {
 		at := make([]unsafe.Pointer, len(ptrs))
 		for k := range ptrs {
 			at[k] = unsafe.Add(ptrs[k], row*strides[k])
 		}
-		p.Run(nil, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
+		p.Run(scratch, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
 	}
 	ptrs, strides = b.pointers(0, parts)
 	// In pieces, now and then.
@@ -367,43 +372,85 @@ func expectMissing(t *testing.T, missing map[string]int, of int) {
 }
 
 // TestRandomLoops compares loops of random expressions with what the interpreter makes of them. GRAPHRUN_LOOPS says how
-// many.
+// many, or, as "from:to", which: a million take some minutes of two cores for both instruction sets.
 func TestRandomLoops(t *testing.T) {
-	count := 3000
+	from, to := 0, 3000
 	if testing.Short() {
-		count = 300
+		to = 300
 	}
 	if s := os.Getenv("GRAPHRUN_LOOPS"); s != "" {
-		count, _ = strconv.Atoi(s)
+		var err error
+		if begin, end, ok := strings.Cut(s, ":"); ok {
+			from, err = strconv.Atoi(begin)
+			s = end
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if to, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what a loop takes is garbage after it
 	for _, isa := range levels(t) {
 		t.Run(isa.String(), func(t *testing.T) {
-			b := newBench(t)
-			missing, without := map[string]int{}, 0
-			for seed := range count {
-				rng := rand.New(rand.NewPCG(uint64(seed), 7))
-				steps := 12
-				if seed%20 == 0 {
-					steps = 100
-				}
-				l, err := randomLoop(rng, steps)
-				if err != nil {
-					t.Fatal(err)
-				}
-				n, rows := 1+rng.IntN(70), 1
-				switch rng.IntN(4) {
-				case 0:
-					n = 1 + rng.IntN(500)
-				case 1:
-					rows = 1 + rng.IntN(4)
-				}
-				if why := b.check(t, rng, l, isa, n, rows); why != "" {
-					missing[why]++
-					without++
-				}
+			var workers sync.WaitGroup
+			var seeds atomic.Int64
+			var without counted
+			seeds.Store(int64(from))
+			for range runtime.GOMAXPROCS(0) {
+				b := newBench(t)
+				workers.Go(func() {
+					for seed := int(seeds.Add(1)) - 1; seed < to && !t.Failed(); seed = int(seeds.Add(1)) - 1 {
+						without.add(b.random(t, seed, isa))
+					}
+				})
 			}
-			expectMissing(t, missing, count)
-			t.Logf("%d of %d loops have no code", without, count)
+			workers.Wait()
+			expectMissing(t, without.why, to-from)
+			t.Logf("%d of %d loops have no code", without.n, to-from)
 		})
 	}
+}
+
+// counted counts why loops have no code.
+type counted struct {
+	sync.Mutex
+	why map[string]int
+	n   int
+}
+
+func (c *counted) add(why string) {
+	if why == "" {
+		return
+	}
+	c.Lock()
+	defer c.Unlock()
+	if c.why == nil {
+		c.why = map[string]int{}
+	}
+	c.why[why]++
+	c.n++
+}
+
+// random runs a random loop both ways. It returns why there is no code, or "".
+func (b *bench) random(t *testing.T, seed int, isa machine.ISA) string {
+	rng := rand.New(rand.NewPCG(uint64(seed), 7))
+	steps := 12
+	if seed%20 == 0 {
+		steps = 100
+	}
+	l, err := randomLoop(rng, steps)
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		return ""
+	}
+	n, rows := 1+rng.IntN(70), 1
+	switch rng.IntN(4) {
+	case 0:
+		n = 1 + rng.IntN(500)
+	case 1:
+		rows = 1 + rng.IntN(4)
+	}
+	return b.check(t, rng, l, isa, n, rows)
 }

@@ -1,0 +1,341 @@
+//go:build linux || darwin
+
+package jittest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/vector"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const (
+	guarded = 32 << 10 // bytes of an operand between pages that must not be touched
+	line    = 64       // bytes: beyond it an address is aligned again
+	longest = 70       // elements of the rows that are tried at every address
+)
+
+// Both runs loops as machine code and in the interpreter, side by side, and compares what they leave. It is for one
+// goroutine.
+type Both struct {
+	mem  [2][][]byte // machine code's and the interpreter's, by pointer
+	args *jit.Args
+	rng  *rand.Rand
+
+	loop    *expr.Loop
+	interp  *expr.Interp
+	scratch *expr.Scratch
+	code    *vector.Loop
+	ptrs    []pointer
+}
+
+// pointer is what a pointer of a loop points to.
+type pointer struct {
+	dtype  tensor.DType
+	count  int    // elements of a row where that is not the row's length, else 0
+	out    bool   // is written only
+	pool   []byte // what is read from it
+	stored bool   // and not left out
+}
+
+// NewBoth returns memory for loops.
+func NewBoth(t testing.TB) *Both {
+	b := &Both{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
+	for k := range b.mem {
+		for range jit.MaxOperands {
+			b.mem[k] = append(b.mem[k], Guarded(t, guarded))
+		}
+	}
+	return b
+}
+
+// Expanded returns the loop without elementary functions: what machine code computes, to the bit.
+func Expanded(l *expr.Loop) (*expr.Loop, error) {
+	c := *l.Code
+	outs := len(c.Out)
+	c.Out = slices.Clone(c.Out)
+	for _, f := range l.Folds {
+		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
+	}
+	e, err := c.Expand()
+	if err != nil {
+		return nil, err
+	}
+	x := &expr.Loop{Code: e, Scalar: l.Scalar, Totals: l.Totals}
+	for k, f := range l.Folds {
+		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
+	}
+	e.Out = e.Out[:outs]
+	return x, nil
+}
+
+// Check compares a loop for an instruction set: for all numbers at which something may go wrong, for rows of up to 70
+// elements and at every address that the dtypes allow, directly before and behind what must not be touched, in the
+// memory of an operand, for several rows and for long ones past the caches. The error says what differs; one that wraps
+// [vector.ErrUnsupported], that there is no machine code.
+func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
+	code, err := vector.Compile(l, isa, vector.Options{})
+	if err != nil {
+		return err
+	}
+	e, err := Expanded(l)
+	if err != nil {
+		return err
+	}
+	b.loop, b.code = l, code
+	if err := b.hold(e); err != nil {
+		return err
+	}
+	b.describe()
+	err = errors.Join(b.values(), b.addresses(), b.shared(), b.long(isa))
+	if err != nil {
+		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", isa, err, l.Scalar, l.Folds, l.Totals, l.Code,
+			code.Listing())
+	}
+	return nil
+}
+
+// hold makes a loop the one that is interpreted.
+func (b *Both) hold(l *expr.Loop) (err error) {
+	if b.interp, err = l.Prepare(); err == nil {
+		b.scratch = b.interp.NewScratch() // the interpreter's own outlives it by a collection or two
+	}
+	return err
+}
+
+// describe lists the pointers of the loop.
+func (b *Both) describe() {
+	b.ptrs = b.ptrs[:0]
+	for _, o := range b.loop.Code.Out {
+		b.ptrs = append(b.ptrs, pointer{dtype: o.DType, out: true, stored: o.DType != tensor.Invalid})
+	}
+	for k, d := range b.loop.Code.In {
+		p := pointer{dtype: d, stored: true, pool: Some(b.rng, d, 1024)}
+		if b.loop.Scalar[k] {
+			p.count = 1
+		}
+		b.ptrs = append(b.ptrs, p)
+	}
+	for k := range b.loop.Folds {
+		p := pointer{dtype: b.loop.DType(k), stored: true, count: expr.Lanes}
+		if b.loop.Totals {
+			p.count, p.out = 1, true
+		} else {
+			p.pool = Some(b.rng, p.dtype, 1024)
+		}
+		b.ptrs = append(b.ptrs, p)
+	}
+}
+
+// at is where the pointers of a run point, as offsets into their memory.
+type at [jit.MaxOperands]int
+
+// size returns the bytes of a row, and of all rows.
+func (p *pointer) size(n, rows int) (row, all int) {
+	if p.count > 0 {
+		n = p.count
+	}
+	row = n * p.dtype.Size()
+	return row, row * rows
+}
+
+// run runs rows of n elements both ways and compares. Output same is written over operand over, unless that is
+// negative.
+func (b *Both) run(place at, n, rows, same, over int) error {
+	b.fill(place, n, rows)
+	if over >= 0 {
+		place[same] = place[over]
+	}
+	strides := make([]int, 0, jit.MaxOperands)
+	var ptrs [2][]unsafe.Pointer
+	for k := range b.ptrs {
+		p := &b.ptrs[k]
+		row, _ := p.size(n, rows)
+		strides = append(strides, row)
+		for way := range b.mem {
+			var to unsafe.Pointer
+			if m := b.of(way, k, same, over); p.stored {
+				to = unsafe.Pointer(&m[place[k]])
+			}
+			ptrs[way] = append(ptrs[way], to)
+		}
+	}
+	if err := b.code.Run(b.args, ptrs[0], strides, n, rows); err != nil {
+		return err
+	}
+	b.interpret(ptrs[1], strides, n, rows)
+	for k := range b.ptrs {
+		if k == same && over >= 0 || !b.ptrs[k].stored {
+			continue
+		}
+		d := b.ptrs[k].dtype
+		if k == over {
+			d = b.ptrs[same].dtype
+		}
+		if why := b.differ(k, d, place[k], n, rows); why != "" {
+			return fmt.Errorf("%d rows of %d, addresses %v, output %d over %d: %s", rows, n, place[:len(b.ptrs)], same, over,
+				why)
+		}
+	}
+	return nil
+}
+
+// of returns the memory of a pointer.
+func (b *Both) of(way, k, same, over int) []byte {
+	if over >= 0 && k == same {
+		k = over
+	}
+	return b.mem[way][k]
+}
+
+// interpret runs the rows in Go, where accumulators stay where they are from row to row.
+func (b *Both) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
+	ops := len(b.ptrs) - len(b.loop.Folds)
+	here := make([]unsafe.Pointer, len(ptrs))
+	for row := range rows {
+		for k, p := range ptrs {
+			if here[k] = p; p != nil {
+				here[k] = unsafe.Add(p, row*strides[k])
+			}
+		}
+		b.interp.Run(b.scratch, here[:ops], strides[:ops], here[ops:], n, 1)
+	}
+}
+
+// window returns the bytes from a line before what is used of memory to one behind it.
+func window(m []byte, at, size int) []byte { return m[max(0, at-line):min(len(m), at+size+line)] }
+
+// fill writes operands, and what shows in outputs whether it was left alone.
+func (b *Both) fill(place at, n, rows int) {
+	for k := range b.ptrs {
+		p := &b.ptrs[k]
+		if !p.stored {
+			continue
+		}
+		_, size := p.size(n, rows)
+		for way := range b.mem {
+			w := window(b.mem[way][k], place[k], size)
+			for i := range w {
+				w[i] = 0xA5
+			}
+			for to := b.mem[way][k][place[k] : place[k]+size]; !p.out && len(to) > 0; {
+				to = to[copy(to, p.pool):]
+			}
+		}
+	}
+}
+
+// differ says what of the memory of a pointer is not the same.
+func (b *Both) differ(k int, d tensor.DType, at, n, rows int) string {
+	_, size := b.ptrs[k].size(n, rows)
+	x, y := window(b.mem[0][k], at, size), window(b.mem[1][k], at, size)
+	if bytes.Equal(x, y) {
+		return ""
+	}
+	u, v := b.mem[0][k][at:at+size], b.mem[1][k][at:at+size]
+	for e := d.Size(); len(u) > 0; u, v = u[e:], v[e:] {
+		if !Same(d, u[:e], v[:e]) {
+			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, d, (size-len(u))/e, u[:e], v[:e])
+		}
+		copy(u, v[:e])
+	}
+	if !bytes.Equal(x, y) {
+		return fmt.Sprintf("bytes beside what pointer %d points to were changed", k)
+	}
+	return ""
+}
+
+// ends returns places directly before or behind what must not be touched.
+func (b *Both) ends(n, rows int, behind bool) (place at) {
+	for k := range b.ptrs {
+		if _, size := b.ptrs[k].size(n, rows); !behind {
+			place[k] = guarded - size
+		}
+	}
+	return place
+}
+
+// addresses runs rows of every length up to the longest at one address after the other, and the longest at every
+// address. From row to row other elements come.
+func (b *Both) addresses() error {
+	least := line
+	for _, p := range b.ptrs {
+		if p.stored {
+			least = min(least, p.dtype.Size())
+		}
+	}
+	for n := 1; n <= longest; n++ {
+		err := errors.Join(b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 1, true), n, 1, 0, -1),
+			b.run(b.ends(n, 3, false), n, 3, 0, -1))
+		shifts := 1
+		if n == longest {
+			shifts = line / least
+		}
+		for shift := range shifts {
+			var place at
+			for k, p := range b.ptrs {
+				place[k] = line + (n+shift+5*k)*p.dtype.Size()%line
+			}
+			err = errors.Join(err, b.run(place, n, 1, 0, -1))
+			b.turn(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn brings other elements to the beginning of the pools.
+func (b *Both) turn(n int) {
+	for k := range b.ptrs {
+		if p := &b.ptrs[k]; len(p.pool) > 0 {
+			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
+			p.pool = append(p.pool[cut:len(p.pool):len(p.pool)], p.pool[:cut]...)
+		}
+	}
+}
+
+// shared runs with an output in the memory of each operand that may be its.
+func (b *Both) shared() error {
+	outs := len(b.loop.Code.Out)
+	for same, o := range b.loop.Code.Out {
+		for k, d := range b.loop.Code.In {
+			if b.loop.Scalar[k] || o.DType == tensor.Invalid || d.Size() != o.DType.Size() {
+				continue
+			}
+			for n := 1; n <= longest; n++ {
+				if err := b.run(b.ends(n, 1, n%2 == 0), n, 1, same, outs+k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// long runs rows of some hundreds of elements, and with stores past the caches.
+func (b *Both) long(isa machine.ISA) error {
+	var err error
+	for _, n := range []int{1000, 1023} {
+		err = errors.Join(err, b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 2, true), n, 2, 0, -1))
+	}
+	code, compiles := b.code, vector.Options{NonTemporal: true}
+	if b.code, err = vector.Compile(b.loop, isa, compiles); err != nil {
+		return err
+	}
+	for _, n := range []int{500, 505} {
+		err = errors.Join(err, b.run(b.ends(n, 1, true), n, 1, 0, -1), b.run(b.ends(n, 3, false), n, 3, 0, -1))
+	}
+	b.code = code
+	return err
+}

@@ -1,0 +1,193 @@
+//go:build linux || darwin
+
+package jittest
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/goasm"
+)
+
+// perForm is how many instructions are kept of those that are encoded alike.
+const perForm = 6
+
+// Forms collects the instructions of listings, some of each form: that is all that tells encodings apart, the name,
+// kinds, widths and halves of registers, and how addresses and constants are written.
+type Forms struct {
+	seen  map[string]bool
+	of    map[string]int
+	lines []string
+}
+
+var (
+	registers = strings.Fields("AX CX DX BX SP BP SI DI R8 R9 R10 R11 R12 R13 R14 R15")
+	vectorReg = regexp.MustCompile(`^([XYZ])([0-9]+)$`)
+	maskReg   = regexp.MustCompile(`^K([0-7])$`)
+	address   = regexp.MustCompile(`^(-?[0-9]*)\(([A-Z0-9]+)\)(?:\(([A-Z0-9]+)\*([1248])\))?$`)
+	constant  = regexp.MustCompile(`^const<>\+[0-9]+\(SB\)$`)
+)
+
+// Add takes the instructions of a listing, jumps aside.
+func (f *Forms) Add(listing string) {
+	if f.seen == nil {
+		f.seen, f.of = map[string]bool{}, map[string]int{}
+	}
+	for line := range strings.Lines(listing) {
+		line = strings.TrimSpace(line)
+		name, operands, _ := strings.Cut(line, "\t")
+		switch {
+		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN" || f.seen[line]:
+		case strings.HasPrefix(name, "DATA ") || strings.HasPrefix(name, "GLOBL "):
+		default:
+			f.seen[line] = true
+			if form := name + formOf(operands); f.of[form] < perForm {
+				f.of[form]++
+				f.lines = append(f.lines, line)
+			}
+		}
+	}
+}
+
+// formOf tells operands apart as far as they are encoded otherwise.
+func formOf(operands string) (form string) {
+	for _, o := range split(operands) {
+		form += " "
+		if m := vectorReg.FindStringSubmatch(o); m != nil {
+			form += m[1] + strconv.Itoa(len(m[2])) + strconv.FormatBool(m[2] > "15" && len(m[2]) > 1)
+			continue
+		}
+		m := address.FindStringSubmatch(o)
+		switch {
+		case maskReg.MatchString(o):
+			form += "K"
+		case constant.MatchString(o):
+			form += "const"
+		case m != nil:
+			d, _ := strconv.Atoi(m[1])
+			form += fmt.Sprintf("%v%v", d == 0, d == int(int8(d))) + m[2] + "*" + m[4]
+		default:
+			form += o
+		}
+	}
+	return form
+}
+
+func split(operands string) []string {
+	if operands == "" {
+		return nil
+	}
+	return strings.Split(operands, ", ")
+}
+
+// parse makes operands of a line as a listing has it.
+func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
+	name, operands, _ := strings.Cut(line, "\t")
+	name, suffixes, _ := strings.Cut(name, ".")
+	zero, broadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
+	for _, o := range split(operands) {
+		if m := vectorReg.FindStringSubmatch(o); m != nil {
+			n, _ := strconv.Atoi(m[2])
+			args = append(args, map[string]func(int) asm.Vec{"X": asm.X, "Y": asm.Y, "Z": asm.Z}[m[1]](n))
+			continue
+		}
+		if m := maskReg.FindStringSubmatch(o); m != nil {
+			k := asm.Mask(m[1][0] - '0')
+			if zero {
+				k = k.Zero()
+			}
+			args = append(args, k)
+			continue
+		}
+		switch m := address.FindStringSubmatch(o); {
+		case o[0] == '$':
+			x, err := strconv.ParseInt(o[1:], 0, 64)
+			if err != nil {
+				return "", nil, err
+			}
+			args = append(args, asm.Imm(x))
+		case constant.MatchString(o):
+			at := a.Constant([]byte{1})
+			at.Broadcast = broadcast
+			args = append(args, at)
+		case m != nil:
+			d, _ := strconv.Atoi(m[1])
+			at := asm.Mem{Base: register(m[2]), Disp: int32(d), Broadcast: broadcast}
+			if m[3] != "" {
+				at.Index, at.Scale = register(m[3]), m[4][0]-'0'
+			}
+			args = append(args, at)
+		case register(o) <= asm.R15:
+			args = append(args, register(o))
+		default:
+			return "", nil, fmt.Errorf("what is %q?", o)
+		}
+	}
+	return name, args, nil
+}
+
+// register returns a register by its name, or one that there is not.
+func register(name string) asm.Reg {
+	for k, r := range registers {
+		if r == name {
+			return asm.Reg(k)
+		}
+	}
+	return 99
+}
+
+// Check encodes what was collected and compares the bytes with those of Go's assembler. It returns how many forms there
+// were.
+func (f *Forms) Check(t testing.TB) int {
+	t.Helper()
+	var lines []string
+	var ours [][]byte
+	for _, line := range f.lines {
+		if otherwise(line) {
+			continue
+		}
+		var a asm.Assembler
+		name, args, err := parse(&a, line)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		a.Emit(name, args...)
+		n := a.Len()
+		code, err := a.Finish()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		lines, ours = append(lines, "\t"+line), append(ours, code[:n])
+	}
+	for k, want := range goasm.Assemble(t, lines) {
+		if !equal(ours[k], want, strings.Contains(lines[k], "const<>")) {
+			t.Errorf("%s: % x, Go's assembler makes % x", lines[k][1:], ours[k], want)
+		}
+	}
+	return len(f.of)
+}
+
+// equal compares bytes; the distance of a constant, which Go's assembler leaves to the linker as zeros, may differ.
+func equal(ours, want []byte, distance bool) bool {
+	if !distance || len(ours) != len(want) {
+		return bytes.Equal(ours, want)
+	}
+	for at := 0; at+4 <= len(want); at++ {
+		if bytes.Equal(want[at:at+4], make([]byte, 4)) && bytes.Equal(ours[:at], want[:at]) &&
+			bytes.Equal(ours[at+4:], want[at+4:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// otherwise tells of the instructions that Go's assembler does not know, which package asm compares with LLVM's bytes,
+// and of those for which it has a form of AX alone that is as good.
+func otherwise(line string) bool {
+	return strings.HasPrefix(line, "VCVTNEPS2BF16") || strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
+}

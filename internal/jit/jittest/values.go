@@ -1,0 +1,136 @@
+//go:build linux || darwin
+
+package jittest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// drawn is how many elements are drawn where not all combinations can be tried.
+const drawn = 6000
+
+// values runs over all numbers that matter: of one operand, all of a dtype of 8 or 16 bits; of two, all pairs; else as
+// many as are drawn. What is folded has few rows of few, since one NaN hides all others.
+func (b *Both) values() error {
+	ops := len(b.loop.Code.In)
+	n, rows, data := drawn, 1, make([][]byte, ops)
+	folds := len(b.loop.Folds) > 0
+	switch {
+	case folds:
+		n, rows = 60, 100
+	case ops == 1 && !b.loop.Scalar[0] && !b.loop.Code.In[0].IsComplex():
+		data[0] = All(b.loop.Code.In[0])
+		n = len(data[0]) / b.loop.Code.In[0].Size()
+	case ops == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
+		n, rows = b.pairs(data)
+	case slices.Contains(b.loop.Scalar, true):
+		n, rows = 60, 100
+	}
+	var ins, reads []unsafe.Pointer
+	var strides []int
+	for k, d := range b.loop.Code.In {
+		count := n
+		if b.loop.Scalar[k] {
+			count = 1
+		}
+		if data[k] == nil {
+			data[k] = Some(b.rng, d, count*rows)
+		}
+		step := count * d.Size()
+		if len(data[k]) == step {
+			step = 0 // all rows read the same
+		}
+		strides = append(strides, step)
+		ins = append(ins, unsafe.Pointer(&data[k][0]))
+		copied := slices.Clone(data[k])
+		reads = append(reads, unsafe.Pointer(&copied[0]))
+	}
+	return b.whole(ins, reads, strides, n, rows)
+}
+
+// pairs makes all pairs of numbers of two operands, as one row or as rows with one number of a Scalar operand each.
+func (b *Both) pairs(data [][]byte) (n, rows int) {
+	x, y := Numbers(b.loop.Code.In[0]), Numbers(b.loop.Code.In[1])
+	sx, sy := b.loop.Code.In[0].Size(), b.loop.Code.In[1].Size()
+	nx, ny := len(x)/sx, len(y)/sy
+	switch {
+	case b.loop.Scalar[0] && b.loop.Scalar[1]:
+		n, rows = 3, nx*ny
+	case b.loop.Scalar[0]:
+		data[0], data[1] = x, y
+		return ny, nx
+	case b.loop.Scalar[1]:
+		data[0], data[1] = x, y
+		return nx, ny
+	default:
+		n, rows = nx*ny, 1
+	}
+	data[0] = bytes.Repeat(x, ny)
+	for at := 0; at < len(y); at += sy {
+		data[1] = append(data[1], bytes.Repeat(y[at:at+sy], nx)...)
+	}
+	return n, rows
+}
+
+// whole runs both ways over operands that were made, and compares the outputs.
+func (b *Both) whole(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
+	outs := len(b.loop.Code.Out)
+	var ptrs [2][]unsafe.Pointer
+	var made [2][][]byte
+	var steps []int
+	for k := range b.ptrs {
+		p := &b.ptrs[k]
+		if k >= outs && k < outs+len(ins) {
+			ptrs[0], ptrs[1] = append(ptrs[0], ins[k-outs]), append(ptrs[1], reads[k-outs])
+			steps = append(steps, strides[k-outs])
+			continue
+		}
+		row, all := p.size(n, rows)
+		steps = append(steps, row)
+		for way := range ptrs {
+			var to unsafe.Pointer
+			m := make([]byte, all)
+			if copy(m, p.pool); p.stored {
+				to = unsafe.Pointer(unsafe.SliceData(m))
+			}
+			made[way], ptrs[way] = append(made[way], m), append(ptrs[way], to)
+		}
+	}
+	if err := b.code.Run(b.args, ptrs[0], steps, n, rows); err != nil {
+		return err
+	}
+	b.interpret(ptrs[1], steps, n, rows)
+	k := 0
+	for i := range b.ptrs {
+		if i >= outs && i < outs+len(ins) {
+			continue
+		}
+		d, u, v := b.ptrs[i].dtype, made[0][k], made[1][k]
+		k++
+		for e := d.Size(); len(u) > 0 && b.ptrs[i].stored; u, v = u[e:], v[e:] {
+			if !Same(d, u[:e], v[:e]) {
+				at := (len(made[0][k-1]) - len(u)) / e
+				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows, n, i, d,
+					at, u[:e], v[:e], b.operandsAt(reads, strides, at, n))
+			}
+		}
+	}
+	return nil
+}
+
+// operandsAt tells what an output was computed from.
+func (b *Both) operandsAt(reads []unsafe.Pointer, strides []int, at, n int) (text string) {
+	for k, d := range b.loop.Code.In {
+		off := at / n * strides[k]
+		if !b.loop.Scalar[k] {
+			off += at % n * d.Size()
+		}
+		text += fmt.Sprintf("% x; ", unsafe.Slice((*byte)(unsafe.Add(reads[k], off)), d.Size()))
+	}
+	return text
+}

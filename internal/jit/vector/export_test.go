@@ -1,0 +1,4 @@
+package vector
+
+// RandomLoop is for tests that need packages which are built on this one.
+var RandomLoop = randomLoop
