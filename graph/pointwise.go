@@ -157,11 +157,11 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 		code, _ := it.InMemory(body) // Prepare has told of errors
 		grain = grainOf(code)
 	}
-	phase := Phase{Chunks: it.Chunks(grain)}
+	phase := Phase{Chunks: loop.Chunks(grain)}
 	if phase.Chunks == 1 {
 		phase.Run = func(m *Mem, _ int) error { return loop.All(m.Cursor, m.Ptrs) }
 	} else {
-		phase.Run = func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
+		phase.Run = func(m *Mem, chunk int) error { return loop.Chunk(m.Cursor, m.Ptrs, chunk, grain) }
 	}
 	k := &Kernel{Loop: it, Phases: []Phase{phase}}
 	if loop.Expression() {
