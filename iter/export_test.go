@@ -17,8 +17,8 @@ func Accumulating(it *Iterator) *Iterator {
 	return part
 }
 
-// Tiles tells the dimensions of the walk along which tiles of a kernel lie, in which order tiles follow one another, and
-// how large they are; nil where operands are not turned.
+// Tiles tells the dimensions of the walk along which tiles of a kernel lie, in which order tiles follow one another,
+// and how large they are; nil where operands are not turned.
 func Tiles(p Prepared) (inner, order, size []int) {
 	if p.tiles == nil || !p.tiles.turned {
 		return nil, nil, nil
