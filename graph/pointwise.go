@@ -184,11 +184,11 @@ func (p *Pointwise) kernel(c *Call, it *iter.Iterator, body iter.Kernel) (*Kerne
 	if each > 0 {
 		grain = compiledGrain(each)
 	}
-	phase := Phase{Chunks: it.Chunks(grain)}
+	phase := Phase{Chunks: loop.Chunks(grain)}
 	if phase.Chunks == 1 {
 		phase.Run = func(m *Mem, _ int) error { return loop.All(m.Cursor, m.Ptrs) }
 	} else {
-		phase.Run = func(m *Mem, chunk int) error { return loop.Range(m.Cursor, m.Ptrs, it.Chunk(chunk, grain)) }
+		phase.Run = func(m *Mem, chunk int) error { return loop.Chunk(m.Cursor, m.Ptrs, chunk, grain) }
 	}
 	k := &Kernel{Loop: it, Phases: []Phase{phase}, Arithmetic: each * float64(it.Numel())}
 	if loop.Expression() {

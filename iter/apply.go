@@ -83,10 +83,11 @@ type Prepared struct {
 	body block
 	// rows: every operand's rows can be handed over in their own layouts; line: all of it is one.
 	rows, line bool
-	// loop is that of an expression, in place of body; staged says which operands of it go through blocks, joined
-	// that all do, and that a piece of them is one row.
+	// loop is that of an expression, in place of body; staged says which operands of it go through blocks, by tiles, and
+	// joined that all do, and that a tile of them is one row.
 	loop   *loops.Loop
 	staged []bool
+	tiles  *tiles
 	joined bool
 }
 
@@ -183,7 +184,43 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
 		return err
 	}
-	return p.it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return p.walk(c, ptrs, r) })
+	return forTasks(ctx, p.Chunks(grain), workers, func(c *Cursor, i int) error { return p.Chunk(c, ptrs, i, grain) })
+}
+
+// Chunks returns the number of parallel tasks of grain elements in which the whole iteration is best computed, 0 for
+// [GrainSize]: a matter of shape, strides and grain, never of the number of workers. Where operands are laid out in
+// different orders tasks are boxes, which need not be ranges of the walk; else they are those of [Iterator.Chunks].
+func (p Prepared) Chunks(grain int) int {
+	switch {
+	case p.body == nil && p.loop == nil:
+		return 0
+	case p.tiles == nil || !p.tiles.turned || p.it.numel == 0:
+		return p.it.Chunks(grain)
+	}
+	var span [8]int
+	return count(p.it.walkShape, p.tiles.spans(p.it, grain, span[:0]))
+}
+
+// Chunk computes task i of [Prepared.Chunks] at the given addresses, and is as unsafe as [Prepared.Range]. It panics
+// where there is no such task, as an index of a slice does. A nil Cursor stands for a fresh one.
+func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
+	switch {
+	case p.body == nil && p.loop == nil:
+		return errNotPrepared
+	case p.tiles == nil || !p.tiles.turned || p.it.numel == 0:
+		return p.Range(c, ptrs, p.it.Chunk(i, grain))
+	}
+	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
+		return err
+	}
+	if n := p.Chunks(grain); uint(i) >= uint(n) {
+		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
+	}
+	if c == nil {
+		c = new(Cursor)
+	}
+	p.walkTask(c, ptrs, i, grain)
+	return nil
 }
 
 var errNotPrepared = errors.New("iter: nothing was prepared")

@@ -16,3 +16,12 @@ func Accumulating(it *Iterator) *Iterator {
 	part.accumulate = true
 	return part
 }
+
+// Tiles tells the dimensions of the walk along which tiles of a kernel lie, in which order tiles follow one another,
+// and how large they are; nil where operands are not turned.
+func Tiles(p Prepared) (inner, order, size []int) {
+	if p.tiles == nil || !p.tiles.turned {
+		return nil, nil, nil
+	}
+	return p.tiles.inner, p.tiles.order, p.tiles.size
+}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
-	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -247,16 +247,14 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	l, staged := it.rowsOf(code)
-	far := 0
-	for i := range it.noutputs {
-		far = max(far, it.numel*it.ops[i].held.Size())
+	p := Prepared{it: it}
+	if slices.Contains(staged, true) {
+		p.staged, p.tiles = staged, it.tilesOf(staged, false)
 	}
-	loop, err := newLoop(l, far)
-	if err != nil {
+	if p.loop, err = loops.New(l, it.loopOptions(p.tiles, staged)); err != nil {
 		return Prepared{}, err
 	}
-	p := Prepared{it: it, loop: loop}
-	if !loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		// In Go a row costs a call for each instruction: short ones go through blocks together.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
 		if p.loop, err = newLoop(l, 0); err != nil {
@@ -265,92 +263,50 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		for i := range staged {
 			staged[i] = true
 		}
-		p.joined = true
-	}
-	if slices.Contains(staged, true) {
-		p.staged = staged
+		p.joined, p.staged, p.tiles = true, staged, it.tilesOf(staged, true)
 	}
 	p.line = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
 	return p, nil
+}
+
+// aheadRows is how many rows of a tile further what the loop reads in place is asked for: rows are too short and too
+// far apart for prefetchers of hardware. [4096,4096] and its transposed are added in 7.6 ms with it, without in 8.
+const aheadRows = 8
+
+// loopOptions says how the loop stores, and what it asks for ahead.
+func (it *Iterator) loopOptions(t *tiles, staged []bool) loops.Options {
+	var opts loops.Options
+	if !slices.Contains(staged[:it.noutputs], true) {
+		far := 0
+		for i := range it.noutputs {
+			far = max(far, it.numel*it.ops[i].held.Size())
+		}
+		opts.NonTemporal = far >= machine.DefaultProfile().Far
+	}
+	if t == nil || !t.turned || !it.large() {
+		return opts
+	}
+	for i := it.noutputs; i < len(it.ops); i++ {
+		ahead := aheadRows * it.walkStrides[t.inner[1]*len(it.ops)+i]
+		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
+			opts.Ahead = loops.Ahead{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead)}
+			break
+		}
+	}
+	return opts
 }
 
 // walkLoop walks a checked range with the loop of an expression.
 func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it := p.it
 	ops := len(it.ops)
-	if p.staged == nil {
-		return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-			p.loop.Run(&c.loops, at, it.walkStrides[ops:2*ops], n0, n1)
-			return nil
-		})
+	if p.tiles != nil {
+		return p.walkTiles(c, ptrs, r)
 	}
-	s := exprStager{p: p, c: c, stager: it.newStager(c, true)}
-	c.ptrs, c.strides = sized(c.ptrs, ops), sized(c.strides, ops)
-	return it.steps(c, ptrs, r, s.step)
-}
-
-// exprStager brings operands that do not lie one behind another into blocks, of the dtype that memory has, and takes
-// such outputs out of theirs.
-type exprStager struct {
-	stager
-	p Prepared
-	c *Cursor
-}
-
-func (s *exprStager) step(base []unsafe.Pointer, n0, n1 int) error {
-	rows, long := max(1, s.len/n0), s.len
-	if lines := min(s.lines, n1); rows < lines {
-		rows, long = lines, s.len/lines
-	}
-	for j := 0; j < n1; j += rows {
-		k1 := min(rows, n1-j)
-		for at := 0; at < n0; at += long {
-			k0 := min(long, n0-at)
-			for i := range base {
-				s.enter(i, base[i], piece{at, j, k0, k1, n0})
-			}
-			if s.p.joined {
-				s.p.loop.Run(&s.c.loops, s.c.ptrs, s.c.strides, k0*k1, 1)
-			} else {
-				s.p.loop.Run(&s.c.loops, s.c.ptrs, s.c.strides, k0, k1)
-			}
-			for i := range s.it.noutputs {
-				if s.p.staged[i] {
-					s.move(i, base[i], piece{at, j, k0, k1, n0}, true)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// enter sets the address and the step from row to row of operand i.
-func (s *exprStager) enter(i int, base unsafe.Pointer, q piece) {
-	it, c := s.it, s.c
-	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	if !s.p.staged[i] {
-		c.ptrs[i], c.strides[i] = unsafe.Add(base, q.at*st0+q.j*st1), st1
-		return
-	}
-	c.ptrs[i], c.strides[i] = s.block(i), q.k0*it.ops[i].held.Size()
-	if i >= it.noutputs {
-		s.move(i, base, q, false)
-	}
-}
-
-// move copies a piece of operand i into its block, or back.
-func (s *exprStager) move(i int, base unsafe.Pointer, q piece, back bool) {
-	it := s.it
-	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	memory, size := unsafe.Add(base, q.at*st0+q.j*st1), it.ops[i].held.Size()
-	e := strided.Move(size)
-	if back {
-		e.Block(memory, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size},
-			strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
-		return
-	}
-	e.Block(s.block(i), memory, strided.Axis{N: q.k0, Dst: size, Src: st0},
-		strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
+	return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
+		p.loop.Run(&c.loops, at, it.walkStrides[ops:2*ops], n0, n1)
+		return nil
+	})
 }
 
 // Expression reports whether the kernel is the loop of an expression, and not a function.

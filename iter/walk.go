@@ -199,6 +199,7 @@ type Cursor struct {
 	stage   []byte
 	filled  []unsafe.Pointer
 	loops   loops.State
+	boxes   boxes
 }
 
 // ForEach walks the whole iteration in this goroutine with the loop (serial_for_each).

@@ -108,6 +108,7 @@ var vouched = map[string]string{
 	"(iter.Iterator).ForRange":     "addresses of operands",
 	"(iter.Iterator).Parallel":     "addresses of operands",
 	"(iter.Prepared).All":          "addresses of operands",
+	"(iter.Prepared).Chunk":        "addresses of operands",
 	"(iter.Prepared).Parallel":     "addresses of operands",
 	"(iter.Prepared).Range":        "addresses of operands",
 	"(iter.Iterator).Reduce":       "addresses of operands",

@@ -120,14 +120,14 @@ func compileGiven(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	out := *k
-	out.Phases = []graph.Phase{{Chunks: k.Phases[0].Chunks, Run: func(m *graph.Mem, chunk int) error {
+	out.Phases = []graph.Phase{{Chunks: loop.Chunks(iter.GrainSize), Run: func(m *graph.Mem, chunk int) error {
 		var ptrs [8]unsafe.Pointer
 		n := copy(ptrs[:], m.Ptrs[:it.NumOutputs()])
 		for _, i := range at {
 			ptrs[n] = m.Ptrs[it.NumOutputs()+i]
 			n++
 		}
-		return loop.Range(m.Cursor, ptrs[:n], it.Chunk(chunk, iter.GrainSize))
+		return loop.Chunk(m.Cursor, ptrs[:n], chunk, iter.GrainSize)
 	}}}
 	out.InPlace = nil
 	for _, p := range k.InPlace {

@@ -1,0 +1,223 @@
+package iter
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// boxes is what a walk by tiles changes.
+type boxes struct {
+	box, at []int // the elements of a box along each dimension of the walk, and where in it a tile begins
+	extents []int // of the tile
+	steps   []int // bytes along the dimensions of the tile, maxInner of each operand, where the loop finds it
+	span    []int
+	memory  []unsafe.Pointer // the tile in memory, by operand
+	first   []unsafe.Pointer // and where the loop finds it
+}
+
+// tileWalk brings operands that do not lie one behind another along rows into blocks, of the dtype that memory has, and
+// takes such outputs out of theirs.
+type tileWalk struct {
+	*tiles
+	p Prepared
+	c *Cursor
+}
+
+func (p Prepared) newTileWalk(c *Cursor) tileWalk {
+	ops, dims, b := len(p.it.ops), len(p.it.walkShape), &c.boxes
+	b.box, b.at, b.extents = sized(b.box, dims), sized(b.at, dims), sized(b.extents, dims)
+	b.steps, b.memory, b.first = sized(b.steps, maxInner*ops), sized(b.memory, ops), sized(b.first, ops)
+	clear(b.steps)
+	c.ptrs, c.strides, c.filled = sized(c.ptrs, ops), sized(c.strides, ops), sized(c.filled, ops)
+	if len(c.stage) < p.tiles.room {
+		c.stage = tensor.NewStorage(p.tiles.room).Bytes()
+	}
+	return tileWalk{p.tiles, p, c}
+}
+
+// walkTiles walks a checked range.
+func (p Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+	it, w := p.it, p.newTileWalk(c)
+	if r == it.All() {
+		if it.offsets != nil {
+			ptrs = it.shifted(c, ptrs)
+		}
+		copy(c.boxes.box, it.walkShape)
+		w.box(ptrs)
+		return nil
+	}
+	return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
+		for d := range c.boxes.box {
+			c.boxes.box[d] = 1
+		}
+		c.boxes.box[0] = n0
+		if n1 > 1 {
+			c.boxes.box[1] = n1
+		}
+		w.box(at)
+		return nil
+	})
+}
+
+// walkTask walks a task of [tiles.spans].
+func (p Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task, grain int) {
+	it, b := p.it, &c.boxes
+	w := p.newTileWalk(c)
+	b.span = p.tiles.spans(it, grain, b.span[:0])
+	c.start = sized(c.start, len(ptrs))
+	copy(c.start, ptrs)
+	for i, off := range it.offsets {
+		c.start[i] = unsafe.Add(c.start[i], off)
+	}
+	for d, n := range b.span {
+		parts := (it.walkShape[d]-1)/n + 1
+		at := task % parts * n
+		task /= parts
+		b.box[d] = min(n, it.walkShape[d]-at)
+		for i := range c.start {
+			c.start[i] = unsafe.Add(c.start[i], at*it.walkStrides[d*len(ptrs)+i])
+		}
+	}
+	w.box(c.start)
+}
+
+// box walks a box by tiles. base are the addresses of its first elements.
+func (w *tileWalk) box(base []unsafe.Pointer) {
+	b := &w.c.boxes
+	clear(b.at)
+	clear(b.extents)
+	for more := true; more; more = w.next() {
+		for d, n := range b.box {
+			if e := min(w.size[d], n-b.at[d]); e != b.extents[d] {
+				b.extents[d] = e
+				clear(w.c.filled) // blocks are laid out otherwise
+			}
+		}
+		w.tile(base)
+	}
+}
+
+// next goes to the next tile of the box, if there is one.
+func (w *tileWalk) next() bool {
+	b := &w.c.boxes
+	for _, d := range w.order {
+		if b.at[d] += w.size[d]; b.at[d] < b.box[d] {
+			return true
+		}
+		b.at[d] = 0
+	}
+	return false
+}
+
+// tile computes a tile.
+func (w *tileWalk) tile(base []unsafe.Pointer) {
+	it, b := w.p.it, &w.c.boxes
+	for i := range base {
+		off := 0
+		for d, v := range b.at {
+			off += v * it.walkStrides[d*len(base)+i]
+		}
+		b.memory[i] = unsafe.Add(base[i], off)
+		w.enter(i)
+	}
+	w.run()
+	for i := range it.noutputs {
+		if w.p.staged[i] {
+			w.move(i, true)
+		}
+	}
+}
+
+// enter sets where the loop finds operand i, and brings it there.
+func (w *tileWalk) enter(i int) {
+	it, c, b := w.p.it, w.c, &w.c.boxes
+	steps := b.steps[maxInner*i : maxInner*(i+1)]
+	if !w.p.staged[i] {
+		b.first[i] = b.memory[i]
+		for k, d := range w.inner {
+			steps[k] = it.walkStrides[d*len(it.ops)+i]
+		}
+		return
+	}
+	b.first[i] = unsafe.Pointer(&c.stage[w.block[i]])
+	step := it.ops[i].held.Size()
+	for k, d := range w.inner {
+		if k > 0 && i >= it.noutputs && !w.p.joined && it.walkStrides[d*len(it.ops)+i] == 0 {
+			steps[k] = 0 // rows are the same
+			continue
+		}
+		steps[k] = step
+		step *= b.extents[d]
+	}
+	if i >= it.noutputs && c.filled[i] != b.memory[i] {
+		w.move(i, false)
+		c.filled[i] = b.memory[i]
+	}
+}
+
+// axis is dimension k of a tile of operand i as it is copied into its block.
+func (w *tileWalk) axis(i, k int) strided.Axis {
+	if k >= len(w.inner) {
+		return strided.Axis{N: 1}
+	}
+	d := w.inner[k]
+	x := strided.Axis{N: w.c.boxes.extents[d], Dst: w.c.boxes.steps[maxInner*i+k],
+		Src: w.p.it.walkStrides[d*len(w.p.it.ops)+i]}
+	if x.Dst == 0 {
+		x.N = 1
+	}
+	return x
+}
+
+// move copies a tile of operand i into its block, or back.
+func (w *tileWalk) move(i int, back bool) {
+	row, across, outer := w.axis(i, 0), w.axis(i, 1), w.axis(i, 2)
+	if w.near[i] == 2 {
+		across, outer = outer, across
+	}
+	block, memory := w.c.boxes.first[i], w.c.boxes.memory[i]
+	if back {
+		block, memory = memory, block
+		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
+	}
+	e := strided.Move(w.p.it.ops[i].held.Size())
+	for k := range outer.N {
+		e.Block(unsafe.Add(block, k*outer.Dst), unsafe.Add(memory, k*outer.Src), row, across)
+	}
+}
+
+// run computes the rows of a tile, as one where they lie one behind another.
+func (w *tileWalk) run() {
+	c, b := w.c, &w.c.boxes
+	n := [maxInner]int{1, 1, 1}
+	for k, d := range w.inner {
+		n[k] = b.extents[d]
+	}
+	if w.joins(1, n[0]) {
+		n[0], n[1] = n[0]*n[1], 1
+		if w.joins(2, n[0]) {
+			n[0], n[2] = n[0]*n[2], 1
+		}
+	}
+	for k := range n[2] {
+		for i, p := range b.first {
+			c.ptrs[i], c.strides[i] = unsafe.Add(p, k*b.steps[maxInner*i+2]), b.steps[maxInner*i+1]
+		}
+		w.p.loop.Run(&c.loops, c.ptrs, c.strides, n[0], n[1])
+	}
+}
+
+// joins reports whether every operand goes on along dimension k of the tile where rows of n elements end.
+func (w *tileWalk) joins(k, n int) bool {
+	if k >= len(w.inner) {
+		return false
+	}
+	for steps := w.c.boxes.steps; len(steps) > 0; steps = steps[maxInner:] {
+		if steps[k] != n*steps[0] {
+			return false
+		}
+	}
+	return true
+}
