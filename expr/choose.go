@@ -93,7 +93,7 @@ func choose(c *Code, i Inst, single [3]bool, bits [3]uint64, constant [3]bool) (
 	if i.Op == Mod && d == tensor.Float32 {
 		return modV32, form
 	}
-	if i.Op >= Exp {
+	if i.Op == Mod || i.Op >= Exp {
 		return elementary(i.Op, d, single), single
 	}
 	t := arithmetic[i.Op][d]

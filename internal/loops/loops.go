@@ -97,7 +97,10 @@ func (l *Loop) prepare() {
 func (l *Loop) limit() {
 	work := 8
 	for _, i := range l.loop.Code.Insts {
-		if work++; !i.Op.Primitive() {
+		switch work++; {
+		case i.Op == expr.Mod:
+			work += 1000 // of numbers that are far apart
+		case !i.Op.Primitive():
 			work += 40
 		}
 	}

@@ -336,6 +336,8 @@ func (a *allocator) one(in *inst) {
 	switch {
 	case in.name == move:
 		a.move(in)
+	case in.name == reduce:
+		a.reduce(in)
 	case in.fma != "":
 		a.fused(in)
 	default:
