@@ -42,7 +42,7 @@ func init() {
 		"finfo_max": {1, 1, limit(true), false}, "finfo_min": {1, 1, limit(false), false},
 	}
 	for o := Sqrt; o < Call; o++ {
-		if o == Sqrt || o >= Exp && o != Pow && o != Mod && o != Hypot {
+		if o == Sqrt || o >= Exp && o != Pow {
 			builtins[o.String()] = builtin{o.Args(), o.Args(), elementary1(o), false}
 		}
 	}

@@ -15,8 +15,8 @@ type Op uint8
 
 // The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
 // was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
-// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64. The
-// operations from Mod on have no expansion: expressions with one of them are computed in Go.
+// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64.
+// Expressions with a Call are computed in Go.
 const (
 	Invalid Op = iota
 	Const      // the number Imm: the bits of an element of the dtype, zero-extended
@@ -48,6 +48,7 @@ const (
 	Lt
 	Le
 	Select // B where the bool A is true, else C
+	Mod    // C's fmod: exact, with the sign of A
 	Exp
 	Exp2
 	Expm1
@@ -71,8 +72,6 @@ const (
 	Erfc
 	Pow
 	Atan2
-	Mod // C's fmod: exact, with the sign of A
-	Hypot
 	Call   // function Imm of Code.Funcs
 	Reduce // A folded by the operation Imm (Add, Mul, Min, Max, And, Or) over a row: one number for all of it
 	numOps
@@ -80,8 +79,8 @@ const (
 
 var opNames = [numOps]string{"invalid", "const", "load", "convert", "bits", "add", "sub", "mul", "div", "fma", "neg",
 	"abs", "sqrt", "min", "max", "floor", "ceil", "trunc", "rint", "and", "or", "xor", "not", "shl", "shr", "eq", "ne",
-	"lt", "le", "select", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
-	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "mod", "hypot", "call",
+	"lt", "le", "select", "mod", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+	"atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "call",
 	"reduce"}
 
 // String returns the name in listings.
@@ -96,14 +95,14 @@ func (o Op) String() string {
 func (o Op) Primitive() bool { return Invalid < o && o < Exp }
 
 // Elementary reports whether the operation is a function that has an expansion into primitives.
-func (o Op) Elementary() bool { return Exp <= o && o < Mod }
+func (o Op) Elementary() bool { return Exp <= o && o < Call }
 
 // Args returns the number of operands.
 func (o Op) Args() int {
 	switch o {
 	case Invalid, Const, Load:
 		return 0
-	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Pow, Atan2, Mod, Hypot:
+	case Add, Sub, Mul, Div, Min, Max, And, Or, Xor, Shl, Shr, Eq, Ne, Lt, Le, Mod, Pow, Atan2:
 		return 2
 	case FMA, Select, Call:
 		return 3
@@ -199,7 +198,7 @@ func (c *Code) Key() string {
 
 // Compilable reports whether no instruction needs Go.
 func (c *Code) Compilable() bool {
-	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op >= Mod && i.Op != Reduce })
+	return !slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.Op == Call })
 }
 
 // Reduces reports whether some instruction folds a row: such a code is run in sweeps.

@@ -13,7 +13,7 @@ var (
 		Atan: math.Atan, Sinh: math.Sinh, Cosh: math.Cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
 		Atanh: math.Atanh, Erf: math.Erf, Erfc: math.Erfc,
 	}
-	functions2 = map[Op]func(a, b float64) float64{Pow: math.Pow, Atan2: math.Atan2, Mod: math.Mod, Hypot: math.Hypot}
+	functions2 = map[Op]func(a, b float64) float64{Pow: math.Pow, Atan2: math.Atan2, Mod: math.Mod}
 )
 
 // map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a

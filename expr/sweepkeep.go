@@ -90,7 +90,7 @@ func price(o Op) int {
 		return 0
 	case o == Div || o == Sqrt:
 		return 4
-	case !o.Primitive():
+	case o == Mod || !o.Primitive():
 		return 20
 	}
 	return 1

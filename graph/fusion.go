@@ -244,7 +244,7 @@ func grainOf(c *expr.Code) int {
 		return iter.GrainSize
 	}
 	for _, i := range c.Insts {
-		if !i.Op.Primitive() {
+		if i.Op == expr.Mod || !i.Op.Primitive() {
 			return machine.FunctionGrain
 		}
 	}

@@ -77,8 +77,12 @@ func (l *Loop) Most() int { return l.most }
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
 
-// functionWork is about the instructions that an elementary function takes.
-const functionWork = 40
+// functionWork is about the instructions that an elementary function takes; modWork what a remainder takes of numbers
+// that are far apart, which goes round and round.
+const (
+	functionWork = 40
+	modWork      = 1000
+)
 
 // PerElement estimates what machine code takes for an element whose operands are at hand, in nanoseconds, from the
 // instructions that there are; it is 0 where the loop runs in Go.
@@ -126,7 +130,10 @@ func (l *Loop) prepare() {
 func (l *Loop) limit() {
 	work, wide := 8, false
 	for _, i := range l.loop.Code.Insts {
-		if work++; !i.Op.Primitive() {
+		switch work++; {
+		case i.Op == expr.Mod:
+			work += modWork
+		case !i.Op.Primitive():
 			work += functionWork
 		}
 		wide = wide || i.DType.Size() == 8

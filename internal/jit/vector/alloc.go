@@ -60,17 +60,14 @@ type allocator struct {
 	top    int
 	pos    int32
 	out    []placed
+	args   []any   // of those in out
 	cost   float64 // of what the program does not say
 }
 
 // allocate gives out registers for a list. It gives up as soon as that costs as much as limit.
 func (g *gen) allocate(f *file, list []inst, row, tail bool, exports []val, limit float64) *allocator {
-	n := len(g.vals)
-	a := &allocator{g: g, file: f, row: row, tail: tail, reg: make([]int8, n), spill: make([]int16, n), top: f.slots,
-		out: make([]placed, 0, len(list)+len(list)/4)}
-	for v := range n {
-		a.reg[v], a.spill[v] = -1, -1
-	}
+	a := g.newAllocator(len(list))
+	a.g, a.file, a.row, a.tail, a.top = g, f, row, tail, f.slots
 	a.findUses(list)
 	a.pos = -1
 	for _, v := range exports {
@@ -137,8 +134,13 @@ func vec(n int, w uint8) asm.Vec {
 	return asm.X(n)
 }
 
-func (a *allocator) put(name string, args ...any) {
-	a.out = append(a.out, placed{name: name, args: args})
+func (a *allocator) put(name string, args ...any) { a.putEither(name, "", args...) }
+
+// putEither places an instruction that has another name where stores go past the caches.
+func (a *allocator) putEither(name, nt string, args ...any) {
+	at := len(a.args)
+	a.args = append(a.args, args...)
+	a.out = append(a.out, placed{name: name, nt: nt, args: a.args[at:len(a.args):len(a.args)]})
 }
 
 func (a *allocator) storeName(v val) string {
@@ -336,6 +338,8 @@ func (a *allocator) one(in *inst) {
 	switch {
 	case in.name == move:
 		a.move(in)
+	case in.name == reduce:
+		a.reduce(in)
 	case in.fma != "":
 		a.fused(in)
 	default:
@@ -377,7 +381,8 @@ func (a *allocator) plain(in *inst) {
 			folded = m
 		}
 	}
-	args := make([]any, 0, len(src)+2)
+	var few [6]any
+	args := few[:0]
 	for k, s := range src {
 		if k == int(in.rm) && folded != nil {
 			args = append(args, folded)

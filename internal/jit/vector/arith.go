@@ -85,6 +85,8 @@ func (g *gen) float(op expr.Op, l int, a, b val) val {
 		return g.and(l, a, g.bits(l, signBit(l)-1))
 	case expr.Sqrt:
 		return g.op1("VSQRT"+ps, l, a)
+	case expr.Mod:
+		return g.mod(l, a, b)
 	case expr.Min, expr.Max:
 		return g.extremum(op, l, a, b)
 	}

@@ -357,6 +357,10 @@ func (g *gen) scratchVector() int {
 func (g *gen) sequence(list []placed, u int) {
 	for _, p := range list {
 		name := p.name
+		if name == reduce {
+			g.writeReduce(p.args)
+			continue
+		}
 		if g.streaming && p.nt != "" {
 			name = p.nt
 		}

@@ -71,6 +71,7 @@ func (g *gen) layOut() error {
 	uses := g.shared()
 	g.lists[0] = slices.Concat(g.body, g.folds[1], g.stores)
 	g.lists[1] = slices.Concat(g.body, g.folds[0], g.stores)
+	g.last = slices.Concat(g.body, g.folds[2], g.stores)
 	g.together = 1
 	cost, ok := g.search(uses, slots)
 	switch {
@@ -93,7 +94,15 @@ func (g *gen) search(uses []val, slots int) (best float64, ok bool) {
 	worse := 0
 	for fixed := len(uses); fixed >= 0 && best > 0 && worse < 3; fixed -= 1 + fixed/8 {
 		g.err = nil
-		if cost, done := g.attempt(uses[:fixed], uses, slots, best); done {
+		g.rows, g.turn, g.tail, g.accLoads, g.accStores = nil, nil, nil, nil, nil
+		cost, done := g.attempt(uses[:fixed], uses, slots, best)
+		switch {
+		case !done:
+			g.discard(&g.frame)
+		case ok:
+			g.discard(&kept)
+		}
+		if done {
 			kept, best, worse, ok = g.frame, cost, 0, true
 		} else if ok {
 			worse++
@@ -298,7 +307,7 @@ func (g *gen) allocateAll(exports []val, limit float64) (float64, bool) {
 		return 0, false
 	}
 	g.rows = g.allocate(&g.main, g.row, true, false, exports, math.Inf(1))
-	g.tail = g.allocate(&g.rest, slices.Concat(g.body, g.folds[2], g.stores), false, true, nil, math.Inf(1))
+	g.tail = g.allocate(&g.rest, g.last, false, true, nil, math.Inf(1))
 	g.accLoads, g.accStores = nil, nil
 	if g.inRegs {
 		g.accLoads = g.allocate(&g.main, g.accIn, false, false, nil, math.Inf(1))

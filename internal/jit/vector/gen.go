@@ -31,10 +31,12 @@ type gen struct {
 	body   []inst         // once a turn
 	folds  [3][]inst      // once a turn: accumulators in registers, in memory, in memory and some elements only
 	stores []inst         // once a turn
+	last   []inst         // the body in tails
 	accIn  []inst         // accumulators into their registers
 	accOut []inst         // and back
 	accs   []*accRef
-	inTail val // which elements there are: without AVX-512, or for totals
+	spare  []*allocator // whose memory is used again
+	inTail val          // which elements there are: without AVX-512, or for totals
 	err    error
 	asm    *asm.Assembler
 	frame

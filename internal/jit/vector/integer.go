@@ -129,8 +129,7 @@ func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 	case 1, 2:
 		f = tensor.Float32
 	case 8:
-		g.fail("division of %v", d)
-		return a
+		return g.divideLong(d, a, b)
 	}
 	x, y := g.convert(f, a), g.convert(f, b)
 	return g.convert(d, &lowered{v: g.float(expr.Div, lane(f), x.v, y.v), dtype: f})

@@ -33,25 +33,24 @@ func (a *allocator) load(rec *recipe, dst any) {
 
 // store places a store, args being what is stored.
 func (a *allocator) store(in *inst, args []any) {
-	mem := *in.store
-	p := placed{name: in.name, nt: in.nt}
+	mem, name := *in.store, in.name
 	switch {
 	case !a.tail:
-		p.args = append(args, mem)
+		args = append(args, mem)
 	case a.g.z:
-		if p.name == "VMOVQ" {
-			p.name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
+		if name == "VMOVQ" {
+			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
 		}
-		p.args = append(args, tailMask+asm.Mask(mem.part), mem)
+		args = append(args, tailMask+asm.Mask(mem.part), mem)
 	case mem.kind == inAcc && mem.lane < 4: // the others were blended in
-		p.args = append(args, mem)
+		args = append(args, mem)
 	case mem.kind == inAcc || !a.g.bounced(mem):
-		p.name = "VMASKMOV" + suffix(int(mem.lane))
-		p.args = []any{args[0], a.g.tailVector(int(mem.lane)), mem}
+		name = "VMASKMOV" + suffix(int(mem.lane))
+		args = append(args[:1], a.g.tailVector(int(mem.lane)), mem)
 	default:
-		p.args = append(args, a.g.bounce(mem))
+		args = append(args, a.g.bounce(mem))
 	}
-	a.out = append(a.out, p)
+	a.putEither(name, in.nt, args...)
 }
 
 // tailVector returns the register with the mask of a tail for elements of some bytes, without AVX-512.
@@ -76,29 +75,70 @@ func (g *gen) bounce(mem memory) memory {
 
 // findUses finds where values are used in a list: twice where an instruction uses one twice.
 func (a *allocator) findUses(list []inst) {
-	each := func(f func(v val, at int32)) {
-		for k := range list {
-			in := &list[k]
-			for _, s := range in.src {
-				f(s.v, int32(k))
-			}
-			f(in.tied, int32(k))
-			f(in.mask, int32(k))
+	for k := range list {
+		in := &list[k]
+		for _, s := range in.src {
+			a.end[s.v]++
 		}
+		a.end[in.tied]++
+		a.end[in.mask]++
 	}
-	n := len(a.g.vals)
-	both := make([]int32, 2*n)
-	a.at, a.end = both[:n:n], both[n:]
-	each(func(v val, _ int32) { a.end[v]++ })
 	total := int32(0)
 	for v := range a.end {
 		a.at[v] = total
 		total += a.end[v]
 		a.end[v] = a.at[v]
 	}
-	a.uses = make([]int32, total)
-	each(func(v val, at int32) {
-		a.uses[a.end[v]] = at
+	a.uses = sized(a.uses, int(total))
+	use := func(v val, at int) {
+		a.uses[a.end[v]] = int32(at)
 		a.end[v]++
-	})
+	}
+	for k := range list {
+		in := &list[k]
+		for _, s := range in.src {
+			use(s.v, k)
+		}
+		use(in.tied, k)
+		use(in.mask, k)
+	}
+}
+
+// newAllocator returns one with nothing in it, in the memory of one that is not needed any more if there is one.
+func (g *gen) newAllocator(length int) *allocator {
+	a := &allocator{}
+	if n := len(g.spare); n > 0 {
+		old := g.spare[n-1]
+		g.spare = g.spare[:n-1]
+		clear(old.args)
+		*a = allocator{uses: old.uses, at: old.at, end: old.end, reg: old.reg, spill: old.spill, free: old.free[:0],
+			freed: old.freed[:0], out: old.out[:0], args: old.args[:0]}
+	}
+	n := len(g.vals)
+	if a.out == nil {
+		a.out, a.args = make([]placed, 0, length+length/4), make([]any, 0, 4*length)
+	}
+	a.at, a.end, a.reg, a.spill = sized(a.at, n), sized(a.end, n), sized(a.reg, n), sized(a.spill, n)
+	clear(a.end)
+	for v := range n {
+		a.reg[v], a.spill[v] = -1, -1
+	}
+	return a
+}
+
+// sized returns a slice of n elements, which may be any, in the memory of one if that has room.
+func sized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// discard keeps the memory of what was placed for an attempt that was not taken.
+func (g *gen) discard(f *frame) {
+	for _, a := range []*allocator{f.rows, f.turn, f.tail, f.accLoads, f.accStores} {
+		if a != nil {
+			g.spare = append(g.spare, a)
+		}
+	}
 }

@@ -74,7 +74,7 @@ func operations(d tensor.DType) []expr.Op {
 		return append(compare, expr.And, expr.Or, expr.Xor, expr.Not)
 	case d.IsFloat():
 		return append(compare, expr.Add, expr.Sub, expr.Mul, expr.Div, expr.FMA, expr.Neg, expr.Abs, expr.Sqrt, expr.Min,
-			expr.Max, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint)
+			expr.Max, expr.Floor, expr.Ceil, expr.Trunc, expr.Rint, expr.Mod)
 	}
 	return append(compare, expr.Add, expr.Sub, expr.Mul, expr.Div, expr.Neg, expr.Abs, expr.Min, expr.Max, expr.And,
 		expr.Or, expr.Xor, expr.Not, expr.Shl, expr.Shr)
@@ -118,7 +118,7 @@ func (m *maker) step() expr.Value {
 	}
 	ops := operations(d)
 	if d.IsFloat() && m.rng.IntN(5) == 0 {
-		return m.apply(expr.Exp+expr.Op(m.rng.IntN(int(expr.Mod-expr.Exp))), d)
+		return m.apply(expr.Exp+expr.Op(m.rng.IntN(int(expr.Call-expr.Exp))), d)
 	}
 	return m.apply(ops[m.rng.IntN(len(ops))], d)
 }

@@ -1,23 +1,28 @@
 package vector
 
-import "slices"
-
 // twins is a list of instructions being doubled.
 type twins struct {
 	g    *gen
-	by   int         // turns that the list has
-	vals map[val]val // by val: that of so many turns later
+	by   int   // turns that the list has
+	vals []val // by val: that of so many turns later, or 0
 }
 
 // interleave gives a list of some turns twice, an instruction for the later turns after that for the earlier: a
 // processor finds work in the one while results of the other wait for one another.
 func (g *gen) interleave(list []inst, by int) []inst {
-	t := twins{g: g, vals: map[val]val{}, by: by}
+	t := twins{g: g, vals: make([]val, len(g.vals)), by: by}
 	out := make([]inst, 0, 2*len(list))
+	sources := 0
+	for k := range list {
+		sources += 2 * len(list[k].src)
+	}
+	src := make([]arg, 0, sources)
 	for _, in := range list {
 		for k := range 2 {
 			c := in
-			c.src = slices.Clone(in.src)
+			at := len(src)
+			src = append(src, in.src...)
+			c.src = src[at:len(src):len(src)]
 			for n := range c.src {
 				c.src[n].v = t.of(k, c.src[n].v)
 			}
@@ -38,8 +43,7 @@ func (t *twins) of(k int, v val) val {
 	if k == 0 || v == 0 || x.inv {
 		return v
 	}
-	y, ok := t.vals[v]
-	if ok {
+	if y := t.vals[v]; y != 0 {
 		return y
 	}
 	if x.rec != nil {
@@ -50,7 +54,7 @@ func (t *twins) of(k int, v val) val {
 	if x.acc != nil {
 		x.acc = &accRef{fold: x.acc.fold, val: x.acc.val, turn: x.acc.turn + t.by}
 	}
-	y = t.g.newVal(x)
+	y := t.g.newVal(x)
 	t.vals[v] = y
 	return y
 }

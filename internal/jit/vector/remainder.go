@@ -1,0 +1,212 @@
+package vector
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// reduce is what is left of a division of floats, where one step did not do.
+const reduce = "reduce"
+
+// mod is C's fmod. Of a quotient that is rounded to nearest and then to an integer, a fused multiply-add gives the
+// remainder exactly: one that may be as large as half of the quotient's last place, times the divisor. So whatever the
+// quotient a step leaves a remainder that is some 2^23 or 2^52 times smaller. Nearly always one is enough; for a
+// vector with an element for which it is not there are instructions to jump over (writeReduce).
+func (g *gen) mod(l int, x, y val) val {
+	ps := suffix(l)
+	a, d := g.float(expr.Abs, l, x, 0), g.float(expr.Abs, l, y, 0)
+	q := g.round(expr.Trunc, l, g.op2("VDIV"+ps, l, d, a))
+	w := g.vals[x].w
+	r := g.add(inst{name: reduce, src: of(a, d), tied: g.fused("VFNMADD", l, q, d, a), dst: g.newVal(value{w: w}), rm: -1,
+		lane: uint8(l)})
+	// The quotient may have been rounded up.
+	negative := g.cmp(l, 17, r, g.bits(l, 0))
+	if g.z {
+		r = g.add(inst{name: "VADD" + ps, src: of(d, r), tied: r, mask: negative, dst: g.newVal(value{w: w}), rm: 0,
+			lane: uint8(l)})
+	} else {
+		r = g.sym2("VADD"+ps, l, r, g.and(l, negative, d))
+	}
+	return g.or(l, r, g.and(l, x, g.bits(l, signBit(l))))
+}
+
+// reduce places the instructions of that name: they need some registers more than there are operands.
+func (a *allocator) reduce(in *inst) {
+	x, d := a.operand(in.src[0]), a.operand(in.src[1])
+	args := []any{a.result(in), x, d}
+	scratch := 4
+	if a.g.z {
+		scratch = 3
+	}
+	for range scratch {
+		r := a.grab(vectors)
+		a.pinned[vectors] |= 1 << r
+		args = append(args, vec(int(r), a.g.vals[in.dst].w))
+	}
+	for range 2 {
+		if a.g.z {
+			r := a.grab(masks)
+			a.pinned[masks] |= 1 << r
+			args = append(args, asm.Mask(r))
+		}
+	}
+	a.put(reduce, append(args, asm.Imm(in.lane))...)
+	a.finish(in)
+}
+
+// reducer writes the instructions of one reduction.
+type reducer struct {
+	g          *gen
+	lane       int
+	r, x, d    asm.Arg // the remainder, or what one step made of it, and sizes of the dividend and the divisor
+	t, s, u, m asm.Arg // what comes and goes: m is a mask
+	chosen     asm.Arg // a mask, with AVX-512
+	ps         string
+}
+
+// writeReduce writes what is jumped over where the remainder is less than the divisor already. Else it begins anew:
+// the quotient may have been infinite. While the remainder is not less than the divisor, a multiple of it is taken off,
+// of the divisor times a power of 2 if the quotient would be too large for its dtype. The remainder may become negative
+// on the way. Divisors that are NaN are in no order, and make NaN of it at the end; infinite ones leave it alone.
+func (g *gen) writeReduce(args []any) {
+	lane := int(args[len(args)-1].(asm.Imm))
+	arg := func(k int) asm.Arg { return args[k].(asm.Arg) }
+	w := &reducer{g: g, lane: lane, r: arg(0), x: arg(1), d: arg(2), t: arg(3), s: arg(4), u: arg(5), m: arg(6),
+		ps: suffix(lane)}
+	if g.z {
+		w.chosen = arg(7)
+	}
+	e, a := g.asm.Emit, g.asm
+	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
+	w.abs()
+	w.compare(21, w.d, w.t, w.m) // not less, or NaN
+	w.none(done)
+	e("VMOVAPS", w.x, w.r)
+	a.Bind(loop)
+	w.abs()
+	w.compare(29, w.d, w.t, w.m)
+	w.none(end)
+	w.step()
+	e("JMP", loop)
+	a.Bind(end)
+	w.compare(3, w.d, w.d, w.m)
+	if g.z {
+		e("VADD"+w.ps, w.d, w.r, w.m, w.r)
+	} else {
+		e("VAND"+w.ps, w.d, w.m, w.m)
+		e("VADD"+w.ps, w.m, w.r, w.r)
+	}
+	a.Bind(done)
+}
+
+func (w *reducer) compare(predicate int, b, a, to asm.Arg) {
+	w.g.asm.Emit("VCMP"+w.ps, asm.Imm(predicate), b, a, to)
+}
+
+// abs sets t to the size of the remainder.
+func (w *reducer) abs() {
+	w.g.asm.Emit("VAND"+w.ps, w.constant(signBit(w.lane)-1), w.r, w.t)
+}
+
+// none jumps where the mask has no element.
+func (w *reducer) none(to asm.Label) {
+	e := w.g.asm.Emit
+	if w.g.z {
+		e("KORTESTW", w.m, w.m)
+	} else {
+		e("VMOVMSK"+w.ps, w.m, regTemp)
+		e("TESTL", regTemp, regTemp)
+	}
+	e("JEQ", to)
+}
+
+// step takes a multiple of the divisor off, where t is not less than that.
+func (w *reducer) step() {
+	e := w.g.asm.Emit
+	scale := scaleOf(w.lane)
+	e("VMOVAPS", w.d, w.s)
+	e("VMUL"+w.ps, w.constant(scale), w.d, w.u)
+	for k := range 2 {
+		if k == 1 {
+			e("VMUL"+w.ps, w.constant(scale), w.u, w.u)
+		}
+		if w.g.z {
+			w.compare(18, w.t, w.u, w.chosen)
+			e("VMOVAP"+w.ps[1:], w.u, w.chosen, w.s)
+			continue
+		}
+		w.compare(18, w.t, w.u, w.m)
+		e("VBLENDV"+w.ps, w.m, w.u, w.s, w.s)
+	}
+	e("VDIV"+w.ps, w.s, w.r, w.u)
+	if w.g.z {
+		e("VRNDSCALE"+w.ps, asm.Imm(11), w.u, w.u)
+		e("VFNMADD231"+w.ps, w.s, w.u, w.m, w.r)
+		return
+	}
+	e("VROUND"+w.ps, asm.Imm(11), w.u, w.u)
+	e("VFNMADD213"+w.ps, w.r, w.s, w.u)
+	w.compare(29, w.d, w.t, w.m)
+	e("VBLENDV"+w.ps, w.m, w.u, w.r, w.r)
+}
+
+// scaleOf returns the bits of a power of 2 by which divisors are multiplied at most twice, so that no quotient of two
+// numbers is too large.
+func scaleOf(lane int) uint64 {
+	if lane == 8 {
+		return (1023 + 1000) << 52
+	}
+	return (127 + 100) << 23
+}
+
+// constant returns a number in all lanes.
+func (w *reducer) constant(x uint64) asm.Arg {
+	b := binary.LittleEndian.AppendUint64(nil, x)[:w.lane]
+	if w.g.z {
+		m := w.g.asm.Constant(b)
+		m.Broadcast = true
+		return m
+	}
+	return w.g.asm.Constant(bytes.Repeat(b, int(w.g.width(w.lane))/w.lane))
+}
+
+// divideLong divides integers of 64 bits by way of float64. The quotient of the numbers that are nearest to them there
+// is less than 2^13/divisor off, so that the remainder, which wraps as the products do, has 64 bits with its sign; that
+// of what is left is right but for the rounding, which is to nearest here.
+func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
+	do := func(op expr.Op, x, y *lowered) *lowered { return g.apply(op, x.dtype, x, y) }
+	number := func(x uint64) *lowered { return &lowered{v: g.bits(8, x), dtype: tensor.Int64} }
+	as := func(d tensor.DType, x *lowered) *lowered { return &lowered{v: x.v, dtype: d} }
+	inverse := &lowered{v: g.op2("VDIVPD", 8, g.convert(tensor.Float64, b).v, g.double(1)), dtype: tensor.Float64}
+	quotient := func(x *lowered) *lowered {
+		q := do(expr.Mul, g.convert(tensor.Float64, x), inverse)
+		if x.dtype == tensor.Uint64 { // which does not hold 2^64
+			q.v = g.extremum(expr.Min, 8, q.v, g.double(0x1.fffffffffffffp63))
+		}
+		return g.convert(x.dtype, &lowered{v: g.round(expr.Rint, 8, q.v), dtype: q.dtype})
+	}
+	zero := number(0)
+	x, y := as(tensor.Int64, a), as(tensor.Int64, b)
+	first := as(tensor.Int64, quotient(a))
+	rest := do(expr.Sub, x, do(expr.Mul, first, y))
+	more := quotient(rest)
+	rest = do(expr.Sub, rest, do(expr.Mul, more, y))
+	q := do(expr.Add, first, more)
+	less := func(u, v *lowered) *lowered {
+		return &lowered{v: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
+	}
+	if d == tensor.Uint64 {
+		q = g.selectOf(less(rest, zero), do(expr.Sub, q, number(1)), q)
+		// Beyond 2^63 the remainder may have more bits, but the quotient is 0 or 1.
+		return as(d, g.selectOf(less(y, zero), g.selectOf(less(a, b), zero, number(1)), as(d, q)))
+	}
+	// A remainder of the other sign than the dividend's: the quotient is one too far from 0.
+	wrong := do(expr.And, less(do(expr.Xor, rest, x), zero),
+		&lowered{v: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
+	nearer := g.selectOf(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))
+	return g.selectOf(wrong, nearer, q)
+}
