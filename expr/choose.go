@@ -85,32 +85,7 @@ func (m *maker) choose(i Inst) body {
 			return reluV[uint64]
 		}
 	}
-<<<<<<< HEAD
 	return arithmetic[i.Op][d]
-=======
-	if i.Op == Mod && d == tensor.Float32 {
-		return modV32, form
-	}
-	if i.Op == Mod || i.Op >= Exp {
-		return elementary(i.Op, d, single), single
-	}
-	t := arithmetic[i.Op][d]
-	switch {
-	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float32:
-		return reluV[uint32], single
-	case i.Op == Max && constant[1] && single[1] && bits[1] == 0 && d == tensor.Float64:
-		return reluV[uint64], single
-	case single[0] && t.vs != nil && commutes(i.Op):
-		vs := t.vs
-		return func(d, a, b, c unsafe.Pointer, n int) { vs(d, b, a, c, n) }, single
-	case single[0] && t.sv != nil:
-		return t.sv, single
-	case single[1] && t.vs != nil && (!d.IsFloat() || i.Op != Min && i.Op != Max ||
-		constant[1] && plainBound(i.Op, d, bits[1])):
-		return t.vs, single
-	}
-	return t.vv, form
->>>>>>> w/vector
 }
 
 // join returns the loop of an instruction together with one of its operands, which nobody else needs, and the operands
