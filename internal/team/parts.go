@@ -36,8 +36,11 @@ func (p Parts) Next(part int) int {
 
 // Steal is for a worker whose part is done: it takes the second half of the largest part, as its own, and of that the
 // first piece. It returns -1 where nothing is left to hand out. Whoever calls it has a lock, the same for all: what is
-// on its way from part to part is seen by nobody.
+// on its way from part to part is seen by nobody, and where workers share a part, it is that of one.
 func (p Parts) Steal(part int) int {
+	if c := p.Next(part); c >= 0 {
+		return c // another worker of the part has stolen meanwhile
+	}
 	for {
 		from, most := -1, 0
 		for i := range p {
