@@ -39,13 +39,19 @@ func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Curso
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
+// mostParts bounds the parts of a walk: where there are more workers, several have one.
+const mostParts = 256
+
 // forTasks runs tasks 0 to n-1 on at most workers goroutines, of which this is one.
 func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) error) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	t := &tasks{ctx: ctx, n: n, f: f}
-	if workers = min(workersOf(workers), n); workers <= 1 {
+	t := &tasks{ctx: ctx, n: n, f: f, run: n>>31 + 1}
+	workers = min(workersOf(workers), n)
+	t.parts = make(team.Parts, min(max(workers, 1), mostParts))
+	t.parts.Deal((n + t.run - 1) / t.run)
+	if workers <= 1 {
 		return t.work()
 	}
 	t.lead(workers - 1)
@@ -61,14 +67,18 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	return nil
 }
 
-// tasks are those of a walk that workers share.
+// tasks are those of a walk that workers share, each of them a part that lies together.
 type tasks struct {
 	ctx context.Context
 	n   int
 	f   func(c *Cursor, task int) error
 
-	next   atomic.Int64
-	err    atomic.Pointer[error] // the first; no task begins after it
+	run    int // tasks that are handed out together: one, where their number is one that parts can have
+	parts  team.Parts
+	mu     team.Lock
+	came   atomic.Int32          // workers
+	stop   atomic.Bool           // nobody begins another task
+	err    atomic.Pointer[error] // the first
 	raised atomic.Pointer[raisedPanic]
 	ended  atomic.Bool // a function of the caller's ended its goroutine
 }
@@ -92,12 +102,12 @@ func (t *tasks) guarded() {
 			t.ended.Store(true)
 		}
 		if !returned {
-			t.next.Store(int64(t.n)) // nobody begins another
+			t.stop.Store(true)
 		}
 	}()
 	if err := t.work(); err != nil {
 		t.err.CompareAndSwap(nil, &err)
-		t.next.Store(int64(t.n))
+		t.stop.Store(true)
 	}
 	returned = true
 }
@@ -105,16 +115,27 @@ func (t *tasks) guarded() {
 // work runs tasks until there are no more, or one fails.
 func (t *tasks) work() error {
 	var c Cursor
+	own := int(t.came.Add(1)-1) % len(t.parts)
 	for {
-		i := int(t.next.Add(1)) - 1
-		if i >= t.n {
+		k := t.parts.Next(own)
+		if k < 0 {
+			t.mu.Lock()
+			k = t.parts.Steal(own)
+			t.mu.Unlock()
+		}
+		if k < 0 {
 			return nil
 		}
-		if t.ctx.Err() != nil {
-			return context.Cause(t.ctx)
-		}
-		if err := t.f(&c, i); err != nil {
-			return err
+		for i := k * t.run; i < min(t.n, (k+1)*t.run); i++ {
+			switch {
+			case t.stop.Load():
+				return nil
+			case t.ctx.Err() != nil:
+				return context.Cause(t.ctx)
+			}
+			if err := t.f(&c, i); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -5,7 +5,7 @@ import "sync/atomic"
 // Parts are pieces of work, numbered from 0, that are not handed out yet, a run of them for each worker. A worker takes
 // from the front of its own part, and then the second half of what somebody else has left. So it goes through memory in
 // one direction, as prefetchers of hardware do, where pieces taken in turn give each core short stretches with gaps
-// (a copy of 64 MiB by two cores: 1.27 ms by halves, 1.43 in turns of 128 KiB, 2.9 in turns of 16 KiB); and one that
+// (a copy of 64 MiB by two cores: 1.26 ms by halves, 1.43 in turns of 128 KiB, 2.8 in turns of 16 KiB); and one that
 // does the same parts step after step finds in its cache what it wrote. Which worker does a piece decides nothing else.
 type Parts []atomic.Uint64 // the first piece in the upper half, behind the last in the lower one
 
@@ -36,8 +36,11 @@ func (p Parts) Next(part int) int {
 
 // Steal is for a worker whose part is done: it takes the second half of the largest part, as its own, and of that the
 // first piece. It returns -1 where nothing is left to hand out. Whoever calls it has a lock, the same for all: what is
-// on its way from part to part is seen by nobody.
+// on its way from part to part is seen by nobody, and where workers share a part, it is that of one.
 func (p Parts) Steal(part int) int {
+	if c := p.Next(part); c >= 0 {
+		return c // another worker of the part has stolen meanwhile
+	}
 	for {
 		from, most := -1, 0
 		for i := range p {

@@ -184,8 +184,9 @@ func TestReady(t *testing.T) {
 // Pieces are handed out once each, in rising order within a part, whoever takes them.
 func TestParts(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 7, 100, 1000} {
-		for _, workers := range []int{1, 2, 3, 8} {
-			p := make(Parts, min(workers, max(n, 1)))
+		for _, c := range [][2]int{{1, 1}, {2, 2}, {3, 3}, {8, 8}, {1, 3}, {3, 8}} {
+			workers := c[1]
+			p := make(Parts, min(c[0], max(n, 1)))
 			p.Deal(n)
 			var mu Lock
 			taken := make([]atomic.Int32, n)
@@ -213,7 +214,7 @@ func TestParts(t *testing.T) {
 			all.Wait()
 			for c := range taken {
 				if k := taken[c].Load(); k != 1 {
-					t.Errorf("%d pieces, %d workers: piece %d was handed out %d times", n, workers, c, k)
+					t.Errorf("%d pieces, %d parts, %d workers: piece %d was handed out %d times", n, len(p), workers, c, k)
 				}
 			}
 		}
