@@ -133,3 +133,39 @@ func TestReshapeOfRowMajorNeedsNoGuard(t *testing.T) {
 	assert.Equal(t, "float32[8*N,8,49]@(392,49,1)", back.String())
 	assert.LessOrEqual(t, len(env.Guards()), 1)
 }
+
+// TestReducedDropsDimensions compares what is left of a type, with sizes hidden, with what is left of its numbers.
+func TestReducedDropsDimensions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, env, at := drawMeta(t), sym.NewEnv(), sym.Binding{}
+		typ := hidden(t, env, m, at)
+		mask := make([]bool, m.Rank())
+		want := []int{}
+		keepdim := rapid.Bool().Draw(t, "keepdim")
+		for d, n := range m.Shape {
+			if mask[d] = rapid.Bool().Draw(t, "reduced"); !mask[d] {
+				want = append(want, n)
+			} else if keepdim {
+				want = append(want, 1)
+			}
+		}
+		got, err := typ.Reduced(mask, keepdim).At(at)
+		require.NoError(t, err)
+		require.Equal(t, tensor.New(m.DType, want...).String(), got.String(), "%v without %v", m, mask)
+	})
+	require.Panics(t, func() { tensor.New(tensor.Float32, 2, 3).Type().Reduced([]bool{true}, false) })
+}
+
+// TestReshapedTellsCopies: a shape that would take a copy is no mistake, other than one of another size.
+func TestReshapedTellsCopies(t *testing.T) {
+	typ := tensor.New(tensor.Float32, 2, 3).WithStrides([]int{1, 2}).Type()
+	_, ok, err := typ.Reshaped(sym.Ints(6))
+	require.NoError(t, err)
+	require.False(t, ok)
+	got, ok, err := typ.Reshaped(sym.Ints(2, 1, -1))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, "float32[2,1,3]@(1,6,2)", got.String())
+	_, _, err = typ.Reshaped(sym.Ints(5))
+	require.ErrorContains(t, err, "is invalid for input of size 6")
+}

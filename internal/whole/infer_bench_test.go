@@ -9,67 +9,71 @@ import (
 )
 
 // inferred are calls whose inference BenchmarkInfer measures. Operands are inputs of inferInputs by name, where
-// "2" is the number and "" is left out; without any it is x.
+// "2" is the number and "" is left out; without any it is x. Half the time of an inference is memory, which is
+// counted where time cannot be measured.
 var inferred = []struct {
-	name, op string
+	name     string
+	allocs   int // pieces of memory that one inference takes
+	op       string
 	attrs    graph.Attrs
 	operands []string
 }{
-	{name: "add", op: "add", operands: []string{"x", "x"}},
-	{name: "add of a row", op: "add", operands: []string{"x", "row"}},
-	{name: "mul by a number", op: "mul", operands: []string{"x", "2"}},
-	{name: "relu", op: "relu"},
-	{name: "sigmoid", op: "sigmoid"},
-	{name: "gelu", op: "gelu"},
-	{name: "clamp", op: "clamp", attrs: graph.Attrs{"min": 0.0, "max": 6.0}},
-	{name: "where", op: "where", operands: []string{"mask", "x", "x"}},
-	{name: "to", op: "to", attrs: graph.Attrs{"dtype": tensor.Float16}},
-	{name: "clone", op: "clone"},
-	{name: "reshape", op: "reshape", attrs: graph.Attrs{"shape": []int{8, 16, -1}}},
-	{name: "view", op: "view", attrs: graph.Attrs{"size": []int{8, 16, 64}}},
-	{name: "flatten", op: "flatten", attrs: graph.Attrs{"start_dim": 1}},
-	{name: "permute", op: "permute", attrs: graph.Attrs{"dims": []int{0, 2, 3, 1}}},
-	{name: "transpose", op: "transpose", attrs: graph.Attrs{"dim0": 1, "dim1": 2}},
-	{name: "select", op: "select", attrs: graph.Attrs{"dim": 0, "index": 0}},
-	{name: "slice", op: "slice", attrs: graph.Attrs{"dim": 1, "start": 0, "end": 8}},
-	{name: "narrow", op: "narrow", attrs: graph.Attrs{"dim": 1, "start": 0, "length": 8}},
-	{name: "unsqueeze", op: "unsqueeze", attrs: graph.Attrs{"dim": 0}},
-	{name: "squeeze", op: "squeeze", attrs: graph.Attrs{"dim": []int{0}}, operands: []string{"one"}},
-	{name: "expand", op: "expand", attrs: graph.Attrs{"size": []int{8, 16, 8, 8}}, operands: []string{"one"}},
-	{name: "split", op: "split", attrs: graph.Attrs{"split_size": 8, "dim": 1}},
-	{name: "chunk", op: "chunk", attrs: graph.Attrs{"chunks": 2, "dim": 1}},
-	{name: "flip", op: "flip", attrs: graph.Attrs{"dims": []int{0}}},
-	{name: "contiguous", op: "contiguous"},
-	{name: "pad", op: "pad", attrs: graph.Attrs{"pad": []int{1, 1, 1, 1}}},
-	{name: "cat", op: "cat", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "x"}},
-	{name: "stack", op: "stack", attrs: graph.Attrs{"dim": 0}, operands: []string{"x", "x"}},
-	{name: "sum", op: "sum", attrs: graph.Attrs{"dim": []int{0}, "keepdim": true}},
-	{name: "mean", op: "mean", attrs: graph.Attrs{"dim": []int{2, 3}}},
-	{name: "amax", op: "amax", attrs: graph.Attrs{"dim": []int{1}}},
-	{name: "max", op: "max", attrs: graph.Attrs{"dim": 1}},
-	{name: "argmax", op: "argmax", attrs: graph.Attrs{"dim": 1}},
-	{name: "var", op: "var", attrs: graph.Attrs{"dim": []int{1}}},
-	{name: "softmax", op: "softmax", attrs: graph.Attrs{"dim": -1}},
-	{name: "cumsum", op: "cumsum", attrs: graph.Attrs{"dim": 1}},
-	{name: "topk", op: "topk", attrs: graph.Attrs{"k": 3}},
-	{name: "sort", op: "sort"},
-	{name: "matmul", op: "matmul", operands: []string{"x", "square"}},
-	{name: "mm", op: "mm", operands: []string{"square", "square"}},
-	{name: "bmm", op: "bmm", operands: []string{"batch", "batch"}},
-	{name: "linear", op: "linear", operands: []string{"x", "square"}},
-	{name: "einsum", op: "einsum", attrs: graph.Attrs{"equation": "ij,jk->ik"}, operands: []string{"square", "square"}},
-	{name: "scaled_dot_product_attention", op: "scaled_dot_product_attention", operands: []string{"x", "x", "x"}},
-	{name: "conv2d", op: "conv2d", attrs: graph.Attrs{"padding": []int{1}}, operands: []string{"x", "w"}},
-	{name: "max_pool2d", op: "max_pool2d", attrs: graph.Attrs{"kernel_size": []int{2}}},
-	{name: "avg_pool2d", op: "avg_pool2d", attrs: graph.Attrs{"kernel_size": []int{2}}},
-	{name: "adaptive_avg_pool2d", op: "adaptive_avg_pool2d", attrs: graph.Attrs{"output_size": []int{1, 1}}},
-	{name: "batch_norm", op: "batch_norm", operands: []string{"x", "", "", "channel", "channel"}},
-	{name: "layer_norm", op: "layer_norm", attrs: graph.Attrs{"normalized_shape": []int{8}}},
-	{name: "group_norm", op: "group_norm", attrs: graph.Attrs{"num_groups": 4}},
-	{name: "gather", op: "gather", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "indices"}},
-	{name: "index_select", op: "index_select", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "list"}},
-	{name: "embedding", op: "embedding", operands: []string{"square", "list"}},
-	{name: "scatter", op: "scatter", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "indices", "x"}},
+	{name: "add", allocs: 0, op: "add", operands: []string{"x", "x"}},
+	{name: "add of a row", allocs: 8, op: "add", operands: []string{"x", "row"}},
+	{name: "mul by a number", allocs: 7, op: "mul", operands: []string{"x", "2"}},
+	{name: "relu", allocs: 0, op: "relu"},
+	{name: "sigmoid", allocs: 0, op: "sigmoid"},
+	{name: "gelu", allocs: 0, op: "gelu"},
+	{name: "clamp", allocs: 13, op: "clamp", attrs: graph.Attrs{"min": 0.0, "max": 6.0}},
+	{name: "where", allocs: 0, op: "where", operands: []string{"mask", "x", "x"}},
+	{name: "to", allocs: 0, op: "to", attrs: graph.Attrs{"dtype": tensor.Float16}},
+	{name: "clone", allocs: 0, op: "clone"},
+	{name: "reshape", allocs: 1, op: "reshape", attrs: graph.Attrs{"shape": []int{8, 16, -1}}},
+	{name: "view", allocs: 1, op: "view", attrs: graph.Attrs{"size": []int{8, 16, 64}}},
+	{name: "flatten", allocs: 2, op: "flatten", attrs: graph.Attrs{"start_dim": 1}},
+	{name: "permute", allocs: 1, op: "permute", attrs: graph.Attrs{"dims": []int{0, 2, 3, 1}}},
+	{name: "transpose", allocs: 1, op: "transpose", attrs: graph.Attrs{"dim0": 1, "dim1": 2}},
+	{name: "select", allocs: 1, op: "select", attrs: graph.Attrs{"dim": 0, "index": 0}},
+	{name: "slice", allocs: 1, op: "slice", attrs: graph.Attrs{"dim": 1, "start": 0, "end": 8}},
+	{name: "narrow", allocs: 1, op: "narrow", attrs: graph.Attrs{"dim": 1, "start": 0, "length": 8}},
+	{name: "unsqueeze", allocs: 1, op: "unsqueeze", attrs: graph.Attrs{"dim": 0}},
+	{name: "squeeze", allocs: 1, op: "squeeze", attrs: graph.Attrs{"dim": []int{0}}, operands: []string{"one"}},
+	{name: "expand", allocs: 1, op: "expand", attrs: graph.Attrs{"size": []int{8, 16, 8, 8}}, operands: []string{"one"}},
+	{name: "split", allocs: 2, op: "split", attrs: graph.Attrs{"split_size": 8, "dim": 1}},
+	{name: "chunk", allocs: 2, op: "chunk", attrs: graph.Attrs{"chunks": 2, "dim": 1}},
+	{name: "flip", allocs: 1, op: "flip", attrs: graph.Attrs{"dims": []int{0}}},
+	{name: "contiguous", allocs: 0, op: "contiguous"},
+	{name: "pad", allocs: 2, op: "pad", attrs: graph.Attrs{"pad": []int{1, 1, 1, 1}}},
+	{name: "cat", allocs: 2, op: "cat", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "x"}},
+	{name: "stack", allocs: 4, op: "stack", attrs: graph.Attrs{"dim": 0}, operands: []string{"x", "x"}},
+	{name: "sum", allocs: 4, op: "sum", attrs: graph.Attrs{"dim": []int{0}, "keepdim": true}},
+	{name: "mean", allocs: 4, op: "mean", attrs: graph.Attrs{"dim": []int{2, 3}}},
+	{name: "amax", allocs: 4, op: "amax", attrs: graph.Attrs{"dim": []int{1}}},
+	{name: "max", allocs: 4, op: "max", attrs: graph.Attrs{"dim": 1}},
+	{name: "argmax", allocs: 4, op: "argmax", attrs: graph.Attrs{"dim": 1}},
+	{name: "var", allocs: 4, op: "var", attrs: graph.Attrs{"dim": []int{1}}},
+	{name: "softmax", allocs: 0, op: "softmax", attrs: graph.Attrs{"dim": -1}},
+	{name: "cumsum", allocs: 0, op: "cumsum", attrs: graph.Attrs{"dim": 1}},
+	{name: "topk", allocs: 2, op: "topk", attrs: graph.Attrs{"k": 3}},
+	{name: "sort", allocs: 0, op: "sort"},
+	{name: "matmul", allocs: 2, op: "matmul", operands: []string{"x", "square"}},
+	{name: "mm", allocs: 2, op: "mm", operands: []string{"square", "square"}},
+	{name: "bmm", allocs: 2, op: "bmm", operands: []string{"batch", "batch"}},
+	{name: "linear", allocs: 3, op: "linear", operands: []string{"x", "square"}},
+	{name: "einsum", allocs: 18, op: "einsum", attrs: graph.Attrs{"equation": "ij,jk->ik"},
+		operands: []string{"square", "square"}},
+	{name: "attention", allocs: 8, op: "scaled_dot_product_attention", operands: []string{"x", "x", "x"}},
+	{name: "conv2d", allocs: 6, op: "conv2d", attrs: graph.Attrs{"padding": []int{1}}, operands: []string{"x", "w"}},
+	{name: "max_pool2d", allocs: 3, op: "max_pool2d", attrs: graph.Attrs{"kernel_size": []int{2}}},
+	{name: "avg_pool2d", allocs: 3, op: "avg_pool2d", attrs: graph.Attrs{"kernel_size": []int{2}}},
+	{name: "adaptive_avg_pool2d", allocs: 2, op: "adaptive_avg_pool2d", attrs: graph.Attrs{"output_size": []int{1, 1}}},
+	{name: "batch_norm", allocs: 1, op: "batch_norm", operands: []string{"x", "", "", "channel", "channel"}},
+	{name: "layer_norm", allocs: 0, op: "layer_norm", attrs: graph.Attrs{"normalized_shape": []int{8}}},
+	{name: "group_norm", allocs: 1, op: "group_norm", attrs: graph.Attrs{"num_groups": 4}},
+	{name: "gather", allocs: 0, op: "gather", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "indices"}},
+	{name: "index_select", allocs: 2, op: "index_select", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "list"}},
+	{name: "embedding", allocs: 2, op: "embedding", operands: []string{"square", "list"}},
+	{name: "scatter", allocs: 0, op: "scatter", attrs: graph.Attrs{"dim": 1}, operands: []string{"x", "indices", "x"}},
 }
 
 // inferInputs adds what the calls of inferred take.
@@ -131,6 +135,23 @@ func BenchmarkInfer(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/inferredNodes, "ns/node")
+		})
+	}
+}
+
+// TestInferenceAllocates counts what BenchmarkInfer measures.
+func TestInferenceAllocates(t *testing.T) {
+	for _, c := range inferred {
+		t.Run(c.name, func(t *testing.T) {
+			g := inferredGraph(t, c.op, c.attrs, c.operands)
+			perRun := testing.AllocsPerRun(1, func() {
+				if err := g.Infer(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if got := int(perRun) / inferredNodes; got > c.allocs {
+				t.Errorf("%d allocations for a node, want at most %d", got, c.allocs)
+			}
 		})
 	}
 }
