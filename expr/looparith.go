@@ -182,6 +182,22 @@ func maxInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 // one or the positive one. The bits of the one or the other are moved under a condition, without a branch.
 func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
+	if size := int(unsafe.Sizeof(T(0))); sd == size && sa == size && sb == size {
+		dst := unsafe.Slice((*U)(d), n)
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		xBits, yBits := unsafe.Slice((*U)(a), n)[:len(dst)], unsafe.Slice((*U)(b), n)[:len(dst)]
+		for i := range dst {
+			u, p, r := x[i], xBits[i], yBits[i]
+			if u < y[i] {
+				r = p
+			}
+			if u != u {
+				r = p
+			}
+			dst[i] = r
+		}
+		return
+	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
 		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
 		if x < *(*T)(b) {
@@ -199,6 +215,22 @@ func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strid
 
 func maxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
+	if size := int(unsafe.Sizeof(T(0))); sd == size && sa == size && sb == size {
+		dst := unsafe.Slice((*U)(d), n)
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		xBits, yBits := unsafe.Slice((*U)(a), n)[:len(dst)], unsafe.Slice((*U)(b), n)[:len(dst)]
+		for i := range dst {
+			u, p, r := x[i], xBits[i], yBits[i]
+			if u > y[i] {
+				r = p
+			}
+			if u != u {
+				r = p
+			}
+			dst[i] = r
+		}
+		return
+	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
 		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
 		if x > *(*T)(b) {

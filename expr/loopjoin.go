@@ -260,18 +260,24 @@ func choiceOf(o Op, d tensor.DType) body {
 	return choices[float64, uint64](o)
 }
 
-// clampInt bounds a by b and c, as a minimum of a maximum.
+// clampInt bounds a by b and c, which are the same for all, as a minimum of a maximum.
 func clampInt[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		*(*T)(d) = min(max(*(*T)(a), *(*T)(b)), *(*T)(c))
+	sd, sa := by.d, by.a
+	low, high := *(*T)(b), *(*T)(c)
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = min(max(*(*T)(a), low), high)
+		*(*T)(unsafe.Add(d, sd)) = min(max(*(*T)(unsafe.Add(a, sa)), low), high)
+		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = min(max(*(*T)(a), low), high)
 		if n--; n == 0 {
 			return
 		}
 	}
 }
 
-// clampFloat needs b below c.
+// clampFloat is that of floats, of which b is below c.
 func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	low, high, lowBits, highBits := *(*T)(b), *(*T)(c), *(*U)(b), *(*U)(c)

@@ -143,62 +143,85 @@ func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+// Comparisons write bools one behind another. Loops over slices take a cycle an element there, others two on some
+// processors.
+
 func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*bool)(d) = *(*T)(a) == *(*T)(b)
-		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) == *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*bool)(d) = *(*T)(a) == *(*T)(b)
-		if n--; n == 0 {
-			return
+	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
+	switch dst := unsafe.Slice((*bool)(d), n); {
+	case sa == size && sb == size:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x[i] == y[i]
+		}
+	case sa == size && sb == 0:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
+		for i := range dst {
+			dst[i] = x[i] == y
+		}
+	default:
+		for i := range dst {
+			dst[i] = *(*T)(unsafe.Add(a, i*sa)) == *(*T)(unsafe.Add(b, i*sb))
 		}
 	}
 }
 
 func neV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*bool)(d) = *(*T)(a) != *(*T)(b)
-		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) != *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*bool)(d) = *(*T)(a) != *(*T)(b)
-		if n--; n == 0 {
-			return
+	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
+	switch dst := unsafe.Slice((*bool)(d), n); {
+	case sa == size && sb == size:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x[i] != y[i]
+		}
+	case sa == size && sb == 0:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
+		for i := range dst {
+			dst[i] = x[i] != y
+		}
+	default:
+		for i := range dst {
+			dst[i] = *(*T)(unsafe.Add(a, i*sa)) != *(*T)(unsafe.Add(b, i*sb))
 		}
 	}
 }
 
 func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*bool)(d) = *(*T)(a) < *(*T)(b)
-		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) < *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*bool)(d) = *(*T)(a) < *(*T)(b)
-		if n--; n == 0 {
-			return
+	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
+	switch dst := unsafe.Slice((*bool)(d), n); {
+	case sa == size && sb == size:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x[i] < y[i]
+		}
+	case sa == size && sb == 0:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
+		for i := range dst {
+			dst[i] = x[i] < y
+		}
+	default:
+		for i := range dst {
+			dst[i] = *(*T)(unsafe.Add(a, i*sa)) < *(*T)(unsafe.Add(b, i*sb))
 		}
 	}
 }
 
 func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*bool)(d) = *(*T)(a) <= *(*T)(b)
-		*(*bool)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) <= *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*bool)(d) = *(*T)(a) <= *(*T)(b)
-		if n--; n == 0 {
-			return
+	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
+	switch dst := unsafe.Slice((*bool)(d), n); {
+	case sa == size && sb == size:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x[i] <= y[i]
+		}
+	case sa == size && sb == 0:
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
+		for i := range dst {
+			dst[i] = x[i] <= y
+		}
+	default:
+		for i := range dst {
+			dst[i] = *(*T)(unsafe.Add(a, i*sa)) <= *(*T)(unsafe.Add(b, i*sb))
 		}
 	}
 }
