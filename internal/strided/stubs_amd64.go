@@ -63,6 +63,9 @@ func turn4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointe
 func narrow4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
 
 //go:noescape
+func stream4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
+
+//go:noescape
 func turn8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int)
 
 // rows copies n rows of at least 64 bytes, with vectors of so many bits, streamRows past the caches: [rowsFunc].

@@ -11,7 +11,7 @@ import (
 type turner struct {
 	rows, cols int
 	least      int      // the least columns of those with as many rows
-	turn       turnFunc // to anywhere
+	turn       turnFunc // to anywhere; nil where another is better then
 	stream     turnFunc // past the caches, to dst and dstStep that are multiples of a cache line; may be nil
 }
 
@@ -37,7 +37,7 @@ type matrix struct {
 // columns overlap those before them, where as much is written once more.
 func (m matrix) turn() bool {
 	for i := range turners[m.size] {
-		if t := &turners[m.size][i]; t.rows <= m.na && t.cols <= m.nb {
+		if t := &turners[m.size][i]; t.rows <= m.na && t.cols <= m.nb && (t.turn != nil || m.past(t)) {
 			m.tiles(t)
 			return true
 		}
@@ -56,6 +56,11 @@ func (m matrix) turn() bool {
 	return true
 }
 
+// past reports whether tiles are written past the caches.
+func (m *matrix) past(t *turner) bool {
+	return m.stream && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
+}
+
 // plain transposes few elements.
 func (m *matrix) plain() {
 	for j := range m.nb {
@@ -65,7 +70,7 @@ func (m *matrix) plain() {
 
 func (m matrix) tiles(t *turner) {
 	f := t.turn
-	if m.stream && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0 {
+	if m.past(t) {
 		f = t.stream
 	}
 	na, nb := m.na-m.na%t.rows, m.nb-m.nb%t.cols

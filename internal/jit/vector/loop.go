@@ -98,6 +98,7 @@ func assemble(l *expr.Loop, isa machine.ISA, opts Options, list bool) ([]byte, s
 	if err := g.emit(); err != nil {
 		return nil, "", err
 	}
+	g.release()
 	text := g.asm.Listing()
 	code, err := g.asm.Finish()
 	return code, text, err

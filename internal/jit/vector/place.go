@@ -1,6 +1,10 @@
 package vector
 
-import "github.com/graphrun/graphrun/internal/jit/asm"
+import (
+	"sync"
+
+	"github.com/graphrun/graphrun/internal/jit/asm"
+)
 
 // Masks of a tail: of elements, and of the halves of a turn's pairs. Without AVX-512 there are vectors of them, as wide
 // as the widest value and as 32 bits where that is another.
@@ -106,10 +110,17 @@ func (a *allocator) findUses(list []inst) {
 
 // newAllocator returns one with nothing in it, in the memory of one that is not needed any more if there is one.
 func (g *gen) newAllocator(length int) *allocator {
-	a := &allocator{}
+	var a *allocator
 	if n := len(g.spare); n > 0 {
-		old := g.spare[n-1]
+		a = g.spare[n-1]
 		g.spare = g.spare[:n-1]
+	} else {
+		a, _ = spare.Get().(*allocator)
+	}
+	if a == nil {
+		a = new(allocator)
+	} else {
+		old := *a
 		clear(old.args)
 		*a = allocator{uses: old.uses, at: old.at, end: old.end, reg: old.reg, spill: old.spill, free: old.free[:0],
 			freed: old.freed[:0], out: old.out[:0], args: old.args[:0]}
@@ -132,6 +143,20 @@ func sized[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
+}
+
+// spare has allocators whose memory is used again by other loops.
+var spare sync.Pool
+
+// release gives the memory of allocators back, when the code is written.
+func (g *gen) release() {
+	g.discard(&g.frame)
+	for _, a := range g.spare {
+		a.g, a.file = nil, nil
+		clear(a.args)
+		a.args = a.args[:0]
+		spare.Put(a)
+	}
 }
 
 // discard keeps the memory of what was placed for an attempt that was not taken.

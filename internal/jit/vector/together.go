@@ -85,9 +85,16 @@ func (g *gen) tryTogether(uses []val, slots int, cost float64, length int) {
 			g.lists[k] = g.interleave(g.lists[k], n/2)
 		}
 		g.together = n
-		if all, ok := g.search(uses, slots); !ok || all > float64(n)*(cost+float64(len(g.body))/6) {
+		all, ok := g.search(uses, slots)
+		if !ok {
 			g.frame = before
 			return
 		}
+		if all > float64(n)*(cost+float64(len(g.body))/6) {
+			g.discard(&g.frame)
+			g.frame = before
+			return
+		}
+		g.discard(&before)
 	}
 }
