@@ -7,12 +7,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/vector"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
@@ -208,4 +211,61 @@ func TestEmittedForms(t *testing.T) {
 	if n := forms.Check(t); n < 2000 {
 		t.Errorf("only %d forms were compared", n)
 	}
+}
+
+// callLimit is how long a call of machine code may last, which the runtime waits for before it stops the world.
+const callLimit = 50 * time.Microsecond
+
+// TestCallsAreShort runs the longest calls that there are of the code of every op. Of several tries the shortest counts:
+// others are at work here.
+func TestCallsAreShort(t *testing.T) {
+	instructionSets(t)
+	seen := map[string]bool{}
+	for _, op := range kernels.All() {
+		for _, l := range loopsOf(op) {
+			key := l.Code.Key()
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			if took, n := shortest(t, l); took > callLimit {
+				t.Errorf("%s: a call of %d elements takes %v\n%v", op.Name, n, took, l.Code)
+			}
+		}
+	}
+}
+
+// shortest returns how long a call of as many elements as a loop takes at once lasts.
+func shortest(t *testing.T, l *expr.Loop) (took time.Duration, n int) {
+	t.Helper()
+	r, err := loops.New(l, loops.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n = r.Most(); n == 0 {
+		return 0, 0
+	}
+	var ptrs []unsafe.Pointer
+	add := func(d tensor.DType, n int) {
+		ptrs = append(ptrs, unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(n*max(1, d.Size())).Bytes())))
+	}
+	for _, o := range l.Code.Out {
+		add(o.DType, n)
+	}
+	for _, d := range l.Code.In {
+		add(d, n)
+	}
+	for k := range l.Folds {
+		add(l.DType(k), expr.Lanes)
+	}
+	var s loops.State
+	strides := make([]int, len(ptrs))
+	took = time.Hour
+	for try := 0; try < 30 && took > callLimit; try++ {
+		at := slices.Clone(ptrs)
+		begin := time.Now()
+		r.Run(&s, at, strides, n, 1)
+		took = min(took, time.Since(begin))
+	}
+	return took, n
 }
