@@ -265,7 +265,7 @@ func shortest(t *testing.T, l *expr.Loop) (took time.Duration, n int) {
 	var s loops.State
 	strides := make([]int, len(ptrs))
 	took = time.Hour
-	for try := 0; try < 30 && took > callLimit; try++ {
+	for try := 0; try < 500 && took > callLimit; try++ {
 		at := slices.Clone(ptrs)
 		begin := time.Now()
 		r.Run(&s, at, strides, n, 1)
