@@ -9,11 +9,43 @@ COUNT       ?= 6
 # The packages that run things at the same time, or are promised to be safe for it.
 CONCURRENT = . ./internal/team ./exec ./iter ./passes ./graph ./internal/whole
 
-.PHONY: check lint format vet staticcheck test race regenerate fuzz bench
+# What computes otherwise where there is less of machine code, or none, and what holds results against references.
+PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/... ./expr ./iter/... ./kernels/... \
+	./exec ./passes/... ./internal/whole ./onnx
 
-check: test lint
+# What asks whether there is machine code, which on the paths without assembly there never is.
+ASKS = ./internal/jit/... ./expr ./iter/... ./exec ./internal/whole
 
-# All of check but the plain tests, which CI runs by themselves.
+# Random loops that are compiled and interpreted, for each instruction set.
+LOOPS ?= 1000000
+
+.PHONY: check lint paths avx2 portable noasm loops format vet staticcheck test race regenerate fuzz bench
+
+check: test paths lint
+
+# The tests on the paths that this machine does not take by itself, and the long one of machine code.
+paths: avx2 portable noasm loops
+
+# Results do not depend on the cache of go test: it does not know of GODEBUG.
+avx2:
+	@if $(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine | grep -q 'this process: avx512'; then \
+		echo "GODEBUG=cpu.avx512f=off $(GO) test -count=1 $(PATHS)"; \
+		GODEBUG=cpu.avx512f=off $(GO) test -count=1 $(PATHS); \
+	else echo "avx2: nothing to do, this processor has no AVX-512: make test ran without"; fi
+
+# Machine code switched off: expressions run block by block in Go.
+portable:
+	GRAPHRUN_JIT=off $(GO) test -count=1 $(ASKS)
+
+# Nothing of ours in assembly: what other processors run.
+noasm:
+	$(GO) vet -tags noasm $(PATHS)
+	$(GO) test -tags noasm $(PATHS)
+
+loops:
+	GRAPHRUN_LOOPS=$(LOOPS) $(GO) test -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
+
+# All of check but tests of results.
 lint: format vet staticcheck race regenerate
 
 format:

@@ -13,12 +13,13 @@ func TestInstructions(t *testing.T) {
 		os.Stdout.WriteString("isa=" + Instructions().String() + "\n")
 		return
 	}
+	t.Logf("this process: %v", Instructions()) // make avx2 looks for it
 	for _, tc := range []struct {
 		debug string
 		most  ISA
 	}{{"", AVX512}, {"cpu.avx512f=off", AVX2}, {"cpu.avx2=off", Portable}} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestInstructions$")
-		cmd.Env = append(os.Environ(), "PRINT_ISA=1", "GODEBUG="+tc.debug)
+		cmd.Env = append(os.Environ(), "PRINT_ISA=1", "GODEBUG="+os.Getenv("GODEBUG")+","+tc.debug)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
