@@ -86,7 +86,7 @@ func TestWalls(t *testing.T) {
 		"internal/team":    {},
 		"expr":             {"tensor", "sym", "internal/strided", "internal/machine", "internal/words"},
 		// Machine code knows nothing of what it computes, but where it is made of expressions.
-		"internal/jit": {"internal/machine"}, "internal/jit/asm": {},
+		"internal/jit": {"internal/machine"}, "internal/jit/asm": {}, "internal/jit/goasm": {},
 		"internal/jit/vector": {"internal/jit", "expr", "tensor", "sym", "internal/strided", "internal/machine",
 			"internal/words"},
 		"internal/loops": {"expr", "internal/jit", "tensor", "sym", "internal/strided", "internal/machine",
