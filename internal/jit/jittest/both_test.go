@@ -1,0 +1,103 @@
+//go:build linux || darwin
+
+package jittest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/vector"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// of makes a loop of one operation on two operands.
+func of(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop {
+	b := expr.NewBuilder(d, d)
+	v := b.Do(o, b.Load(0), b.Load(1))
+	c, err := b.Build(b.Real(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &expr.Loop{Code: c, Scalar: []bool{false, false}}
+	if folds {
+		l.Folds = []expr.Fold{{Op: expr.Max, V: c.Out[0].Re}}
+	}
+	return l
+}
+
+// TestBothSees runs the code of one operation beside the interpreter of another: every part of Check must tell.
+func TestBothSees(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	b := NewBoth(t)
+	for _, folds := range []bool{false, true} {
+		for _, d := range []tensor.DType{tensor.Int8, tensor.Float32, tensor.Int64} {
+			right, wrong := of(t, expr.Max, d, folds), of(t, expr.Min, d, folds)
+			if err := b.Check(right, machine.AVX2); err != nil {
+				t.Fatal(err)
+			}
+			for name, part := range map[string]func() error{"values": b.values, "addresses": b.addresses, "shared": b.shared,
+				"long": func() error { return b.long(machine.AVX2) }} {
+				if err := part(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				var err error
+				if b.interp, err = wrong.Prepare(); err != nil {
+					t.Fatal(err)
+				}
+				if part() == nil {
+					t.Errorf("%s of %v, folds %v: the code of max passes for that of min", name, d, folds)
+				}
+				if b.interp, err = right.Prepare(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if _, err := vector.Compile(of(t, expr.Div, tensor.Int64, false), machine.AVX2, vector.Options{}); err == nil {
+		t.Error("what is unsupported has code")
+	}
+}
+
+// TestGuardedDies touches a byte beside guarded memory, in processes of its own.
+func TestGuardedDies(t *testing.T) {
+	if where := os.Getenv("TOUCH"); where != "" {
+		m := Guarded(t, 100)
+		at := -1
+		if where == "behind" {
+			at = len(m)
+		}
+		m[0], m[len(m)-1] = 1, 1
+		*(*byte)(unsafe.Add(unsafe.Pointer(&m[0]), at)) = 1
+		return
+	}
+	for _, where := range []string{"before", "behind"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestGuardedDies$")
+		cmd.Env = append(os.Environ(), "TOUCH="+where)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "fault") {
+			t.Errorf("%s: %v\n%s", where, err, out)
+		}
+	}
+}
+
+// TestRulesRefuse gives code that breaks the rules.
+func TestRulesRefuse(t *testing.T) {
+	const end = "\tVZEROUPPER\n\tRET\n"
+	if err := Rules("\tMOVQ\tAX, CX\n" + end + "DATA const<>+0(SB)/4, $0\n"); err != nil {
+		t.Error(err)
+	}
+	for _, code := range []string{"\tCALL\tAX\n" + end, "\tMOVQ\tAX, SP\n" + end, "\tADDQ\t8(BP)(AX*4), CX\n" + end,
+		"\tVLDMXCSR\t(AX)\n" + end, "\tRET\n" + end, "\tRET\n"} {
+		if Rules(code) == nil {
+			t.Errorf("passes: %s", code)
+		}
+	}
+}
