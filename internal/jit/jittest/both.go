@@ -31,10 +31,11 @@ type Both struct {
 	args *jit.Args
 	rng  *rand.Rand
 
-	loop   *expr.Loop
-	interp *expr.Interp
-	code   *vector.Loop
-	ptrs   []pointer
+	loop    *expr.Loop
+	interp  *expr.Interp
+	scratch *expr.Scratch
+	code    *vector.Loop
+	ptrs    []pointer
 }
 
 // pointer is what a pointer of a loop points to.
@@ -91,7 +92,7 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 		return err
 	}
 	b.loop, b.code = l, code
-	if b.interp, err = e.Prepare(); err != nil {
+	if err := b.hold(e); err != nil {
 		return err
 	}
 	b.describe()
@@ -101,6 +102,14 @@ func (b *Both) Check(l *expr.Loop, isa machine.ISA) error {
 			code.Listing())
 	}
 	return nil
+}
+
+// hold makes a loop the one that is interpreted.
+func (b *Both) hold(l *expr.Loop) (err error) {
+	if b.interp, err = l.Prepare(); err == nil {
+		b.scratch = b.interp.NewScratch() // the interpreter's own outlives it by a collection or two
+	}
+	return err
 }
 
 // describe lists the pointers of the loop.
@@ -198,7 +207,7 @@ func (b *Both) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
 				here[k] = unsafe.Add(p, row*strides[k])
 			}
 		}
-		b.interp.Run(nil, here[:ops], strides[:ops], here[ops:], n, 1)
+		b.interp.Run(b.scratch, here[:ops], strides[:ops], here[ops:], n, 1)
 	}
 }
 

@@ -48,14 +48,13 @@ func TestBothSees(t *testing.T) {
 				if err := part(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				var err error
-				if b.interp, err = wrong.Prepare(); err != nil {
+				if err := b.hold(wrong); err != nil {
 					t.Fatal(err)
 				}
 				if part() == nil {
 					t.Errorf("%s of %v, folds %v: the code of max passes for that of min", name, d, folds)
 				}
-				if b.interp, err = right.Prepare(); err != nil {
+				if err := b.hold(right); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -253,12 +253,13 @@ func (b *bench) check(t *testing.T, rng *rand.Rand, l *expr.Loop, isa machine.IS
 	}
 	b.fill(rng, parts, outs, rows)
 	ptrs, strides := b.pointers(1, parts)
+	scratch := p.NewScratch() // the interpreter's own outlives it by a collection or two
 	for row := range rows {
 		at := make([]unsafe.Pointer, len(ptrs))
 		for k := range ptrs {
 			at[k] = unsafe.Add(ptrs[k], row*strides[k])
 		}
-		p.Run(nil, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
+		p.Run(scratch, at[:outs+ins], strides[:outs+ins], at[outs+ins:], n, 1)
 	}
 	ptrs, strides = b.pointers(0, parts)
 	// In pieces, now and then.
