@@ -22,8 +22,8 @@ func element(list []byte, size, i int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// TestPrimitives holds the interpreter against the definition, Go's arithmetic in float64 and of 64 bits: every primitive
-// operation of every dtype, for all pairs of numbers at which something may go wrong.
+// TestPrimitives holds the interpreter against the definition, Go's arithmetic in float64 and of 64 bits: every
+// primitive operation of every dtype, for all pairs of numbers at which something may go wrong.
 func TestPrimitives(t *testing.T) {
 	checked := 0
 	for _, d := range tensor.DTypes() {
@@ -178,8 +178,8 @@ func converted(s, d tensor.DType, bits uint64) (want uint64, ok bool) {
 	return want, true
 }
 
-// TestConversions holds conversions between all real dtypes against exact arithmetic: every number of 8 and 16 bits, and
-// those at which something may go wrong.
+// TestConversions holds conversions between all real dtypes against exact arithmetic: every number of 8 and 16 bits,
+// and those at which something may go wrong.
 func TestConversions(t *testing.T) {
 	real := tensor.DTypes()[:len(tensor.DTypes())-2]
 	for _, s := range real {

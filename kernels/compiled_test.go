@@ -216,8 +216,8 @@ func TestEmittedForms(t *testing.T) {
 // callLimit is how long a call of machine code may last, which the runtime waits for before it stops the world.
 const callLimit = 50 * time.Microsecond
 
-// TestCallsAreShort runs the longest calls that there are of the code of every op. Of several tries the shortest counts:
-// others are at work here.
+// TestCallsAreShort runs the longest calls that there are of the code of every op. Of several tries the shortest
+// counts: others are at work here.
 func TestCallsAreShort(t *testing.T) {
 	instructionSets(t)
 	seen := map[string]bool{}

@@ -81,8 +81,8 @@ func (r *rooms) run(t *testing.T, k compiledCall, in []*tensor.Tensor, behind bo
 	return outs, nil
 }
 
-// TestGuarded runs every kernel of the catalogue, its examples in every dtype, where no byte beside operands and results
-// can be touched, and compares the results with those in other memory.
+// TestGuarded runs every kernel of the catalogue, its examples in every dtype, where no byte beside operands and
+// results can be touched, and compares the results with those in other memory.
 func TestGuarded(t *testing.T) {
 	ran := map[string]bool{}
 	var r rooms
@@ -137,8 +137,8 @@ func (r *rooms) compare(t *testing.T, k compiledCall, in []*tensor.Tensor) error
 	return nil
 }
 
-// TestCompiledCalls runs ops that have an expression on layouts of all kinds between pages that must not be touched, and
-// compares the bits with the interpreter's on operands one behind another.
+// TestCompiledCalls runs ops that have an expression on layouts of all kinds between pages that must not be touched,
+// and compares the bits with the interpreter's on operands one behind another.
 func TestCompiledCalls(t *testing.T) {
 	ops, calls := map[string]bool{}, 0
 	var r rooms

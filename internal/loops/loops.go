@@ -94,8 +94,8 @@ func (l *Loop) prepare() {
 }
 
 // limit bounds the elements of a call, which the runtime waits for before it stops the world: it takes less than 50 us.
-// Vectors have half as many elements where some value has 64 bits, and half of that with AVX2: cos of 20,000 float64 took
-// 52 us with AVX-512 and 115 with AVX2.
+// Vectors have half as many elements where some value has 64 bits, and half of that with AVX2: cos of 20,000 float64
+// took 52 us with AVX-512 and 115 with AVX2.
 func (l *Loop) limit() {
 	work, wide := 8, false
 	for _, i := range l.loop.Code.Insts {

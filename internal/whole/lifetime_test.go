@@ -141,8 +141,8 @@ func denyExecution() error {
 	return unix.Prctl(unix.PR_SET_MDWE, unix.PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0)
 }
 
-// TestWithoutExecutableMemory runs in processes of its own, in which memory cannot be made executable from the start, or
-// from when code was already made: what was mapped goes on, and the rest runs in Go.
+// TestWithoutExecutableMemory runs in processes of its own, in which memory cannot be made executable from the start,
+// or from when code was already made: what was mapped goes on, and the rest runs in Go.
 func TestWithoutExecutableMemory(t *testing.T) {
 	if when := os.Getenv("DENY_EXECUTION"); when != "" {
 		var early *graphexec.Program

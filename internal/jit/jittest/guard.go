@@ -1,7 +1,7 @@
 //go:build linux || darwin
 
-// Package jittest has what tests of machine code share: memory beside which nothing may be touched, the numbers at which
-// arithmetic goes wrong, and a comparison of machine code with the interpreter.
+// Package jittest has what tests of machine code share: memory beside which nothing may be touched, the numbers at
+// which arithmetic goes wrong, and a comparison of machine code with the interpreter.
 package jittest
 
 import (
