@@ -98,6 +98,15 @@ func listings(k compiledCall) []expr.Listing {
 	return k.Code()
 }
 
+// loopsByOp are the loops of all ops, by name.
+var loopsByOp = sync.OnceValue(func() map[string][]*expr.Loop {
+	found := map[string][]*expr.Loop{}
+	for _, op := range kernels.All() {
+		found[op.Name] = loopsOf(op)
+	}
+	return found
+})
+
 // loopsOf returns the loops of an op's kernels for its examples in every dtype, each once. A loop that folds nothing
 // comes with every choice of operands that stay where they are.
 func loopsOf(op *graph.Op) (loops []*expr.Loop) {
@@ -152,7 +161,7 @@ func TestCompiledLoops(t *testing.T) {
 	all := 0
 	t.Run("ops", func(t *testing.T) {
 		for _, op := range kernels.All() {
-			loops := loopsOf(op)
+			loops := loopsByOp()[op.Name]
 			if all += len(loops); len(loops) == 0 {
 				continue
 			}
@@ -189,7 +198,7 @@ func TestEmittedForms(t *testing.T) {
 	var forms jittest.Forms
 	seen := map[string]bool{}
 	for _, op := range kernels.All() {
-		for _, l := range loopsOf(op) {
+		for _, l := range loopsByOp()[op.Name] {
 			key := l.Code.Key()
 			if len(l.Folds) == 0 && seen[key] {
 				continue
@@ -222,7 +231,7 @@ func TestCallsAreShort(t *testing.T) {
 	instructionSets(t)
 	seen := map[string]bool{}
 	for _, op := range kernels.All() {
-		for _, l := range loopsOf(op) {
+		for _, l := range loopsByOp()[op.Name] {
 			key := l.Code.Key()
 			if seen[key] {
 				continue
