@@ -326,7 +326,8 @@ func TestSwitches(t *testing.T) {
 	}
 	needCode(t)
 	for _, tc := range []struct{ env, want string }{
-		{"GRAPHRUN_JIT=on", "available: <nil>"}, {"GRAPHRUN_JIT=off", "switched off"}, {"GODEBUG=cpu.avx2=off", "AVX2"},
+		{"GRAPHRUN_JIT=on", "available: <nil>"}, {"GRAPHRUN_JIT=off", "switched off"},
+		{"GRAPHRUN_JIT=on GODEBUG=cpu.avx2=off", "AVX2"},
 		{"GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off", "available: <nil>"}, {"GRAPHRUN_JIT=on", `perf: ""`},
 		{"GRAPHRUN_JIT=on GRAPHRUN_PERFMAP=1", ` 1 graphrun:named\n"`},
 	} {
