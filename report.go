@@ -25,7 +25,7 @@ type Report struct {
 	Packed       []PackingReport   `json:"packed" doc:"The constants in the form of an implementation."`
 	PackedInRuns []RunPacking      `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
 	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
-	Apart        []ApartReport     `json:"apart" doc:"Pointwise nodes that are no step with one that reads them."`
+	Apart        []ApartReport     `json:"apart" doc:"Nodes that share no loop with one that reads them, though both could."`
 	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
 	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
 	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
@@ -75,10 +75,10 @@ type PartsReport struct {
 	Into []string `json:"into" doc:"The nodes that run in its place."`
 }
 
-// ApartReport is a pair of pointwise nodes in different steps.
+// ApartReport is a pair of nodes in different steps that could share a loop: pointwise ones, and those that fold rows.
 type ApartReport struct {
-	Node   string `json:"node" doc:"A pointwise node."`
-	Reader string `json:"reader" doc:"A pointwise node that reads what it makes, in another step."`
+	Node   string `json:"node" doc:"A node."`
+	Reader string `json:"reader" doc:"A node that reads what it makes, in another step."`
 	Why    string `json:"why" doc:"Why they are not one step."`
 }
 
@@ -207,9 +207,7 @@ func (r *Report) rewrites(plan *passes.Plan) {
 	r.Passes = mapped(plan.Passes, func(d passes.Done) PassReport {
 		return PassReport{d.Name, d.Doc, d.Did, d.Nodes, milliseconds(d.Took)}
 	})
-	r.Copies = mapped(plan.Copies, func(c passes.Copy) CopyReport {
-		return CopyReport{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
-	})
+	r.Copies = mapped(plan.Copies, copyOf)
 	r.Elided = mapped(plan.Elided, func(e passes.Elision) ElisionReport { return ElisionReport{e.Node, e.Why} })
 	r.Folded = mapped(plan.Folded, func(f passes.Folding) FoldingReport {
 		return FoldingReport{f.Node, f.Op, f.Bytes, f.Why}
@@ -224,6 +222,10 @@ func (r *Report) rewrites(plan *passes.Plan) {
 	if len(plan.PackedInRuns) > 0 {
 		r.PackedInRuns = mapped(plan.PackedInRuns, func(c passes.RunPacking) RunPacking { return RunPacking(c) })
 	}
+}
+
+func copyOf(c passes.Copy) CopyReport {
+	return CopyReport{c.Value, filled(c.From), filled(c.To), c.Bytes, c.CostNS, c.Why}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

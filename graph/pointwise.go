@@ -82,6 +82,12 @@ func (p *Pointwise) rule(c *Call) (*iter.Rule, iter.Kernel, error) {
 	return rule, k, err
 }
 
+// Rule decides how the results of a call lie: shape, dtypes, permutation and layouts. The errors are those of Infer.
+func (p *Pointwise) Rule(c *Call) (*iter.Rule, error) {
+	r, _, err := p.rule(c)
+	return r, err
+}
+
 // iterate builds the iteration; given outputs dictate their layout.
 func (p *Pointwise) iterate(c *Call, outs []iter.Operand) (*iter.Iterator, iter.Kernel, error) {
 	cfg, err := p.Config(c, outs)

@@ -80,45 +80,95 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s: none yet\n", it.place(i))
 			continue
 		}
-		st := make([]sym.Int, len(it.shape))
-		for d := range st {
-			st[d] = it.effective(o.rule, d)
-		}
-		fmt.Fprintf(b, "  %s: %v\n", it.place(i), st)
+		fmt.Fprintf(b, "  %s: %v\n", it.place(i), it.Effective(i))
 	}
 }
 
-// explainSort repeats the sort and shows each comparison.
-func (it *Iterator) explainSort(b *strings.Builder) {
-	switch {
-	case it.fast != FastNone:
-		fmt.Fprintf(b, "no sort: fast set-up %v\n", it.fast)
-		return
-	case it.flags.linear:
-		b.WriteString("no sort: linear iteration is enforced\n")
-		return
-	case len(it.shape) <= 1:
-		b.WriteString("no sort: at most one dimension\n")
-		return
+// SortStep is a comparison of the sort that finds the permutation: dimension B, which comes after A so far and would
+// be slower to run over, stays there, or is exchanged with it.
+type SortStep struct {
+	A, B      int
+	Exchanged bool
+	// By is the operand that decided, outputs first; negative where none did, so that B stays.
+	By int
+	// Strides are the effective strides of that operand, and Sizes the sizes of the dimensions, which decide where the
+	// strides are equal.
+	Strides, Sizes [2]sym.Int
+}
+
+// Sort repeats the sort of the dimensions and returns its comparisons, in their order. It is nil where nothing
+// was sorted: see [Rule.Unsorted].
+func (r *Rule) Sort() []SortStep {
+	if r.Unsorted() != "" {
+		return nil
 	}
-	perm := reversed(len(it.shape))
-	fmt.Fprintf(b, "sort of %v\n", perm)
-	tensor.SortDims(perm, func(x, y int) int {
-		verdict, by := it.compare(x, y)
-		fmt.Fprintf(b, "  %d before %d: ", x, y)
-		if verdict == 0 {
-			b.WriteString("no operand decides\n")
-			return 0
+	var list []SortStep
+	tensor.SortDims(reversed(len(r.sizes)), func(x, y int) int {
+		verdict, by := r.compare(x, y)
+		c := SortStep{A: x, B: y, Exchanged: verdict > 0, By: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
+		if verdict != 0 {
+			t := r.ops[by].rule
+			c.Strides = [2]sym.Int{r.effective(t, x), r.effective(t, y)}
+		} else {
+			c.By = -1
 		}
-		sx, sy := it.effective(it.ops[by].rule, x), it.effective(it.ops[by].rule, y)
-		what := map[int]string{-1: "stays", 1: "is exchanged"}[verdict]
-		fmt.Fprintf(b, "%s, %s has strides %v and %v", what, it.place(by), sx, sy)
-		if sx.Same(sy) {
-			fmt.Fprintf(b, " and sizes %d and %d", it.shape[x], it.shape[y])
-		}
-		b.WriteString("\n")
+		list = append(list, c)
 		return verdict
 	})
+	return list
+}
+
+// Unsorted tells why the dimensions were not sorted; empty where they were.
+func (r *Rule) Unsorted() string {
+	switch {
+	case r == nil:
+		return errNilIterator.Error()
+	case r.fast != FastNone:
+		return fmt.Sprintf("fast set-up %v", r.fast)
+	case r.flags.linear:
+		return "linear iteration is enforced"
+	case len(r.sizes) <= 1:
+		return "at most one dimension"
+	}
+	return ""
+}
+
+// Effective returns the strides of operand i, outputs first, over the broadcast shape, as the sort sees them: 0 where
+// it is repeated. Nil for an output that has no layout of its own.
+func (r *Rule) Effective(i int) []sym.Int {
+	o := r.op(i)
+	if o.isLaidOut() {
+		return nil
+	}
+	st := make([]sym.Int, len(r.sizes))
+	for d := range st {
+		st[d] = r.effective(o.rule, d)
+	}
+	return st
+}
+
+func (it *Iterator) explainSort(b *strings.Builder) {
+	if why := it.Unsorted(); why != "" {
+		fmt.Fprintf(b, "no sort: %s\n", why)
+		return
+	}
+	fmt.Fprintf(b, "sort of %v\n", reversed(len(it.shape)))
+	for _, c := range it.Sort() {
+		fmt.Fprintf(b, "  %d before %d: ", c.A, c.B)
+		if c.By < 0 {
+			b.WriteString("no operand decides\n")
+			continue
+		}
+		what := "stays"
+		if c.Exchanged {
+			what = "is exchanged"
+		}
+		fmt.Fprintf(b, "%s, %s has strides %v and %v", what, it.place(c.By), c.Strides[0], c.Strides[1])
+		if c.Strides[0].Same(c.Strides[1]) {
+			fmt.Fprintf(b, " and sizes %v and %v", c.Sizes[0], c.Sizes[1])
+		}
+		b.WriteString("\n")
+	}
 }
 
 func (it *Iterator) explainStrides(b *strings.Builder, title string, shape, strides []int) {

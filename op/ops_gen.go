@@ -150,7 +150,8 @@ func AdaptiveAvgPool1d[A Ints](self *graph.Value, outputSize A) *graph.Value {
 
 // AdaptiveAvgPool2d is the op adaptive_avg_pool2d.
 //
-// Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size.
+// Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size. The result
+// has the memory format that the operand suggests.
 //
 // Attributes:
 //
@@ -186,7 +187,7 @@ func AdaptiveMaxPool1d[A Ints](self *graph.Value, outputSize A) (out, indices *g
 // AdaptiveMaxPool2d is the op adaptive_max_pool2d.
 //
 // Takes the greatest element, and its index in the plane, of windows that share the operand out among results of
-// output_size.
+// output_size. Both results have the memory format that the operand suggests.
 //
 // Attributes:
 //
@@ -552,7 +553,8 @@ type AvgPool2dAttrs struct {
 
 // AvgPool2d is the op avg_pool2d.
 //
-// Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported.
+// Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported. The result
+// has the memory format that the operand suggests.
 //
 // Attributes:
 //
@@ -626,7 +628,8 @@ type BatchNormAttrs struct {
 // BatchNorm is the op batch_norm.
 //
 // Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias.
-// Graphs are pure: running statistics are not updated.
+// Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests,
+// row-major where it could be both.
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...BatchNormAttrs) *graph.Value {
@@ -989,7 +992,8 @@ type Conv2dAttrs struct {
 // Conv2d is the op conv2d.
 //
 // Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give [n, o, oh,
-// ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped.
+// ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped. The
+// result is channels-last where input or weight suggests that memory format, else row-major.
 //
 // May be nil: bias.
 func Conv2d(input, weight, bias *graph.Value, attrs ...Conv2dAttrs) *graph.Value {
@@ -1874,7 +1878,8 @@ type GroupNormAttrs struct {
 
 // GroupNorm is the op group_norm.
 //
-// Normalises each group of channels of each sample, then scales each channel by weight and adds bias.
+// Normalises each group of channels of each sample, then scales each channel by weight and adds bias. The result
+// has the memory format that the input suggests.
 //
 // May be nil: weight, bias.
 //
@@ -2690,7 +2695,8 @@ type MaxPool2dAttrs struct {
 
 // MaxPool2d is the op max_pool2d.
 //
-// Takes the greatest element of each window of an operand [N, C, H, W] or [C, H, W].
+// Takes the greatest element of each window of an operand [N, C, H, W] or [C, H, W]. The result has the memory
+// format that the operand suggests.
 //
 // Attributes:
 //
@@ -2715,7 +2721,8 @@ type MaxPool2dWithIndicesAttrs struct {
 
 // MaxPool2dWithIndices is the op max_pool2d_with_indices.
 //
-// Takes the greatest element of each window and its index in the plane.
+// Takes the greatest element of each window and its index in the plane. The results have the memory format that
+// the operand suggests.
 //
 // Attributes:
 //

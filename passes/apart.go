@@ -8,20 +8,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Apart is a pair of pointwise nodes that are computed in different steps, though one reads what the other makes, and
-// why they are.
+// Apart is a pair of nodes that are computed in different steps, though one reads what the other makes and both are of
+// ops that share loops with others: pointwise ones, and those that fold rows.
 type Apart struct{ Node, Reader, Why string }
 
-// tellApart lists the pairs of pointwise nodes, by place of the first, that are not in one group.
+// shares reports whether a node is of an op that shares loops with others.
+func shares(n *graph.Node) bool {
+	o := n.Op
+	return len(n.Out) > 0 && (o.Pointwise != nil || o.Expression != nil || o.Rows != nil)
+}
+
+// tellApart lists the pairs of nodes that could be one step, by place of the first, and are not in one group.
 func (g *grouper) tellApart() {
 	for _, n := range g.p.Graph.Nodes {
-		if n.Op.Pointwise == nil || len(n.Out) == 0 {
+		if !shares(n) {
 			continue
 		}
 		var last *graph.Node // it may read several operands from one node
 		for _, v := range n.Out {
 			for _, r := range g.uses.nodes.At(v) {
-				if r == last || r.Op.Pointwise == nil || len(r.Out) == 0 {
+				if r == last || !shares(r) {
 					continue
 				}
 				last = r

@@ -24,7 +24,7 @@ func planned(t *testing.T, g *graph.Graph) *passes.Plan {
 	return p
 }
 
-// Of two pointwise nodes, one of which reads the other, that are not one step it is told why.
+// Of two nodes that could share a loop, one of which reads the other, and that are not one step it is told why.
 func TestApart(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -48,7 +48,8 @@ func TestApart(t *testing.T) {
 			a := op.Mul(x, x).Named("a")
 			s := op.Sum(a).Named("s")
 			return op.Add(a, s).Named("b")
-		}, []passes.Apart{{"a", "b", "s reads it, too, and comes before"}}},
+		}, []passes.Apart{{"a", "s", "s folds by a kernel of its own"}, {"a", "b", "s reads it, too, and comes before"},
+			{"s", "b", "s folds by a kernel of its own"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)

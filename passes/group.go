@@ -102,6 +102,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	}
 	c, err := g.fuser.Expression(n)
 	switch {
+	case err != nil && n.Op.Rows != nil:
+		return s, "folds by a kernel of its own"
 	case err != nil:
 		return s, err.Error()
 	case !c.Compilable():

@@ -164,7 +164,7 @@ type Plan struct {
 	// Decomposed lists the nodes of composite ops, for which others run.
 	Decomposed []Decomposition
 	Groups     []Group // nodes that run as one
-	Apart      []Apart // pointwise nodes that do not, though one reads the other
+	Apart      []Apart // nodes that could, and do not, though one reads the other
 	CostNS     float64 // sum of Cost over all nodes
 	// Failed lists the nodes that were refused, each for a reason of its own, where the
 	// passes were to keep going.

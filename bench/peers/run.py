@@ -71,6 +71,8 @@ class Bench:
                "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"}
         if side == "torch" and self.options.aten:
             env["ATEN_CPU_CAPABILITY"] = self.options.aten
+            if self.options.aten == "avx512":  # of processors that it does not know OpenBLAS takes AVX2
+                env.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
         if side in ("torch", "numpy"):
             # Memory that is freed is used again, where else every result is touched for the first time.
             env.update(MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_=str(1 << 40), MALLOC_TOP_PAD_=str(1 << 28))
@@ -114,6 +116,11 @@ class Bench:
         return self.output(side, threads, [self.options.python, os.path.join(HERE, "side.py"), side, row.name,
                                            str(threads), str(self.options.seconds)])["ms"]
 
+    def network(self, name, threads):
+        o = self.options
+        return self.output("torch", threads, [o.python, os.path.join(HERE, "side.py"), "network", f"{o.networks}:{name}",
+                                              str(threads), str(o.seconds)])["ms"]
+
     def by_torch(self, row, threads):
         return self.python_side("torch", row, threads)
 
@@ -146,7 +153,7 @@ class Bench:
 
 
 class Model:
-    """A whole model: a row whose sides are graphrun and ONNX Runtime."""
+    """A whole model: a row whose sides are graphrun, ONNX Runtime, and PyTorch where a script can build it."""
     count, unit, bytes = 1, "ms", 0
 
     def __init__(self, path, title, to):
@@ -183,7 +190,9 @@ class ModelBench:
             if row.spec is None:
                 raise Failed(row.why)
             return self.bench.ort(row.spec, threads)
-        raise Absent("whole models are compared with ONNX Runtime")
+        if side == "torch" and self.bench.options.networks:
+            return self.bench.network(row.title, threads)
+        raise Absent("whole models are compared with ONNX Runtime, and with PyTorch where --networks can build them")
 
 
 def last_line(text):
@@ -282,6 +291,8 @@ def parse():
     names = [r.name for r in rows.all_rows()]
     p = argparse.ArgumentParser(description=__doc__, epilog="rows: " + ", ".join(names))
     p.add_argument("models", nargs="*", help="whole models, as ONNX files")
+    p.add_argument("--networks", help="a Python file that builds models for PyTorch, by the names that tables give them: "
+                   "scripts/networks/zoo.py")
     p.add_argument("--rows", default=None, help="rows to measure, by comma, or all; default: all, none beside models")
     p.add_argument("--threads", default="1,2", help="numbers of threads, by comma")
     p.add_argument("--rounds", type=int, default=5, help="turns of each side")

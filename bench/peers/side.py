@@ -1,4 +1,6 @@
-"""One turn of PyTorch or NumPy: `side.py torch|numpy ROW THREADS SECONDS` prints {"ms": median} of its fastest form.
+"""One turn of PyTorch or NumPy: `side.py torch|numpy ROW THREADS SECONDS` prints {"ms": median} of its fastest form;
+`side.py network SCRIPT:NAME THREADS SECONDS` that of a network, which build(NAME) of the script makes, with the shape of
+an input: eager, or with images channels-last.
 
 The environment is run.py's: threads and the instruction set must be set before the libraries are loaded."""
 import json
@@ -49,8 +51,31 @@ def numpy_forms(row, _threads):
     return row.numpy(np, values)
 
 
+def network_forms(name, threads):
+    import importlib.util
+    import torch
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    torch.manual_seed(0)
+    path, _, name = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location("networks", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    model, shape = script.build(name)
+    model.eval()
+    x = torch.randn(1, *shape)
+    yield lambda: model(x)
+    if x.dim() == 4:
+        last = model.to(memory_format=torch.channels_last)
+        images = x.contiguous(memory_format=torch.channels_last)
+        yield lambda: last(images)
+
+
 def main():
     side, name, threads, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    if side == "network":
+        print(json.dumps({"ms": min(median_of(f, seconds / 2) for f in network_forms(name, threads))}))
+        return
     row = next(r for r in rows.all_rows() if r.name == name)
     forms = (torch_forms if side == "torch" else numpy_forms)(row, threads)
     print(json.dumps({"ms": min(median_of(f, seconds / len(forms)) for f in forms)}))

@@ -16,6 +16,15 @@ type display struct {
 	color bool // understands colours
 }
 
+// proseWidth is how wide running text is printed: lines that are longer are hard to read.
+func (d display) proseWidth() int {
+	const most = 88
+	if d.width > 0 {
+		return min(most, d.width)
+	}
+	return most
+}
+
 // displayOf asks about w. Only a terminal has a width: what goes into a pipe or a file is
 // whole. COLUMNS overrides what a terminal says of itself.
 func displayOf(cmd *cobra.Command, w io.Writer) display {

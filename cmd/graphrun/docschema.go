@@ -18,6 +18,7 @@ var documents = map[string]reflect.Type{
 	"run":     reflect.TypeFor[runReport](),
 	"bench":   reflect.TypeFor[benchReport](),
 	"compare": reflect.TypeFor[compareReport](),
+	"explain": reflect.TypeFor[explainReport](),
 	"ops":     reflect.TypeFor[opsReport](),
 }
 
@@ -32,6 +33,7 @@ var wordsOf = map[string]func() []string{
 			iter.FastNonOverlappingDense})
 	},
 	"kind":   kindNames,
+	"rule":   graphrun.LayoutRules,
 	"access": func() []string { return []string{"contiguous", "broadcast", "staged"} },
 }
 

@@ -61,6 +61,7 @@ func TestDocumentsAreValid(t *testing.T) {
 			"bench":   {"--runs 1", "--threads 1 --for 1ms", "--runs 2 --profile"},
 			"plan":    {"", "--check", "--strategy channels_last", "--strategy contiguous --check"},
 			"compare": {"--runs 1"},
+			"explain": {"--first-break contiguous", "--first-break channels_last --strategy contiguous"},
 		} {
 			for _, f := range flags {
 				r := call(t, append([]string{command, file, "--json"}, strings.Fields(f)...)...)
@@ -88,6 +89,7 @@ func TestSchemasAreClosed(t *testing.T) {
 	path := write(t, "g.json", small)
 	for command, args := range map[string]string{
 		"infer": "", "plan": "", "run": "", "bench": "--runs 1 --profile", "compare": "--runs 1",
+		"explain": "--first-break contiguous",
 	} {
 		s := printedSchema(t, "schema", command)
 		text := succeed(t, append([]string{command, path, "--json"}, strings.Fields(args)...)...)

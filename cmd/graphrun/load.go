@@ -93,6 +93,15 @@ func loadGraph(path string, dims []string) (*graph.Graph, error) {
 	return g, inferStrictly(g)
 }
 
+// loadPinned is loadGraph with the pins of the command line.
+func loadPinned(path string, dims, pins []string) (*graph.Graph, error) {
+	g, err := loadGraph(path, dims)
+	if err == nil {
+		err = applyPins(g, pins)
+	}
+	return g, err
+}
+
 // loadFor reads a graph file or a model and the values that files give for its inputs, whose
 // shapes bind its symbols together with those of --dim. It is yet to be inferred.
 func loadFor(src sources, path string, dims []string) (*graph.Graph, *given, error) {

@@ -42,10 +42,7 @@ func attrDefault(f graph.Field) string {
 
 func describeOp(w io.Writer, show display, o *graph.Op) {
 	dtypes := supportedBy(o)
-	width := 88
-	if show.width > 0 {
-		width = min(width, show.width)
-	}
+	width := show.proseWidth()
 	fmt.Fprintf(w, "%s\n\n%s\n", wrapped(show.paint(strong, o.Name)+signature(o), width), wrapped(o.Doc, width))
 	fmt.Fprintf(w, "\n%s\n", wrapped("Layout: "+layoutText(o), width))
 	if len(o.Params) > 0 {

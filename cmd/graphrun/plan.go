@@ -80,12 +80,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
-	if err := j.do(loading, func() (err error) {
-		if g, err = loadGraph(path, f.dims); err == nil {
-			err = applyPins(g, f.pins)
-		}
-		return err
-	}); err != nil {
+	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, f.pins); return err }); err != nil {
 		return err
 	}
 	var p *graphrun.Program

@@ -122,5 +122,6 @@ var vouched = map[string]string{
 	"(graph.Pointwise).Compile":    "a call of the op, with the operands that graph has checked",
 	"(graph.Rows).Compile":         "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Expression": "a call of the op, with the operands that graph has checked",
+	"(graph.Pointwise).Rule":       "a call of the op, with the operands that graph has checked",
 	"(graph.Pointwise).Infer":      "a call of the op, with the operands that graph has checked",
 }

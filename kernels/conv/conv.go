@@ -25,7 +25,8 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "conv2d",
 	Doc: "Convolves images: input [n, c, h, w] or [c, h, w], weight [o, c/groups, kh, kw] and bias [o] give " +
-		"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not flipped.",
+		"[n, o, oh, ow] with oh = (h + 2*padding - dilation*(kh-1) - 1)/stride + 1. As in PyTorch the window is not " +
+		"flipped. The result is channels-last where input or weight suggests that memory format, else row-major.",
 	Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 	Kind:   graph.Requires,
 	Infer:  conv2d.infer,

@@ -23,7 +23,8 @@ type batchNormAttrs struct {
 var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Name: "batch_norm",
 	Doc: "Normalises each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
-		"Graphs are pure: running statistics are not updated.",
+		"Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests, " +
+		"row-major where it could be both.",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 		{Name: "running_var", Optional: true}},
 	Infer:     inferBatchNorm,

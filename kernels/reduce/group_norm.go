@@ -22,9 +22,10 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	AnyOrder: true,
 	Each:     graph.Each{Simple: 2.5},
 	Name:     "group_norm",
-	Doc:      "Normalises each group of channels of each sample, then scales each channel by weight and adds bias.",
-	Params:   []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
-	Infer:    inferGroupNorm,
+	Doc: "Normalises each group of channels of each sample, then scales each channel by weight and adds bias. " +
+		"The result has the memory format that the input suggests.",
+	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
+	Infer:  inferGroupNorm,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[groupNormAttrs](c)
 		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)

@@ -18,7 +18,8 @@ type adaptivePoolAttrs struct {
 var AdaptiveAvgPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "adaptive_avg_pool2d",
-	Doc:    "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size.",
+	Doc: "Averages windows that share an operand [N, C, H, W] or [C, H, W] out among results of output_size. " +
+		"The result has the memory format that the operand suggests.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
 	Infer: inferAdaptiveAvg,
 	Impls: poolImpls(poolWork{poolAvg, shared(spaces(2))}, func(c *graph.Call, by poolWalk) (*graph.Kernel, error) {
@@ -50,7 +51,7 @@ var AdaptiveMaxPool2d = kit.Define[adaptivePoolAttrs](graph.Op{
 	Images: graph.ImageOp,
 	Name:   "adaptive_max_pool2d",
 	Doc: "Takes the greatest element, and its index in the plane, of windows that share the operand out among " +
-		"results of output_size.",
+		"results of output_size. Both results have the memory format that the operand suggests.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires, Outputs: []string{"out", "indices"},
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		a, t := kit.Attrs[adaptivePoolAttrs](c), c.Type(0)

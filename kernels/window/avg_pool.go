@@ -22,7 +22,8 @@ type avgPoolAttrs struct {
 var AvgPool2d = kit.Define[avgPoolAttrs](avgPool2dWide.widened(graph.Op{
 	Images: graph.ImageOp,
 	Name:   "avg_pool2d",
-	Doc:    "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported.",
+	Doc: "Averages each window of an operand [N, C, H, W] or [C, H, W]. Of integers int64 alone is supported. " +
+		"The result has the memory format that the operand suggests.",
 	Params: []graph.Param{kit.Self}, Kind: graph.Requires,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		g, err := avgGeometry(c)

@@ -11,9 +11,9 @@ import (
 // MaxPool2d takes the greatest element of each window; a NaN counts as greatest.
 var (
 	MaxPool2d = maxPool2dOp("max_pool2d", "Takes the greatest element of each window of an operand [N, C, H, "+
-		"W] or [C, H, W].", nil)
+		"W] or [C, H, W]. The result has the memory format that the operand suggests.", nil)
 	MaxPool2dWithIndices = maxPool2dOp("max_pool2d_with_indices", "Takes the greatest element of each window and its "+
-		"index in the plane.", []string{"out", "indices"})
+		"index in the plane. The results have the memory format that the operand suggests.", []string{"out", "indices"})
 )
 
 func maxPool2dOp(name, doc string, outputs []string) *graph.Op {

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type explainFlags struct {
+	strategy, firstBreak string
+	json, noFusion       bool
+	dims, pins           []string
+}
+
+func explainCommand() *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain FILE VALUE",
+		Short: "Tell why a value lies as it does, and what becomes of it",
+		Long: `Tells of one value why it has the strides that graphrun infer shows: what the permutation rule saw
+of each operand, and each comparison of two dimensions with the operand that decided it; or of what it is
+a view; or the rule of its op. Then what becomes of it under the strategy: the step that computes it, and
+with what in one loop; copies that are made of it or for it, and why; and which of the nodes beside it could
+have been one step with it and are not, and why.
+
+--first-break names the first node that reads a value in a memory format and gives one that is not in it, as
+the graph is written, and explains that one. No VALUE is wanted then.`,
+		Example: `  graphrun explain examples/models/residual.json joined
+  graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
+  graphrun explain model.json --first-break channels_last`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.firstBreak == "" && len(args) != 2:
+				return misused(cmd, "explain wants a graph file and the name of a value, got %s", count(len(args), "argument"))
+			case f.firstBreak != "" && len(args) != 1:
+				return misused(cmd, "explain --first-break wants one graph file, got %s", count(len(args), "argument"))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeGraph,
+		RunE: action(func(cmd *cobra.Command, args []string) error {
+			return explain(cmd, args[0], strings.Join(args[1:], ""), f)
+		}),
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.StringVar(&f.firstBreak, "first-break", "", "explain the first value that loses memory `FORMAT`: contiguous, "+
+		"channels_last or channels_last_3d")
+	completeFrom(cmd, "first-break", []string{"contiguous", "channels_last", "channels_last_3d"})
+	strategyFlag(cmd, &f.strategy)
+	fusionFlag(cmd, &f.noFusion)
+	dimFlag(cmd, &f.dims)
+	pinFlag(cmd, &f.pins)
+	return cmd
+}
+
+// explainReport is what explain prints.
+type explainReport struct {
+	Breaks textOrNull `json:"breaks" doc:"The format that --first-break asked for; null for none."`
+	Value  *valueDoc  `json:"value" doc:"The value, as infer shows it; null where --first-break found none."`
+	*graphrun.Explanation
+	graphrun.Notes
+}
+
+func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
+	if err := checkStrategy(f.strategy); err != nil {
+		return err
+	}
+	format, err := formatOf(f.firstBreak)
+	if err != nil {
+		return err
+	}
+	j := begin(cmd, filepath.Base(path))
+	defer j.end()
+	var g *graph.Graph
+	if err := j.do(loading, func() (err error) { g, err = loadPinned(path, f.dims, f.pins); return err }); err != nil {
+		return err
+	}
+	var r *explainReport
+	err = j.do(planning, func() (err error) {
+		r, err = explained(g, path, value, format, graphrun.Options{Strategy: strategyOf(f.strategy), Progress: j.enter,
+			NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
+		return err
+	})
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	tell(cmd, path, g)
+	if err != nil {
+		return named(path, err)
+	}
+	return j.do(printing, func() error {
+		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+		if f.json {
+			writeDocument(out, r)
+		} else {
+			writeExplanation(out, shown(cmd), r)
+		}
+		return out.Flush()
+	})
+}
+
+// formatOf is the format that --first-break names; none where it is not given.
+func formatOf(name string) (tensor.MemoryFormat, error) {
+	if name == "" {
+		return tensor.NoFormat, nil
+	}
+	format, err := tensor.ParseMemoryFormat(name)
+	if err == nil && format == tensor.Preserve {
+		err = fmt.Errorf("no value lies in memory format %v: want contiguous, channels_last or channels_last_3d", format)
+	}
+	if err != nil {
+		return format, wrongf("--first-break: %w", err)
+	}
+	return format, nil
+}
+
+// explained explains the value of a name, or the first that loses a format.
+func explained(g *graph.Graph, path, value string, format tensor.MemoryFormat,
+	o graphrun.Options) (*explainReport, error) {
+	r := &explainReport{Notes: graphrun.NotesOf(g)}
+	if format != tensor.NoFormat {
+		r.Breaks = textOrNull(format.String())
+		v, err := graphrun.FirstBreak(g, format)
+		if err != nil || v == nil {
+			return r, err
+		}
+		value = v.Name
+	}
+	v, err := graphrun.ValueNamed(g, value)
+	if err != nil {
+		return nil, wrongf("%s: %w", path, err)
+	}
+	p, err := graphrun.Compile(g, o)
+	if err != nil {
+		return nil, err
+	}
+	if r.Explanation, err = p.Explain(v.Name); err != nil {
+		return nil, err
+	}
+	d := valueOf(v, graphrun.KnownOf(g))
+	r.Value = &d
+	return r, nil
+}
+
+// writeExplanation prints an explanation for a reader.
+func writeExplanation(w io.Writer, show display, r *explainReport) {
+	v := r.Value
+	if v == nil {
+		fmt.Fprintf(w, "nothing loses %s: no node reads a value that is in it alone, and gives one that is not\n", r.Breaks)
+		return
+	}
+	if r.Breaks != "" {
+		fmt.Fprintf(w, "%s is the first that loses %s\n", v.Name, r.Breaks)
+	}
+	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape))
+	if !v.Dynamic {
+		fmt.Fprintf(w, " by %s", ints(v.Strides))
+		if *v.Offset != 0 {
+			fmt.Fprintf(w, " from %d on", *v.Offset)
+		}
+		if len(v.Flags) > 0 {
+			fmt.Fprintf(w, ", %s", strings.Join(v.Flags, ", "))
+		}
+	}
+	fmt.Fprintf(w, "\n\n%s\n%s\n", show.paint(strong, "Layout as written"),
+		wrapped(r.Layout.Why, show.proseWidth()))
+	writeList(w, show, "What the permutation rule sees", r.Layout.Operands,
+		[]column{nameCol("operand"), listCol("effective strides")},
+		func(o graphrun.EffectiveReport) []any { return []any{o.Name, ints(o.Strides)} })
+	writeList(w, show, "Comparisons of dimensions", r.Layout.Sort, []column{wholeCol("faster"), wholeCol("slower"),
+		nameCol("decided by"), proseCol("why"), wholeCol("outcome")}, func(c graphrun.CompareReport) []any {
+		outcome := "stay"
+		if c.Exchanged {
+			outcome = "exchanged"
+		}
+		return []any{c.Faster, c.Slower, cmp.Or(c.By, "none"), c.Why, outcome}
+	})
+	if len(r.Layout.Order) > 0 {
+		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", ints(r.Layout.Order))
+	}
+	writeFate(w, show, r.Explanation)
+}
+
+func writeFate(w io.Writer, show display, e *graphrun.Explanation) {
+	f := &e.Run
+	fmt.Fprintf(w, "\n%s\n%s\n", show.paint(strong, "Under strategy "+f.Strategy), wrapped(f.What, show.proseWidth()))
+	if f.Step != "" {
+		fmt.Fprintf(w, "step %s", f.Step)
+		if f.Impl != "" {
+			fmt.Fprintf(w, ", implementation %s", f.Impl)
+		}
+		fmt.Fprintf(w, ", reads %s\n", cmp.Or(strings.Join(f.Reads, ", "), "nothing"))
+	}
+	if len(f.Strides) > 0 {
+		fmt.Fprintf(w, "it lies by %s\n", ints(f.Strides))
+	}
+	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
+	writeList(w, show, "Copies", e.Copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
+		wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
+		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
+	})
+	writeApart(w, show, e.Apart)
+}
