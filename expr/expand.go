@@ -9,10 +9,16 @@ import (
 
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits on
 // all processors. They are within 2 units in the last place of the true value everywhere, subnormal operands and
-// results included, with the special values of C99; the functions that make them say how. Values are numbered anew,
+// results included, with the special values of C99; the functions that make them say how. An erf of float32 that only 1 is
+// added to is taken for a part of the sum. Values are numbered anew,
 // while outputs stay in their places.
 func (c *Code) Expand() (*Code, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	near, k := c.nearOne(), -1
 	return c.rebuild(func(b *Builder, i Inst) Value {
+		k++
 		if !i.Op.Elementary() {
 			return b.Make(i)
 		}
@@ -20,7 +26,11 @@ func (c *Code) Expand() (*Code, error) {
 		if f == nil || i.DType != tensor.Float32 && i.DType != tensor.Float64 {
 			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
 		}
-		return f(&expander{b, i.DType, false}, i.A, i.B)
+		e := &expander{b, i.DType, false}
+		if near[k] {
+			return e.erfNearOne(i.A)
+		}
+		return f(e, i.A, i.B)
 	})
 }
 

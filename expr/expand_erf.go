@@ -1,46 +1,85 @@
 package expr
 
-import "math"
+import (
+	"math"
 
-// erfRatio is erf(x)/x - 1/4 in x^2, numerator and denominator, for |x| <= 3.93 in float32: with what the steps are
-// rounded by, erf is less than 1.8 ulp off. The constant of the denominator was chosen for that: the others round well.
-var erfRatio = [2][]float64{
-	{1.53716362, 0.110904008, 0.0423166379, -2.67941214e-05, -3.93036999e-06, -1.31390934e-05},
-	{1.75000012, 0.875617862, 0.198316872, 0.0259219948, 0.00200471235, 6.7105284e-05},
-}
+	"github.com/graphrun/graphrun/tensor"
+)
 
 // erfPoly is -log(erfc(a))/a - 1.128..., the constant in two parts, so that 1 - exp(-g) of that times a is erf(a) with
-// a relative error below 2^-57.5 for a <= 5.93 in float64.
-var erfPoly = []float64{9.7466731753373724e-18, 0.6366197723675836, 0.1027726033017891, -0.019128447005077116,
-	-0.00020919469476795785, 0.0016962063852282046, -0.00059012555044460964, 2.5878595921094777e-05,
-	6.4491882149905291e-05, -2.9724087741203377e-05, 3.4073288081218269e-06, 2.8350641739655931e-06,
-	-1.7414748628596555e-06, 3.3630927285255521e-07, 1.3721595913184855e-07, -1.4177856685561681e-07,
-	6.57400437361048e-08, -2.0964723713475939e-08, 4.9982248586835791e-09, -9.083253165239403e-10,
-	1.2485649817117456e-10, -1.2612734146987365e-11, 8.846924847606294e-13, -3.8511782006703398e-14,
-	7.8356526050588693e-16}
+// a relative error below 2^-27.9 for a <= 3.93 in float32, 2^-57.5 for a <= 5.93 in float64.
+var erfPoly = poly{
+	f32: []float64{-5.41195355e-08, 0.636619389, 0.102777757, -0.0191527884, -0.000160894313, 0.00166751107,
+		-0.000633093237, 0.000117710915, -9.26381836e-06},
+	f64: []float64{9.7466731753373724e-18, 0.6366197723675836, 0.1027726033017891, -0.019128447005077116,
+		-0.00020919469476795785, 0.0016962063852282046, -0.00059012555044460964, 2.5878595921094777e-05,
+		6.4491882149905291e-05, -2.9724087741203377e-05, 3.4073288081218269e-06, 2.8350641739655931e-06,
+		-1.7414748628596555e-06, 3.3630927285255521e-07, 1.3721595913184855e-07, -1.4177856685561681e-07,
+		6.57400437361048e-08, -2.0964723713475939e-08, 4.9982248586835791e-09, -9.083253165239403e-10,
+		1.2485649817117456e-10, -1.2612734146987365e-11, 8.846924847606294e-13, -3.8511782006703398e-14,
+		7.8356526050588693e-16},
+}
 
-// erfPower is (exp(-r)-1+r)/r^2, negated, for |r| <= 0.347, of float64: see expm1Poly.
-var erfPower = []float64{-0.50000000000000056, 0.16666666666666588, -0.041666666666571692, 0.008333333333388997,
-	-0.0013888888933346157, 0.00019841269724064453, -2.4801503012317778e-05, 2.7557399058131143e-06,
-	-2.7626977581688249e-07, 2.5057822103961285e-08}
+// erfPower is (exp(-r)-1+r)/r^2, negated, for |r| <= 0.347: see expm1Poly.
+var erfPower = poly{
+	f32: []float64{-0.49999997, 0.16666539, -0.0416677445, 0.00836705696, -0.00138393801},
+	f64: []float64{-0.50000000000000056, 0.16666666666666588, -0.041666666666571692, 0.008333333333388997,
+		-0.0013888888933346157, 0.00019841269724064453, -2.4801503012317778e-05, 2.7557399058131143e-06,
+		-2.7626977581688249e-07, 2.5057822103961285e-08},
+}
 
-// erf of float32 is x/4 + x times a ratio of polynomials. The quarter is exact, and most of the result where that is
-// nearly 1, so that little of what the ratio is rounded by is left there; beyond the bound the sum exceeds 1. Of
-// float64 it is 1 - exp(-g) of a g that is nearly a polynomial of |x|: as expm1, so that small x are right too.
-// Beyond the bound it is 1.
+// erf is 1 - exp(-g) of a g that is nearly a polynomial of |x|: as expm1, so that small x are right too. Beyond the
+// bound it is 1.
 func (e *expander) erf(x Value) Value {
-	if !e.wide() {
-		t := e.high(e.mul(x, x), 15.4)
-		ratio := e.div(e.horner(erfRatio[0], t), e.horner(erfRatio[1], t))
-		return e.high(e.low(e.fma(x, ratio, e.mul(x, e.num(0.25))), -1), 1)
-	}
-	a := e.high(e.Do(Abs, x), 5.93)
-	g := e.fma(a, e.num(1.1283791670955126), e.mul(e.horner(erfPoly, a), a))
+	a := e.high(e.Do(Abs, x), pick(e, 3.93, 5.93))
+	g := e.fma(a, e.num(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
 	n, s := e.nearest(g, -math.Log2E, 0)
 	hi, lo := e.ln2()
-	r := e.fma(n, e.num(lo), e.fma(n, e.num(hi), g))
-	p := e.fma(e.mul(r, r), e.horner(erfPower, r), r)
+	r := e.fma(n, e.num(hi), g)
+	if e.wide() {
+		r = e.fma(n, e.num(lo), r)
+	}
+	p := e.fma(e.mul(r, r), e.eval(erfPower, r), r)
 	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
+}
+
+// erfRatio is erf(x)/x - 1/4 in x^2, numerator and denominator, for |x| <= 3.93 in float32.
+var erfRatio = [2][]float64{
+	{1.53716362, 0.110904008, 0.0423166379, -2.67941214e-05, -3.93040909e-06, -1.31390934e-05},
+	{1.75000012, 0.875617862, 0.198316857, 0.0259220004, 0.00200471235, 6.71051894e-05},
+}
+
+// erfNearOne is erf of float32 for a sum with 1, as gelu has it: less than 2.6 ulp off, which the sum rounds to at
+// most 2 of its own where it is 1 or more. Below that erf cancels, and what is lost is no more than 1.6e-7. It is x/4
+// + x times a ratio of polynomials. The quarter is exact, and most of the result where that is nearly 1, so that little
+// of what the ratio is rounded by is left there; beyond the bound the sum exceeds 1.
+func (e *expander) erfNearOne(x Value) Value {
+	t := e.high(e.mul(x, x), 15.4)
+	ratio := e.div(e.horner(erfRatio[0], t), e.horner(erfRatio[1], t))
+	return e.high(e.low(e.fma(x, ratio, e.mul(x, e.num(0.25))), -1), 1)
+}
+
+// nearOne tells which values are erf of float32 that nothing but sums with 1 uses.
+func (c *Code) nearOne() []bool {
+	near := make([]bool, len(c.Insts))
+	one := func(v Value) bool {
+		return c.Insts[v].Op == Const && c.Insts[v].Imm == uint64(math.Float32bits(1))
+	}
+	for v, i := range c.Insts {
+		near[v] = i.Op == Erf && i.DType == tensor.Float32
+		for k, u := range i.Uses() {
+			if near[u] && !(i.Op == Add && one([2]Value{i.B, i.A}[k])) {
+				near[u] = false
+			}
+		}
+	}
+	for _, o := range c.Out {
+		near[o.Re] = false
+		if o.Im != None {
+			near[o.Im] = false
+		}
+	}
+	return near
 }
 
 // erfcPoly is (1+2a)*exp(a^2)*erfc(a) in t = (a-4)/(a+4), for a <= 10.2 with a relative error below 2^-26.1, for
