@@ -187,11 +187,12 @@ func (m *maker) leave(v Value) {
 
 // masked has a function in an arm called only where the mask asks.
 func (m *maker) masked(s *step, v Value, i Inst) {
-	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil {
+	single := i.DType.Size() == 4
+	// The remainder of float32 takes less than the branch.
+	if len(m.open) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == Mod && single {
 		return
 	}
 	f, g, a := functions1[i.Op], functions2[i.Op], m.open[len(m.open)-1].arm
-	single := i.DType.Size() == 4
 	switch {
 	case f != nil && single:
 		s.f = map1Where[float32](f, a.want)

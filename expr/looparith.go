@@ -149,32 +149,48 @@ func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 }
 
 func minInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = min(*(*T)(a), *(*T)(b))
-		*(*T)(unsafe.Add(d, sd)) = min(*(*T)(unsafe.Add(a, sa)), *(*T)(unsafe.Add(b, sb)))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = min(*(*T)(a), *(*T)(b))
-		if n--; n == 0 {
-			return
+	size := int(unsafe.Sizeof(T(0)))
+	if *by == (strides{d: size, a: size, b: size}) {
+		dst := unsafe.Slice((*T)(d), n)
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = min(x[i], y[i])
 		}
+		return
+	}
+	if *by == (strides{d: size, a: size}) {
+		dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+		x := unsafe.Slice((*T)(a), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = min(x[i], y)
+		}
+		return
+	}
+	for i := range n {
+		*(*T)(unsafe.Add(d, i*by.d)) = min(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 	}
 }
 
 func maxInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = max(*(*T)(a), *(*T)(b))
-		*(*T)(unsafe.Add(d, sd)) = max(*(*T)(unsafe.Add(a, sa)), *(*T)(unsafe.Add(b, sb)))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = max(*(*T)(a), *(*T)(b))
-		if n--; n == 0 {
-			return
+	size := int(unsafe.Sizeof(T(0)))
+	if *by == (strides{d: size, a: size, b: size}) {
+		dst := unsafe.Slice((*T)(d), n)
+		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = max(x[i], y[i])
 		}
+		return
+	}
+	if *by == (strides{d: size, a: size}) {
+		dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
+		x := unsafe.Slice((*T)(a), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = max(x[i], y)
+		}
+		return
+	}
+	for i := range n {
+		*(*T)(unsafe.Add(d, i*by.d)) = max(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 	}
 }
 
