@@ -194,7 +194,7 @@ func (p Prepared) Chunks(grain int) int {
 	switch {
 	case p.body == nil && p.loop == nil:
 		return 0
-	case p.tiles == nil || !p.tiles.turned || p.it.numel == 0:
+	case p.tiles == nil || !p.tiles.turned:
 		return p.it.Chunks(grain)
 	}
 	var span [8]int
@@ -207,7 +207,7 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
 	case p.body == nil && p.loop == nil:
 		return errNotPrepared
-	case p.tiles == nil || !p.tiles.turned || p.it.numel == 0:
+	case p.tiles == nil || !p.tiles.turned:
 		return p.Range(c, ptrs, p.it.Chunk(i, grain))
 	}
 	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {

@@ -249,7 +249,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	l, staged := it.rowsOf(code)
 	p := Prepared{it: it}
 	if slices.Contains(staged, true) {
-		p.staged, p.tiles = staged, it.tilesOf(staged, false)
+		p.staged, p.tiles = staged, it.tilesOf(staged)
 	}
 	if p.loop, err = loops.New(l, it.loopOptions(p.tiles, staged)); err != nil {
 		return Prepared{}, err
@@ -263,7 +263,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		for i := range staged {
 			staged[i] = true
 		}
-		p.joined, p.staged, p.tiles = true, staged, it.tilesOf(staged, true)
+		p.joined, p.staged, p.tiles = true, staged, it.tilesOf(staged)
 	}
 	p.line = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
 	return p, nil

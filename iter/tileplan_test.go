@@ -77,6 +77,21 @@ func TestTileTasks(t *testing.T) {
 	}
 }
 
+// There is nothing to plan, or to do, where there are no elements.
+func TestNoTiles(t *testing.T) {
+	for _, shape := range [][]int{{0, 5}, {5, 0}, {0, 0}, {300, 0, 20}, {0, 300, 20}} {
+		var order []int
+		for k := len(shape) - 1; k >= 0; k-- {
+			order = append(order, k)
+		}
+		x, y := ordered(shape, order...), tensor.New(tensor.Float32, shape...)
+		x.Strides[0], x.Strides[1] = 1, 300
+		p := sumOf(t, y, y, x)
+		assert.Zero(t, p.Chunks(0))
+		assert.NoError(t, p.All(nil, make([]unsafe.Pointer, 3)))
+	}
+}
+
 func TestTileMisuse(t *testing.T) {
 	shape := []int{100, 200}
 	rows, turned := ordered(shape, 0, 1), ordered(shape, 1, 0)

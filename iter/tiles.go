@@ -35,8 +35,11 @@ const (
 	deepRow, deepTimes = 128, 2
 )
 
-// tilesOf plans the tiles of an iteration for the operands that are staged. Where they are joined, all are.
-func (it *Iterator) tilesOf(staged []bool, joined bool) *tiles {
+// tilesOf plans the tiles of an iteration for the operands that are staged; nil where nothing is to be done.
+func (it *Iterator) tilesOf(staged []bool) *tiles {
+	if it.numel == 0 {
+		return nil
+	}
 	t := &tiles{inner: []int{0}, size: make([]int, len(it.walkShape)), near: make([]int, len(it.ops))}
 	for d := range t.size {
 		t.size[d] = 1
