@@ -9,9 +9,8 @@ import (
 
 // Expand returns the code with every elementary function replaced by primitive operations, which give the same bits on
 // all processors. They are within 2 units in the last place of the true value everywhere, subnormal operands and
-// results included, with the special values of C99; the functions that make them say how. An erf of float32 that only 1 is
-// added to is taken for a part of the sum. Values are numbered anew,
-// while outputs stay in their places.
+// results included, with the special values of C99; the functions that make them say how. An erf of float32 that only 1
+// is added to is taken for a part of the sum. Values are numbered anew, while outputs stay in their places.
 func (c *Code) Expand() (*Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err

@@ -170,8 +170,8 @@ func testStride(t *testing.T, run func(dst, x, y []float32), f func(float64) flo
 	}
 }
 
-// TestExpandNearOne runs 1 + erf(x) of float32, whose erf is less exact: the sum is within 2 ulp from 1 on, and below it
-// is no further off than erf may be near 1. Where erf is used otherwise, too, it is that of all others.
+// TestExpandNearOne runs 1 + erf(x) of float32, whose erf is less exact: the sum is within 2 ulp from 1 on, and below
+// it is no further off than erf may be near 1. Where erf is used otherwise, too, it is that of all others.
 func TestExpandNearOne(t *testing.T) {
 	sum := func(also bool) *Code {
 		b := NewBuilder(tensor.Float32)

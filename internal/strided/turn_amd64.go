@@ -33,7 +33,8 @@ func turnersOf(isa machine.ISA) (t [17][]turner) {
 	if isa >= machine.AVX2 {
 		t[1] = append(t[1], turner{16, 16, 16, turn1x16, nil})
 		t[2] = append(t[2], turner{16, 8, 8, turn2x32, nil}, turner{8, 8, 8, turn2x16, nil})
-		t[4] = append(t[4], turner{16, 4, 4, nil, stream4x32}, turner{8, 8, 4, turn4x32, nil}, turner{8, 4, 4, narrow4x32, nil})
+		t[4] = append(t[4], turner{16, 4, 4, nil, stream4x32}, turner{8, 8, 4, turn4x32, nil},
+			turner{8, 4, 4, narrow4x32, nil})
 		t[8] = append(t[8], turner{4, 4, 4, turn8x32, nil})
 	}
 	return t
