@@ -24,6 +24,9 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 // inferSize returns the place of the -1 in a shape, and the size that it stands for; -1 for the place where
 // there is none.
 func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
+	if at, n, ok := inferNumber(shape, numel); ok {
+		return at, n, nil
+	}
 	product, inferred := sym.Of(1), -1
 	for d, s := range shape {
 		n, known := s.Known()
@@ -51,6 +54,32 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 		return inferred, numel.Div(product), nil
 	}
 	return -1, numel, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
+}
+
+// inferNumber is inferSize in machine integers, which most shapes are: where all sizes are numbers, and nothing is wrong
+// with them.
+func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool) {
+	n, ok := numel.Known()
+	if !ok || n <= 0 {
+		return -1, size, false
+	}
+	product := 1
+	at = -1
+	for d := range shape {
+		switch k, known := shape[d].Known(); {
+		case known && k > 0 && k <= n/product:
+			product *= k
+		case known && k == -1 && at < 0:
+			at = d
+		default:
+			return -1, size, false
+		}
+	}
+	if at < 0 {
+		return -1, size, product == n
+	}
+	q := n / product
+	return at, sym.Of(q), q*product == n
 }
 
 // ReshapeStrides returns the strides that show t in another shape without a copy, and
