@@ -151,7 +151,7 @@ func ownRule(v *graph.Value) string {
 		}
 	}
 	if n.Op.AsInferred != "" {
-		why += ". " + n.Op.AsInferred
+		why += "; " + n.Op.AsInferred
 	}
 	return why
 }

@@ -88,3 +88,17 @@ func TestFirstBreakOfAmbiguousImages(t *testing.T) {
 	_, err = graphrun.FirstBreak(nil, tensor.Contiguous)
 	assert.Error(t, err)
 }
+
+// Why an op lays its results out as it does ends the sentence on how: it is none of its own.
+func TestExplainOwnRule(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	image := g.InputFormat("image", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
+	weight := g.Input("weight", tensor.Float32, 3, 6, 2, 2)
+	g.Output("out", op.ConvTranspose2d(image, weight, nil).Named("wide"))
+	p, err := graphrun.Compile(g, graphrun.Options{})
+	require.NoError(t, err)
+	e, err := p.Explain("wide")
+	require.NoError(t, err)
+	assert.Equal(t, "conv_transpose2d lays its results out by a rule of its own; image is channels-last, weight is "+
+		"row-major; the result is row-major. The result is row-major; windows are added up in planes", e.Layout.Why)
+}

@@ -213,13 +213,14 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	if err := p.it.checkWalk(ptrs, p.it.All()); err != nil {
 		return err
 	}
-	if n := p.Chunks(grain); uint(i) >= uint(n) {
-		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
-	}
 	if c == nil {
 		c = new(Cursor)
 	}
-	p.walkTask(c, ptrs, i, grain)
+	c.boxes.span = p.tiles.spans(p.it, grain, c.boxes.span[:0])
+	if n := count(p.it.walkShape, c.boxes.span); uint(i) >= uint(n) {
+		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
+	}
+	p.walkTask(c, ptrs, i)
 	return nil
 }
 

@@ -110,3 +110,17 @@ func TestTileMisuse(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(20, func() { _ = p.Chunk(&cursor, ptrs, 0, 0) }))
 	assert.Zero(t, testing.AllocsPerRun(20, func() { _ = p.All(&cursor, ptrs) }))
 }
+
+// A task takes no memory of its own, of however many dimensions it is.
+func TestTasksOfManyDimensions(t *testing.T) {
+	shape, order := make([]int, 11), []int{5, 10, 3, 8, 1, 6, 9, 0, 4, 2, 7}
+	for d := range shape {
+		shape[d] = 3
+	}
+	rows, mixed := ordered(shape, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10), ordered(shape, order...)
+	p := sumOf(t, rows, rows, mixed)
+	require.Greater(t, p.Chunks(1<<12), 1)
+	ptrs := []unsafe.Pointer{tensor.Empty(rows).Pointer(), tensor.Empty(rows).Pointer(), tensor.Empty(mixed).Pointer()}
+	var cursor iter.Cursor
+	assert.Zero(t, testing.AllocsPerRun(20, func() { _ = p.Chunk(&cursor, ptrs, 1, 1<<12) }))
+}

@@ -9,10 +9,10 @@ import (
 
 // boxes is what a walk by tiles changes.
 type boxes struct {
-	box, at []int // the elements of a box along each dimension of the walk, and where in it a tile begins
-	extents []int // of the tile
-	steps   []int // bytes along the dimensions of the tile, maxInner of each operand, where the loop finds it
-	span    []int
+	box, at []int            // the elements of a box along each dimension of the walk, and where in it a tile begins
+	extents []int            // of the tile
+	steps   []int            // bytes along the dimensions of the tile, maxInner of each operand, where the loop finds it
+	span    []int            // the elements of a task along each dimension of the walk
 	memory  []unsafe.Pointer // the tile in memory, by operand
 	first   []unsafe.Pointer // and where the loop finds it
 }
@@ -61,11 +61,10 @@ func (p Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	})
 }
 
-// walkTask walks a task of [tiles.spans].
-func (p Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task, grain int) {
+// walkTask walks a task of those that the cursor has the span of: see [tiles.spans].
+func (p Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	it, b := p.it, &c.boxes
 	w := p.newTileWalk(c)
-	b.span = p.tiles.spans(it, grain, b.span[:0])
 	c.start = sized(c.start, len(ptrs))
 	copy(c.start, ptrs)
 	for i, off := range it.offsets {

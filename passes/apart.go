@@ -20,17 +20,17 @@ func shares(n *graph.Node) bool {
 
 // tellApart lists the pairs of nodes that could be one step, by place of the first, and are not in one group.
 func (g *grouper) tellApart() {
+	told := map[*graph.Node]*graph.Node{} // by reader: of which node last, for it may read that one several times
 	for _, n := range g.p.Graph.Nodes {
 		if !shares(n) {
 			continue
 		}
-		var last *graph.Node // it may read several operands from one node
 		for _, v := range n.Out {
 			for _, r := range g.uses.nodes.At(v) {
-				if r == last || !shares(r) {
+				if told[r] == n || !shares(r) {
 					continue
 				}
-				last = r
+				told[r] = n
 				if c := g.group(n); c == nil || c != g.group(r) {
 					g.p.Apart = append(g.p.Apart, Apart{n.Name, r.Name, g.whyApart(n, r)})
 				}

@@ -50,6 +50,13 @@ func TestApart(t *testing.T) {
 			return op.Add(a, s).Named("b")
 		}, []passes.Apart{{"a", "s", "s folds by a kernel of its own"}, {"a", "b", "s reads it, too, and comes before"},
 			{"s", "b", "s folds by a kernel of its own"}}},
+		{"two results, one reader of both", func(g *graph.Graph, _ *graph.Value) *graph.Value {
+			long := g.Input("long", f32, 2, 300_000)
+			variance, mean := op.VarMean(long, op.VarMeanAttrs{Dim: []int{1}})
+			both := op.Add(variance, mean).Named("both")
+			return op.Cat([]*graph.Value{both, op.Exp(variance).Named("one")})
+		}, []passes.Apart{{"var_mean", "both", "var_mean folds by a kernel of its own"},
+			{"var_mean", "one", "var_mean folds by a kernel of its own"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)
