@@ -116,6 +116,9 @@ class Bench:
         return self.output(side, threads, [self.options.python, os.path.join(HERE, "side.py"), side, row.name,
                                            str(threads), str(self.options.seconds)])["ms"]
 
+    def strategy(self):
+        return ["--strategy", self.options.strategy] if self.options.strategy else []
+
     def network(self, name, threads):
         o = self.options
         return self.output("torch", threads, [o.python, os.path.join(HERE, "side.py"), "network", f"{o.networks}:{name}",
@@ -185,7 +188,7 @@ class ModelBench:
         if side in self.bench.absent:
             raise Absent(self.bench.absent[side])
         if side == "graphrun":
-            return self.bench.graphrun(row.path, threads, row.dims)["median_ns"] / 1e6
+            return self.bench.graphrun(row.path, threads, row.dims + self.bench.strategy())["median_ns"] / 1e6
         if side == "ort":
             if row.spec is None:
                 raise Failed(row.why)
@@ -293,6 +296,7 @@ def parse():
     p.add_argument("models", nargs="*", help="whole models, as ONNX files")
     p.add_argument("--networks", help="a Python file that builds models for PyTorch, by the names that tables give them: "
                    "scripts/networks/zoo.py")
+    p.add_argument("--strategy", help="graphrun's strategy for whole models; default: its own")
     p.add_argument("--rows", default=None, help="rows to measure, by comma, or all; default: all, none beside models")
     p.add_argument("--threads", default="1,2", help="numbers of threads, by comma")
     p.add_argument("--rounds", type=int, default=5, help="turns of each side")
