@@ -26,12 +26,17 @@ check: test paths lint
 # The tests on the paths that this machine does not take by itself, and the long one of machine code.
 paths: avx2 portable noasm loops
 
-# Results do not depend on the cache of go test: it does not know of GODEBUG.
+# Results do not depend on the cache of go test: it does not know of GODEBUG. A test that fails or does not tell what
+# there is fails here, too.
 avx2:
-	@if $(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine | grep -q 'this process: avx512'; then \
+	@said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }; \
+	case "$$said" in \
+	*'this process: avx512'*) \
 		echo "GODEBUG=cpu.avx512f=off $(GO) test -count=1 $(PATHS)"; \
-		GODEBUG=cpu.avx512f=off $(GO) test -count=1 $(PATHS); \
-	else echo "avx2: nothing to do, this processor has no AVX-512: make test ran without"; fi
+		GODEBUG=cpu.avx512f=off $(GO) test -count=1 $(PATHS) ;; \
+	*'this process: '*) echo "avx2: nothing to do, this processor has no AVX-512: make test ran without" ;; \
+	*) echo "avx2: TestInstructions does not tell what this process has"; exit 1 ;; \
+	esac
 
 # Machine code switched off: expressions run block by block in Go.
 portable:

@@ -8,13 +8,42 @@ import (
 // functions1 and functions2 are what Go computes elementary functions by, in float64.
 var (
 	functions1 = map[Op]func(float64) float64{
-		Exp: math.Exp, Exp2: math.Exp2, Expm1: math.Expm1, Log: math.Log, Log2: math.Log2, Log10: math.Log10,
+		Exp: exp, Exp2: math.Exp2, Expm1: math.Expm1, Log: math.Log, Log2: math.Log2, Log10: math.Log10,
 		Log1p: math.Log1p, Sin: math.Sin, Cos: math.Cos, Tan: math.Tan, Asin: math.Asin, Acos: math.Acos,
-		Atan: math.Atan, Sinh: math.Sinh, Cosh: math.Cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
+		Atan: math.Atan, Sinh: sinh, Cosh: cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
 		Atanh: math.Atanh, Erf: math.Erf, Erfc: math.Erfc,
 	}
 	functions2 = map[Op]func(a, b float64) float64{Pow: math.Pow, Atan2: math.Atan2, Mod: math.Mod}
 )
+
+// large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
+// of e that float64 holds are beyond what it scales by.
+const large = 709
+
+// exp is e to the power of x, of large numbers as a product.
+func exp(x float64) float64 {
+	if x > large {
+		return math.Exp(x-1) * math.E
+	}
+	return math.Exp(x)
+}
+
+// halfSquare is half of e^2.
+const halfSquare = math.E * math.E / 2
+
+func sinh(x float64) float64 {
+	if a := math.Abs(x); a > large {
+		return math.Copysign(math.Exp(a-2)*halfSquare, x)
+	}
+	return math.Sinh(x)
+}
+
+func cosh(x float64) float64 {
+	if a := math.Abs(x); a > large {
+		return math.Exp(a-2) * halfSquare
+	}
+	return math.Cosh(x)
+}
 
 // map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a
 // conversion writes half of the register that the result was in. Sines take twice as long so.

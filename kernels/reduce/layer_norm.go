@@ -91,7 +91,7 @@ func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)
 	x, n := v[0], float64(folds.Count(c.Meta(0).Shape, mask))
 	moments := func() (v, mean expr.Value) { return varRow(b, x, n, n) }
-	if b.DType(x) == tensor.Float32 && a.Eps > 0 {
+	if few := n <= mostSquares || c.Meta(0).DType.Size() == 2; b.DType(x) == tensor.Float32 && a.Eps > 0 && few {
 		moments = func() (v, mean expr.Value) { return squaresRow(b, x, n) }
 	}
 	square, mean := moments()
