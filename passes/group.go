@@ -62,13 +62,14 @@ func groupNodes(p *Plan) error {
 }
 
 // space is what a node or a group goes over: the elements of a shape, and, where mask is not nil, rows along the
-// dimensions that it marks.
+// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0.
 type space struct {
 	shape []int
 	mask  []bool
+	split int
 }
 
-// rows is the shape that is left of the rows, with size 1 in their dimensions.
+// rows is the shape that is left of the rows of a space that is not split, with size 1 in their dimensions.
 func (s space) rows() []int {
 	kept := slices.Clone(s.shape)
 	for d, folded := range s.mask {
@@ -93,7 +94,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 		return s, "has no elements"
 	}
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
-		return rowSpace(n.In[0].Meta().Shape, r.Mask)
+		return rowSpace(n.In[0].Meta().Shape, r)
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -113,15 +114,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 }
 
 // rowSpace is the space of rows, or why they are left to a kernel of their own.
-func rowSpace(shape []int, mask []bool) (space, string) {
-	length, count := 1, 1
-	for d, size := range shape {
-		if mask[d] {
-			length *= size
-		} else {
-			count *= size
-		}
-	}
+func rowSpace(shape []int, r *graph.Rows) (space, string) {
+	length, count := r.Extent(shape)
 	switch {
 	case length == 0:
 		return space{}, "has rows of no elements"
@@ -130,7 +124,7 @@ func rowSpace(shape []int, mask []bool) (space, string) {
 	case length > longRow && count < minRows:
 		return space{}, fmt.Sprintf("has %d rows, too few for workers to share", count)
 	}
-	return space{shape, mask}, ""
+	return space{shape, r.Mask, r.Split}, ""
 }
 
 // joint is what two groups, the first of which is read by the other, go over together; no shape where that is nothing.
@@ -139,11 +133,11 @@ func joint(a, b space) space {
 	switch {
 	case a.mask == nil && b.mask == nil && same:
 		return a
-	case a.mask == nil && b.mask != nil && (same || slices.Equal(a.shape, b.rows())):
+	case a.mask == nil && b.mask != nil && (same || b.split == 0 && slices.Equal(a.shape, b.rows())):
 		return b
-	case a.mask != nil && b.mask == nil && (same || slices.Equal(b.shape, a.rows())):
+	case a.mask != nil && b.mask == nil && (same || a.split == 0 && slices.Equal(b.shape, a.rows())):
 		return a
-	case a.mask != nil && b.mask != nil && same && slices.Equal(a.mask, b.mask):
+	case a.mask != nil && b.mask != nil && same && a.split == b.split && slices.Equal(a.mask, b.mask):
 		return a
 	}
 	return space{}
@@ -241,7 +235,7 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask})
+		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}
 	made, err := g.fuser.Fuse(groups, keep)

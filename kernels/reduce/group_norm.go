@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -26,8 +27,12 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		"The result has the memory format that the input suggests.",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 	Infer:  inferGroupNorm,
+	Rows:   groupNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[groupNormAttrs](c)
+		if k, err := compileSampleRows(c, groupNormRows); k != nil || err != nil {
+			return k, err
+		}
 		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -42,6 +47,53 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 		tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 })
+
+// groupNormRows goes over [n, groups, c/groups, ...], of which all but the first two dimensions are rows.
+func groupNormRows(c *graph.Call) (*graph.Rows, error) {
+	a := kit.Attrs[groupNormAttrs](c)
+	return sampleRows(c, a.NumGroups, c.Meta(0).Rank()+1, a.Eps)
+}
+
+// sampleRows folds all but the first two dimensions of a value seen with that rank.
+func sampleRows(c *graph.Call, split, rank int, eps float64) (*graph.Rows, error) {
+	b, v, in, _ := normOperands(c, 0, 2)
+	mask := make([]bool, rank)
+	for d := 2; d < rank; d++ {
+		mask[d] = true
+	}
+	r := &graph.Rows{Mask: mask, Split: split, In: in, Channels: make([]bool, len(in))}
+	for k, i := range in {
+		r.Channels[k] = i > 0
+	}
+	length, _ := r.Extent(c.Meta(0).Shape)
+	y := normedRow(b, v, float64(length), eps)
+	var err error
+	r.Code, err = b.Build(folds.Result(b, folds.Real(y), c.Meta(0).DType))
+	return r, err
+}
+
+// What rows of normalised samples are, at most, and how many there are where they are long: others would leave the cache
+// between sweeps, or leave workers without one, and the kernel in phases cuts them.
+const (
+	maxSampleRow  = 1 << 16
+	longSampleRow = 1 << 12
+	minSampleRows = 4
+)
+
+// compileSampleRows is compileRows of rows that suit.
+func compileSampleRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
+		r, err := rows(c)
+		if r == nil || err != nil {
+			return nil, err
+		}
+		length, count := r.Extent(c.Meta(0).Shape)
+		if length > maxSampleRow || length > longSampleRow && count < minSampleRows {
+			return nil, nil
+		}
+		return r, nil
+	})
+}
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
@@ -108,8 +160,12 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 		{Name: "running_var", Optional: true}},
 	Infer: inferInstanceNorm,
+	Rows:  instanceNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[instanceNormAttrs](c)
+		if k, err := compileSampleRows(c, instanceNormRows); k != nil || err != nil {
+			return k, err
+		}
 		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
 		if !a.UseInputStats {
 			s.given, s.mean, s.variance = true, 3, 4
@@ -129,6 +185,15 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 })
+
+// instanceNormRows is nil for given statistics, which fold nothing.
+func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
+	a := kit.Attrs[instanceNormAttrs](c)
+	if !a.UseInputStats {
+		return nil, nil
+	}
+	return sampleRows(c, 0, c.Meta(0).Rank(), a.Eps)
+}
 
 func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	a, m := kit.Attrs[instanceNormAttrs](c), c.Type(0)
