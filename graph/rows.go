@@ -175,19 +175,23 @@ func (w *rowWork) run(m *Mem, phase, chunk int) error {
 	return err
 }
 
-// Extent returns the number of elements of a row of a value of that shape, and of rows; 0 of a shape that rows do not
-// fit.
-func (r *Rows) Extent(shape []int) (length, count int) {
-	if r == nil || r.Split < 0 || len(r.Mask) != r.rank(len(shape)) {
-		return 0, 0
+// What rows are, at most: they stay in the cache from sweep to sweep, and there are so many long ones that workers find
+// work.
+const (
+	maxRow  = 1 << 16
+	longRow = 1 << 12
+	minRows = 4
+)
+
+// Unsuited tells why rows of values of that shape are left to a kernel of their own; empty where they are not.
+func (r *Rows) Unsuited(shape []int) string {
+	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.rank(len(shape)) {
+		return "has no rows"
 	}
 	if r.Split != 0 {
-		if len(shape) < 2 {
-			return 0, 0
-		}
 		shape = slices.Concat(shape[:1], []int{r.Split, shape[1] / r.Split}, shape[2:])
 	}
-	length, count = 1, 1
+	length, count := 1, 1
 	for d, size := range shape {
 		if r.Mask[d] {
 			length *= size
@@ -195,5 +199,13 @@ func (r *Rows) Extent(shape []int) (length, count int) {
 			count *= size
 		}
 	}
-	return length, count
+	switch {
+	case length == 0:
+		return "has rows of no elements"
+	case length > maxRow:
+		return fmt.Sprintf("has rows of %d elements, and %d are the most", length, maxRow)
+	case length > longRow && count < minRows:
+		return fmt.Sprintf("has %d rows, too few for workers to share", count)
+	}
+	return ""
 }

@@ -13,15 +13,11 @@ type Group struct {
 	Parts []string
 }
 
-// What bounds a group: maxGroup nodes, more of which would not find room in registers; maxResults values that it
-// stores, each one more stream of memory; and of groups that fold rows, rows that stay in the cache from sweep to
-// sweep, and so many of them that workers find work.
+// What bounds a group: maxGroup nodes, more of which would not find room in registers, and maxResults values that it
+// stores, each one more stream of memory.
 const (
 	maxGroup   = 64
 	maxResults = 4
-	maxRow     = 1 << 16
-	longRow    = 1 << 12
-	minRows    = 4
 )
 
 // grouper goes from the last node to the first: where a node comes, all that read it are in their groups.
@@ -94,7 +90,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 		return s, "has no elements"
 	}
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
-		return rowSpace(n.In[0].Meta().Shape, r)
+		shape := n.In[0].Meta().Shape
+		return space{shape, r.Mask, r.Split}, r.Unsuited(shape)
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -111,20 +108,6 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 		return s, "calls functions that only Go has"
 	}
 	return space{shape: n.Out[0].Meta.Shape}, ""
-}
-
-// rowSpace is the space of rows, or why they are left to a kernel of their own.
-func rowSpace(shape []int, r *graph.Rows) (space, string) {
-	length, count := r.Extent(shape)
-	switch {
-	case length == 0:
-		return space{}, "has rows of no elements"
-	case length > maxRow:
-		return space{}, fmt.Sprintf("has rows of %d elements, and %d are the most", length, maxRow)
-	case length > longRow && count < minRows:
-		return space{}, fmt.Sprintf("has %d rows, too few for workers to share", count)
-	}
-	return space{shape, r.Mask, r.Split}, ""
 }
 
 // joint is what two groups, the first of which is read by the other, go over together; no shape where that is nothing.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -51,49 +50,53 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 // groupNormRows goes over [n, groups, c/groups, ...], of which all but the first two dimensions are rows.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[groupNormAttrs](c)
-	return sampleRows(c, a.NumGroups, c.Meta(0).Rank()+1, a.Eps)
+	return sampleRows(c, a.NumGroups, a.NumGroups, a.Eps)
 }
 
-// sampleRows folds all but the first two dimensions of a value seen with that rank.
-func sampleRows(c *graph.Call, split, rank int, eps float64) (*graph.Rows, error) {
-	b, v, in, _ := normOperands(c, 0, 2)
-	mask := make([]bool, rank)
-	for d := 2; d < rank; d++ {
-		mask[d] = true
+// sampleRows folds all but the first two dimensions of a value seen with that rank, of so many groups.
+func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
+	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
+	if split != 0 {
+		mask = slices.Insert(mask, 2, true)
 	}
-	r := &graph.Rows{Mask: mask, Split: split, In: in, Channels: make([]bool, len(in))}
+	shape := c.Meta(0).Shape
+	y := normedRow(b, v, float64(shape[1]/groups*tensor.Numel(shape[2:])), eps)
+	r, err := wholeRows(b, mask, in, y, c.Meta(0).DType)
+	if err != nil {
+		return nil, err
+	}
+	r.Split, r.Channels = split, make([]bool, len(in))
 	for k, i := range in {
 		r.Channels[k] = i > 0
 	}
-	length, _ := r.Extent(c.Meta(0).Shape)
-	y := normedRow(b, v, float64(length), eps)
-	var err error
-	r.Code, err = b.Build(folds.Result(b, folds.Real(y), c.Meta(0).DType))
-	return r, err
+	return r, nil
 }
 
-// What rows of normalised samples are, at most, and how many there are where they are long: others would leave the cache
-// between sweeps, or leave workers without one, and the kernel in phases cuts them.
-const (
-	maxSampleRow  = 1 << 16
-	longSampleRow = 1 << 12
-	minSampleRows = 4
-)
-
-// compileSampleRows is compileRows of rows that suit.
+// compileSampleRows is compileRows of rows that suit: others would leave the cache between sweeps, or leave workers
+// without one, or be runs of few elements, where the channels of all groups are side by side. The kernel in phases goes
+// along all channels.
 func compileSampleRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
+		m := c.Meta(0)
 		r, err := rows(c)
-		if r == nil || err != nil {
+		if r == nil || err != nil || r.Unsuited(m.Shape) != "" {
 			return nil, err
 		}
-		length, count := r.Extent(c.Meta(0).Shape)
-		if length > maxSampleRow || length > longSampleRow && count < minSampleRows {
-			return nil, nil
+		if r.Split != 0 && m.Strides[1] == 1 {
+			run := m.Shape[1] / r.Split
+			if run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
+				return nil, nil
+			}
 		}
 		return r, nil
 	})
 }
+
+// Of runs of less than shortRun channels, manyRuns are slower one by one than all channels in phases (measured).
+const (
+	shortRun = 8
+	manyRuns = 256
+)
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
@@ -192,7 +195,7 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	if !a.UseInputStats {
 		return nil, nil
 	}
-	return sampleRows(c, 0, c.Meta(0).Rank(), a.Eps)
+	return sampleRows(c, 0, c.Meta(0).Shape[1], a.Eps)
 }
 
 func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
