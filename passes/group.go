@@ -34,8 +34,8 @@ type grouper struct {
 
 // groupNodes makes one node of nodes that go over the same elements, where one reads what the other makes: pointwise
 // ones, and those that fold rows with what comes before and after. What may be joined follows from graph, shapes and
-// dtypes alone. A node joins the group of the first of its readers; others must come after that group, which then
-// stores the value for them.
+// dtypes alone, and from what ops make of rows as they are inferred to lie. A node joins the group of the first of its
+// readers; others must come after that group, which then stores the value for them.
 func groupNodes(p *Plan) error {
 	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
 		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},

@@ -34,6 +34,25 @@ func apply(g *graph.Graph, op string, a graph.Attrs, in ...any) *graph.Value {
 	return out[0]
 }
 
+// Channels of many short groups that are side by side are for a kernel of their own.
+func TestShortGroupsSideBySide(t *testing.T) {
+	for m, steps := range map[tensor.MemoryFormat]int{tensor.Contiguous: 1, tensor.ChannelsLast: 2} {
+		if !loops.Compiles() {
+			steps = 2
+		}
+		g := graph.New("g", kernels.Lookup)
+		x := g.InputFormat("x", f32, m, 1, 16, 16, 16)
+		g.Output("y", apply(g, "relu", nil, apply(g, "group_norm", groups(8), x)))
+		p, err := planned(g)
+		require.NoError(t, err)
+		assert.Len(t, p.Nodes, steps, "%v", m)
+		in := map[string]*tensor.Tensor{"x": normal(rand.New(rand.NewPCG(5, 2)), x.Meta)}
+		want, err := graph.Evaluate(g, in)
+		require.NoError(t, err)
+		isNear(t, want["y"], ran(t, p, in, 2))
+	}
+}
+
 // groups are the attributes of a group_norm.
 func groups(n int) graph.Attrs { return graph.Attrs{"num_groups": n} }
 

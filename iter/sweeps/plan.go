@@ -72,9 +72,6 @@ const (
 	fewColumns = 512 // of one sweep over many elements: rows that lie far apart are asked for in time
 	minColumns = 256 // of several sweeps, even where their columns then leave the cache
 	maxRows    = 64
-	// shortRun is the length of runs from which on rows are faster than columns that have to be brought together. A row
-	// of several runs is begun once, and already worth it where they are half as long.
-	shortRun = 16
 	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in registers. The
 	// elements are farBytes apart, at least: the processor reads ahead of several places at a time then, while what lies
 	// closer is read ahead best in order.
@@ -229,7 +226,7 @@ func (p *Plan) choose(way Way) {
 	case way != Choose:
 		p.columns = way == ByColumns
 	case a.step[i] <= k.step[i] || k.n == 1:
-		p.columns = a.n < shortRun && k.n >= a.n && k.n > 1 && (len(p.red) == 1 || a.n < shortRun/2)
+		p.columns = a.n < 16 && k.n >= a.n && k.n > 1
 	default:
 		p.columns = k.n >= 8 || k.n > a.n
 	}

@@ -47,9 +47,21 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 })
 
-// groupNormRows goes over [n, groups, c/groups, ...], of which all but the first two dimensions are rows.
+// Of runs of less than shortRun channels, manyRuns are slower one by one than all channels in phases (measured).
+const (
+	shortRun = 8
+	manyRuns = 256
+)
+
+// groupNormRows goes over [n, groups, c/groups, ...], of which all but the first two dimensions are rows. It is nil
+// where these are many short runs, because the channels of all groups are side by side: the kernel in phases goes along
+// all of them.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
-	a := kit.Attrs[groupNormAttrs](c)
+	a, m := kit.Attrs[groupNormAttrs](c), c.Meta(0)
+	run := m.Shape[1] / a.NumGroups
+	if m.Strides[1] == 1 && run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
+		return nil, nil
+	}
 	return sampleRows(c, a.NumGroups, a.NumGroups, a.Eps)
 }
 
@@ -73,30 +85,16 @@ func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, err
 }
 
 // compileSampleRows is compileRows of rows that suit: others would leave the cache between sweeps, or leave workers
-// without one, or be runs of few elements, where the channels of all groups are side by side. The kernel in phases goes
-// along all channels.
+// without one, and the kernel in phases cuts them.
 func compileSampleRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
-		m := c.Meta(0)
 		r, err := rows(c)
-		if r == nil || err != nil || r.Unsuited(m.Shape) != "" {
+		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {
 			return nil, err
-		}
-		if r.Split != 0 && m.Strides[1] == 1 {
-			run := m.Shape[1] / r.Split
-			if run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
-				return nil, nil
-			}
 		}
 		return r, nil
 	})
 }
-
-// Of runs of less than shortRun channels, manyRuns are slower one by one than all channels in phases (measured).
-const (
-	shortRun = 8
-	manyRuns = 256
-)
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
