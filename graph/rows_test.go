@@ -32,11 +32,15 @@ func TestRowsRefuse(t *testing.T) {
 		{graph.Rows{Mask: plain, Channels: vector}, []int{4}, []int{2, 4, 3}, ""},
 		{graph.Rows{Mask: split, Split: 3}, []int{3}, []int{2, 4, 3}, "dimension 1 of shape [2, 4, 3] in 3 parts"},
 		{graph.Rows{Mask: split, Split: -1}, []int{3}, []int{2, 4, 3}, "dimension 1 of shape [2, 4, 3] in -1 parts"},
-		{graph.Rows{Mask: plain, Split: 2}, []int{3}, []int{2, 4, 3}, "rows of 3 dimensions in an operand of shape [2, 4, 3]"},
+		{graph.Rows{Mask: plain, Split: 2}, []int{3}, []int{2, 4, 3},
+			"rows of 3 dimensions in an operand of shape [2, 4, 3]"},
 		{graph.Rows{Mask: split}, []int{3}, []int{2, 4, 3}, "rows of 4 dimensions in an operand of shape [2, 4, 3]"},
-		{graph.Rows{Mask: split, Split: 2}, []int{3}, []int{2, 4, 1}, "result 0 has shape [2, 4, 1] and not that of the operand"},
-		{graph.Rows{Mask: plain, Channels: vector}, []int{4, 1}, []int{2, 4, 3}, "operand 1 of shape [4, 1] along dimension 1"},
-		{graph.Rows{Mask: plain, Channels: vector}, []int{3}, []int{2, 4, 3}, "The expanded size of the tensor (4) must match"},
+		{graph.Rows{Mask: split, Split: 2}, []int{3}, []int{2, 4, 1},
+			"result 0 has shape [2, 4, 1] and not that of the operand"},
+		{graph.Rows{Mask: plain, Channels: vector}, []int{4, 1}, []int{2, 4, 3},
+			"operand 1 of shape [4, 1] along dimension 1"},
+		{graph.Rows{Mask: plain, Channels: vector}, []int{3}, []int{2, 4, 3},
+			"The expanded size of the tensor (4) must match"},
 	} {
 		c.rows.In, c.rows.Code = []int{0, 1}, code
 		call := &graph.Call{Out: []tensor.Meta{tensor.New(tensor.Float32, c.out...)}}
