@@ -29,6 +29,9 @@ var steady = []struct {
 		{"add", nil, [][]int{{200, 300}}}, {"contiguous", nil, nil}}},
 	{"rows", []int{200, 300}, []link{{"softmax", graph.Attrs{"dim": 1}, nil},
 		{"layer_norm", graph.Attrs{"normalized_shape": 300}, nil}, {"relu", nil, nil}}},
+	{"norms of samples", []int{2, 24, 10, 10}, []link{
+		{"group_norm", graph.Attrs{"num_groups": 6}, [][]int{{24}, {24}}}, {"silu", nil, nil},
+		{"instance_norm", nil, [][]int{{24}, {24}}}, {"relu", nil, nil}}},
 	{"reductions", []int{40, 50, 60}, []link{{"sum", graph.Attrs{"dim": 1}, nil}, {"amax", graph.Attrs{"dim": 0}, nil},
 		{"cumsum", graph.Attrs{"dim": 0}, nil}, {"var", graph.Attrs{"dim": 0}, nil}}},
 	{"products", []int{96, 128}, []link{{"linear", nil, [][]int{{160, 128}, {160}}}, {"matmul", nil, [][]int{{160, 70}}},

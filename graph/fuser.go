@@ -32,8 +32,9 @@ type Together struct {
 	// Nodes are two or more in a valid order, each with a [Fuser.Expression] or, where Mask is set, a [Fuser.Rows].
 	Nodes []*Node
 	// Mask marks the dimensions that nodes fold, of the shape to which all that the group reads is broadcast; nil if
-	// none does.
-	Mask []bool
+	// none does. Split, where it is not 0, has dimension 1 of that shape seen as two ([Rows.Split]).
+	Mask  []bool
+	Split int
 }
 
 // errNoExpression is why most nodes compute nothing that a loop of an expression does.
@@ -96,11 +97,11 @@ func (f *Fuser) Rows(n *Node) *Rows {
 func (n *Node) rows() *Rows {
 	c := n.Call()
 	r, err := n.Op.Rows(c)
-	if err != nil || r == nil || len(r.Mask) != c.Meta(0).Rank() {
+	if err != nil || r == nil || len(r.Mask) != r.rank(c.Meta(0).Rank()) {
 		return nil
 	}
 	for _, m := range c.Out {
-		if m.Rank() != len(r.Mask) {
+		if r.rank(m.Rank()) != len(r.Mask) {
 			return nil
 		}
 	}
@@ -168,13 +169,13 @@ func (f *Fuser) whole(t Together, keep func(*Value) bool) (*Node, error) {
 	if len(parts) < 2 {
 		return nil, errors.New("one node needs no other to stand for it")
 	}
-	w := &whole{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask)},
-		node: &Node{Op: Fused}, at: make(map[*Value][2]int, len(parts)), operand: map[*Value]int{}}
+	w := &whole{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
+		Split: t.Split}, node: &Node{Op: Fused}, at: make(map[*Value][2]int, len(parts)), operand: map[seenValue]int{}}
 	for i, m := range parts {
 		if m == nil || m.Op == nil || len(m.Out) == 0 || m.Out[0].graph != f.graph {
 			return nil, fmt.Errorf("part %d is no node of the graph", i)
 		}
-		if err := w.add(i, m, keep); err != nil {
+		if err := w.add(i, m, f.channels(m, t), keep); err != nil {
 			return nil, err
 		}
 	}
@@ -194,11 +195,26 @@ type whole struct {
 	fusion  *Fusion
 	node    *Node
 	at      map[*Value][2]int // what parts make, by part and output
-	operand map[*Value]int
+	operand map[seenValue]int
+}
+
+// seenValue is what comes from outside, and whether it is a vector along dimension 1: one value may be both.
+type seenValue struct {
+	*Value
+	along bool
+}
+
+// channels tells of the operands of a part whether they are vectors along dimension 1.
+func (f *Fuser) channels(m *Node, t Together) func(k int) bool {
+	var r *Rows
+	if t.Mask != nil && !m.Op.elementwise() {
+		r = f.Rows(m)
+	}
+	return func(k int) bool { return r != nil && r.along(slices.Index(r.In, k)) }
 }
 
 // add adds part i.
-func (w *whole) add(i int, m *Node, keep func(*Value) bool) error {
+func (w *whole) add(i int, m *Node, along func(k int) bool, keep func(*Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
 	for k, a := range m.In {
 		switch made, inner := w.at[a.Value]; {
@@ -206,14 +222,18 @@ func (w *whole) add(i int, m *Node, keep func(*Value) bool) error {
 			p.In = append(p.In, FusedArg{Number: a.Number})
 		case a.Kind == Null:
 			return fmt.Errorf("operand %d of %q is left out", k, m.Name)
+		case inner && along(k):
+			return fmt.Errorf("operand %d of %q lies along another dimension", k, m.Name)
 		case inner:
 			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
 		default:
-			place, known := w.operand[a.Value]
+			seen := seenValue{a.Value, along(k)}
+			place, known := w.operand[seen]
 			if !known {
 				place = len(w.node.In)
-				w.operand[a.Value] = place
+				w.operand[seen] = place
 				w.node.In = append(w.node.In, a)
+				w.fusion.Channels = append(w.fusion.Channels, seen.along)
 			}
 			p.In = append(p.In, FusedArg{Part: -1, Place: place})
 		}

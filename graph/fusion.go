@@ -19,6 +19,9 @@ type Fusion struct {
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, of the shape to which all operands are broadcast; nil if none does.
 	Mask []bool
+	// Split and Channels are as in [Rows], by operand of the node.
+	Split    int
+	Channels []bool
 
 	code *expr.Code // of the whole: dtypes are the same for all layouts
 }
@@ -210,9 +213,9 @@ func lowerFused(c *Call) (*Kernel, error) {
 
 // lowerRows compiles sweeps over rows.
 func (f *Fusion) lowerRows(c *Call, code *expr.Code) (*Kernel, error) {
-	r := &Rows{Mask: f.Mask, Keepdim: true, Code: code}
+	r := &Rows{Mask: f.Mask, Keepdim: true, Split: f.Split, Channels: f.Channels, Code: code}
 	var err error
-	if r.full, err = spaceOf(c); err != nil {
+	if r.full, err = f.spaceOf(c); err != nil {
 		return nil, err
 	}
 	for i := range c.In {
@@ -226,9 +229,12 @@ func (f *Fusion) lowerRows(c *Call, code *expr.Code) (*Kernel, error) {
 }
 
 // spaceOf is the shape to which all operands are broadcast.
-func spaceOf(c *Call) ([]int, error) {
+func (f *Fusion) spaceOf(c *Call) ([]int, error) {
 	var full []int
 	for i := range c.In {
+		if i < len(f.Channels) && f.Channels[i] {
+			continue
+		}
 		var err error
 		if full, err = tensor.Broadcast(full, c.Meta(i).Shape); err != nil {
 			return nil, err
@@ -263,7 +269,7 @@ func fusedWork(c *Call, _ Walk) (w Work) {
 	}
 	n := float64(c.Out[0].Numel())
 	if f.Mask != nil {
-		full, _ := spaceOf(c)
+		full, _ := f.spaceOf(c)
 		n = float64(tensor.Numel(full))
 	}
 	for i := range f.Parts {

@@ -19,8 +19,13 @@ type Rows struct {
 	// in reduced dimensions where Keepdim says so.
 	Mask    []bool
 	Keepdim bool
+	// Split, where it is not 0, has dimension 1 seen as two: operand 0 is [n, c, ...], and Mask marks the dimensions of
+	// [n, Split, c/Split, ...], which is a view whatever the strides. Results then have the shape of operand 0.
+	Split int
 	// In holds, by operand of Code, that of the call. They are broadcast to the shape of operand 0.
 	In []int
+	// Channels marks, by operand of Code, vectors that lie along dimension 1 instead of the last; nil for none.
+	Channels []bool
 	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
 	// Way is how loops go, where an implementation decides it.
@@ -47,11 +52,7 @@ func (r *Rows) Compile(c *Call) (*Kernel, error) {
 func (r *Rows) kernel(c *Call, p *sweeps.Plan) *Kernel {
 	w := &rowWork{plan: p, in: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
 	k := &Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
-	full := r.full
-	if full == nil {
-		full = c.Meta(0).Shape
-	}
-	k.Arithmetic = p.PerElement() * float64(tensor.Numel(full))
+	k.Arithmetic = p.PerElement() * float64(tensor.Numel(r.space(c)))
 	for phase := range p.Phases() {
 		k.Phases = append(k.Phases, Phase{Chunks: p.Chunks(phase), Run: func(m *Mem, chunk int) error {
 			return w.run(m, phase, chunk)
@@ -65,19 +66,30 @@ func (r *Rows) kernel(c *Call, p *sweeps.Plan) *Kernel {
 	return k
 }
 
+// space is the shape that operands are broadcast to.
+func (r *Rows) space(c *Call) []int {
+	if r.full != nil {
+		return r.full
+	}
+	return c.Meta(0).Shape
+}
+
 // plan prepares the sweeps for the layouts of the call.
 func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
-	full := r.full
-	if full == nil {
-		full = c.Meta(0).Shape
+	full := r.space(c)
+	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
+		return nil, fmt.Errorf("dimension 1 of shape %s in %d parts", tensor.ListString(full), r.Split)
 	}
-	if len(r.Mask) != len(full) {
+	if len(r.Mask) != r.rank(len(full)) {
 		return nil, fmt.Errorf("rows of %d dimensions in an operand of shape %s", len(r.Mask), tensor.ListString(full))
 	}
 	var outs, ins []tensor.Meta
 	for i, m := range c.Out {
 		switch {
 		case slices.Equal(m.Shape, full):
+			m = r.seen(m)
+		case r.Split != 0:
+			return nil, fmt.Errorf("result %d has shape %s and not that of the operand", i, tensor.ListString(m.Shape))
 		case !slices.Equal(m.Shape, iter.ReduceShape(full, r.Mask, r.Keepdim)):
 			return nil, fmt.Errorf("result %d has shape %s, neither that of the operand nor of its rows", i,
 				tensor.ListString(m.Shape))
@@ -86,17 +98,70 @@ func (r *Rows) plan(c *Call) (*sweeps.Plan, error) {
 		}
 		outs = append(outs, m)
 	}
-	for _, i := range r.In {
+	for k, i := range r.In {
 		if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg {
 			return nil, errors.New("rows of an operand that is no tensor")
 		}
-		m, err := c.Meta(i).Expand(full)
+		m := c.Meta(i)
+		if r.along(k) {
+			if m.Rank() != 1 || len(full) < 2 {
+				return nil, fmt.Errorf("operand %d of shape %s along dimension 1", i, tensor.ListString(m.Shape))
+			}
+			m = alongChannels(m, len(full))
+		}
+		m, err := m.Expand(full)
 		if err != nil {
 			return nil, err
 		}
-		ins = append(ins, m)
+		ins = append(ins, r.seen(m))
 	}
-	return sweeps.New(r.Code, outs, ins, r.Mask, r.Way)
+	return sweeps.New(r.Code, outs, ins, r.Mask, r.way(full))
+}
+
+// Groups of so many channels, which lie side by side, in so many places are gone over by rows: columns would go along
+// the groups, which would be brought together and back (measured).
+const (
+	channelRun  = 8
+	channelRuns = 64
+)
+
+// way is how loops go in operands of that shape.
+func (r *Rows) way(full []int) sweeps.Way {
+	if r.Way == sweeps.Choose && r.Split != 0 && full[1]/r.Split >= channelRun &&
+		tensor.Numel(full[2:]) >= channelRuns {
+		return sweeps.ByRows
+	}
+	return r.Way
+}
+
+// rank is the number of dimensions in which rows lie, of those of the operands.
+func (r *Rows) rank(operands int) int {
+	if r.Split != 0 {
+		return operands + 1
+	}
+	return operands
+}
+
+// along reports whether operand k of Code is a vector along dimension 1.
+func (r *Rows) along(k int) bool { return k < len(r.Channels) && r.Channels[k] }
+
+// alongChannels is a vector as dimension 1 of a value of that rank.
+func alongChannels(m tensor.Meta, rank int) tensor.Meta {
+	shape, strides := slices.Repeat([]int{1}, rank), make([]int, rank)
+	shape[1], strides[1] = m.Shape[0], m.Strides[0]
+	m.Shape, m.Strides = shape, strides
+	return m
+}
+
+// seen is a value of the whole shape as rows see it: with dimension 1 split.
+func (r *Rows) seen(m tensor.Meta) tensor.Meta {
+	if r.Split == 0 {
+		return m
+	}
+	size := m.Shape[1] / r.Split
+	m.Shape = slices.Concat(m.Shape[:1], []int{r.Split, size}, m.Shape[2:])
+	m.Strides = slices.Concat(m.Strides[:1], []int{m.Strides[1] * size, m.Strides[1]}, m.Strides[2:])
+	return m
 }
 
 // rowWork runs the chunks of a kernel.
@@ -124,4 +189,39 @@ func (w *rowWork) run(m *Mem, phase, chunk int) error {
 	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.Worker)
 	clear(s.ptrs)
 	return err
+}
+
+// What rows are, at most: they stay in the cache from sweep to sweep, and there are so many long ones that workers find
+// work.
+const (
+	maxRow  = 1 << 16
+	longRow = 1 << 12
+	minRows = 4
+)
+
+// Unsuited tells why rows of values of that shape are left to a kernel of their own; empty where they are not.
+func (r *Rows) Unsuited(shape []int) string {
+	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.rank(len(shape)) {
+		return "has no rows"
+	}
+	if r.Split != 0 {
+		shape = slices.Concat(shape[:1], []int{r.Split, shape[1] / r.Split}, shape[2:])
+	}
+	length, count := 1, 1
+	for d, size := range shape {
+		if r.Mask[d] {
+			length *= size
+		} else {
+			count *= size
+		}
+	}
+	switch {
+	case length == 0:
+		return "has rows of no elements"
+	case length > maxRow:
+		return fmt.Sprintf("has rows of %d elements, and %d are the most", length, maxRow)
+	case length > longRow && count < minRows:
+		return fmt.Sprintf("has %d rows, too few for workers to share", count)
+	}
+	return ""
 }

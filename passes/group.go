@@ -13,15 +13,11 @@ type Group struct {
 	Parts []string
 }
 
-// What bounds a group: maxGroup nodes, more of which would not find room in registers; maxResults values that it
-// stores, each one more stream of memory; and of groups that fold rows, rows that stay in the cache from sweep to
-// sweep, and so many of them that workers find work.
+// What bounds a group: maxGroup nodes, more of which would not find room in registers, and maxResults values that it
+// stores, each one more stream of memory.
 const (
 	maxGroup   = 64
 	maxResults = 4
-	maxRow     = 1 << 16
-	longRow    = 1 << 12
-	minRows    = 4
 )
 
 // grouper goes from the last node to the first: where a node comes, all that read it are in their groups.
@@ -38,8 +34,8 @@ type grouper struct {
 
 // groupNodes makes one node of nodes that go over the same elements, where one reads what the other makes: pointwise
 // ones, and those that fold rows with what comes before and after. What may be joined follows from graph, shapes and
-// dtypes alone. A node joins the group of the first of its readers; others must come after that group, which then
-// stores the value for them.
+// dtypes alone, and from what ops make of rows as they are inferred to lie. A node joins the group of the first of its
+// readers; others must come after that group, which then stores the value for them.
 func groupNodes(p *Plan) error {
 	g := &grouper{p: p, fuser: graph.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
 		of: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), alone: map[*graph.Node]string{},
@@ -62,13 +58,14 @@ func groupNodes(p *Plan) error {
 }
 
 // space is what a node or a group goes over: the elements of a shape, and, where mask is not nil, rows along the
-// dimensions that it marks.
+// dimensions that it marks: of the shape in which dimension 1 is split in so many parts, where that is not 0.
 type space struct {
 	shape []int
 	mask  []bool
+	split int
 }
 
-// rows is the shape that is left of the rows, with size 1 in their dimensions.
+// rows is the shape that is left of the rows of a space that is not split, with size 1 in their dimensions.
 func (s space) rows() []int {
 	kept := slices.Clone(s.shape)
 	for d, folded := range s.mask {
@@ -93,7 +90,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 		return s, "has no elements"
 	}
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
-		return rowSpace(n.In[0].Meta().Shape, r.Mask)
+		shape := n.In[0].Meta().Shape
+		return space{shape, r.Mask, r.Split}, r.Unsuited(shape)
 	}
 	for _, v := range n.Out[1:] {
 		if !slices.Equal(v.Meta.Shape, n.Out[0].Meta.Shape) {
@@ -112,38 +110,17 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	return space{shape: n.Out[0].Meta.Shape}, ""
 }
 
-// rowSpace is the space of rows, or why they are left to a kernel of their own.
-func rowSpace(shape []int, mask []bool) (space, string) {
-	length, count := 1, 1
-	for d, size := range shape {
-		if mask[d] {
-			length *= size
-		} else {
-			count *= size
-		}
-	}
-	switch {
-	case length == 0:
-		return space{}, "has rows of no elements"
-	case length > maxRow:
-		return space{}, fmt.Sprintf("has rows of %d elements, and %d are the most", length, maxRow)
-	case length > longRow && count < minRows:
-		return space{}, fmt.Sprintf("has %d rows, too few for workers to share", count)
-	}
-	return space{shape, mask}, ""
-}
-
 // joint is what two groups, the first of which is read by the other, go over together; no shape where that is nothing.
 func joint(a, b space) space {
 	same := slices.Equal(a.shape, b.shape)
 	switch {
 	case a.mask == nil && b.mask == nil && same:
 		return a
-	case a.mask == nil && b.mask != nil && (same || slices.Equal(a.shape, b.rows())):
+	case a.mask == nil && b.mask != nil && (same || b.split == 0 && slices.Equal(a.shape, b.rows())):
 		return b
-	case a.mask != nil && b.mask == nil && (same || slices.Equal(b.shape, a.rows())):
+	case a.mask != nil && b.mask == nil && (same || a.split == 0 && slices.Equal(b.shape, a.rows())):
 		return a
-	case a.mask != nil && b.mask != nil && same && slices.Equal(a.mask, b.mask):
+	case a.mask != nil && b.mask != nil && same && a.split == b.split && slices.Equal(a.mask, b.mask):
 		return a
 	}
 	return space{}
@@ -241,7 +218,7 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask})
+		groups = append(groups, graph.Together{Nodes: c.nodes, Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}
 	made, err := g.fuser.Fuse(groups, keep)

@@ -26,8 +26,12 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		"The result has the memory format that the input suggests.",
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 	Infer:  inferGroupNorm,
+	Rows:   groupNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[groupNormAttrs](c)
+		if k, err := compileSampleRows(c, groupNormRows); k != nil || err != nil {
+			return k, err
+		}
 		return sampleNorm(c, a.NumGroups, a.Eps).compile(c)
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -42,6 +46,55 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
 		tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 4)}, Attrs: graph.Attrs{"num_groups": 2}}},
 })
+
+// Of runs of less than shortRun channels, manyRuns are slower one by one than all channels in phases (measured).
+const (
+	shortRun = 8
+	manyRuns = 256
+)
+
+// groupNormRows goes over [n, groups, c/groups, ...], of which all but the first two dimensions are rows. It is nil
+// where these are many short runs, because the channels of all groups are side by side: the kernel in phases goes along
+// all of them.
+func groupNormRows(c *graph.Call) (*graph.Rows, error) {
+	a, m := kit.Attrs[groupNormAttrs](c), c.Meta(0)
+	run := m.Shape[1] / a.NumGroups
+	if m.Strides[1] == 1 && run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
+		return nil, nil
+	}
+	return sampleRows(c, a.NumGroups, a.NumGroups, a.Eps)
+}
+
+// sampleRows folds all but the first two dimensions of a value seen with that rank, of so many groups.
+func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
+	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
+	if split != 0 {
+		mask = slices.Insert(mask, 2, true)
+	}
+	shape := c.Meta(0).Shape
+	y := normedRow(b, v, float64(shape[1]/groups*tensor.Numel(shape[2:])), eps)
+	r, err := wholeRows(b, mask, in, y, c.Meta(0).DType)
+	if err != nil {
+		return nil, err
+	}
+	r.Split, r.Channels = split, make([]bool, len(in))
+	for k, i := range in {
+		r.Channels[k] = i > 0
+	}
+	return r, nil
+}
+
+// compileSampleRows is compileRows of rows that suit: others would leave the cache between sweeps, or leave workers
+// without one, and the kernel in phases cuts them.
+func compileSampleRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
+	return compileRows(c, func(c *graph.Call) (*graph.Rows, error) {
+		r, err := rows(c)
+		if r == nil || err != nil || r.Unsuited(c.Meta(0).Shape) != "" {
+			return nil, err
+		}
+		return r, nil
+	})
+}
 
 // sampleNorm prepares a normalisation of groups of channels of each sample.
 func sampleNorm(c *graph.Call, groups int, eps float64) *channelNorm {
@@ -108,8 +161,12 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 		{Name: "running_var", Optional: true}},
 	Infer: inferInstanceNorm,
+	Rows:  instanceNormRows,
 	Compile: func(c *graph.Call) (*graph.Kernel, error) {
 		a := kit.Attrs[instanceNormAttrs](c)
+		if k, err := compileSampleRows(c, instanceNormRows); k != nil || err != nil {
+			return k, err
+		}
 		s := sampleNorm(c, c.Meta(0).Shape[1], a.Eps)
 		if !a.UseInputStats {
 			s.given, s.mean, s.variance = true, 3, 4
@@ -129,6 +186,15 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	},
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4, 4)}}},
 })
+
+// instanceNormRows is nil for given statistics, which fold nothing.
+func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
+	a := kit.Attrs[instanceNormAttrs](c)
+	if !a.UseInputStats {
+		return nil, nil
+	}
+	return sampleRows(c, 0, c.Meta(0).Shape[1], a.Eps)
+}
 
 func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	a, m := kit.Attrs[instanceNormAttrs](c), c.Type(0)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/folds"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -89,18 +88,6 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[layerNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)
-	x, n := v[0], float64(folds.Count(c.Meta(0).Shape, mask))
-	moments := func() (v, mean expr.Value) { return varRow(b, x, n, n) }
-	if few := n <= mostSquares || c.Meta(0).DType.Size() == 2; b.DType(x) == tensor.Float32 && a.Eps > 0 && few {
-		moments = func() (v, mean expr.Value) { return squaresRow(b, x, n) }
-	}
-	square, mean := moments()
-	y := b.Do(expr.Mul, b.Do(expr.Sub, x, b.Convert(b.DType(x), mean)), rootOf(b, square, a.Eps, b.DType(x)))
-	if v[1] != expr.None {
-		y = b.Do(expr.Mul, y, v[1])
-	}
-	if v[2] != expr.None {
-		y = b.Do(expr.Add, y, v[2])
-	}
+	y := normedRow(b, v, float64(folds.Count(c.Meta(0).Shape, mask)), a.Eps)
 	return wholeRows(b, mask, in, y, c.Meta(0).DType)
 }

@@ -106,3 +106,22 @@ func squaresRow(b *expr.Builder, x expr.Value, n float64) (v, mean expr.Value) {
 	square := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, x, x)), count)
 	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, mean, mean)), b.Const(tensor.Float64, 0)), mean
 }
+
+// normedRow is v[0], of operand 0, of a row of n less its mean, divided by its deviation, times v[1] and plus v[2], if given.
+func normedRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
+	x := v[0]
+	moments := func() (v, mean expr.Value) { return varRow(b, x, n, n) }
+	few := n <= mostSquares || b.Operand(0).Size() == 2
+	if b.DType(x) == tensor.Float32 && eps > 0 && few {
+		moments = func() (v, mean expr.Value) { return squaresRow(b, x, n) }
+	}
+	square, mean := moments()
+	y := b.Do(expr.Mul, b.Do(expr.Sub, x, b.Convert(b.DType(x), mean)), rootOf(b, square, eps, b.DType(x)))
+	if v[1] != expr.None {
+		y = b.Do(expr.Mul, y, v[1])
+	}
+	if v[2] != expr.None {
+		y = b.Do(expr.Add, y, v[2])
+	}
+	return y
+}

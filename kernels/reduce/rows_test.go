@@ -22,7 +22,8 @@ var rowCalls = []struct {
 	{"std_mean", graph.Attrs{"dim": 1}}, {"norm", graph.Attrs{"dim": 1}}, {"norm", graph.Attrs{"dim": 1, "p": 1}},
 	{"norm", graph.Attrs{"dim": 1, "p": math.Inf(1)}}, {"norm", graph.Attrs{"dim": 1, "p": math.Inf(-1)}},
 	{"norm", graph.Attrs{"dim": 1, "p": 0}}, {"softmax", graph.Attrs{"dim": 1}}, {"log_softmax", graph.Attrs{"dim": 1}},
-	{"layer_norm", graph.Attrs{"normalized_shape": 70}}, {"rms_norm", graph.Attrs{"normalized_shape": 70}},
+	{"layer_norm", graph.Attrs{"normalized_shape": 70}}, {"group_norm", graph.Attrs{"num_groups": 7}},
+	{"group_norm", graph.Attrs{"num_groups": 1}}, {"rms_norm", graph.Attrs{"normalized_shape": 70}},
 }
 
 // specialRows are rows of infinities, NaN, negative zeros and numbers that overflow.

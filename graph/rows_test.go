@@ -1,0 +1,69 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Rows that do not fit a call are refused when it is compiled: their loops would leave its operands.
+func TestRowsRefuse(t *testing.T) {
+	code := func() *expr.Code {
+		b := expr.NewBuilder(tensor.Float32, tensor.Float32)
+		c, err := b.Build(expr.Output{DType: tensor.Float32,
+			Re: b.Do(expr.Mul, b.Do(expr.Sub, b.Load(0), b.Reduce(expr.Max, b.Load(0))), b.Load(1)), Im: expr.None})
+		require.NoError(t, err)
+		return c
+	}()
+	split, plain, vector := []bool{false, false, true, true}, []bool{false, false, true}, []bool{false, true}
+	for _, c := range []struct {
+		rows   graph.Rows
+		vector []int
+		out    []int
+		want   string
+	}{
+		{graph.Rows{Mask: split, Split: 2, Channels: vector}, []int{4}, []int{2, 4, 3}, ""},
+		{graph.Rows{Mask: split, Split: 2}, []int{3}, []int{2, 4, 3}, ""},
+		{graph.Rows{Mask: plain, Channels: vector}, []int{4}, []int{2, 4, 3}, ""},
+		{graph.Rows{Mask: split, Split: 3}, []int{3}, []int{2, 4, 3}, "dimension 1 of shape [2, 4, 3] in 3 parts"},
+		{graph.Rows{Mask: split, Split: -1}, []int{3}, []int{2, 4, 3}, "dimension 1 of shape [2, 4, 3] in -1 parts"},
+		{graph.Rows{Mask: plain, Split: 2}, []int{3}, []int{2, 4, 3},
+			"rows of 3 dimensions in an operand of shape [2, 4, 3]"},
+		{graph.Rows{Mask: split}, []int{3}, []int{2, 4, 3}, "rows of 4 dimensions in an operand of shape [2, 4, 3]"},
+		{graph.Rows{Mask: split, Split: 2}, []int{3}, []int{2, 4, 1},
+			"result 0 has shape [2, 4, 1] and not that of the operand"},
+		{graph.Rows{Mask: plain, Channels: vector}, []int{4, 1}, []int{2, 4, 3},
+			"operand 1 of shape [4, 1] along dimension 1"},
+		{graph.Rows{Mask: plain, Channels: vector}, []int{3}, []int{2, 4, 3},
+			"The expanded size of the tensor (4) must match"},
+	} {
+		c.rows.In, c.rows.Code = []int{0, 1}, code
+		call := &graph.Call{Out: []tensor.Meta{tensor.New(tensor.Float32, c.out...)}}
+		for _, shape := range [][]int{{2, 4, 3}, c.vector} {
+			m := tensor.New(tensor.Float32, shape...)
+			call.In = append(call.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: m}})
+		}
+		_, err := c.rows.Compile(call)
+		if c.want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, c.want)
+		}
+	}
+}
+
+// Rows that are too long or too few are told from those that suit.
+func TestUnsuitedRows(t *testing.T) {
+	groups := &graph.Rows{Mask: []bool{false, false, true, true}, Split: 2}
+	assert.Empty(t, groups.Unsuited([]int{2, 4, 3}))
+	assert.Equal(t, "has rows of no elements", groups.Unsuited([]int{2, 4, 0}))
+	assert.Equal(t, "has rows of 80000 elements, and 65536 are the most", groups.Unsuited([]int{2, 4, 40000}))
+	assert.Equal(t, "has 2 rows, too few for workers to share", groups.Unsuited([]int{1, 4, 4000}))
+	assert.Equal(t, "has no rows", groups.Unsuited([]int{2}))
+	assert.Equal(t, "has no rows", (*graph.Rows)(nil).Unsuited([]int{2}))
+}
