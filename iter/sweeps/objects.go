@@ -360,8 +360,8 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 	return loops.New(l, opts)
 }
 
-// options are those of a loop that writes past the caches or not. A call may be over a single row: it would wait for the
-// memory if it were fenced (softmax of 4096x4096 takes 3.4 ms then, else 3.0), so that is done once a chunk.
+// options are those of a loop that writes past the caches or not. A call may be over a single row: it would wait for
+// the memory if it were fenced (softmax of 4096x4096 takes 3.4 ms then, else 3.0), so that is done once a chunk.
 func (b *builder) options(past bool, ahead loops.Ahead) loops.Options {
 	b.fence = b.fence || past
 	return loops.Options{NonTemporal: past, Unfenced: past, Ahead: ahead}
