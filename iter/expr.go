@@ -251,7 +251,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	if slices.Contains(staged, true) {
 		p.staged, p.tiles = staged, it.tilesOf(staged)
 	}
-	if p.loop, err = loops.New(l, it.loopOptions(p.tiles, staged)); err != nil {
+	if p.loop, err = loops.New(l, it.loopOptions(code, p.tiles, staged)); err != nil {
 		return Prepared{}, err
 	}
 	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
@@ -274,7 +274,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 const aheadRows = 8
 
 // loopOptions says how the loop stores, and what it asks for ahead.
-func (it *Iterator) loopOptions(t *tiles, staged []bool) loops.Options {
+func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.noutputs], true) {
 		far := 0
@@ -282,6 +282,9 @@ func (it *Iterator) loopOptions(t *tiles, staged []bool) loops.Options {
 			far = max(far, it.numel*it.ops[i].held.Size())
 		}
 		opts.NonTemporal = far >= machine.DefaultProfile().Far
+	}
+	if t == nil && opts.NonTemporal && computes(c) {
+		opts.Ahead = it.aheadInLine()
 	}
 	if t == nil || !t.turned || !it.large() {
 		return opts

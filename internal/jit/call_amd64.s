@@ -11,3 +11,8 @@ TEXT ·call(SB), NOSPLIT, $8-16
 	MOVQ a+8(FP), DI
 	CALL AX
 	RET
+
+// func fence()
+TEXT ·fence(SB), NOSPLIT, $0-0
+	SFENCE
+	RET

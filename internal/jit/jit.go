@@ -102,6 +102,9 @@ var cache struct {
 	funcs map[string]weak.Pointer[Func]
 }
 
+// Fence orders what code wrote past the caches before whatever is written from here on.
+func Fence() { fence() }
+
 // Lookup returns the function of a key, which says all that its code depends on. If nobody has one at the moment, its
 // code is made; an error of make is returned as it is. Whoever asks while it is being made may make it, too, and all
 // get the same one.

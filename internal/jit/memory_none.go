@@ -13,5 +13,8 @@ func mapExecutable(int, func([]byte)) ([]byte, error) { return nil, errUnsupport
 
 func unmap([]byte) {}
 
+// fence: no code writes past the caches.
+func fence() {}
+
 // call is not reached: nothing was mapped.
 func call(uintptr, *Args) { panic("jit: " + errUnsupported.Error()) }

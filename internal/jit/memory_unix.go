@@ -28,3 +28,6 @@ func unmap(memory []byte) { _ = unix.Munmap(memory) }
 
 // call calls the code at an address with an Args in DI. Args escapes, and so does what it points to: stacks move.
 func call(entry uintptr, a *Args)
+
+//go:noescape
+func fence()

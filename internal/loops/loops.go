@@ -49,6 +49,9 @@ type (
 	Ahead   = vector.Ahead
 )
 
+// Fence follows the last run of loops that are Unfenced, before another goroutine reads what they wrote.
+func Fence() { vector.Fence() }
+
 // New makes a loop ready.
 func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, folds: len(l.Folds)}

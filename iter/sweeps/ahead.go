@@ -54,8 +54,15 @@ func every(expr.Place) bool { return true }
 // ahead is what sweep k asks for. Of several sweeps it is the one that reads an operand again, and finds it in the
 // cache, which asks for the operand's rows of the tile to come: memory is read while there is much to compute.
 func (b *builder) ahead(k int, in []expr.Place) (a loops.Ahead) {
-	if len(b.s.Steps) == 1 {
+	switch {
+	case len(b.s.Steps) == 1:
 		return b.aheadOf(in, every, 1, aheadOne)
+	case b.single && b.crowded(): // and k reads again what is in a cache, or a row that is put aside
+		if k == 0 {
+			a = b.aheadOf(in, every, 1, aheadOne)
+			a.Near = true
+		}
+		return a
 	}
 	if !b.single || b.pieces == 1 || k != 1 {
 		return a

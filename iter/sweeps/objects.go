@@ -267,7 +267,7 @@ func (b *builder) loop(k int, st *step) (err error) {
 	if st.slots = b.places(out, in); !b.columns {
 		l.Folds = w.Folds
 	}
-	if st.loop, err = b.compile(l, loops.Options{NonTemporal: b.past(out), Ahead: b.ahead(k, in)}); err != nil {
+	if st.loop, err = b.compile(l, b.options(b.past(out), b.ahead(k, in))); err != nil {
 		return err
 	}
 	for n, f := range w.Folds {
@@ -336,8 +336,7 @@ func (b *builder) several(k int, st *step) error {
 		if len(in)+len(out) > maxPointers {
 			continue
 		}
-		l, err := loops.New(b.scalars(code, in), loops.Options{NonTemporal: b.past(out),
-			Ahead: b.aheadOf(in, every, n, aheadOne)})
+		l, err := loops.New(b.scalars(code, in), b.options(b.past(out), b.aheadOf(in, every, n, aheadOne)))
 		if err != nil || !l.Compiled() {
 			return err
 		}
@@ -359,6 +358,13 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 		l.Totals = false
 	}
 	return loops.New(l, opts)
+}
+
+// options are those of a loop that writes past the caches or not. A call may be over a single row: it would wait for
+// the memory if it were fenced (softmax of 4096x4096 takes 3.4 ms then, else 3.0), so that is done once a chunk.
+func (b *builder) options(past bool, ahead loops.Ahead) loops.Options {
+	b.fence = b.fence || past
+	return loops.Options{NonTemporal: past, Unfenced: past, Ahead: ahead}
 }
 
 // fillBits writes an element all over memory.

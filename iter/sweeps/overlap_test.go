@@ -117,3 +117,29 @@ func checkOverlap(t *testing.T, rng *rand.Rand, tc testCode, all, one *call, row
 		}
 	}
 }
+
+// TestCrowded holds sweeps that would push shared operands out of the nearest cache, and so go one after the other past
+// the caches, against rows by themselves; neither shorter rows nor sweeps that compute much are kept apart.
+func TestCrowded(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	rng := rand.New(rand.NewPCG(2, 5))
+	for _, tc := range []struct {
+		name    string
+		rows, n int
+		crowded bool
+	}{{"norm", 1100, 4096, true}, {"norm", 700, 6007, true}, {"norm", 9000, 512, false}, {"norm", 500, 4096, false},
+		{"softmax", 1100, 4096, false}} {
+		for _, code := range testCodes {
+			if code.name != tc.name {
+				continue
+			}
+			all := planOf(t, code, tc.rows, tc.n)
+			if overlaps(all.plan) == tc.crowded && machine.Instructions() == machine.AVX512 {
+				t.Errorf("%s of %dx%d: sweeps run at once: %v", tc.name, tc.rows, tc.n, !tc.crowded)
+			}
+			checkOverlap(t, rng, code, all, planOf(t, code, 1, tc.n), tc.rows, tc.n)
+		}
+	}
+}

@@ -34,6 +34,8 @@ type Plan struct {
 	perChunk  int  // tiles in a chunk
 	cutAxis   int  // the reduced axis that is cut, or -1
 	cut, cuts int  // length along it and number of the cuts
+	weight    int  // of an element's work, about
+	fence     bool // loops write past the caches
 
 	objects []object
 	moves   []move
@@ -238,13 +240,13 @@ func (p *Plan) choose(way Way) {
 
 // cutTiles cuts the results into tiles and chunks and, where there are few, rows into pieces.
 func (p *Plan) cutTiles() {
-	weight := 1
+	p.weight = 1
 	for _, i := range p.s.Code.Insts {
 		if !i.Op.Primitive() && i.Op != expr.Reduce {
-			weight = 4
+			p.weight = 4
 		}
 	}
-	grain := machine.ReduceGrain / weight
+	grain := machine.ReduceGrain / p.weight
 	row := 0 // bytes of all streams for a position along kept[0]
 	for i, m := range p.metas {
 		if p.differs(i) {

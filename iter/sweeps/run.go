@@ -41,6 +41,9 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		return errors.New("sweeps: too little memory")
 	}
 	defer s.release()
+	if p.fence {
+		defer loops.Fence()
+	}
 	switch {
 	case p.all != nil:
 		p.overlapped(s, chunk*p.perChunk, min((chunk+1)*p.perChunk, p.units), ptrs, worker)

@@ -57,7 +57,7 @@ func (g *gen) emit() error {
 	}
 	e("JMP", row)
 	a.Bind(done)
-	if g.nonTemporal() {
+	if g.nonTemporal() && !g.opts.Unfenced {
 		e("SFENCE")
 	}
 	e("VZEROUPPER")

@@ -30,6 +30,8 @@ func unsupported(format string, args ...any) error {
 type Options struct {
 	// NonTemporal writes outputs past the caches, in rows in which all of them lie at multiples of 64 bytes.
 	NonTemporal bool
+	// Unfenced leaves it to the caller to call [Fence] after its last run, before another goroutine reads the outputs.
+	Unfenced bool
 	// Kept are outputs that are written to the caches all the same, a bit each.
 	Kept uint32
 	// Ahead is asked for while the loop runs, so that the caches have it later.
@@ -124,6 +126,9 @@ func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows in
 	copy(a.Row[:], strides)
 	return c.fn.Call(a)
 }
+
+// Fence waits until what loops that are Unfenced wrote past the caches is in memory.
+func Fence() { jit.Fence() }
 
 // Call is [Loop.Run] with what a says: N and Rows, both above 0, and as many of Ptr and Row as there are pointers. They
 // stay as they are, so that a step whose operands lie where they did is called again at the cost of a call.

@@ -1,0 +1,34 @@
+//go:build linux || darwin
+
+package vector
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// TestFence: what writes past the caches is fenced, unless the caller does that.
+func TestFence(t *testing.T) {
+	b := expr.NewBuilder(tensor.Float32)
+	c, err := b.Build(b.Real(b.Do(expr.Neg, b.Load(0))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		opts Options
+		want bool
+	}{{Options{NonTemporal: true}, true}, {Options{NonTemporal: true, Unfenced: true}, false}, {Options{}, false}} {
+		_, text, err := assemble(&expr.Loop{Code: c, Scalar: []bool{false}}, machine.AVX512, tc.opts, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(text, "SFENCE"); got != tc.want {
+			t.Errorf("%+v: fenced: %v", tc.opts, got)
+		}
+	}
+	Fence()
+}
