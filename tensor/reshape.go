@@ -56,8 +56,8 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	return -1, numel, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
 }
 
-// inferNumber is inferSize in machine integers, which most shapes are: where all sizes are numbers, and nothing is wrong
-// with them.
+// inferNumber is inferSize in machine integers, which most shapes are: where all sizes are numbers, and nothing is
+// wrong with them.
 func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool) {
 	n, ok := numel.Known()
 	if !ok || n <= 0 {
