@@ -26,12 +26,45 @@ var idioms = []idiom{
 	{"hypot(x, y)", []string{"x", "y"}, reals, inParts(hypotV[float32], hypotV[float64])},
 	{"nan_to_num(x, y, z, w)", []string{"x", "y", "z", "w"}, reals,
 		inParts(finiteV[float32, uint32], finiteV[float64, uint64])},
+	{"x != 0 and y != 0", []string{"x", "y"}, tested, logicalBody(And)},
+	{"x != 0 or y != 0", []string{"x", "y"}, tested, logicalBody(Or)},
+	{"(x != 0) != (y != 0)", []string{"x", "y"}, tested, logicalBody(Xor)},
+	{"x << y", []string{"x", "y"}, bytes, alone(shiftLeft8)},
+	{"x >> y", []string{"x", "y"}, bytes, alone(shiftRight8)},
+	{"maximum(x, 0)", []string{"x"}, signed, inWidths(reluInt[int32], reluInt[int64])},
+	{"heaviside(x, y)", []string{"x", "y"}, signed, inWidths(stepsInt[int32], stepsInt[int64])},
+	{"where(x <= y, z, x)", []string{"x", "y", "z"}, signed,
+		inWidths(replaceLow[int32, uint32], replaceLow[int64, uint64])},
+	{"where(x > 0, x, x * y)", []string{"x", "y"}, reals,
+		inParts(leakyRelu[float32, uint32], leakyRelu[float64, uint64])},
+	{"x * minimum(maximum(x + 3, 0), 6) / 6", []string{"x"}, reals,
+		inParts(hardSwish[float32, uint32], hardSwish[float64, uint64])},
+	{"minimum(maximum(x + 3, 0), 6) / 6", []string{"x"}, reals,
+		inParts(hardSigmoid[float32, uint32], hardSigmoid[float64, uint64])},
+	{"x + w * y * z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledMul[float32], addScaledMul[float64])},
+	{"x + w * y / z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledDiv[float32], addScaledDiv[float64])},
+	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
 }
 
 var (
 	complexes = []tensor.DType{tensor.Complex64, tensor.Complex128}
 	reals     = []tensor.DType{tensor.Float32, tensor.Float64}
+	signed    = []tensor.DType{tensor.Int32, tensor.Int64}
+	bytes     = []tensor.DType{tensor.Uint8}
+	tested    = []tensor.DType{tensor.Uint8, tensor.Int32, tensor.Int64, tensor.Float32, tensor.Float64}
 )
+
+// alone is the loop of an idiom of one dtype.
+func alone(f body) func(tensor.DType) body { return func(tensor.DType) body { return f } }
+
+func inWidths(half, whole body) func(tensor.DType) body {
+	return func(d tensor.DType) body {
+		if d.Size() == 4 {
+			return half
+		}
+		return whole
+	}
+}
 
 func inParts(single, double body) func(tensor.DType) body {
 	return func(d tensor.DType) body {
