@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"math/bits"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -19,16 +18,10 @@ func logicalBody(o Op) func(d tensor.DType) body {
 		if d.IsFloat() {
 			mask >>= 1
 		}
-		switch {
-		case o == And && d.Size() == 1:
-			return logicalAnd(uint8(mask))
-		case o == And && d.Size() == 4:
-			return logicalAnd(uint32(mask))
-		case o == And:
-			return logicalAnd64(mask)
-		case d.Size() == 1:
+		switch d.Size() {
+		case 1:
 			return logicalOf(o, uint8(mask))
-		case d.Size() == 4:
+		case 4:
 			return logicalOf(o, uint32(mask))
 		}
 		return logicalOf(o, mask)
@@ -36,43 +29,30 @@ func logicalBody(o Op) func(d tensor.DType) body {
 }
 
 func logicalOf[U word](o Op, mask U) body {
-	if o == Or {
+	switch o {
+	case And:
+		return logicalAnd(mask)
+	case Or:
 		return logicalOr(mask)
 	}
 	return logicalXor(mask)
 }
 
-// logicalAnd asks whether a product is not 0: two conditions would be a branch.
-func logicalAnd[U uint8 | uint32](mask U) body {
+// logicalAnd has both conditions at hand before it joins them, or else there would be a branch.
+func logicalAnd[U word](mask U) body {
 	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		dst, size := flat[bool](d, n), int(unsafe.Sizeof(mask))
 		if by.a == size && by.b == size {
 			x, y := flat[U](a, n)[:len(dst)], flat[U](b, n)[:len(dst)]
 			for i := range dst {
-				dst[i] = uint64(x[i]&mask)*uint64(y[i]&mask) != 0
+				u, v := x[i]&mask != 0, y[i]&mask != 0
+				dst[i] = u && v
 			}
 			return
 		}
 		for i := range dst {
-			dst[i] = uint64(*(*U)(unsafe.Add(a, i*by.a))&mask)*uint64(*(*U)(unsafe.Add(b, i*by.b))&mask) != 0
-		}
-	}
-}
-
-func logicalAnd64(mask uint64) body {
-	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		dst := flat[bool](d, n)
-		if by.a == 8 && by.b == 8 {
-			x, y := flat[uint64](a, n)[:len(dst)], flat[uint64](b, n)[:len(dst)]
-			for i := range dst {
-				high, low := bits.Mul64(x[i]&mask, y[i]&mask)
-				dst[i] = high|low != 0
-			}
-			return
-		}
-		for i := range dst {
-			high, low := bits.Mul64(*(*uint64)(unsafe.Add(a, i*by.a))&mask, *(*uint64)(unsafe.Add(b, i*by.b))&mask)
-			dst[i] = high|low != 0
+			u, v := *(*U)(unsafe.Add(a, i*by.a))&mask != 0, *(*U)(unsafe.Add(b, i*by.b))&mask != 0
+			dst[i] = u && v
 		}
 	}
 }
@@ -182,5 +162,29 @@ func reluInt[T int32 | int64](d, a, _, _, _, _ unsafe.Pointer, n int, by *stride
 	for i := range n {
 		x := *(*T)(unsafe.Add(a, i*by.a))
 		*(*T)(unsafe.Add(d, i*by.d)) = x &^ (x >> (8*unsafe.Sizeof(T(0)) - 1))
+	}
+}
+
+// remInt gives a of a divisor of 0, as a - a / b * b does.
+func remInt[T int32 | int64 | uint8](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size := int(unsafe.Sizeof(T(0)))
+	if *by == (strides{d: size, a: size, b: size}) {
+		dst := flat[T](d, n)
+		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
+		for i := range dst {
+			r := x[i]
+			if u := y[i]; u != 0 {
+				r %= u
+			}
+			dst[i] = r
+		}
+		return
+	}
+	for i := range n {
+		r := *(*T)(unsafe.Add(a, i*by.a))
+		if u := *(*T)(unsafe.Add(b, i*by.b)); u != 0 {
+			r %= u
+		}
+		*(*T)(unsafe.Add(d, i*by.d)) = r
 	}
 }

@@ -31,6 +31,9 @@ var idioms = []idiom{
 	{"(x != 0) != (y != 0)", []string{"x", "y"}, tested, logicalBody(Xor)},
 	{"x << y", []string{"x", "y"}, bytes, alone(shiftLeft8)},
 	{"x >> y", []string{"x", "y"}, bytes, alone(shiftRight8)},
+	{"fmod(x, y)", []string{"x", "y"}, signed, inWidths(remInt[int32], remInt[int64])},
+	{"fmod(x, y)", []string{"x", "y"}, bytes, alone(remInt[uint8])},
+	{"x % y", []string{"x", "y"}, bytes, alone(remInt[uint8])},
 	{"maximum(x, 0)", []string{"x"}, signed, inWidths(reluInt[int32], reluInt[int64])},
 	{"heaviside(x, y)", []string{"x", "y"}, signed, inWidths(stepsInt[int32], stepsInt[int64])},
 	{"where(x <= y, z, x)", []string{"x", "y", "z"}, signed,
@@ -118,6 +121,7 @@ func findIdioms(c *Code) map[Value]found {
 	for v, i := range c.Insts {
 		seen[i] = Value(v)
 	}
+	counts := c.counts()
 	for _, t := range templates() {
 		o := t.Out[0]
 		for v, i := range c.Insts {
@@ -145,12 +149,40 @@ func findIdioms(c *Code) map[Value]found {
 					f.uses = append(f.uses, bound[k])
 				}
 			}
-			if slices.Max(f.uses) < first {
+			if slices.Max(f.uses) < first && !t.shares(bound, counts) {
 				list[first] = f
 			}
 		}
 	}
 	return list
+}
+
+// counts returns how often each value is an operand or an output.
+func (c *Code) counts() []int {
+	n := make([]int, len(c.Insts))
+	for _, i := range c.Insts {
+		for _, u := range i.Uses() {
+			n[u]++
+		}
+	}
+	for _, o := range c.Out {
+		if n[o.Re]++; o.Im != None {
+			n[o.Im]++
+		}
+	}
+	return n
+}
+
+// shares reports whether somebody else needs a quotient of integers that lies within the idiom, and would be computed
+// twice: it takes longer than all else.
+func (t template) shares(bound []Value, counts []int) bool {
+	own := t.counts()
+	for k, i := range t.Insts {
+		if i.Op == Div && i.DType.IsIntegral(false) && bound[k] != None && counts[bound[k]] > own[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // match compares value v of a code with value x of the template, and binds the template's operands to values.

@@ -52,10 +52,7 @@ func foldFloat[T float, U uint32 | uint64](o Op) func(acc, v unsafe.Pointer, n i
 	case Mul:
 		return foldMul[T]
 	}
-	if o == Min {
-		return foldMin[T, U]
-	}
-	return foldMax[T, U]
+	return foldBy(map[Op]body{Min: minFloat[T, U], Max: maxFloat[T, U]}[o], int(unsafe.Sizeof(T(0))))
 }
 
 // foldBy folds lanes by the loop of the operation.
@@ -106,63 +103,4 @@ func foldOr[T integer](acc, v unsafe.Pointer, n int) {
 	for i, e := range unsafe.Slice((*T)(v), n) {
 		lanes[i&(Lanes-1)] |= e
 	}
-}
-
-// foldMin and foldMax hold four lanes in registers, as the bits of floats: see minFloat.
-func foldMin[T float, U word](acc, v unsafe.Pointer, n int) {
-	lanes, whole := (*[Lanes]U)(acc), n&^(Lanes-1)
-	x, bits := flat[T](v, n), flat[U](v, n)[:n]
-	for l := 0; l < Lanes && whole > 0; l += 4 {
-		p := (*[4]U)(lanes[l:])
-		p0, p1, p2, p3 := p[0], p[1], p[2], p[3]
-		for i := l; i < whole; i += Lanes {
-			y, r := (*[4]T)(x[i:]), (*[4]U)(bits[i:])
-			p0, p1 = lesser(p0, r[0], y[0]), lesser(p1, r[1], y[1])
-			p2, p3 = lesser(p2, r[2], y[2]), lesser(p3, r[3], y[3])
-		}
-		*p = [4]U{p0, p1, p2, p3}
-	}
-	for i := whole; i < n; i++ {
-		lanes[i-whole] = lesser(lanes[i-whole], bits[i], x[i])
-	}
-}
-
-func lesser[U word, T float](p, r U, y T) U {
-	x := *(*T)(unsafe.Pointer(&p))
-	if x < y {
-		r = p
-	}
-	if x != x {
-		r = p
-	}
-	return r
-}
-
-func foldMax[T float, U word](acc, v unsafe.Pointer, n int) {
-	lanes, whole := (*[Lanes]U)(acc), n&^(Lanes-1)
-	x, bits := flat[T](v, n), flat[U](v, n)[:n]
-	for l := 0; l < Lanes && whole > 0; l += 4 {
-		p := (*[4]U)(lanes[l:])
-		p0, p1, p2, p3 := p[0], p[1], p[2], p[3]
-		for i := l; i < whole; i += Lanes {
-			y, r := (*[4]T)(x[i:]), (*[4]U)(bits[i:])
-			p0, p1 = greater(p0, r[0], y[0]), greater(p1, r[1], y[1])
-			p2, p3 = greater(p2, r[2], y[2]), greater(p3, r[3], y[3])
-		}
-		*p = [4]U{p0, p1, p2, p3}
-	}
-	for i := whole; i < n; i++ {
-		lanes[i-whole] = greater(lanes[i-whole], bits[i], x[i])
-	}
-}
-
-func greater[U word, T float](p, r U, y T) U {
-	x := *(*T)(unsafe.Pointer(&p))
-	if x > y {
-		r = p
-	}
-	if x != x {
-		r = p
-	}
-	return r
 }
