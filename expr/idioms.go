@@ -173,12 +173,13 @@ func (c *Code) counts() []int {
 	return n
 }
 
-// shares reports whether somebody else needs a quotient of integers that lies within the idiom, and would be computed
-// twice: it takes longer than all else.
+// shares reports whether somebody else needs a difference or a quotient of integers that lies within the idiom, of real
+// numbers. It would be computed twice, which takes longer than a step of its own for what little is left.
 func (t template) shares(bound []Value, counts []int) bool {
-	own := t.counts()
+	own, o := t.counts(), t.Out[0]
 	for k, i := range t.Insts {
-		if i.Op == Div && i.DType.IsIntegral(false) && bound[k] != None && counts[bound[k]] > own[k] {
+		shared := bound[k] != None && counts[bound[k]] > own[k]
+		if shared && o.Im == None && Value(k) != o.Re && (i.Op == Sub || i.Op == Div && !i.DType.IsFloat()) {
 			return true
 		}
 	}

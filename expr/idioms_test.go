@@ -50,13 +50,14 @@ func TestIdiomsWithin(t *testing.T) {
 
 // TestIdiomsShared has idioms whose quotient others need too, which are no idioms, and quotients of their own.
 func TestIdiomsShared(t *testing.T) {
+	d := tensor.Int32
 	for text, want := range map[string]int{"x // y": 0, "fmod(x, y) + trunc_divide(x, y)": 0, "fmod(x, y)": 1,
-		"fmod(x, y) * fmod(y, x)": 2} {
+		"fmod(x, y) * fmod(y, x)": 2, "fmod(x, y) ** 2": 1} {
 		f, err := Parse(text, "x", "y")
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := f.Code([]tensor.DType{tensor.Int32, tensor.Int32}, Typing{})
+		c, err := f.Code([]tensor.DType{d, d}, Typing{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,24 @@ func TestIdiomsShared(t *testing.T) {
 	}
 }
 
-// TestIdiomsOfParts has idioms of real numbers that are parts of complex ones, and of those that are the same for a row.
+// TestIdiomsOfDifferences has a difference that is needed once, and one that is needed twice.
+func TestIdiomsOfDifferences(t *testing.T) {
+	for text, want := range map[string]int{"x + 0.25 * (y - x)": 1, "(x + 0.25 * (y - x)) * (y - x)": 0} {
+		f, err := Parse(text, "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.Code([]tensor.DType{tensor.Float32, tensor.Float32}, Typing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(findIdioms(c)); got != want {
+			t.Errorf("%s has %d idioms, want %d", text, got, want)
+		}
+	}
+}
+
+// TestIdiomsOfParts has idioms of real numbers that are parts of complex ones, and of what is the same for a row.
 func TestIdiomsOfParts(t *testing.T) {
 	for _, text := range []string{"relu(real(x))", "real(x) != 0 and imag(y) != 0", "real(x) != 0 or real(y) != 0",
 		"(imag(x) != 0) != (imag(y) != 0)", "hardswish(real(x))", "hardsigmoid(imag(y))", "leaky_relu(real(x), 0.3)",
