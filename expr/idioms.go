@@ -26,12 +26,48 @@ var idioms = []idiom{
 	{"hypot(x, y)", []string{"x", "y"}, reals, inParts(hypotV[float32], hypotV[float64])},
 	{"nan_to_num(x, y, z, w)", []string{"x", "y", "z", "w"}, reals,
 		inParts(finiteV[float32, uint32], finiteV[float64, uint64])},
+	{"x != 0 and y != 0", []string{"x", "y"}, tested, logicalBody(And)},
+	{"x != 0 or y != 0", []string{"x", "y"}, tested, logicalBody(Or)},
+	{"(x != 0) != (y != 0)", []string{"x", "y"}, tested, logicalBody(Xor)},
+	{"x << y", []string{"x", "y"}, bytes, alone(shiftLeft8)},
+	{"x >> y", []string{"x", "y"}, bytes, alone(shiftRight8)},
+	{"fmod(x, y)", []string{"x", "y"}, signed, inWidths(remInt[int32], remInt[int64])},
+	{"fmod(x, y)", []string{"x", "y"}, bytes, alone(remInt[uint8])},
+	{"x % y", []string{"x", "y"}, bytes, alone(remInt[uint8])},
+	{"maximum(x, 0)", []string{"x"}, signed, inWidths(reluInt[int32], reluInt[int64])},
+	{"heaviside(x, y)", []string{"x", "y"}, signed, inWidths(stepsInt[int32], stepsInt[int64])},
+	{"where(x <= y, z, x)", []string{"x", "y", "z"}, signed,
+		inWidths(replaceLow[int32, uint32], replaceLow[int64, uint64])},
+	{"where(x > 0, x, x * y)", []string{"x", "y"}, reals,
+		inParts(leakyRelu[float32, uint32], leakyRelu[float64, uint64])},
+	{"x * minimum(maximum(x + 3, 0), 6) / 6", []string{"x"}, reals,
+		inParts(hardSwish[float32, uint32], hardSwish[float64, uint64])},
+	{"minimum(maximum(x + 3, 0), 6) / 6", []string{"x"}, reals,
+		inParts(hardSigmoid[float32, uint32], hardSigmoid[float64, uint64])},
+	{"x + w * y * z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledMul[float32], addScaledMul[float64])},
+	{"x + w * y / z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledDiv[float32], addScaledDiv[float64])},
+	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
 }
 
 var (
 	complexes = []tensor.DType{tensor.Complex64, tensor.Complex128}
 	reals     = []tensor.DType{tensor.Float32, tensor.Float64}
+	signed    = []tensor.DType{tensor.Int32, tensor.Int64}
+	bytes     = []tensor.DType{tensor.Uint8}
+	tested    = []tensor.DType{tensor.Uint8, tensor.Int32, tensor.Int64, tensor.Float32, tensor.Float64}
 )
+
+// alone is the loop of an idiom of one dtype.
+func alone(f body) func(tensor.DType) body { return func(tensor.DType) body { return f } }
+
+func inWidths(half, whole body) func(tensor.DType) body {
+	return func(d tensor.DType) body {
+		if d.Size() == 4 {
+			return half
+		}
+		return whole
+	}
+}
 
 func inParts(single, double body) func(tensor.DType) body {
 	return func(d tensor.DType) body {
@@ -85,6 +121,7 @@ func findIdioms(c *Code) map[Value]found {
 	for v, i := range c.Insts {
 		seen[i] = Value(v)
 	}
+	counts := c.counts()
 	for _, t := range templates() {
 		o := t.Out[0]
 		for v, i := range c.Insts {
@@ -112,12 +149,41 @@ func findIdioms(c *Code) map[Value]found {
 					f.uses = append(f.uses, bound[k])
 				}
 			}
-			if slices.Max(f.uses) < first {
+			if slices.Max(f.uses) < first && !t.shares(bound, counts) {
 				list[first] = f
 			}
 		}
 	}
 	return list
+}
+
+// counts returns how often each value is an operand or an output.
+func (c *Code) counts() []int {
+	n := make([]int, len(c.Insts))
+	for _, i := range c.Insts {
+		for _, u := range i.Uses() {
+			n[u]++
+		}
+	}
+	for _, o := range c.Out {
+		if n[o.Re]++; o.Im != None {
+			n[o.Im]++
+		}
+	}
+	return n
+}
+
+// shares reports whether somebody else needs a difference or a quotient of integers that lies within the idiom, of real
+// numbers. It would be computed twice, which takes longer than a step of its own for what little is left.
+func (t template) shares(bound []Value, counts []int) bool {
+	own, o := t.counts(), t.Out[0]
+	for k, i := range t.Insts {
+		shared := bound[k] != None && counts[bound[k]] > own[k]
+		if shared && o.Im == None && Value(k) != o.Re && (i.Op == Sub || i.Op == Div && !i.DType.IsFloat()) {
+			return true
+		}
+	}
+	return false
 }
 
 // match compares value v of a code with value x of the template, and binds the template's operands to values.

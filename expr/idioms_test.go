@@ -48,6 +48,67 @@ func TestIdiomsWithin(t *testing.T) {
 	}
 }
 
+// TestIdiomsShared has idioms whose quotient others need too, which are no idioms, and quotients of their own.
+func TestIdiomsShared(t *testing.T) {
+	d := tensor.Int32
+	for text, want := range map[string]int{"x // y": 0, "fmod(x, y) + trunc_divide(x, y)": 0, "fmod(x, y)": 1,
+		"fmod(x, y) * fmod(y, x)": 2, "fmod(x, y) ** 2": 1} {
+		f, err := Parse(text, "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.Code([]tensor.DType{d, d}, Typing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(findIdioms(c)); got != want {
+			t.Errorf("%s has %d idioms, want %d", text, got, want)
+		}
+	}
+}
+
+// TestIdiomsOfDifferences has a difference that is needed once, and one that is needed twice.
+func TestIdiomsOfDifferences(t *testing.T) {
+	for text, want := range map[string]int{"x + 0.25 * (y - x)": 1, "(x + 0.25 * (y - x)) * (y - x)": 0} {
+		f, err := Parse(text, "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := f.Code([]tensor.DType{tensor.Float32, tensor.Float32}, Typing{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(findIdioms(c)); got != want {
+			t.Errorf("%s has %d idioms, want %d", text, got, want)
+		}
+	}
+}
+
+// TestIdiomsOfParts has idioms of real numbers that are parts of complex ones, and of what is the same for a row.
+func TestIdiomsOfParts(t *testing.T) {
+	for _, text := range []string{"relu(real(x))", "real(x) != 0 and imag(y) != 0", "real(x) != 0 or real(y) != 0",
+		"(imag(x) != 0) != (imag(y) != 0)", "hardswish(real(x))", "hardsigmoid(imag(y))", "leaky_relu(real(x), 0.3)",
+		"real(x) + 0.7 * imag(x) * real(y)", "imag(x) + 0.7 * imag(y) / real(y)", "lerp(real(x), real(y), 0.25)",
+		"real(x) + 3 * imag(y)", "real(x) - imag(y) * 3", "3 * real(y) - imag(x)", "where(real(x) > imag(x), 1, 2)"} {
+		f, err := Parse(text, "x", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, d := range complexes {
+			c, err := f.Code([]tensor.DType{d, d}, Typing{})
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			rng := rand.New(rand.NewPCG(uint64(k), 9))
+			for range 20 {
+				if !againstEval(t, rng, c, []int{1, 33, 1100}[rng.IntN(3)], 1+rng.IntN(4)) {
+					t.Fatalf("%s\n%v", text, c)
+				}
+			}
+		}
+	}
+}
+
 // TestArms has masks that are all true or all false in some blocks, and mixed in others.
 func TestArms(t *testing.T) {
 	f, err := Parse("where(x > 0, where(x > 8, exp(y) + log(x), tanh(y) ** 2), where(y < 0, sin(y) * cos(x), y * y / 3 - "+

@@ -56,6 +56,7 @@ type Interp struct {
 	row       []step // once a row, for one element
 	body      []step // once a block
 	folds     []foldStep
+	single    bool    // rows are one step of the body, and no more
 	totals    []total // by fold, where rows are folded one by one
 	scratch   sync.Pool
 }
@@ -94,6 +95,7 @@ func (l *Loop) Prepare() (*Interp, error) {
 	m.finish()
 	p.wide = max(p.wide, slices.Max(p.size))
 	p.block = blockBytes / p.wide
+	p.single = len(p.body) == 1 && len(p.row)+len(p.folds)+p.blocks == 0 && p.body[0].f != nil
 	if l.Totals {
 		for k, f := range l.Folds {
 			d := l.DType(k)

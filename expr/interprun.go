@@ -67,6 +67,10 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	if pooled {
 		s = p.scratch.Get().(*Scratch)
 	}
+	if p.single {
+		p.runSingle(s, ptrs, strides, n0, n1)
+		n1 = 0
+	}
 	for j := range n1 {
 		if len(p.totals) == 0 {
 			p.runRow(s, ptrs, strides, accs, j, n0)
@@ -84,6 +88,30 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 	if pooled {
 		clear(s.slots[:len(ptrs)])
 		p.scratch.Put(s)
+	}
+}
+
+// runSingle computes rows of a loop that is one step: short rows would take longer to begin than to compute.
+func (p *Interp) runSingle(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+	t := &p.body[0]
+	for k, q := range ptrs {
+		s.slots[k] = q
+	}
+	var at [6]unsafe.Pointer
+	var by [6]int
+	for k, place := range []place{t.d, t.a, t.b, t.c, t.e, t.g} {
+		if at[k] = unsafe.Add(s.slots[place.slot], place.off); place.slot < len(strides) && ptrs[place.slot] != nil {
+			by[k] = strides[place.slot]
+		}
+	}
+	for {
+		t.f(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.by)
+		if n1--; n1 == 0 {
+			return
+		}
+		for k := range at {
+			at[k] = unsafe.Add(at[k], by[k])
+		}
 	}
 }
 

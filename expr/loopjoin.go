@@ -53,10 +53,30 @@ func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, out
 	}
 }
 
+// scaled returns the elements of what adds to products by one number y, where all lie one behind another; else nothing.
+// A loop over those takes two thirds of the time of one that goes by strides.
+func scaled[T realNumber](d, a, b, c unsafe.Pointer, n int, by *strides) (dst, x []T, y T, z []T) {
+	size, sa, sb := int(unsafe.Sizeof(y)), by.a, by.b
+	if sa == 0 {
+		a, b, sa, sb = b, a, sb, sa
+	}
+	if by.d != size || sa != size || sb != 0 || by.c != size {
+		return nil, nil, y, nil
+	}
+	return flat[T](d, n), flat[T](a, n), *(*T)(b), flat[T](c, n)
+}
+
 // Conversions keep Go from rounding once where two roundings are meant.
 
 func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
+		x, z = x[:len(dst)], z[:len(dst)]
+		for i := range dst {
+			dst[i] = T(x[i]*y) + z[i]
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = T(*(*T)(a)**(*T)(b)) + *(*T)(c)
 		*(*T)(unsafe.Add(d, sd)) = T(*(*T)(unsafe.Add(a, sa))**(*T)(unsafe.Add(b, sb))) + *(*T)(unsafe.Add(c, sc))
@@ -72,6 +92,13 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 
 func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
+		x, z = x[:len(dst)], z[:len(dst)]
+		for i := range dst {
+			dst[i] = T(x[i]*y) - z[i]
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = T(*(*T)(a)**(*T)(b)) - *(*T)(c)
 		*(*T)(unsafe.Add(d, sd)) = T(*(*T)(unsafe.Add(a, sa))**(*T)(unsafe.Add(b, sb))) - *(*T)(unsafe.Add(c, sc))
@@ -87,6 +114,13 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 
 func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+	if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
+		x, z = x[:len(dst)], z[:len(dst)]
+		for i := range dst {
+			dst[i] = z[i] - T(x[i]*y)
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = *(*T)(c) - T(*(*T)(a)**(*T)(b))
 		if n--; n == 0 {

@@ -199,6 +199,11 @@ func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range dst {
 			dst[i] = x[i] < y
 		}
+	case sa == 0 && sb == size:
+		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x < y[i]
+		}
 	default:
 		for i := range dst {
 			dst[i] = *(*T)(unsafe.Add(a, i*sa)) < *(*T)(unsafe.Add(b, i*sb))
@@ -218,6 +223,11 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
 		for i := range dst {
 			dst[i] = x[i] <= y
+		}
+	case sa == 0 && sb == size:
+		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
+		for i := range dst {
+			dst[i] = x <= y[i]
 		}
 	default:
 		for i := range dst {
