@@ -107,7 +107,8 @@ func squaresRow(b *expr.Builder, x expr.Value, n float64) (v, mean expr.Value) {
 	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, mean, mean)), b.Const(tensor.Float64, 0)), mean
 }
 
-// normedRow is v[0], of operand 0, of a row of n less its mean, divided by its deviation, times v[1] and plus v[2], if given.
+// normedRow is v[0], of operand 0, of a row of n less its mean, divided by its deviation, times v[1] and plus v[2], if
+// given.
 func normedRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
 	x := v[0]
 	moments := func() (v, mean expr.Value) { return varRow(b, x, n, n) }
