@@ -94,9 +94,7 @@ func (p *Interp) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 // runSingle computes rows of a loop that is one step: short rows would take longer to begin than to compute.
 func (p *Interp) runSingle(s *Scratch, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	t := &p.body[0]
-	for k, q := range ptrs {
-		s.slots[k] = q
-	}
+	copy(s.slots, ptrs)
 	var at [6]unsafe.Pointer
 	var by [6]int
 	for k, place := range []place{t.d, t.a, t.b, t.c, t.e, t.g} {
