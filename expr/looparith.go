@@ -4,11 +4,14 @@ import (
 	"unsafe"
 )
 
+//go:generate go run ../internal/genloops -out loops_gen.go
+
 // The loops of package expr are written out, an operation in each: a loop that calls a function for each element is
-// several times slower. All take operands of any stride, so that one loop reads what lies one behind another, a part of
-// complex numbers, and what is the same for all elements. An element takes a cycle, as it would in a loop over slices,
-// where addresses go on by strides, and two elements are in a turn where there is little else in it. No address is made
-// of what lies behind the last element. There is at least one.
+// several times slower. Those that differ in the operation alone are generated (loops_gen.go). All take operands of any
+// stride, so that one loop reads what lies one behind another, a part of complex numbers, and what is the same for all
+// elements. An element takes a cycle, as it would in a loop over slices, where addresses go on by strides, and two
+// elements are in a turn where there is little else in it. No address is made of what lies behind the last element.
+// There is at least one.
 
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
@@ -30,66 +33,6 @@ type strides struct{ d, a, b, c, e, g int }
 // be what lies at an operand, if elements are as far apart, and else does not overlap it.
 type body func(d, a, b, c, e, g unsafe.Pointer, n int, by *strides)
 
-func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = *(*T)(a) + *(*T)(b)
-		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) + *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = *(*T)(a) + *(*T)(b)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = *(*T)(a) - *(*T)(b)
-		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) - *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = *(*T)(a) - *(*T)(b)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = *(*T)(a) * *(*T)(b)
-		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) * *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = *(*T)(a) * *(*T)(b)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = *(*T)(a) / *(*T)(b)
-		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) / *(*T)(unsafe.Add(b, sb))
-		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = *(*T)(a) / *(*T)(b)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 // divInt gives 0 of a divisor of 0, for which any number will do.
 func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
@@ -105,43 +48,11 @@ func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa := by.d, by.a
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = -*(*T)(a)
-		*(*T)(unsafe.Add(d, sd)) = -*(*T)(unsafe.Add(a, sa))
-		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
-	}
-	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		*(*T)(d) = -*(*T)(a)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 func absInt[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 		x := *(*T)(a)
 		*(*T)(d) = max(x, -x)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-// clearSign clears the upper bit: the sign of floats.
-func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa := by.d, by.a
-	mask := ^U(0) >> 1
-	for ; n > 2; n -= 2 {
-		*(*U)(d) = *(*U)(a) & mask
-		*(*U)(unsafe.Add(d, sd)) = *(*U)(unsafe.Add(a, sa)) & mask
-		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
-	}
-	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		*(*U)(d) = *(*U)(a) & mask
 		if n--; n == 0 {
 			return
 		}
