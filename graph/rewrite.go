@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -77,6 +78,32 @@ func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error)
 		g.named().values[v.Name] = v
 	}
 	return n, nil
+}
+
+// Again makes a node like n with another value for an operand, and infers it. The pass places it in Nodes. why is the
+// reason that users are told. After an error the graph is as it was.
+func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error) {
+	if n == nil || n.Op == nil || operand < 0 || operand >= len(n.In) || of == nil || of.graph != g {
+		return nil, errors.New("it is no operand of a node of the graph")
+	}
+	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, Part: n.Part, attrs: n.attrs}
+	m.In[operand] = Of(of)
+	for i := range n.Out {
+		m.Out = append(m.Out, &Value{Name: m.Name, Node: m, Index: i, graph: g})
+	}
+	g.numberNode(m)
+	if err := m.Infer(); err != nil {
+		return nil, err
+	}
+	for i, v := range m.Out {
+		if len(m.Out) > 1 {
+			v.Name = g.Fresh(n.Out[i].Name)
+		}
+		g.number(v)
+		g.named().values[v.Name] = v
+	}
+	g.named().addNode(m)
+	return m, nil
 }
 
 // MakeConstant turns the result of a node into a constant. The node is the caller's to

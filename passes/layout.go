@@ -21,8 +21,10 @@ func layOut(p *Plan) error {
 	if n := len(p.Graph.Nodes) - before; n > 0 {
 		p.Note("%s", counted(n, "copy inserted", "copies inserted"))
 	}
-	if err := elideCopies(p); err != nil {
-		return err
+	if !p.weighed {
+		if err := elideCopies(p); err != nil {
+			return err
+		}
 	}
 	if n := len(p.Elided) - elided; n > 0 {
 		p.Note("%s", counted(n, "node dropped", "nodes dropped"))
@@ -45,19 +47,29 @@ func chooseLayouts(p *Plan) error {
 		return fmt.Errorf("strategy %s decided %d of %d nodes and %d of %d outputs", p.Strategy,
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
 	}
-	p.Failed = append(p.Failed, a.Failed...)
-	l := &layouter{g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{}}
+	p.Failed, p.weighed = append(p.Failed, a.Failed...), a.Final
+	p.Model, p.Solution = a.Model, a.Solution
+	l := &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
+		again: map[anew]*graph.Node{}}
 	return l.apply(a)
 }
 
 // layouter applies an assignment: it inserts the copies, infers what follows from them, and lays
 // results out as was decided.
 type layouter struct {
+	plan    *Plan
 	g       *graph.Graph
 	nodes   []*graph.Node
 	made    map[*layout.Copy]*graph.Value
 	written []layoutOf            // of a node's results; the memory is shared by all nodes
 	moved   map[*graph.Value]bool // values with another layout than in the graph as written
+	again   map[anew]*graph.Node
+}
+
+// anew is a view's node, and what it is to view besides.
+type anew struct {
+	node *graph.Node
+	of   *graph.Value
 }
 
 func (l *layouter) apply(a *layout.Assignment) error {
@@ -74,6 +86,10 @@ func (l *layouter) apply(a *layout.Assignment) error {
 	}
 	for i, n := range nodes {
 		if len(n.Out) > 0 && a.Lost[n.Out[0]] {
+			continue
+		}
+		if a.Nodes[i].Drop {
+			l.drop(n)
 			continue
 		}
 		if err := l.node(n, &a.Nodes[i]); err != nil {
@@ -192,25 +208,84 @@ func infer(n *graph.Node) error {
 	return nil
 }
 
+// drop leaves a view out that nobody reads, or a copy for which its operand stands.
+func (l *layouter) drop(n *graph.Node) {
+	if n.Op.Identity {
+		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
+			fmt.Sprintf("all that read it read what stands for %q", n.In[0].Value.Name)})
+	}
+}
+
 // copy returns the value that is the copy; the node that makes it is inserted when it is first asked for.
 func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 	if v := l.made[c]; v != nil {
 		return v, nil
 	}
+	v, err := l.insert(c)
+	if err != nil {
+		return nil, fmt.Errorf("copy of %q: %w", c.Value.Name, err)
+	}
+	l.made[c] = v
+	return v, nil
+}
+
+func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
+	if c.Bare {
+		return c.Value, nil
+	}
+	from := c.Value
+	if c.From != nil {
+		var err error
+		if from, err = l.copy(c.From); err != nil {
+			return nil, err
+		}
+	}
+	if c.View {
+		return l.view(c, from)
+	}
 	op, err := l.g.CopyOp()
 	if err != nil {
 		return nil, err
 	}
-	v := c.Value
-	arg := graph.Arg{Kind: graph.TensorArg, Value: v}
-	n, err := l.g.Insert(v.Name+"."+c.Order.String(), op.Name, []graph.Arg{arg}, nil, c.Why)
+	n, err := l.g.Insert(c.Value.Name+"."+c.Order.String(), op.Name, []graph.Arg{graph.Of(from)}, nil, c.Why)
 	if err != nil {
-		return nil, fmt.Errorf("copy of %q: %w", v.Name, err)
+		return nil, err
 	}
 	out := n.Out[0]
-	out.SetMeta(c.Lay(v.Meta))
+	out.SetMeta(c.Lay(from.Meta))
 	n.Impl, n.Walk = &op.Impls[0], n.Call().InOrder(c.Order)
 	l.nodes = append(l.nodes, n)
-	l.made[c] = out
+	return out, nil
+}
+
+// view has the node of a view made again, of another operand; where that cannot be viewed it is copied.
+func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
+	v := c.Value
+	key := anew{v.Node, of}
+	n := l.again[key]
+	if n == nil || c.Order != "" {
+		operand := 0
+		for k, a := range v.Node.In {
+			if a.Kind == graph.TensorArg && a.Value == v.Alias {
+				operand = k
+			}
+		}
+		var err error
+		if n, err = l.g.Again(v.Node, operand, of, c.Why); err != nil {
+			return nil, err
+		}
+		l.nodes = append(l.nodes, n)
+		if c.Order == "" {
+			l.again[key] = n
+		}
+	}
+	out := n.Out[v.Index]
+	if out.Alias == nil {
+		if c.Order == "" {
+			return nil, fmt.Errorf("%s cannot view %q", n.Name, of.Name)
+		}
+		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
+		out.SetMeta(n.Walk.Lay(0, out.Meta))
+	}
 	return out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/words"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // Pass is one rewrite of the graph. [Run] checks that what a pass needs was made before it and not
@@ -173,6 +174,11 @@ type Plan struct {
 	// or was not asked.
 	Unchecked []Unchecked
 
+	// Model and Solution are the problem of layouts and what solves it, of a strategy that states it exactly; nil of others.
+	Model    *layout.Model
+	Solution *wcsp.Solution
+
+	weighed   bool // the strategy has weighed the copies in the graph, too
 	strategy  layout.Strategy
 	profile   *layout.Profile
 	keepGoing bool

@@ -8,10 +8,12 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,6 +38,9 @@ func Price(p *Profile, w graph.Work) float64 {
 	}
 	return p.NS(w.Bytes, w.Ops, w.Steps)
 }
+
+// PS is what work takes in picoseconds. A nil profile stands for [DefaultProfile].
+func PS(p *Profile, w graph.Work) int64 { return int64(math.Round(1000 * Price(p, w))) }
 
 // Problem is a graph whose values are laid out as inference gives them, and what must hold of every other way
 // to lay them out: pins, which are the graph's own; values that are fixed; and outputs, which are
@@ -189,7 +194,7 @@ func (p *Problem) findImages() {
 	}
 }
 
-// Copy is a copy of a value in another layout, one for all who read it.
+// Copy is a copy of a value in another layout, one for all who read it; or something else that stands for the value.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
@@ -200,6 +205,13 @@ type Copy struct {
 	// node's value it takes the name over.
 	Pinned bool
 	Why    string
+	// From is what is copied; nil: the value itself.
+	From *Copy
+	// View says that nothing is copied: what stands for the value is what its node makes of From, which stands for the
+	// operand that the value is a view of. Where that cannot be viewed the node copies it, into Order.
+	View bool
+	// Bare says that Value itself is meant.
+	Bare bool
 }
 
 // Lay returns the layout of the copy of a value that has layout m.
@@ -222,6 +234,8 @@ type Choice struct {
 	Written bool
 	// After are copies of the results for all that read them.
 	After []*Copy
+	// Drop says that nobody reads what the node makes, which is left out.
+	Drop bool
 }
 
 // Assignment is a solution: a choice for each node, by its place in the graph.
@@ -237,6 +251,11 @@ type Assignment struct {
 	Lost   map[*graph.Value]bool
 	// LostOutputs holds, by the graph's outputs, those that there will not be.
 	LostOutputs []bool
+	// Final says that the copies in the graph have been weighed, too: none is to be dropped that is not dropped here.
+	Final bool
+	// Model and Solution are what the assignment follows from, of a strategy that states the problem exactly: nil of others.
+	Model    *Model
+	Solution *wcsp.Solution
 }
 
 // String names the value and its layout.

@@ -1,0 +1,247 @@
+package layout
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// growth finds the forms that values may be given: those in the graph as written, row-major, what pins, outputs and
+// implementations ask for; and where one has a form, those that have to do with it through views, copies and nodes that
+// write any order.
+type growth struct {
+	m    *Model
+	todo []grown
+}
+
+// grown is a form that was added.
+type grown struct {
+	x    *variable
+	form int
+}
+
+func (m *Model) grow() error {
+	w := &growth{m: m}
+	for _, x := range m.values {
+		for i := range x.forms {
+			w.todo = append(w.todo, grown{x, i})
+		}
+	}
+	g := m.Problem.Graph
+	for _, o := range g.Outputs {
+		if o.Pin.Lays() {
+			order, err := o.Pin.For(o.Value.Meta.Rank())
+			if err != nil {
+				return g.FailOutput(o, err)
+			}
+			w.order(m.variables.At(o.Value), order)
+		}
+	}
+	for i, n := range g.Nodes {
+		if m.tasks[i] != nil {
+			w.asked(n)
+		}
+	}
+	w.run()
+	// What stands for certain comes first where there is little room; row-major can be had of everything.
+	for _, x := range m.values {
+		w.order(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
+	}
+	w.run()
+	return nil
+}
+
+func (w *growth) run() {
+	for len(w.todo) > 0 {
+		next := w.todo[len(w.todo)-1]
+		w.todo = w.todo[:len(w.todo)-1]
+		w.spread(next.x, next.form)
+	}
+}
+
+// add adds a form to a value that may have several.
+func (w *growth) add(x *variable, meta tensor.Meta) int {
+	if x == nil {
+		return -1
+	}
+	if w.m.Problem.fixed[x.value] && !meta.SameAddresses(x.forms[0].meta) {
+		return -1
+	}
+	n := len(x.forms)
+	i := x.add(meta)
+	if len(x.forms) > n {
+		w.todo = append(w.todo, grown{x, i})
+	}
+	return i
+}
+
+func (w *growth) order(x *variable, o tensor.Order) {
+	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 {
+		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
+	}
+}
+
+// asked adds the orders that a node's implementations ask for by themselves.
+func (w *growth) asked(n *graph.Node) {
+	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].Selective() {
+		return
+	}
+	call := n.Call()
+	for i := range n.Op.Impls {
+		m := &n.Op.Impls[i]
+		if n.Pin.Impl != "" && m.Name != n.Pin.Impl {
+			continue
+		}
+		for _, walk := range m.Walks(call, nil) {
+			w.walk(n, call, m, walk)
+		}
+	}
+}
+
+func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
+	for k, o := range walk.Out {
+		if k < len(n.Out) && o != "" {
+			w.order(w.m.variables.At(n.Out[k]), o)
+		}
+	}
+	for k, a := range n.In {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		x, meta := w.m.variables.At(a.Value), a.Meta()
+		for _, o := range []tensor.Order{walk.Order, tensor.RowMajorOrder(meta.Rank())} {
+			if o.Rank() != meta.Rank() || o == "" {
+				continue
+			}
+			if _, ok := m.Read(call, walk, k, meta.WithStrides(o.Strides(meta.Shape))); ok {
+				w.order(x, o)
+				break
+			}
+		}
+	}
+}
+
+// spread adds what has to do with a form of a value.
+func (w *growth) spread(x *variable, i int) {
+	f := x.forms[i]
+	if n := x.value.Node; n != nil {
+		w.back(n, x, f)
+	}
+	for _, u := range w.m.readers.At(x.value) {
+		n := w.m.Problem.Graph.Nodes[u.node]
+		if v := w.m.views[u.node]; v != nil {
+			if v.operand == u.operand {
+				w.through(v, x, i)
+			}
+			continue
+		}
+		if f.dense && carries(n) {
+			for _, out := range n.Out {
+				if out.Meta.Rank() == x.value.Meta.Rank() {
+					w.order(w.m.variables.At(out), f.order)
+				}
+			}
+		}
+	}
+}
+
+// carries reports whether a node writes results in the order of its operands, whatever it is.
+func carries(n *graph.Node) bool {
+	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.Images == graph.ImagePasser
+}
+
+// back adds to the operands of a node what leads to a form of its result.
+func (w *growth) back(n *graph.Node, y *variable, f form) {
+	if v := w.m.views[w.m.places[n.Number()]]; v != nil {
+		x := w.m.variables.At(n.In[v.operand].Value)
+		if meta, ok := v.inverse(y, f); ok && x != nil && x.value.Const == nil {
+			w.add(x, meta)
+		}
+		return
+	}
+	if !f.dense || !carries(n) {
+		return
+	}
+	for _, a := range n.In {
+		if a.Kind == graph.TensorArg && a.Value.Const == nil && a.Value.Meta.Rank() == f.meta.Rank() {
+			w.order(w.m.variables.At(a.Value), f.order)
+		}
+	}
+	for _, v := range n.Out {
+		if v != y.value && v.Meta.Rank() == f.meta.Rank() {
+			w.order(w.m.variables.At(v), f.order)
+		}
+	}
+}
+
+// through notes how the results of a view lie where its operand has form i.
+func (w *growth) through(v *viewed, x *variable, i int) {
+	metas := v.of(x.forms[i].meta)
+	for k, out := range v.node.Out {
+		for len(v.to[k]) <= i {
+			v.to[k] = append(v.to[k], -1)
+		}
+		if metas != nil && (out.Alias != nil || !w.m.Problem.fixed[out]) { // or its storage would be another
+			v.to[k][i] = w.add(w.m.variables.At(out), metas[k])
+		}
+	}
+}
+
+// of returns how the results lie where the operand has a layout; nil where it must be copied.
+func (v *viewed) of(meta tensor.Meta) []tensor.Meta {
+	if v.same {
+		return []tensor.Meta{meta}
+	}
+	res, err := v.node.Op.Infer(callWith(v.node, v.operand, meta))
+	if err != nil || len(res) != len(v.node.Out) {
+		return nil
+	}
+	list := make([]tensor.Meta, len(res))
+	for k, r := range res {
+		if r.Alias != v.operand {
+			return nil
+		}
+		list[k] = r.Meta()
+	}
+	return list
+}
+
+// callWith is a node's call with an operand laid out otherwise.
+func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
+	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
+	if a := n.In[operand]; !a.Value.Meta.SameLayout(meta) || a.Value.Meta.Offset != meta.Offset {
+		c.In[operand] = graph.Of(&graph.Value{Name: a.Value.Name, Node: a.Value.Node, Index: a.Value.Index, Meta: meta,
+			Type: meta.Type()})
+	}
+	return c
+}
+
+// inverse returns how the operand lies where its view has a form; false where none is known.
+func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
+	x := v.node.In[v.operand].Meta()
+	if !f.dense || x.Numel() < 2 {
+		return x, false
+	}
+	n := v.node
+	switch {
+	case v.same:
+		return x.WithStrides(f.meta.Strides), true
+	case n.Op.Permutes != nil:
+		b := make([]int, x.Rank())
+		for i, d := range n.Op.Permutes(n.Call()) {
+			b[d] = f.meta.Strides[i]
+		}
+		return x.WithStrides(b), true
+	case x.Numel() == f.meta.Numel() && !slices.Equal(x.Shape, f.meta.Shape):
+		m, err := f.meta.View(x.Shape)
+		if err != nil || !m.IsNonOverlappingAndDense() {
+			return x, false
+		}
+		back := v.of(m)
+		return m, back != nil && back[y.value.Index].SameAddresses(f.meta)
+	case x.Rank() == f.meta.Rank(): // a part of the operand, or it itself
+		return x.WithStrides(f.order.Strides(x.Shape)), true
+	}
+	return x, false
+}

@@ -1,0 +1,298 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// label finds the labels of a node that computes.
+func (m *Model) label(i int, n *graph.Node) error {
+	t, call := m.tasks[i], n.Call()
+	if len(n.Op.Impls) == 0 {
+		t.labels = m.inferred(n, call, nil, graph.Walk{})
+		return nil
+	}
+	var orders []tensor.Order
+	if len(n.Out) > 0 {
+		orders = m.variables.At(n.Out[0]).orders()
+	}
+	supported := false
+	for k := range n.Op.Impls {
+		impl := &n.Op.Impls[k]
+		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl {
+			continue
+		}
+		for _, w := range distinct(impl.Walks(call, orders)) {
+			supported = true
+			t.labels = append(t.labels, m.walk(n, call, impl, w)...)
+		}
+	}
+	switch {
+	case len(t.labels) > 0:
+		return nil
+	case n.Pin.Impl != "" && !supported:
+		return fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s",
+			n.Pin.Impl, supportedBy(n, call))
+	}
+	return errors.New("no kernel supports these operands")
+}
+
+// distinct leaves walks out that are listed twice, and one whose results are laid out by inference where others lay
+// them out all the same.
+func distinct(list []graph.Walk) []graph.Walk {
+	var out []graph.Walk
+	for i, w := range list {
+		again := w.Inferred() && len(list) > 1 && i == 0 && !list[1].Inferred()
+		for _, o := range out {
+			again = again || sameWalk(o, w)
+		}
+		if !again {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func sameWalk(a, b graph.Walk) bool {
+	if a.Order != b.Order || len(a.Out) != len(b.Out) {
+		return false
+	}
+	for i := range a.Out {
+		if a.Out[i] != b.Out[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// walk returns the labels of a walk: one where it lays out all results, else those of inference.
+func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
+	out := make([]int, len(n.Out))
+	for k, v := range n.Out {
+		if k >= len(w.Out) || w.Out[k] == "" || w.Out[k].Rank() != v.Meta.Rank() {
+			return m.inferred(n, call, impl, w)
+		}
+		if out[k] = m.variables.At(v).addOrder(w.Out[k]); out[k] < 0 {
+			return nil
+		}
+	}
+	if l, ok := m.priced(n, call, impl, w, out, nil); ok {
+		return []label{l}
+	}
+	return nil
+}
+
+// priced prices a label. only holds, by operand, the one form that may be read; -1, or nil, for any.
+func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
+	l := label{impl: impl, walk: w, out: out, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
+	p := m.Problem.Profile
+	if impl != nil {
+		l.cost = PS(p, impl.Work(call, w))
+	}
+	for k, a := range n.In {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		x := m.variables.At(a.Value)
+		costs := make([]int64, len(x.forms))
+		best := -1
+		byData := n.Op.Eager != nil && a.Value.Const != nil // what decides shapes is seen, a copy of it not
+		for i := range x.forms {
+			costs[i] = wcsp.Forbidden
+			if only != nil && only[k] >= 0 && only[k] != i || !x.open(i) && !byData || byData && i > 0 {
+				continue
+			}
+			if impl == nil {
+				costs[i] = 0
+			} else if work, ok := impl.Read(call, w, k, x.forms[i].meta); ok {
+				costs[i] = PS(p, work)
+			}
+			if costs[i] < wcsp.Forbidden && (best < 0 || costs[i] < costs[best]) {
+				best = i
+			}
+		}
+		switch {
+		case best < 0:
+			return l, false
+		case a.Value.Const != nil:
+			l.cost, l.form[k] = l.cost+costs[best], best
+		default:
+			l.read[k] = costs
+		}
+	}
+	return l, true
+}
+
+// inferred returns the labels of a walk that leaves results to inference. Operands that inference looks at have one
+// form in each: that in the graph as written, or, all of them, one order.
+func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
+	looked := m.looked(n)
+	var list []label
+	seen := map[string]bool{}
+	try := func(o tensor.Order) {
+		only := make([]int, len(n.In))
+		in := &graph.Call{In: make([]graph.Arg, len(n.In)), Attrs: n.Attrs}
+		for k, a := range n.In {
+			in.In[k], only[k] = a, -1
+			if !looked[k] {
+				continue
+			}
+			only[k] = 0
+			x := m.variables.At(a.Value)
+			if o != "" && o.Rank() == a.Meta().Rank() {
+				if only[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); !x.open(only[k]) {
+					return
+				}
+				in.In[k] = callWith(n, k, x.forms[only[k]].meta).In[k]
+			}
+		}
+		if key := fmt.Sprint(only); seen[key] {
+			return
+		} else {
+			seen[key] = true
+		}
+		if l, ok := m.laid(n, call, impl, w, in, only); ok {
+			list = append(list, l)
+		}
+	}
+	try("")
+	for k, a := range n.In {
+		if looked[k] {
+			for _, o := range m.variables.At(a.Value).orders() {
+				try(o)
+			}
+		}
+	}
+	return list
+}
+
+// laid is the label of a walk whose results lie as inference gives them of the operands of in.
+func (m *Model) laid(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
+	only []int) (label, bool) {
+	res, err := n.Op.Infer(in)
+	if err != nil || len(res) != len(n.Out) {
+		return label{}, false
+	}
+	out, at := make([]int, len(n.Out)), *call
+	at.Out = make([]tensor.Meta, len(res))
+	for k, r := range res {
+		if r.Alias != graph.Fresh {
+			return label{}, false
+		}
+		at.Out[k] = r.Meta()
+		if n.Pin.Lays() { // inference gave the graph what is pinned
+			at.Out[k] = n.Out[k].Meta.WithStrides(at.Out[k].Strides)
+		}
+		if out[k] = m.variables.At(n.Out[k]).add(w.Lay(k, at.Out[k])); out[k] < 0 {
+			return label{}, false
+		}
+	}
+	return m.priced(n, &at, impl, w, out, only)
+}
+
+// looked tells of which operands the layout makes a difference to how results are inferred. Of ops that decide shapes
+// by data, and where inference refuses a form, it does.
+func (m *Model) looked(n *graph.Node) []bool {
+	list := make([]bool, len(n.In))
+	for k, a := range n.In {
+		if a.Kind != graph.TensorArg {
+			continue
+		}
+		if n.Op.Eager != nil {
+			list[k] = true
+			continue
+		}
+		x := m.variables.At(a.Value)
+		for i := 1; i < len(x.forms) && !list[k]; i++ {
+			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
+			if err != nil || len(res) != len(n.Out) {
+				list[k] = true
+				break
+			}
+			for j, r := range res {
+				if n.Pin.Lays() {
+					continue
+				}
+				list[k] = list[k] || r.Alias != graph.Fresh || !r.Meta().SameAddresses(n.Out[j].Meta)
+			}
+		}
+	}
+	return list
+}
+
+// reshapes prices the copies that a view makes where it cannot show its operand.
+func (m *Model) reshapes(v *viewed) {
+	n := v.node
+	x := m.variables.At(n.In[v.operand].Value)
+	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
+		(&growth{m: m}).through(v, x, i)
+	}
+	if len(n.Out) != 1 || v.same {
+		return
+	}
+	y := m.variables.At(n.Out[0])
+	for i := range x.forms {
+		if v.to[0][i] >= 0 {
+			continue
+		}
+		call := callWith(n, v.operand, x.forms[i].meta)
+		res, err := n.Op.Infer(call)
+		if err != nil || len(res) != 1 {
+			continue // a view that refuses
+		}
+		if v.copies == nil {
+			v.copies, v.shows = make([][]int64, len(x.forms)), make([]bool, len(x.forms))
+		}
+		if v.shows[i] = res[0].Alias != graph.Fresh; v.shows[i] {
+			// It may not be a view, or there was no room for its form: it is copied.
+			v.copies[i] = make([]int64, len(y.forms))
+			for j, f := range y.forms {
+				v.copies[i][j] = wcsp.Forbidden
+				if f.dense && !y.rigid {
+					v.copies[i][j] = m.copyCost(res[0].Meta(), f.meta, f.order)
+				}
+			}
+			continue
+		}
+		v.copies[i] = m.reshape(v, call, y, res[0].Meta(), x.forms[i].meta)
+	}
+}
+
+// reshape prices a copy by a view's node into the forms of its result.
+func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
+	call.Out = []tensor.Meta{inferred}
+	costs, impl := make([]int64, len(y.forms)), &v.node.Op.Impls[0]
+	for j, f := range y.forms {
+		costs[j] = wcsp.Forbidden
+		if !f.dense || y.rigid || !f.meta.SameAddresses(inferred) && !v.node.Op.AnyOrder {
+			continue
+		}
+		w := graph.Walk{}
+		if !f.meta.SameAddresses(inferred) {
+			w = call.InOrder(f.order)
+		}
+		work := impl.Work(call, w)
+		if read, ok := impl.Read(call, w, v.operand, from); ok {
+			costs[j] = PS(m.Problem.Profile, work.Plus(read))
+		}
+	}
+	return costs
+}
+
+// copyCost is what it costs to copy a value from one layout into another.
+func (m *Model) copyCost(from, to tensor.Meta, o tensor.Order) int64 {
+	v := &graph.Value{Meta: from, Type: from.Type()}
+	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to}}
+	impl, w := &m.copier.Impls[0], graph.Walk{}
+	w = call.InOrder(o)
+	work := impl.Work(call, w)
+	read, ok := impl.Read(call, w, 0, from)
+	if !ok {
+		return wcsp.Forbidden
+	}
+	return PS(m.Problem.Profile, work) + PS(m.Problem.Profile, read)
+}

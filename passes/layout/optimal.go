@@ -1,0 +1,40 @@
+package layout
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// Optimal has the least total cost, with proof: see [Model].
+var Optimal Strategy = Solved("optimal", wcsp.Exact)
+
+// Solved is a strategy that states the problem exactly ([Model]) and has it solved.
+func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
+
+type solving struct {
+	name   string
+	solver wcsp.Solver
+}
+
+func (s *solving) Name() string { return s.name }
+
+func (s *solving) Choose(p *Problem) (*Assignment, error) {
+	if s.solver == nil {
+		return nil, fmt.Errorf("strategy %s has no solver", s.name)
+	}
+	m, err := NewModel(p)
+	if err != nil {
+		return nil, err
+	}
+	sol, err := s.solver.Solve(m.WCSP, wcsp.Options{})
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.Assignment(sol.Labels)
+	if err != nil {
+		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+	}
+	a.Model, a.Solution = m, sol
+	return a, nil
+}

@@ -1,0 +1,179 @@
+package layout
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// state writes the problem down.
+func (m *Model) state() {
+	m.WCSP = &wcsp.Problem{Version: 1}
+	s := &stating{m: m}
+	for _, x := range m.values {
+		if x.value.Const == nil && len(x.sets) > 1 {
+			names := make([]string, len(x.sets))
+			for i, set := range x.sets {
+				names[i] = x.set(set)
+			}
+			x.id = s.variable("value "+x.value.Name, names)
+		}
+	}
+	for _, t := range m.tasks {
+		if t != nil && len(t.labels) > 1 {
+			names := make([]string, len(t.labels))
+			for i := range t.labels {
+				names[i] = t.labels[i].text()
+			}
+			t.id = s.variable("node "+t.node.Name, names)
+		}
+	}
+	for _, v := range m.Problem.Graph.Inputs {
+		x := m.variables.At(v)
+		w := m.make(x, 1, nil)
+		s.term(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.of(x.sets[i]) })
+	}
+	for i, n := range m.Problem.Graph.Nodes {
+		switch v := m.views[i]; {
+		case m.lost(i):
+		case v != nil:
+			s.view(v)
+		default:
+			s.task(m.tasks[i], n)
+		}
+	}
+	s.constant()
+}
+
+// of is least without the set.
+func (w *made) of(set uint) int64 {
+	c, _ := w.least(set)
+	return c
+}
+
+func (l *label) text() string {
+	text := "inferred"
+	if l.impl != nil {
+		text = l.impl.Name
+	}
+	for _, o := range l.walk.Out {
+		if o != "" {
+			return text + " " + o.String()
+		}
+	}
+	return text
+}
+
+// stating collects factors.
+type stating struct {
+	m     *Model
+	fixed int64
+}
+
+func (s *stating) variable(name string, labels []string) int {
+	p := s.m.WCSP
+	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
+	return len(p.Variables) - 1
+}
+
+// term adds a factor over two variables, where -1 stands for one of a single label.
+func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) {
+	f := wcsp.Factor{Costs: make([]int64, 0, na*nb)}
+	zero := true
+	for i := range na {
+		for j := range nb {
+			c := min(cost(i, j), wcsp.Forbidden)
+			f.Costs, zero = append(f.Costs, c), zero && c == 0
+		}
+	}
+	if zero {
+		return
+	}
+	for _, id := range []int{a, b} {
+		if id >= 0 {
+			f.Scope = append(f.Scope, id)
+		}
+	}
+	if len(f.Scope) == 0 {
+		s.fixed += f.Costs[0]
+		return
+	}
+	s.m.WCSP.Factors = append(s.m.WCSP.Factors, f)
+}
+
+// constant adds what costs the same whatever is chosen.
+func (s *stating) constant() {
+	if s.fixed > 0 {
+		s.m.WCSP.Factors = append(s.m.WCSP.Factors, wcsp.Factor{Scope: []int{}, Costs: []int64{min(s.fixed, wcsp.Forbidden)}})
+	}
+}
+
+func (s *stating) view(v *viewed) {
+	x := s.m.variables.At(v.node.In[v.operand].Value)
+	for k, out := range v.node.Out {
+		y := s.m.variables.At(out)
+		if x.value.Const != nil {
+			w := s.m.make(y, v.shown(k, x.allowed), v.outside(x.allowed))
+			s.term(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
+			continue
+		}
+		ways := make([]made, len(x.sets))
+		for i, set := range x.sets {
+			ways[i] = s.m.make(y, v.shown(k, set&x.allowed), v.outside(set&x.allowed))
+		}
+		s.term(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
+	}
+}
+
+func (s *stating) task(t *task, n *graph.Node) {
+	s.term(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
+	for k, v := range n.Out {
+		y := s.m.variables.At(v)
+		ways := map[int]*made{}
+		for _, l := range t.labels {
+			if ways[l.out[k]] == nil {
+				w := s.m.make(y, 1<<l.out[k], nil)
+				ways[l.out[k]] = &w
+			}
+		}
+		s.term(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
+			return ways[t.labels[i].out[k]].of(y.sets[j])
+		})
+	}
+	for k, a := range n.In {
+		if a.Kind != graph.TensorArg || a.Value.Const != nil || s.m.readBefore(n, k) {
+			continue
+		}
+		x := s.m.variables.At(a.Value)
+		s.term(t.id, x.id, len(t.labels), len(x.sets), func(i, j int) int64 {
+			var sum int64
+			for q := k; q < len(n.In); q++ {
+				if n.In[q].Kind == graph.TensorArg && n.In[q].Value == a.Value {
+					_, c := t.labels[i].reads(q, x.sets[j])
+					sum = min(sum+c, wcsp.Forbidden)
+				}
+			}
+			return sum
+		})
+	}
+}
+
+// readBefore reports whether an earlier operand is the same value.
+func (m *Model) readBefore(n *graph.Node, k int) bool {
+	for q := range k {
+		if n.In[q].Kind == graph.TensorArg && n.In[q].Value == n.In[k].Value {
+			return true
+		}
+	}
+	return false
+}
+
+// reads returns which form of a set a label reads as operand k, and what it costs.
+func (l *label) reads(k int, set uint) (int, int64) {
+	best, cost := -1, int64(wcsp.Forbidden)
+	for i, c := range l.read[k] {
+		if set>>i&1 != 0 && c < cost {
+			best, cost = i, c
+		}
+	}
+	return best, cost
+}

@@ -1,0 +1,192 @@
+package layout
+
+import (
+	"math/bits"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// count finds how many forms of each value could be read at once, and the sets that are worth a label.
+func (m *Model) count() {
+	g := m.Problem.Graph
+	for _, x := range m.values {
+		if x.pinned() >= 0 {
+			x.need = 1 // it is there, whoever reads it
+		}
+	}
+	for _, o := range g.Outputs {
+		m.variables.At(o.Value).need++
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := g.Nodes[i]
+		if m.lost(i) {
+			continue
+		}
+		if v := m.views[i]; v != nil {
+			x := m.variables.At(n.In[v.operand].Value)
+			for _, out := range n.Out {
+				x.need += m.variables.At(out).need
+			}
+			x.need = min(x.need, maxForms)
+			continue
+		}
+		for _, a := range n.In {
+			if a.Kind == graph.TensorArg && a.Value.Const == nil {
+				x := m.variables.At(a.Value)
+				x.need = min(x.need+1, maxForms)
+			}
+		}
+	}
+	for _, x := range m.values {
+		x.allowed &= 1<<len(x.forms) - 1
+		m.sets(x)
+	}
+}
+
+// sets lists the sets of forms that are worth a label: a form that nobody reads is not, unless copies are made of it,
+// which their cost knows. Outputs have what is handed over.
+func (m *Model) sets(x *variable) {
+	if x.need == 0 {
+		x.sets = []uint{0}
+		return
+	}
+	must := uint(0)
+	if p := x.pinned(); p >= 0 && x.value.Node != nil {
+		must = 1 << p // the value itself, whoever reads it
+	}
+	for _, o := range m.Problem.Graph.Outputs {
+		if o.Value == x.value {
+			must |= 1 << m.handed(x, o)
+		}
+	}
+	for s := uint(1); s < 1<<len(x.forms); s++ {
+		if s&^(x.allowed|must) == 0 && s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
+			x.sets = append(x.sets, s)
+		}
+	}
+}
+
+// handed is the form in which an output is handed over.
+func (m *Model) handed(x *variable, o graph.Output) int {
+	if !o.Pin.Lays() {
+		return 0
+	}
+	order, _ := o.Pin.For(x.value.Meta.Rank())
+	for i, f := range x.forms {
+		if o.Pin.Holds(f.meta) {
+			return i
+		}
+	}
+	return x.addOrder(order)
+}
+
+// copies returns what it costs to copy a value from form to form, row by row.
+func (m *Model) copies(x *variable) []int64 {
+	if x.copy == nil {
+		k := len(x.forms)
+		x.copy = make([]int64, k*k)
+		for i := range k {
+			for j, f := range x.forms {
+				switch {
+				case i == j:
+				case x.value.Const != nil:
+				case x.rigid || !f.dense:
+					x.copy[i*k+j] = wcsp.Forbidden
+				default:
+					x.copy[i*k+j] = m.copyCost(x.forms[i].meta, f.meta, f.order)
+				}
+			}
+		}
+	}
+	return x.copy
+}
+
+// made is the cheapest way to make forms of a value: how much each set costs, and the last step of the
+// way to it.
+type made struct {
+	cost []int64 // by set
+	last []step
+}
+
+// step makes form to: a copy of form from, or, where that is -1, of what is outside, by its own price.
+type step struct{ from, to int8 }
+
+// make prices the sets of forms where the forms of roots are there already, and others can also be made from outside,
+// for what outside says; nil: none can. It goes over all ways to add one form after another, each a copy of one that is
+// there, which are the arborescences.
+func (m *Model) make(x *variable, roots uint, outside []int64) made {
+	k := len(x.forms)
+	w := made{cost: make([]int64, 1<<k), last: make([]step, 1<<k)}
+	for s := range w.cost {
+		w.cost[s] = wcsp.Forbidden
+	}
+	w.cost[roots] = 0
+	var copies []int64
+	for s := roots; s < 1<<k; s++ {
+		if s&roots != roots || w.cost[s] >= wcsp.Forbidden {
+			continue
+		}
+		for to := range k {
+			if s>>to&1 != 0 {
+				continue
+			}
+			if copies == nil {
+				copies = m.copies(x)
+			}
+			cost, from := wcsp.Forbidden, -1
+			if outside != nil {
+				cost = outside[to]
+			}
+			for f := range k {
+				if s>>f&1 != 0 && copies[f*k+to] < cost {
+					cost, from = copies[f*k+to], f
+				}
+			}
+			if all := s | 1<<to; cost < wcsp.Forbidden && w.cost[s]+cost < w.cost[all] {
+				w.cost[all], w.last[all] = w.cost[s]+cost, step{int8(from), int8(to)}
+			}
+		}
+	}
+	return w
+}
+
+// least is what it costs to have at least the forms of a set, and the set that is made for it.
+func (w *made) least(set uint) (int64, uint) {
+	cost, at := int64(wcsp.Forbidden), set
+	for s := set; s < uint(len(w.cost)); s++ {
+		if s&set == set && w.cost[s] < cost {
+			cost, at = w.cost[s], s
+		}
+	}
+	return cost, at
+}
+
+// outside is what it costs to make the forms of a view's result from those of a set of its operand's that it cannot
+// show; nil where there are none.
+func (v *viewed) outside(set uint) []int64 {
+	var out []int64
+	for i, costs := range v.copies {
+		if set>>i&1 == 0 || costs == nil {
+			continue
+		}
+		if out == nil {
+			out = append(out, costs...)
+			continue
+		}
+		for j, c := range costs {
+			out[j] = min(out[j], c)
+		}
+	}
+	return out
+}
+
+// shown is the set of forms of result k that views of a set of the operand's have.
+func (v *viewed) shown(k int, set uint) (roots uint) {
+	for i, to := range v.to[k] {
+		if set>>i&1 != 0 && to >= 0 {
+			roots |= 1 << to
+		}
+	}
+	return roots
+}
