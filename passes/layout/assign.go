@@ -124,7 +124,7 @@ func (r *reading) sources(v *viewed, k int) {
 	if r.needed.At(y.value) == 0 {
 		return
 	}
-	w := r.way(y, v.shown(k, set), v.outside(set))
+	w := r.way(y, v.shown(k, set), v.outside(k, set))
 	for f := range y.forms {
 		if w.used>>f&1 != 0 {
 			r.need(in, v.source(k, f, set, r.needed.At(in)))
@@ -132,7 +132,7 @@ func (r *reading) sources(v *viewed, k int) {
 	}
 	for _, s := range w.steps {
 		if s.from < 0 {
-			r.need(in, v.copied(int(s.to), set))
+			r.need(in, v.copied(k, int(s.to), set))
 		}
 	}
 }
@@ -148,11 +148,11 @@ func (v *viewed) source(k, f int, set, needed uint) int {
 	return at
 }
 
-// copied is the form of the operand, of a set, of which form f of the result is copied most cheaply.
-func (v *viewed) copied(f int, set uint) int {
+// copied is the form of the operand, of a set, of which form f of result k is copied most cheaply.
+func (v *viewed) copied(k, f int, set uint) int {
 	at := -1
-	for i, costs := range v.copies {
-		if set>>i&1 != 0 && costs != nil && (at < 0 || costs[f] < v.copies[at][f]) {
+	for i, costs := range v.copies[k] {
+		if set>>i&1 != 0 && costs != nil && (at < 0 || costs[f] < v.copies[k][at][f]) {
 			at = i
 		}
 	}

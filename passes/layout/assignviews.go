@@ -28,7 +28,7 @@ func (r *reading) view(v *viewed, c *Choice) {
 			continue
 		}
 		y := r.m.variables.At(out)
-		w := r.way(y, v.shown(k, set), v.outside(set))
+		w := r.way(y, v.shown(k, set), v.outside(k, set))
 		for f := range y.forms {
 			if w.used>>f&1 != 0 {
 				from := r.refs.At(in)[v.source(k, f, set, r.needed.At(in))]
@@ -39,7 +39,7 @@ func (r *reading) view(v *viewed, c *Choice) {
 			if st.from >= 0 {
 				continue
 			}
-			i, f := v.copied(int(st.to), set), y.forms[st.to]
+			i, f := v.copied(k, int(st.to), set), y.forms[st.to]
 			from := r.refs.At(in)[i]
 			if !v.shows[i] {
 				r.ref(y, int(st.to), s.of(r, out, from, &v.node.Op.Impls[0], f))

@@ -65,9 +65,6 @@ func (w *growth) add(x *variable, meta tensor.Meta) int {
 	if x == nil {
 		return -1
 	}
-	if w.m.Problem.fixed[x.value] && !meta.SameAddresses(x.forms[0].meta) {
-		return -1
-	}
 	n := len(x.forms)
 	i := x.add(meta)
 	if len(x.forms) > n {
@@ -177,14 +174,22 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 
 // through notes how the results of a view lie where its operand has form i.
 func (w *growth) through(v *viewed, x *variable, i int) {
-	metas := v.of(x.forms[i].meta)
+	var metas []tensor.Meta
+	if i == 0 || !v.node.Op.Storage {
+		metas = v.of(x.forms[i].meta)
+	}
 	for k, out := range v.node.Out {
 		for len(v.to[k]) <= i {
 			v.to[k] = append(v.to[k], -1)
 		}
-		if metas != nil && (out.Alias != nil || !w.m.Problem.fixed[out]) { // or its storage would be another
-			v.to[k][i] = w.add(w.m.variables.At(out), metas[k])
+		if metas == nil {
+			continue
 		}
+		to := w.add(w.m.variables.At(out), metas[k])
+		if to == 0 && w.m.Problem.fixed[out] && (i > 0 || out.Alias == nil) {
+			to = -1 // its storage would be another
+		}
+		v.to[k][i] = to
 	}
 }
 

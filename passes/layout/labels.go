@@ -231,35 +231,55 @@ func (m *Model) reshapes(v *viewed) {
 	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
 		(&growth{m: m}).through(v, x, i)
 	}
-	if len(n.Out) != 1 || v.same {
+	if v.same || n.Op.Storage {
 		return
 	}
-	y := m.variables.At(n.Out[0])
+	v.shows = make([]bool, len(x.forms))
+	v.copies = make([][][]int64, len(n.Out))
+	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
-		if v.to[0][i] >= 0 {
-			continue
-		}
-		call := callWith(n, v.operand, x.forms[i].meta)
-		res, err := n.Op.Infer(call)
-		if err != nil || len(res) != 1 {
+		calls[i] = callWith(n, v.operand, x.forms[i].meta)
+		res, err := n.Op.Infer(calls[i])
+		if err != nil || len(res) != len(n.Out) {
 			continue // a view that refuses
 		}
-		if v.copies == nil {
-			v.copies, v.shows = make([][]int64, len(x.forms)), make([]bool, len(x.forms))
+		results[i] = res
+		if res[0].Alias == graph.Fresh {
+			m.variables.At(n.Out[0]).add(res[0].Meta())
 		}
-		if v.shows[i] = res[0].Alias != graph.Fresh; v.shows[i] {
-			// It may not be a view, or there was no room for its form: it is copied.
-			v.copies[i] = make([]int64, len(y.forms))
-			for j, f := range y.forms {
-				v.copies[i][j] = wcsp.Forbidden
-				if f.dense && !y.rigid {
-					v.copies[i][j] = m.copyCost(res[0].Meta(), f.meta, f.order)
-				}
-			}
+	}
+	for i, res := range results {
+		if res == nil {
 			continue
 		}
-		v.copies[i] = m.reshape(v, call, y, res[0].Meta(), x.forms[i].meta)
+		v.shows[i] = res[0].Alias != graph.Fresh
+		for k, r := range res {
+			if v.to[k][i] >= 0 {
+				continue
+			}
+			if v.copies[k] == nil {
+				v.copies[k] = make([][]int64, len(x.forms))
+			}
+			y := m.variables.At(n.Out[k])
+			if v.shows[i] { // it may not be a view, or there was no room for its form: it is viewed, and copied
+				v.copies[k][i] = m.apart(y, r.Meta())
+			} else if len(res) == 1 {
+				v.copies[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
+			}
+		}
 	}
+}
+
+// apart prices copies of what lies as from into the forms of a value.
+func (m *Model) apart(y *variable, from tensor.Meta) []int64 {
+	costs := make([]int64, len(y.forms))
+	for j, f := range y.forms {
+		costs[j] = wcsp.Forbidden
+		if f.dense && !(y.rigid && j == 0) {
+			costs[j] = m.copyCost(from, f.meta, f.order)
+		}
+	}
+	return costs
 }
 
 // reshape prices a copy by a view's node into the forms of its result.
@@ -268,7 +288,7 @@ func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from
 	costs, impl := make([]int64, len(y.forms)), &v.node.Op.Impls[0]
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || y.rigid || !f.meta.SameAddresses(inferred) && !v.node.Op.AnyOrder {
+		if !f.dense || y.rigid && j == 0 || !f.meta.SameAddresses(inferred) && !v.node.Op.AnyOrder {
 			continue
 		}
 		w := graph.Walk{}

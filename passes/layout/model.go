@@ -59,10 +59,10 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is that of the graph as written
-	// allowed marks the forms that may be read: all, but for values that are pinned or fixed. Others are
-	// what the value is made in, and copied from.
+	// allowed marks the forms that may be read: all, but for values that are pinned. Others are what the value is made in,
+	// and copied from.
 	allowed uint
-	// rigid says that nothing but views leads to the forms: no copies are made into them.
+	// rigid says that nothing but a view leads to the first form: no copies are made into it.
 	rigid bool
 	exact bool    // the strides of dimensions of size 1 count in the first form: it is handed over
 	need  int     // forms that could be read at once
@@ -92,10 +92,10 @@ type label struct {
 type viewed struct {
 	node    *graph.Node
 	operand int
-	same    bool      // a copy that changes nothing: its result is the operand, in all forms
-	to      [][]int   // by result and form of the operand: the form of the result; -1: it is copied
-	copies  [][]int64 // by form of the operand and of the result: what it costs to copy one into the other
-	shows   []bool    // by form of the operand that is copied: it is viewed, and that is copied
+	same    bool        // a copy that changes nothing: its result is the operand, in all forms
+	to      [][]int     // by result and form of the operand: the form of the result; -1: it is copied
+	copies  [][][]int64 // by result, form of the operand, and of the result: what it costs to copy one into the other
+	shows   []bool      // by form of the operand: it is viewed, and where there are copies that is copied
 }
 
 // NewModel states a problem. The error says which node has no way to be computed.
@@ -123,7 +123,9 @@ func NewModel(p *Problem) (*Model, error) {
 		}
 	}
 	m.count()
-	m.state()
+	if err := m.state(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -221,7 +223,7 @@ func (m *Model) variable(v *graph.Value) error {
 		}
 		x.allowed = 1 << x.add(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 	case m.Problem.fixed[v]:
-		x.allowed, x.rigid = 1, v.Alias != nil
+		x.rigid = v.Alias != nil
 	}
 	m.variables.Set(v, x)
 	m.values = append(m.values, x)

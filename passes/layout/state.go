@@ -1,12 +1,14 @@
 package layout
 
 import (
+	"errors"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // state writes the problem down.
-func (m *Model) state() {
+func (m *Model) state() error {
 	m.WCSP = &wcsp.Problem{Version: 1}
 	s := &stating{m: m}
 	for _, x := range m.values {
@@ -40,8 +42,12 @@ func (m *Model) state() {
 		default:
 			s.task(m.tasks[i], n)
 		}
+		if s.err != nil {
+			return m.Problem.Graph.Fail(n, s.err)
+		}
 	}
 	s.constant()
+	return nil
 }
 
 // of is least without the set.
@@ -67,6 +73,7 @@ func (l *label) text() string {
 type stating struct {
 	m     *Model
 	fixed int64
+	err   error // nothing can be had
 }
 
 func (s *stating) variable(name string, labels []string) int {
@@ -78,12 +85,15 @@ func (s *stating) variable(name string, labels []string) int {
 // term adds a factor over two variables, where -1 stands for one of a single label.
 func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) {
 	f := wcsp.Factor{Costs: make([]int64, 0, na*nb)}
-	zero := true
+	zero, never := true, true
 	for i := range na {
 		for j := range nb {
 			c := min(cost(i, j), wcsp.Forbidden)
-			f.Costs, zero = append(f.Costs, c), zero && c == 0
+			f.Costs, zero, never = append(f.Costs, c), zero && c == 0, never && c >= wcsp.Forbidden
 		}
+	}
+	if never && s.err == nil {
+		s.err = errors.New("its operands and results can have no layouts that suit one another")
 	}
 	if zero {
 		return
@@ -112,13 +122,13 @@ func (s *stating) view(v *viewed) {
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
 		if x.value.Const != nil {
-			w := s.m.make(y, v.shown(k, x.allowed), v.outside(x.allowed))
+			w := s.m.make(y, v.shown(k, x.allowed), v.outside(k, x.allowed))
 			s.term(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
 			continue
 		}
 		ways := make([]made, len(x.sets))
 		for i, set := range x.sets {
-			ways[i] = s.m.make(y, v.shown(k, set&x.allowed), v.outside(set&x.allowed))
+			ways[i] = s.m.make(y, v.shown(k, set&x.allowed), v.outside(k, set&x.allowed))
 		}
 		s.term(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
 	}

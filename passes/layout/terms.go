@@ -91,7 +91,7 @@ func (m *Model) copies(x *variable) []int64 {
 				switch {
 				case i == j:
 				case x.value.Const != nil:
-				case x.rigid || !f.dense:
+				case x.rigid && j == 0 || !f.dense:
 					x.copy[i*k+j] = wcsp.Forbidden
 				default:
 					x.copy[i*k+j] = m.copyCost(x.forms[i].meta, f.meta, f.order)
@@ -162,11 +162,14 @@ func (w *made) least(set uint) (int64, uint) {
 	return cost, at
 }
 
-// outside is what it costs to make the forms of a view's result from those of a set of its operand's that it cannot
+// outside is what it costs to make the forms of result k of a view from those of a set of its operand's that it cannot
 // show; nil where there are none.
-func (v *viewed) outside(set uint) []int64 {
+func (v *viewed) outside(k int, set uint) []int64 {
+	if v.copies == nil {
+		return nil
+	}
 	var out []int64
-	for i, costs := range v.copies {
+	for i, costs := range v.copies[k] {
 		if set>>i&1 == 0 || costs == nil {
 			continue
 		}
