@@ -21,6 +21,8 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -28,7 +30,7 @@ import (
 
 // packages are the public packages, by folder. The last part of the folder is the name.
 var packages = []string{".", "sym", "tensor", "expr", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes",
-	"passes/layout", "exec", "npz", "safetensors", "onnx",
+	"passes/layout", "passes/layout/wcsp", "passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx",
 	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
@@ -144,6 +146,10 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"layout.Price":          layout.Price,
 	"layout.Solve":          layout.Solve,
 
+	"wcsp.Read":         wcsp.Read,
+	"wcsp.ReadSolution": wcsp.ReadSolution,
+	"verify.Solution":   verify.Solution,
+
 	"exec.Compile":   exec.Compile,
 	"exec.NewRunner": exec.NewRunner,
 	"exec.Together":  exec.Together,
@@ -212,6 +218,11 @@ var receivers = append(append(exprReceivers, iterReceivers...),
 	reflect.TypeFor[*layout.Copy](),
 	reflect.TypeFor[*layout.Draft](),
 	reflect.TypeFor[*layout.Problem](),
+
+	reflect.TypeFor[*wcsp.Costs](),
+	reflect.TypeFor[*wcsp.InfeasibleError](),
+	reflect.TypeFor[*wcsp.Problem](),
+	reflect.TypeFor[*wcsp.Solution](),
 
 	reflect.TypeFor[graph.Arg](),
 	reflect.TypeFor[*graph.AttrError](),

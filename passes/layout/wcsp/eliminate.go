@@ -1,0 +1,267 @@
+package wcsp
+
+import "slices"
+
+// step is the elimination of a variable.
+type step struct {
+	variable int
+	buckets  []bucket
+}
+
+// bucket is functions of a variable and the message that takes their place.
+type bucket struct {
+	functions []*function
+	message   *function
+}
+
+// elimination eliminates the variables of an instance of its own, step by step.
+type elimination struct {
+	instance
+	at    [][]*function // by variable
+	steps []step
+}
+
+// eliminate returns an elimination of a copy of the instance.
+func (in *instance) eliminate() *elimination {
+	e := &elimination{instance: *in, at: make([][]*function, len(in.names))}
+	e.gone = slices.Clone(in.gone)
+	count := make([]int, len(in.names))
+	for _, f := range in.functions {
+		for _, v := range f.scope {
+			count[v]++
+		}
+	}
+	for v, n := range count {
+		e.at[v] = make([]*function, 0, n)
+	}
+	for _, f := range in.functions {
+		for _, v := range f.scope {
+			e.at[v] = append(e.at[v], f)
+		}
+	}
+	e.functions = nil
+	return e
+}
+
+// clone returns an elimination that goes on from here by itself.
+func (e *elimination) clone() *elimination {
+	in := e.rest()
+	return in.eliminate()
+}
+
+// rest returns what is left as an instance.
+func (e *elimination) rest() *instance {
+	in := e.instance
+	in.gone, in.functions = slices.Clone(e.gone), nil
+	for v, list := range e.at {
+		for _, f := range list {
+			if f.scope[0] == v {
+				in.functions = append(in.functions, f)
+			}
+		}
+	}
+	return &in
+}
+
+// all eliminates the variables of an order. The messages have at most so many entries each, unless they are of one
+// function; where that takes several buckets what comes out is a bound.
+func (e *elimination) all(order []int, limit int) {
+	for _, v := range order {
+		e.variable(v, limit)
+	}
+}
+
+// variable eliminates v.
+func (e *elimination) variable(v, limit int) {
+	s := step{variable: v}
+	for _, functions := range e.buckets(v, limit) {
+		m := e.message(v, functions)
+		m.from = []int{e.next}
+		e.next++
+		s.buckets = append(s.buckets, bucket{functions, m})
+	}
+	for _, b := range s.buckets {
+		for _, u := range b.message.scope {
+			e.at[u] = slices.DeleteFunc(e.at[u], func(f *function) bool { return f.has(v) })
+		}
+	}
+	for _, b := range s.buckets {
+		if len(b.message.scope) == 0 {
+			e.constant = add(e.constant, b.message.table[0])
+		}
+		for _, u := range b.message.scope {
+			e.at[u] = append(e.at[u], b.message)
+		}
+	}
+	e.at[v], e.gone[v] = nil, true
+	e.steps = append(e.steps, s)
+}
+
+// buckets divides the functions of v: into one bucket if its message has at most so many entries, else into as few as
+// a first fit finds. The minimum over one label is a sum, so that there functions need not come together.
+func (e *elimination) buckets(v, limit int) [][]*function {
+	functions := e.at[v]
+	var list [][]*function
+	var scopes [][]int
+	if e.sizes[v] == 1 {
+		limit = 0
+	} else if len(functions) > 0 {
+		whole := e.others(v, functions)
+		if e.entries(whole) <= int64(limit) {
+			return [][]*function{functions}
+		}
+	}
+	sorted := slices.Clone(functions)
+	slices.SortStableFunc(sorted, func(a, b *function) int { return len(b.scope) - len(a.scope) })
+next:
+	for _, f := range sorted {
+		for i := range list {
+			scope := e.others(v, append(list[i][:len(list[i]):len(list[i])], f))
+			if len(scope) == len(scopes[i]) || e.entries(scope) <= int64(limit) {
+				list[i], scopes[i] = append(list[i], f), scope
+				continue next
+			}
+		}
+		list, scopes = append(list, []*function{f}), append(scopes, e.others(v, []*function{f}))
+	}
+	return list
+}
+
+// others returns, ascending, the variables of the functions but v.
+func (e *elimination) others(v int, functions []*function) []int {
+	var scope []int
+	for _, f := range functions {
+		for _, u := range f.scope {
+			if u != v && !slices.Contains(scope, u) {
+				scope = append(scope, u)
+			}
+		}
+	}
+	slices.Sort(scope)
+	return scope
+}
+
+// entries is the size of a table.
+func (e *elimination) entries(scope []int) int64 {
+	n := int64(1)
+	for _, u := range scope {
+		n = product(n, e.sizes[u])
+	}
+	return n
+}
+
+// operand is a function in the course of a sum: where it is, and what steps of the variables are worth in its table.
+type operand struct {
+	table   []int64
+	at      int
+	self    int // of the variable that is eliminated
+	strides []int
+}
+
+// operands prepares functions for walks over the variables of a scope and over v.
+func (e *elimination) operands(v int, scope []int, functions []*function) []operand {
+	list := make([]operand, len(functions))
+	strides := make([]int, len(functions)*len(scope))
+	for i, f := range functions {
+		o := operand{table: f.table, strides: strides[i*len(scope):][:len(scope)]}
+		stride := 1
+		for k := len(f.scope) - 1; k >= 0; k-- {
+			if u := f.scope[k]; u == v {
+				o.self = stride
+			} else {
+				at, _ := slices.BinarySearch(scope, u)
+				o.strides[at] = stride
+			}
+			stride *= e.sizes[f.scope[k]]
+		}
+		list[i] = o
+	}
+	return list
+}
+
+// message is the least sum of functions over the labels of v.
+func (e *elimination) message(v int, functions []*function) *function {
+	scope := e.others(v, functions)
+	m := &function{scope: scope, table: make([]int64, e.entries(scope))}
+	operands := e.operands(v, scope, functions)
+	labels := make([]int, len(scope))
+	for i := range m.table {
+		m.table[i] = least(operands, e.sizes[v])
+		for k := len(scope) - 1; k >= 0; k-- {
+			labels[k]++
+			n := e.sizes[scope[k]]
+			if labels[k] < n {
+				for j := range operands {
+					operands[j].at += operands[j].strides[k]
+				}
+				break
+			}
+			for j := range operands {
+				operands[j].at -= (n - 1) * operands[j].strides[k]
+			}
+			labels[k] = 0
+		}
+	}
+	return m
+}
+
+// least is the least sum over n labels.
+func least(operands []operand, n int) int64 {
+	best := Forbidden
+	if len(operands) == 2 {
+		a, b := &operands[0], &operands[1]
+		for l := range n {
+			best = min(best, a.table[a.at+l*a.self]+b.table[b.at+l*b.self])
+		}
+		return best
+	}
+	for l := range n {
+		sum := int64(0)
+		for j := range operands {
+			o := &operands[j]
+			sum = add(sum, o.table[o.at+l*o.self])
+		}
+		best = min(best, sum)
+	}
+	return best
+}
+
+// decode gives the variables of the steps their labels, the last first: those with which the functions cost least,
+// given the labels of the variables that were eliminated later. If each step has one bucket, or its variable one
+// label, that is the best assignment.
+func decode(sizes []int, steps []step, labels []int) {
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := &steps[i]
+		v := s.variable
+		best := Forbidden
+		labels[v] = 0
+		for l := range sizes[v] {
+			if c := s.cost(sizes, labels, l); c < best {
+				best, labels[v] = c, l
+			}
+		}
+	}
+}
+
+// cost is what the functions of the step cost in sum where its variable has label l.
+func (s *step) cost(sizes, labels []int, l int) int64 {
+	var sum int64
+	before := labels[s.variable]
+	labels[s.variable] = l
+	for _, b := range s.buckets {
+		for _, f := range b.functions {
+			sum = add(sum, f.cost(sizes, labels))
+		}
+	}
+	labels[s.variable] = before
+	return sum
+}
+
+// cost is an entry of the function.
+func (f *function) cost(sizes, labels []int) int64 {
+	at := 0
+	for _, v := range f.scope {
+		at = at*sizes[v] + labels[v]
+	}
+	return f.table[at]
+}

@@ -1,0 +1,116 @@
+package wcsp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// MarshalJSON writes costs as a list of numbers; what is Forbidden is null.
+func (c Costs) MarshalJSON() ([]byte, error) {
+	text := append(make([]byte, 0, 2+4*len(c)), '[')
+	for i, x := range c {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if x == Forbidden {
+			text = append(text, "null"...)
+		} else {
+			text = strconv.AppendInt(text, x, 10)
+		}
+	}
+	return append(text, ']'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Costs) UnmarshalJSON(text []byte) error {
+	var list []*int64
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	*c = make(Costs, len(list))
+	for i, x := range list {
+		if (*c)[i] = Forbidden; x != nil {
+			(*c)[i] = *x
+		}
+	}
+	return nil
+}
+
+// Write writes the problem as JSON. A problem that is not valid is an error.
+func (p *Problem) Write(w io.Writer) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	numbered := *p
+	numbered.Version = Version
+	return write(w, &numbered)
+}
+
+// Read reads what [Problem.Write] writes. Problems that are not valid, unknown keys and other versions are errors.
+func Read(r io.Reader) (*Problem, error) {
+	p := new(Problem)
+	if err := read(r, p); err != nil {
+		return nil, err
+	}
+	if p.Version != Version {
+		return nil, fmt.Errorf("wcsp: the version is %d; this is version %d", p.Version, Version)
+	}
+	return p, p.Validate()
+}
+
+// Write writes the solution as JSON, with its proof.
+func (s *Solution) Write(w io.Writer) error {
+	numbered := *s
+	numbered.Version = Version
+	return write(w, &numbered)
+}
+
+// ReadSolution reads what [Solution.Write] writes. Unknown keys and other versions are errors; whether the solution is
+// one is for package verify to say.
+func ReadSolution(r io.Reader) (*Solution, error) {
+	s := new(Solution)
+	if err := read(r, s); err != nil {
+		return nil, err
+	}
+	if s.Version != Version {
+		return nil, fmt.Errorf("wcsp: the version is %d; this is version %d", s.Version, Version)
+	}
+	return s, nil
+}
+
+func write(w io.Writer, document any) error {
+	if w == nil {
+		return errors.New("wcsp: there is no writer")
+	}
+	text, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("wcsp: %w", err)
+	}
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		return fmt.Errorf("wcsp: %w", err)
+	}
+	return nil
+}
+
+func read(r io.Reader, document any) error {
+	if r == nil {
+		return errors.New("wcsp: there is no reader")
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("wcsp: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(document); err != nil {
+		return fmt.Errorf("wcsp: byte %d: %w", dec.InputOffset(), err)
+	}
+	if rest := bytes.TrimSpace(text[dec.InputOffset():]); len(rest) > 0 {
+		return fmt.Errorf("wcsp: byte %d: something follows the document", dec.InputOffset())
+	}
+	return nil
+}

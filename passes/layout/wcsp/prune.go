@@ -1,0 +1,150 @@
+package wcsp
+
+import "slices"
+
+// pruneWork is how many costs pruning looks at before it leaves the rest to elimination.
+const pruneWork = 1 << 23
+
+// pruner takes labels away that others dominate, by Goldstein's criterion: label k goes if another, k', never costs
+// more than k, whatever labels the neighbours have. The least differences of the factors are added up; where k is
+// forbidden the difference is infinite, whatever k' costs.
+type pruner struct {
+	*instance
+	unary [][]int64 // by variable; nil for none
+	edges [][]edge
+	left  [][]int // the labels that are left, by variable
+	list  []Pruning
+	work  int
+
+	least [][]int // by label and edge: where the other variable's label makes the cost least
+	sums  []int64 // by label: the sum of those least costs
+}
+
+// edge is a function as one of its two variables sees it.
+type edge struct {
+	table     []int64
+	other     int
+	self, far int // what a label of the variable and of the other is worth in the table
+}
+
+// prune returns, by variable, the labels that are left, and the prunings.
+func prune(in *instance) ([][]int, []Pruning) {
+	p := &pruner{instance: in, unary: make([][]int64, len(in.names)), edges: make([][]edge, len(in.names)),
+		left: make([][]int, len(in.names))}
+	for v, n := range in.sizes {
+		for a := range n {
+			p.left[v] = append(p.left[v], a)
+		}
+	}
+	for _, f := range in.functions {
+		if len(f.scope) == 1 {
+			p.unary[f.scope[0]] = f.table
+			continue
+		}
+		a, b := f.scope[0], f.scope[1]
+		p.edges[a] = append(p.edges[a], edge{f.table, b, in.sizes[b], 1})
+		p.edges[b] = append(p.edges[b], edge{f.table, a, 1, in.sizes[b]})
+	}
+	queue, queued := make([]int, len(in.names)), make([]bool, len(in.names))
+	for v := range queue {
+		queue[v], queued[v] = v, true
+	}
+	for len(queue) > 0 && p.work < pruneWork {
+		v := queue[0]
+		queue, queued[v] = queue[1:], false
+		if !p.variable(v) {
+			continue
+		}
+		for _, e := range p.edges[v] {
+			if !queued[e.other] && len(p.left[e.other]) > 1 {
+				queue, queued[e.other] = append(queue, e.other), true
+			}
+		}
+	}
+	return p.left, p.list
+}
+
+// variable prunes labels of v and reports whether there were any.
+func (p *pruner) variable(v int) bool {
+	labels := p.left[v]
+	if len(labels) == 1 {
+		return false
+	}
+	p.prepare(v)
+	before := len(p.list)
+	for i := len(labels) - 1; i >= 0; i-- {
+		for _, by := range labels {
+			if k := labels[i]; by != k && p.dominates(v, by, k) {
+				p.list = append(p.list, Pruning{v, k, by})
+				labels = slices.Delete(labels, i, i+1)
+				break
+			}
+		}
+	}
+	p.left[v] = labels
+	return len(p.list) > before
+}
+
+// prepare finds what each label costs at least.
+func (p *pruner) prepare(v int) {
+	n := p.sizes[v]
+	p.sums = slices.Grow(p.sums[:0], n)[:n]
+	for len(p.least) < n {
+		p.least = append(p.least, nil)
+	}
+	for _, k := range p.left[v] {
+		var sum int64
+		if p.unary[v] != nil {
+			sum = p.unary[v][k]
+		}
+		least := p.least[k][:0]
+		for _, e := range p.edges[v] {
+			far := p.left[e.other]
+			p.work += len(far)
+			at, cost := far[0], e.table[k*e.self+far[0]*e.far]
+			for _, l := range far[1:] {
+				if c := e.table[k*e.self+l*e.far]; c < cost {
+					at, cost = l, c
+				}
+			}
+			least, sum = append(least, at), add(sum, cost)
+		}
+		p.least[k], p.sums[k] = least, sum
+	}
+}
+
+// dominates reports whether label by of v never costs more than k.
+func (p *pruner) dominates(v, by, k int) bool {
+	if p.sums[k] == Forbidden {
+		return true
+	}
+	// Where k costs least in each factor by must not cost more in sum: most labels end here.
+	var there, sum int64
+	if p.unary[v] != nil {
+		there, sum = p.unary[v][by], p.unary[v][k]-p.unary[v][by]
+	}
+	for i, e := range p.edges[v] {
+		there = add(there, e.table[by*e.self+p.least[k][i]*e.far])
+	}
+	p.work += len(p.edges[v])
+	if there > p.sums[k] {
+		return false
+	}
+	for _, e := range p.edges[v] {
+		p.work += len(p.left[e.other])
+		least := Forbidden
+		for _, l := range p.left[e.other] {
+			c := e.table[k*e.self+l*e.far]
+			if c == Forbidden {
+				continue
+			}
+			d := e.table[by*e.self+l*e.far]
+			if d == Forbidden {
+				return false
+			}
+			least = min(least, c-d)
+		}
+		sum += least
+	}
+	return sum >= 0
+}

@@ -1,0 +1,166 @@
+package wcsp_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+)
+
+// random makes a small problem: sparse or dense, with factors of no cost, parallel ones, forbidden costs and ties.
+func random(rng *rand.Rand) *wcsp.Problem {
+	p := new(wcsp.Problem)
+	for v := range 2 + rng.IntN(8) {
+		p.Variables = append(p.Variables, wcsp.Variable{Name: fmt.Sprint("v", v),
+			Labels: make([]string, 1+rng.IntN(4))})
+	}
+	forbidden, most := rng.IntN(4), 1+rng.Int64N(20)
+	if rng.IntN(4) == 0 {
+		most = 1 << 40
+	}
+	for range rng.IntN((2 + 3*rng.IntN(3)) * len(p.Variables)) {
+		var f wcsp.Factor
+		for range []int{0, 1, 1, 2, 2, 2, 2, 2}[rng.IntN(8)] {
+			if v := rng.IntN(len(p.Variables)); len(f.Scope) == 0 || f.Scope[0] != v {
+				f.Scope = append(f.Scope, v)
+			}
+		}
+		size := 1
+		for _, v := range f.Scope {
+			size *= len(p.Variables[v].Labels)
+		}
+		zero := rng.IntN(8) == 0
+		for range size {
+			c := rng.Int64N(most)
+			if zero {
+				c = 0
+			} else if rng.IntN(10) < forbidden {
+				c = wcsp.Forbidden
+			}
+			f.Costs = append(f.Costs, c)
+		}
+		p.Factors = append(p.Factors, f)
+	}
+	return p
+}
+
+// each calls f with all assignments.
+func each(p *wcsp.Problem, f func(labels []int)) {
+	labels := make([]int, len(p.Variables))
+	for {
+		f(labels)
+		v := len(labels) - 1
+		for ; v >= 0; v-- {
+			if labels[v]++; labels[v] < len(p.Variables[v].Labels) {
+				break
+			}
+			labels[v] = 0
+		}
+		if v < 0 {
+			return
+		}
+	}
+}
+
+// cheapest is what the best assignment costs, by trying all.
+func cheapest(t *testing.T, p *wcsp.Problem) int64 {
+	t.Helper()
+	best := wcsp.Forbidden
+	each(p, func(labels []int) {
+		c := int64(0)
+		for _, f := range p.Factors {
+			at := 0
+			for _, v := range f.Scope {
+				at = at*len(p.Variables[v].Labels) + labels[v]
+			}
+			if c += f.Costs[at]; c >= wcsp.Forbidden {
+				return
+			}
+		}
+		best = min(best, c)
+	})
+	return best
+}
+
+// TestExact holds optima against those that are found by trying everything, and has their proofs checked, with tables
+// of any size.
+func TestExact(t *testing.T) {
+	infeasible, splits, parts, pruned, large := 0, 0, 0, 0, 0
+	for seed := range uint64(6000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		p := random(rng)
+		o := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 2, 4, 8, 16}[rng.IntN(6)], Proof: true}
+		want := cheapest(t, p)
+		s, err := wcsp.Exact.Solve(p, o)
+		var none *wcsp.InfeasibleError
+		if errors.As(err, &none) && want == wcsp.Forbidden {
+			infeasible++
+			continue
+		}
+		if err != nil {
+			t.Fatalf("problem %d: %v; the best assignment costs %d", seed, err, want)
+		}
+		if s.Cost != want || !s.Optimal() {
+			t.Errorf("problem %d: cost %d, bound %d; the best assignment costs %d", seed, s.Cost, s.Bound, want)
+		}
+		if err := verify.Solution(p, s); err != nil {
+			t.Errorf("problem %d: %v", seed, err)
+		}
+		pruned += len(s.Proof.Prunings)
+		walk(&s.Proof.Root, func(n *wcsp.Node) {
+			splits, parts = splits+min(len(n.Branches), 1), parts+len(n.Parts)
+			for _, step := range n.Steps {
+				large += max(len(step.Buckets), 1) - 1
+			}
+		})
+	}
+	t.Logf("%d infeasible, %d splits, %d parts, %d prunings, %d second buckets", infeasible, splits, parts, pruned, large)
+	if infeasible < 100 || splits < 100 || parts < 10 || pruned < 1000 || large < 100 {
+		t.Error("there are too few of some kind")
+	}
+}
+
+func walk(n *wcsp.Node, f func(*wcsp.Node)) {
+	f(n)
+	for i := range n.Branches {
+		walk(&n.Branches[i].Node, f)
+	}
+	for i := range n.Parts {
+		walk(&n.Parts[i], f)
+	}
+}
+
+// TestGap has no time for a search, or next to none: the bound must be one all the same, with a proof.
+func TestGap(t *testing.T) {
+	gaps := 0
+	for seed := range uint64(4000) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		p := random(rng)
+		o := wcsp.Options{MaxTable: 1 + rng.IntN(4), Proof: true, TimeLimit: time.Duration(rng.IntN(2))}
+		want := cheapest(t, p)
+		s, err := wcsp.Exact.Solve(p, o)
+		if err != nil {
+			var none *wcsp.InfeasibleError
+			if want < wcsp.Forbidden || !errors.As(err, &none) && !errors.Is(err, wcsp.ErrNotFound) {
+				t.Errorf("problem %d: %v; the best assignment costs %d", seed, err, want)
+			}
+			continue
+		}
+		if s.Bound > want || want > s.Cost {
+			t.Errorf("problem %d: cost %d, bound %d; the best assignment costs %d", seed, s.Cost, s.Bound, want)
+		}
+		if err := verify.Solution(p, s); err != nil {
+			t.Errorf("problem %d: %v", seed, err)
+		}
+		if !s.Optimal() {
+			gaps++
+		}
+	}
+	if t.Logf("%d gaps", gaps); gaps < 50 {
+		t.Error("there are too few gaps")
+	}
+}

@@ -1,0 +1,86 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// touching returns the factors that a variable is in, by the other variable; those of one variable are at the variable
+// itself. It reads the whole problem at the first call.
+func (c *checker) touching(v int) map[int][]int {
+	if c.by == nil {
+		c.by = make([]map[int][]int, len(c.p.Variables))
+		for i, f := range c.p.Factors {
+			for k, u := range f.Scope {
+				if c.by[u] == nil {
+					c.by[u] = map[int][]int{}
+				}
+				other := f.Scope[len(f.Scope)-1-k]
+				c.by[u][other] = append(c.by[u][other], i)
+			}
+		}
+	}
+	return c.by[v]
+}
+
+// prune checks that the label costs at least as much as the other, whatever labels the neighbours have, and takes it
+// away. The sum of the least differences tells: those of factors of the same two variables are added up first.
+func (c *checker) prune(pr wcsp.Pruning) error {
+	v := pr.Variable
+	if v < 0 || v >= len(c.left) {
+		return fmt.Errorf("there is no variable %d", v)
+	}
+	at := slices.Index(c.left[v], pr.Label)
+	if at < 0 || !slices.Contains(c.left[v], pr.By) || pr.Label == pr.By {
+		return fmt.Errorf("labels %d and %d of variable %d are not two that are left", pr.Label, pr.By, v)
+	}
+	var sum int64
+	never, worse := false, false // the label is never allowed; the other is not where the label is
+	others := c.touching(v)
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		least := wcsp.Forbidden
+		labels := c.left[other]
+		if other == v {
+			labels = []int{0}
+		}
+		for _, l := range labels {
+			a, b := c.pair(others[other], v, pr.Label, l), c.pair(others[other], v, pr.By, l)
+			switch {
+			case a == wcsp.Forbidden:
+			case b == wcsp.Forbidden:
+				least, worse = min(least, 0), true
+			default:
+				least = min(least, a-b)
+			}
+		}
+		if least == wcsp.Forbidden {
+			never = true
+		} else {
+			sum += least // of exact sums, which all together stay within Forbidden
+		}
+	}
+	if !never && (worse || sum < 0) {
+		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pr.Label, pr.By)
+	}
+	c.left[v] = slices.Delete(slices.Clone(c.left[v]), at, at+1)
+	return nil
+}
+
+// pair is what factors of the same variables cost where v has label k and the other, if any, label l.
+func (c *checker) pair(factors []int, v, k, l int) int64 {
+	var sum int64
+	for _, i := range factors {
+		f := &c.p.Factors[i]
+		at := k
+		if len(f.Scope) == 2 && f.Scope[0] == v {
+			at = k*len(c.p.Variables[f.Scope[1]].Labels) + l
+		} else if len(f.Scope) == 2 {
+			at = l*len(c.p.Variables[v].Labels) + k
+		}
+		sum = add(sum, f.Costs[at])
+	}
+	return sum
+}

@@ -1,0 +1,255 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// live are the functions that each variable is in that is not eliminated yet, by their numbers.
+type live map[int][]int
+
+// root returns what the proof proves.
+func (c *checker) root(n *wcsp.Node) (int64, error) {
+	var constant int64
+	at := live{}
+	for v := range c.left {
+		at[v] = nil
+	}
+	for i, f := range c.functions {
+		if len(f.scope) == 0 {
+			constant = add(constant, f.table[0])
+		}
+		for _, v := range f.scope {
+			at[v] = append(at[v], i)
+		}
+	}
+	worth, err := c.node(n, at)
+	return add(constant, worth), err
+}
+
+// node returns what a node is worth, which consumes at: the sum of its constants and of what is below it.
+func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
+	before := len(c.functions)
+	defer func() { c.functions = c.functions[:before] }()
+	var worth int64
+	for i := range n.Steps {
+		constants, err := c.step(&n.Steps[i], at)
+		if err != nil {
+			return 0, fmt.Errorf("variable %d: %w", n.Steps[i].Variable, err)
+		}
+		worth = add(worth, constants)
+	}
+	var below int64
+	var err error
+	switch {
+	case len(n.Branches) > 0 && len(n.Parts) > 0:
+		err = fmt.Errorf("a node has branches and parts")
+	case len(n.Branches) > 0:
+		below, err = c.split(n, at)
+	case len(n.Parts) > 0:
+		below, err = c.parts(n.Parts, at)
+	case len(at) > 0:
+		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(at))))
+	}
+	return add(worth, below), err
+}
+
+// step checks the elimination of a variable and returns the constants that come of it.
+func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
+	v := s.Variable
+	waiting, there := at[v]
+	if !there {
+		return 0, fmt.Errorf("it is not among those that are left")
+	}
+	unused := map[int]bool{}
+	for _, f := range waiting {
+		unused[f] = true
+	}
+	for _, b := range s.Buckets {
+		for _, f := range b.From {
+			if !unused[f] {
+				return 0, fmt.Errorf("function %d does not depend on it, or was used before", f)
+			}
+			unused[f] = false
+		}
+	}
+	for _, f := range waiting {
+		if unused[f] {
+			return 0, fmt.Errorf("function %d depends on it and is in no bucket", f)
+		}
+		for _, u := range c.functions[f].scope {
+			if u != v {
+				at[u] = slices.DeleteFunc(at[u], func(g int) bool { return g == f })
+			}
+		}
+	}
+	delete(at, v)
+	var constants int64
+	for i := range s.Buckets {
+		b := &s.Buckets[i]
+		if err := c.message(v, b); err != nil {
+			return 0, fmt.Errorf("bucket %d: %w", i, err)
+		}
+		m := function{scope: b.Scope, table: b.Table}
+		for _, u := range b.Scope {
+			m.labels = append(m.labels, c.left[u])
+			at[u] = append(at[u], len(c.functions))
+		}
+		if len(b.Scope) == 0 {
+			constants = add(constants, b.Table[0])
+		}
+		c.functions = append(c.functions, m)
+	}
+	return constants, nil
+}
+
+// message checks the message of a bucket of v, entry by entry.
+func (c *checker) message(v int, b *wcsp.Bucket) error {
+	if len(b.From) == 0 {
+		return fmt.Errorf("it is empty")
+	}
+	var scope []int
+	for _, f := range b.From {
+		scope = append(scope, c.functions[f].scope...)
+	}
+	slices.Sort(scope)
+	scope = slices.DeleteFunc(slices.Compact(scope), func(u int) bool { return u == v })
+	if !slices.Equal(scope, b.Scope) {
+		return fmt.Errorf("its functions depend on variables %v, not on %v", scope, b.Scope)
+	}
+	size := 1
+	for _, u := range scope {
+		if size *= len(c.left[u]); size > len(b.Table) {
+			break
+		}
+	}
+	if size != len(b.Table) {
+		return fmt.Errorf("%d entries do not fit the labels that are left", len(b.Table))
+	}
+	offsets := make([][][]int, len(b.From)) // by function, variable of the scope and label; those of v come last
+	for i, f := range b.From {
+		offsets[i] = c.offsets(&c.functions[f], append(slices.Clone(scope), v))
+	}
+	labels := make([]int, len(scope)+1)
+	for i, entry := range b.Table {
+		rest := i
+		for k := len(scope) - 1; k >= 0; k-- {
+			n := len(c.left[scope[k]])
+			labels[k], rest = rest%n, rest/n
+		}
+		least := wcsp.Forbidden
+		for l := range c.left[v] {
+			labels[len(scope)] = l
+			var sum int64
+			for j, f := range b.From {
+				at := 0
+				for k, l := range labels {
+					if of := offsets[j][k]; of != nil {
+						at += of[l]
+					}
+				}
+				sum = add(sum, c.functions[f].table[at])
+			}
+			least = min(least, sum)
+		}
+		if entry != least {
+			return fmt.Errorf("entry %d is %d, not %d", i, entry, least)
+		}
+	}
+	return nil
+}
+
+// offsets returns, by the variables of a scope, where the labels that are left are in the table of a function; nil for
+// a variable that it does not depend on.
+func (c *checker) offsets(f *function, scope []int) [][]int {
+	list := make([][]int, len(scope))
+	stride := 1
+	for k := len(f.scope) - 1; k >= 0; k-- {
+		u := f.scope[k]
+		of := make([]int, len(c.left[u]))
+		for i, l := range c.left[u] {
+			of[i] = slices.Index(f.labels[k], l) * stride
+		}
+		list[slices.Index(scope, u)] = of
+		stride *= len(f.labels[k])
+	}
+	return list
+}
+
+// split returns what the least branch is worth. There must be one for each label that is left.
+func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
+	v := n.Variable
+	if _, there := at[v]; !there {
+		return 0, fmt.Errorf("a split on variable %d, which is not among those that are left", v)
+	}
+	labels := c.left[v]
+	defer func() { c.left[v] = labels }()
+	if len(labels) < 2 || len(n.Branches) != len(labels) {
+		return 0, fmt.Errorf("a split on variable %d: %d branches for %d labels", v, len(n.Branches), len(labels))
+	}
+	least, seen := wcsp.Forbidden, map[int]bool{}
+	for i := range n.Branches {
+		b := &n.Branches[i]
+		if seen[b.Label] || !slices.Contains(labels, b.Label) {
+			return 0, fmt.Errorf("a split on variable %d: label %d is not left, or there twice", v, b.Label)
+		}
+		seen[b.Label] = true
+		c.left[v] = []int{b.Label}
+		below := live{}
+		for u, list := range at {
+			below[u] = slices.Clone(list)
+		}
+		worth, err := c.node(&b.Node, below)
+		if err != nil {
+			return 0, fmt.Errorf("label %d of variable %d: %w", b.Label, v, err)
+		}
+		least = min(least, worth)
+	}
+	return least, nil
+}
+
+// parts returns the sum of what parts are worth that have no function in common.
+func (c *checker) parts(nodes []wcsp.Node, at live) (int64, error) {
+	list := c.components(at)
+	if len(list) < 2 || len(list) != len(nodes) {
+		return 0, fmt.Errorf("%d parts; what is left has %d", len(nodes), len(list))
+	}
+	var sum int64
+	for i := range nodes {
+		worth, err := c.node(&nodes[i], list[i])
+		if err != nil {
+			return 0, fmt.Errorf("part %d: %w", i, err)
+		}
+		sum = add(sum, worth)
+	}
+	return sum, nil
+}
+
+// components divides what is left into what has no function in common, by the least variables.
+func (c *checker) components(at live) []live {
+	var list []live
+	seen := map[int]bool{}
+	for _, first := range slices.Sorted(maps.Keys(at)) {
+		if seen[first] {
+			continue
+		}
+		seen[first] = true
+		part, next := live{}, []int{first}
+		for len(next) > 0 {
+			v := next[0]
+			next, part[v] = next[1:], at[v]
+			for _, f := range at[v] {
+				for _, u := range c.functions[f].scope {
+					if !seen[u] {
+						seen[u], next = true, append(next, u)
+					}
+				}
+			}
+		}
+		list = append(list, part)
+	}
+	return list
+}
