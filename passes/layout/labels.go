@@ -254,13 +254,17 @@ func (m *Model) reshapes(v *viewed) {
 		(&growth{m: m}).through(v, x, i)
 	}
 	m.admit(v)
-	if v.same || n.Op.Storage {
+	if n.Op.Storage {
 		return
 	}
 	v.shows, v.plain = make([]bool, len(x.forms)), make([]uint, len(x.forms))
 	v.copies = make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
+		if v.same {
+			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
+			continue
+		}
 		calls[i] = callWith(n, v.operand, x.forms[i].meta)
 		res, err := n.Op.Infer(calls[i])
 		if err != nil || len(res) != len(n.Out) {
