@@ -83,9 +83,9 @@ func TestBadFiles(t *testing.T) {
 		{variables + `{"scope":[],"costs":[]}]}`, "0 costs do not fit"},
 		{variables + `{"scope":[0],"costs":[1,-2]}]}`, "cost 1 is -2"},
 		{variables + `{"scope":[0],"costs":[1,2.5]}]}`, "2.5"},
-		{variables + `{"scope":[0],"costs":[1,4611686018427387904]}]}`, "cost 1 is 4611686018427387904"},
+		{variables + `{"scope":[0],"costs":[1,2305843009213693952]}]}`, "cost 1 is 2305843009213693952"},
 		{variables + `{"scope":[0],"costs":[1,99999999999999999999]}]}`, "99999999999999999999"},
-		{variables + `{"scope":[0],"costs":[0,4611686018427387900]},{"scope":[0],"costs":[0,9]}]}`, "add up to more"},
+		{variables + `{"scope":[0],"costs":[0,2305843009213693948]},{"scope":[0],"costs":[0,9]}]}`, "add up to more"},
 		{variables + `{"scope":["x"],"costs":[1,2]}]}`, "cannot unmarshal string"},
 		{variables + `{"scope":[0],"costs":7}]}`, "cannot unmarshal number"},
 	} {
