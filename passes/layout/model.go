@@ -40,7 +40,7 @@ type Model struct {
 	views     []*viewed   // by the place of the node; nil for what computes
 	copier    *graph.Op
 	readers   graph.ByValue[[]use]
-	places    []int // of nodes in the graph, by their numbers
+	places    []int              // of nodes in the graph, by their numbers
 	barred    map[*variable]uint // forms into which a value is not copied
 	failed    graph.Errors
 	losing    map[*graph.Value]bool // the results of nodes that are lost
