@@ -33,7 +33,8 @@ func (p *Program) explainCopies(v *graph.Value, r *FateReport, plan *passes.Plan
 			continue
 		}
 		sides := plan.Sides(c)
-		why := CopyWhy{CopyReport: copyOf(*c), Written: filled(sides.Written), Wanted: filled(sides.Wanted), Instead: []string{}}
+		why := CopyWhy{CopyReport: copyOf(*c), Written: filled(sides.Written), Wanted: filled(sides.Wanted),
+			Instead: []string{}}
 		if w == nil {
 			w = p.without()
 		}

@@ -174,7 +174,8 @@ type Plan struct {
 	// or was not asked.
 	Unchecked []Unchecked
 
-	// Model and Solution are the problem of layouts and what solves it, of a strategy that states it exactly; nil of others.
+	// Model and Solution are the problem of layouts and what solves it, of a strategy that states it exactly; nil of
+	// others.
 	Model    *layout.Model
 	Solution *wcsp.Solution
 

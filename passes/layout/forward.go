@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Strategies that look at one node at a time, on the prices of [Model]. They choose the labels of nodes; the copies that
-// these need are then the cheapest ones. Greedy goes forward and takes for each node what costs least with the copies of
-// operands that it needs. Favourite takes for each node what is fastest if every operand lies as it likes best, as oneDNN
-// does. Push gives nodes that several implementations compute, or that do not read every layout, their favourite, and
-// has all others follow the order in which most dimensions come to them, so that transposes move past them until they meet
-// their inverse, as ONNX Runtime's transpose optimizer does.
+// Strategies that look at one node at a time, on the prices of [Model]. They choose the labels of nodes; the copies
+// that these need are then the cheapest ones. Greedy goes forward and takes for each node what costs least with the
+// copies of operands that it needs. Favourite takes for each node what is fastest if every operand lies as it likes
+// best, as oneDNN does. Push gives nodes that several implementations compute, or that do not read every layout, their
+// favourite, and has all others follow the order in which most dimensions come to them, so that transposes move past
+// them until they meet their inverse, as ONNX Runtime's transpose optimizer does.
 var (
 	Greedy    Strategy = &labelling{"greedy", greedily}
 	Favourite Strategy = &labelling{"favourite", favourites}
@@ -141,7 +141,7 @@ func (w *walking) demand(x *variable) {
 	}
 }
 
-// view notes which forms a view has of those there are of its operand; one is made that it can show where it shows none.
+// view notes which forms a view has of those there are of its operand; where it can show none, one is made that it can.
 func (w *walking) view(v *viewed) {
 	in := v.node.In[v.operand].Value
 	x := w.m.variables.At(in)

@@ -1,7 +1,7 @@
 package wcsp
 
-// Fix returns the problem that is left where some variables have the labels given, by their numbers, and a function that
-// makes labels of it those of the whole. It panics where a number is none of a variable or a label.
+// Fix returns the problem that is left where some variables have the labels given, by their numbers, and a function
+// that makes labels of it those of the whole. It panics where a number is none of a variable or a label.
 func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int) {
 	rest, place := &Problem{Version: p.Version}, make([]int, len(p.Variables))
 	for i, v := range p.Variables {
