@@ -32,6 +32,7 @@ type Report struct {
 	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
 	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Rejected     []RejectionReport `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, the wanted one first."`
 	Code         *CodeReport       `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }
@@ -110,6 +111,13 @@ type UncheckedReport struct {
 // String says what went unchecked, and why.
 func (u UncheckedReport) String() string {
 	return passes.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: u.Outputs}.String()
+}
+
+// RejectionReport is a plan that was not taken because a run of it needs too much memory.
+type RejectionReport struct {
+	Strategy string  `json:"strategy" doc:"The strategy of the plan."`
+	Bytes    int     `json:"needs_bytes" doc:"What a run of it on one worker needs in all."`
+	CostNS   float64 `json:"cost_ns" doc:"What it is estimated to cost, in nanoseconds."`
 }
 
 // LoopReport is how a pointwise step walks over its operands.

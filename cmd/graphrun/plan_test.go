@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 type planJSON struct {
@@ -66,8 +65,6 @@ type compareDoc struct {
 	toldDoc
 	Version     int        `json:"version"`
 	Interrupted bool       `json:"interrupted"`
-	File        string     `json:"file"`
-	Threads     int        `json:"threads"`
 	Equal       bool       `json:"equal"`
 	Differences []string   `json:"differences"`
 	Strategies  []timesDoc `json:"strategies"`
@@ -224,30 +221,5 @@ func TestCompare(t *testing.T) {
 	html, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(html), "<td>channels_last") {
 		t.Errorf("%v\n%s", err, html)
-	}
-}
-
-func TestDiffer(t *testing.T) {
-	one := tensor.Must(tensor.FromSlice([]float32{1, 2, 3}, 3))
-	near := tensor.Must(tensor.FromSlice([]float32{1, 2, 3.00001}, 3))
-	far := tensor.Must(tensor.FromSlice([]float32{1, 2, 3.1}, 3))
-	ints := tensor.Must(tensor.FromSlice([]int32{1, 2, 3}, 3))
-	others := tensor.Must(tensor.FromSlice([]int32{1, 2, 4}, 3))
-	for _, c := range []struct {
-		a, b  *tensor.Tensor
-		equal bool
-	}{{one, one, true}, {one, near, true}, {one, far, false}, {ints, ints, true}, {ints, others, false},
-		{one, ints, false}} {
-		if got := differ(c.a, c.b); (got == "") != c.equal {
-			t.Errorf("differ(%v, %v) = %q", c.a, c.b, got)
-		}
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	for q, want := range map[float64]float64{0: 1, 0.5: 2.5, 1: 4, 0.1: 1.3} {
-		if got := quantile([]float64{1, 2, 3, 4}, q); got < want-1e-9 || got > want+1e-9 {
-			t.Errorf("quantile %v = %v, want %v", q, got, want)
-		}
 	}
 }
