@@ -68,90 +68,37 @@ func (r *compareRow) dimText(name string) string {
 	return "-"
 }
 
-// table lays the rows out. Columns that are the same in all rows are left out, and so are those that nobody knows.
+// table lays the rows out: what tells the combinations apart, then what [graphrun.TableOf] makes of them.
 func (s *comparison) table() *table {
 	var t table
 	texts := func(c column, of func(*compareRow) string) {
+		if !s.varies(of) {
+			return
+		}
 		cells := make([]string, len(s.rows))
 		for i := range s.rows {
 			cells[i] = of(&s.rows[i])
 		}
 		t.addColumn(c, cells)
 	}
-	numbers := func(head string, u units, of func(*compareRow) *float64) {
-		values := make([]*float64, len(s.rows))
-		for i := range s.rows {
-			values[i] = of(&s.rows[i])
-		}
-		unit, cells := u.cells(values)
-		t.addColumn(numberCol(head+unit), cells)
-	}
-	file := func(r *compareRow) string { return r.File }
-	if s.varies(file) {
-		texts(nameCol("file"), file)
-	}
+	texts(nameCol("file"), func(r *compareRow) string { return r.File })
 	for _, name := range s.symbols() {
-		if of := func(r *compareRow) string { return r.dimText(name) }; s.varies(of) {
-			texts(numberCol(name), of)
+		texts(numberCol(name), func(r *compareRow) string { return r.dimText(name) })
+	}
+	texts(numberCol("threads"), func(r *compareRow) string { return strconv.Itoa(r.Threads) })
+	rows := make([]graphrun.Measurement, len(s.rows))
+	for i, r := range s.rows {
+		rows[i] = r.Measurement
+	}
+	measured := graphrun.TableOf(rows)
+	for c, head := range measured.Heads {
+		cells := make([]string, len(rows))
+		for i, row := range measured.Rows {
+			cells[i] = row[c]
 		}
+		t.addColumn(column{head: head, right: measured.Right[c]}, cells)
 	}
-	if threads := func(r *compareRow) string { return strconv.Itoa(r.Threads) }; s.varies(threads) {
-		texts(numberCol("threads"), threads)
-	}
-	texts(wholeCol("strategy"), func(r *compareRow) string { return r.Name })
-	numbers("cost", timeUnits, func(r *compareRow) *float64 { return &r.CostNS })
-	if slices.ContainsFunc(s.rows, func(r compareRow) bool { return r.Gap != nil }) {
-		texts(numberCol("gap"), func(r *compareRow) string { return gapText(r.Gap) })
-	}
-	numbers("median", timeUnits, func(r *compareRow) *float64 { return r.Median })
-	texts(numberCol("±"), func(r *compareRow) string { return reach(r.Spread) })
-	texts(numberCol("vs "+s.rows[0].Name), versusText)
-	texts(numberCol("p"), func(r *compareRow) string {
-		switch {
-		case r.Base == "" || r.P == nil:
-			return "-"
-		case *r.P < 0.001:
-			return "<0.001"
-		}
-		return fmt.Sprintf("%.3f", *r.P)
-	})
-	texts(numberCol("copies"), func(r *compareRow) string { return strconv.Itoa(r.Copies) })
-	numbers("copied", byteUnits, func(r *compareRow) *float64 { return new(float64(r.CopiedBytes)) })
-	numbers("moved", byteUnits, func(r *compareRow) *float64 { return new(float64(r.MovedBytes)) })
-	numbers("peak", byteUnits, func(r *compareRow) *float64 { return new(float64(r.PeakBytes)) })
-	numbers("+weights", byteUnits, func(r *compareRow) *float64 { return new(float64(r.PeakWithWeights)) })
-	numbers("plan", timeUnits, func(r *compareRow) *float64 { return new(r.PlanMS * 1e6) })
 	return &t
-}
-
-// reach is how far the confidence interval of the median reaches, in parts of it, as benchstat prints it.
-func reach(s graphrun.Spread) string {
-	switch {
-	case s.Median == nil || *s.Median == 0:
-		return "-"
-	case s.Low == nil:
-		return "∞"
-	}
-	return fmt.Sprintf("%.0f%%", 100*max(*s.High-*s.Median, *s.Median-*s.Low) / *s.Median)
-}
-
-// versusText is the difference from the base where it is significant.
-func versusText(r *compareRow) string {
-	switch {
-	case r.Base == "" || r.P == nil || r.Ratio == nil:
-		return "-"
-	case !r.Significant:
-		return "~"
-	}
-	return fmt.Sprintf("%+.1f%%", 100*(*r.Ratio-1))
-}
-
-// gapText is by how much the bound is exceeded, in percent; a dash where nobody knows.
-func gapText(gap *float64) string {
-	if gap == nil {
-		return "-"
-	}
-	return percent(*gap)
 }
 
 // runs is the least number of runs that a row has.

@@ -13,43 +13,33 @@ import (
 
 type planJSON struct {
 	toldDoc
-	Version   int                      `json:"version"`
-	Strategy  string                   `json:"strategy"`
-	Optimal   bool                     `json:"optimal"`
-	CostNS    float64                  `json:"cost_ns"`
-	Copies    []graphrun.CopyReport    `json:"copies"`
-	Elided    []graphrun.ElisionReport `json:"elided"`
-	Passes    []graphrun.PassReport    `json:"passes"`
-	Folded    []graphrun.FoldingReport `json:"folded"`
-	Packed    []graphrun.PackingReport `json:"packed"`
-	InRuns    []graphrun.RunPacking    `json:"packed_in_runs"`
-	Parts     []graphrun.PartsReport   `json:"decomposed"`
-	Apart     []graphrun.ApartReport   `json:"apart"`
-	Code      *graphrun.CodeReport     `json:"code"`
-	Steps     []graphrun.StepReport    `json:"steps"`
-	PeakBytes int                      `json:"peak_bytes"`
-	Memory    graphrun.MemoryReport    `json:"memory"`
-	PlanMS    float64                  `json:"plan_ms"`
-	Bound     *float64                 `json:"lower_bound_ns"`
+	Version   int                        `json:"version"`
+	Strategy  string                     `json:"strategy"`
+	Optimal   bool                       `json:"optimal"`
+	CostNS    float64                    `json:"cost_ns"`
+	Copies    []graphrun.CopyReport      `json:"copies"`
+	Elided    []graphrun.ElisionReport   `json:"elided"`
+	Passes    []graphrun.PassReport      `json:"passes"`
+	Folded    []graphrun.FoldingReport   `json:"folded"`
+	Packed    []graphrun.PackingReport   `json:"packed"`
+	InRuns    []graphrun.RunPacking      `json:"packed_in_runs"`
+	Parts     []graphrun.PartsReport     `json:"decomposed"`
+	Apart     []graphrun.ApartReport     `json:"apart"`
+	Code      *graphrun.CodeReport       `json:"code"`
+	Steps     []graphrun.StepReport      `json:"steps"`
+	Moved     int                        `json:"moved_bytes"`
+	PeakBytes int                        `json:"peak_bytes"`
+	Rejected  []graphrun.RejectionReport `json:"rejected"`
+	Memory    graphrun.MemoryReport      `json:"memory"`
+	PlanMS    float64                    `json:"plan_ms"`
+	Bound     *float64                   `json:"lower_bound_ns"`
 }
 
 type timesDoc struct {
-	Runs       int                   `json:"runs"`
-	Median     float64               `json:"median_ns"`
-	Min        float64               `json:"min_ns"`
-	P10        float64               `json:"p10_ns"`
-	P90        float64               `json:"p90_ns"`
-	Max        float64               `json:"max_ns"`
-	Copies     int                   `json:"copies"`
-	Copied     int                   `json:"copied_bytes"`
-	Elided     int                   `json:"elided"`
-	Steps      int                   `json:"steps"`
-	PeakBytes  int                   `json:"peak_bytes"`
-	Memory     graphrun.MemoryReport `json:"memory"`
-	CostNS     float64               `json:"cost_ns"`
-	PlanMS     float64               `json:"plan_ms"`
-	StrategyIs string                `json:"strategy"`
-	Samples    []float64             `json:"samples_ns"`
+	StrategyIs string `json:"strategy"`
+	graphrun.Spread
+	graphrun.PlanCosts
+	Samples []float64 `json:"samples_ns"`
 }
 
 type benchDoc struct {
@@ -63,11 +53,11 @@ type benchDoc struct {
 
 type compareDoc struct {
 	toldDoc
-	Version     int        `json:"version"`
-	Interrupted bool       `json:"interrupted"`
-	Equal       bool       `json:"equal"`
-	Differences []string   `json:"differences"`
-	Strategies  []timesDoc `json:"strategies"`
+	Version     int          `json:"version"`
+	Interrupted bool         `json:"interrupted"`
+	Equal       bool         `json:"equal"`
+	Differences []string     `json:"differences"`
+	Strategies  []compareRow `json:"strategies"`
 }
 
 // oneLoop is a single pointwise step with a known walk.
@@ -197,8 +187,8 @@ func TestPlanSaysWhatWentUnchecked(t *testing.T) {
 func TestBench(t *testing.T) {
 	path := write(t, "g.json", small)
 	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "5", "--threads", "1", "--json"))
-	if doc.Runs != 5 || len(doc.Samples) != 5 || doc.Threads != 1 || doc.Min <= 0 || doc.Min > doc.Median ||
-		doc.Median > doc.Max {
+	if doc.Runs != 5 || len(doc.Samples) != 5 || doc.Threads != 1 || *doc.Min <= 0 || *doc.Min > *doc.Median ||
+		*doc.Median > *doc.Max {
 		t.Errorf("%+v", doc)
 	}
 	if out := succeed(t, "bench", path, "--runs", "2"); strings.Count(out, "\n") != 2 {
@@ -210,7 +200,7 @@ func TestCompare(t *testing.T) {
 	path, page := write(t, "g.json", small), filepath.Join(t.TempDir(), "out.html")
 	doc := decode[compareDoc](t, succeed(t, "compare", path, "--runs", "2", "--json", "--strategies",
 		"contiguous,propagate"))
-	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].StrategyIs != "contiguous" || doc.Strategies[0].Runs !=
+	if !doc.Equal || len(doc.Strategies) != 2 || doc.Strategies[0].Name != "contiguous" || doc.Strategies[0].Runs !=
 		2 || len(doc.Strategies[1].Samples) != 2 {
 		t.Errorf("%+v", doc)
 	}
