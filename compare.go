@@ -1,9 +1,11 @@
 package graphrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -23,8 +25,8 @@ type CompareOptions struct {
 	Runs int
 	// Seed chooses the order of the programs within each round.
 	Seed uint64
-	// BoundNS, if set, is what any plan costs at least: see [LowerBound]. Without it the greatest bound that is
-	// reported of the programs counts.
+	// BoundNS, if set, is what any plan costs at least, for graph, pins and prices that all programs share: see
+	// [LowerBound]. Without it the gap of each is that to the bound that its own plan reports.
 	BoundNS *float64
 	// Progress, if set, is told before each round how many are done, of how many.
 	Progress func(done, total int)
@@ -130,7 +132,8 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 }
 
 // measure runs all in rounds, until there were enough or ctx ends.
-func measure(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, o CompareOptions) (cut bool, err error) {
+func measure(ctx context.Context, all []*contender, in map[string]*tensor.Tensor,
+	o CompareOptions) (cut bool, err error) {
 	r := rand.New(rand.NewPCG(o.Seed, 0))
 	for i := range warmUps + o.Runs {
 		o.Progress(i, warmUps+o.Runs)
@@ -170,20 +173,13 @@ func (c *contender) once(ctx context.Context, in map[string]*tensor.Tensor, meas
 
 // sumUp makes the rows, and compares the outputs of the last runs with the base's, as far as there were runs.
 func (c *Comparison) sumUp(all []*contender, bound *float64) {
-	reports := make([]*Report, len(all))
-	for i, x := range all {
-		reports[i] = x.program.Report()
-		if b := reports[i].LowerBoundNS; bound == nil || b != nil && *b > *bound {
-			bound = b
-		}
-	}
 	base := all[0]
 	c.Outputs = true
 	for i, x := range all {
-		m := Measurement{Name: x.name, Spread: SpreadOf(x.times), PlanCosts: reports[i].Costs(), BoundNS: bound,
-			Samples: filled(x.times)}
-		if bound != nil && *bound > 0 {
-			m.Gap = new(m.CostNS / *bound - 1)
+		r := x.program.Report()
+		m := Measurement{Name: x.name, Spread: SpreadOf(x.times), PlanCosts: r.Costs(), Samples: filled(x.times)}
+		if b := cmp.Or(bound, r.LowerBoundNS); b != nil && *b > 0 && !math.IsInf(*b, 0) {
+			m.BoundNS, m.Gap = b, new(m.CostNS / *b - 1)
 		}
 		if i > 0 {
 			m.Versus = VersusOf(base.times, x.times)

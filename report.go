@@ -257,8 +257,8 @@ func stepOf(p *passes.Plan, s exec.Step) StepReport {
 	return d
 }
 
-// movedBytes is the size of what a node reads and of what it makes. Of an operand that repeats elements, by strides of 0,
-// each counts once; one that is read twice counts as one.
+// movedBytes is the size of what a node reads and of what it makes. Of an operand that repeats elements, by strides of
+// 0, each counts once; one that is read twice counts as one.
 func movedBytes(n *graph.Node) int {
 	total := 0
 	for _, v := range n.Out {

@@ -16,8 +16,8 @@ var (
 	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
 )
 
-// cells prints the numbers of a column in one unit, that of the largest, and returns the unit. All have as many decimals
-// as three digits of the smallest take, 3 at most. What is missing is a dash.
+// cells prints the numbers of a column in one unit, that of the largest, and returns the unit. All have as many
+// decimals as three digits of the smallest take, 3 at most. What is missing is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
 	for _, x := range values {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -232,11 +233,6 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	var bound *float64
 	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Progress: j.enterUntilRun}
 	err := j.do(planning, func() (err error) {
-		if !slices.Contains(s.flags.strategies, "optimal") {
-			if bound, err = graphrun.LowerBound(t.g, o); err != nil {
-				return err
-			}
-		}
 		for _, name := range s.flags.strategies {
 			o.Strategy = strategyOf(name)
 			p, err := graphrun.Compile(t.g, o)
@@ -244,8 +240,12 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 				return err
 			}
 			list = append(list, graphrun.Candidate{Program: p})
+			bound = cmp.Or(bound, p.Report().LowerBoundNS)
 		}
-		return nil
+		if bound == nil {
+			bound, err = graphrun.LowerBound(t.g, o)
+		}
+		return err
 	})
 	if err != nil {
 		return named(path, err)

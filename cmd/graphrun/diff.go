@@ -50,7 +50,8 @@ both graphs have it; never by place. Plans that do the same are said to be the s
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.strategies, "strategies", nil, "plan the first and the second by strategies `A,B`; one is for both")
+	fl.StringSliceVar(&f.strategies, "strategies", nil,
+		"plan the first and the second by strategies `A,B`; one is for both")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fusionFlag(cmd, &f.noFusion)
@@ -134,7 +135,8 @@ func diff(cmd *cobra.Command, args []string, f diffFlags) error {
 }
 
 // program loads and plans a file. The graph is there where it could be loaded.
-func (f *diffFlags) program(j *job, path, strategy string, pinned bool) (g *graph.Graph, p *graphrun.Program, err error) {
+func (f *diffFlags) program(j *job, path, strategy string, pinned bool) (g *graph.Graph, p *graphrun.Program,
+	err error) {
 	var pins []string
 	if pinned {
 		pins = f.pins

@@ -110,8 +110,8 @@ func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphru
 		needs = append(needs, r.Strategy+" "+byteSize(r.Bytes))
 	}
 	m := least.Memory
-	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s; of what %s needs, inputs take %s, "+
-		"constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), least.Strategy, byteSize(m.Inputs),
+	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s; of what %s needs, "+
+		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), least.Strategy, byteSize(m.Inputs),
 		byteSize(m.Constants), byteSize(m.Packed), byteSize(least.PeakBytes))
 	for i, h := range m.Largest {
 		if i == 0 {
