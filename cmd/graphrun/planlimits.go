@@ -111,8 +111,8 @@ func (l *planLimits) refusal(rejected []graphrun.RejectionReport, least *graphru
 	}
 	m := least.Memory
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s; of what %s needs, "+
-		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), least.Strategy, byteSize(m.Inputs),
-		byteSize(m.Constants), byteSize(m.Packed), byteSize(least.PeakBytes))
+		"inputs take %s, constants %s, packed ones %s, all else %s", l.memory, strings.Join(needs, ", "), least.Strategy,
+		byteSize(m.Inputs), byteSize(m.Constants), byteSize(m.Packed), byteSize(least.PeakBytes))
 	for i, h := range m.Largest {
 		if i == 0 {
 			text += "\nThe largest values are"
@@ -129,7 +129,7 @@ func (l *planLimits) tell(cmd *cobra.Command, r *graphrun.Report) {
 	}
 	wanted := r.Rejected[0]
 	note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost of %s "+
-		"instead of %s (%s)", wanted.Strategy, byteSize(wanted.Bytes), l.memory, r.Strategy, byteSize(bytesNeeded(r)),
+		"instead of %s: %s", wanted.Strategy, byteSize(wanted.Bytes), l.memory, r.Strategy, byteSize(bytesNeeded(r)),
 		nanoseconds(r.CostNS), nanoseconds(wanted.CostNS), difference(wanted.CostNS, r.CostNS, nanoseconds))
 }
 
