@@ -206,10 +206,11 @@ func writeFate(w io.Writer, show display, e *graphrun.Explanation) {
 		fmt.Fprintf(w, "it lies by %s\n", ints(f.Strides))
 	}
 	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
-	writeList(w, show, "Copies", e.Copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
-		wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyWhy) []any {
-		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
-	})
+	list := make([]graphrun.CopyReport, len(e.Copies))
+	for i, c := range e.Copies {
+		list[i] = c.CopyReport
+	}
+	writeCopies(w, show, "Copies", list)
 	for _, c := range e.Copies {
 		writeSides(w, show, c)
 	}
