@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun"
 )
 
 // sized is a graph with a symbol.
