@@ -29,6 +29,12 @@ var (
 	// ChannelsLast gives images their channels last: what convolutions, pools and batch norms make, and
 	// what follows it.
 	ChannelsLast Strategy = layout.ChannelsLast
+	// Greedy, Favourite and Push decide one node at a time: see [layout.Greedy].
+	Greedy    Strategy = layout.Greedy
+	Favourite Strategy = layout.Favourite
+	Push      Strategy = layout.Push
+	// Optimal has the least cost of all, and proves it: see [layout.Model].
+	Optimal Strategy = layout.Optimal
 )
 
 // Strategies lists the strategies that are always there, the default first.

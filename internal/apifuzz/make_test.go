@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -100,12 +101,18 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*layout.Profile](): func(w *world) any {
 		return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}})
 	},
+	reflect.TypeFor[*wcsp.Problem]():     func(w *world) any { return w.constraints() },
+	reflect.TypeFor[*wcsp.Solution]():    func(w *world) any { return w.solution() },
 	reflect.TypeFor[*exec.Program]():     func(w *world) any { return w.program() },
 	reflect.TypeFor[*exec.Session]():     func(w *world) any { return w.program().NewSession() },
 	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
 	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
 	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
 	reflect.TypeFor[*graphrun.Program](): func(w *world) any { return w.compiled() },
+	reflect.TypeFor[graphrun.CompareOptions](): func(w *world) any {
+		return graphrun.CompareOptions{Runs: w.rng.IntN(4) - 1, Seed: w.rng.Uint64(),
+			BoundNS: pick(w, []*float64{nil, new(0.0), new(math.NaN())})}
+	},
 	reflect.TypeFor[*graphrun.Known](): func(w *world) any {
 		return pick(w, []*graphrun.Known{nil, graphrun.KnownOf(dynamic())})
 	},
