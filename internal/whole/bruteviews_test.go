@@ -46,7 +46,7 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 		c := b.with(n, []int{i})
 		res, err := n.Op.Infer(c)
-		transparent := n.Op.Identity && !n.Pin.Lays() && !b.p.Output(y) && !b.stored[y]
+		transparent := n.Op.Identity && !n.Pin.Lays() && !b.p.Output(y)
 		switch {
 		case transparent:
 		case err != nil:

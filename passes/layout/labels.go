@@ -27,7 +27,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl {
 			continue
 		}
-		for _, w := range distinct(impl.Walks(call, orders)) {
+		for _, w := range distinct(impl.Walks(call, orders), len(n.Out)) {
 			supported = true
 			t.labels = append(t.labels, m.walk(n, call, impl, w)...)
 		}
@@ -42,12 +42,12 @@ func (m *Model) label(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// distinct leaves walks out that are listed twice, and one whose results are laid out by inference where others lay
-// them out all the same.
-func distinct(list []graph.Walk) []graph.Walk {
+// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it out
+// all the same. Of several results inference may lay out each in an order of its own.
+func distinct(list []graph.Walk, results int) []graph.Walk {
 	var out []graph.Walk
 	for i, w := range list {
-		again := w.Inferred() && len(list) > 1 && i == 0 && !list[1].Inferred()
+		again := w.Inferred() && results == 1 && len(list) > 1 && i == 0 && !list[1].Inferred()
 		for _, o := range out {
 			again = again || sameWalk(o, w)
 		}

@@ -276,7 +276,7 @@ func viewedOperand(n *graph.Node) int {
 // changesNothing reports whether a node is a copy for which its operand can stand.
 func (m *Model) changesNothing(n *graph.Node) bool {
 	v := n.Out[0]
-	return n.Op.Identity && !n.Pin.Lays() && !m.Problem.outputs[v] && !m.Problem.storage[v] &&
+	return n.Op.Identity && !n.Pin.Lays() && !m.Problem.outputs[v] &&
 		n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 && n.In[0].Meta().DType == v.Meta.DType &&
 		slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
 }
