@@ -27,10 +27,12 @@ type Report struct {
 	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
 	Apart        []ApartReport     `json:"apart" doc:"Nodes that share no loop with one that reads them, though both could."`
 	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
+	MovedBytes   int               `json:"moved_bytes" doc:"The bytes of all that steps read and make, each operand once."`
 	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
 	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
 	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Rejected     []RejectionReport `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, the wanted one first."`
 	Code         *CodeReport       `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }
@@ -111,6 +113,13 @@ func (u UncheckedReport) String() string {
 	return passes.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: u.Outputs}.String()
 }
 
+// RejectionReport is a plan that was not taken because a run of it needs too much memory.
+type RejectionReport struct {
+	Strategy string  `json:"strategy" doc:"The strategy of the plan."`
+	Bytes    int     `json:"needs_bytes" doc:"What a run of it on one worker needs in all."`
+	CostNS   float64 `json:"cost_ns" doc:"What it is estimated to cost, in nanoseconds."`
+}
+
 // LoopReport is how a pointwise step walks over its operands.
 type LoopReport struct {
 	Shape   []int   `json:"shape" doc:"The coalesced shape, the fastest dimension first."`
@@ -126,6 +135,7 @@ type StepReport struct {
 	Loop      *LoopReport `json:"loop,omitzero" doc:"The loop over elements; left out for what is none."`
 	FastSetup string      `json:"fast_setup" of:"fast_setup" doc:"TensorIterator's short cut that laid it out."`
 	CostNS    float64     `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
+	Bytes     int         `json:"bytes,omitzero" doc:"The bytes of what it reads and makes, each operand once."`
 	Strides   []int       `json:"strides" doc:"Strides of its first output, in elements."`
 	Buffer    int         `json:"buffer" doc:"The memory of its first output, by number."`
 }
@@ -191,6 +201,7 @@ func (p *Program) Report() *Report {
 	var loop *LoopReport
 	r.Steps = mapped(program.Steps(), func(s exec.Step) StepReport {
 		d := stepOf(plan, s)
+		r.MovedBytes += d.Bytes
 		if s.Loop != nil {
 			if !isLoop(loop, s.Loop) { // of a million steps in a row that walk alike, one is kept
 				loop = loopOf(s.Loop)
@@ -235,7 +246,7 @@ func stepOf(p *passes.Plan, s exec.Step) StepReport {
 	d := StepReport{Name: s.Name, Ops: filled(s.Ops), FastSetup: iter.FastNone.String(), Strides: filled(s.Strides),
 		Buffer: s.Buffer}
 	if s.Node != nil {
-		d.CostNS = p.Cost(s.Node)
+		d.CostNS, d.Bytes = p.Cost(s.Node), movedBytes(s.Node)
 		if s.Node.Impl != nil {
 			d.Impl = s.Node.Impl.Name
 		}
@@ -244,6 +255,23 @@ func stepOf(p *passes.Plan, s exec.Step) StepReport {
 		d.Op = s.Node.Op.Name
 	}
 	return d
+}
+
+// movedBytes is the size of what a node reads and of what it makes. Of an operand that repeats elements, by strides of
+// 0, each counts once; one that is read twice counts as one.
+func movedBytes(n *graph.Node) int {
+	total := 0
+	for _, v := range n.Out {
+		total += v.Meta.Bytes()
+	}
+	for i, a := range n.In {
+		seen := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
+		if a.Kind == graph.TensorArg && !seen {
+			m := a.Value.Meta
+			total += min(m.Bytes(), m.Extent()*m.DType.Size())
+		}
+	}
+	return total
 }
 
 func loopOf(it *iter.Iterator) *LoopReport {

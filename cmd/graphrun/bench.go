@@ -17,48 +17,39 @@ import (
 type benchFlags struct {
 	src      sources
 	strategy string
-	timing   timingFlags
 	json     bool
 	span     time.Duration
 	profile  bool
 	trace    string
-	dims     []string
-}
+	noFusion bool
 
-// timingFlags are those of the commands that measure.
-type timingFlags struct {
-	pins          []string
 	runs, threads int
-	noFusion      bool
+	dims, pins    []string
 }
 
-func (f *timingFlags) add(cmd *cobra.Command) {
-	pinFlag(cmd, &f.pins)
-	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
-	threadsFlag(cmd, &f.threads)
-	fusionFlag(cmd, &f.noFusion)
-}
-
-func (f *timingFlags) check() error {
+// check looks at the flags alone.
+func (f *benchFlags) check(cmd *cobra.Command) error {
 	if f.runs < 1 {
 		return wrongf("--runs %d: want at least 1", f.runs)
 	}
-	return checkThreads(f.threads)
+	if err := checkThreads(f.threads); err != nil {
+		return err
+	}
+	if err := checkStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.src.check(cmd); err != nil {
+		return err
+	}
+	return checkTrace(f.trace)
 }
 
 // workers is the number of workers that the flags ask for.
-func (f *timingFlags) workers() int {
+func (f *benchFlags) workers() int {
 	if f.threads == 0 {
 		return runtime.GOMAXPROCS(0)
 	}
 	return f.threads
-}
-
-// options are those of a program that is measured: its inputs are made before it is
-// compiled.
-func (f *timingFlags) options(strategy string, j *job) graphrun.Options {
-	return graphrun.Options{Strategy: strategyOf(strategy), Threads: f.threads, InputsHeld: true,
-		NoFusion: f.noFusion, Progress: j.enterUntilRun}
 }
 
 func benchCommand() *cobra.Command {
@@ -106,30 +97,24 @@ trace is written, and the exit code is 130.`,
 		"write what every worker did in one run to `OUT.json`, for Perfetto")
 	_ = cmd.MarkFlagFilename("trace", "json")
 	f.src.add(cmd)
-	f.timing.add(cmd)
+	pinFlag(cmd, &f.pins)
+	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
+	threadsFlag(cmd, &f.threads)
+	fusionFlag(cmd, &f.noFusion)
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
 	return cmd
 }
 
 func bench(cmd *cobra.Command, path string, f benchFlags) error {
-	if err := f.timing.check(); err != nil {
-		return err
-	}
-	if err := checkStrategy(f.strategy); err != nil {
-		return err
-	}
-	if err := f.src.check(cmd); err != nil {
-		return err
-	}
-	if err := checkTrace(f.trace); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
 	if err := j.do(loading, func() (err error) {
-		t, err = loadTimed(path, f.dims, f.timing.pins, f.src)
+		t, err = loadTimed(path, f.dims, f.pins, f.src)
 		return err
 	}); err != nil {
 		return err
@@ -138,7 +123,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := j.do(planning, func() (err error) { r, err = benchRunner(t, f, j); return err }); err != nil {
 		return err
 	}
-	err := measure(j.ctx, []*runner{r}, until{f.timing.runs, f.span}, j.report)
+	err := r.measure(j.ctx, until{f.runs, f.span}, j.report)
 	if err == nil {
 		err = r.traceRun(j.ctx)
 	}
@@ -165,9 +150,9 @@ type benchReport struct {
 	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
 	Threads     int    `json:"threads" doc:"The workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was ended before its time."`
-	spread
+	graphrun.Spread
 	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
-	*planCosts
+	*graphrun.PlanCosts
 	*profileDoc
 	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
 	graphrun.Notes
@@ -176,11 +161,11 @@ type benchReport struct {
 // show prints what was measured.
 func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	doc := &benchReport{Strategy: f.strategy, Threads: f.timing.workers(), Interrupted: cut, spread: r.spread(),
-		Samples: filled(r.times), Notes: graphrun.NotesOf(g)}
+	doc := &benchReport{Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
+		Spread: graphrun.SpreadOf(r.times), Samples: filled(r.times), Notes: graphrun.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
-		costs := costsOf(report)
-		doc.planCosts = &costs
+		costs := report.Costs()
+		doc.PlanCosts = &costs
 	} else {
 		doc.Piecewise = true
 	}
@@ -195,7 +180,7 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 		t := newTable(nameCol("strategy"), wholeCol("runs"), wholeCol("threads"), wholeCol("median"), wholeCol("min"),
 			wholeCol("p10"), wholeCol("p90"), wholeCol("max"), wholeCol("peak memory"))
 		peak := "?"
-		if doc.planCosts != nil {
+		if doc.PlanCosts != nil {
 			peak = byteSize(doc.PeakBytes)
 		}
 		t.add(doc.Strategy, doc.Runs, doc.Threads, nanoseconds(*doc.Median), nanoseconds(*doc.Min), nanoseconds(*doc.P10),
@@ -209,7 +194,7 @@ func (r *runner) show(cmd *cobra.Command, g *graph.Graph, f benchFlags, cut bool
 	case cut && f.span > 0:
 		fmt.Fprintf(out, "interrupted after %s\n", count(doc.Runs, "run"))
 	case cut:
-		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, count(f.timing.runs, "run"))
+		fmt.Fprintf(out, "interrupted after %d of %s\n", doc.Runs, count(f.runs, "run"))
 	}
 	return out.Flush()
 }
@@ -239,7 +224,9 @@ func loadTimed(path string, dims, pins []string, src sources) (t timed, err erro
 // benchRunner prepares a graph. Of one whose shapes depend on data, segments are planned when they are first run.
 func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
-	o := f.timing.options(f.strategy, j)
+	// The inputs are in memory before the graph is compiled.
+	o := graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
+		Progress: j.enterUntilRun}
 	if f.trace != "" {
 		r.trace = &chromeTrace{}
 	}
@@ -252,21 +239,4 @@ func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	var err error
 	r.program, err = graphrun.Compile(t.g, o)
 	return r, err
-}
-
-// planCosts are what a plan costs besides time.
-type planCosts struct {
-	Copies      int                   `json:"copies" doc:"How many copies were inserted."`
-	CopiedBytes int                   `json:"copied_bytes" doc:"The bytes that they copy."`
-	Elided      int                   `json:"elided" doc:"How many nodes were found to be needless."`
-	Steps       int                   `json:"steps" doc:"How many steps run."`
-	PeakBytes   int                   `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
-	Memory      graphrun.MemoryReport `json:"memory" doc:"What a run needs in all."`
-	CostNS      float64               `json:"cost_ns" doc:"What the plan is estimated to cost, in nanoseconds."`
-	PlanMS      float64               `json:"plan_ms" doc:"How long planning and compiling took, in milliseconds."`
-}
-
-func costsOf(r *graphrun.Report) planCosts {
-	return planCosts{len(r.Copies), copiedBytes(r), len(r.Elided), len(r.Steps), r.PeakBytes, r.Memory, r.CostNS,
-		r.PlanMS}
 }

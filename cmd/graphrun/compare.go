@@ -2,9 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -12,61 +16,132 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 type compareFlags struct {
 	src        sources
 	strategies []string
-	timing     timingFlags
+	dims, pins []string
+	threads    []int
+	runs       int
+	noFusion   bool
 	json       bool
-	report     string
-	dims       []string
+	markdown   bool
+	// Files that are written beside what is printed; empty for none.
+	csv, benchstat, report string
 }
 
 func compareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "compare FILE",
+		Use:   "compare FILE...",
 		Short: "Measure strategies side by side and check that they agree",
-		Long: `Runs a graph under several strategies on the same inputs, in turns, so that whatever slows the
-machine down slows all of them. Inputs come from --inputs and --input, else they are made from
---seed, as run does. Shows the measured time with its spread, the inserted copies and their
-bytes, and the peak memory; and checks that all outputs have the same values: integers and bools
-exactly, floats within a few units in the last place. Values that differ are a failure (exit
-code 1).
+		Long: `Runs graphs under several strategies on the same inputs, in rounds: in each round every strategy runs
+once, in an order that is drawn anew, so that whatever slows the machine down slows all of them.
+Inputs come from --inputs and --input, else they are made from --seed, as run does. With several
+files, sizes (--dim N=1,2,4) or numbers of threads (--threads 1,2), every combination is measured.
+
+For each strategy it shows
+  cost      what the model estimates for the plan, on one core, and by how much that exceeds the
+            least that any plan costs, where a strategy proves such a bound (gap)
+  median    of the measured times, and how far its 95% confidence interval reaches (±)
+  vs        the difference from the first strategy, where it is significant (Mann-Whitney U test,
+            p < 0.05), else ~
+  copies    that were inserted, their bytes, and the bytes of all that steps read and make (moved)
+  peak      memory beside inputs and constants, and with the constants (+weights)
+  plan      the time of planning and compiling, once constants are computed and machine code is made
+
+and checks that all outputs have the same values: integers and bools exactly, floats within a few
+units in the last place. Values that differ are a failure (exit code 1).
+
+--csv writes a row for each run, with all that is constant repeated, for pandas and R; --benchstat
+writes what Go's benchmarks print, for benchstat -col /strategy; --report a page for browsers.
+With --json every row has its samples, in the order of the runs.
 
 Ctrl-C ends the measurement: what was measured is printed ("interrupted" is true in JSON), and
 the exit code is 130.`,
 		Example: `  graphrun compare examples/models/residual.json
   graphrun compare model.json --strategies propagate,channels_last --runs 50 --json
-  graphrun compare model.onnx --inputs in.npz
-  graphrun compare model.json --report out.html`,
-		Args:              oneFile,
-		ValidArgsFunction: completeGraph,
+  graphrun compare model.onnx --inputs in.npz --pin conv1=channels_last
+  graphrun compare small.onnx large.onnx --dim N=1,2,4 --threads 1,2 --csv times.csv
+  graphrun compare model.json --benchstat times.txt --report out.html`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return misused(cmd, "compare wants a graph file, or several, got none")
+			}
+			return nil
+		},
+		ValidArgsFunction: completeGraphs,
 		RunE: action(func(cmd *cobra.Command, args []string) error {
-			return compare(cmd, args[0], f)
+			return compare(cmd, args, f)
 		}),
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *compareFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.strategies, "strategies", strategyNames(),
 		"compare strategies `A,B`, the first is the base")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.BoolVar(&f.markdown, "markdown", false, "print the table in Markdown")
+	fl.StringVar(&f.csv, "csv", "", "write a row for each run to `FILE.csv` too")
+	_ = cmd.MarkFlagFilename("csv", "csv")
+	fl.StringVar(&f.benchstat, "benchstat", "", "write the times as Go's benchmarks print them to `FILE` too")
 	fl.StringVar(&f.report, "report", "", "write the comparison to `FILE.html` too")
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.add(cmd)
-	f.timing.add(cmd)
-	dimFlag(cmd, &f.dims)
-	return cmd
+	pinFlag(cmd, &f.pins)
+	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each, after warm-up")
+	fl.IntSliceVar(&f.threads, "threads", nil, "run on `N,M` workers, one number after the other (default GOMAXPROCS)")
+	fusionFlag(cmd, &f.noFusion)
+	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable)")
 }
 
 func (f *compareFlags) check(cmd *cobra.Command) error {
-	seen := map[string]bool{}
-	if f.report != "" && filepath.Ext(f.report) != ".html" {
-		return wrongf("--report %s: want an .html file", f.report)
+	for flag, want := range map[string]string{"report": ".html", "csv": ".csv"} {
+		path := map[string]string{"report": f.report, "csv": f.csv}[flag]
+		if path != "" && filepath.Ext(path) != want {
+			return wrongf("--%s %s: want a %s file", flag, path, want)
+		}
 	}
-	for _, s := range f.strategies {
+	if err := checkStrategies(f.strategies); err != nil {
+		return err
+	}
+	if f.runs < 1 {
+		return wrongf("--runs %d: want at least 1", f.runs)
+	}
+	if f.json && f.markdown {
+		return wrongf("--json and --markdown both say how to print: want one of them")
+	}
+	for i, n := range f.threads {
+		if n < 1 {
+			return wrongf("--threads %d: want a positive number", n)
+		}
+		if slices.Contains(f.threads[:i], n) {
+			return wrongf("--threads names %d twice", n)
+		}
+	}
+	if len(f.threads) == 0 {
+		f.threads = []int{runtime.GOMAXPROCS(0)}
+	}
+	if err := f.src.check(cmd); err != nil {
+		return err
+	}
+	for _, file := range [][2]string{{"--report", f.report}, {"--csv", f.csv}, {"--benchstat", f.benchstat}} {
+		if err := checkWritable(file[0], file[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStrategies refuses a list of strategies with one that there is not, or one twice.
+func checkStrategies(list []string) error {
+	seen := map[string]bool{}
+	for _, s := range list {
 		if err := checkStrategy(s); err != nil {
 			return err
 		}
@@ -75,224 +150,193 @@ func (f *compareFlags) check(cmd *cobra.Command) error {
 		}
 		seen[s] = true
 	}
-	if len(f.strategies) == 0 {
+	if len(list) == 0 {
 		return wrongf("--strategies is empty")
 	}
-	if err := f.timing.check(); err != nil {
-		return err
-	}
-	if err := f.src.check(cmd); err != nil {
-		return err
-	}
-	return checkWritable("--report", f.report)
+	return nil
 }
 
-func compare(cmd *cobra.Command, path string, f compareFlags) error {
+func compare(cmd *cobra.Command, paths []string, f compareFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	j := begin(cmd, filepath.Base(path))
-	defer j.end()
-	var t timed
-	if err := j.do(loading, func() (err error) {
-		t, err = loadTimed(path, f.dims, f.timing.pins, f.src)
-		return err
-	}); err != nil {
-		return err
-	}
-	err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole")
+	sizes, err := sweepOf(f.dims)
 	if err != nil {
-		return named(path, err)
-	}
-	c := &comparison{File: path, Threads: f.timing.workers(), Wanted: f.timing.runs}
-	for _, s := range f.strategies {
-		r := &runner{strategy: s, in: t.in.values, keep: true}
-		err := j.do(planning, func() (err error) {
-			r.program, err = graphrun.Compile(t.g, f.timing.options(s, j))
-			return err
-		})
-		if err != nil {
-			return named(path, err)
-		}
-		c.runners = append(c.runners, r)
-	}
-	if err := c.fits(); err != nil {
 		return err
 	}
-	err = measure(j.ctx, c.runners, until{runs: f.timing.runs}, j.report)
-	j.end()
-	tell(cmd, path, t.g)
-	t.in.say(cmd)
-	if err != nil {
-		return t.in.blame(err)
+	collectEarly()
+	s := &comparison{flags: f, seen: map[string]bool{}}
+	err = s.measureAll(cmd, paths, sizes)
+	cut := stopped(cmd.Context())
+	if err != nil && (cut == nil || len(s.rows) == 0) {
+		return err
 	}
-	cut := stopped(j.ctx)
-	c.Interrupted = cut != nil
-	c.check(t.g)
-	if err := c.show(cmd, f); err != nil {
+	s.Interrupted = cut != nil
+	if err := s.show(cmd); err != nil {
 		return err
 	}
 	return cut
 }
 
-// comparison is a set of strategies, measured. The first is the base.
+// comparison is what was measured so far. Of each combination of a file, sizes and threads the first row is the base.
 type comparison struct {
-	File        string
-	Threads     int
-	Wanted      int  // runs
-	Interrupted bool // before all of them were done
-	runners     []*runner
+	flags       compareFlags
+	rows        []compareRow
+	Interrupted bool     // before all of it was done
+	Unchecked   bool     // for some there were no outputs to compare
 	Different   []string // what values differ, and by how much
+	notes       graphrun.Notes
+	seen        map[string]bool // of what was told beside results
 }
 
-// fits checks that the runs can be in memory at the same time: each program keeps its arena and the
-// outputs of its last run, while one of them makes others.
-func (c *comparison) fits() error {
-	var programs []*graphrun.Program
-	most := 0
-	for _, r := range c.runners {
-		programs = append(programs, r.program)
-		most = max(most, r.program.Need().Outputs)
-	}
-	n := graphrun.Together(programs...)
-	n.Outputs += most
-	if err := n.Check(0, n.Held()+n.Inputs); err != nil {
-		return fmt.Errorf("%s side by side: %w", countIrregular(len(programs), "strategy", "strategies"), err)
+// measureAll measures every combination. When the context ends there is an error, and the rows have what was measured
+// until then.
+func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]string) error {
+	for _, path := range paths {
+		for _, dims := range sizes {
+			j := begin(cmd, filepath.Base(path))
+			t, err := s.load(j, path, dims)
+			for _, threads := range s.flags.threads {
+				if err == nil {
+					err = s.measure(j, path, t, threads)
+				}
+			}
+			j.end()
+			if t.g != nil {
+				s.tell(cmd, path, t)
+			}
+			if err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// check compares the outputs of the last runs with those of the base, as far as there were
-// runs.
-func (c *comparison) check(g *graph.Graph) {
-	base := c.runners[0]
-	for _, r := range c.runners[1:] {
-		if base.out == nil || r.out == nil {
-			continue
-		}
-		for _, o := range g.Outputs {
-			if why := differ(base.out[o.Name], r.out[o.Name]); why != "" {
-				c.Different = append(c.Different, fmt.Sprintf("output %q under %s and %s: %s",
-					o.Name, base.strategy, r.strategy, why))
+func (s *comparison) load(j *job, path string, dims []string) (t timed, err error) {
+	err = j.do(loading, func() (err error) {
+		t, err = loadTimed(path, dims, s.flags.pins, s.flags.src)
+		return err
+	})
+	if err != nil {
+		return timed{}, err
+	}
+	err = refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole")
+	if err != nil {
+		return timed{}, named(path, err)
+	}
+	return t, nil
+}
+
+// measure measures the strategies on one number of threads.
+func (s *comparison) measure(j *job, path string, t timed, threads int) error {
+	var list []graphrun.Candidate
+	var bound *float64
+	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Progress: j.enterUntilRun}
+	err := j.do(planning, func() (err error) {
+		list, bound, err = s.compile(t.g, o)
+		return err
+	})
+	if err != nil {
+		return named(path, err)
+	}
+	c, err := graphrun.Compare(j.ctx, list, t.in.values, graphrun.CompareOptions{Runs: s.flags.runs, BoundNS: bound,
+		Seed: s.flags.src.seed, Progress: j.report})
+	if err != nil {
+		return t.in.blame(err)
+	}
+	s.add(path, t, threads, c)
+	return stopped(j.ctx)
+}
+
+// compile plans a graph by every strategy, and finds what any plan costs at least. The constants that the first program
+// computes and packs, and its machine code, are the others' too, so each is compiled again while all are there: what
+// that takes can be compared.
+func (s *comparison) compile(g *graph.Graph, o graphrun.Options) (list []graphrun.Candidate, bound *float64, err error) {
+	var first []graphrun.Candidate
+	for range 2 {
+		first, list, bound = list, nil, nil
+		for _, name := range s.flags.strategies {
+			o.Strategy = strategyOf(name)
+			p, err := graphrun.Compile(g, o)
+			if err != nil {
+				return nil, nil, err
 			}
+			list = append(list, graphrun.Candidate{Program: p})
+			bound = cmp.Or(bound, p.Report().LowerBoundNS)
+		}
+	}
+	runtime.KeepAlive(first)
+	if bound == nil {
+		bound, err = graphrun.LowerBound(g, o)
+	}
+	return list, bound, err
+}
+
+// add keeps what was measured of one combination.
+func (s *comparison) add(path string, t timed, threads int, c *graphrun.Comparison) {
+	dims := map[string]int{}
+	maps.Copy(dims, t.g.Bound())
+	for _, m := range c.Rows {
+		s.rows = append(s.rows, compareRow{File: filepath.Base(path), Dims: dims, Threads: threads, Measurement: m})
+	}
+	for _, d := range c.Differences {
+		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {
+			d = s.rows[len(s.rows)-1].place() + ": " + d
+		}
+		s.Different = append(s.Different, d)
+	}
+	s.Unchecked = s.Unchecked || !c.Outputs
+}
+
+// tell prints what should be known beside the results, each thing once, and keeps it for documents.
+func (s *comparison) tell(cmd *cobra.Command, path string, t timed) {
+	n := graphrun.NotesOf(t.g)
+	if text := fmt.Sprint(path, n); !s.seen[text] {
+		s.seen[text] = true
+		tell(cmd, path, t.g)
+		addNotes(&s.notes, n)
+	}
+	for _, text := range t.in.notes() {
+		if !s.seen[text] {
+			s.seen[text] = true
+			note(cmd, "%s", text)
 		}
 	}
 }
 
-// tolerances bound the difference of two results, relative to 1 + |value|: another order of
-// summation is all that strategies may change.
-var tolerances = map[tensor.DType]float64{
-	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
-	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
-}
-
-// show prints the comparison and fails if values differ.
-func (c *comparison) show(cmd *cobra.Command, f compareFlags) error {
+// show prints the comparison and writes the files that were asked for, and fails if values differ.
+func (s *comparison) show(cmd *cobra.Command) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	if f.json {
-		writeDocument(out, c.doc())
+	if s.flags.json {
+		writeDocument(out, s.doc())
 	} else {
-		c.writeTable(out, shown(cmd))
+		s.writeTable(out, shown(cmd))
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	if f.report != "" {
-		// What was measured before an interruption is worth a report.
-		if err := writeWhole(context.WithoutCancel(cmd.Context()), f.report, c.writeHTML); err != nil {
+	for _, file := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{{s.flags.csv, s.writeCSV}, {s.flags.benchstat, s.writeBenchmarks}, {s.flags.report, s.writeHTML}} {
+		if file.path == "" {
+			continue
+		}
+		// What was measured before an interruption is worth a file.
+		if err := writeWhole(context.WithoutCancel(cmd.Context()), file.path, file.write); err != nil {
 			return err
 		}
 	}
-	if len(c.Different) > 0 {
-		return fmt.Errorf("the strategies give different values: %s", c.Different[0])
+	if len(s.Different) > 0 {
+		return fmt.Errorf("the strategies give different values: %s", s.Different[0])
 	}
 	return nil
 }
 
-// compareReport is what compare prints.
-type compareReport struct {
-	File        string        `json:"file" doc:"The file of the graph."`
-	Threads     int           `json:"threads" doc:"The workers of a run."`
-	Interrupted bool          `json:"interrupted" doc:"Whether the measurement was ended before its time."`
-	Equal       bool          `json:"equal" doc:"Whether no output differs between strategies."`
-	Differences []string      `json:"differences" doc:"The outputs that differ, in words."`
-	Strategies  []strategyDoc `json:"strategies" doc:"The strategies, of which the first is the base."`
-	graphrun.Notes
-}
-
-type strategyDoc struct {
-	Strategy string `json:"strategy" doc:"The strategy that was applied."`
-	spread
-	planCosts
-	Samples []float64 `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
-}
-
-func (c *comparison) doc() *compareReport {
-	r := &compareReport{File: c.File, Threads: c.Threads, Interrupted: c.Interrupted, Equal: len(c.Different) == 0,
-		Differences: filled(c.Different), Notes: graphrun.NotesOf(c.runners[0].program.Graph())}
-	for _, x := range c.runners {
-		r.Strategies = append(r.Strategies,
-			strategyDoc{x.strategy, x.spread(), costsOf(x.program.Report()), filled(x.times)})
-	}
-	return r
-}
-
-// row is a line of the table and of the report.
-type row struct {
-	Strategy, Median, Min, P10, P90, Ratio string
-	Copies                                 int
-	Copied, Peak                           string
-	Percent                                float64 // of the slowest median
-}
-
-func (r *compareReport) rows() []row {
-	slowest := 0.0
-	for _, s := range r.Strategies {
-		if s.Runs > 0 {
-			slowest = max(slowest, *s.Median)
-		}
-	}
-	base := r.Strategies[0].Median
-	var rows []row
-	for _, s := range r.Strategies {
-		x := row{Strategy: s.Strategy, Copies: s.Copies, Copied: byteSize(s.CopiedBytes),
-			Peak: byteSize(s.PeakBytes), Median: "-", Min: "-", P10: "-", P90: "-", Ratio: "-"}
-		if s.Runs > 0 {
-			x.Median, x.Min = nanoseconds(*s.Median), nanoseconds(*s.Min)
-			x.P10, x.P90 = nanoseconds(*s.P10), nanoseconds(*s.P90)
-			x.Ratio, x.Percent = fmt.Sprintf("%.2fx", *s.Median / *base), 100**s.Median/slowest
-		}
-		rows = append(rows, x)
-	}
-	return rows
-}
-
-// runs is the number of runs that every strategy was measured for.
-func (c *comparison) runs() int {
-	n := c.Wanted
-	for _, r := range c.runners {
-		n = min(n, len(r.times))
-	}
-	return n
-}
-
-func (c *comparison) writeTable(w *bufio.Writer, show display) {
-	t := newTable(nameCol("strategy"), wholeCol("median"), wholeCol("p10"), wholeCol("p90"), wholeCol("time"),
-		wholeCol("copies"), wholeCol("copied"), wholeCol("peak memory"))
-	for _, r := range c.doc().rows() {
-		t.add(r.Strategy, r.Median, r.P10, r.P90, r.Ratio, r.Copies, r.Copied, r.Peak)
-	}
-	t.write(w, show)
-	if c.Interrupted {
-		fmt.Fprintf(w, "interrupted after %d of ", c.runs())
-	}
-	fmt.Fprintf(w, "%s each, in turns, %s\n", count(c.Wanted, "run"), count(c.Threads, "thread"))
-	if len(c.Different) == 0 && !slices.ContainsFunc(c.runners, func(r *runner) bool { return r.out == nil }) {
-		fmt.Fprintln(w, "all strategies give equal values")
-	}
-	for _, s := range c.Different {
-		fmt.Fprintln(w, "DIFFERENT: "+s)
-	}
+// completeGraphs completes the names of any number of graph files.
+func completeGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // completeStrategies completes the last name of a list, which shells take as one word.

@@ -18,6 +18,7 @@ var documents = map[string]reflect.Type{
 	"run":     reflect.TypeFor[runReport](),
 	"bench":   reflect.TypeFor[benchReport](),
 	"compare": reflect.TypeFor[compareReport](),
+	"diff":    reflect.TypeFor[diffReport](),
 	"explain": reflect.TypeFor[explainReport](),
 	"ops":     reflect.TypeFor[opsReport](),
 }
@@ -32,9 +33,10 @@ var wordsOf = map[string]func() []string{
 		return texts([]iter.FastSetup{iter.FastNone, iter.FastContiguous, iter.FastChannelsLast,
 			iter.FastNonOverlappingDense})
 	},
-	"kind":   kindNames,
-	"rule":   graphrun.LayoutRules,
-	"access": func() []string { return []string{"contiguous", "broadcast", "staged"} },
+	"kind":       kindNames,
+	"rule":       graphrun.LayoutRules,
+	"difference": graphrun.StepDifferences,
+	"access":     func() []string { return []string{"contiguous", "broadcast", "staged"} },
 }
 
 func texts[T fmt.Stringer](list []T) []string {

@@ -61,6 +61,7 @@ func TestDocumentsAreValid(t *testing.T) {
 			"bench":   {"--runs 1", "--threads 1 --for 1ms", "--runs 2 --profile"},
 			"plan":    {"", "--check", "--strategy channels_last", "--strategy contiguous --check"},
 			"compare": {"--runs 1"},
+			"diff":    {"", "--strategies contiguous,channels_last"},
 			"explain": {"--first-break contiguous", "--first-break channels_last --strategy contiguous"},
 		} {
 			for _, f := range flags {
@@ -89,7 +90,7 @@ func TestSchemasAreClosed(t *testing.T) {
 	path := write(t, "g.json", small)
 	for command, args := range map[string]string{
 		"infer": "", "plan": "", "run": "", "bench": "--runs 1 --profile", "compare": "--runs 1",
-		"explain": "--first-break contiguous",
+		"explain": "--first-break contiguous", "diff": "--strategies contiguous,propagate",
 	} {
 		s := printedSchema(t, "schema", command)
 		text := succeed(t, append([]string{command, path, "--json"}, strings.Fields(args)...)...)
@@ -131,7 +132,7 @@ func eachObject(v any, f func(map[string]any)) {
 	case map[string]any:
 		f(x)
 		for key, inner := range x {
-			if key != "assumed" { // its keys are names of the graph
+			if key != "assumed" && key != "dims" { // their keys are names of the graph
 				eachObject(inner, f)
 			}
 		}
@@ -169,6 +170,7 @@ func TestContractIsInTheSchemas(t *testing.T) {
 	// These are ours.
 	doc["memory"], doc["passes"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}}, []graphrun.PassReport{}
 	doc["folded"], doc["decomposed"] = []graphrun.FoldingReport{}, []graphrun.PartsReport{}
+	doc["moved_bytes"] = 1024
 	doc["packed"], doc["apart"] = []graphrun.PackingReport{}, []graphrun.ApartReport{}
 	text, _ := json.Marshal(doc)
 	if err := validate(t, printedSchema(t, "schema", "plan"), string(text)); err != nil {

@@ -42,7 +42,7 @@ func TestRunDynamic(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	doc := decode[benchDoc](t, succeed(t, "bench", path, "--runs", "3", "--json"))
-	if doc.Runs != 3 || !doc.Piecewise || doc.Median <= 0 {
+	if doc.Runs != 3 || !doc.Piecewise || *doc.Median <= 0 {
 		t.Errorf("%+v", doc)
 	}
 	if out := succeed(t, "bench", path, "--runs", "3"); strings.Count(out, "\n") != 2 {

@@ -206,9 +206,6 @@ func writeFate(w io.Writer, show display, e *graphrun.Explanation) {
 		fmt.Fprintf(w, "it lies by %s\n", ints(f.Strides))
 	}
 	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
-	writeList(w, show, "Copies", e.Copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
-		wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
-		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
-	})
+	writeCopies(w, show, "Copies", e.Copies)
 	writeApart(w, show, e.Apart)
 }

@@ -91,7 +91,7 @@ func TestInterruptedBench(t *testing.T) {
 	r := measuring(t, some, "bench", file, "--runs", "100000000", "--json")
 	doc := decode[benchDoc](t, r.out)
 	valid(t, "bench", r.out)
-	if r.code != 130 || !doc.Interrupted || doc.Runs < 1 || doc.Runs != len(doc.Samples) || doc.Median <= 0 {
+	if r.code != 130 || !doc.Interrupted || doc.Runs < 1 || doc.Runs != len(doc.Samples) || *doc.Median <= 0 {
 		t.Errorf("exit %d, %d runs, %d samples", r.code, doc.Runs, len(doc.Samples))
 	}
 	if r.complaints() != "graphrun: interrupted\n" {
@@ -114,7 +114,7 @@ func TestInterruptedBench(t *testing.T) {
 	}
 	for _, s := range all.Strategies {
 		if s.Runs < 1 || s.Runs != len(s.Samples) {
-			t.Errorf("%s: %d runs, %d samples", s.StrategyIs, s.Runs, len(s.Samples))
+			t.Errorf("%s: %d runs, %d samples", s.Name, s.Runs, len(s.Samples))
 		}
 	}
 	if text := string(read(t, page)); !strings.Contains(text, "Interrupted: 100000000 runs were asked for") {

@@ -29,6 +29,32 @@ func parseDims(list []string) (map[string]int, error) {
 	return dims, nil
 }
 
+// sweepOf reads values of --dim that may have several sizes, N=1,2,4, and returns every combination as values that
+// have one each; the last symbol changes fastest.
+func sweepOf(list []string) ([][]string, error) {
+	all := [][]string{nil}
+	for _, s := range list {
+		name, sizes, _ := strings.Cut(s, "=")
+		var more [][]string
+		each := strings.Split(sizes, ",")
+		for _, combination := range all {
+			for i, size := range each {
+				if slices.Contains(each[:i], size) {
+					return nil, wrongf("--dim %s: %s is there twice", s, size)
+				}
+				more = append(more, append(slices.Clip(combination), name+"="+size))
+			}
+		}
+		all = more
+	}
+	for _, combination := range all {
+		if _, err := parseDims(combination); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // checkDims refuses sizes of symbols that there are not.
 func checkDims[T any](path string, dims map[string]int, symbols map[string]T) error {
 	known := slices.Sorted(maps.Keys(symbols))

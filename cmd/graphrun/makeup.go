@@ -40,14 +40,22 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	}
 }
 
-// say notes which inputs were made up, and which arrays were not used.
+// say notes what should be known of the inputs.
 func (in *inputs) say(cmd *cobra.Command) {
+	for _, text := range in.notes() {
+		note(cmd, "%s", text)
+	}
+}
+
+// notes tell which inputs were made up, and which arrays were not used.
+func (in *inputs) notes() (list []string) {
 	if in.extra != "" {
-		note(cmd, "%s", in.extra)
+		list = append(list, in.extra)
 	}
 	if len(in.madeUp) > 0 {
-		note(cmd, "made up from seed %d: %s", in.seed, in.names())
+		list = append(list, fmt.Sprintf("made up from seed %d: %s", in.seed, in.names()))
 	}
+	return list
 }
 
 // names lists the inputs that were made up, a few of many.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/graphrun/graphrun"
@@ -20,26 +18,19 @@ type runner struct {
 	program  *graphrun.Program
 	in       map[string]*tensor.Tensor
 	times    []float64 // ns
-	keep     bool      // what the last run made
 	observed observer
 	profile  *profile
 	trace    *chromeTrace
-	out      map[string]*tensor.Tensor
 }
 
-// once runs the program, keeps what it gives if that is wanted, and notes the time if it is
-// measured.
+// once runs the program, and notes the time if it is measured.
 func (r *runner) once(ctx context.Context, measured bool) error {
 	start := time.Now()
-	out, err := r.program.Run(ctx, r.in)
-	if err != nil {
+	if _, err := r.program.Run(ctx, r.in); err != nil {
 		return err
 	}
 	if measured {
 		r.times = append(r.times, float64(time.Since(start)))
-	}
-	if r.keep {
-		r.out = out
 	}
 	return nil
 }
@@ -77,30 +68,23 @@ func (u until) total() int {
 	return warmUps + u.runs
 }
 
-// measure warms up and measures all runners in turns. When ctx ends, it ends without an
-// error: what was measured until then is there.
-func measure(ctx context.Context, all []*runner, enough until, report func(done, total int)) error {
+// measure warms up and measures. When ctx ends, it ends without an error: what was measured until then is there.
+func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
 	start := time.Now()
 	for i := 0; i < warmUps || !enough.over(i-warmUps, time.Since(start)); i++ {
 		if i == warmUps {
 			start = time.Now()
 		}
 		report(i, enough.total())
-		for _, r := range all {
-			if ctx.Err() != nil {
-				return nil
-			}
-			err := r.once(ctx, i >= warmUps)
-			if err == nil && r.profiles(i) {
-				err = r.look(ctx, r.profile)
-			}
-			switch {
-			case err == nil || ctx.Err() != nil:
-			case len(all) > 1:
-				return fmt.Errorf("%w (strategy %s)", err, r.strategy)
-			default:
-				return err
-			}
+		if ctx.Err() != nil {
+			return nil
+		}
+		err := r.once(ctx, i >= warmUps)
+		if err == nil && r.profiles(i) {
+			err = r.look(ctx, r.profile)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
 	return nil
@@ -112,33 +96,4 @@ const profileEvery = 4
 // profiles reports whether a run is profiled after run i.
 func (r *runner) profiles(i int) bool {
 	return r.profile != nil && i >= warmUps && (i-warmUps)%profileEvery == 0 && !r.profile.full()
-}
-
-// spread sums up measured times.
-type spread struct {
-	Runs   int      `json:"runs" doc:"How many runs were measured."`
-	Median *float64 `json:"median_ns" doc:"The median time of a run, in nanoseconds; null where none was measured."`
-	Min    *float64 `json:"min_ns" doc:"The least time, in nanoseconds; null where none was measured."`
-	P10    *float64 `json:"p10_ns" doc:"The time that a tenth of the runs stay below; null where none was measured."`
-	P90    *float64 `json:"p90_ns" doc:"The time that a tenth of the runs exceed; null where none was measured."`
-	Max    *float64 `json:"max_ns" doc:"The greatest time, in nanoseconds; null where none was measured."`
-}
-
-func (r *runner) spread() spread {
-	t := slices.Sorted(slices.Values(r.times))
-	if len(t) == 0 {
-		return spread{}
-	}
-	at := func(q float64) *float64 { ns := quantile(t, q); return &ns }
-	return spread{len(t), at(0.5), at(0), at(0.1), at(0.9), at(1)}
-}
-
-// quantile interpolates between the sorted values that are around the place q.
-func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[i]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ type planFlags struct {
 	strategy, code              string
 	json, dump, check, noFusion bool
 	dims, pins                  []string
+	limits                      planLimits
 }
 
 func planCommand() *cobra.Command {
@@ -45,6 +47,11 @@ step that computes a node: the expression, a value a line; which operands its lo
 behind the other, which have one element for a whole row (broadcast), and which pass through blocks
 (staged); and the machine code, or why the loop runs in Go.
 
+--max-copies N fails (exit code 1) where more copies are inserted, but for those of constants, and lists
+them with their reasons. --max-memory BYTES rejects the plan if a run of it on one worker needs more
+in all: the cheapest plan of another strategy that needs no more is shown instead, and what that
+costs is said ("rejected" in JSON). Where no strategy has such a plan, the error tells what takes most.
+
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
 what is known of the values that they give; the one whose shapes are known ahead is planned here.`,
@@ -52,6 +59,7 @@ what is known of the values that they give; the one whose shapes are known ahead
   graphrun plan model.json --strategy channels_last --json
   graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
   graphrun plan model.json --check --dump
+  graphrun plan model.json --max-copies 0 --max-memory 64MiB
   graphrun plan model.json --code sum`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -59,6 +67,11 @@ what is known of the values that they give; the one whose shapes are known ahead
 			return plan(cmd, args[0], f)
 		}),
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *planFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
@@ -70,11 +83,14 @@ what is known of the values that they give; the one whose shapes are known ahead
 	fusionFlag(cmd, &f.noFusion)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
-	return cmd
+	f.limits.add(cmd)
 }
 
 func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err := checkStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.limits.check(cmd); err != nil {
 		return err
 	}
 	j := begin(cmd, filepath.Base(path))
@@ -84,16 +100,9 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return err
 	}
 	var p *graphrun.Program
+	var r *graphrun.Report
 	var dump bytes.Buffer // it must not mix with the line that shows progress
-	err := j.do(planning, func() (err error) {
-		o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter,
-			NoFusion: f.noFusion, MemoryLimit: -1} // it may be for another machine
-		if f.dump {
-			o.Dump = &dump
-		}
-		p, err = graphrun.Compile(g, o)
-		return err
-	})
+	err := j.do(planning, func() (err error) { p, r, err = f.plan(g, j, &dump); return err })
 	j.end()
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
@@ -103,7 +112,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err != nil {
 		return named(path, err)
 	}
-	r := p.Report()
+	f.limits.tell(cmd, r)
 	if f.code != "" {
 		if r.Code, err = p.Code(f.code); err != nil {
 			return wrongf("%s: --code: %w", path, err)
@@ -112,6 +121,30 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
+	if err := f.print(cmd, j, p, r); err != nil {
+		return err
+	}
+	if err := f.limits.countCopies(p.Graph(), r.Copies); err != nil {
+		return named(path, err)
+	}
+	return nil
+}
+
+// plan compiles the graph within the limits.
+func (f *planFlags) plan(g *graph.Graph, j *job, dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
+	o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
+		MemoryLimit: -1} // it may be for another machine
+	if f.dump {
+		o.Dump = dump
+	}
+	p, err := graphrun.Compile(g, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.limits.keep(p, g, o)
+}
+
+func (f *planFlags) print(cmd *cobra.Command, j *job, p *graphrun.Program, r *graphrun.Report) error {
 	return j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 		switch {

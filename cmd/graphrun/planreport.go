@@ -13,16 +13,13 @@ import (
 // writePlan prints the plan for a reader.
 func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need) {
 	fmt.Fprintf(w, "strategy %s: %s, %s inserted (%s), %s elided, %s folded\n", r.Strategy, count(len(r.Steps), "step"),
-		countIrregular(len(r.Copies), "copy", "copies"), byteSize(copiedBytes(r)), count(len(r.Elided), "node"),
+		countIrregular(len(r.Copies), "copy", "copies"), byteSize(r.Costs().CopiedBytes), count(len(r.Elided), "node"),
 		count(len(r.Folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
 	writeSegments(w, show, r.Segments)
-	writeList(w, show, "Inserted copies", r.Copies, []column{nameCol("value"), listCol("from"), listCol("to"),
-		wholeCol("bytes"), wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
-		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
-	})
+	writeCopies(w, show, "Inserted copies", r.Copies)
 	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},
 		func(e graphrun.ElisionReport) []any { return []any{e.Node, e.Why} })
 	writeList(w, show, "Folded nodes", r.Folded, []column{nameCol("node"), nameCol("op"), wholeCol("bytes"),
@@ -46,6 +43,14 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	writeMemory(w, show, need)
 }
 
+// writeCopies prints copies and why there are.
+func writeCopies(w io.Writer, show display, title string, copies []graphrun.CopyReport) {
+	writeList(w, show, title, copies, []column{nameCol("value"), listCol("from"), listCol("to"), wholeCol("bytes"),
+		wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
+		return []any{c.Value, ints(c.From), ints(c.To), c.Bytes, nanoseconds(c.CostNS), c.Why}
+	})
+}
+
 // writeList prints a table of a list under a title; nothing where it is empty.
 func writeList[T any](w io.Writer, show display, title string, list []T, columns []column, row func(T) []any) {
 	if len(list) == 0 {
@@ -57,15 +62,6 @@ func writeList[T any](w io.Writer, show display, title string, list []T, columns
 		t.add(row(x)...)
 	}
 	t.write(w, show)
-}
-
-// copiedBytes is the total size of the copies that were inserted.
-func copiedBytes(r *graphrun.Report) int {
-	n := 0
-	for _, c := range r.Copies {
-		n += c.Bytes
-	}
-	return n
 }
 
 func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {

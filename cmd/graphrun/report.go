@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"slices"
+	"strings"
 )
 
 //go:embed report.html
@@ -12,10 +14,42 @@ var reportText string
 var reportPage = template.Must(template.New("report").Parse(reportText))
 
 // writeHTML writes the comparison as a page of its own: no scripts, nothing loaded.
-func (c *comparison) writeHTML(w io.Writer) error {
-	return reportPage.Execute(w, struct {
+func (s *comparison) writeHTML(w io.Writer) error {
+	t := s.table()
+	page := struct {
 		*comparison
-		Rows []row
-		Runs int
-	}{c, c.doc().rows(), c.runs()})
+		Files, Caption string
+		Heads          []string
+		Rows           []reportRow
+		Wanted         int
+	}{comparison: s, Caption: s.caption(), Wanted: s.flags.runs}
+	var files []string
+	slowest := 0.0
+	for _, r := range s.rows {
+		if !slices.Contains(files, r.File) {
+			files = append(files, r.File)
+		}
+		if r.Median != nil {
+			slowest = max(slowest, *r.Median)
+		}
+	}
+	page.Files = strings.Join(files, ", ")
+	for _, c := range t.columns {
+		page.Heads = append(page.Heads, c.head)
+	}
+	for i, r := range s.rows {
+		row := reportRow{Cells: t.rows[i], First: r.Base == ""}
+		if r.Median != nil && slowest > 0 {
+			row.Percent = 100 * *r.Median / slowest
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	return reportPage.Execute(w, page)
+}
+
+// reportRow is a row of the page: the cells of the table, and a bar for the median in percent of the slowest.
+type reportRow struct {
+	Cells   []string
+	First   bool // of those that are compared with each other
+	Percent float64
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,10 +161,11 @@ func TestMadeUp(t *testing.T) {
 		ct := madeUp(m, 1, "x", madeUpIntegers)
 		strided := madeUp(tensor.Meta{DType: d, Shape: []int{2, 3, 50}, Strides: []int{3, 1, 6}, Offset: 2}, 1, "x",
 			madeUpIntegers)
-		if why := differ(ct, strided); why != "" {
-			t.Errorf("%v: layouts change values: %s", d, why)
+		inOrder := func(x *tensor.Tensor) []byte { return x.CopyTo(tensor.New(d, 2, 3, 50)).Storage().Bytes() }
+		if !bytes.Equal(inOrder(ct), inOrder(strided)) {
+			t.Errorf("%v: layouts change values", d)
 		}
-		if differ(ct, madeUp(m, 1, "y", madeUpIntegers)) == "" {
+		if bytes.Equal(inOrder(ct), inOrder(madeUp(m, 1, "y", madeUpIntegers))) {
 			t.Errorf("%v: x and y get the same values", d)
 		}
 		if least, most, _ := ct.Stats(); least == most || least < -1 || most > 9 {

@@ -19,6 +19,7 @@ type column struct {
 	usual  string // the column is left out where all of its cells are this
 	spare  bool   // the column is left out before others lose what makes them worth reading
 	flow   bool   // the last column: its words go on in further lines
+	right  bool   // numbers, whose last digits are below each other
 }
 
 // rounds is the number of times that columns give way: first remarks, then names, then
@@ -30,7 +31,8 @@ const never = 1 << 30
 
 // Names lose their middle, since they differ at both ends (layer1.0.conv2.weight), lists their
 // middle items, phrases and prose their end. Numbers and dtypes stay whole.
-func wholeCol(head string) column { return column{head: head} }
+func wholeCol(head string) column  { return column{head: head} }
+func numberCol(head string) column { return column{head: head, right: true} }
 func nameCol(head string) column {
 	return column{head: head, cut: cutMiddle, floors: [rounds]int{never, 14, 14, 6}}
 }
@@ -71,6 +73,37 @@ func (t *table) add(cells ...any) {
 		row[i] = printable(fmt.Sprint(x))
 	}
 	t.rows = append(t.rows, row)
+}
+
+// addColumn adds a column with a cell for each row.
+func (t *table) addColumn(c column, cells []string) {
+	t.columns = append(t.columns, c)
+	for i, cell := range cells {
+		if i == len(t.rows) {
+			t.rows = append(t.rows, nil)
+		}
+		t.rows[i] = append(t.rows[i], printable(cell))
+	}
+}
+
+// writeMarkdown prints the table as Markdown has it. Errors come out at w's next Write.
+func (t *table) writeMarkdown(w io.Writer) {
+	line := func(of func(i int) string) {
+		for i := range t.columns {
+			fmt.Fprint(w, "| ", strings.ReplaceAll(of(i), "|", "\\|"), " ")
+		}
+		fmt.Fprintln(w, "|")
+	}
+	line(func(i int) string { return t.columns[i].head })
+	line(func(i int) string {
+		if t.columns[i].right {
+			return "---:"
+		}
+		return "---"
+	})
+	for _, row := range t.rows {
+		line(func(i int) string { return row[i] })
+	}
 }
 
 // gap is the number of blanks between columns.
@@ -217,8 +250,12 @@ func (t *table) lines(row []string, widths []int, limit int) []string {
 			}
 			n = columnsOf(cell)
 		}
+		blanks := strings.Repeat(" ", max(0, widths[i]-n))
+		if t.columns[i].right {
+			cell, blanks = blanks+cell, ""
+		}
 		b.WriteString(cell)
-		b.WriteString(strings.Repeat(" ", max(0, widths[i]-n)))
+		b.WriteString(blanks)
 		at += max(n, widths[i])
 	}
 	out := append([]string{strings.TrimRight(b.String(), " ")}, more...)

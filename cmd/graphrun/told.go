@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 )
 
@@ -37,4 +38,13 @@ func dimExample(symbol string) string {
 		}
 	}
 	return symbol + "=SIZE"
+}
+
+// addNotes adds what should be known of another graph.
+func addNotes(to *graphrun.Notes, n graphrun.Notes) {
+	to.Warnings = append(to.Warnings, n.Warnings...)
+	if to.Assumed == nil && len(n.Assumed) > 0 {
+		to.Assumed = map[string]int{}
+	}
+	maps.Copy(to.Assumed, n.Assumed)
 }

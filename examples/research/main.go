@@ -40,7 +40,37 @@ func main() {
 			implOf(r, "norm"), copies(r, "photo"), r.CostNS < usual*0.9)
 	}
 	fmt.Println("the cheapest:", cheapest)
+	check(measure(g))
 	check(compare(g))
+}
+
+// measure runs all strategies side by side, and prints the table that graphrun compare prints: on standard error, as
+// times are never the same.
+func measure(g *graph.Graph) error {
+	var list []graphrun.Candidate
+	for _, s := range append(graphrun.Strategies(), descent{}) {
+		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
+		if err != nil {
+			return err
+		}
+		list = append(list, graphrun.Candidate{Program: p})
+	}
+	c, err := graphrun.Compare(context.Background(), list, photo(), graphrun.CompareOptions{})
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(os.Stderr, c.Table())
+	fmt.Println("measured side by side, all give the same values:", len(c.Differences) == 0)
+	return nil
+}
+
+// photo makes up a photo.
+func photo() map[string]*tensor.Tensor {
+	t := tensor.Zeros(tensor.Float32, 1, 3, 64, 64)
+	for i := range t.Numel() {
+		t.SetFlat(i, tensor.FloatScalar(math.Sin(float64(i))))
+	}
+	return map[string]*tensor.Tensor{"photo": t}
 }
 
 // copies reports whether a plan copies a value.
@@ -75,11 +105,7 @@ func compare(g *graph.Graph) error {
 		}
 	}
 	fmt.Println("checked after every pass, but for", len(r.Unchecked), "outputs")
-	photo := tensor.Zeros(tensor.Float32, 1, 3, 64, 64)
-	for i := range photo.Numel() {
-		photo.SetFlat(i, tensor.FloatScalar(math.Sin(float64(i))))
-	}
-	in := map[string]*tensor.Tensor{"photo": photo}
+	in := photo()
 	out, err := p.Run(context.Background(), in)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ func Example() {
 	// channels_last: the norm goes by pixels, the photo is copied: true, cheaper than propagate: true
 	// descent: the norm goes by pixels, the photo is copied: false, cheaper than propagate: true
 	// the cheapest: descent
+	// measured side by side, all give the same values: true
 	// pass share (lets one node compute what several compute alike): score_pool is class_pool, score_flat is class_flat
 	// checked after every pass, but for 0 outputs
 	// class of 10 elements as the ops define it: true

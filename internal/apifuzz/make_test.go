@@ -106,6 +106,10 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
 	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
 	reflect.TypeFor[*graphrun.Program](): func(w *world) any { return w.compiled() },
+	reflect.TypeFor[graphrun.CompareOptions](): func(w *world) any {
+		return graphrun.CompareOptions{Runs: w.rng.IntN(4) - 1, Seed: w.rng.Uint64(),
+			BoundNS: pick(w, []*float64{nil, new(0.0), new(math.NaN())})}
+	},
 	reflect.TypeFor[*graphrun.Known](): func(w *world) any {
 		return pick(w, []*graphrun.Known{nil, graphrun.KnownOf(dynamic())})
 	},

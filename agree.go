@@ -1,7 +1,8 @@
-package main
+package graphrun
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/cmplx"
 	"slices"
@@ -9,6 +10,31 @@ import (
 
 	"github.com/graphrun/graphrun/tensor"
 )
+
+// tolerances bound the difference of two results, relative to 1 + |value|: another order of
+// summation is all that strategies may change.
+var tolerances = map[tensor.DType]float64{
+	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
+	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
+}
+
+// disagree tells in words which outputs of the last runs differ; nothing where one of them has not run.
+func disagree(base, x *contender) []string {
+	if base.out == nil || x.out == nil {
+		return nil
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(base.out)) {
+		why := "it is missing"
+		if x.out[name] != nil {
+			why = differ(base.out[name], x.out[name])
+		}
+		if why != "" {
+			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, x.name, why))
+		}
+	}
+	return list
+}
 
 // differ says how the values of two results differ; it returns "" if they agree within
 // the tolerance of their dtype. Layouts do not matter, and NaN equals NaN.

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int{"4096": 4096, "0": 0, "64MiB": 64 << 20, "1.5 GiB": 3 << 29, "2kB": 2000,
+		"3B": 3, "1TB": 1e12} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"MiB", "-1", "64 MB ram", "1.2.3", "NaN", "99999999TiB", "1M", "∞"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+}
+
+// TestMaxCopies fails where there are more copies than permitted, with the reasons.
+func TestMaxCopies(t *testing.T) {
+	path := models + "/residual.json"
+	succeed(t, "plan", path, "--max-copies", "1")
+	r := call(t, "plan", path, "--max-copies", "0")
+	if r.code != exitFailed || !strings.Contains(r.errors, "1 copy is inserted, --max-copies allows 0:\n  act2 from "+
+		"[2048,1,128,8] to [2048,256,16,1], 16 KiB, ") || !strings.Contains(r.errors, `output "y" is pinned to contiguous`) ||
+		!strings.Contains(r.out, "Inserted copies") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	if r := call(t, "plan", path, "--max-copies", "0", "--json"); r.code != exitFailed || r.out == "" {
+		t.Errorf("exit %d, %s", r.code, r.out)
+	} else {
+		valid(t, "plan", r.out)
+	}
+	if r := call(t, "plan", path, "--max-copies", "-1"); r.code != exitWrong {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}
+
+// TestMaxMemory takes another strategy's plan where that needs less, says what it costs, and fails where none does.
+func TestMaxMemory(t *testing.T) {
+	path, needs := models+"/residual.json", map[string]int{}
+	costs, least := map[string]float64{}, ""
+	for _, s := range strategyNames() {
+		doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--strategy", s))
+		needs[s] = doc.PeakBytes + doc.Memory.Inputs + doc.Memory.Constants + doc.Memory.Packed
+		costs[s] = doc.CostNS
+		if least == "" || needs[s] < needs[least] {
+			least = s
+		}
+	}
+	if needs["propagate"] <= needs[least] {
+		t.Fatalf("propagate needs least: %v", needs)
+	}
+	doc := decode[planJSON](t, succeed(t, "plan", path, "--json", "--max-memory", strconv.Itoa(needs["propagate"])))
+	if doc.Strategy != "propagate" || doc.Rejected != nil {
+		t.Errorf("%s, %v", doc.Strategy, doc.Rejected)
+	}
+	limit := strconv.Itoa(needs["propagate"] - 1)
+	r := call(t, "plan", path, "--json", "--max-memory", limit)
+	valid(t, "plan", r.out)
+	doc = decode[planJSON](t, r.out)
+	if r.code != exitDone || doc.Strategy == "propagate" || needs[doc.Strategy] >= needs["propagate"] ||
+		len(doc.Rejected) == 0 || doc.Rejected[0].Strategy != "propagate" || doc.Rejected[0].Bytes != needs["propagate"] ||
+		doc.Rejected[0].CostNS != costs["propagate"] {
+		t.Errorf("exit %d, %s, %+v", r.code, doc.Strategy, doc.Rejected)
+	}
+	for s := range needs {
+		if needs[s] < needs["propagate"] && costs[s] < costs[doc.Strategy] {
+			t.Errorf("%s is cheaper than %s", s, doc.Strategy)
+		}
+	}
+	if !strings.Contains(r.errors, "more than --max-memory "+limit+"; "+doc.Strategy+" needs ") ||
+		!strings.Contains(r.errors, "for an estimated cost of ") {
+		t.Error(r.errors)
+	}
+	r = call(t, "plan", path, "--max-memory", "1KiB")
+	if r.code != exitFailed || r.out != "" || !strings.Contains(r.errors, "no strategy has a plan within --max-memory "+
+		"1KiB: a run needs propagate ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exitWrong ||
+		!strings.Contains(r.errors, "--max-memory much: want a size such as 64MiB") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}

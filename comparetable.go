@@ -1,0 +1,141 @@
+package graphrun
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is what a [Comparison] shows, as text: a row for each measurement, and heads that tell the units.
+type Table struct {
+	Heads []string
+	// Right holds for each column whether it has numbers, whose last digits are below each other.
+	Right []bool
+	Rows  [][]string
+}
+
+// Table lays the comparison out: see [TableOf].
+func (c *Comparison) Table() *Table {
+	if c == nil {
+		return TableOf(nil)
+	}
+	return TableOf(c.Rows)
+}
+
+// TableOf lays measurements out, of one comparison or of several: the name; the estimated cost, and by how much that
+// exceeds the lower bound, where one is known; the median time, how far its confidence interval reaches in percent of
+// it, and the difference from the base where that is significant ("~" where not) with the p-value; inserted copies and
+// their bytes; the bytes that steps read and make; peak memory beside inputs and constants, and with the constants; the
+// time of planning. All numbers of a column are in the unit that its head tells. What is not known is a dash.
+func TableOf(rows []Measurement) *Table {
+	t := &Table{Rows: make([][]string, len(rows))}
+	texts := func(head string, right bool, of func(*Measurement) string) {
+		t.Heads, t.Right = append(t.Heads, head), append(t.Right, right)
+		for i := range rows {
+			t.Rows[i] = append(t.Rows[i], of(&rows[i]))
+		}
+	}
+	numbers := func(head string, u units, of func(*Measurement) *float64) {
+		values := make([]*float64, len(rows))
+		for i := range rows {
+			values[i] = of(&rows[i])
+		}
+		unit, cells := u.cells(values)
+		at := -1
+		texts(head+"/"+unit, true, func(*Measurement) string { at++; return cells[at] })
+	}
+	size := func(of func(*Measurement) int) func(*Measurement) *float64 {
+		return func(m *Measurement) *float64 { return new(float64(of(m))) }
+	}
+	base := "base"
+	if len(rows) > 0 {
+		base = rows[0].Name
+	}
+	texts("strategy", false, func(m *Measurement) string { return m.Name })
+	numbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
+	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
+		texts("gap", true, func(m *Measurement) string { return m.gap() })
+	}
+	numbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
+	texts("±", true, func(m *Measurement) string { return m.reach() })
+	texts("vs "+base, true, func(m *Measurement) string { return m.change() })
+	texts("p", true, func(m *Measurement) string { return m.chance() })
+	texts("copies", true, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
+	numbers("copied", byteUnits, size(func(m *Measurement) int { return m.CopiedBytes }))
+	numbers("moved", byteUnits, size(func(m *Measurement) int { return m.MovedBytes }))
+	numbers("peak", byteUnits, size(func(m *Measurement) int { return m.PeakBytes }))
+	numbers("+weights", byteUnits, size(func(m *Measurement) int { return m.PeakWithWeights }))
+	numbers("plan", timeUnits, func(m *Measurement) *float64 { return new(m.PlanMS * 1e6) })
+	return t
+}
+
+// gap is by how much the bound is exceeded.
+func (m *Measurement) gap() string {
+	if m.Gap == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100**m.Gap)
+}
+
+// reach is how far the confidence interval of the median reaches, as benchstat prints it.
+func (s *Spread) reach() string {
+	switch {
+	case s.Median == nil || *s.Median == 0:
+		return "-"
+	case s.Low == nil:
+		return "∞"
+	}
+	return fmt.Sprintf("%.0f%%", 100*max(*s.High-*s.Median, *s.Median-*s.Low) / *s.Median)
+}
+
+// change is the difference from the base, where it is significant.
+func (v *Versus) change() string {
+	switch {
+	case v.Base == "" || v.P == nil || v.Ratio == nil:
+		return "-"
+	case !v.Significant:
+		return "~"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*(*v.Ratio-1))
+}
+
+// chance is the p-value.
+func (v *Versus) chance() string {
+	switch {
+	case v.Base == "" || v.P == nil:
+		return "-"
+	case *v.P < 0.001:
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", *v.P)
+}
+
+// String is the table in plain columns, two blanks apart.
+func (t *Table) String() string {
+	if t == nil {
+		return ""
+	}
+	var b strings.Builder
+	widths := make([]int, len(t.Heads))
+	lines := append([][]string{t.Heads}, t.Rows...)
+	for _, line := range lines {
+		for i := range min(len(line), len(widths)) {
+			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
+		}
+	}
+	for _, line := range lines {
+		text := ""
+		for i := range min(len(line), len(widths)) {
+			blanks := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(line[i]))
+			if i < len(t.Right) && t.Right[i] {
+				text += blanks + line[i] + "  "
+			} else {
+				text += line[i] + blanks + "  "
+			}
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	return b.String()
+}

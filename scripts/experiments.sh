@@ -1,0 +1,34 @@
+#!/bin/bash
+# Makes the outputs in docs/experiments.md anew: runs every command of its ```console blocks, which are the lines that
+# begin with "$ ", and puts what it prints on standard output in the place of what was there.
+#
+#   scripts/experiments.sh RESNET18.onnx
+#
+# The model is called resnet18.onnx in the commands. scripts/models.sh exports one (torchvision's resnet18, batch 1).
+# Nothing else should run on the machine meanwhile: some of the outputs are measurements.
+set -eu
+[ $# -eq 1 ] && [ -f "$1" ] || { echo "usage: scripts/experiments.sh RESNET18.onnx" >&2; exit 2; }
+model=$(realpath "$1")
+cd "$(dirname "$0")/.."
+page=$PWD/docs/experiments.md
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+go build -o "$work/graphrun" ./cmd/graphrun
+ln -s "$model" "$work/resnet18.onnx"
+cp examples/models/residual.{json,npz} "$work"
+export PATH="$work:$PATH"
+
+inside= # a block, and after its first command: what was printed is left out
+while IFS= read -r line; do
+  case "$inside$line" in
+    '```console') inside=block; echo "$line" ;;
+    block'```') inside=; echo "$line" ;;
+    block'$ '*)
+      echo "$line"
+      (cd "$work" && bash -c "${line#\$ }" 2>>"$work/messages") ||
+        { cat "$work/messages" >&2; echo "failed: ${line#\$ }" >&2; exit 1; } ;;
+    block*) ;;
+    *) echo "$line" ;;
+  esac
+done <"$page" >"$work/page"
+cat "$work/page" >"$page"

@@ -1,0 +1,44 @@
+package graphrun
+
+import (
+	"fmt"
+	"math"
+)
+
+// units are those of one kind of quantity, from the least to the largest: of a column all numbers have the same.
+type units struct {
+	names []string
+	step  float64 // from one to the next
+}
+
+var (
+	timeUnits = units{[]string{"ns", "µs", "ms", "s"}, 1000}
+	byteUnits = units{[]string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024}
+)
+
+// cells prints the numbers of a column in one unit, that of the largest, and returns the unit. All have as many
+// decimals as three digits of the smallest take, 3 at most. What is missing is a dash.
+func (u units) cells(values []*float64) (unit string, cells []string) {
+	largest, smallest := 0.0, math.Inf(1)
+	for _, x := range values {
+		if x != nil && *x > 0 {
+			largest, smallest = max(largest, *x), min(smallest, *x)
+		}
+	}
+	at, scale := 0, 1.0
+	for at+1 < len(u.names) && largest >= scale*u.step {
+		at, scale = at+1, scale*u.step
+	}
+	decimals := 0
+	if at > 0 {
+		decimals = min(3, max(0, 2-int(math.Floor(math.Log10(smallest/scale)))))
+	}
+	for _, x := range values {
+		if x == nil {
+			cells = append(cells, "-")
+		} else {
+			cells = append(cells, fmt.Sprintf("%.*f", decimals, *x/scale))
+		}
+	}
+	return u.names[at], cells
+}
