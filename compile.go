@@ -29,6 +29,8 @@ var (
 	// ChannelsLast gives images their channels last: what convolutions, pools and batch norms make, and
 	// what follows it.
 	ChannelsLast Strategy = layout.ChannelsLast
+	// Optimal has the least total cost, with proof: see [Program.Certificate].
+	Optimal Strategy = layout.Optimal
 )
 
 // Strategies lists the strategies that are always there, the default first.
@@ -154,13 +156,14 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		o.Progress = func(string) {}
 	}
 	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
+	own := o.Passes != nil
 	if o.NoFusion {
 		if o.Passes == nil {
 			o.Passes = passes.Passes()
 		}
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
-	p := &Program{graph: g, options: o, fixed: given(g)}
+	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
 	maps.Copy(p.fixed, o.Sizes)
 	p.findOpen()
 	p.infers = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)

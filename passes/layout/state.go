@@ -2,6 +2,7 @@ package layout
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -9,7 +10,7 @@ import (
 
 // state writes the problem down.
 func (m *Model) state() error {
-	m.WCSP = &wcsp.Problem{Version: 1}
+	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
 	s := &stating{m: m}
 	for _, x := range m.values {
 		if x.value.Const == nil && len(x.sets) > 1 {
@@ -31,8 +32,8 @@ func (m *Model) state() error {
 	}
 	for _, v := range m.Problem.Graph.Inputs {
 		x := m.variables.At(v)
-		w := m.make(x, 1, nil)
-		s.term(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.of(x.sets[i]) })
+		w := m.make(x, 1<<m.comes(x), nil)
+		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.of(x.sets[i]) })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		switch v := m.views[i]; {
@@ -72,18 +73,31 @@ func (l *label) text() string {
 // stating collects factors.
 type stating struct {
 	m     *Model
-	fixed int64
-	err   error // nothing can be had
+	fixed [2]int64 // what is the same whatever is chosen: of all else, and of copies
+	err   error    // nothing can be had
 }
 
+// variable adds a variable. Labels have names of their own.
 func (s *stating) variable(name string, labels []string) int {
-	p := s.m.WCSP
+	p, seen := s.m.WCSP, map[string]int{}
+	for i, l := range labels {
+		if seen[l]++; seen[l] > 1 {
+			labels[i] = fmt.Sprintf("%s (%d)", l, seen[l])
+		}
+	}
 	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
 	return len(p.Variables) - 1
 }
 
 // term adds a factor over two variables, where -1 stands for one of a single label.
-func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) {
+func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
+
+// copies is term for what copies cost.
+func (s *stating) copies(a, b, na, nb int, cost func(i, j int) int64) {
+	s.factor(a, b, na, nb, 1, cost)
+}
+
+func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 	f := wcsp.Factor{Costs: make([]int64, 0, na*nb)}
 	zero, never := true, true
 	for i := range na {
@@ -104,16 +118,19 @@ func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) {
 		}
 	}
 	if len(f.Scope) == 0 {
-		s.fixed += f.Costs[0]
+		s.fixed[kind] += f.Costs[0]
 		return
 	}
-	s.m.WCSP.Factors = append(s.m.WCSP.Factors, f)
+	s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
 }
 
 // constant adds what costs the same whatever is chosen.
 func (s *stating) constant() {
-	if s.fixed > 0 {
-		s.m.WCSP.Factors = append(s.m.WCSP.Factors, wcsp.Factor{Scope: []int{}, Costs: []int64{min(s.fixed, wcsp.Forbidden)}})
+	for kind, cost := range s.fixed {
+		if cost > 0 {
+			f := wcsp.Factor{Scope: []int{}, Costs: []int64{min(cost, wcsp.Forbidden)}}
+			s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
+		}
 	}
 }
 
@@ -123,14 +140,14 @@ func (s *stating) view(v *viewed) {
 		y := s.m.variables.At(out)
 		if x.value.Const != nil {
 			w := s.m.make(y, v.shown(k, x.allowed), v.outside(k, x.allowed))
-			s.term(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
+			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
 			continue
 		}
 		ways := make([]made, len(x.sets))
 		for i, set := range x.sets {
 			ways[i] = s.m.make(y, v.shown(k, set&x.allowed), v.outside(k, set&x.allowed))
 		}
-		s.term(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
+		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
 	}
 }
 
@@ -145,7 +162,7 @@ func (s *stating) task(t *task, n *graph.Node) {
 				ways[l.out[k]] = &w
 			}
 		}
-		s.term(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
+		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
 			return ways[t.labels[i].out[k]].of(y.sets[j])
 		})
 	}
