@@ -146,6 +146,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"layout.Price":          layout.Price,
 	"layout.Solve":          layout.Solve,
 
+	"wcsp.KBest":        wcsp.KBest,
 	"wcsp.Read":         wcsp.Read,
 	"wcsp.ReadSolution": wcsp.ReadSolution,
 	"verify.Solution":   verify.Solution,

@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -100,6 +101,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*layout.Profile](): func(w *world) any {
 		return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}})
 	},
+	reflect.TypeFor[*wcsp.Problem]():     func(w *world) any { return w.constraints() },
+	reflect.TypeFor[*wcsp.Solution]():    func(w *world) any { return w.solution() },
 	reflect.TypeFor[*exec.Program]():     func(w *world) any { return w.program() },
 	reflect.TypeFor[*exec.Session]():     func(w *world) any { return w.program().NewSession() },
 	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },

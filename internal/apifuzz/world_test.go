@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -309,4 +310,41 @@ func (w *world) file() *safetensors.File {
 		panic(err)
 	}
 	return f
+}
+
+// constraints gives a constraint problem, at times one that is none.
+func (w *world) constraints() *wcsp.Problem {
+	p := &wcsp.Problem{Variables: []wcsp.Variable{{Labels: words[:2]}, {Labels: words[:3]}},
+		Factors: []wcsp.Factor{{Scope: []int{0, 1}, Costs: []int64{1, 2, 3, wcsp.Forbidden, 0, 1}},
+			{Scope: []int{1}, Costs: []int64{0, 4, 5}}}}
+	switch w.rng.IntN(6) {
+	case 0:
+		return nil
+	case 1:
+		return new(wcsp.Problem)
+	case 2:
+		p.Factors[w.rng.IntN(2)].Scope = w.ints()
+	case 3:
+		p.Factors[0].Costs[w.rng.IntN(6)] = int64(w.int())
+	}
+	return p
+}
+
+// solution gives one of such a problem, at times with something else in it.
+func (w *world) solution() *wcsp.Solution {
+	s, err := wcsp.Exact.Solve(w.constraints(), wcsp.Options{Proof: true})
+	if err != nil {
+		return pick(w, []*wcsp.Solution{nil, {Proof: new(wcsp.Proof)}})
+	}
+	switch n := &s.Proof.Root; w.rng.IntN(5) {
+	case 0:
+		n.Steps = nil
+	case 1:
+		n.Parts = []wcsp.Node{*n, {}}
+	case 2:
+		n.Variable, n.Branches = w.int(), []wcsp.Branch{{Label: w.int()}, {Node: *n}}
+	case 3:
+		s.Labels = w.ints()
+	}
+	return s
 }

@@ -21,7 +21,7 @@ type plan struct {
 	left  int   // variables whose message would be too large
 }
 
-// plan returns an order in which variables can be eliminated with messages of at most so many entries each, and eight
+// plan returns an order in which variables can be eliminated with messages of at most so many entries each, and four
 // times that together: those of no neighbour, one and two come first by themselves. The better of two orders is taken,
 // unless there is little to do anyway.
 func (in *instance) plan(limit int) plan {
@@ -117,7 +117,7 @@ func (o *ordering) run(p *plan) {
 			continue // it was entered again since
 		}
 		table := o.table(v)
-		if entries += table; entries > 8*o.limit {
+		if entries += table; entries > 4*o.limit {
 			return
 		}
 		o.keys[v] = -1

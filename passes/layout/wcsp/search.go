@@ -53,7 +53,7 @@ type result struct {
 func (s *search) node(in *instance, cutoff int64, top bool) result {
 	e := in.eliminate()
 	if top || !s.expired() {
-		e.all(in.plan(s.table).order, s.table)
+		s.reduce(e)
 	}
 	if e.left() == 0 {
 		r := result{bound: e.constant, cost: e.constant, node: Node{Steps: s.steps(e)}}
@@ -67,6 +67,17 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 		return s.finish(e, s.parts(e, parts, cutoff))
 	}
 	return s.finish(e, s.whole(e, cutoff))
+}
+
+// reduce eliminates everything if messages have room, else what takes small tables: then branches cost less than large
+// ones.
+func (s *search) reduce(e *elimination) {
+	in := e.rest()
+	plan := in.plan(s.table)
+	if plan.left > 0 {
+		plan = in.plan(min(s.table, branchTable))
+	}
+	e.all(plan.order, s.table)
 }
 
 // finish gives labels to the variables that were eliminated before those that the result has labels of.

@@ -13,8 +13,8 @@ import (
 	"math"
 )
 
-// Forbidden is the cost of what may not be. Sums of costs saturate at it.
-const Forbidden = int64(math.MaxInt64 / 2)
+// Forbidden is the cost of what may not be. Sums of costs saturate at it; four of it are still a number.
+const Forbidden = int64(math.MaxInt64 / 4)
 
 // Version is the version of the files of problems and solutions.
 const Version = 1

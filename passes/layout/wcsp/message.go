@@ -1,0 +1,110 @@
+package wcsp
+
+import "slices"
+
+// operand is a function in the course of a sum: where it is, and what steps of the variables are worth in its table.
+type operand struct {
+	table   []int64
+	at      int
+	self    int   // of the variable that is eliminated
+	strides []int // of the others in the scope of the message
+}
+
+// operands prepares functions for walks over the variables of a scope and over v.
+func (e *elimination) operands(v int, scope []int, functions []*function) []operand {
+	list := make([]operand, len(functions))
+	strides := make([]int, len(functions)*len(scope))
+	for i, f := range functions {
+		o := operand{table: f.table, strides: strides[i*len(scope):][:len(scope)]}
+		stride := 1
+		for k := len(f.scope) - 1; k >= 0; k-- {
+			if u := f.scope[k]; u == v {
+				o.self = stride
+			} else {
+				at, _ := slices.BinarySearch(scope, u)
+				o.strides[at] = stride
+			}
+			stride *= e.sizes[f.scope[k]]
+		}
+		list[i] = o
+	}
+	return list
+}
+
+// message is the least sum of functions over the labels of v. It goes by rows along the last variable of the scope:
+// what does not depend on that one is added up once for a row.
+func (e *elimination) message(v int, functions []*function) *function {
+	scope := e.others(v, functions)
+	m := &function{scope: scope, table: make([]int64, e.entries(scope))}
+	operands := e.operands(v, scope, functions)
+	n, last := 1, len(scope)-1
+	fixed := operands
+	var along []operand
+	if last >= 0 {
+		n = e.sizes[scope[last]]
+		slices.SortStableFunc(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
+		k := slices.IndexFunc(operands, func(o operand) bool { return o.strides[last] > 0 })
+		fixed, along = operands[:k], operands[k:]
+	}
+	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
+	for row := m.table; len(row) > 0; row = row[n:] {
+		clear(sums)
+		for _, o := range fixed {
+			for l := range sums {
+				sums[l] = add(sums[l], o.table[o.at+l*o.self])
+			}
+		}
+		minima(row[:n], sums, along, last)
+		for k := last - 1; k >= 0; k-- {
+			labels[k]++
+			size, steps := e.sizes[scope[k]], 1
+			if labels[k] == size {
+				labels[k], steps = 0, 1-size
+			}
+			for j := range operands {
+				operands[j].at += steps * operands[j].strides[k]
+			}
+			if steps == 1 {
+				break
+			}
+		}
+	}
+	return m
+}
+
+// minima fills a row: sums are by the labels of the variable that is eliminated, and the operands, which are added to
+// them, depend on the variable of the row, the last one of the scope.
+func minima(row, sums []int64, along []operand, last int) {
+	for i := range row {
+		best := Forbidden
+		switch len(along) {
+		case 0:
+			for _, s := range sums {
+				best = min(best, s)
+			}
+		case 1:
+			a := &along[0]
+			at := a.at + i*a.strides[last]
+			for _, s := range sums {
+				best = min(best, s+a.table[at])
+				at += a.self
+			}
+		case 2:
+			a, b := &along[0], &along[1]
+			at, bt := a.at+i*a.strides[last], b.at+i*b.strides[last]
+			for _, s := range sums {
+				best = min(best, s+a.table[at]+b.table[bt])
+				at, bt = at+a.self, bt+b.self
+			}
+		default:
+			for l, s := range sums {
+				for j := range along {
+					o := &along[j]
+					s = add(s, o.table[o.at+i*o.strides[last]+l*o.self])
+				}
+				best = min(best, s)
+			}
+		}
+		row[i] = best
+	}
+}
