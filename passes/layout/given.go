@@ -1,8 +1,11 @@
 package layout
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -13,36 +16,97 @@ import (
 
 // Given is a strategy that applies what somebody else's solver has found: labels of the variables of [Model.WCSP], by
 // their numbers. Its cost is checked unless it is 0. A bound counts if its proof holds; one without a proof is left out.
-func Given(s *wcsp.Solution) Strategy { return &solving{name: "given", solver: givenLabels{s}} }
-
-// GivenNames is [Given] for labels by the names of variables and labels.
-func GivenNames(labels map[string]string) Strategy {
-	return &solving{name: "given", solver: givenNames(maps.Clone(labels))}
+func Given(s *wcsp.Solution) Strategy {
+	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
 
-// givenLabels solves a problem by what it holds.
-type givenLabels struct{ solution *wcsp.Solution }
+// ReadGiven reads what [Given] applies. It is JSON as [wcsp.Solution.Write] writes it, of which "labels" is enough: the
+// numbers of labels by the order of the variables, or their names, or an object of these by the names of variables.
+func ReadGiven(r io.Reader) (Strategy, error) {
+	if r == nil {
+		return nil, errors.New("there is no reader")
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Version     int
+		Labels      json.RawMessage
+		Cost, Bound int64
+		Proof       *wcsp.Proof
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&file); err != nil {
+		return nil, fmt.Errorf("this is no solution: byte %d: %w", dec.InputOffset(), err)
+	}
+	if file.Version > wcsp.Version || file.Version < 0 || len(bytes.TrimSpace(text[dec.InputOffset():])) > 0 {
+		return nil, fmt.Errorf("this is no solution of version %d", wcsp.Version)
+	}
+	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
+	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} {
+		if err = json.Unmarshal(file.Labels, labels); err == nil && string(bytes.TrimSpace(file.Labels)) != "null" {
+			return &solving{name: "given", solver: g}, nil
+		}
+		g.solution.Labels, g.names, g.byName = nil, nil, nil
+	}
+	return nil, errors.New("this is no solution: labels: want a list of numbers, a list of names, or names by variable")
+}
+
+// GivenError says that somebody's solution is not one of the problem at hand.
+type GivenError struct{ Err error }
+
+// Error tells which variable is in the way.
+func (e *GivenError) Error() string { return fmt.Sprintf("the given solution: %v", e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *GivenError) Unwrap() error { return e.Err }
+
+// givenLabels solves a problem by what it holds. Names of labels, by place or by variable, stand for numbers.
+type givenLabels struct {
+	solution *wcsp.Solution
+	names    []string
+	byName   map[string]string
+}
 
 // Solve checks that the labels are those of a solution of p.
 func (g givenLabels) Solve(p *wcsp.Problem, _ wcsp.Options) (*wcsp.Solution, error) {
-	if g.solution == nil {
-		return nil, errors.New("there is no solution: it is nil")
+	s, err := g.solve(p)
+	if err != nil {
+		return nil, &GivenError{err}
 	}
-	s := &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(g.solution.Labels)}
-	var err error
+	return s, nil
+}
+
+func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
+	if g.solution == nil {
+		return nil, errors.New("there is none: it is nil")
+	}
+	labels, err := g.solution.Labels, error(nil)
+	switch {
+	case g.byName != nil:
+		labels, err = g.byNames(p)
+	case g.names != nil:
+		labels, err = numbers(p, g.names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &wcsp.Solution{Version: wcsp.Version, Labels: slices.Clone(labels)}
 	if s.Cost, err = p.Cost(s.Labels); err != nil {
-		return nil, fmt.Errorf("the solution is not one of this problem: %w", err)
+		return nil, fmt.Errorf("it is not one of this problem: %w", err)
 	}
 	if s.Cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("the solution is infeasible: %s", blame(p, s.Labels))
+		return nil, fmt.Errorf("it is infeasible: %s", blame(p, s.Labels))
 	}
 	if c := g.solution.Cost; c != 0 && c != s.Cost {
-		return nil, fmt.Errorf("the solution is said to cost %d picoseconds; its labels cost %d", c, s.Cost)
+		return nil, fmt.Errorf("it is said to cost %d picoseconds; its labels cost %d", c, s.Cost)
 	}
 	if g.solution.Proof != nil {
 		s.Bound, s.Proof = g.solution.Bound, g.solution.Proof
 		if err := verify.Solution(p, s); err != nil {
-			return nil, fmt.Errorf("the proof of the solution does not hold: %w", err)
+			return nil, fmt.Errorf("its proof does not hold: %w", err)
 		}
 	}
 	return s, nil
@@ -67,26 +131,36 @@ func blame(p *wcsp.Problem, labels []int) string {
 	return "the sum of its costs is beyond all bounds"
 }
 
-type givenNames map[string]string
-
-// Solve finds the numbers of the labels. Each variable must have one.
-func (g givenNames) Solve(p *wcsp.Problem, o wcsp.Options) (*wcsp.Solution, error) {
-	s, known := &wcsp.Solution{Labels: make([]int, len(p.Variables))}, make(map[string]bool, len(p.Variables))
+// byNames puts the names of labels in the order of the variables. Each must have one.
+func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
+	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
 	for i, v := range p.Variables {
 		known[v.Name] = true
-		label, told := g[v.Name]
+		label, told := g.byName[v.Name]
 		if !told {
-			return nil, fmt.Errorf("the solution has no label for variable %d (%q)", i, v.Name)
+			return nil, fmt.Errorf("there is no label for variable %d (%q)", i, v.Name)
 		}
-		if s.Labels[i] = slices.Index(v.Labels, label); s.Labels[i] < 0 {
-			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, v.Name, label,
-				words.DidYouMean(words.Nearest(label, slices.Values(v.Labels))))
-		}
+		names[i] = label
 	}
-	for _, name := range slices.Sorted(maps.Keys(g)) {
+	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
 		if !known[name] {
 			return nil, fmt.Errorf("there is no variable %q%s", name, words.DidYouMean(words.Nearest(name, maps.Keys(known))))
 		}
 	}
-	return givenLabels{s}.Solve(p, o)
+	return numbers(p, names)
+}
+
+// numbers finds the numbers of labels.
+func numbers(p *wcsp.Problem, names []string) ([]int, error) {
+	if len(names) != len(p.Variables) {
+		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(p.Variables))
+	}
+	list := make([]int, len(names))
+	for i, v := range p.Variables {
+		if list[i] = slices.Index(v.Labels, names[i]); list[i] < 0 {
+			return nil, fmt.Errorf("variable %d (%q) has no label %q%s", i, v.Name, names[i],
+				words.DidYouMean(words.Nearest(names[i], slices.Values(v.Labels))))
+		}
+	}
+	return list, nil
 }
