@@ -29,7 +29,11 @@ var (
 	// ChannelsLast gives images their channels last: what convolutions, pools and batch norms make, and
 	// what follows it.
 	ChannelsLast Strategy = layout.ChannelsLast
-	// Optimal has the least total cost, with proof: see [Program.Certificate].
+	// Greedy, Favourite and Push decide one node at a time: see [layout.Greedy].
+	Greedy    Strategy = layout.Greedy
+	Favourite Strategy = layout.Favourite
+	Push      Strategy = layout.Push
+	// Optimal has the least cost of all, and proves it: see [Program.Certificate] and [layout.Model].
 	Optimal Strategy = layout.Optimal
 )
 

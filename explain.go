@@ -18,7 +18,7 @@ import (
 type Explanation struct {
 	Layout LayoutReport  `json:"layout" doc:"Why it has the strides that infer shows."`
 	Run    FateReport    `json:"run" doc:"What becomes of it under the strategy."`
-	Copies []CopyReport  `json:"copies" doc:"Copies of it, and those of operands that are made for what computes it."`
+	Copies []CopyWhy     `json:"copies" doc:"Copies of it, and those of operands that are made for what computes it."`
 	Apart  []ApartReport `json:"apart" doc:"Nodes beside it that could be one step with it, and are not."`
 }
 

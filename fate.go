@@ -49,7 +49,7 @@ func (p *Program) fate(v *graph.Value, e *Explanation) {
 		}
 	}
 	e.Run = *r
-	e.Copies, e.Apart = copiesOf(v, r, plan), []ApartReport{}
+	e.Copies, e.Apart = p.explainCopies(v, r, plan), []ApartReport{}
 	for _, a := range plan.Apart {
 		if v.Node != nil && (a.Node == v.Node.Name || a.Reader == v.Node.Name) {
 			e.Apart = append(e.Apart, ApartReport(a))
@@ -118,16 +118,9 @@ func (r *FateReport) computed(v *graph.Value, program *exec.Program) {
 	}
 }
 
-// copiesOf lists the copies of a value, and those that the step that computes it reads.
-func copiesOf(v *graph.Value, r *FateReport, plan *passes.Plan) []CopyReport {
-	list := []CopyReport{}
-	for _, c := range plan.Copies {
-		made := c.Node != nil && slices.ContainsFunc(c.Node.Out, func(o *graph.Value) bool {
-			return slices.Contains(r.Reads, o.Name)
-		})
-		if c.Value == v.Name || made {
-			list = append(list, copyOf(c))
-		}
-	}
-	return list
+// concerns reports whether a copy is one of a value, or one that the step that computes it reads.
+func concerns(c *passes.Copy, v *graph.Value, r *FateReport) bool {
+	return c.Value == v.Name || c.Node != nil && slices.ContainsFunc(c.Node.Out, func(o *graph.Value) bool {
+		return slices.Contains(r.Reads, o.Name)
+	})
 }

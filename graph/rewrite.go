@@ -86,7 +86,8 @@ func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error
 	if n == nil || n.Op == nil || operand < 0 || operand >= len(n.In) || of == nil || of.graph != g {
 		return nil, errors.New("it is no operand of a node of the graph")
 	}
-	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, Part: n.Part, attrs: n.attrs}
+	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, Part: n.Part,
+		attrs: n.attrs}
 	m.In[operand] = Of(of)
 	for i := range n.Out {
 		m.Out = append(m.Out, &Value{Name: m.Name, Node: m, Index: i, graph: g})

@@ -174,7 +174,7 @@ func TestStrategies(t *testing.T) {
 		}
 	}
 	_, err := layout.Named("quickest")
-	assert.EqualError(t, err, `unknown strategy "quickest": want one of propagate, contiguous, channels_last, optimal`)
+	assert.EqualError(t, err, `unknown strategy "quickest": want one of propagate, contiguous, channels_last, greedy, favourite, push, optimal`)
 }
 
 // Whatever a strategy does inside, outputs are handed over with the strides of the graph as written.

@@ -174,7 +174,8 @@ type Plan struct {
 	// or was not asked.
 	Unchecked []Unchecked
 
-	// Model and Solution are the problem of layouts and what solves it, of a strategy that states it exactly; nil of others.
+	// Model and Solution are the problem of layouts and what solves it, of a strategy that states it exactly; nil of
+	// others.
 	Model    *layout.Model
 	Solution *wcsp.Solution
 
@@ -359,7 +360,7 @@ func (p *Plan) summarise() {
 			p.costs.Set(n.Out[0], costOf{n, cost})
 		}
 		p.CostNS += cost
-		if n.Why == "" || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+		if n.Why == "" || n.IsView() || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 			continue
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta

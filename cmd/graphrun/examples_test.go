@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun"
 )
 
 const models = "../../examples/models"
@@ -20,11 +22,11 @@ func TestExamples(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			succeed(t, "infer", file)
 			succeed(t, "run", file)
-			for _, s := range []string{"propagate", "contiguous", "channels_last"} {
-				succeed(t, "plan", file, "--check", "--strategy", s)
+			for _, s := range graphrun.Strategies() {
+				succeed(t, "plan", file, "--check", "--strategy", s.Name())
 			}
 			doc := decode[compareDoc](t, succeed(t, "compare", file, "--runs", "1", "--json"))
-			if !doc.Equal || len(doc.Strategies) != 3 {
+			if !doc.Equal || len(doc.Strategies) != len(graphrun.Strategies()) {
 				t.Errorf("%+v", doc)
 			}
 		})

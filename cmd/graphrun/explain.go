@@ -206,6 +206,37 @@ func writeFate(w io.Writer, show display, e *graphrun.Explanation) {
 		fmt.Fprintf(w, "it lies by %s\n", ints(f.Strides))
 	}
 	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(f.Readers, ", "), "no node"))
-	writeCopies(w, show, "Copies", e.Copies)
+	list := make([]graphrun.CopyReport, len(e.Copies))
+	for i, c := range e.Copies {
+		list[i] = c.CopyReport
+	}
+	writeCopies(w, show, "Copies", list)
+	for _, c := range e.Copies {
+		writeSides(w, show, c)
+	}
 	writeApart(w, show, e.Apart)
+}
+
+// writeSides tells why the two sides of a copy disagree, and what it would cost to do without.
+func writeSides(w io.Writer, show display, c graphrun.CopyWhy) {
+	fmt.Fprintf(w, "\n%s\n", show.paint(strong, fmt.Sprintf("The copy of %s into %s", c.Value, ints(c.To))))
+	for _, side := range []struct {
+		what string
+		path []string
+	}{{"written so because", c.Written}, {"wanted so because", c.Wanted}} {
+		for i, step := range side.path {
+			what := ""
+			if i == 0 {
+				what = side.what
+			}
+			fmt.Fprintf(w, "  %-20s%s\n", what, step)
+		}
+	}
+	if c.WithoutNS == nil {
+		return
+	}
+	fmt.Fprintf(w, "  %-20sthe cheapest plan costs %s more\n", "without it", nanoseconds(*c.WithoutNS))
+	for _, change := range c.Instead {
+		fmt.Fprintf(w, "  %-20s%s\n", "", change)
+	}
 }

@@ -254,7 +254,8 @@ type Assignment struct {
 	LostOutputs []bool
 	// Final says that the copies in the graph have been weighed, too: none is to be dropped that is not dropped here.
 	Final bool
-	// Model and Solution are what the assignment follows from, of a strategy that states the problem exactly: nil of others.
+	// Model and Solution are what the assignment follows from, of a strategy that states the problem exactly: nil of
+	// others.
 	Model    *Model
 	Solution *wcsp.Solution
 }

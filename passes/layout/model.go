@@ -23,7 +23,8 @@ import (
 //   - A value costs the cheapest copies, of copies where that is cheaper, by which its forms are made of the one that
 //     is written: an arborescence.
 //   - A view has the forms of its operand, viewed, for nothing, and copies of these. What a reshape cannot view is
-//     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned or handed over.
+//     one copy into any order. A copy that the user wrote is a view that changes nothing, unless it is pinned or handed
+//     over.
 //   - Constants are converted when the graph is planned, for nothing.
 //   - Outputs are among the forms of their values: as in the graph as written, or as they are pinned.
 //
@@ -41,7 +42,8 @@ type Model struct {
 	views     []*viewed   // by the place of the node; nil for what computes
 	copier    *graph.Op
 	readers   graph.ByValue[[]use]
-	places    []int // of nodes in the graph, by their numbers
+	places    []int              // of nodes in the graph, by their numbers
+	barred    map[*variable]uint // forms into which a value is not copied
 	failed    graph.Errors
 	losing    map[*graph.Value]bool // the results of nodes that are lost
 }

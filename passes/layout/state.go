@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // state writes the problem down.
@@ -49,6 +50,22 @@ func (m *Model) state() error {
 	}
 	s.constant()
 	return nil
+}
+
+// Without returns the model without the copy of a value into a layout, which may still be written or viewed so. Labels
+// mean the same in both. The error says that the value has no such form.
+func (m *Model) Without(v *graph.Value, lies tensor.Meta) (*Model, error) {
+	x := m.variables.At(v)
+	if x == nil || x.value != v {
+		return nil, errors.New("it is no value of the problem")
+	}
+	form := x.find(lies)
+	if form < 0 {
+		return nil, fmt.Errorf("%q is never %v", v.Name, lies)
+	}
+	other := *m
+	other.barred = map[*variable]uint{x: 1 << form}
+	return &other, other.state()
 }
 
 // of is least without the set.

@@ -24,7 +24,9 @@ var (
 )
 
 // All returns the strategies that are always there, the default first.
-func All() []Strategy { return []Strategy{Propagate, Contiguous, ChannelsLast, Optimal} }
+func All() []Strategy {
+	return []Strategy{Propagate, Contiguous, ChannelsLast, Greedy, Favourite, Push, Optimal}
+}
 
 // Named returns a strategy by name; an empty name is that of the default.
 func Named(name string) (Strategy, error) {

@@ -136,7 +136,7 @@ func (m *Model) make(x *variable, roots uint, outside []int64) made {
 			continue
 		}
 		for to := range k {
-			if s>>to&1 != 0 {
+			if s>>to&1 != 0 || m.barred[x]>>to&1 != 0 {
 				continue
 			}
 			if copies == nil {

@@ -49,7 +49,72 @@ OWN = {
     "mlp": (lambda: torch.nn.Sequential(torch.nn.Linear(784, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512),
                                         torch.nn.ReLU(), torch.nn.Linear(512, 10)), (784,)),
     "unet": (lambda: UNet(), (3, 96, 96)),
+    "hrnet": (lambda: HRNet(), (3, 224, 224)),
 }
+
+
+def conv(cin, cout, size=3, stride=1, relu=True):
+    nn = torch.nn
+    layers = [nn.Conv2d(cin, cout, size, stride, size // 2, bias=False), nn.BatchNorm2d(cout)]
+    return nn.Sequential(*layers, *([nn.ReLU()] if relu else []))
+
+
+class Residual(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.body = torch.nn.Sequential(conv(width, width), conv(width, width, relu=False))
+
+    def forward(self, x):
+        return torch.relu(x + self.body(x))
+
+
+class Exchange(torch.nn.Module):
+    """A module of HRNet: residual blocks in each branch, then every branch gets the sum of all."""
+
+    def __init__(self, widths, blocks=4):
+        super().__init__()
+        nn = torch.nn
+        self.branches = nn.ModuleList([nn.Sequential(*[Residual(w) for _ in range(blocks)]) for w in widths])
+        self.fuse = nn.ModuleList([nn.ModuleList([self.way(widths, j, i) for j in range(len(widths))])
+                                   for i in range(len(widths))])
+
+    def way(self, widths, j, i):
+        nn = torch.nn
+        if j == i:
+            return nn.Identity()
+        if j > i:
+            return nn.Sequential(conv(widths[j], widths[i], 1, relu=False), nn.Upsample(scale_factor=2 ** (j - i)))
+        return nn.Sequential(*[conv(widths[j], widths[i] if k == i - 1 else widths[j], 3, 2, relu=k < i - 1)
+                               for k in range(j, i)])
+
+    def forward(self, xs):
+        xs = [b(x) for b, x in zip(self.branches, xs)]
+        return [torch.relu(sum(w(x) for w, x in zip(ways, xs))) for ways in self.fuse]
+
+
+class HRNet(torch.nn.Module):
+    """HRNet-W18 (Wang et al., 2020) for classification, without the bottlenecks of its head."""
+
+    def __init__(self, width=18, modules=(1, 4, 3), classes=1000):
+        super().__init__()
+        nn = torch.nn
+        self.stem = nn.Sequential(conv(3, 64, stride=2), conv(64, 64, stride=2), *[Residual(64) for _ in range(4)])
+        self.new, self.stages, before = nn.ModuleList(), nn.ModuleList(), [64]
+        for n, count in enumerate(modules, 2):
+            widths = [width << i for i in range(n)]
+            self.new.append(nn.ModuleList([conv(b, w) if b != w else nn.Identity() for b, w in zip(before, widths)] +
+                                          [conv(before[-1], widths[-1], stride=2)]))
+            self.stages.append(nn.ModuleList([Exchange(widths) for _ in range(count)]))
+            before = widths
+        self.head = nn.Linear(sum(before), classes)
+
+    def forward(self, x):
+        xs = [self.stem(x)]
+        for new, stage in zip(self.new, self.stages):
+            xs = [m(x) for m, x in zip(new, xs)] + [new[-1](xs[-1])]
+            for module in stage:
+                xs = module(xs)
+        return self.head(torch.cat([x.mean((2, 3)) for x in xs], 1))
 
 
 class Last(torch.nn.Module):

@@ -1,0 +1,55 @@
+package wcsp
+
+// Fix returns the problem that is left where some variables have the labels given, by their numbers, and a function
+// that makes labels of it those of the whole. It panics where a number is none of a variable or a label.
+func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int) {
+	rest, place := &Problem{Version: p.Version}, make([]int, len(p.Variables))
+	for i, v := range p.Variables {
+		place[i] = -1
+		if l, fixed := labels[i]; fixed {
+			_ = v.Labels[l]
+			continue
+		}
+		place[i] = len(rest.Variables)
+		rest.Variables = append(rest.Variables, v)
+	}
+	for _, f := range p.Factors {
+		rest.Factors = append(rest.Factors, p.fixed(&f, labels, place))
+	}
+	return rest, func(chosen []int) []int {
+		whole := make([]int, len(place))
+		for i, at := range place {
+			if at < 0 {
+				whole[i] = labels[i]
+			} else {
+				whole[i] = chosen[at]
+			}
+		}
+		return whole
+	}
+}
+
+// fixed is what a factor is where some of its variables have one label.
+func (p *Problem) fixed(f *Factor, labels map[int]int, place []int) Factor {
+	g := Factor{Scope: []int{}}
+	for _, v := range f.Scope {
+		if place[v] >= 0 {
+			g.Scope = append(g.Scope, place[v])
+		}
+	}
+	for i, c := range f.Costs {
+		keep, rest := true, i
+		for k := len(f.Scope) - 1; k >= 0; k-- {
+			v := f.Scope[k]
+			n := len(p.Variables[v].Labels)
+			if place[v] < 0 && rest%n != labels[v] {
+				keep = false
+			}
+			rest /= n
+		}
+		if keep {
+			g.Costs = append(g.Costs, c)
+		}
+	}
+	return g
+}
