@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -109,6 +110,41 @@ func TestCompare(t *testing.T) {
 	for _, word := range []string{"cost/", "median/", "gap", "vs propagate", "copied/", "+weights/", "pinned", "mine"} {
 		assert.Contains(t, text, word)
 	}
+}
+
+// turns notes which program runs.
+type turns struct {
+	graphrun.Tracer // is told of nothing but runs, since BeginRun says no
+	name            string
+	to              *[]string
+}
+
+func (t turns) BeginRun(*exec.Run) bool { *t.to = append(*t.to, t.name); return false }
+func (turns) EndRun(*exec.Run, error)   {}
+
+// In each round every program runs once, in an order that differs, and that follows from the seed.
+func TestCompareTakesTurns(t *testing.T) {
+	g, in := image(t)
+	run := func(seed uint64) []string {
+		var ran []string
+		var list []graphrun.Candidate
+		for _, name := range []string{"a", "b", "c"} {
+			list = append(list, candidate(t, name, g, graphrun.Options{Tracer: turns{name: name, to: &ran}}))
+		}
+		_, err := graphrun.Compare(ctx, list, in, graphrun.CompareOptions{Runs: 20, Seed: seed})
+		require.NoError(t, err)
+		return ran
+	}
+	ran := run(1)
+	require.Len(t, ran, 3*22)
+	orders := map[string]int{}
+	for i := 0; i < len(ran); i += 3 {
+		orders[strings.Join(ran[i:i+3], "")]++
+		assert.ElementsMatch(t, []string{"a", "b", "c"}, ran[i:i+3])
+	}
+	assert.Greater(t, len(orders), 3)
+	assert.Equal(t, ran, run(1))
+	assert.NotEqual(t, ran, run(2))
 }
 
 // What one would hold against a comparison is an error, and tells of whom.
