@@ -15,8 +15,8 @@ import (
 // CertificateVersion is the version of the files of certificates.
 const CertificateVersion = 1
 
-// Certificate is everything that it takes to be certain what a plan costs, and that none costs less than a bound, without
-// trust in who made it: [Verify] rebuilds the problem from the graph and checks the proof.
+// Certificate is everything that it takes to be certain what a plan costs, and that none costs less than a bound,
+// without trust in who made it: [Verify] rebuilds the problem from the graph and checks the proof.
 type Certificate struct {
 	Version int              `json:"version" doc:"The version of the file: 1."`
 	Graph   CertifiedGraph   `json:"graph" doc:"The graph that was planned."`
@@ -51,8 +51,8 @@ type CertifiedPin struct {
 }
 
 // Certificate returns a certificate of the program's plan, for the sizes that Compile saw. There is one where the
-// strategy states the problem exactly ([Report.LowerBoundNS] tells), the graph is planned as a whole, and the passes are
-// those of package passes.
+// strategy states the problem exactly, as Optimal and [layout.Given] do, the graph is planned as a whole, and the
+// passes are those of package passes.
 func (p *Program) Certificate() (*Certificate, error) {
 	m, err := p.model()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/graphfile"
 )
 
-// digestOf is the sha256 of what a graph says: its structure, attributes and pins as a graph file has them, the sizes of
-// its symbols, how its values are laid out, and the data of its constants.
+// digestOf is the sha256 of what a graph says: its structure, attributes and pins as a graph file has them, the sizes
+// of its symbols, how its values are laid out, and the data of its constants.
 func digestOf(g *graph.Graph) (string, error) {
 	h := sha256.New()
 	if err := hashGraph(h, g); err != nil {

@@ -69,7 +69,8 @@ func (p *Program) Problem() (*wcsp.Problem, error) {
 	return m.WCSP, nil
 }
 
-// AdviceReport is what a caller could change, without a change to the graph, so that it costs less: see [layout.Advise].
+// AdviceReport is what a caller could change, without a change to the graph, so that it costs less: see
+// [layout.Advise].
 type AdviceReport struct {
 	Tried    int           `json:"tried" doc:"How many changes were priced."`
 	Possible int           `json:"possible" doc:"How many there are."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -131,21 +132,18 @@ func writeStudy(w io.Writer, show display, r *graphrun.Report) {
 			if h.Input {
 				what = "hand " + h.Name + " over in " + h.Order
 			}
-			fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", printable(what), nanoseconds(h.SavedNS), 100*h.Part, changeText(h.Change))
+			fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", printable(what), nanoseconds(h.SavedNS), 100*h.Part,
+				changeText(h.Change))
 		}
 		if more := r.Advice.Possible - r.Advice.Tried; more > 0 {
 			fmt.Fprintf(w, "%s not priced\n", countIrregular(more, "other change was", "other changes were"))
 		}
 	}
 	writeSensitivity(w, show, r.Sensitivity)
-	writeList(w, show, "Cheapest plans", r.Best, []column{wholeCol("cost"), wholeCol("more"), proseCol("what it does otherwise")},
-		func(b graphrun.PlanChoice) []any {
-			text := b.Change.String()
-			if text == "" {
-				text = "-"
-			}
-			return []any{nanoseconds(b.CostNS), "+" + nanoseconds(b.MoreNS), text}
-		})
+	writeList(w, show, "Cheapest plans", r.Best, []column{wholeCol("cost"), wholeCol("more"),
+		proseCol("what it does otherwise")}, func(b graphrun.PlanChoice) []any {
+		return []any{nanoseconds(b.CostNS), "+" + nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+	})
 }
 
 func changeText(c layout.Change) string {

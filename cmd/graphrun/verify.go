@@ -109,6 +109,6 @@ func writeVerdict(w io.Writer, v *graphrun.Verdict) {
 		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", nanoseconds(v.CostNS), nanoseconds(v.BoundNS),
 			nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
-	fmt.Fprintf(w, "holds for graph %.12s, strategy %s: %s and %s of costs are those of the certificate, the cost adds up, "+
-		"and the proof is right\n", v.Digest, v.Strategy, count(v.Variables, "variable"), count(v.Factors, "table"))
+	fmt.Fprintf(w, "holds for graph %.12s, strategy %s: %s and %s of costs are those of the certificate, the cost adds "+
+		"up, and the proof is right\n", v.Digest, v.Strategy, count(v.Variables, "variable"), count(v.Factors, "table"))
 }

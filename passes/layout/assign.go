@@ -10,6 +10,9 @@ import (
 // Assignment returns what labels of the variables of WCSP mean. Forms that nobody reads are not made, so it may cost
 // less than the labels do.
 func (m *Model) Assignment(labels []int) (*Assignment, error) {
+	if err := m.stated(); err != nil {
+		return nil, err
+	}
 	cost, err := m.WCSP.Cost(labels)
 	if err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ import (
 )
 
 // Best returns what the k cheapest assignments mean that differ in what runs: in implementations, in walks, or in the
-// copies that are made. The cheapest is the first. There are fewer where there are no more, and where [wcsp.KBest] finds
-// no others among the assignments that it looks at. Sets with forms that nobody reads mean the same as without them.
+// copies that are made. The cheapest is the first. There are fewer where there are no more, and where [wcsp.KBest]
+// finds no others among the assignments that it looks at. Sets with forms that nobody reads mean the same as without.
 func (m *Model) Best(k int) ([]*Outcome, error) {
-	if m == nil || m.WCSP == nil {
-		return nil, errors.New("there is no model")
+	if err := m.stated(); err != nil {
+		return nil, err
 	}
 	if k < 1 {
 		return nil, fmt.Errorf("%d plans are asked for; it must be 1 or more", k)

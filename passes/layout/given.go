@@ -14,14 +14,15 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// Given is a strategy that applies what somebody else's solver has found: labels of the variables of [Model.WCSP], by
-// their numbers. Its cost is checked unless it is 0. A bound counts if its proof holds; one without a proof is left out.
+// Given is a strategy that applies what somebody else's solver has found: labels of the variables of Model.WCSP,
+// by their numbers. Its cost is checked unless it is 0. A bound counts if its proof holds; one without a proof is
+// left out.
 func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
 
-// ReadGiven reads what [Given] applies. It is JSON as [wcsp.Solution.Write] writes it, of which "labels" is enough: the
-// numbers of labels by the order of the variables, or their names, or an object of these by the names of variables.
+// ReadGiven reads what [Given] applies. It is JSON as [wcsp.Solution.Write] writes it, of which "labels" is enough:
+// the numbers of labels by the order of the variables, or their names, or an object of these by names of variables.
 func ReadGiven(r io.Reader) (Strategy, error) {
 	if r == nil {
 		return nil, errors.New("there is no reader")

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Outcome is what runs by labels of a [Model]: other labels may mean the same, since forms that nobody reads are not made.
+// Outcome is what runs by labels of a [Model]: other labels may mean the same, since forms that nobody reads are not
+// made.
 type Outcome struct {
 	// PS is what it costs, in picoseconds; Copying is what of it copies take.
 	PS, Copying int64
@@ -49,8 +50,8 @@ type Recomputed struct {
 
 // Outcome returns what labels of the variables of WCSP mean. The error says which label cannot be.
 func (m *Model) Outcome(labels []int) (*Outcome, error) {
-	if m == nil || m.WCSP == nil {
-		return nil, fmt.Errorf("there is no model")
+	if err := m.stated(); err != nil {
+		return nil, err
 	}
 	cost, err := m.WCSP.Cost(labels)
 	if err != nil {

@@ -33,8 +33,8 @@ const farthest = 1024
 // of the cheapest plan meets that of another: it is found by solving at a factor, and where that gives another line, at
 // the factor at which the two meet, until no line is below; factors are resolved to a few millionths.
 func (m *Model) Sensitive() (*Sensitivity, error) {
-	if m == nil || m.WCSP == nil {
-		return nil, errors.New("there is no model")
+	if err := m.stated(); err != nil {
+		return nil, err
 	}
 	first, err := m.at(1)
 	if err != nil {

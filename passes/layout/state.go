@@ -9,6 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// stated returns an error for what [NewModel] has not made.
+func (m *Model) stated() error {
+	if m == nil || m.WCSP == nil || m.Problem == nil || len(m.copying) != len(m.WCSP.Factors) {
+		return errors.New("the model was not made by NewModel")
+	}
+	return nil
+}
+
 // state writes the problem down.
 func (m *Model) state() error {
 	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
@@ -55,6 +63,9 @@ func (m *Model) state() error {
 // Without returns the model without the copy of a value into a layout, which may still be written or viewed so. Labels
 // mean the same in both. The error says that the value has no such form.
 func (m *Model) Without(v *graph.Value, lies tensor.Meta) (*Model, error) {
+	if err := m.stated(); err != nil {
+		return nil, err
+	}
 	x := m.variables.At(v)
 	if x == nil || x.value != v {
 		return nil, errors.New("it is no value of the problem")
