@@ -33,7 +33,7 @@ var (
 	Greedy    Strategy = layout.Greedy
 	Favourite Strategy = layout.Favourite
 	Push      Strategy = layout.Push
-	// Optimal has the least cost of all, and proves it: see [layout.Model].
+	// Optimal has the least cost of all, and proves it: see [Program.Certificate] and [layout.Model].
 	Optimal Strategy = layout.Optimal
 )
 
@@ -160,13 +160,14 @@ func newProgram(g *graph.Graph, o Options) (*Program, error) {
 		o.Progress = func(string) {}
 	}
 	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
+	own := o.Passes != nil
 	if o.NoFusion {
 		if o.Passes == nil {
 			o.Passes = passes.Passes()
 		}
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
-	p := &Program{graph: g, options: o, fixed: given(g)}
+	p := &Program{graph: g, options: o, fixed: given(g), ownPasses: own}
 	maps.Copy(p.fixed, o.Sizes)
 	p.findOpen()
 	p.infers = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)

@@ -24,8 +24,9 @@
 //
 // [Compile] chooses layouts and implementations by a [Strategy], inserts the copies that they need and
 // drops those that nobody does, and prepares everything that a run needs. [Program.Report] tells what
-// was done, and why, as data: what the command graphrun prints as plan. The result of a run is the
-// same, bit for bit, for any number of workers.
+// was done, and why, as data: what the command graphrun prints as plan. [Compare] measures programs that
+// were compiled in different ways side by side, and [Diff] tells what they do differently. The result of
+// a run is the same, bit for bit, for any number of workers.
 //
 // A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes it for all runs;
 // where nobody does, each run takes it from the shapes of its inputs, and the program is planned once

@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,6 +25,8 @@ type Program struct {
 	open     []string       // symbols that runs give sizes to
 	symbolic []int          // places of inputs that have symbols
 	first    *compiled      // for the sizes that Compile saw
+	// ownPasses says that the list of passes is the caller's, of which nobody else knows what they do.
+	ownPasses bool
 
 	mu     sync.Mutex
 	recent []*compiled // for other sizes, the last used first
@@ -42,6 +45,10 @@ type compiled struct {
 	ahead  *exec.Program // what plan is the plan of; nil where nothing was planned ahead
 	place  int           // of the segment that this is, where shapes depend on data; negative for none
 	took   time.Duration
+
+	asking  sync.Once       // for what follows, see layouts
+	problem *layout.Problem // as the strategy saw it
+	asked   error           // why there is none
 }
 
 // keptSizes bounds the programs that are kept for sizes beside the first.

@@ -8,32 +8,36 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 // Report tells what a program does, and why. It is what the command graphrun prints as plan: its JSON
 // has the keys of that document, but for the version that documents begin with.
 type Report struct {
-	Strategy     string            `json:"strategy" doc:"The strategy that was applied."`
-	Optimal      bool              `json:"optimal" doc:"Whether it is proved that no plan costs less."`
-	CostNS       float64           `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
-	LowerBoundNS *float64          `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
-	Passes       []PassReport      `json:"passes" doc:"The passes in their order, and what each did."`
-	Copies       []CopyReport      `json:"copies" doc:"The copies that were inserted."`
-	Elided       []ElisionReport   `json:"elided" doc:"The nodes that were found to be needless."`
-	Folded       []FoldingReport   `json:"folded" doc:"The nodes that were computed ahead: they depend on constants alone."`
-	Decomposed   []PartsReport     `json:"decomposed" doc:"The nodes of composite ops, for which others run."`
-	Packed       []PackingReport   `json:"packed" doc:"The constants in the form of an implementation."`
-	PackedInRuns []RunPacking      `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
-	Unchecked    []UncheckedReport `json:"unchecked,omitzero" doc:"What --check could not compare."`
-	Apart        []ApartReport     `json:"apart" doc:"Nodes that share no loop with one that reads them, though both could."`
-	Steps        []StepReport      `json:"steps" doc:"What runs, in a valid order."`
-	MovedBytes   int               `json:"moved_bytes" doc:"The bytes of all that steps read and make, each operand once."`
-	PeakBytes    int               `json:"peak_bytes" doc:"Memory beside inputs and constants."`
-	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
-	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
-	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
-	Rejected     []RejectionReport `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, the wanted one first."`
-	Code         *CodeReport       `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
+	Strategy     string              `json:"strategy" doc:"The strategy that was applied."`
+	Optimal      bool                `json:"optimal" doc:"Whether it is proved that no plan costs less."`
+	CostNS       float64             `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+	LowerBoundNS *float64            `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
+	Passes       []PassReport        `json:"passes" doc:"The passes in their order, and what each did."`
+	Copies       []CopyReport        `json:"copies" doc:"The copies that were inserted."`
+	Elided       []ElisionReport     `json:"elided" doc:"The nodes that were found to be needless."`
+	Folded       []FoldingReport     `json:"folded" doc:"The nodes that were computed ahead: they depend on constants alone."`
+	Decomposed   []PartsReport       `json:"decomposed" doc:"The nodes of composite ops, for which others run."`
+	Packed       []PackingReport     `json:"packed" doc:"The constants in the form of an implementation."`
+	PackedInRuns []RunPacking        `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
+	Unchecked    []UncheckedReport   `json:"unchecked,omitzero" doc:"What --check could not compare."`
+	Apart        []ApartReport       `json:"apart" doc:"Nodes that share no loop with one that reads them, though both could."`
+	Steps        []StepReport        `json:"steps" doc:"What runs, in a valid order."`
+	MovedBytes   int                 `json:"moved_bytes" doc:"The bytes of all that steps read and make, each operand once."`
+	PeakBytes    int                 `json:"peak_bytes" doc:"Memory beside inputs and constants."`
+	Memory       MemoryReport        `json:"memory" doc:"What a run needs in all."`
+	PlanMS       float64             `json:"plan_ms" doc:"The time of planning and compiling."`
+	Segments     []SegmentReport     `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Rejected     []RejectionReport   `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, the wanted one first."`
+	Advice       *AdviceReport       `json:"advice,omitzero" doc:"What a caller could change, where strategy optimal planned."`
+	Best         []PlanChoice        `json:"best,omitzero" doc:"The cheapest plans, for --k-best: see [Program.Best]."`
+	Sensitivity  *layout.Sensitivity `json:"sensitivity,omitzero" doc:"How far prices of copies may be off, for --sensitivity."`
+	Code         *CodeReport         `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }
 
@@ -192,6 +196,7 @@ func (p *Program) Report() *Report {
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}
+	r.proved(plan)
 	r.rewrites(plan)
 	if p.options.Check {
 		r.Unchecked = mapped(plan.Unchecked, func(u passes.Unchecked) UncheckedReport {

@@ -165,7 +165,7 @@ func compare(cmd *cobra.Command, paths []string, f compareFlags) error {
 		return err
 	}
 	collectEarly()
-	s := &comparison{flags: f, seen: map[string]bool{}}
+	s := &comparison{flags: f, files: fileLabels(paths), seen: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
 	cut := stopped(cmd.Context())
 	if err != nil && (cut == nil || len(s.rows) == 0) {
@@ -178,9 +178,24 @@ func compare(cmd *cobra.Command, paths []string, f compareFlags) error {
 	return cut
 }
 
+// fileLabels are what files are called in results, by path: their names, or the paths of those that share one.
+func fileLabels(paths []string) map[string]string {
+	labels, owner := map[string]string{}, map[string]string{}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		labels[path] = name
+		if other, taken := owner[name]; taken && other != path {
+			labels[path], labels[other] = path, other
+		}
+		owner[name] = path
+	}
+	return labels
+}
+
 // comparison is what was measured so far. Of each combination of a file, sizes and threads the first row is the base.
 type comparison struct {
 	flags       compareFlags
+	files       map[string]string // what files are called, by path
 	rows        []compareRow
 	Interrupted bool     // before all of it was done
 	Unchecked   bool     // for some there were no outputs to compare
@@ -252,7 +267,8 @@ func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 // compile plans a graph by every strategy, and finds what any plan costs at least. The constants that the first program
 // computes and packs, and its machine code, are the others' too, so each is compiled again while all are there: what
 // that takes can be compared.
-func (s *comparison) compile(g *graph.Graph, o graphrun.Options) (list []graphrun.Candidate, bound *float64, err error) {
+func (s *comparison) compile(g *graph.Graph, o graphrun.Options) (list []graphrun.Candidate, bound *float64,
+	err error) {
 	var first []graphrun.Candidate
 	for range 2 {
 		first, list, bound = list, nil, nil
@@ -278,7 +294,7 @@ func (s *comparison) add(path string, t timed, threads int, c *graphrun.Comparis
 	dims := map[string]int{}
 	maps.Copy(dims, t.g.Bound())
 	for _, m := range c.Rows {
-		s.rows = append(s.rows, compareRow{File: filepath.Base(path), Dims: dims, Threads: threads, Measurement: m})
+		s.rows = append(s.rows, compareRow{s.files[path], dims, threads, m})
 	}
 	for _, d := range c.Differences {
 		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {

@@ -89,7 +89,7 @@ func (f *diffFlags) ways(files int) (list [2]string, err error) {
 
 // diffReport is what diff prints.
 type diffReport struct {
-	Files []string `json:"files" doc:"The file of the first plan, and that of the second; paths where names are the same."`
+	Files []string `json:"files" doc:"The file of the first plan, and that of the second."`
 	*graphrun.Difference
 	graphrun.Notes
 }
@@ -102,10 +102,8 @@ func diff(cmd *cobra.Command, args []string, f diffFlags) error {
 	paths := [2]string{args[0], args[len(args)-1]}
 	j := begin(cmd, filepath.Base(args[0]))
 	defer j.end()
-	r := &diffReport{Files: []string{filepath.Base(paths[0]), filepath.Base(paths[1])}}
-	if r.Files[0] == r.Files[1] {
-		r.Files = paths[:] // what tells them apart, if there are two
-	}
+	label := fileLabels(paths[:])
+	r := &diffReport{Files: []string{label[paths[0]], label[paths[1]]}}
 	var graphs [2]*graph.Graph
 	var programs [2]*graphrun.Program
 	for i := range paths {

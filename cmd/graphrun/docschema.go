@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -20,7 +21,15 @@ var documents = map[string]reflect.Type{
 	"compare": reflect.TypeFor[compareReport](),
 	"diff":    reflect.TypeFor[diffReport](),
 	"explain": reflect.TypeFor[explainReport](),
+	"verify":  reflect.TypeFor[graphrun.Verdict](),
 	"ops":     reflect.TypeFor[opsReport](),
+}
+
+// writtenFiles are what plan writes and reads beside, by the names of the flags.
+var writtenFiles = map[string]reflect.Type{
+	"certificate": reflect.TypeFor[graphrun.Certificate](),
+	"problem":     reflect.TypeFor[wcsp.Problem](),
+	"solution":    reflect.TypeFor[wcsp.Solution](),
 }
 
 // wordsOf lists what a string may be whose field has the tag of:"...".
@@ -50,12 +59,17 @@ func texts[T fmt.Stringer](list []T) []string {
 // schemaOf is the JSON Schema (2020-12) of the document that a command prints.
 func schemaOf(command string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}}
-	root := b.object(documents[command])
+	t, title := documents[command], fmt.Sprintf("What graphrun %s --json prints, version %d", command, documentVersion)
+	if file := writtenFiles[command]; file != nil {
+		t, title = file, fmt.Sprintf("The files of graphrun plan --%s, version %d", command, documentVersion)
+	}
+	root := b.object(t)
 	root["properties"].(map[string]any)["version"] = map[string]any{"const": documentVersion,
 		"description": "The version of the document: a change that breaks readers makes another."}
-	root["required"] = append([]string{"version"}, root["required"].([]string)...)
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["title"] = fmt.Sprintf("What graphrun %s --json prints, version %d", command, documentVersion)
+	if required := root["required"].([]string); !slices.Contains(required, "version") {
+		root["required"] = append([]string{"version"}, required...)
+	}
+	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", title
 	root["$defs"] = b.defs
 	return root
 }
@@ -141,6 +155,7 @@ func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 	case reflect.Struct:
 		name := definitionOf(t)
 		if b.defs[name] == nil {
+			b.defs[name] = map[string]any{} // it may hold others of its kind
 			b.defs[name] = b.object(t)
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}
@@ -155,7 +170,7 @@ func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 		return map[string]any{"type": "string"}
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return map[string]any{"type": "integer"}
 	case reflect.Float64:
 		return map[string]any{"type": "number"}

@@ -184,8 +184,8 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		return errors.Join(checkEmpty(cmd), checkColor(cmd))
 	}
-	root.AddCommand(runCommand(), inferCommand(), planCommand(), explainCommand(), benchCommand(), compareCommand(),
-		diffCommand(), viewCommand(), convertCommand(), opsCommand(), schemaCommand(), versionCommand())
+	root.AddCommand(runCommand(), inferCommand(), planCommand(), verifyCommand(), explainCommand(), benchCommand(),
+		compareCommand(), diffCommand(), viewCommand(), convertCommand(), opsCommand(), schemaCommand(), versionCommand())
 	return root
 }
 

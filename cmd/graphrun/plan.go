@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 type planFlags struct {
@@ -18,6 +20,7 @@ type planFlags struct {
 	json, dump, check, noFusion bool
 	dims, pins                  []string
 	limits                      planLimits
+	study                       planStudy
 }
 
 func planCommand() *cobra.Command {
@@ -52,6 +55,13 @@ them with their reasons. --max-memory BYTES rejects the plan if a run of it on o
 in all: the cheapest plan of another strategy that needs no more is shown instead, and what that
 costs is said ("rejected" in JSON). Where no strategy has such a plan, the error tells what takes most.
 
+Under --strategy optimal the plan is the cheapest that there is, or the gap to what is proved is told; and what a
+caller could change, the layout of an input or of an output, is said where that saves a thousandth of the cost or
+more. --certificate writes what graphrun verify checks. --problem writes the problem of layouts, and --solution
+applies the labels that a solver of your own has found, in the place of a strategy. --k-best K lists the K cheapest
+plans that differ in implementations or in copies; --sensitivity tells at which bandwidth of copies another plan
+would be the cheapest, and which. Both are about the cheapest plan, whatever strategy is shown.
+
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
 what is known of the values that they give; the one whose shapes are known ahead is planned here.`,
@@ -60,6 +70,8 @@ what is known of the values that they give; the one whose shapes are known ahead
   graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
   graphrun plan model.json --check --dump
   graphrun plan model.json --max-copies 0 --max-memory 64MiB
+  graphrun plan model.json --strategy optimal --certificate plan.cert.json
+  graphrun plan model.json --k-best 5 --sensitivity
   graphrun plan model.json --code sum`,
 		Args:              oneFile,
 		ValidArgsFunction: completeGraph,
@@ -84,6 +96,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
+	f.study.add(cmd)
 }
 
 func plan(cmd *cobra.Command, path string, f planFlags) error {
@@ -91,6 +104,9 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return err
 	}
 	if err := f.limits.check(cmd); err != nil {
+		return err
+	}
+	if err := f.study.check(cmd, f.strategy); err != nil {
 		return err
 	}
 	j := begin(cmd, filepath.Base(path))
@@ -102,13 +118,21 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	var p *graphrun.Program
 	var r *graphrun.Report
 	var dump bytes.Buffer // it must not mix with the line that shows progress
-	err := j.do(planning, func() (err error) { p, r, err = f.plan(g, j, &dump); return err })
+	err := j.do(planning, func() (err error) {
+		if p, r, err = f.plan(g, j, &dump); err != nil {
+			return err
+		}
+		return f.study.ask(j.ctx, p, r)
+	})
 	j.end()
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
 	}
 	tell(cmd, path, g)
 	_, _ = dump.WriteTo(dumpTo(cmd, f.json)) // of a plan that fails too
+	if given := (*layout.GivenError)(nil); errors.As(err, &given) {
+		return wrongf("%s: %w", f.study.solution, err)
+	}
 	if err != nil {
 		return named(path, err)
 	}
@@ -132,7 +156,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 
 // plan compiles the graph within the limits.
 func (f *planFlags) plan(g *graph.Graph, j *job, dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
-	o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
+	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
 		MemoryLimit: -1} // it may be for another machine
 	if f.dump {
 		o.Dump = dump

@@ -15,20 +15,21 @@ import (
 
 // planLimits are what a plan may not exceed.
 type planLimits struct {
-	copies int    // negative: as many as there are
-	memory string // as written, empty for none
-	bytes  int
+	copies  int
+	counted bool   // whether copies are bounded
+	memory  string // as written, empty for none
+	bytes   int
 }
 
 func (l *planLimits) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.copies, "max-copies", -1, "fail where more than `N` copies are inserted, but for those of "+
+	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail where more than `N` copies are inserted, but for those of "+
 		"constants, and list them with their reasons")
 	cmd.Flags().StringVar(&l.memory, "max-memory", "", "reject plans of which a run needs more than `BYTES`, such as "+
 		"64MiB: the cheapest of another strategy that needs no more is taken instead")
 }
 
 func (l *planLimits) check(cmd *cobra.Command) (err error) {
-	if cmd.Flags().Changed("max-copies") && l.copies < 0 {
+	if l.counted = cmd.Flags().Changed("max-copies"); l.copies < 0 {
 		return wrongf("--max-copies %d: want 0 or more", l.copies)
 	}
 	if l.memory == "" {
@@ -135,7 +136,7 @@ func (l *planLimits) tell(cmd *cobra.Command, r *graphrun.Report) {
 
 // countCopies fails where there are more copies than --max-copies, of values that are no constants, and lists them.
 func (l *planLimits) countCopies(g *graph.Graph, copies []graphrun.CopyReport) error {
-	if l.copies < 0 {
+	if !l.counted {
 		return nil
 	}
 	text, n := "", 0

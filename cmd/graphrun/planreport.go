@@ -18,6 +18,8 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
+	writeBound(w, r)
+	writeStudy(w, show, r)
 	writeSegments(w, show, r.Segments)
 	writeCopies(w, show, "Inserted copies", r.Copies)
 	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},

@@ -23,6 +23,7 @@ const progressDelay = time.Second
 const (
 	loading   = "loading"
 	planning  = "planning"
+	verifying = "verifying"
 	compiling = "compiling"
 	running   = "running"
 	writing   = "writing"

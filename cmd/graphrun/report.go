@@ -24,32 +24,41 @@ func (s *comparison) writeHTML(w io.Writer) error {
 		Wanted         int
 	}{comparison: s, Caption: s.caption(), Wanted: s.flags.runs}
 	var files []string
-	slowest := 0.0
 	for _, r := range s.rows {
 		if !slices.Contains(files, r.File) {
 			files = append(files, r.File)
-		}
-		if r.Median != nil {
-			slowest = max(slowest, *r.Median)
 		}
 	}
 	page.Files = strings.Join(files, ", ")
 	for _, c := range t.columns {
 		page.Heads = append(page.Heads, c.head)
 	}
+	slowest := s.slowest()
 	for i, r := range s.rows {
 		row := reportRow{Cells: t.rows[i], First: r.Base == ""}
-		if r.Median != nil && slowest > 0 {
-			row.Percent = 100 * *r.Median / slowest
+		if most := slowest[r.place()]; r.Median != nil && most > 0 {
+			row.Percent = 100 * *r.Median / most
 		}
 		page.Rows = append(page.Rows, row)
 	}
 	return reportPage.Execute(w, page)
 }
 
-// reportRow is a row of the page: the cells of the table, and a bar for the median in percent of the slowest.
+// reportRow is a row of the page: the cells of the table, and a bar for the median in percent of the slowest that it is
+// compared with.
 type reportRow struct {
 	Cells   []string
 	First   bool // of those that are compared with each other
 	Percent float64
+}
+
+// slowest is the greatest median of those that are compared with each other, by the place where they were measured.
+func (s *comparison) slowest() map[string]float64 {
+	most := map[string]float64{}
+	for _, r := range s.rows {
+		if r.Median != nil {
+			most[r.place()] = max(most[r.place()], *r.Median)
+		}
+	}
+	return most
 }

@@ -95,9 +95,12 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*graph.Pointwise](): func(w *world) any {
 		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
 	},
-	reflect.TypeFor[*layout.Problem](): func(w *world) any { return w.problem() },
-	reflect.TypeFor[*layout.Draft]():   func(w *world) any { return layout.NewDraft(w.problem()) },
-	reflect.TypeFor[*layout.Copy]():    func(w *world) any { return w.layoutCopy() },
+	reflect.TypeFor[*layout.Problem]():       func(w *world) any { return w.problem() },
+	reflect.TypeFor[*layout.Draft]():         func(w *world) any { return layout.NewDraft(w.problem()) },
+	reflect.TypeFor[*layout.Model]():         func(w *world) any { return w.layoutModel() },
+	reflect.TypeFor[wcsp.Solver]():           func(w *world) any { return pick(w, []wcsp.Solver{nil, wcsp.Exact}) },
+	reflect.TypeFor[*graphrun.Certificate](): func(w *world) any { return w.certificate() },
+	reflect.TypeFor[*layout.Copy]():          func(w *world) any { return w.layoutCopy() },
 	reflect.TypeFor[*layout.Profile](): func(w *world) any {
 		return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}})
 	},
@@ -203,6 +206,41 @@ func (w *world) problem() *layout.Problem {
 		g = graph.New("empty", kernels.Lookup)
 	}
 	return layout.NewProblem(g, nil)
+}
+
+func (w *world) layoutModel() *layout.Model {
+	m, err := layout.NewModel(w.problem())
+	if err != nil || w.rng.IntN(8) == 0 {
+		return new(layout.Model)
+	}
+	if w.rng.IntN(8) == 0 {
+		m.WCSP = w.constraints()
+	}
+	return m
+}
+
+func (w *world) certificate() *graphrun.Certificate {
+	p, err := graphrun.Compile(small(), graphrun.Options{Strategy: graphrun.Optimal})
+	if err != nil {
+		panic(err)
+	}
+	c, err := p.Certificate()
+	if err != nil {
+		panic(err)
+	}
+	switch w.rng.IntN(6) {
+	case 0:
+		return pick(w, []*graphrun.Certificate{nil, new(graphrun.Certificate)})
+	case 1:
+		c.Problem = w.constraints()
+	case 2:
+		c.Solution = w.solution()
+	case 3:
+		c.Options.Sizes = map[string]int{pick(w, words): w.int()}
+	case 4:
+		c.Options.Pins = []graphrun.CertifiedPin{{Name: pick(w, words), Pin: pick(w, words)}}
+	}
+	return c
 }
 
 func (w *world) layoutCopy() *layout.Copy {

@@ -58,6 +58,7 @@ type Problem struct {
 	images  map[*graph.Value]bool
 	outputs map[*graph.Value]bool
 	readers map[*graph.Value]int
+	comes   map[*graph.Value]tensor.Order // inputs that come otherwise than the graph says: see [Advise]
 }
 
 // NewProblem states the problem of a graph; nil counts as empty. A nil profile stands for

@@ -35,6 +35,7 @@ type Model struct {
 	// WCSP is what is to be solved. Variables that have one label are left out of it.
 	WCSP *wcsp.Problem
 
+	copying   []bool // by factor: it is what copies cost
 	variables graph.ByValue[*variable]
 	values    []*variable // in the graph's order
 	tasks     []*task     // by the place of the node; nil for what is viewed

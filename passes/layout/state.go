@@ -9,9 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// stated returns an error for what [NewModel] has not made.
+func (m *Model) stated() error {
+	if m == nil || m.WCSP == nil || m.Problem == nil || len(m.copying) != len(m.WCSP.Factors) {
+		return errors.New("the model was not made by NewModel")
+	}
+	return nil
+}
+
 // state writes the problem down.
 func (m *Model) state() error {
-	m.WCSP = &wcsp.Problem{Version: 1}
+	m.WCSP, m.copying = &wcsp.Problem{Version: 1}, nil
 	s := &stating{m: m}
 	for _, x := range m.values {
 		if x.value.Const == nil && len(x.sets) > 1 {
@@ -33,8 +41,8 @@ func (m *Model) state() error {
 	}
 	for _, v := range m.Problem.Graph.Inputs {
 		x := m.variables.At(v)
-		w := m.make(x, 1, nil)
-		s.term(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.of(x.sets[i]) })
+		w := m.make(x, 1<<m.comes(x), nil)
+		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.of(x.sets[i]) })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		switch v := m.views[i]; {
@@ -55,6 +63,9 @@ func (m *Model) state() error {
 // Without returns the model without the copy of a value into a layout, which may still be written or viewed so. Labels
 // mean the same in both. The error says that the value has no such form.
 func (m *Model) Without(v *graph.Value, lies tensor.Meta) (*Model, error) {
+	if err := m.stated(); err != nil {
+		return nil, err
+	}
 	x := m.variables.At(v)
 	if x == nil || x.value != v {
 		return nil, errors.New("it is no value of the problem")
@@ -90,18 +101,31 @@ func (l *label) text() string {
 // stating collects factors.
 type stating struct {
 	m     *Model
-	fixed int64
-	err   error // nothing can be had
+	fixed [2]int64 // what is the same whatever is chosen: of all else, and of copies
+	err   error    // nothing can be had
 }
 
+// variable adds a variable. Labels have names of their own.
 func (s *stating) variable(name string, labels []string) int {
-	p := s.m.WCSP
+	p, seen := s.m.WCSP, map[string]int{}
+	for i, l := range labels {
+		if seen[l]++; seen[l] > 1 {
+			labels[i] = fmt.Sprintf("%s (%d)", l, seen[l])
+		}
+	}
 	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
 	return len(p.Variables) - 1
 }
 
 // term adds a factor over two variables, where -1 stands for one of a single label.
-func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) {
+func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) { s.factor(a, b, na, nb, 0, cost) }
+
+// copies is term for what copies cost.
+func (s *stating) copies(a, b, na, nb int, cost func(i, j int) int64) {
+	s.factor(a, b, na, nb, 1, cost)
+}
+
+func (s *stating) factor(a, b, na, nb, kind int, cost func(i, j int) int64) {
 	f := wcsp.Factor{Costs: make([]int64, 0, na*nb)}
 	zero, never := true, true
 	for i := range na {
@@ -122,16 +146,19 @@ func (s *stating) term(a, b, na, nb int, cost func(i, j int) int64) {
 		}
 	}
 	if len(f.Scope) == 0 {
-		s.fixed += f.Costs[0]
+		s.fixed[kind] += f.Costs[0]
 		return
 	}
-	s.m.WCSP.Factors = append(s.m.WCSP.Factors, f)
+	s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
 }
 
 // constant adds what costs the same whatever is chosen.
 func (s *stating) constant() {
-	if s.fixed > 0 {
-		s.m.WCSP.Factors = append(s.m.WCSP.Factors, wcsp.Factor{Scope: []int{}, Costs: []int64{min(s.fixed, wcsp.Forbidden)}})
+	for kind, cost := range s.fixed {
+		if cost > 0 {
+			f := wcsp.Factor{Scope: []int{}, Costs: []int64{min(cost, wcsp.Forbidden)}}
+			s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
+		}
 	}
 }
 
@@ -141,14 +168,14 @@ func (s *stating) view(v *viewed) {
 		y := s.m.variables.At(out)
 		if x.value.Const != nil {
 			w := s.m.make(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
-			s.term(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
+			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
 			continue
 		}
 		ways := make([]made, len(x.sets))
 		for i, set := range x.sets {
 			ways[i] = s.m.make(y, v.shown(k, set&v.allowed), v.outside(k, set&v.allowed))
 		}
-		s.term(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
+		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
 	}
 }
 
@@ -163,7 +190,7 @@ func (s *stating) task(t *task, n *graph.Node) {
 				ways[l.out[k]] = &w
 			}
 		}
-		s.term(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
+		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
 			return ways[t.labels[i].out[k]].of(y.sets[j])
 		})
 	}

@@ -59,6 +59,14 @@ func (m *Model) sets(x *variable) {
 	}
 }
 
+// comes is the form in which an input comes.
+func (m *Model) comes(x *variable) int {
+	if o, otherwise := m.Problem.comes[x.value]; otherwise {
+		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
+	}
+	return 0
+}
+
 // handed is the form in which an output is handed over.
 func (m *Model) handed(x *variable, o graph.Output) int {
 	if !o.Pin.Lays() {

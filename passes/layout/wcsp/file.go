@@ -82,6 +82,11 @@ func ReadSolution(r io.Reader) (*Solution, error) {
 	return s, nil
 }
 
+// JSONSchema describes the list for schemas of files.
+func (Costs) JSONSchema() map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"type": []string{"integer", "null"}}}
+}
+
 func write(w io.Writer, document any) error {
 	if w == nil {
 		return errors.New("wcsp: there is no writer")

@@ -153,7 +153,9 @@ func (l *lister) expand(c *cell) bool {
 	for label := range e.sizes[v] {
 		child := e.narrow(v, label)
 		stages := append(c.stages, stage{child.steps[0], child.sizes, label})
-		l.push(&cell{bound: l.relax(child.clone()).constant, open: child, stages: stages})
+		relaxed := child.clone()
+		relaxed.relax(l.relaxed)
+		l.push(&cell{bound: relaxed.constant, open: child, stages: stages})
 	}
 	return true
 }

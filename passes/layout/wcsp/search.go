@@ -14,6 +14,7 @@ type search struct {
 	deadline  time.Time
 	late      bool
 	wantProof bool
+	held      int // entries of tables that proofs were made of
 	blamed    int // the variable that an error names: the first whose labels were all found forbidden
 	hasBlame  bool
 }
@@ -24,18 +25,16 @@ func newSearch(o Options) *search {
 		s.table = defaultTable
 	}
 	s.table = min(s.table, largestTable)
-	if s.limit == 0 {
-		s.late, s.relaxed = true, boundTable
-	}
+	s.late = s.limit == 0
 	s.relaxed = min(s.relaxed, s.table)
 	s.deadline = time.Now().Add(s.limit)
 	return s
 }
 
-// expired reports whether it is time to end.
+// expired reports whether it is time to end: the time is up, or a proof takes too much memory.
 func (s *search) expired() bool {
-	if !s.late && s.limit > 0 {
-		s.late = time.Now().After(s.deadline)
+	if !s.late {
+		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.held > proofTables
 	}
 	return s.late
 }
@@ -45,7 +44,7 @@ type result struct {
 	bound  int64 // what all assignments cost at least, or some number from the cutoff on
 	cost   int64 // of the labels; Forbidden where there are none that cost less than the cutoff
 	labels []int // of all variables that the instance has not eliminated
-	node   Node
+	tree   tree
 }
 
 // node minimises an instance. Assignments that cost the cutoff or more are of no interest. At the top elimination does
@@ -56,7 +55,7 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 		s.reduce(e)
 	}
 	if e.left() == 0 {
-		r := result{bound: e.constant, cost: e.constant, node: Node{Steps: s.steps(e)}}
+		r := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.steps(e)}}
 		s.blame(e)
 		if r.cost >= cutoff {
 			r.cost = Forbidden
@@ -64,9 +63,9 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 		return s.finish(e, r)
 	}
 	if parts := e.rest().components(); len(parts) > 1 {
-		return s.finish(e, s.parts(e, parts, cutoff))
+		return s.finish(e, s.parts(e, parts, cutoff, top))
 	}
-	return s.finish(e, s.whole(e, cutoff))
+	return s.finish(e, s.whole(e, cutoff, top))
 }
 
 // reduce eliminates everything if messages have room, else what takes small tables: then branches cost less than large
@@ -94,12 +93,15 @@ func (s *search) finish(e *elimination, r result) result {
 }
 
 // parts minimises what has nothing in common, one by one.
-func (s *search) parts(e *elimination, parts []*instance, cutoff int64) result {
-	r := result{labels: make([]int, len(e.names)), node: Node{Steps: s.steps(e)}, bound: e.constant, cost: e.constant}
+func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool) result {
+	r := result{labels: make([]int, len(e.names)), bound: e.constant, cost: e.constant,
+		tree: tree{steps: s.steps(e), constant: e.constant}}
 	bounds := make([]int64, len(parts))
 	sum := e.constant
 	for i, part := range parts {
-		bounds[i] = s.relax(part.eliminate()).constant
+		relaxed := part.eliminate()
+		relaxed.relax(s.relaxed)
+		bounds[i] = relaxed.constant
 		sum = add(sum, bounds[i])
 	}
 	for i, part := range parts {
@@ -113,14 +115,15 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64) result {
 		if cutoff < Forbidden {
 			limit = max(cutoff-others, 0)
 		}
-		found := s.node(part, limit, false)
+		found := s.node(part, limit, top)
 		bounds[i] = found.bound
 		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
 		for v, l := range found.labels {
 			r.labels[part.within[v]] = l
 		}
-		r.node.Parts = append(r.node.Parts, found.node)
+		r.tree.parts = append(r.tree.parts, found.tree)
 	}
+	r.tree.bound = r.bound
 	if r.cost >= cutoff {
 		r.cost = Forbidden
 	}
@@ -128,8 +131,13 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64) result {
 }
 
 // whole minimises what is left in one piece.
-func (s *search) whole(e *elimination, cutoff int64) result {
-	relaxed := s.relax(e.clone())
+func (s *search) whole(e *elimination, cutoff int64, top bool) result {
+	table := s.relaxed
+	if top {
+		table = min(s.table, boundTable)
+	}
+	relaxed := e.clone()
+	relaxed.relax(table)
 	r := result{bound: relaxed.constant, cost: Forbidden}
 	if r.bound < cutoff {
 		labels := make([]int, len(e.names))
@@ -143,25 +151,26 @@ func (s *search) whole(e *elimination, cutoff int64) result {
 			r.cost, r.labels = c, labels
 		}
 	}
-	if r.bound >= min(cutoff, r.cost) || s.expired() {
-		s.blame(relaxed)
-		r.node.Steps = slices.Concat(s.steps(e), s.steps(relaxed))
-		return r
+	if r.bound < min(cutoff, r.cost) && !s.expired() {
+		// A search that is cut short may end with less than what was known.
+		if r = s.branch(e, r, cutoff); r.bound > relaxed.constant {
+			return r
+		}
+		r.bound = relaxed.constant
 	}
-	return s.branch(e, r, cutoff)
+	s.blame(relaxed)
+	r.tree = tree{bound: r.bound, steps: slices.Concat(s.steps(e), s.steps(relaxed))}
+	return r
 }
 
-// relax eliminates all that is left with small messages. The constant that comes out is a bound.
-func (s *search) relax(e *elimination) *elimination {
-	in := e.rest()
-	order := in.plan(largestTable).order
-	e.all(order, s.relaxed)
+// relax eliminates all that is left with messages of at most so many entries. The constant that comes out is a bound.
+func (e *elimination) relax(table int) {
+	e.all(e.rest().plan(largestTable).order, table)
 	for v, gone := range e.gone {
 		if !gone { // so dense that it is past planning
-			e.variable(v, s.relaxed)
+			e.variable(v, table)
 		}
 	}
-	return e
 }
 
 // branch splits on a variable; r has what is known already.
@@ -174,33 +183,32 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	var children []child
 	for l := range e.sizes[v] {
 		c := e.narrow(v, l)
-		children = append(children, child{l, c, s.relax(c.clone())})
+		children = append(children, child{l, c, c.clone()})
+		children[l].bound.relax(s.relaxed)
 	}
 	slices.SortStableFunc(children, func(a, b child) int {
 		return compare(a.bound.constant, b.bound.constant)
 	})
-	r.node = Node{Steps: s.steps(e), Variable: e.names[v]}
+	r.tree = tree{steps: s.steps(e), variable: e.names[v]}
 	r.bound = Forbidden
 	for _, c := range children {
-		limit, b := min(cutoff, r.cost), Branch{Label: c.label}
-		if c.bound.constant >= limit || s.expired() {
-			r.bound = min(r.bound, c.bound.constant)
-			b.Node.Steps = slices.Concat(s.steps(c.begun), s.steps(c.bound))
-		} else {
+		limit := min(cutoff, r.cost)
+		steps := s.steps(c.begun)
+		t := tree{label: c.label, bound: c.bound.constant, steps: slices.Concat(steps, s.steps(c.bound))}
+		if t.bound < limit && !s.expired() {
 			found := s.node(c.begun.rest(), limit, false)
-			r.bound = min(r.bound, found.bound)
-			b.Node = found.node
-			b.Node.Steps = slices.Concat(s.steps(c.begun), found.node.Steps)
 			if found.cost < limit {
 				r.cost, r.labels = found.cost, found.labels
 				r.labels[v] = c.label
 			}
+			found.tree.label, found.tree.steps = c.label, slices.Concat(steps, found.tree.steps)
+			found.tree.relaxed, found.tree.loose = t.steps, t.bound
+			t = found.tree
 		}
-		if s.wantProof {
-			r.node.Branches = append(r.node.Branches, b)
-		}
+		r.bound = min(r.bound, t.bound)
+		r.tree.branches = append(r.tree.branches, t)
 	}
-	slices.SortFunc(r.node.Branches, func(a, b Branch) int { return a.Label - b.Label })
+	r.tree.bound = r.bound
 	if !s.hasBlame && r.bound == Forbidden {
 		s.blamed, s.hasBlame = e.names[v], true
 	}
@@ -289,6 +297,7 @@ func (s *search) steps(e *elimination) []Step {
 				bucket.From = append(bucket.From, f.from...)
 			}
 			slices.Sort(bucket.From)
+			s.held += len(bucket.Table)
 			for i, v := range b.message.scope {
 				bucket.Scope[i] = e.names[v]
 			}

@@ -21,18 +21,20 @@ type Options struct {
 	TimeLimit time.Duration
 	// MaxTable is how many entries a table may have; zero stands for 4194304.
 	MaxTable int
-	// Proof asks for [Solution.Proof].
+	// Proof asks for [Solution.Proof]. A search ends, as if its time were up, when its tables are past half a gigabyte.
 	Proof bool
 }
 
 const (
 	defaultTable = 1 << 22
 	largestTable = 1 << 30
-	// Tables of bounds in a search are small: what is not settled is split again. Without a search there is one bound.
+	// Tables of bounds in a search are small: what is not settled is split again. The first is computed once.
 	searchTable = 1 << 12
 	boundTable  = 1 << 16
 	// HRNet with 4 layouts is solved in 0.6 s by branches over tables of so many; with 64 times that it takes 5 s.
 	branchTable = 1 << 16
+	// A search for which a proof is wanted ends when its tables have so many entries together.
+	proofTables = 1 << 26
 )
 
 // Exact prunes, eliminates and searches. Where the time suffices its solutions are optimal; else they are the best that
@@ -80,13 +82,14 @@ func prepare(p *Problem) (*instance, error) {
 }
 
 // Solve implements Solver.
-func (exact) Solve(p *Problem, o Options) (*Solution, error) {
+func (exact) Solve(p *Problem, o Options) (*Solution, error) { return newSearch(o).solve(p) }
+
+func (s *search) solve(p *Problem) (*Solution, error) {
 	in, err := prepare(p)
 	if err != nil {
 		return nil, err
 	}
 	left, prunings := prune(in)
-	s := newSearch(o)
 	r := s.node(in.kept(left), Forbidden, true)
 	switch {
 	case r.bound == Forbidden:
@@ -102,14 +105,15 @@ func (exact) Solve(p *Problem, o Options) (*Solution, error) {
 		panic(fmt.Sprintf("wcsp: an assignment costs %d, which was computed as %d, at least %d", solution.Cost, r.cost,
 			r.bound))
 	}
-	if o.Proof {
-		solution.Proof = s.proof(prunings, left, r.node)
+	if s.wantProof {
+		solution.Proof, solution.Bound = proof(prunings, left, &r.tree)
 	}
 	return solution, nil
 }
 
-// proof puts the numbers that labels have in the problem into the branches.
-func (s *search) proof(prunings []Pruning, left [][]int, root Node) *Proof {
+// proof returns a proof of the tree's bound, or of a higher one that it comes by, which is returned as well. In the
+// tree labels have the numbers that they have among those that are left.
+func proof(prunings []Pruning, left [][]int, t *tree) (*Proof, int64) {
 	var walk func(n *Node)
 	walk = func(n *Node) {
 		for i := range n.Branches {
@@ -121,6 +125,7 @@ func (s *search) proof(prunings []Pruning, left [][]int, root Node) *Proof {
 			walk(&n.Parts[i])
 		}
 	}
+	root, bound := t.node(t.bound)
 	walk(&root)
-	return &Proof{Prunings: prunings, Root: root}
+	return &Proof{Prunings: prunings, Root: root}, bound
 }

@@ -48,6 +48,23 @@ func random(rng *rand.Rand) *wcsp.Problem {
 	return p
 }
 
+// dense makes a problem of seven variables that all depend on one another: small tables do not settle it.
+func dense(rng *rand.Rand) *wcsp.Problem {
+	const labels = 3
+	p := new(wcsp.Problem)
+	for v := range 7 {
+		p.Variables = append(p.Variables, wcsp.Variable{Labels: make([]string, labels)})
+		for u := range v {
+			f := wcsp.Factor{Scope: []int{v, u}}
+			for range labels * labels {
+				f.Costs = append(f.Costs, rng.Int64N(1000))
+			}
+			p.Factors = append(p.Factors, f)
+		}
+	}
+	return p
+}
+
 // each calls f with all assignments.
 func each(p *wcsp.Problem, f func(labels []int)) {
 	labels := make([]int, len(p.Variables))
@@ -134,15 +151,22 @@ func walk(n *wcsp.Node, f func(*wcsp.Node)) {
 	}
 }
 
-// TestGap has no time for a search, or next to none: the bound must be one all the same, with a proof.
+// TestGap has no time for a search, next to none, or ends it on the way: the bound must be one all the same, with a
+// proof.
 func TestGap(t *testing.T) {
-	gaps := 0
+	gaps, split := 0, 0
 	for seed := range uint64(4000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		p := random(rng)
-		o := wcsp.Options{MaxTable: 1 + rng.IntN(4), Proof: true, TimeLimit: time.Duration(rng.IntN(2))}
+		if seed%8 == 0 {
+			p = dense(rng)
+		}
+		o := wcsp.Options{MaxTable: 1 + rng.IntN(4), Proof: true, TimeLimit: time.Duration(rng.IntN(3) - 1)}
 		want := cheapest(t, p)
 		s, err := wcsp.Exact.Solve(p, o)
+		if o.TimeLimit < 0 {
+			s, err = wcsp.SolveCutShort(p, o, rng.IntN(1000))
+		}
 		if err != nil {
 			var none *wcsp.InfeasibleError
 			if want < wcsp.Forbidden || !errors.As(err, &none) && !errors.Is(err, wcsp.ErrNotFound) {
@@ -158,9 +182,10 @@ func TestGap(t *testing.T) {
 		}
 		if !s.Optimal() {
 			gaps++
+			walk(&s.Proof.Root, func(n *wcsp.Node) { split += min(len(n.Branches), 1) })
 		}
 	}
-	if t.Logf("%d gaps", gaps); gaps < 50 {
-		t.Error("there are too few gaps")
+	if t.Logf("%d gaps, %d splits in proofs of them", gaps, split); gaps < 50 || split < 20 {
+		t.Error("there are too few gaps, or splits")
 	}
 }

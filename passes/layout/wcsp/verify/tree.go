@@ -129,43 +129,63 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 	if size != len(b.Table) {
 		return fmt.Errorf("%d entries do not fit the labels that are left", len(b.Table))
 	}
-	offsets := make([][][]int, len(b.From)) // by function, variable of the scope and label; those of v come last
-	for i, f := range b.From {
-		offsets[i] = c.offsets(&c.functions[f], append(slices.Clone(scope), v))
-	}
-	labels := make([]int, len(scope)+1)
-	for i, entry := range b.Table {
-		rest := i
-		for k := len(scope) - 1; k >= 0; k-- {
-			n := len(c.left[scope[k]])
-			labels[k], rest = rest%n, rest/n
+	i := 0
+	return c.sums(b.From, scope, v, func(least int64) error {
+		if i++; b.Table[i-1] != least {
+			return fmt.Errorf("entry %d is %d, not %d", i-1, b.Table[i-1], least)
 		}
-		least := wcsp.Forbidden
-		for l := range c.left[v] {
-			labels[len(scope)] = l
-			var sum int64
-			for j, f := range b.From {
-				at := 0
-				for k, l := range labels {
-					if of := offsets[j][k]; of != nil {
-						at += of[l]
-					}
-				}
-				sum = add(sum, c.functions[f].table[at])
-			}
-			least = min(least, sum)
-		}
-		if entry != least {
-			return fmt.Errorf("entry %d is %d, not %d", i, entry, least)
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
-// offsets returns, by the variables of a scope, where the labels that are left are in the table of a function; nil for
-// a variable that it does not depend on.
-func (c *checker) offsets(f *function, scope []int) [][]int {
-	list := make([][]int, len(scope))
+// term is a function in a sum.
+type term struct {
+	table []int64
+	at    int     // of the labels of the scope
+	along [][]int // what labels of the scope add to that; nil for a variable that the function does not depend on
+	self  []int   // what labels of the variable add that is eliminated
+}
+
+// sums calls f with the least sum of functions over the labels of v, for all labels of the scope in turn.
+func (c *checker) sums(from, scope []int, v int, f func(least int64) error) error {
+	terms := make([]term, len(from))
+	for i, g := range from {
+		terms[i] = c.term(&c.functions[g], scope, v)
+	}
+	labels, sums := make([]int, len(scope)), make([]int64, len(c.left[v]))
+	for {
+		clear(sums)
+		for i := range terms {
+			t := &terms[i]
+			for l, of := range t.self {
+				sums[l] = add(sums[l], t.table[t.at+of])
+			}
+		}
+		if err := f(slices.Min(sums)); err != nil {
+			return err
+		}
+		k := len(scope) - 1
+		for ; k >= 0; k-- {
+			before := labels[k]
+			labels[k] = (before + 1) % len(c.left[scope[k]])
+			for i := range terms {
+				if of := terms[i].along[k]; of != nil {
+					terms[i].at += of[labels[k]] - of[before]
+				}
+			}
+			if labels[k] > 0 {
+				break
+			}
+		}
+		if k < 0 {
+			return nil
+		}
+	}
+}
+
+// term finds where the labels that are left are in the table of a function.
+func (c *checker) term(f *function, scope []int, v int) term {
+	t := term{table: f.table, along: make([][]int, len(scope))}
 	stride := 1
 	for k := len(f.scope) - 1; k >= 0; k-- {
 		u := f.scope[k]
@@ -173,10 +193,15 @@ func (c *checker) offsets(f *function, scope []int) [][]int {
 		for i, l := range c.left[u] {
 			of[i] = slices.Index(f.labels[k], l) * stride
 		}
-		list[slices.Index(scope, u)] = of
+		if at := slices.Index(scope, u); at >= 0 {
+			t.along[at] = of
+			t.at += of[0]
+		} else {
+			t.self = of
+		}
 		stride *= len(f.labels[k])
 	}
-	return list
+	return t
 }
 
 // split returns what the least branch is worth. There must be one for each label that is left.

@@ -1,0 +1,77 @@
+package graphrun
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+)
+
+// digestOf is the sha256 of what a graph says: its structure, attributes and pins as a graph file has them, the sizes
+// of its symbols, how its values are laid out, and the data of its constants.
+func digestOf(g *graph.Graph) (string, error) {
+	h := sha256.New()
+	if err := hashGraph(h, g); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashGraph(h hash.Hash, g *graph.Graph) error {
+	bare := *g
+	bare.Constants = nil // a file may name the files that they are in, but not their data
+	if err := graphfile.Save(h, &bare); err != nil {
+		return fmt.Errorf("digest of the graph: %w", err)
+	}
+	sizes := g.Bound()
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		fmt.Fprintf(h, "size %q %d\n", name, sizes[name])
+	}
+	for _, p := range pinsOf(g) {
+		fmt.Fprintf(h, "pin %q %q\n", p.Name, p.Pin)
+	}
+	g.Values(func(v *graph.Value) {
+		fmt.Fprintf(h, "value %q %v %v %v %d\n", v.Name, v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
+	})
+	for _, v := range g.Constants {
+		fmt.Fprintf(h, "data %q\n", v.Name)
+		t := v.Data()
+		if t == nil || t.Numel() == 0 {
+			continue
+		}
+		c := t.Contiguous()
+		at := c.Offset * c.DType.Size()
+		if _, err := h.Write(c.Storage().Bytes()[at : at+c.Bytes()]); err != nil {
+			return err
+		}
+	}
+	for _, n := range g.Nodes {
+		for name, attr := range n.Written() {
+			body, is := attr.(*graph.Graph)
+			if !is || body == nil {
+				continue
+			}
+			fmt.Fprintf(h, "body %q %q\n", n.Name, name)
+			if err := hashGraph(h, body); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// digestOfJSON is the sha256 of a value's JSON.
+func digestOfJSON(v any) (string, error) {
+	h := sha256.New()
+	if err := json.NewEncoder(io.Writer(h)).Encode(v); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,146 @@
+package graphrun
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+)
+
+// Verdict is what holds of a certificate.
+type Verdict struct {
+	Optimal   bool    `json:"optimal" doc:"Whether no plan costs less."`
+	CostNS    float64 `json:"cost_ns" doc:"What the plan costs, added up again, in nanoseconds."`
+	BoundNS   float64 `json:"lower_bound_ns" doc:"What any plan costs at least: this is proved."`
+	Strategy  string  `json:"strategy" doc:"The strategy that made the plan."`
+	Digest    string  `json:"digest" doc:"The sha256 of the graph."`
+	Variables int     `json:"variables" doc:"How many decisions there are."`
+	Factors   int     `json:"factors" doc:"How many tables of costs there are."`
+}
+
+// Verify checks a certificate against the graph, as it was loaded: sizes and pins are taken from the certificate. It
+// plans the graph up to its layouts with the certificate's profile, compares the problem that results with the
+// certificate's, entry by entry, adds the cost of what was chosen up, and checks the proof of the bound with code that
+// shares nothing with the solver. The error says what does not hold. The graph is not changed.
+//
+// What is proved is that no choice costs less by the prices of the profile; that the problem is stated well, and that
+// prices are true, is not.
+func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
+	if c == nil {
+		return nil, errors.New("there is no certificate: it is nil")
+	}
+	if err := c.whole(); err != nil {
+		return nil, err
+	}
+	for _, d := range []struct {
+		what, is string
+		of       any
+	}{{"options", c.OptionsDigest, c.Options}, {"profile", c.ProfileDigest, c.Profile}} {
+		digest, err := digestOfJSON(d.of)
+		if err != nil {
+			return nil, err
+		}
+		if digest != d.is {
+			return nil, fmt.Errorf("the %s are not those that were certified: their digest is %s, not %s", d.what,
+				short(digest), short(d.is))
+		}
+	}
+	problem, err := c.rebuild(g)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameProblem(problem, c.Problem); err != nil {
+		return nil, fmt.Errorf("the certificate is of another problem than the graph's: %w", err)
+	}
+	if err := verify.Solution(problem, c.Solution); err != nil {
+		return nil, err
+	}
+	s := c.Solution
+	return &Verdict{Optimal: s.Cost == s.Bound, CostNS: float64(s.Cost) / 1000, BoundNS: float64(s.Bound) / 1000,
+		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Variables: len(problem.Variables),
+		Factors: len(problem.Factors)}, nil
+}
+
+func short(digest string) string { return digest[:min(12, len(digest))] }
+
+// rebuild states the problem of a graph as the certificate says.
+func (c *Certificate) rebuild(g *graph.Graph) (*wcsp.Problem, error) {
+	if g == nil {
+		return nil, errors.New("there is no graph: it is nil")
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	own := g.Clone()
+	if err := repin(own, c.Options.Pins); err != nil {
+		return nil, fmt.Errorf("the graph is another than that which was certified: %w", err)
+	}
+	p, err := newProgram(own, Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion, Costs: c.Profile,
+		MemoryLimit: c.Options.MemoryLimit})
+	if err != nil {
+		return nil, fmt.Errorf("the graph is another than that which was certified: %w", err)
+	}
+	p.infers = p.infers || len(c.Options.Pins) > 0
+	at := &compiled{graph: p.graph}
+	if at.runs, err = at.infer(p); err != nil {
+		return nil, err
+	}
+	digest, err := digestOf(at.graph)
+	if err != nil {
+		return nil, err
+	}
+	if digest != c.Graph.Digest {
+		return nil, fmt.Errorf("the graph is another than that which was certified: its digest is %s, not %s", short(digest),
+			short(c.Graph.Digest))
+	}
+	l, err := at.layouts(p.options)
+	if err != nil {
+		return nil, err
+	}
+	m, err := layout.NewModel(l)
+	if err != nil {
+		return nil, err
+	}
+	return m.WCSP, nil
+}
+
+// sameProblem tells the first difference of two problems.
+func sameProblem(p, q *wcsp.Problem) error {
+	if len(p.Variables) != len(q.Variables) || len(p.Factors) != len(q.Factors) {
+		return fmt.Errorf("it has %d variables and %d factors, not %d and %d", len(p.Variables), len(p.Factors),
+			len(q.Variables), len(q.Factors))
+	}
+	for i, v := range p.Variables {
+		w := q.Variables[i]
+		if v.Name != w.Name || !slices.Equal(v.Labels, w.Labels) {
+			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, v.Name, v.Labels, w.Name, w.Labels)
+		}
+	}
+	for i, f := range p.Factors {
+		h := q.Factors[i]
+		if !slices.Equal(f.Scope, h.Scope) || len(f.Costs) != len(h.Costs) {
+			return fmt.Errorf("factor %d is over variables %v, not %v", i, f.Scope, h.Scope)
+		}
+		for k, cost := range f.Costs {
+			if cost != h.Costs[k] {
+				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(p, f.Scope), k, cost, h.Costs[k])
+			}
+		}
+	}
+	return nil
+}
+
+func scopeText(p *wcsp.Problem, scope []int) string {
+	text := ""
+	for i, v := range scope {
+		if text += " and "; i == 0 {
+			text = " of "
+		}
+		text += fmt.Sprintf("%q", p.Variables[v].Name)
+	}
+	return text
+}
