@@ -164,8 +164,11 @@ func (s *search) whole(e *elimination, cutoff int64, top bool) result {
 }
 
 // relax eliminates all that is left with messages of at most so many entries. The constant that comes out is a bound.
+// Where there are very many functions the messages are smaller, so that it stays a matter of a second at most.
 func (e *elimination) relax(table int) {
-	e.all(e.rest().plan(largestTable).order, table)
+	in := e.rest()
+	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))
+	e.all(in.plan(largestTable).order, table)
 	for v, gone := range e.gone {
 		if !gone { // so dense that it is past planning
 			e.variable(v, table)

@@ -31,6 +31,7 @@ const (
 	// Tables of bounds in a search are small: what is not settled is split again. The first is computed once.
 	searchTable = 1 << 12
 	boundTable  = 1 << 16
+	relaxedWork = 1 << 25 // entries of the messages of one bound, about
 	// HRNet with 4 layouts is solved in 0.6 s by branches over tables of so many; with 64 times that it takes 5 s.
 	branchTable = 1 << 16
 	// A search for which a proof is wanted ends when its tables have so many entries together.
