@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -240,40 +239,72 @@ func liesOtherwise(x, y tensor.Meta) bool {
 
 func layoutInPlan(m tensor.Meta) LayoutInPlan { return LayoutInPlan{filled(m.Strides), liesAs(m)} }
 
-// stepGroup are steps of both plans that are joined by the nodes that they compute.
+// stepGroup are steps of both plans that are joined by the nodes that they compute, and the keys of these.
 type stepGroup struct {
 	steps [2][]StepReport
-	keys  [2]map[string]bool
+	keys  [2][]string
 }
 
-// differentSteps sets the steps of two plans side by side, those that compute some of the same nodes together.
-func differentSteps(a, b *side) []StepDifference {
-	groupOf, groups := map[string]*stepGroup{}, []*stepGroup{}
-	for i, s := range []*side{a, b} {
-		for _, step := range s.report.Steps {
-			g := &stepGroup{keys: [2]map[string]bool{{}, {}}}
-			g.steps[i] = []StepReport{step}
-			groups = append(groups, g)
-			for _, op := range step.Ops {
-				key := s.key(op)
-				g.keys[i][key] = true
-				if other := groupOf[key]; other != nil && other != g {
-					g = merged(other, g)
-					for side := range g.keys {
-						for k := range g.keys[side] {
-							groupOf[k] = g
-						}
-					}
-				}
-				groupOf[key] = g
-			}
+// joins tells which steps compute some of the same nodes: a forest over the steps of both plans.
+type joins struct {
+	parent []int
+	owner  map[string]int // of a key, one of the steps that have it
+}
+
+// add adds a step that computes nodes.
+func (j *joins) add(keys []string) {
+	step := len(j.parent)
+	j.parent = append(j.parent, step)
+	for _, key := range keys {
+		if other, ok := j.owner[key]; ok {
+			a, b := j.root(other), j.root(step)
+			j.parent[max(a, b)] = min(a, b)
+		} else {
+			j.owner[key] = step
 		}
 	}
-	list := []StepDifference{}
-	for _, g := range groups {
-		if len(g.steps[0])+len(g.steps[1]) == 0 {
-			continue // it was joined to another
+}
+
+// root is the first of the steps that are joined to one.
+func (j *joins) root(step int) int {
+	for j.parent[step] != step {
+		j.parent[step] = j.parent[j.parent[step]]
+		step = j.parent[step]
+	}
+	return step
+}
+
+// groupsOfSteps sets the steps of two plans side by side, those that compute some of the same nodes together.
+func groupsOfSteps(a, b *side) []*stepGroup {
+	j := joins{owner: map[string]int{}}
+	var keys [][]string
+	for _, s := range []*side{a, b} {
+		for _, step := range s.report.Steps {
+			list := mapped(step.Ops, s.key)
+			keys = append(keys, list)
+			j.add(list)
 		}
+	}
+	of, groups, at := map[int]*stepGroup{}, []*stepGroup{}, 0
+	for i, s := range []*side{a, b} {
+		for _, step := range s.report.Steps {
+			root := j.root(at)
+			g := of[root]
+			if g == nil {
+				g = &stepGroup{}
+				of[root], groups = g, append(groups, g)
+			}
+			g.steps[i], g.keys[i] = append(g.steps[i], step), append(g.keys[i], keys[at]...)
+			at++
+		}
+	}
+	return groups
+}
+
+// differentSteps lists the steps that differ, those with the greatest difference in cost first.
+func differentSteps(a, b *side) []StepDifference {
+	list := []StepDifference{}
+	for _, g := range groupsOfSteps(a, b) {
 		if what := g.what(a, b); what != "" {
 			list = append(list, g.difference(what))
 		}
@@ -282,16 +313,6 @@ func differentSteps(a, b *side) []StepDifference {
 		return cmp.Compare(math.Abs(y.DeltaNS), math.Abs(x.DeltaNS))
 	})
 	return list
-}
-
-// merged moves what the second group has to the first.
-func merged(to, from *stepGroup) *stepGroup {
-	for i := range to.steps {
-		to.steps[i] = append(to.steps[i], from.steps[i]...)
-		maps.Copy(to.keys[i], from.keys[i])
-		from.steps[i], from.keys[i] = nil, nil
-	}
-	return to
 }
 
 // what tells what differs; empty for nothing.
@@ -308,7 +329,7 @@ func (g *stepGroup) what(a, b *side) string {
 		return diffCopy
 	}
 	switch {
-	case len(x) > 1 || len(y) > 1 || !maps.Equal(g.keys[0], g.keys[1]):
+	case len(x) > 1 || len(y) > 1 || !sameKeys(g.keys[0], g.keys[1]):
 		return diffGroup
 	case x[0].Impl != y[0].Impl:
 		return diffImpl
@@ -316,6 +337,11 @@ func (g *stepGroup) what(a, b *side) string {
 		return diffCost
 	}
 	return ""
+}
+
+// sameKeys reports whether two steps compute the same nodes, in whatever order.
+func sameKeys(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func (g *stepGroup) difference(what string) StepDifference {

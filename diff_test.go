@@ -225,3 +225,22 @@ func TestDiffRefuses(t *testing.T) {
 	_, err = graphrun.Diff(p, compiledBy(t, dynamic, graphrun.Options{}))
 	assert.ErrorContains(t, err, "shapes depend on data")
 }
+
+// Groups that overlap are one difference, however many there are: 64 nodes are a loop at most, counted from the end.
+func TestDiffOfShiftedGroups(t *testing.T) {
+	chain := func(n int) *graph.Graph {
+		g := graph.New("chain", kernels.Lookup)
+		v := g.Input("x", tensor.Float32, 10)
+		for range n {
+			v = op.Add(v, 1)
+		}
+		return g.Output("y", v)
+	}
+	d := differenceOf(t, chain(1000), chain(1003), graphrun.Options{})
+	require.Len(t, d.Steps, 1)
+	assert.Equal(t, "grouping", d.Steps[0].What)
+	assert.Len(t, d.Steps[0].First, d.First.Steps)
+	assert.Len(t, d.Steps[0].Second, d.Second.Steps)
+	assert.Len(t, d.NodesSecond, 3)
+	assert.InDelta(t, d.DeltaNS, d.Steps[0].DeltaNS, 1e-6)
+}

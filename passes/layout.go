@@ -286,6 +286,9 @@ func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 		}
 		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
 		out.SetMeta(n.Walk.Lay(0, out.Meta))
+		if c.Strides != nil {
+			out.SetMeta(c.Lay(out.Meta))
+		}
 	}
 	return out, nil
 }

@@ -266,11 +266,15 @@ func signed(ns float64) string {
 	return "0"
 }
 
-// stepNames names what steps compute.
+// stepNames names what steps compute, a few of many steps.
 func stepNames(steps []graphrun.StepSummary) string {
+	const most = 6
 	var names []string
-	for _, s := range steps {
+	for _, s := range steps[:min(len(steps), most)] {
 		names = append(names, strings.Join(s.Ops, "+"))
+	}
+	if n := len(steps) - most; n > 0 {
+		names = append(names, fmt.Sprintf("and %s more", count(n, "step")))
 	}
 	return strings.Join(names, ", ")
 }

@@ -38,8 +38,8 @@ func (o lineOp) impls() []graph.Impl {
 	for i := range list {
 		by := lineWalk(i)
 		list[i].Work = func(c *graph.Call, w graph.Walk) graph.Work { return o.work(c, by, w) }
-		list[i].Read = func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-			_, run, _ := o.runs(c, by, m, c.Out[0])
+		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
+			_, run, _ := o.runs(c, by, m, w.Lay(0, c.Out[0]))
 			return runWork(m, run.N == 1 || run.In == m.DType.Size()), true
 		}
 		list[i].Lower = func(c *graph.Call) (*graph.Kernel, error) {
@@ -90,7 +90,7 @@ func lineMask(rank, dim int) []bool {
 
 func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk) graph.Work {
 	out := w.Lay(0, c.Out[0])
-	_, run, err := o.runs(c, by, c.Meta(0), out)
+	_, run, err := o.runs(c, by, out, out) // how the operand lies is priced where it is read
 	if err != nil {
 		return graph.Work{Steps: 1}
 	}

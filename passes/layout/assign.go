@@ -54,9 +54,6 @@ func (r *reading) set(x *variable) uint {
 	return x.sets[r.labels[x.id]]
 }
 
-// readable is the set without what is only handed over.
-func (r *reading) readable(x *variable) uint { return r.set(x) & x.allowed }
-
 func (r *reading) chosen(t *task) *label {
 	if t.id < 0 {
 		return &t.labels[0]
@@ -75,11 +72,6 @@ func (r *reading) backward() {
 		n := g.Nodes[i]
 		if r.m.lost(i) {
 			continue
-		}
-		for _, v := range n.Out {
-			if p := r.m.variables.At(v).pinned(); p >= 0 {
-				r.need(v, p)
-			}
 		}
 		if v := r.m.views[i]; v != nil {
 			for k := range n.Out {
@@ -126,7 +118,7 @@ func (r *reading) way(x *variable, roots uint, outside []int64) way {
 // sources notes which forms of its operand a view needs for those of result k.
 func (r *reading) sources(v *viewed, k int) {
 	in := v.node.In[v.operand].Value
-	set := r.readable(r.m.variables.At(in))
+	set := r.set(r.m.variables.At(in)) & v.allowed
 	y := r.m.variables.At(v.node.Out[k])
 	if r.needed.At(y.value) == 0 {
 		return
@@ -213,7 +205,14 @@ func (r *reading) pin(n *graph.Node, c *Choice) {
 	}
 	for _, v := range n.Out {
 		x := r.m.variables.At(v)
-		if p := r.refs.At(v)[max(0, x.pinned())]; p != nil && !p.Bare && p.Value == v && !p.View {
+		list, at := r.refs.At(v), x.pinned()
+		if list == nil || at < 0 {
+			continue
+		}
+		if list[at] == nil { // nobody reads it so
+			list[at] = &Copy{Value: v, Order: x.forms[at].order}
+		}
+		if p := list[at]; !p.Bare && p.Value == v && !p.View {
 			p.Pinned, p.Why = true, fmt.Sprintf("%q is pinned to %v", v.Name,
 				graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order})
 			c.After = append(c.After, p)
@@ -278,7 +277,6 @@ func (r *reading) task(t *task, c *Choice) {
 	c.Written = true
 	for k, v := range n.Out {
 		x := r.m.variables.At(v)
-		c.Written = c.Written && l.out[k] == 0
 		r.ref(x, l.out[k], &Copy{Value: v, Bare: true})
 		r.steps(x, r.way(x, 1<<l.out[k], nil).steps)
 	}

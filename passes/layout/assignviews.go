@@ -20,7 +20,7 @@ type seen struct {
 func (r *reading) view(v *viewed, c *Choice) {
 	in := v.node.In[v.operand].Value
 	x := r.m.variables.At(in)
-	set := r.readable(x)
+	set := r.set(x) & v.allowed
 	c.Drop = true
 	s := &seen{v: v, c: c}
 	for k, out := range v.node.Out {
@@ -41,12 +41,17 @@ func (r *reading) view(v *viewed, c *Choice) {
 			}
 			i, f := v.copied(k, int(st.to), set), y.forms[st.to]
 			from := r.refs.At(in)[i]
-			if !v.shows[i] {
+			plain := v.plain[i]>>st.to&1 != 0
+			if !v.shows[i] && !plain {
 				r.ref(y, int(st.to), s.of(r, out, from, &v.node.Op.Impls[0], f))
 				continue
 			}
-			own := &Copy{Value: out, Order: f.order, From: s.of(r, out, from, nil, f),
-				Why: fmt.Sprintf("%q has memory of its own", out.Name)}
+			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q has memory of its own", out.Name)}
+			if !plain {
+				own.From = s.of(r, out, from, nil, f)
+			} else if v.node.Pin.Lays() { // the copy takes its name over, and it goes as dead
+				s.of(r, out, from, &v.node.Op.Impls[0], y.forms[0])
+			}
 			if st.to == 0 {
 				own.Strides = out.Meta.Strides
 			}
@@ -62,7 +67,7 @@ func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, f 
 	case s.v.same && impl == nil:
 		return from
 	case s.c.Drop:
-		s.c.Drop, s.from, s.impl = false, from, impl
+		s.c.Drop, s.from, s.impl, s.c.Written = false, from, impl, true
 		r.in(s.c, s.v.node, s.v.operand, from)
 		if s.c.Impl = impl; impl != nil && s.v.node.Op.AnyOrder {
 			s.c.Walk = s.v.node.Call().InOrder(f.order)
@@ -73,6 +78,9 @@ func (s *seen) of(r *reading, out *graph.Value, from *Copy, impl *graph.Impl, f 
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
 	if impl != nil {
+		if f.meta.SameAddresses(out.Meta) {
+			c.Strides = out.Meta.Strides
+		}
 		c.Order, c.Why = f.order, fmt.Sprintf("%s cannot view %q in the layout that it has", s.v.node.Name,
 			s.v.node.In[s.v.operand].Value.Name)
 	}

@@ -186,11 +186,24 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 			continue
 		}
 		to := w.add(w.m.variables.At(out), metas[k])
-		if to == 0 && w.m.Problem.fixed[out] && (i > 0 || out.Alias == nil) {
-			to = -1 // its storage would be another
+		if to == 0 && (i > 0 || out.Alias == nil) && w.m.differs(x, i, out, metas[k]) {
+			to = -1
 		}
 		v.to[k][i] = to
 	}
+}
+
+// differs reports whether v, where it is viewed of form i of x, which it is not in the graph as written, is not the same
+// for those who look at its storage, or at the strides of its dimensions of size 1. What had memory of its own is the
+// same storage where it shows all of a copy from the start.
+func (m *Model) differs(x *variable, i int, v *graph.Value, meta tensor.Meta) bool {
+	n := x.value.Node
+	through := n != nil && m.views[m.places[n.Number()]] != nil
+	if m.Problem.storage[v] {
+		return v.Alias != nil || meta.Offset != 0 || through
+	}
+	written := i == 0 && !through && meta.SameLayout(v.Meta) // all strides of the first form are those written
+	return m.Problem.fixed[v] && slices.Contains(v.Meta.Shape, 1) && !written
 }
 
 // of returns how the results lie where the operand has a layout; nil where it must be copied.

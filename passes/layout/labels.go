@@ -3,6 +3,7 @@ package layout
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -26,7 +27,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 		if n.Pin.Impl != "" && impl.Name != n.Pin.Impl {
 			continue
 		}
-		for _, w := range distinct(impl.Walks(call, orders)) {
+		for _, w := range distinct(impl.Walks(call, orders), len(n.Out)) {
 			supported = true
 			t.labels = append(t.labels, m.walk(n, call, impl, w)...)
 		}
@@ -41,12 +42,12 @@ func (m *Model) label(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// distinct leaves walks out that are listed twice, and one whose results are laid out by inference where others lay
-// them out all the same.
-func distinct(list []graph.Walk) []graph.Walk {
+// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it out
+// all the same. Of several results inference may lay out each in an order of its own.
+func distinct(list []graph.Walk, results int) []graph.Walk {
 	var out []graph.Walk
 	for i, w := range list {
-		again := w.Inferred() && len(list) > 1 && i == 0 && !list[1].Inferred()
+		again := w.Inferred() && results == 1 && len(list) > 1 && i == 0 && !list[1].Inferred()
 		for _, o := range out {
 			again = again || sameWalk(o, w)
 		}
@@ -80,7 +81,12 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 			return nil
 		}
 	}
-	if l, ok := m.priced(n, call, impl, w, out, nil); ok {
+	at := *call
+	at.Out = make([]tensor.Meta, len(n.Out))
+	for k, v := range n.Out {
+		at.Out[k] = w.Lay(k, v.Meta)
+	}
+	if l, ok := m.priced(n, &at, impl, w, out, nil); ok {
 		return []label{l}
 	}
 	return nil
@@ -89,27 +95,20 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 // priced prices a label. only holds, by operand, the one form that may be read; -1, or nil, for any.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
 	l := label{impl: impl, walk: w, out: out, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
-	p := m.Problem.Profile
 	if impl != nil {
-		l.cost = PS(p, impl.Work(call, w))
+		l.cost = PS(m.Problem.Profile, impl.Work(call, w))
 	}
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		x := m.variables.At(a.Value)
-		costs := make([]int64, len(x.forms))
-		best := -1
 		byData := n.Op.Eager != nil && a.Value.Const != nil // what decides shapes is seen, a copy of it not
-		for i := range x.forms {
-			costs[i] = wcsp.Forbidden
-			if only != nil && only[k] >= 0 && only[k] != i || !x.open(i) && !byData || byData && i > 0 {
-				continue
-			}
-			if impl == nil {
-				costs[i] = 0
-			} else if work, ok := impl.Read(call, w, k, x.forms[i].meta); ok {
-				costs[i] = PS(p, work)
+		costs := m.readings(call, impl, w, k, x, byData)
+		best := -1
+		for i := range costs {
+			if only != nil && only[k] >= 0 && only[k] != i {
+				costs[i] = wcsp.Forbidden
 			}
 			if costs[i] < wcsp.Forbidden && (best < 0 || costs[i] < costs[best]) {
 				best = i
@@ -125,6 +124,29 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 		}
 	}
 	return l, true
+}
+
+// readings prices, by form of its value, how an operand is read. What is pinned is read so by whoever can.
+func (m *Model) readings(call *graph.Call, impl *graph.Impl, w graph.Walk, k int, x *variable, byData bool) []int64 {
+	costs := make([]int64, len(x.forms))
+	allowed := uint(0)
+	for i := range x.forms {
+		costs[i] = wcsp.Forbidden
+		if impl == nil {
+			costs[i] = 0
+		} else if work, ok := impl.Read(call, w, k, x.forms[i].meta); ok {
+			costs[i] = PS(m.Problem.Profile, work)
+		}
+		if costs[i] < wcsp.Forbidden && x.open(i) {
+			allowed |= 1 << i
+		}
+	}
+	for i := range costs {
+		if byData && i > 0 || !byData && allowed != 0 && allowed>>i&1 == 0 {
+			costs[i] = wcsp.Forbidden
+		}
+	}
+	return costs
 }
 
 // inferred returns the labels of a walk that leaves results to inference. Operands that inference looks at have one
@@ -144,7 +166,7 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 			only[k] = 0
 			x := m.variables.At(a.Value)
 			if o != "" && o.Rank() == a.Meta().Rank() {
-				if only[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); !x.open(only[k]) {
+				if only[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); only[k] < 0 {
 					return
 				}
 				in.In[k] = callWith(n, k, x.forms[only[k]].meta).In[k]
@@ -231,13 +253,18 @@ func (m *Model) reshapes(v *viewed) {
 	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
 		(&growth{m: m}).through(v, x, i)
 	}
-	if v.same || n.Op.Storage {
+	m.admit(v)
+	if n.Op.Storage {
 		return
 	}
-	v.shows = make([]bool, len(x.forms))
+	v.shows, v.plain = make([]bool, len(x.forms)), make([]uint, len(x.forms))
 	v.copies = make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
+		if v.same {
+			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
+			continue
+		}
 		calls[i] = callWith(n, v.operand, x.forms[i].meta)
 		res, err := n.Op.Infer(calls[i])
 		if err != nil || len(res) != len(n.Out) {
@@ -265,8 +292,24 @@ func (m *Model) reshapes(v *viewed) {
 				v.copies[k][i] = m.apart(y, r.Meta())
 			} else if len(res) == 1 {
 				v.copies[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
+				m.plainly(v, i, y, x.forms[i].meta)
 			}
 		}
+	}
+}
+
+// admit finds which forms of its operand a view reads: one that is pinned so, unless it cannot take that. Where its
+// results must show what was written, that is read besides.
+func (m *Model) admit(v *viewed) {
+	x := m.variables.At(v.node.In[v.operand].Value)
+	v.allowed = x.allowed
+	if p := x.pinned(); p >= 0 && !v.same {
+		if res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[p].meta)); err != nil || len(res) != len(v.node.Out) {
+			v.allowed = ^uint(0)
+		}
+	}
+	if slices.ContainsFunc(v.node.Out, m.Problem.Fixed) || v.node.Op.Storage {
+		v.allowed |= 1
 	}
 }
 
@@ -280,6 +323,20 @@ func (m *Model) apart(y *variable, from tensor.Meta) []int64 {
 		}
 	}
 	return costs
+}
+
+// plainly has a copy that the user wrote made as others are, into forms that it does not write, or not so cheaply.
+func (m *Model) plainly(v *viewed, i int, y *variable, from tensor.Meta) {
+	if !v.node.Op.Identity {
+		return
+	}
+	own := v.copies[0][i]
+	for j, c := range m.apart(y, from) {
+		if c < own[j] {
+			own[j] = c
+			v.plain[i] |= 1 << j
+		}
+	}
 }
 
 // reshape prices a copy by a view's node into the forms of its result.
@@ -297,7 +354,7 @@ func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from
 		}
 		work := impl.Work(call, w)
 		if read, ok := impl.Read(call, w, v.operand, from); ok {
-			costs[j] = PS(m.Problem.Profile, work.Plus(read))
+			costs[j] = PS(m.Problem.Profile, work) + PS(m.Problem.Profile, read)
 		}
 	}
 	return costs

@@ -54,6 +54,7 @@ type Problem struct {
 	KeepGoing bool
 
 	fixed   map[*graph.Value]bool
+	storage map[*graph.Value]bool // of those, what an op reads the storage of
 	images  map[*graph.Value]bool
 	outputs map[*graph.Value]bool
 	readers map[*graph.Value]int
@@ -69,7 +70,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, outputs: map[*graph.Value]bool{},
+	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{}, outputs: map[*graph.Value]bool{},
 		readers: map[*graph.Value]int{}}
 	fix := func(v *graph.Value) {
 		for ; v != nil; v = v.Alias {
@@ -92,6 +93,9 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 			}
 			if n.Op.Storage {
 				fix(a.Value)
+				for v := a.Value; v != nil; v = v.Alias {
+					pr.storage[v] = true
+				}
 			}
 			if pr.outputs[a.Value] {
 				pr.readers[a.Value]++

@@ -62,12 +62,11 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is that of the graph as written
-	// allowed marks the forms that may be read: all, but for values that are pinned. Others are what the value is made in,
-	// and copied from.
+	// allowed marks the forms that are read by whoever can read one of them: all, but for values that are pinned. Others
+	// are what a pinned value is made in and copied from, and for those that do not read it as it is pinned.
 	allowed uint
 	// rigid says that nothing but a view leads to the first form: no copies are made into it.
 	rigid bool
-	exact bool    // the strides of dimensions of size 1 count in the first form: it is handed over
 	need  int     // forms that could be read at once
 	sets  []uint  // labels
 	id    int     // in the WCSP; -1 where there is one label
@@ -99,6 +98,25 @@ type viewed struct {
 	to      [][]int     // by result and form of the operand: the form of the result; -1: it is copied
 	copies  [][][]int64 // by result, form of the operand, and of the result: what it costs to copy one into the other
 	shows   []bool      // by form of the operand: it is viewed, and where there are copies that is copied
+	plain   []uint      // by form of the operand: the forms of the result into which it is copied as others are
+	allowed uint        // forms of the operand that may be read
+}
+
+// Forms returns the layouts in which a value may be materialised, the first as in the graph as written; nil for a value
+// of another graph. The list is the caller's.
+func (m *Model) Forms(v *graph.Value) []tensor.Meta {
+	if m == nil {
+		return nil
+	}
+	x := m.variables.At(v)
+	if x == nil || x.value != v {
+		return nil
+	}
+	list := make([]tensor.Meta, len(x.forms))
+	for i, f := range x.forms {
+		list[i] = f.meta
+	}
+	return list
 }
 
 // NewModel states a problem. The error says which node has no way to be computed.
@@ -208,7 +226,7 @@ func (m *Model) declare() error {
 }
 
 func (m *Model) variable(v *graph.Value) error {
-	x := &variable{value: v, id: -1, exact: m.Problem.outputs[v]}
+	x := &variable{value: v, id: -1}
 	x.add(v.Meta)
 	x.allowed = ^uint(0)
 	pin := v.Pin
@@ -225,7 +243,7 @@ func (m *Model) variable(v *graph.Value) error {
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
 		x.allowed = 1 << x.add(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
-	case m.Problem.fixed[v]:
+	case m.Problem.storage[v]:
 		x.rigid = v.Alias != nil
 	}
 	m.variables.Set(v, x)
@@ -259,7 +277,7 @@ func viewedOperand(n *graph.Node) int {
 // changesNothing reports whether a node is a copy for which its operand can stand.
 func (m *Model) changesNothing(n *graph.Node) bool {
 	v := n.Out[0]
-	return n.Op.Identity && !n.Pin.Lays() && !m.Problem.outputs[v] && !m.Problem.fixed[v] &&
+	return n.Op.Identity && !n.Pin.Lays() && !m.Problem.outputs[v] &&
 		n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 && n.In[0].Meta().DType == v.Meta.DType &&
 		slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
 }
@@ -283,8 +301,7 @@ func (x *variable) add(meta tensor.Meta) int {
 // find returns the place of a layout among the forms; -1 if it is none of them.
 func (x *variable) find(meta tensor.Meta) int {
 	for i := range x.forms {
-		f := &x.forms[i].meta
-		if f.SameAddresses(meta) && (i > 0 || !x.exact || f.SameLayout(meta)) {
+		if x.forms[i].meta.SameAddresses(meta) {
 			return i
 		}
 	}

@@ -73,7 +73,7 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 		switch v, t := m.views[i], m.tasks[i]; {
 		case v != nil:
 			x := m.variables.At(n.In[v.operand].Value)
-			set := r.readable(x)
+			set := r.set(x) & v.allowed
 			for k, value := range n.Out {
 				r.made(out, m.variables.At(value), v.shown(k, set), v.outside(k, set))
 			}

@@ -167,13 +167,13 @@ func (s *stating) view(v *viewed) {
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
 		if x.value.Const != nil {
-			w := s.m.make(y, v.shown(k, x.allowed), v.outside(k, x.allowed))
+			w := s.m.make(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
 			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
 			continue
 		}
 		ways := make([]made, len(x.sets))
 		for i, set := range x.sets {
-			ways[i] = s.m.make(y, v.shown(k, set&x.allowed), v.outside(k, set&x.allowed))
+			ways[i] = s.m.make(y, v.shown(k, set&v.allowed), v.outside(k, set&v.allowed))
 		}
 		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
 	}

@@ -10,11 +10,6 @@ import (
 // count finds how many forms of each value could be read at once, and the sets that are worth a label.
 func (m *Model) count() {
 	g := m.Problem.Graph
-	for _, x := range m.values {
-		if x.pinned() >= 0 {
-			x.need = 1 // it is there, whoever reads it
-		}
-	}
 	for _, o := range g.Outputs {
 		m.variables.At(o.Value).need++
 	}
@@ -52,16 +47,13 @@ func (m *Model) sets(x *variable) {
 		return
 	}
 	must := uint(0)
-	if p := x.pinned(); p >= 0 && x.value.Node != nil {
-		must = 1 << p // the value itself, whoever reads it
-	}
 	for _, o := range m.Problem.Graph.Outputs {
 		if o.Value == x.value {
 			must |= 1 << m.handed(x, o)
 		}
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
-		if s&^(x.allowed|must) == 0 && s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
+		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
 			x.sets = append(x.sets, s)
 		}
 	}

@@ -1,0 +1,107 @@
+package whole_test
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// view goes over the sets of forms of a node that shows its operand, or copies what it cannot show.
+func (b *brute) view(i int, n *graph.Node) {
+	x := n.In[0].Value
+	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
+		set := sets[x]
+		if x.Const != nil {
+			set = 1<<len(b.m.Forms(x)) - 1
+		}
+		var masks func(k int, sum int64, before []uint)
+		masks = func(k int, sum int64, before []uint) {
+			if k == len(n.Out) {
+				add(sum, before...)
+				return
+			}
+			roots, outside := b.shown(n, k, set)
+			b.sets(n.Out[k], roots, outside, func(cost int64, s ...uint) {
+				masks(k+1, sum+cost, append(slices.Clone(before), s[0]))
+			})
+		}
+		masks(0, 0, nil)
+	})
+}
+
+// shown returns the forms of a view's result that there are for nothing, and what others cost that are made of the
+// operand; -1 for what cannot be.
+func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
+	x, y := n.In[0].Value, n.Out[k]
+	outside = slices.Repeat([]int64{-1}, len(b.m.Forms(y)))
+	least := func(f int, cost int64) {
+		if outside[f] < 0 || cost < outside[f] {
+			outside[f] = cost
+		}
+	}
+	for i, m := range b.m.Forms(x) {
+		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.Storage && i > 0 {
+			continue
+		}
+		c := b.with(n, []int{i})
+		res, err := n.Op.Infer(c)
+		transparent := n.Op.Identity && !n.Pin.Lays() && !b.p.Output(y)
+		switch {
+		case transparent:
+		case err != nil:
+			continue
+		case res[k].Alias == graph.Fresh:
+			for f := range outside {
+				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+					least(f, cost)
+				}
+				if cost, ok := b.copy(y, m, f); ok && n.Op.Identity {
+					least(f, cost)
+				}
+			}
+			continue
+		default:
+			m = res[k].Meta()
+		}
+		if f := b.place(y, m); f >= 0 && (f > 0 || b.same(x, y, i, m)) {
+			roots |= 1 << f
+		}
+		for f := range outside {
+			if cost, ok := b.copy(y, m, f); ok {
+				least(f, cost)
+			}
+		}
+	}
+	return roots, outside
+}
+
+// same reports whether a view of form i of its operand is what it is in the graph as written for those who look at more
+// than elements: at storage, or at all strides. What had memory of its own there shows all of a copy from the start.
+func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
+	switch {
+	case i == 0 && y.Alias != nil:
+		return true
+	case b.stored[y]:
+		return y.Alias == nil && m.Offset == 0 && (x.Node == nil || !bruteView(x.Node))
+	}
+	written := i == 0 && m.SameLayout(y.Meta) && (x.Node == nil || !bruteView(x.Node))
+	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || written
+}
+
+// remade is what it costs that a view's node copies its operand into a form of its result.
+func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64, bool) {
+	to := b.m.Forms(y)[f]
+	o, dense := tensor.OrderOf(to)
+	if !dense || b.rigid(y) && f == 0 {
+		return 0, false
+	}
+	at, w := &graph.Call{In: c.In, Attrs: c.Attrs, Out: []tensor.Meta{to}}, graph.Walk{}
+	if !to.SameAddresses(inferred) {
+		if !n.Op.AnyOrder {
+			return 0, false
+		}
+		w = at.InOrder(o)
+	}
+	return b.price(&n.Op.Impls[0], at, w)
+}
