@@ -39,14 +39,13 @@ func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 	for _, d := range []struct {
 		what, is string
 		of       any
-	}{{"options", c.OptionsDigest, c.Options}, {"profile", c.ProfileDigest, c.Profile}} {
+	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
 		digest, err := digestOfJSON(d.of)
 		if err != nil {
 			return nil, err
 		}
 		if digest != d.is {
-			return nil, fmt.Errorf("the %s are not those that were certified: their digest is %s, not %s", d.what,
-				short(digest), short(d.is))
+			return nil, fmt.Errorf("%s: not what was certified: the digest is %s, not %s", d.what, short(digest), short(d.is))
 		}
 	}
 	problem, err := c.rebuild(g)

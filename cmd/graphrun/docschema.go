@@ -98,6 +98,9 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 			required = append(required, m.key)
 		}
 	}
+	if len(properties) == 0 { // its keys are told nowhere
+		return map[string]any{"type": "object"}
+	}
 	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	if len(together) > 0 {
 		others := map[string]any{}

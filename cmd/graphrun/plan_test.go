@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 type planJSON struct {
@@ -33,6 +34,9 @@ type planJSON struct {
 	Memory    graphrun.MemoryReport      `json:"memory"`
 	PlanMS    float64                    `json:"plan_ms"`
 	Bound     *float64                   `json:"lower_bound_ns"`
+	Advice    *graphrun.AdviceReport     `json:"advice"`
+	Best      []graphrun.PlanChoice      `json:"best"`
+	Sensitive *layout.Sensitivity        `json:"sensitivity"`
 }
 
 type timesDoc struct {

@@ -19,9 +19,9 @@ type Outcome struct {
 
 // Computed is how a node is computed.
 type Computed struct {
-	Node string `json:"node" doc:"The node."`
-	Impl string `json:"impl" doc:"The implementation; empty where the op has none."`
-	Lies string `json:"lies" doc:"The order in which it writes its results."`
+	Node string
+	Impl string // empty where the op has none
+	Lies string // the order in which it writes its results
 	walk string
 }
 
@@ -43,9 +43,11 @@ type Change struct {
 
 // Recomputed is a node that is computed otherwise.
 type Recomputed struct {
-	Node string   `json:"node" doc:"The node."`
-	Was  Computed `json:"was" doc:"How it is computed in the one plan."`
-	Is   Computed `json:"is" doc:"How it is computed in the other."`
+	Node    string `json:"node" doc:"The node."`
+	WasImpl string `json:"was_impl" doc:"Its implementation in the one plan; empty where the op has none."`
+	WasLies string `json:"was_lies" doc:"The order in which it writes its results there."`
+	Impl    string `json:"impl" doc:"Its implementation in the other plan."`
+	Lies    string `json:"lies" doc:"The order in which it writes its results there."`
 }
 
 // Outcome returns what labels of the variables of WCSP mean. The error says which label cannot be.
@@ -154,7 +156,7 @@ func (o *Outcome) Since(was *Outcome) Change {
 	}
 	for _, n := range o.Nodes {
 		if b := before[n.Node]; b != n {
-			c.Nodes = append(c.Nodes, Recomputed{n.Node, b, n})
+			c.Nodes = append(c.Nodes, Recomputed{n.Node, b.Impl, b.Lies, n.Impl, n.Lies})
 		}
 	}
 	c.Gone, c.Added = append(c.Gone, lacking(was.Copies, o.Copies)...), append(c.Added, lacking(o.Copies, was.Copies)...)
@@ -175,13 +177,12 @@ func (c Change) String() string {
 	var parts []string
 	for _, n := range c.Nodes {
 		switch {
-		case n.Was.Lies != n.Is.Lies && n.Was.Impl != n.Is.Impl:
-			parts = append(parts, fmt.Sprintf("%s writes %s by %s, not %s by %s", n.Node, n.Is.Lies, n.Is.Impl, n.Was.Lies,
-				n.Was.Impl))
-		case n.Was.Lies != n.Is.Lies:
-			parts = append(parts, fmt.Sprintf("%s writes %s, not %s", n.Node, n.Is.Lies, n.Was.Lies))
-		case n.Was.Impl != n.Is.Impl:
-			parts = append(parts, fmt.Sprintf("%s runs by %s, not %s", n.Node, n.Is.Impl, n.Was.Impl))
+		case n.WasLies != n.Lies && n.WasImpl != n.Impl:
+			parts = append(parts, fmt.Sprintf("%s writes %s by %s, not %s by %s", n.Node, n.Lies, n.Impl, n.WasLies, n.WasImpl))
+		case n.WasLies != n.Lies:
+			parts = append(parts, fmt.Sprintf("%s writes %s, not %s", n.Node, n.Lies, n.WasLies))
+		case n.WasImpl != n.Impl:
+			parts = append(parts, fmt.Sprintf("%s runs by %s, not %s", n.Node, n.Impl, n.WasImpl))
 		default:
 			parts = append(parts, n.Node+" walks in another order")
 		}
