@@ -121,10 +121,13 @@ func (f *armFinder) order() (*Code, []Value, []arm) {
 			into[k] = into[f.branches[k].parent]
 		}
 	}
-	for v, b := range f.where {
-		if b >= 0 {
-			b = into[b]
-			f.branches[b].list = append(f.branches[b].list, Value(v))
+	// What has no operands comes first, as what it is an operand of may.
+	for _, first := range []bool{true, false} {
+		for v, b := range f.where {
+			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
+				b = into[b]
+				f.branches[b].list = append(f.branches[b].list, Value(v))
+			}
 		}
 	}
 	c := &Code{In: f.code.In, Funcs: f.code.Funcs}

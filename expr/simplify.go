@@ -46,10 +46,15 @@ func (b *Builder) is(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant computes a primitive operation of constants. A division of integers is left alone, for by 0 it is any
+// constant computes a primitive operation of constants, and comparisons of an integer with itself. A division of integers is left alone, for by 0 it is any
 // number.
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
+	if i.Op == Eq || i.Op == Ne || i.Op == Lt || i.Op == Le {
+		if i.A == i.B && !b.DType(i.A).IsFloat() { // of a NaN it depends on the element
+			return b.Make(Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None, Imm: truth(i.Op == Eq || i.Op == Le)})
+		}
+	}
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None
 	}
@@ -94,7 +99,7 @@ func (b *Builder) same(i Inst) Value {
 			return i.A
 		}
 	case And, Min, Max:
-		if i.A == i.B {
+		if i.A == i.B || i.Op == Max && !float && !i.DType.IsSigned() && b.is(i.B, 0) {
 			return i.A
 		}
 	case Select:

@@ -21,13 +21,18 @@ type loop struct {
 	Operands  string // the operands that it reads: a, b, c
 	Value     string // what is stored, where $a is the element of operand a
 	Before    string // what comes before the loop
-	Twice     bool   // two elements are in a turn
+	Numbers   string // operands that are often the same for all
+	Commutes  bool   // a and b may change places
+	Twice     bool   // two elements are in a turn, where they do not lie one behind another
 }
 
 const (
 	number = "T realNumber"
 	floats = "T float"
 	words  = "T integer"
+	widths = "T, W integer"
+
+	bitwise = "T float, U word"
 )
 
 // bits takes an operation on bits eight bytes at a time, as far as that can be.
@@ -37,15 +42,6 @@ const bits = `if size := int(unsafe.Sizeof(T(0))); size < 8 {
 			return
 		}
 		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
-	}`
-
-// byNumber is a loop over slices for products by one number.
-const byNumber = `if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
-		x, z = x[:len(dst)], z[:len(dst)]
-		for i := range dst {
-			dst[i] = %s
-		}
-		return
 	}`
 
 const shiftMask = "mask := uint64(8*unsafe.Sizeof(T(0)) - 1)"
@@ -67,12 +63,15 @@ var loops = []loop{
 	{Name: "shlV", Types: words, Operands: "ab", Value: "$a << (uint64($b) & mask)", Before: shiftMask, Twice: true},
 	{Name: "shrV", Types: words, Operands: "ab", Value: "$a >> (uint64($b) & mask)", Before: shiftMask, Twice: true},
 
-	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c",
-		Before: fmt.Sprintf(byNumber, "T(x[i]*y) + z[i]"), Twice: true},
-	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c",
-		Before: fmt.Sprintf(byNumber, "T(x[i]*y) - z[i]"), Twice: true},
-	{Name: "subMul", Types: number, Operands: "abc", Value: "$c - T($a*$b)",
-		Before: fmt.Sprintf(byNumber, "z[i] - T(x[i]*y)")},
+	{Doc: "minInt compares in a type W that holds T and is moved under a condition, as bytes are not.", Name: "minInt",
+		Types: widths, Operands: "ab", Value: "T(min(W($a), W($b)))", Numbers: "b", Twice: true},
+	{Name: "maxInt", Types: widths, Operands: "ab", Value: "T(max(W($a), W($b)))", Numbers: "b", Twice: true},
+	{Doc: "clampInt bounds a by b and c, as a minimum of a maximum.", Name: "clampInt", Types: widths, Operands: "abc",
+		Value: "T(min(max(W($a), W($b)), W($c)))", Numbers: "bc", Twice: true},
+
+	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c", Numbers: "b", Commutes: true, Twice: true},
+	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c", Numbers: "b", Commutes: true, Twice: true},
+	{Name: "subMul", Types: number, Operands: "abc", Value: "$c - T($a*$b)", Numbers: "b", Commutes: true},
 	{Name: "addMul", Types: number, Operands: "abc", Value: "($a + $b) * $c"},
 	{Name: "subThenMul", Types: number, Operands: "abc", Value: "($a - $b) * $c"},
 	{Name: "mulMul", Types: floats, Operands: "abc", Value: "$a * $b * $c"},
@@ -80,6 +79,28 @@ var loops = []loop{
 	{Name: "addDiv", Types: floats, Operands: "abc", Value: "($a + $b) / $c"},
 	{Name: "divAdd", Types: floats, Operands: "abc", Value: "$c / ($a + $b)"},
 	{Name: "subDiv", Types: floats, Operands: "abc", Value: "($a - $b) / $c"},
+
+	// Idioms.
+	{Name: "addScaledMul", Types: number, Operands: "abce", Value: "$a + T(T($e*$b)*$c)", Numbers: "e"},
+	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
+	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
+		Value: "$a + T($c*($b-$a))", Numbers: "c"},
+	{Name: "lerpV", Types: bitwise, Operands: "abc", Value: "lerpOf[U]($a, $b, $c)"},
+	{Name: "shrinkV", Types: bitwise, Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
+	{Name: "signV", Types: bitwise, Operands: "a", Value: "signOf[U]($a)"},
+	{Name: "stepV", Types: bitwise, Operands: "ab", Value: "stepOf[U]($a, $b)"},
+	{Name: "stepInt", Types: widths, Operands: "ab", Value: "T(stepOfInt(W($a), W($b)))"},
+	{Name: "fracV", Types: floats, Operands: "a", Value: "$a - truncOf($a)"},
+	{Name: "divTrunc", Types: floats, Operands: "ab", Value: "truncOf($a / $b)"},
+	{Name: "mulRintDiv", Types: floats, Operands: "abc", Value: "rintOf($a*$b) / $c", Numbers: "bc"},
+	{Name: "divRintMul", Types: floats, Operands: "abc", Value: "rintOf($a / $b) * $c", Numbers: "bc"},
+	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))"},
+	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))"},
+	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
+	{Name: "replaceLow", Types: "T integer", Operands: "abc", Value: "replaceOf($a, $b, $c)", Numbers: "bc"},
+	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
+		Value: "T(int64($a) << (uint64($b) & 31))", Twice: true},
+	{Name: "shrShort", Types: "T short", Operands: "ab", Value: "T(int64($a) >> (uint64($b) & 31))", Twice: true},
 }
 
 // comparison is a loop that compares, and one that chooses by it.
@@ -95,18 +116,59 @@ var comparisons = []comparison{
 	{"leV", "chooseLe", "<=", true},
 }
 
+// extreme is a loop that takes the one or the other of two floats.
+type extreme struct {
+	Name   string
+	Second string // the comparison by which it takes the second, of numbers
+	Doubt  string // the operand whose NaN the comparison alone goes wrong with
+	First  string // when it takes the first, of whatever
+}
+
+var extremes = []extreme{
+	{"minFloat", ">=", "y", "u < v || u != u"},
+	{"maxFloat", "<=", "y", "u > v || u != u"},
+	{"fminFloat", ">=", "x", "u < v || v != v"},
+	{"fmaxFloat", "<=", "x", "u > v || v != v"},
+}
+
 const text = `// Code generated by genloops. DO NOT EDIT.
 
 package expr
 
 import "unsafe"
 
-{{range .Loops}}
+{{range .Loops}}{{$e := .Elem}}
 {{with .Doc}}// {{.}}
 {{end -}}
 func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int, by *strides) {
 	{{.Each "s%s" "d"}} := {{.Each "by.%s" "d"}}
 	{{.Before}}
+	{{if .Commutes}}if sa == 0 {
+		a, b, sa, sb = b, a, sb, sa
+	}
+	{{end}}{{if .Numbers}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.DenseButNumbers}} {
+		{{range .Constant}}{{.}}1 := *(*{{$e}})({{.}})
+		{{end}}i := 0
+		for last := n - 4; i <= last; i += 4 {
+			{{.EachDense "%[1]s4"}} := {{.EachDense (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
+			d4[0], d4[1], d4[2], d4[3] = {{.OfNumbers "0"}}, {{.OfNumbers "1"}}, {{.OfNumbers "2"}}, {{.OfNumbers "3"}}
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		{{.EachDense "%s"}} = {{.EachDense "unsafe.Add(%s, i*size)"}}
+	}
+	{{end}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.Dense}} {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			{{.Each "%[1]s4" "d"}} := {{.Each (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem) "d"}}
+			d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
+		}
+		for ; i < n; i++ {
+			*(*{{.Elem}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
+		}
+		return
+	}
 	{{if .Twice}}for ; n > 2; n -= 2 {
 		*(*{{.Elem}})(d) = {{.At "$"}}
 		*(*{{.Elem}})(unsafe.Add(d, sd)) = {{.At "unsafe.Add($, s$)"}}
@@ -128,9 +190,16 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
 	switch dst := unsafe.Slice((*bool)(d), n); {
 	case sa == size && sb == size:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] {{.Op}} y[i]
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x[0] {{.Op}} y[0]
+			r[1] = x[1] {{.Op}} y[1]
+			r[2] = x[2] {{.Op}} y[2]
+			r[3] = x[3] {{.Op}} y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) {{.Op}} *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
 		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
@@ -149,15 +218,80 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 {{end}}
+// Bits are moved under conditions in 64 bits: there is no such move of a byte, and there would be a branch.
 {{range .Comparisons}}
 func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		x, y, u, v := *(*T)(a), *(*T)(b), uint64(*(*U)(c)), uint64(*(*U)(e))
 		if x {{.Op}} y {
 			v = u
 		}
-		*(*U)(d) = v
+		*(*U)(d) = U(v)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+{{end}}
+
+// Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go the
+// negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one behind
+// another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.
+{{range .Extremes}}
+func {{.Name}}[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size, i := int(unsafe.Sizeof(T(0))), 0
+	if by.d == size && by.a == size && by.b == size {
+		for last := n - 4; i <= last; i += 4 {
+			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			p, q, r := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Add(d, i*size))
+			if sum := {{.Doubt}}[0] + {{.Doubt}}[1] + ({{.Doubt}}[2] + {{.Doubt}}[3]); sum != sum {
+				{{.Name}}Any[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), 4, by)
+				continue
+			}
+			r0, r1, r2, r3, s0, s1, s2, s3 := p[0], p[1], p[2], p[3], q[0], q[1], q[2], q[3]
+			if x[0] {{.Second}} y[0] {
+				r0 = s0
+			}
+			if x[1] {{.Second}} y[1] {
+				r1 = s1
+			}
+			if x[2] {{.Second}} y[2] {
+				r2 = s2
+			}
+			if x[3] {{.Second}} y[3] {
+				r3 = s3
+			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+		}
+		if i == n {
+			return
+		}
+	}
+	{{.Name}}Any[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), n-i, by)
+}
+
+func {{.Name}}Any[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	{{if eq .Doubt "y"}}if size, v := int(unsafe.Sizeof(T(0))), *(*T)(b); sd == size && sa == size && sb == 0 && v == v {
+		dst, x, second := flat[U](d, n), flat[T](a, n), *(*U)(b)
+		bits := flat[U](a, n)[:len(dst)]
+		x = x[:len(dst)]
+		for i := range dst {
+			u, r := x[i], bits[i]
+			if u {{.Second}} v {
+				r = second
+			}
+			dst[i] = r
+		}
+		return
+	}
+	{{end}}for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		u, v, p, r := *(*T)(a), *(*T)(b), *(*U)(a), *(*U)(b)
+		{{range .Firsts}}if {{.}} {
+			r = p
+		}
+		{{end}}*(*U)(d) = r
 		if n--; n == 0 {
 			return
 		}
@@ -166,13 +300,68 @@ func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, b
 {{end}}
 `
 
+// Firsts are the conditions of First one by one: joined there would be a branch.
+func (e extreme) Firsts() []string { return strings.Split(e.First, " || ") }
+
 // Params are the parameters after d that hold addresses.
 func (l loop) Params() string {
-	names := strings.Split("_____", "")
-	for i, o := range l.Operands {
-		names[i] = string(o)
+	names := strings.Split("abceg", "")
+	for i, name := range names {
+		if !strings.Contains(l.Operands, name) {
+			names[i] = "_"
+		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// Dense is the condition that all lie one behind another.
+func (l loop) Dense() string {
+	var list []string
+	for _, o := range "d" + l.Operands {
+		list = append(list, "s"+string(o)+" == size")
+	}
+	return strings.Join(list, " && ")
+}
+
+// Of is the value of element k of four.
+func (l loop) Of(k string) string {
+	v := l.Value
+	for _, o := range l.Operands {
+		v = strings.ReplaceAll(v, "$"+string(o), fmt.Sprintf("%c4[%s]", o, k))
+	}
+	return v
+}
+
+// OfNumbers is that value where the operands of Numbers are the same for all.
+func (l loop) OfNumbers(k string) string {
+	v := l.Of(k)
+	for _, o := range l.Numbers {
+		v = strings.ReplaceAll(v, fmt.Sprintf("%c4[%s]", o, k), string(o)+"1")
+	}
+	return v
+}
+
+// DenseButNumbers is the condition that the operands of Numbers are the same for all, and others lie one behind another.
+func (l loop) DenseButNumbers() string {
+	v := l.Dense()
+	for _, o := range l.Numbers {
+		v = strings.ReplaceAll(v, "s"+string(o)+" == size", "s"+string(o)+" == 0")
+	}
+	return v
+}
+
+// Constant has the operands of Numbers.
+func (l loop) Constant() []string { return strings.Split(l.Numbers, "") }
+
+// EachDense is a list with an item for d and for each operand but those.
+func (l loop) EachDense(item string) string {
+	l.Operands = strings.Map(func(o rune) rune {
+		if strings.ContainsRune(l.Numbers, o) {
+			return -1
+		}
+		return o
+	}, l.Operands)
+	return l.Each(item, "d")
 }
 
 // Each is a list with an item for d and for each operand.
@@ -206,7 +395,8 @@ func main() {
 	err := template.Must(template.New("loops").Parse(text)).Execute(&b, struct {
 		Loops       []loop
 		Comparisons []comparison
-	}{loops, comparisons})
+		Extremes    []extreme
+	}{loops, comparisons, extremes})
 	if err != nil {
 		log.Fatal(err)
 	}
