@@ -105,7 +105,7 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 		}
 		return choiceOf(u.Op, d), []Value{u.A, u.B, i.B, i.C}
 	case i.Op == Min && u.Op == Max && k == 0:
-		if !m.uniform[u.B] || !m.uniform[i.B] {
+		if i.DType.IsFloat() && (!m.uniform[u.B] || !m.uniform[i.B]) {
 			return nil, nil
 		}
 		return m.clamp(i.DType, u.B, i.B), []Value{u.A, u.B, i.B}

@@ -69,6 +69,38 @@ func complexNe[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func notZero[T float](re, im T) bool {
+	x, y := re != 0, im != 0
+	return x || y
+}
+
+func complexAnd[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	dst := flat[bool](d, n)
+	for i := range dst {
+		x := notZero(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+		y := notZero(*(*T)(unsafe.Add(c, i*by.c)), *(*T)(unsafe.Add(e, i*by.e)))
+		dst[i] = x && y
+	}
+}
+
+func complexOr[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	dst := flat[bool](d, n)
+	for i := range dst {
+		x := notZero(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+		y := notZero(*(*T)(unsafe.Add(c, i*by.c)), *(*T)(unsafe.Add(e, i*by.e)))
+		dst[i] = x || y
+	}
+}
+
+func complexXor[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	dst := flat[bool](d, n)
+	for i := range dst {
+		x := notZero(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+		y := notZero(*(*T)(unsafe.Add(c, i*by.c)), *(*T)(unsafe.Add(e, i*by.e)))
+		dst[i] = x != y
+	}
+}
+
 func complexMul[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se, sg := by.d, by.a, by.b, by.c, by.e, by.g
 	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {

@@ -60,17 +60,71 @@ func rintOf[T float](x T) T { return T(math.RoundToEven(float64(x))) }
 // xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
 func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	log := functions1[Log]
-	for i := range n {
-		x, r := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b))
+	eachPair(d, a, b, n, by, func(x, y T) T {
 		switch {
-		case r != r:
+		case y != y:
+			return y
 		case x == 0:
-			r = 0
-		default:
-			r = x * T(log(float64(r)))
+			return 0
 		}
-		*(*T)(unsafe.Add(d, i*by.d)) = r
+		return x * T(log(float64(y)))
+	})
+}
+
+// eachPair calls f for all elements.
+func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T) T) {
+	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == size {
+		dst := flat[T](d, n)
+		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
+		for i := range dst {
+			dst[i] = f(x[i], y[i])
+		}
+		return
 	}
+	for i := range n {
+		*(*T)(unsafe.Add(d, i*by.d)) = f(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+	}
+}
+
+// modOfFloat is C's fmod.
+func modOfFloat[T float](x, y T) T {
+	if unsafe.Sizeof(x) == 4 {
+		return T(mod32(float32(x), float32(y)))
+	}
+	return T(math.Mod(float64(x), float64(y)))
+}
+
+// modFloat is the remainder with the sign of the divisor.
+func modFloat[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	eachPair(d, a, b, n, by, func(x, y T) T {
+		m := modOfFloat(x, y)
+		if m != 0 && (y < 0) != (m < 0) {
+			m += y
+		}
+		return m
+	})
+}
+
+// floorDiv is the quotient of what is left after the remainder is taken off, as the library has it.
+func floorDiv[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	eachPair(d, a, b, n, by, func(x, y T) T {
+		if y == 0 {
+			return x / y
+		}
+		m := modOfFloat(x, y)
+		q := T(x-m) / y
+		if m != 0 && (y < 0) != (m < 0) {
+			q--
+		}
+		if q == 0 {
+			return T(math.Copysign(0, float64(x/y)))
+		}
+		f := T(math.Floor(float64(q)))
+		if T(q-f) > 0.5 {
+			f++
+		}
+		return f
+	})
 }
 
 // bitsOf returns the bits of a float.

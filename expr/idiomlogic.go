@@ -131,11 +131,33 @@ func modOf[W integer](x, y W) W {
 	return s
 }
 
-// replaceOf puts other in the place of what is at most limit.
-func replaceOf[T integer](x, limit, other T) T {
-	r, low := uint64(x), uint64(other)
-	if x <= limit {
-		r = low
+// quotientOf is 0 of a divisor of 0, for which any number will do.
+func quotientOf[W integer](x, y W) W {
+	if y != 0 {
+		return x / y
 	}
-	return T(r)
+	return 0
+}
+
+// floorOf is that rounded down, and of a divisor of 0 and what is below it -1.
+func floorOf[W integer](x, y W) W {
+	q := quotientOf(x, y)
+	m := x - q*y
+	r, unlike := q, m^y
+	if unlike < 0 {
+		r = q - 1
+	}
+	if m == 0 {
+		r = q
+	}
+	return r
+}
+
+// replaceOf puts other in the place of what is at most limit.
+func replaceOf[W integer](x, limit, other W) W {
+	r := x
+	if x <= limit {
+		r = other
+	}
+	return r
 }

@@ -37,6 +37,9 @@ var idioms = []idiom{
 	{"x != 0 and y != 0", []string{"x", "y"}, tested, logicalBody(And)},
 	{"x != 0 or y != 0", []string{"x", "y"}, tested, logicalBody(Or)},
 	{"(x != 0) != (y != 0)", []string{"x", "y"}, tested, logicalBody(Xor)},
+	{"x != 0 and y != 0", []string{"x", "y"}, complexes, inParts(complexAnd[float32], complexAnd[float64])},
+	{"x != 0 or y != 0", []string{"x", "y"}, complexes, inParts(complexOr[float32], complexOr[float64])},
+	{"(x != 0) != (y != 0)", []string{"x", "y"}, complexes, inParts(complexXor[float32], complexXor[float64])},
 	{"x << y", []string{"x", "y"}, shorts,
 		inInts(shlShort[int8], shlShort[int16], nil, nil, shlShort[uint8], shlShort[uint16], nil, nil)},
 	{"x >> y", []string{"x", "y"}, shorts,
@@ -50,8 +53,14 @@ var idioms = []idiom{
 	{"heaviside(x, y)", []string{"x", "y"}, wholes, inInts(stepInt[int8, int32], stepInt[int16, int32],
 		stepInt[int32, int32], stepInt[int64, int64], stepInt[uint8, int32], stepInt[uint16, int32],
 		stepInt[uint32, uint32], stepInt[uint64, uint64])},
-	{"where(x <= y, z, x)", []string{"x", "y", "z"}, wholes, inInts(replaceLow[int8], replaceLow[int16],
-		replaceLow[int32], replaceLow[int64], replaceLow[uint8], replaceLow[uint16], replaceLow[uint32], replaceLow[uint64])},
+	{"where(x <= y, z, x)", []string{"x", "y", "z"}, wholes, inInts(replaceLow[int8, int32], replaceLow[int16, int32],
+		replaceLow[int32, int32], replaceLow[int64, int64], replaceLow[uint8, int32], replaceLow[uint16, int32],
+		replaceLow[uint32, uint32], replaceLow[uint64, uint64])},
+	{"x // y", []string{"x", "y"}, wholes, inInts(floorDivInt[int8, int32], floorDivInt[int16, int32],
+		floorDivInt[int32, int32], floorDivInt[int64, int64], floorDivInt[uint8, int32], floorDivInt[uint16, int32],
+		floorDivInt[uint32, uint32], floorDivInt[uint64, uint64])},
+	{"x // y", []string{"x", "y"}, reals, inParts(floorDiv[float32], floorDiv[float64])},
+	{"x % y", []string{"x", "y"}, reals, inParts(modFloat[float32], modFloat[float64])},
 	{"heaviside(x, y)", []string{"x", "y"}, reals, inParts(stepV[float32, uint32], stepV[float64, uint64])},
 	{"sign(x)", []string{"x"}, reals, inParts(signV[float32, uint32], signV[float64, uint64])},
 	{"fmax(x, y)", []string{"x", "y"}, reals, inParts(fmaxFloat[float32, uint32], fmaxFloat[float64, uint64])},
@@ -163,7 +172,7 @@ func findIdioms(c *Code) map[Value]found {
 			}
 			first, f := Value(v), found{body: t.body, other: None}
 			if o.Im != None {
-				if f.other = t.lookUp(bound, seen, o.Im); f.other == None || f.other == first {
+				if f.other = t.lookUp(c, bound, seen, o.Im); f.other == None || f.other == first {
 					continue
 				}
 				if f.swapped = f.other < first; f.swapped {
@@ -236,24 +245,42 @@ func (t template) match(c *Code, bound []Value, x, v Value) bool {
 }
 
 // lookUp finds what the template computes from values that are bound.
-func (t template) lookUp(bound []Value, seen map[Inst]Value, x Value) Value {
+func (t template) lookUp(c *Code, bound []Value, seen map[Inst]Value, x Value) Value {
 	if bound[x] != None {
 		return bound[x]
 	}
 	i := t.Insts[x]
+	if i.Op == Load {
+		bound[x] = t.otherPart(c, bound, seen, i)
+		return bound[x]
+	}
 	for k, u := range i.Uses() {
-		v := t.lookUp(bound, seen, u)
+		v := t.lookUp(c, bound, seen, u)
 		if v == None {
 			return None
 		}
 		*[]*Value{&i.A, &i.B, &i.C}[k] = v
 	}
 	v, ok := seen[i]
-	if !ok || i.Op == Load {
+	if !ok {
 		return None
 	}
 	bound[x] = v
 	return v
+}
+
+// otherPart finds the part of an operand of which the template has the other one, and that one is of an operand, too.
+func (t template) otherPart(c *Code, bound []Value, seen map[Inst]Value, i Inst) Value {
+	for k, j := range t.Insts {
+		if j.Op != Load || j.A != i.A || bound[k] == None || c.Insts[bound[k]].Op != Load {
+			continue
+		}
+		part := c.Insts[bound[k]]
+		if v, ok := seen[Inst{Load, part.DType, part.A, part.B, part.C, i.Imm}]; ok && part.Imm == j.Imm {
+			return v
+		}
+	}
+	return None
 }
 
 func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {

@@ -33,21 +33,6 @@ type strides struct{ d, a, b, c, e, g int }
 // be what lies at an operand, if elements are as far apart, and else does not overlap it.
 type body func(d, a, b, c, e, g unsafe.Pointer, n int, by *strides)
 
-// divInt gives 0 of a divisor of 0, for which any number will do.
-func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		var q T
-		if y := *(*T)(b); y != 0 {
-			q = *(*T)(a) / y
-		}
-		*(*T)(d) = q
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 func absInt[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {

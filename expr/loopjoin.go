@@ -62,12 +62,28 @@ func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, out
 var rounders = map[tensor.DType]body{tensor.Float16: roundHalf, tensor.BFloat16: roundBF16}
 
 func roundHalf(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	if *by == (strides{d: 4, a: 4}) {
+		dst := flat[float32](d, n)
+		x := flat[float32](a, n)[:len(dst)]
+		for i := range dst {
+			dst[i] = tensor.HalfOf(x[i]).Float32()
+		}
+		return
+	}
 	for i := range n {
 		*(*float32)(unsafe.Add(d, i*by.d)) = tensor.HalfOf(*(*float32)(unsafe.Add(a, i*by.a))).Float32()
 	}
 }
 
 func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	if *by == (strides{d: 4, a: 4}) {
+		dst := flat[float32](d, n)
+		x := flat[float32](a, n)[:len(dst)]
+		for i := range dst {
+			dst[i] = tensor.BF16Of(x[i]).Float32()
+		}
+		return
+	}
 	for i := range n {
 		*(*float32)(unsafe.Add(d, i*by.d)) = tensor.BF16Of(*(*float32)(unsafe.Add(a, i*by.a))).Float32()
 	}

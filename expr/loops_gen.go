@@ -112,6 +112,28 @@ func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = quotientOf(a4[0], b4[0]), quotientOf(a4[1], b4[1]), quotientOf(a4[2], b4[2]), quotientOf(a4[3], b4[3])
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = quotientOf(*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = quotientOf(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 
@@ -1132,6 +1154,28 @@ func remInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func floorDivInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(floorOf(W(a4[0]), W(b4[0]))), T(floorOf(W(a4[1]), W(b4[1]))), T(floorOf(W(a4[2]), W(b4[2]))), T(floorOf(W(a4[3]), W(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(floorOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(floorOf(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func modInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
@@ -1176,7 +1220,7 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 
-func replaceLow[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
@@ -1185,7 +1229,7 @@ func replaceLow[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
-			d4[0], d4[1], d4[2], d4[3] = replaceOf(a4[0], b1, c1), replaceOf(a4[1], b1, c1), replaceOf(a4[2], b1, c1), replaceOf(a4[3], b1, c1)
+			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b1), W(c1))), T(replaceOf(W(a4[1]), W(b1), W(c1))), T(replaceOf(W(a4[2]), W(b1), W(c1))), T(replaceOf(W(a4[3]), W(b1), W(c1)))
 		}
 		if n -= i; n == 0 {
 			return
@@ -1196,15 +1240,15 @@ func replaceLow[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) 
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = replaceOf(a4[0], b4[0], c4[0]), replaceOf(a4[1], b4[1], c4[1]), replaceOf(a4[2], b4[2], c4[2]), replaceOf(a4[3], b4[3], c4[3])
+			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0]))), T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1]))), T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2]))), T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = replaceOf(*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
+			*(*T)(unsafe.Add(d, i*size)) = T(replaceOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size))), W(*(*T)(unsafe.Add(c, i*size)))))
 		}
 		return
 	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		*(*T)(d) = replaceOf(*(*T)(a), *(*T)(b), *(*T)(c))
+		*(*T)(d) = T(replaceOf(W(*(*T)(a)), W(*(*T)(b)), W(*(*T)(c))))
 		if n--; n == 0 {
 			return
 		}
