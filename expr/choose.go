@@ -37,7 +37,7 @@ func numbers[T realNumber](t *table, d tensor.DType) {
 
 func integers[T, W integer](t *table, d tensor.DType) {
 	numbers[T](t, d)
-	t[Div][d], t[Min][d], t[Max][d] = divInt[T], minInt[T, W], maxInt[T, W]
+	t[Div][d], t[Min][d], t[Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
 	t[Abs][d] = absInt[T]
 	if !d.IsSigned() {
 		t[Abs][d] = moves[sizeIndex(d.Size())]
@@ -105,9 +105,6 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 		}
 		return choiceOf(u.Op, d), []Value{u.A, u.B, i.B, i.C}
 	case i.Op == Min && u.Op == Max && k == 0:
-		if i.DType.IsFloat() && (!m.uniform[u.B] || !m.uniform[i.B]) {
-			return nil, nil
-		}
 		return m.clamp(i.DType, u.B, i.B), []Value{u.A, u.B, i.B}
 	}
 	t := joinedLoops[pairing{u.Op, i.Op, k == 1}]
@@ -121,8 +118,8 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 	return t[i.DType], []Value{u.A, u.B, other}
 }
 
-// clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
-// the result does not depend on the order of comparisons.
+// clamp returns the loop that bounds a value below and above. Of floats numbers, the first below the second, have one of
+// their own: the result does not depend on the order of comparisons.
 func (m *maker) clamp(d tensor.DType, low, high Value) body {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i Inst) float64 {
@@ -132,7 +129,10 @@ func (m *maker) clamp(d tensor.DType, low, high Value) body {
 		return math.Float64frombits(i.Imm)
 	}
 	if d.IsFloat() && (a.Op != Const || b.Op != Const || !(of(a) < of(b))) {
-		return nil
+		if d == tensor.Float32 {
+			return boundFloat[float32, uint32]
+		}
+		return boundFloat[float64, uint64]
 	}
 	switch d {
 	case tensor.Uint8:

@@ -3,23 +3,25 @@ package expr
 import (
 	"math"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Conversions keep Go from rounding once where two roundings are meant. Bits are moved under conditions, for floats are
 // moved by branches.
 
 // lerpOf is lerp with a weight of any size.
-func lerpOf[U word, T float](x, y, w T) T {
+func lerpOf[U word, T float](x, y, w T) U {
 	d := y - x
 	r, low := bitsOf[U](y-T(d*(1-w))), bitsOf[U](x+T(w*d))
 	if w < 0.5 {
 		r = low
 	}
-	return ofBits[T](r)
+	return r
 }
 
 // shrinkOf brings x nearer to 0 by bias where it is above high or below low, and else to 0.
-func shrinkOf[U word, T float](x, high, bias, low T) T {
+func shrinkOf[U word, T float](x, high, bias, low T) U {
 	r, less, more := bitsOf[U](x*0), bitsOf[U](x-bias), bitsOf[U](x+bias)
 	if x < low {
 		r = more
@@ -27,10 +29,10 @@ func shrinkOf[U word, T float](x, high, bias, low T) T {
 	if x > high {
 		r = less
 	}
-	return ofBits[T](r)
+	return r
 }
 
-func signOf[U word, T float](x T) T {
+func signOf[U word, T float](x T) U {
 	r, one := bitsOf[U](T(0)), bitsOf[U](T(1))
 	if x > 0 {
 		r = one
@@ -38,11 +40,11 @@ func signOf[U word, T float](x T) T {
 	if one = bitsOf[U](T(-1)); x < 0 {
 		r = one
 	}
-	return ofBits[T](r)
+	return r
 }
 
 // stepOf is heaviside.
-func stepOf[U word, T float](x, at0 T) T {
+func stepOf[U word, T float](x, at0 T) U {
 	r, one, there := bitsOf[U](T(0)), bitsOf[U](T(1)), bitsOf[U](at0)
 	if x > 0 {
 		r = one
@@ -50,7 +52,7 @@ func stepOf[U word, T float](x, at0 T) T {
 	if x == 0 {
 		r = there
 	}
-	return ofBits[T](r)
+	return r
 }
 
 func truncOf[T float](x T) T { return T(math.Trunc(float64(x))) }
@@ -60,7 +62,7 @@ func rintOf[T float](x T) T { return T(math.RoundToEven(float64(x))) }
 // xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
 func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	log := functions1[Log]
-	eachPair(d, a, b, n, by, func(x, y T) T {
+	one := func(x, y T) T {
 		switch {
 		case y != y:
 			return y
@@ -68,7 +70,8 @@ func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			return 0
 		}
 		return x * T(log(float64(y)))
-	})
+	}
+	eachPair(d, a, b, n, by, one)
 }
 
 // eachPair calls f for all elements.
@@ -84,6 +87,53 @@ func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T
 	for i := range n {
 		*(*T)(unsafe.Add(d, i*by.d)) = f(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 	}
+}
+
+// pairs16 is the loop of a function of two floats of 16 bits, of which f rounds what it computes.
+func pairs16(d tensor.DType, f func(x, y float32, to tensor.DType) float32) body {
+	widen, narrow := tensor.Converter(tensor.Float32, d), tensor.Converter(d, tensor.Float32)
+	return func(dst, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		var x, y [64]float32
+		for done := 0; done < n; done += len(x) {
+			k := min(len(x), n-done)
+			widen(unsafe.Pointer(&x), unsafe.Add(a, done*by.a), 4, by.a, k)
+			widen(unsafe.Pointer(&y), unsafe.Add(b, done*by.b), 4, by.b, k)
+			for i := range x[:k] {
+				x[i] = f(x[i], y[i], d)
+			}
+			narrow(unsafe.Add(dst, done*by.d), unsafe.Pointer(&x), by.d, 4, k)
+		}
+	}
+}
+
+// rounded is what a float of 16 bits holds of x.
+func rounded(x float32, to tensor.DType) float32 {
+	if to == tensor.BFloat16 {
+		return tensor.BF16Of(x).Float32()
+	}
+	return tensor.HalfOf(x).Float32()
+}
+
+func divTrunc16(x, y float32, to tensor.DType) float32 { return truncOf(rounded(x/y, to)) }
+
+// floorDiv16 rounds every step.
+func floorDiv16(x, y float32, to tensor.DType) float32 {
+	if y == 0 {
+		return x / y
+	}
+	m := mod32(x, y)
+	q := rounded(rounded(x-m, to)/y, to)
+	if m != 0 && (y < 0) != (m < 0) {
+		q = rounded(q-1, to)
+	}
+	if q == 0 {
+		return float32(math.Copysign(0, float64(x/y)))
+	}
+	f := float32(math.Floor(float64(q)))
+	if rounded(q-f, to) > 0.5 {
+		f++
+	}
+	return f
 }
 
 // modOfFloat is C's fmod.

@@ -112,22 +112,22 @@ func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+func divInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
 			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = quotientOf(a4[0], b4[0]), quotientOf(a4[1], b4[1]), quotientOf(a4[2], b4[2]), quotientOf(a4[3], b4[3])
+			d4[0], d4[1], d4[2], d4[3] = T(quotientOf(W(a4[0]), W(b4[0]))), T(quotientOf(W(a4[1]), W(b4[1]))), T(quotientOf(W(a4[2]), W(b4[2]))), T(quotientOf(W(a4[3]), W(b4[3])))
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = quotientOf(*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+			*(*T)(unsafe.Add(d, i*size)) = T(quotientOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
 		}
 		return
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = quotientOf(*(*T)(a), *(*T)(b))
+		*(*T)(d) = T(quotientOf(W(*(*T)(a)), W(*(*T)(b))))
 		if n--; n == 0 {
 			return
 		}
@@ -900,16 +900,16 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
 			d4[0], d4[1], d4[2], d4[3] = lerpOf[U](a4[0], b4[0], c4[0]), lerpOf[U](a4[1], b4[1], c4[1]), lerpOf[U](a4[2], b4[2], c4[2]), lerpOf[U](a4[3], b4[3], c4[3])
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = lerpOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
+			*(*U)(unsafe.Add(d, i*size)) = lerpOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		*(*T)(d) = lerpOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
+		*(*U)(d) = lerpOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
 		if n--; n == 0 {
 			return
 		}
@@ -925,7 +925,7 @@ func shrinkV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *stride
 		e1 := *(*T)(e)
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b1, c1, e1), shrinkOf[U](a4[1], b1, c1, e1), shrinkOf[U](a4[2], b1, c1, e1), shrinkOf[U](a4[3], b1, c1, e1)
 		}
 		if n -= i; n == 0 {
@@ -936,16 +936,16 @@ func shrinkV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *stride
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
+			d4, a4, b4, c4, e4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
 			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b4[0], c4[0], e4[0]), shrinkOf[U](a4[1], b4[1], c4[1], e4[1]), shrinkOf[U](a4[2], b4[2], c4[2], e4[2]), shrinkOf[U](a4[3], b4[3], c4[3], e4[3])
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = shrinkOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)), *(*T)(unsafe.Add(e, i*size)))
+			*(*U)(unsafe.Add(d, i*size)) = shrinkOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)), *(*T)(unsafe.Add(e, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		*(*T)(d) = shrinkOf[U](*(*T)(a), *(*T)(b), *(*T)(c), *(*T)(e))
+		*(*U)(d) = shrinkOf[U](*(*T)(a), *(*T)(b), *(*T)(c), *(*T)(e))
 		if n--; n == 0 {
 			return
 		}
@@ -958,16 +958,16 @@ func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides)
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
 			d4[0], d4[1], d4[2], d4[3] = signOf[U](a4[0]), signOf[U](a4[1]), signOf[U](a4[2]), signOf[U](a4[3])
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = signOf[U](*(*T)(unsafe.Add(a, i*size)))
+			*(*U)(unsafe.Add(d, i*size)) = signOf[U](*(*T)(unsafe.Add(a, i*size)))
 		}
 		return
 	}
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		*(*T)(d) = signOf[U](*(*T)(a))
+		*(*U)(d) = signOf[U](*(*T)(a))
 		if n--; n == 0 {
 			return
 		}
@@ -980,16 +980,16 @@ func stepV[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides)
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4, a4, b4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
 			d4[0], d4[1], d4[2], d4[3] = stepOf[U](a4[0], b4[0]), stepOf[U](a4[1], b4[1]), stepOf[U](a4[2], b4[2]), stepOf[U](a4[3], b4[3])
 		}
 		for ; i < n; i++ {
-			*(*T)(unsafe.Add(d, i*size)) = stepOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+			*(*U)(unsafe.Add(d, i*size)) = stepOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
 		}
 		return
 	}
 	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		*(*T)(d) = stepOf[U](*(*T)(a), *(*T)(b))
+		*(*U)(d) = stepOf[U](*(*T)(a), *(*T)(b))
 		if n--; n == 0 {
 			return
 		}

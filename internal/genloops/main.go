@@ -18,6 +18,7 @@ type loop struct {
 	Doc, Name string
 	Types     string // its type parameters; empty for a loop of bytes
 	Elem      string // the type of elements
+	Result    string // the type of results, if not that
 	Operands  string // the operands that it reads: a, b, c
 	Value     string // what is stored, where $a is the element of operand a
 	Before    string // what comes before the loop
@@ -52,7 +53,7 @@ var loops = []loop{
 	{Name: "subV", Types: number, Operands: "ab", Value: "$a - $b", Twice: true},
 	{Name: "mulV", Types: number, Operands: "ab", Value: "$a * $b", Twice: true},
 	{Name: "divV", Types: floats, Operands: "ab", Value: "$a / $b", Twice: true},
-	{Name: "divInt", Types: words, Operands: "ab", Value: "quotientOf($a, $b)"},
+	{Name: "divInt", Types: widths, Operands: "ab", Value: "T(quotientOf(W($a), W($b)))"},
 	{Name: "negV", Types: number, Operands: "a", Value: "-$a", Twice: true},
 	{Doc: "clearSign clears the upper bit: the sign of floats.", Name: "clearSign", Types: "U word", Elem: "U",
 		Operands: "a", Value: "$a & mask", Before: "mask := ^U(0) >> 1", Twice: true},
@@ -86,10 +87,10 @@ var loops = []loop{
 	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
 	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
 		Value: "$a + T($c*($b-$a))", Numbers: "c"},
-	{Name: "lerpV", Types: bitwise, Operands: "abc", Value: "lerpOf[U]($a, $b, $c)"},
-	{Name: "shrinkV", Types: bitwise, Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
-	{Name: "signV", Types: bitwise, Operands: "a", Value: "signOf[U]($a)"},
-	{Name: "stepV", Types: bitwise, Operands: "ab", Value: "stepOf[U]($a, $b)"},
+	{Name: "lerpV", Types: bitwise, Result: "U", Operands: "abc", Value: "lerpOf[U]($a, $b, $c)"},
+	{Name: "shrinkV", Types: bitwise, Result: "U", Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
+	{Name: "signV", Types: bitwise, Result: "U", Operands: "a", Value: "signOf[U]($a)"},
+	{Name: "stepV", Types: bitwise, Result: "U", Operands: "ab", Value: "stepOf[U]($a, $b)"},
 	{Name: "stepInt", Types: widths, Operands: "ab", Value: "T(stepOfInt(W($a), W($b)))"},
 	{Name: "fracV", Types: floats, Operands: "a", Value: "$a - truncOf($a)"},
 	{Name: "divTrunc", Types: floats, Operands: "ab", Value: "truncOf($a / $b)"},
@@ -152,32 +153,32 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 		{{range .Constant}}{{.}}1 := *(*{{$e}})({{.}})
 		{{end}}i := 0
 		for last := n - 4; i <= last; i += 4 {
-			{{.EachDense "%[1]s4"}} := {{.EachDense (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
+			d4, {{.ListDense "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.ListDense (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
 			d4[0], d4[1], d4[2], d4[3] = {{.OfNumbers "0"}}, {{.OfNumbers "1"}}, {{.OfNumbers "2"}}, {{.OfNumbers "3"}}
 		}
 		if n -= i; n == 0 {
 			return
 		}
-		{{.EachDense "%s"}} = {{.EachDense "unsafe.Add(%s, i*size)"}}
+		d, {{.ListDense "%s"}} = unsafe.Add(d, i*size), {{.ListDense "unsafe.Add(%s, i*size)"}}
 	}
 	{{end}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.Dense}} {
 		i := 0
 		for last := n - 4; i <= last; i += 4 {
-			{{.Each "%[1]s4" "d"}} := {{.Each (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem) "d"}}
+			d4, {{.List "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.List (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
 			d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
 		}
 		for ; i < n; i++ {
-			*(*{{.Elem}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
+			*(*{{.Result}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
 		}
 		return
 	}
 	{{if .Twice}}for ; n > 2; n -= 2 {
-		*(*{{.Elem}})(d) = {{.At "$"}}
-		*(*{{.Elem}})(unsafe.Add(d, sd)) = {{.At "unsafe.Add($, s$)"}}
+		*(*{{.Result}})(d) = {{.At "$"}}
+		*(*{{.Result}})(unsafe.Add(d, sd)) = {{.At "unsafe.Add($, s$)"}}
 		{{.Each "%s" "d"}} = {{.Each "unsafe.Add(%[1]s, 2*s%[1]s)" "d"}}
 	}
 	{{end}}for ; ; {{.Each "%s" "d"}} = {{.Each "unsafe.Add(%[1]s, s%[1]s)" "d"}} {
-		*(*{{.Elem}})(d) = {{.At "$"}}
+		*(*{{.Result}})(d) = {{.At "$"}}
 		if n--; n == 0 {
 			return
 		}
@@ -355,15 +356,18 @@ func (l loop) DenseButNumbers() string {
 // Constant has the operands of Numbers.
 func (l loop) Constant() []string { return strings.Split(l.Numbers, "") }
 
-// EachDense is a list with an item for d and for each operand but those.
-func (l loop) EachDense(item string) string {
+// List is a list with an item for each operand.
+func (l loop) List(item string) string { return l.Each(item, "") }
+
+// ListDense is one with an item for each operand but those of Numbers.
+func (l loop) ListDense(item string) string {
 	l.Operands = strings.Map(func(o rune) rune {
 		if strings.ContainsRune(l.Numbers, o) {
 			return -1
 		}
 		return o
 	}, l.Operands)
-	return l.Each(item, "d")
+	return l.List(item)
 }
 
 // Each is a list with an item for d and for each operand.
@@ -391,6 +395,9 @@ func main() {
 	for i := range loops {
 		if loops[i].Elem == "" {
 			loops[i].Elem = "T"
+		}
+		if loops[i].Result == "" {
+			loops[i].Result = loops[i].Elem
 		}
 	}
 	var b bytes.Buffer
