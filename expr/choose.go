@@ -118,8 +118,8 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 	return t[i.DType], []Value{u.A, u.B, other}
 }
 
-// clamp returns the loop that bounds a value below and above. Of floats numbers, the first below the second, have one of
-// their own: the result does not depend on the order of comparisons.
+// clamp returns the loop that bounds a value below and above: floats by numbers, the first below the second, so that
+// the result does not depend on the order of comparisons.
 func (m *maker) clamp(d tensor.DType, low, high Value) body {
 	a, b := m.code.Insts[low], m.code.Insts[high]
 	of := func(i Inst) float64 {
@@ -129,10 +129,7 @@ func (m *maker) clamp(d tensor.DType, low, high Value) body {
 		return math.Float64frombits(i.Imm)
 	}
 	if d.IsFloat() && (a.Op != Const || b.Op != Const || !(of(a) < of(b))) {
-		if d == tensor.Float32 {
-			return boundFloat[float32, uint32]
-		}
-		return boundFloat[float64, uint64]
+		return nil
 	}
 	switch d {
 	case tensor.Uint8:

@@ -3,8 +3,6 @@ package expr
 import (
 	"math"
 	"unsafe"
-
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // Conversions keep Go from rounding once where two roundings are meant. Bits are moved under conditions, for floats are
@@ -62,7 +60,7 @@ func rintOf[T float](x T) T { return T(math.RoundToEven(float64(x))) }
 // xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
 func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	log := functions1[Log]
-	one := func(x, y T) T {
+	eachPair(d, a, b, n, by, func(x, y T) T {
 		switch {
 		case y != y:
 			return y
@@ -70,8 +68,7 @@ func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			return 0
 		}
 		return x * T(log(float64(y)))
-	}
-	eachPair(d, a, b, n, by, one)
+	})
 }
 
 // eachPair calls f for all elements.
@@ -84,56 +81,13 @@ func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T
 		}
 		return
 	}
-	for i := range n {
-		*(*T)(unsafe.Add(d, i*by.d)) = f(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-	}
-}
-
-// pairs16 is the loop of a function of two floats of 16 bits, of which f rounds what it computes.
-func pairs16(d tensor.DType, f func(x, y float32, to tensor.DType) float32) body {
-	widen, narrow := tensor.Converter(tensor.Float32, d), tensor.Converter(d, tensor.Float32)
-	return func(dst, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		var x, y [64]float32
-		for done := 0; done < n; done += len(x) {
-			k := min(len(x), n-done)
-			widen(unsafe.Pointer(&x), unsafe.Add(a, done*by.a), 4, by.a, k)
-			widen(unsafe.Pointer(&y), unsafe.Add(b, done*by.b), 4, by.b, k)
-			for i := range x[:k] {
-				x[i] = f(x[i], y[i], d)
-			}
-			narrow(unsafe.Add(dst, done*by.d), unsafe.Pointer(&x), by.d, 4, k)
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = f(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
 		}
 	}
-}
-
-// rounded is what a float of 16 bits holds of x.
-func rounded(x float32, to tensor.DType) float32 {
-	if to == tensor.BFloat16 {
-		return tensor.BF16Of(x).Float32()
-	}
-	return tensor.HalfOf(x).Float32()
-}
-
-func divTrunc16(x, y float32, to tensor.DType) float32 { return truncOf(rounded(x/y, to)) }
-
-// floorDiv16 rounds every step.
-func floorDiv16(x, y float32, to tensor.DType) float32 {
-	if y == 0 {
-		return x / y
-	}
-	m := mod32(x, y)
-	q := rounded(rounded(x-m, to)/y, to)
-	if m != 0 && (y < 0) != (m < 0) {
-		q = rounded(q-1, to)
-	}
-	if q == 0 {
-		return float32(math.Copysign(0, float64(x/y)))
-	}
-	f := float32(math.Floor(float64(q)))
-	if rounded(q-f, to) > 0.5 {
-		f++
-	}
-	return f
 }
 
 // modOfFloat is C's fmod.

@@ -59,8 +59,6 @@ var idioms = []idiom{
 	{"x // y", []string{"x", "y"}, wholes, inInts(floorDivInt[int8, int32], floorDivInt[int16, int32],
 		floorDivInt[int32, int32], floorDivInt[int64, int64], floorDivInt[uint8, int32], floorDivInt[uint16, int32],
 		floorDivInt[uint32, uint32], floorDivInt[uint64, uint64])},
-	{"x // y", []string{"x", "y"}, halves, func(d tensor.DType) body { return pairs16(d, floorDiv16) }},
-	{"trunc_divide(x, y)", []string{"x", "y"}, halves, func(d tensor.DType) body { return pairs16(d, divTrunc16) }},
 	{"x // y", []string{"x", "y"}, reals, inParts(floorDiv[float32], floorDiv[float64])},
 	{"x % y", []string{"x", "y"}, reals, inParts(modFloat[float32], modFloat[float64])},
 	{"heaviside(x, y)", []string{"x", "y"}, reals, inParts(stepV[float32, uint32], stepV[float64, uint64])},
@@ -92,7 +90,6 @@ var idioms = []idiom{
 var (
 	complexes = []tensor.DType{tensor.Complex64, tensor.Complex128}
 	reals     = []tensor.DType{tensor.Float32, tensor.Float64}
-	halves    = []tensor.DType{tensor.Float16, tensor.BFloat16}
 	signed    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}
 	unsigned  = []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
 	wholes    = slices.Concat(signed, unsigned)

@@ -146,32 +146,3 @@ func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *str
 		}
 	}
 }
-
-// boundFloat is a minimum of a maximum of floats, of which any may be NaN: the sum tells of that.
-func boundFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		x, y, z, r, low, high := *(*T)(a), *(*T)(b), *(*T)(c), *(*U)(a), *(*U)(b), *(*U)(c)
-		if x <= y {
-			r = low
-		}
-		if x >= z {
-			r = high
-		}
-		if y >= z {
-			r = high
-		}
-		if sum := x + y + z; sum != sum {
-			if r = *(*U)(a); !(x > y || x != x) {
-				r, x = low, y
-			}
-			if !(x < z || x != x) {
-				r = high
-			}
-		}
-		*(*U)(d) = r
-		if n--; n == 0 {
-			return
-		}
-	}
-}

@@ -72,19 +72,7 @@ func map2[T float](f func(a, b float64) float64) body {
 	if !plain {
 		g = func(x, y T) T { return T(f(float64(x), float64(y))) }
 	}
-	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == size {
-			dst := flat[T](d, n)
-			x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
-			for i := range dst {
-				dst[i] = g(x[i], y[i])
-			}
-			return
-		}
-		for i := range n {
-			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		}
-	}
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, g) }
 }
 
 // bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
@@ -130,20 +118,7 @@ func mod32(a, b float32) float32 {
 	return float32(math.Copysign(r, x))
 }
 
-// modV32 calls the function by its name: by a func value an element takes three times as long.
-func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	if *by == (strides{d: 4, a: 4, b: 4}) {
-		dst := flat[float32](d, n)
-		x, y := flat[float32](a, n)[:len(dst)], flat[float32](b, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = mod32(x[i], y[i])
-		}
-		return
-	}
-	for i := range n {
-		*(*float32)(unsafe.Add(d, i*by.d)) = mod32(*(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)))
-	}
-}
+func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, mod32) }
 
 // fma32 rounds a*b + c once. The product is exact in float64; of the sum what was lost is found, and makes it odd
 // (Boldo and Melquiond), so that the second rounding, to float32, cannot go wrong at a tie that was none.

@@ -117,10 +117,6 @@ func divInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(quotientOf(W(a4[0]), W(b4[0]))), T(quotientOf(W(a4[1]), W(b4[1]))), T(quotientOf(W(a4[2]), W(b4[2]))), T(quotientOf(W(a4[3]), W(b4[3])))
-		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(quotientOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
 		}
@@ -899,10 +895,6 @@ func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides)
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
 		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4, c4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
-			d4[0], d4[1], d4[2], d4[3] = lerpOf[U](a4[0], b4[0], c4[0]), lerpOf[U](a4[1], b4[1], c4[1]), lerpOf[U](a4[2], b4[2], c4[2]), lerpOf[U](a4[3], b4[3], c4[3])
-		}
 		for ; i < n; i++ {
 			*(*U)(unsafe.Add(d, i*size)) = lerpOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
 		}
@@ -1137,10 +1129,6 @@ func remInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(remOf(W(a4[0]), W(b4[0]))), T(remOf(W(a4[1]), W(b4[1]))), T(remOf(W(a4[2]), W(b4[2]))), T(remOf(W(a4[3]), W(b4[3])))
-		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(remOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
 		}
@@ -1159,10 +1147,6 @@ func floorDivInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strid
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(floorOf(W(a4[0]), W(b4[0]))), T(floorOf(W(a4[1]), W(b4[1]))), T(floorOf(W(a4[2]), W(b4[2]))), T(floorOf(W(a4[3]), W(b4[3])))
-		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(floorOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
 		}
@@ -1181,10 +1165,6 @@ func modInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
 		i := 0
-		for last := n - 4; i <= last; i += 4 {
-			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
-			d4[0], d4[1], d4[2], d4[3] = T(modOf(W(a4[0]), W(b4[0]))), T(modOf(W(a4[1]), W(b4[1]))), T(modOf(W(a4[2]), W(b4[2]))), T(modOf(W(a4[3]), W(b4[3])))
-		}
 		for ; i < n; i++ {
 			*(*T)(unsafe.Add(d, i*size)) = T(modOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
 		}

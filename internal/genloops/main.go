@@ -24,6 +24,7 @@ type loop struct {
 	Before    string // what comes before the loop
 	Numbers   string // operands that are often the same for all
 	Commutes  bool   // a and b may change places
+	Single    bool   // one element is in a turn, also where all lie one behind another: there is much in it
 	Twice     bool   // two elements are in a turn, where they do not lie one behind another
 }
 
@@ -53,7 +54,7 @@ var loops = []loop{
 	{Name: "subV", Types: number, Operands: "ab", Value: "$a - $b", Twice: true},
 	{Name: "mulV", Types: number, Operands: "ab", Value: "$a * $b", Twice: true},
 	{Name: "divV", Types: floats, Operands: "ab", Value: "$a / $b", Twice: true},
-	{Name: "divInt", Types: widths, Operands: "ab", Value: "T(quotientOf(W($a), W($b)))"},
+	{Name: "divInt", Types: widths, Operands: "ab", Value: "T(quotientOf(W($a), W($b)))", Single: true},
 	{Name: "negV", Types: number, Operands: "a", Value: "-$a", Twice: true},
 	{Doc: "clearSign clears the upper bit: the sign of floats.", Name: "clearSign", Types: "U word", Elem: "U",
 		Operands: "a", Value: "$a & mask", Before: "mask := ^U(0) >> 1", Twice: true},
@@ -87,7 +88,7 @@ var loops = []loop{
 	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
 	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
 		Value: "$a + T($c*($b-$a))", Numbers: "c"},
-	{Name: "lerpV", Types: bitwise, Result: "U", Operands: "abc", Value: "lerpOf[U]($a, $b, $c)"},
+	{Name: "lerpV", Types: bitwise, Result: "U", Operands: "abc", Value: "lerpOf[U]($a, $b, $c)", Single: true},
 	{Name: "shrinkV", Types: bitwise, Result: "U", Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
 	{Name: "signV", Types: bitwise, Result: "U", Operands: "a", Value: "signOf[U]($a)"},
 	{Name: "stepV", Types: bitwise, Result: "U", Operands: "ab", Value: "stepOf[U]($a, $b)"},
@@ -96,9 +97,9 @@ var loops = []loop{
 	{Name: "divTrunc", Types: floats, Operands: "ab", Value: "truncOf($a / $b)"},
 	{Name: "mulRintDiv", Types: floats, Operands: "abc", Value: "rintOf($a*$b) / $c", Numbers: "bc"},
 	{Name: "divRintMul", Types: floats, Operands: "abc", Value: "rintOf($a / $b) * $c", Numbers: "bc"},
-	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))"},
-	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))"},
-	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))"},
+	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))", Single: true},
+	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))", Single: true},
+	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))", Single: true},
 	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
 	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
 	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
@@ -163,11 +164,11 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 	}
 	{{end}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.Dense}} {
 		i := 0
-		for last := n - 4; i <= last; i += 4 {
+		{{if not .Single}}for last := n - 4; i <= last; i += 4 {
 			d4, {{.List "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.List (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
 			d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
 		}
-		for ; i < n; i++ {
+		{{end}}for ; i < n; i++ {
 			*(*{{.Result}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
 		}
 		return
