@@ -97,6 +97,9 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 		if d := u.DType; u.Op == Convert && i.DType == tensor.Float32 && m.code.Insts[u.A].DType == tensor.Float32 {
 			return rounders[d], []Value{u.A}
 		}
+		if Eq <= u.Op && u.Op <= Le {
+			return truthOf(u.Op, m.code.Insts[u.A].DType, i.DType), []Value{u.A, u.B}
+		}
 		return nil, nil
 	case i.Op == Select && k == 0:
 		d := m.code.Insts[u.A].DType

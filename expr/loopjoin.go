@@ -103,6 +103,55 @@ func choices[T realNumber, U word](o Op) body {
 	return chooseLe[T, U]
 }
 
+// truths are the loops of a comparison that is a number then.
+func truths[T realNumber, U word](o Op) body {
+	switch o {
+	case Eq:
+		return oneEq[T, U]
+	case Ne:
+		return oneNe[T, U]
+	case Lt:
+		return oneLt[T, U]
+	}
+	return oneLe[T, U]
+}
+
+func truthsTo[T realNumber](o Op, size int) body {
+	return [4]body{truths[T, uint8](o), truths[T, uint16](o), truths[T, uint32](o), truths[T, uint64](o)}[sizeIndex(size)]
+}
+
+// truthOf returns the loop of a comparison of a dtype whose result is 1 or 0 of another.
+func truthOf(o Op, of, to tensor.DType) body {
+	var f body
+	switch size := to.Size(); of {
+	case tensor.Bool, tensor.Uint8:
+		f = truthsTo[uint8](o, size)
+	case tensor.Int8:
+		f = truthsTo[int8](o, size)
+	case tensor.Int16:
+		f = truthsTo[int16](o, size)
+	case tensor.Int32:
+		f = truthsTo[int32](o, size)
+	case tensor.Int64:
+		f = truthsTo[int64](o, size)
+	case tensor.Uint16:
+		f = truthsTo[uint16](o, size)
+	case tensor.Uint32:
+		f = truthsTo[uint32](o, size)
+	case tensor.Uint64:
+		f = truthsTo[uint64](o, size)
+	case tensor.Float32:
+		f = truthsTo[float32](o, size)
+	default:
+		f = truthsTo[float64](o, size)
+	}
+	one, yes := uint64(0), true
+	tensor.Converter(to, tensor.Bool)(unsafe.Pointer(&one), unsafe.Pointer(&yes), 0, 0, 1)
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		f(d, a, b, unsafe.Pointer(&one), nil, nil, n, by)
+	}
+}
+
 // choiceOf returns the loop of a selection by a comparison of a dtype.
 func choiceOf(o Op, d tensor.DType) body {
 	switch d {

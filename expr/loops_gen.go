@@ -1469,6 +1469,110 @@ func chooseLe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *
 	}
 }
 
+func oneEq[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] == y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) == *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneNe[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] != y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) != *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneLt[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] < y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) < *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneLe[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] <= y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) <= *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 // Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go the
 // negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one behind
 // another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.

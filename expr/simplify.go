@@ -46,8 +46,8 @@ func (b *Builder) is(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant computes a primitive operation of constants, and comparisons of an integer with itself. A division of integers is left alone, for by 0 it is any
-// number.
+// constant computes a primitive operation of constants, and comparisons of an integer with itself. A division of
+// integers is left alone, for by 0 it is any number.
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
 	if i.Op == Eq || i.Op == Ne || i.Op == Lt || i.Op == Le {

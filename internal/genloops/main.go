@@ -107,17 +107,17 @@ var loops = []loop{
 	{Name: "shrShort", Types: "T short", Operands: "ab", Value: "T(int64($a) >> (uint64($b) & 31))", Twice: true},
 }
 
-// comparison is a loop that compares, and one that chooses by it.
+// comparison is a loop that compares, one that chooses by it, and one that has a number where it is true, and 0.
 type comparison struct {
-	Name, Choice, Op string
-	NumberFirst      bool // a number may come first: others are turned round
+	Name, Choice, Truth, Op string
+	NumberFirst             bool // a number may come first: others are turned round
 }
 
 var comparisons = []comparison{
-	{"eqV", "chooseEq", "==", false},
-	{"neV", "chooseNe", "!=", false},
-	{"ltV", "chooseLt", "<", true},
-	{"leV", "chooseLe", "<=", true},
+	{"eqV", "chooseEq", "oneEq", "==", false},
+	{"neV", "chooseNe", "oneNe", "!=", false},
+	{"ltV", "chooseLt", "oneLt", "<", true},
+	{"leV", "chooseLe", "oneLe", "<=", true},
 }
 
 // extreme is a loop that takes the one or the other of two floats.
@@ -238,7 +238,33 @@ func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, b
 	}
 }
 {{end}}
-
+{{range .Comparisons}}
+func {{.Truth}}[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] {{.Op}} y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) {{.Op}} *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+{{end}}
 // Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go the
 // negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one behind
 // another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.
@@ -345,7 +371,7 @@ func (l loop) OfNumbers(k string) string {
 	return v
 }
 
-// DenseButNumbers is the condition that the operands of Numbers are the same for all, and others lie one behind another.
+// DenseButNumbers is the condition that the operands of Numbers are the same for all, others one behind another.
 func (l loop) DenseButNumbers() string {
 	v := l.Dense()
 	for _, o := range l.Numbers {
