@@ -113,6 +113,18 @@ func complexMul[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func complexSquare[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sg := by.d, by.a, by.b, by.g
+	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
+		x, y := float64(*(*T)(a)), float64(*(*T)(b))
+		*(*T)(d), *(*T)(g) = T(float64(x*x)-float64(y*y)), T(float64(x*y)+float64(x*y))
+		if n--; n == 0 {
+			return
+		}
+		a, b = unsafe.Add(a, sa), unsafe.Add(b, sb)
+	}
+}
+
 // complexDiv is Go's division, whose quotient is formed by the larger part of the divisor; what comes out as NaN is
 // left to Go, which tells infinities apart.
 func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {

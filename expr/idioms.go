@@ -21,6 +21,7 @@ type idiom struct {
 // idioms are few: complex numbers, whose parts are computed together, and formulas of many cases for rare operands.
 var idioms = []idiom{
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
+	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32], complexDiv[float64])},
 	{"x + y", []string{"x", "y"}, complexes, inParts(complexAdd[float32], complexAdd[float64])},
 	{"x - y", []string{"x", "y"}, complexes, inParts(complexSub[float32], complexSub[float64])},

@@ -1290,8 +1290,7 @@ func shrShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// Comparisons write bools one behind another. Loops over slices take a cycle an element there, others two on some
-// processors.
+// Comparisons write bools one behind another.
 
 func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
@@ -1309,9 +1308,16 @@ func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) == *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] == y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] == y
+			r[1] = x[1] == y
+			r[2] = x[2] == y
+			r[3] = x[3] == y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) == y
 		}
 	default:
 		for i := range dst {
@@ -1336,9 +1342,16 @@ func neV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) != *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] != y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] != y
+			r[1] = x[1] != y
+			r[2] = x[2] != y
+			r[3] = x[3] != y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) != y
 		}
 	default:
 		for i := range dst {
@@ -1363,9 +1376,16 @@ func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) < *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] < y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] < y
+			r[1] = x[1] < y
+			r[2] = x[2] < y
+			r[3] = x[3] < y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) < y
 		}
 	case sa == 0 && sb == size:
 		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
@@ -1395,9 +1415,16 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) <= *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] <= y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] <= y
+			r[1] = x[1] <= y
+			r[2] = x[2] <= y
+			r[3] = x[3] <= y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) <= y
 		}
 	case sa == 0 && sb == size:
 		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]

@@ -60,8 +60,9 @@ func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 // c10::BFloat16.
 func BF16Of(f float32) BF16 {
 	u := math.Float32bits(f)
-	if f != f {
-		return 0x7fc0
+	r := (u + 0x7fff + (u>>16)&1) >> 16
+	if u&^(1<<31) > 0xff<<exponentAt {
+		r = 0x7fc0
 	}
-	return BF16((u + 0x7fff + (u>>16)&1) >> 16)
+	return BF16(r)
 }

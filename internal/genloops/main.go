@@ -187,8 +187,7 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 }
 {{end}}
 
-// Comparisons write bools one behind another. Loops over slices take a cycle an element there, others two on some
-// processors.
+// Comparisons write bools one behind another.
 {{range .Comparisons}}
 func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
@@ -206,9 +205,16 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 			dst[i] = *(*T)(unsafe.Add(a, i*size)) {{.Op}} *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] {{.Op}} y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] {{.Op}} y
+			r[1] = x[1] {{.Op}} y
+			r[2] = x[2] {{.Op}} y
+			r[3] = x[3] {{.Op}} y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) {{.Op}} y
 		}
 	{{if .NumberFirst}}case sa == 0 && sb == size:
 		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
