@@ -9,9 +9,9 @@ import (
 // The loops of package expr are written out, an operation in each: a loop that calls a function for each element is
 // several times slower. Those that differ in the operation alone are generated (loops_gen.go). All take operands of any
 // stride, so that one loop reads what lies one behind another, a part of complex numbers, and what is the same for all
-// elements. An element takes a cycle, as it would in a loop over slices, where addresses go on by strides, and two
-// elements are in a turn where there is little else in it. No address is made of what lies behind the last element.
-// There is at least one.
+// elements. Where addresses go on by strides, an element takes a cycle, and two are in a turn where there is little
+// else in it; four are in a turn where all lie one behind another. No address is made of what lies behind the last
+// element. There is at least one.
 
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64

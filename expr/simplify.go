@@ -46,8 +46,8 @@ func (b *Builder) is(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant computes a primitive operation of constants, and comparisons whose result is known. A division of integers is
-// left alone, for by 0 it is any number.
+// constant computes a primitive operation of constants, and comparisons whose result is known. A division of integers
+// is left alone, for by 0 it is any number.
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
 	if v, known := b.compared(i); known {
@@ -72,8 +72,8 @@ func (b *Builder) constant(i Inst) Value {
 	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
-// compared returns what a comparison of integers is whatever they are: one with itself, or whether one without a sign is
-// below 0.
+// compared returns what a comparison of integers is whatever they are: one with itself, or whether one without a sign
+// is below 0.
 func (b *Builder) compared(i Inst) (is, known bool) {
 	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
 		return false, false
