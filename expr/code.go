@@ -131,6 +131,8 @@ type Func struct {
 	F    func(a, b, c float64) float64
 	Args int
 
+	one func(float64) float64 // F of one number, if it is one of package expr
+
 	// A function of a complex number is two of its parts. The real part knows the other, and what computes both at once.
 	imag *Func
 	both func(re, im float64) (float64, float64)

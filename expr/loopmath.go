@@ -48,15 +48,19 @@ func cosh(x float64) float64 {
 // map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a
 // conversion writes half of the register that the result was in. Sines take twice as long so.
 func map1[T float](f func(float64) float64) body {
-	if unsafe.Sizeof(T(0)) == 8 {
-		return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-			for i := range n {
-				*(*float64)(unsafe.Add(d, i*by.d)) = f(*(*float64)(unsafe.Add(a, i*by.a)))
-			}
-		}
+	g, plain := any(f).(func(T) T)
+	if !plain {
+		g = func(x T) T { return T(f(float64(x))) }
 	}
-	g := func(x T) T { return T(f(float64(x))) }
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size {
+			dst := flat[T](d, n)
+			x := flat[T](a, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = g(x[i])
+			}
+			return
+		}
 		for i := range n {
 			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))
 		}
@@ -64,12 +68,11 @@ func map1[T float](f func(float64) float64) body {
 }
 
 func map2[T float](f func(a, b float64) float64) body {
-	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		for i := range n {
-			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		}
+	g, plain := any(f).(func(a, b T) T)
+	if !plain {
+		g = func(x, y T) T { return T(f(float64(x), float64(y))) }
 	}
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, g) }
 }
 
 // bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
@@ -88,6 +91,9 @@ func bothBody[T float](f func(re, im float64) (float64, float64)) body {
 
 // callBody is a body of a function that only Go can compute.
 func callBody[T float](f *Func) body {
+	if f.one != nil {
+		return map1[T](f.one)
+	}
 	return func(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range n {
 			x, y, z := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
@@ -112,12 +118,7 @@ func mod32(a, b float32) float32 {
 	return float32(math.Copysign(r, x))
 }
 
-// modV32 calls the function by its name: by a func value an element takes three times as long.
-func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	for i := range n {
-		*(*float32)(unsafe.Add(d, i*by.d)) = mod32(*(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)))
-	}
-}
+func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, mod32) }
 
 // fma32 rounds a*b + c once. The product is exact in float64; of the sum what was lost is found, and makes it odd
 // (Boldo and Melquiond), so that the second rounding, to float32, cannot go wrong at a tie that was none.
