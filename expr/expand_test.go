@@ -241,17 +241,15 @@ func TestExpandOnePlusErf(t *testing.T) {
 	}
 }
 
-// TestExpandFloat64 compares with values that were computed in 113 bits: operands, the value and what that lacks.
-func TestExpandFloat64(t *testing.T) {
+// eachExact reads values that were computed in 113 bits: the name of a function, operands, the value and what that
+// lacks.
+func eachExact(t *testing.T, each func(name string, x, y, want, low float64)) {
+	t.Helper()
 	f, err := os.Open("testdata/elementary.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	runs, worst := map[string]func(dst, x, y []float64){}, map[string]float64{}
-	for o := Exp; o.Elementary(); o++ {
-		_, runs[o.String()] = expanded[float64](t, o)
-	}
 	for s := bufio.NewScanner(f); s.Scan(); {
 		words := strings.Fields(s.Text())
 		var v [4]float64
@@ -260,14 +258,24 @@ func TestExpandFloat64(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var y [1]float64
-		runs[words[0]](y[:], v[:1], v[1:2])
-		far := ulps(y[0], v[2], v[3])
-		worst[words[0]] = max(worst[words[0]], far)
-		if far > 2 {
-			t.Errorf("%s(%v, %v) = %v, %v ulp off %v", words[0], v[0], v[1], y[0], far, v[2])
-		}
+		each(words[0], v[0], v[1], v[2], v[3])
 	}
+}
+
+func TestExpandFloat64(t *testing.T) {
+	runs, worst := map[string]func(dst, x, y []float64){}, map[string]float64{}
+	for o := Exp; o.Elementary(); o++ {
+		_, runs[o.String()] = expanded[float64](t, o)
+	}
+	eachExact(t, func(name string, x, y, want, low float64) {
+		var got [1]float64
+		runs[name](got[:], []float64{x}, []float64{y})
+		far := ulps(got[0], want, low)
+		worst[name] = max(worst[name], far)
+		if far > 2 {
+			t.Errorf("%s(%v, %v) = %v, %v ulp off %v", name, x, y, got[0], far, want)
+		}
+	})
 	if len(worst) != len(runs) {
 		t.Errorf("values of %d functions of %d", len(worst), len(runs))
 	}
