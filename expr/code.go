@@ -15,7 +15,8 @@ type Op uint8
 
 // The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
 // was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
-// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64.
+// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64, and
+// functions of its own where that is more than 2 ulp off.
 // Expressions with a Call are computed in Go.
 const (
 	Invalid Op = iota

@@ -155,7 +155,8 @@ func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 
 func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	one := func(x, y T) (T, T) {
-		r, sin, cos := T(exp(float64(x))), T(math.Sin(float64(y))), T(math.Cos(float64(y)))
+		s, c := sinCos(float64(y))
+		r, sin, cos := T(exp(float64(x))), T(s), T(c)
 		switch rare, odd := x-x != 0, y-y != 0; { // infinite or NaN
 		case y == 0 && rare && !(x < 0):
 			return x, y
