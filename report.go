@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
 // Report tells what a program does, and why. It is what the command graphrun prints as plan: its JSON
@@ -17,6 +18,7 @@ type Report struct {
 	Optimal      bool              `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64           `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64          `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
+	Profile      ProfileReport     `json:"profile" doc:"The profile of a machine that costs are estimated by."`
 	Passes       []PassReport      `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       []CopyReport      `json:"copies" doc:"The copies that were inserted."`
 	Elided       []ElisionReport   `json:"elided" doc:"The nodes that were found to be needless."`
@@ -33,6 +35,23 @@ type Report struct {
 	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
 	Code         *CodeReport       `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
+}
+
+// ProfileReport tells by which profile of a machine work is priced.
+type ProfileReport struct {
+	Digest       string `json:"digest" doc:"The sha256 of its canonical JSON, in hexadecimal digits."`
+	CPU          string `json:"cpu" doc:"The processor that was measured."`
+	Instructions string `json:"instructions" doc:"The instruction set that was measured."`
+	Measured     string `json:"measured,omitzero" doc:"When it was measured (RFC 3339); left out of a default."`
+	Default      bool   `json:"default" doc:"Whether it is the default: nobody measured the machine."`
+}
+
+// profileOf describes a profile; nil is the default.
+func profileOf(p *layout.Profile) ProfileReport {
+	if p == nil {
+		p = layout.DefaultProfile()
+	}
+	return ProfileReport{p.Digest(), p.CPU, p.Instructions, p.Measured, p.Shipped()}
 }
 
 // CopyReport is a copy of a value in another layout that was inserted.
@@ -75,7 +94,8 @@ type PartsReport struct {
 	Into []string `json:"into" doc:"The nodes that run in its place."`
 }
 
-// ApartReport is a pair of nodes in different steps that could share a loop: pointwise ones, and those that fold rows.
+// ApartReport is a pair of nodes in different steps that could share a loop: pointwise ones, and those that fold
+// rows.
 type ApartReport struct {
 	Node   string `json:"node" doc:"A node."`
 	Reader string `json:"reader" doc:"A node that reads what it makes, in another step."`
@@ -178,7 +198,7 @@ func (p *Program) Report() *Report {
 	}
 	r := &Report{Strategy: p.options.Strategy.Name(), CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
 		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
-		Notes: NotesOf(p.first.graph)}
+		Profile: profileOf(p.options.Costs), Notes: NotesOf(p.first.graph)}
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 type benchFlags struct {
@@ -29,6 +30,8 @@ type benchFlags struct {
 type timingFlags struct {
 	pins          []string
 	runs, threads int
+	costs         string
+	prices        *machine.Profile // that costs names
 	noFusion      bool
 }
 
@@ -36,6 +39,7 @@ func (f *timingFlags) add(cmd *cobra.Command) {
 	pinFlag(cmd, &f.pins)
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
+	costsFlag(cmd, &f.costs)
 	fusionFlag(cmd, &f.noFusion)
 }
 
@@ -58,7 +62,7 @@ func (f *timingFlags) workers() int {
 // compiled.
 func (f *timingFlags) options(strategy string, j *job) graphrun.Options {
 	return graphrun.Options{Strategy: strategyOf(strategy), Threads: f.threads, InputsHeld: true,
-		NoFusion: f.noFusion, Progress: j.enterUntilRun}
+		Costs: f.prices, NoFusion: f.noFusion, Progress: j.enterUntilRun}
 }
 
 func benchCommand() *cobra.Command {
@@ -122,6 +126,10 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := f.src.check(cmd); err != nil {
 		return err
 	}
+	var err error
+	if f.timing.prices, err = pricesOf(cmd, f.timing.costs); err != nil {
+		return err
+	}
 	if err := checkTrace(f.trace); err != nil {
 		return err
 	}
@@ -138,7 +146,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := j.do(planning, func() (err error) { r, err = benchRunner(t, f, j); return err }); err != nil {
 		return err
 	}
-	err := measure(j.ctx, []*runner{r}, until{f.timing.runs, f.span}, j.report)
+	err = measure(j.ctx, []*runner{r}, until{f.timing.runs, f.span}, j.report)
 	if err == nil {
 		err = r.traceRun(j.ctx)
 	}

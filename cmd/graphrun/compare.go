@@ -91,6 +91,10 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	var err error
+	if f.timing.prices, err = pricesOf(cmd, f.timing.costs); err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var t timed
@@ -100,7 +104,7 @@ func compare(cmd *cobra.Command, path string, f compareFlags) error {
 	}); err != nil {
 		return err
 	}
-	err := refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole")
+	err = refuseDynamic(t.g, "the graph can be run and measured, but plans of it are not compared as a whole")
 	if err != nil {
 		return named(path, err)
 	}

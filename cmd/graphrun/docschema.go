@@ -20,6 +20,8 @@ var documents = map[string]reflect.Type{
 	"compare": reflect.TypeFor[compareReport](),
 	"explain": reflect.TypeFor[explainReport](),
 	"ops":     reflect.TypeFor[opsReport](),
+
+	"calibrate": reflect.TypeFor[calibrateReport](),
 }
 
 // wordsOf lists what a string may be whose field has the tag of:"...".

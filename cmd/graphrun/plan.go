@@ -13,7 +13,7 @@ import (
 )
 
 type planFlags struct {
-	strategy, code              string
+	strategy, code, costs       string
 	json, dump, check, noFusion bool
 	dims, pins                  []string
 }
@@ -68,6 +68,7 @@ what is known of the values that they give; the one whose shapes are known ahead
 		"generated for that; under --json beside the plan")
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	return cmd
@@ -75,6 +76,10 @@ what is known of the values that they give; the one whose shapes are known ahead
 
 func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err := checkStrategy(f.strategy); err != nil {
+		return err
+	}
+	costs, err := pricesOf(cmd, f.costs)
+	if err != nil {
 		return err
 	}
 	j := begin(cmd, filepath.Base(path))
@@ -85,8 +90,8 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}
 	var p *graphrun.Program
 	var dump bytes.Buffer // it must not mix with the line that shows progress
-	err := j.do(planning, func() (err error) {
-		o := graphrun.Options{Strategy: strategyOf(f.strategy), Check: f.check, Progress: j.enter,
+	err = j.do(planning, func() (err error) {
+		o := graphrun.Options{Strategy: strategyOf(f.strategy), Costs: costs, Check: f.check, Progress: j.enter,
 			NoFusion: f.noFusion, MemoryLimit: -1} // it may be for another machine
 		if f.dump {
 			o.Dump = &dump

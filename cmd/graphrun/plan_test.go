@@ -31,6 +31,7 @@ type planJSON struct {
 	PeakBytes int                      `json:"peak_bytes"`
 	Memory    graphrun.MemoryReport    `json:"memory"`
 	PlanMS    float64                  `json:"plan_ms"`
+	Profile   graphrun.ProfileReport   `json:"profile"`
 	Bound     *float64                 `json:"lower_bound_ns"`
 }
 

@@ -18,6 +18,7 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
+	fmt.Fprintf(w, "priced by %s\n", pricedBy(r.Profile))
 	writeSegments(w, show, r.Segments)
 	writeList(w, show, "Inserted copies", r.Copies, []column{nameCol("value"), listCol("from"), listCol("to"),
 		wholeCol("bytes"), wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {

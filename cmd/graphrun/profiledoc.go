@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// profileDoc is where the time goes, by the runs that were looked at. What is of a run is a mean of those of them that
-// took no longer than their median.
+// profileDoc is where the time goes, by the runs that were looked at. What is of a run is a mean of those of them
+// that took no longer than their median.
 type profileDoc struct {
 	Profile  profiledDoc `json:"profile" doc:"The runs that --profile looked at, and what the machine can do."`
 	ByOp     []timeDoc   `json:"by_op" doc:"The time by what is computed, the most first."`
@@ -61,7 +61,7 @@ func (p *profile) doc(ops map[string]string) *profileDoc {
 	if len(calm) == 0 {
 		return nil
 	}
-	prices, runs := machine.DefaultProfile(), float64(len(calm))
+	prices, runs := machine.UsualProfile(), float64(len(calm))
 	var took, busy float64
 	workers := 0
 	all := make([]float64, len(p.samples))
@@ -82,7 +82,7 @@ func (p *profile) doc(ops map[string]string) *profileDoc {
 		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
 	}
 	d.Profile = profiledDoc{Runs: len(p.samples), Median: quantile(all, 0.5), Run: took,
-		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.Bytes[graph.Dense], GFLOPs: prices.Ops[graph.Product]}
+		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
 	d.ByStep = p.steps(calm, ops)
 	d.ByOp = byOp(d.ByStep)
 	for i := range d.ByStep {
@@ -177,12 +177,8 @@ func (d *timeDoc) count(s stepTime, w graph.Work, runs float64) {
 	d.Calls += calls
 	d.Busy += float64(s.busy) / runs
 	d.Time += float64(s.span) / runs
-	for _, b := range w.Bytes {
-		d.bytes += b * calls
-	}
-	for _, o := range w.Ops {
-		d.ops += o * calls
-	}
+	d.bytes += w.Moved() * calls
+	d.ops += w.Flops * calls
 }
 
 // rates fills in what is relative.
