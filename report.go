@@ -33,6 +33,7 @@ type Report struct {
 	Memory       MemoryReport      `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64           `json:"plan_ms" doc:"The time of planning and compiling."`
 	Segments     []SegmentReport   `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Measured     *MeasuredReport   `json:"measured,omitzero" doc:"What --measure found: steps have their times."`
 	Code         *CodeReport       `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
 }
@@ -146,8 +147,19 @@ type StepReport struct {
 	Loop      *LoopReport `json:"loop,omitzero" doc:"The loop over elements; left out for what is none."`
 	FastSetup string      `json:"fast_setup" of:"fast_setup" doc:"TensorIterator's short cut that laid it out."`
 	CostNS    float64     `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
-	Strides   []int       `json:"strides" doc:"Strides of its first output, in elements."`
-	Buffer    int         `json:"buffer" doc:"The memory of its first output, by number."`
+	// MeasuredNS is set by who runs the plan: see the command's plan --measure.
+	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The least time that it took, in nanoseconds."`
+	Strides    []int    `json:"strides" doc:"Strides of its first output, in elements."`
+	Buffer     int      `json:"buffer" doc:"The memory of its first output, by number."`
+}
+
+// MeasuredReport is what was measured of a plan, beside what was estimated.
+type MeasuredReport struct {
+	Runs        int     `json:"runs" doc:"How often it was run, by one worker."`
+	MeasuredNS  float64 `json:"measured_ns" doc:"The least times of all steps, in nanoseconds, added up."`
+	PredictedNS float64 `json:"predicted_ns" doc:"What these were estimated to cost, in nanoseconds, added up."`
+	MedianError float64 `json:"median_error" doc:"The median over steps of the estimate's relative error."`
+	P90Error    float64 `json:"p90_error" doc:"The error that a tenth of the steps exceed."`
 }
 
 // MemoryReport is what a run needs, in bytes, by what it is for.

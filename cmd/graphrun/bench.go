@@ -253,6 +253,7 @@ func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	}
 	if f.profile {
 		r.profile = newProfile()
+		r.profile.prices = f.timing.prices
 	}
 	if f.profile || f.trace != "" {
 		o.Tracer = &r.observed

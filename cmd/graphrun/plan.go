@@ -15,6 +15,7 @@ import (
 type planFlags struct {
 	strategy, code, costs       string
 	json, dump, check, noFusion bool
+	measure                     bool
 	dims, pins                  []string
 }
 
@@ -35,6 +36,8 @@ workers.
 
 The implementation that computes a step is one of those that graphrun ops NAME lists; --pin
 NODE=impl:NAME forces another.
+
+--measure runs the plan with one worker and shows the least time of each step beside its estimate.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 are the operands' byte strides.
@@ -66,6 +69,8 @@ what is known of the values that they give; the one whose shapes are known ahead
 		"what went unchecked is said")
 	fl.StringVar(&f.code, "code", "", "show the code of `STEP` alone: what it computes for an element, and what was "+
 		"generated for that; under --json beside the plan")
+	fl.BoolVar(&f.measure, "measure", false, "run it with one worker, on inputs that are made up, and show what each "+
+		"step takes beside its estimate")
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
 	costsFlag(cmd, &f.costs)
@@ -89,6 +94,7 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		return err
 	}
 	var p *graphrun.Program
+	watch := newStepWatch()
 	var dump bytes.Buffer // it must not mix with the line that shows progress
 	err = j.do(planning, func() (err error) {
 		o := graphrun.Options{Strategy: strategyOf(f.strategy), Costs: costs, Check: f.check, Progress: j.enter,
@@ -96,10 +102,15 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		if f.dump {
 			o.Dump = &dump
 		}
+		if f.measure {
+			o.Threads, o.Tracer = 1, watch
+		}
 		p, err = graphrun.Compile(g, o)
 		return err
 	})
-	j.end()
+	if !f.measure {
+		j.end()
+	}
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
 	}
@@ -112,6 +123,14 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if f.code != "" {
 		if r.Code, err = p.Code(f.code); err != nil {
 			return wrongf("%s: --code: %w", path, err)
+		}
+	}
+	if f.measure {
+		if err := j.do(running, func() error { return measurePlan(j.ctx, p, g, watch, r) }); err != nil {
+			return named(path, err)
+		}
+		if cut := stopped(j.ctx); cut != nil {
+			return cut
 		}
 	}
 	for _, u := range r.Unchecked {

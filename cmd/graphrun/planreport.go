@@ -19,6 +19,7 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
 	fmt.Fprintf(w, "priced by %s\n", pricedBy(r.Profile))
+	writeMeasured(w, r.Measured)
 	writeSegments(w, show, r.Segments)
 	writeList(w, show, "Inserted copies", r.Copies, []column{nameCol("value"), listCol("from"), listCol("to"),
 		wholeCol("bytes"), wholeCol("cost"), proseCol("why")}, func(c graphrun.CopyReport) []any {
@@ -72,16 +73,24 @@ func copiedBytes(r *graphrun.Report) int {
 func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
 	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"),
-		wholeCol("buffer").ifRoom(), wholeCol("cost"),
+		wholeCol("buffer").ifRoom(), wholeCol("cost"), wholeCol("measured").unless("-"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, d := range steps {
 		ops := d.Op
 		if ops == "" {
 			ops = strings.Join(d.Ops, "+")
 		}
-		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
+		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), measuredText(d.MeasuredNS), d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)
+}
+
+// measuredText is a time that was measured; a dash where none was.
+func measuredText(ns *float64) string {
+	if ns == nil {
+		return "-"
+	}
+	return nanoseconds(*ns)
 }
 
 func loopText(l *graphrun.LoopReport) string {
