@@ -53,17 +53,21 @@ func Advise(p *Problem) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := m.cheapest()
-	if err != nil {
-		return nil, err
-	}
 	list := m.trials()
 	a := &Advice{Possible: len(list)}
 	size := 1
 	for _, f := range m.WCSP.Factors {
 		size += len(f.Costs)
 	}
-	for _, t := range list[:min(len(list), mostTried, mostCosts/size)] {
+	list = list[:min(len(list), mostTried, mostCosts/size)]
+	if len(list) == 0 {
+		return a, nil
+	}
+	now, err := m.cheapest()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range list {
 		other, err := NewModel(t.of(p))
 		if err != nil {
 			continue // it cannot be had
