@@ -73,7 +73,7 @@ func (p *Program) Certificate() (*Certificate, error) {
 		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d (%w)",
 			cost, found.Cost, err)
 	}
-	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true})
+	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true, TimeLimit: layout.SolveLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (p *Program) without() *without {
 	if err != nil {
 		return &without{}
 	}
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{})
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
 	if err != nil {
 		return &without{}
 	}
@@ -80,7 +80,7 @@ func (w *without) copy(c *passes.Copy) (int64, []string, bool) {
 	if err != nil {
 		return 0, nil, false
 	}
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{})
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
 	if err != nil || s.Cost >= wcsp.Forbidden {
 		return 0, nil, false
 	}

@@ -88,7 +88,7 @@ func Advise(p *Problem) (*Advice, error) {
 
 // cheapest is what the cheapest assignment means.
 func (m *Model) cheapest() (*Outcome, error) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{})
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: SolveLimit})
 	if err != nil {
 		return nil, err
 	}

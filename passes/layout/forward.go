@@ -40,7 +40,7 @@ func (s *labelling) Choose(p *Problem) (*Assignment, error) {
 		}
 	}
 	rest, whole := m.WCSP.Fix(chosen)
-	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{})
+	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{TimeLimit: SolveLimit})
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}

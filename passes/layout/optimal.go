@@ -2,12 +2,16 @@ package layout
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // Optimal has the least total cost, with proof: see [Model].
 var Optimal Strategy = Solved("optimal", wcsp.Exact)
+
+// SolveLimit is how long a plan that cannot be proved optimal is searched for. Networks take some milliseconds.
+const SolveLimit = 10 * time.Second
 
 // Solved is a strategy that states the problem exactly ([Model]) and has it solved.
 func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
@@ -27,7 +31,7 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
-	sol, err := s.solver.Solve(m.WCSP, wcsp.Options{})
+	sol, err := s.solver.Solve(m.WCSP, wcsp.Options{TimeLimit: SolveLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -38,3 +38,20 @@ func ExampleSolver() {
 	// conv2 nhwc
 	// costs 100 and nothing less than 100 is possible
 }
+
+// What comes next, and what it costs more.
+func ExampleKBest() {
+	p := pictures()
+	list, err := wcsp.KBest(p, 3, wcsp.Options{}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range list {
+		fmt.Println(p.Variables[0].Labels[s.Labels[0]], p.Variables[1].Labels[s.Labels[1]], s.Cost, s.Cost-s.Bound)
+	}
+	// Output:
+	// nhwc nhwc 100 0
+	// nchw nhwc 115 15
+	// nchw nchw 130 30
+}

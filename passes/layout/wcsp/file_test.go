@@ -6,8 +6,10 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
 // TestFiles writes and reads problems and solutions.
@@ -136,4 +138,28 @@ func TestInfeasible(t *testing.T) {
 		`wcsp: no assignment is allowed: no label of variable 0 ("conv1") goes with labels of the others` {
 		t.Error(err)
 	}
+}
+
+// FuzzRead reads any file as a problem and solves what is one, with next to no room or time: the proof must hold.
+func FuzzRead(f *testing.F) {
+	for seed := range uint64(20) {
+		var file bytes.Buffer
+		if err := random(rand.New(rand.NewPCG(seed, 5))).Write(&file); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file.Bytes(), int(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, table int) {
+		p, err := wcsp.Read(bytes.NewReader(text))
+		if err != nil || len(text) > 1<<14 {
+			return
+		}
+		list, err := wcsp.KBest(p, 2, wcsp.Options{MaxTable: table, TimeLimit: time.Millisecond, Proof: true}, nil)
+		if err != nil {
+			return
+		}
+		if err := verify.Solution(p, list[0]); err != nil {
+			t.Error(err)
+		}
+	})
 }

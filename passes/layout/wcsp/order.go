@@ -182,15 +182,26 @@ func (o *ordering) key(v int) int64 {
 	return fill<<40 + min(work, 1<<40-1)
 }
 
-// eliminate joins the neighbours of v and returns, ascending, the variables whose keys may be others now.
+// eliminate joins the neighbours of v and returns, ascending, the variables whose keys may be others now: the
+// neighbours and, where fill counts, whoever is near two that were not joined before.
 func (o *ordering) eliminate(v int) []int {
 	near := o.near[v]
 	changed := slices.Clone(near)
-	for _, u := range near {
-		if o.rule == leastFill {
-			changed = append(changed, o.near[u]...)
+	for i, u := range near {
+		at, _ := slices.BinarySearch(o.near[u], v)
+		o.near[u] = slices.Delete(o.near[u], at, at+1)
+		for _, w := range near[:i] {
+			at, there := slices.BinarySearch(o.near[u], w)
+			if there {
+				continue
+			}
+			if o.rule == leastFill {
+				changed = append(changed, shared(o.near[u], o.near[w])...)
+			}
+			o.near[u] = slices.Insert(o.near[u], at, w)
+			at, _ = slices.BinarySearch(o.near[w], u)
+			o.near[w] = slices.Insert(o.near[w], at, u)
 		}
-		o.near[u] = joined(o.near[u], near, u, v)
 	}
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
@@ -200,22 +211,16 @@ func (o *ordering) eliminate(v int) []int {
 	return changed
 }
 
-// joined is the union of two ascending lists without u and v.
-func joined(a, b []int, u, v int) []int {
-	out := make([]int, 0, len(a)+len(b)-2)
-	for len(a) > 0 || len(b) > 0 {
-		var x int
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
-			x, a = a[0], a[1:]
-		case len(a) == 0 || b[0] < a[0]:
-			x, b = b[0], b[1:]
-		default:
-			x, a, b = a[0], a[1:], b[1:]
-		}
-		if x != u && x != v {
-			out = append(out, x)
+// shared is what two ascending lists have in common.
+func shared(a, b []int) []int {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	var both []int
+	for _, x := range a {
+		if _, there := slices.BinarySearch(b, x); there {
+			both = append(both, x)
 		}
 	}
-	return out
+	return both
 }

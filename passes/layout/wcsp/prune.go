@@ -72,7 +72,7 @@ func (p *pruner) variable(v int) bool {
 	}
 	p.prepare(v)
 	before := len(p.list)
-	for i := len(labels) - 1; i >= 0; i-- {
+	for i := len(labels) - 1; i >= 0 && p.work < pruneWork; i-- {
 		for _, by := range labels {
 			if k := labels[i]; by != k && p.dominates(v, by, k) {
 				p.list = append(p.list, Pruning{v, k, by})
@@ -126,7 +126,7 @@ func (p *pruner) dominates(v, by, k int) bool {
 	for i, e := range p.edges[v] {
 		there = add(there, e.table[by*e.self+p.least[k][i]*e.far])
 	}
-	p.work += len(p.edges[v])
+	p.work += len(p.edges[v]) + 1
 	if there > p.sums[k] {
 		return false
 	}

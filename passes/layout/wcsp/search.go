@@ -14,6 +14,7 @@ type search struct {
 	deadline  time.Time
 	late      bool
 	wantProof bool
+	nodes     int // that may yet be searched, where it is not 0
 	held      int // entries of tables that proofs were made of
 	blamed    int // the variable that an error names: the first whose labels were all found forbidden
 	hasBlame  bool
@@ -50,6 +51,11 @@ type result struct {
 // node minimises an instance. Assignments that cost the cutoff or more are of no interest. At the top elimination does
 // not ask for the time.
 func (s *search) node(in *instance, cutoff int64, top bool) result {
+	if s.nodes > 0 {
+		if s.nodes--; s.nodes == 0 {
+			s.late = true
+		}
+	}
 	e := in.eliminate()
 	if top || !s.expired() {
 		s.reduce(e)
@@ -164,8 +170,11 @@ func (s *search) whole(e *elimination, cutoff int64, top bool) result {
 }
 
 // relax eliminates all that is left with messages of at most so many entries. The constant that comes out is a bound.
+// Where there are very many functions the messages are smaller, so that it stays a matter of a second at most.
 func (e *elimination) relax(table int) {
-	e.all(e.rest().plan(largestTable).order, table)
+	in := e.rest()
+	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))
+	e.all(in.plan(largestTable).order, table)
 	for v, gone := range e.gone {
 		if !gone { // so dense that it is past planning
 			e.variable(v, table)

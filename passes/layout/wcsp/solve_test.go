@@ -1,6 +1,7 @@
 package wcsp_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -187,5 +188,24 @@ func TestGap(t *testing.T) {
 	}
 	if t.Logf("%d gaps, %d splits in proofs of them", gaps, split); gaps < 50 || split < 20 {
 		t.Error("there are too few gaps, or splits")
+	}
+}
+
+// TestSameEachTime solves problems twice: ties must be broken the same way.
+func TestSameEachTime(t *testing.T) {
+	for seed := range uint64(300) {
+		var files [2]bytes.Buffer
+		for i := range files {
+			p := random(rand.New(rand.NewPCG(seed, 6)))
+			s, err := wcsp.Exact.Solve(p, wcsp.Options{MaxTable: 4, TimeLimit: -1, Proof: true})
+			if err != nil {
+				files[i].WriteString(err.Error())
+			} else if err := s.Write(&files[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(files[0].Bytes(), files[1].Bytes()) {
+			t.Errorf("problem %d: %s, then %s", seed, &files[0], &files[1])
+		}
 	}
 }
