@@ -170,8 +170,8 @@ func ExampleLookup() {
 	// Output: 0.8807970881462097
 }
 
-// A certificate holds what it takes to be certain that no plan costs less, by the prices of its profile: whoever has the
-// graph can check it.
+// A certificate holds what it takes to be certain that no plan costs less, by the prices of its profile: whoever has
+// the graph can check it.
 func ExampleVerify() {
 	g, err := graphrun.Load("examples/models/residual.json")
 	check(err)
