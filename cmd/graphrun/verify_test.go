@@ -109,7 +109,7 @@ func TestVerifyRefuses(t *testing.T) {
 		"profile":  {file, change(func(c *graphrun.Certificate) { c.Profile = nil }), "the profile"},
 		"prices": {file, change(func(c *graphrun.Certificate) { dearer(t, c) }),
 			"another problem than the graph's: factor"},
-		"digest":   {file, change(func(c *graphrun.Certificate) { c.ProfileDigest = c.OptionsDigest }),
+		"digest": {file, change(func(c *graphrun.Certificate) { c.ProfileDigest = c.OptionsDigest }),
 			"the profile: not what"},
 		"options":  {file, change(func(c *graphrun.Certificate) { c.Options.NoFusion = true }), "the options: not what"},
 		"size":     {file, change(func(c *graphrun.Certificate) { c.Options.Sizes["N"]++ }), "the options: not what"},
