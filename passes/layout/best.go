@@ -30,7 +30,7 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 		}
 		return meant[key]
 	}
-	list, err := wcsp.KBest(m.WCSP, k, wcsp.Options{}, func(a, b []int) bool { return mean(a).same(mean(b)) })
+	list, err := wcsp.KBest(m.WCSP, k, wcsp.Options{TimeLimit: SolveLimit}, func(a, b []int) bool { return mean(a).same(mean(b)) })
 	if err != nil {
 		return nil, err
 	}
