@@ -121,10 +121,13 @@ func (f *armFinder) order() (*Code, []Value, []arm) {
 			into[k] = into[f.branches[k].parent]
 		}
 	}
-	for v, b := range f.where {
-		if b >= 0 {
-			b = into[b]
-			f.branches[b].list = append(f.branches[b].list, Value(v))
+	// What has no operands comes first, as what it is an operand of may.
+	for _, first := range []bool{true, false} {
+		for v, b := range f.where {
+			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
+				b = into[b]
+				f.branches[b].list = append(f.branches[b].list, Value(v))
+			}
 		}
 	}
 	c := &Code{In: f.code.In, Funcs: f.code.Funcs}
@@ -236,8 +239,21 @@ func none(mask unsafe.Pointer, n, stride int, want bool) bool {
 
 // map1Where calls f for the elements where the mask e is as wanted.
 func map1Where[T float](f func(float64) float64, want bool) body {
-	g := func(x T) T { return T(f(float64(x))) }
+	g, plain := any(f).(func(T) T)
+	if !plain {
+		g = func(x T) T { return T(f(float64(x))) }
+	}
 	return func(d, a, _, _, e, _ unsafe.Pointer, n int, by *strides) {
+		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.e == 1 {
+			mask := flat[bool](e, n)
+			dst, x := flat[T](d, n)[:len(mask)], flat[T](a, n)[:len(mask)]
+			for i, m := range mask {
+				if m == want {
+					dst[i] = g(x[i])
+				}
+			}
+			return
+		}
 		for i := range n {
 			if *(*bool)(unsafe.Add(e, i*by.e)) == want {
 				*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))

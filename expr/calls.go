@@ -11,7 +11,7 @@ var calls = map[string]*Func{
 }
 
 func real1(name string, f func(float64) float64) *Func {
-	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }}
+	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, one: f}
 }
 
 // lgamma is infinite at negative infinity, as C has it and Go has not.

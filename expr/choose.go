@@ -9,14 +9,14 @@ import (
 
 // arithmetic has the loops of operations that do not go by the size of elements alone, by dtype.
 var arithmetic = func() (t table) {
-	integers[uint8](&t, tensor.Uint8)
-	integers[int8](&t, tensor.Int8)
-	integers[int16](&t, tensor.Int16)
-	integers[int32](&t, tensor.Int32)
-	integers[int64](&t, tensor.Int64)
-	integers[uint16](&t, tensor.Uint16)
-	integers[uint32](&t, tensor.Uint32)
-	integers[uint64](&t, tensor.Uint64)
+	integers[uint8, int32](&t, tensor.Uint8)
+	integers[int8, int32](&t, tensor.Int8)
+	integers[int16, int32](&t, tensor.Int16)
+	integers[int32, int32](&t, tensor.Int32)
+	integers[int64, int64](&t, tensor.Int64)
+	integers[uint16, int32](&t, tensor.Uint16)
+	integers[uint32, uint32](&t, tensor.Uint32)
+	integers[uint64, uint64](&t, tensor.Uint64)
 	floats[float32, uint32](&t, tensor.Float32)
 	floats[float64, uint64](&t, tensor.Float64)
 	for _, o := range []Op{And, Or, Xor, Eq, Ne, Lt, Le} {
@@ -35,9 +35,9 @@ func numbers[T realNumber](t *table, d tensor.DType) {
 	t[Eq][d], t[Ne][d], t[Lt][d], t[Le][d] = eqV[T], neV[T], ltV[T], leV[T]
 }
 
-func integers[T integer](t *table, d tensor.DType) {
+func integers[T, W integer](t *table, d tensor.DType) {
 	numbers[T](t, d)
-	t[Div][d], t[Min][d], t[Max][d] = divInt[T], minInt[T], maxInt[T]
+	t[Div][d], t[Min][d], t[Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
 	t[Abs][d] = absInt[T]
 	if !d.IsSigned() {
 		t[Abs][d] = moves[sizeIndex(d.Size())]
@@ -93,6 +93,14 @@ func (m *maker) choose(i Inst) body {
 func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 	u := m.code.Insts[inner]
 	switch {
+	case i.Op == Convert:
+		if d := u.DType; u.Op == Convert && i.DType == tensor.Float32 && m.code.Insts[u.A].DType == tensor.Float32 {
+			return rounders[d], []Value{u.A}
+		}
+		if Eq <= u.Op && u.Op <= Le {
+			return truthOf(u.Op, m.code.Insts[u.A].DType, i.DType), []Value{u.A, u.B}
+		}
+		return nil, nil
 	case i.Op == Select && k == 0:
 		d := m.code.Insts[u.A].DType
 		if u.Op < Eq || u.Op > Le || d.Size() != i.DType.Size() {
@@ -100,9 +108,6 @@ func (m *maker) join(i Inst, inner Value, k int) (body, []Value) {
 		}
 		return choiceOf(u.Op, d), []Value{u.A, u.B, i.B, i.C}
 	case i.Op == Min && u.Op == Max && k == 0:
-		if !m.uniform[u.B] || !m.uniform[i.B] {
-			return nil, nil
-		}
 		return m.clamp(i.DType, u.B, i.B), []Value{u.A, u.B, i.B}
 	}
 	t := joinedLoops[pairing{u.Op, i.Op, k == 1}]
@@ -130,16 +135,24 @@ func (m *maker) clamp(d tensor.DType, low, high Value) body {
 		return nil
 	}
 	switch d {
-	case tensor.Int32:
-		return clampInt[int32]
-	case tensor.Int64:
-		return clampInt[int64]
 	case tensor.Uint8:
-		return clampInt[uint8]
+		return clampInt[uint8, int32]
+	case tensor.Int8:
+		return clampInt[int8, int32]
+	case tensor.Int16:
+		return clampInt[int16, int32]
+	case tensor.Int32:
+		return clampInt[int32, int32]
+	case tensor.Int64:
+		return clampInt[int64, int64]
+	case tensor.Uint16:
+		return clampInt[uint16, int32]
+	case tensor.Uint32:
+		return clampInt[uint32, uint32]
+	case tensor.Uint64:
+		return clampInt[uint64, uint64]
 	case tensor.Float32:
 		return clampFloat[float32, uint32]
-	case tensor.Float64:
-		return clampFloat[float64, uint64]
 	}
-	return nil
+	return clampFloat[float64, uint64]
 }

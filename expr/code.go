@@ -15,7 +15,8 @@ type Op uint8
 
 // The operations. Those before Exp are primitive: they give the same bits wherever an expression runs, in code that
 // was compiled for it and in Go. Of the elementary functions from Exp on, compiled code takes the expansions into
-// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64.
+// primitives ([Code.Expand]), which are the same on all processors; Go takes package math, computing in float64, and
+// functions of its own where that is more than 2 ulp off.
 // Expressions with a Call are computed in Go.
 const (
 	Invalid Op = iota
@@ -130,6 +131,8 @@ type Func struct {
 	Name string
 	F    func(a, b, c float64) float64
 	Args int
+
+	one func(float64) float64 // F of one number, if it is one of package expr
 
 	// A function of a complex number is two of its parts. The real part knows the other, and what computes both at once.
 	imag *Func

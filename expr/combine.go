@@ -12,21 +12,21 @@ import (
 func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	switch d {
 	case tensor.Bool, tensor.Uint8:
-		return combineInt[uint8](o)
+		return combineInt[uint8, int32](o)
 	case tensor.Int8:
-		return combineInt[int8](o)
+		return combineInt[int8, int32](o)
 	case tensor.Int16:
-		return combineInt[int16](o)
+		return combineInt[int16, int32](o)
 	case tensor.Int32:
-		return combineInt[int32](o)
+		return combineInt[int32, int32](o)
 	case tensor.Int64:
-		return combineInt[int64](o)
+		return combineInt[int64, int64](o)
 	case tensor.Uint16:
-		return combineInt[uint16](o)
+		return combineInt[uint16, int32](o)
 	case tensor.Uint32:
-		return combineInt[uint32](o)
+		return combineInt[uint32, uint32](o)
 	case tensor.Uint64:
-		return combineInt[uint64](o)
+		return combineInt[uint64, uint64](o)
 	case tensor.Float32:
 		return combineFloat[float32, uint32](o)
 	case tensor.Float64:
@@ -35,7 +35,7 @@ func Combine(o Op, d tensor.DType) func(dst, acc unsafe.Pointer, n int) {
 	return nil
 }
 
-func combineInt[T integer](o Op) func(dst, acc unsafe.Pointer, n int) {
+func combineInt[T, W integer](o Op) func(dst, acc unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return combineAdd[T]
@@ -46,9 +46,9 @@ func combineInt[T integer](o Op) func(dst, acc unsafe.Pointer, n int) {
 	case Or:
 		return combineBy(orV[T], int(unsafe.Sizeof(T(0))))
 	case Min:
-		return combineBy(minInt[T], int(unsafe.Sizeof(T(0))))
+		return combineBy(minInt[T, W], int(unsafe.Sizeof(T(0))))
 	case Max:
-		return combineBy(maxInt[T], int(unsafe.Sizeof(T(0))))
+		return combineBy(maxInt[T, W], int(unsafe.Sizeof(T(0))))
 	}
 	return nil
 }

@@ -6,8 +6,8 @@
 // are the same for a row, and with folds; [Loop.Prepare] makes it ready to run in Go, and [Code.Eval] computes one
 // element by definition.
 //
-// Primitive operations give the same bits wherever they run. Elementary functions are package math's here, computed in
-// float64, and expansions into primitives in compiled code.
+// Primitive operations give the same bits wherever they run. Elementary functions are package math's or our own here,
+// computed in float64 within 2 ulp, and expansions into primitives in compiled code.
 //
 // # The language
 //

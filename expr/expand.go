@@ -7,10 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expand returns the code with every elementary function replaced by primitive operations, which give the same bits on
-// all processors. They are within 2 units in the last place of the true value everywhere, subnormal operands and
-// results included, with the special values of C99; the functions that make them say how. An erf of float32 that only 1
-// is added to is taken for a part of the sum. Values are numbered anew, while outputs stay in their places.
+// Expand returns the code with every elementary function replaced by primitive operations, which give the same bits
+// on all processors. They are within 2 units in the last place of the true value everywhere, subnormal operands and
+// results included, with the special values of C99; the functions that make them say how. An erf of float32 that
+// only 1 is added to is taken for a part of the sum, and so is a constant factor of its operand. Values are numbered
+// anew, while outputs stay in their places.
 func (c *Code) Expand() (*Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -18,6 +19,11 @@ func (c *Code) Expand() (*Code, error) {
 	near, k := c.nearOne(), -1
 	return c.rebuild(func(b *Builder, i Inst) Value {
 		k++
+		if sum := c.Insts[k]; sum.Op == Add && near[sum.A] {
+			return i.A
+		} else if sum.Op == Add && near[sum.B] {
+			return i.B
+		}
 		if !i.Op.Elementary() {
 			return b.Make(i)
 		}
@@ -27,7 +33,7 @@ func (c *Code) Expand() (*Code, error) {
 		}
 		e := &expander{b, i.DType, false}
 		if near[k] {
-			return e.erfNearOne(i.A)
+			return e.onePlusErf(e.factor(i.A))
 		}
 		return f(e, i.A, i.B)
 	})

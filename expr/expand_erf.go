@@ -43,20 +43,53 @@ func (e *expander) erf(x Value) Value {
 	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
 }
 
-// erfRatio is erf(x)/x - 1/4 in x^2, numerator and denominator, for |x| <= 3.93 in float32.
-var erfRatio = [2][]float64{
-	{1.53716362, 0.110904008, 0.0423166379, -2.67941214e-05, -3.93040909e-06, -1.31390934e-05},
-	{1.75000012, 0.875617862, 0.198316857, 0.0259220004, 0.00200471235, 6.71051894e-05},
+// erfcLog is log2(erfc(a))/a in a, so that 2 to the power of it times a is erfc(a) with an error below 1.7e-9, and
+// from erfc(4.2) on with a relative one below 1.7e-4, for a <= 4.2; beyond it falls to -127 at erfcTop, faster than
+// erfc. Its coefficients, times powers of the 0.70710677 of float32, are numbers of float32, and the argument that
+// they are for is then x/sqrt(2) rather than the product with that.
+var erfcLog = []float64{
+	-1.6279072159030514, -0.91844496294414235, -0.14829088079711342, 0.027657471627899336, 0.00022803237413578613,
+	-0.0024530417476474318, 0.00098032675881944923, -0.00021007761790753086, 2.483819326651892e-05,
+	-1.2636424915252845e-06}
+
+const erfcTop = 7.692
+
+// erfcPower is (2^r-1)/r for |r| <= 0.5: a relative error of 1 + r*erfcPower below 2^-28.3.
+var erfcPower = []float64{
+	0.693147182, 0.240226477, 0.0555035993, 0.00961850584, 0.00133908121, 0.000153264948}
+
+// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as gelu has it: erfc(|c*x|), and 2 less that for x above
+// 0. It is within 1.2 ulp from 1 on and within 7e-8 below, where a sum with erf would lose what erf is rounded by;
+// with the c of gelu within 6e-8. The product with c is not computed, for it would be rounded, nor is that of the
+// logarithm: it is made twice, by fused operations. From erfcTop on the scale is 0, and so is erfc.
+func (e *expander) onePlusErf(x Value, c float64) Value {
+	log, k := make([]float64, len(erfcLog)), 1.0
+	for j, v := range erfcLog {
+		k *= c
+		log[j] = v * k
+	}
+	a := e.high(e.Do(Abs, x), erfcTop/c)
+	q := e.horner(log, a)
+	n, s := e.nearestProduct(q, a, 0)
+	r := e.fma(q, a, e.Do(Neg, n))
+	tail := e.mul(e.fma(e.horner(erfcPower, r), r, e.num(1)), s)
+	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
 }
 
-// erfNearOne is erf of float32 for a sum with 1, as gelu has it: less than 2.6 ulp off, which the sum rounds to at
-// most 2 of its own where it is 1 or more. Below that erf cancels, and what is lost is no more than 1.6e-7. It is x/4
-// + x times a ratio of polynomials. The quarter is exact, and most of the result where that is nearly 1, so that little
-// of what the ratio is rounded by is left there; beyond the bound the sum exceeds 1.
-func (e *expander) erfNearOne(x Value) Value {
-	t := e.high(e.mul(x, x), 15.4)
-	ratio := e.div(e.horner(erfRatio[0], t), e.horner(erfRatio[1], t))
-	return e.high(e.low(e.fma(x, ratio, e.mul(x, e.num(0.25))), -1), 1)
+// factor returns an x and a number so that the value is their product, which is not rounded.
+func (e *expander) factor(v Value) (x Value, c float64) {
+	i := e.code.Insts[v]
+	if i.Op == Mul {
+		for _, f := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
+			if k := e.code.Insts[f[1]]; k.Op == Const {
+				// Powers of it must be normal numbers.
+				if c := float64(math.Float32frombits(uint32(k.Imm))); 1e-3 <= c && c <= 1e3 {
+					return f[0], c
+				}
+			}
+		}
+	}
+	return v, 1
 }
 
 // nearOne tells which values are erf of float32 that nothing but sums with 1 uses.

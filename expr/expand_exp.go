@@ -34,8 +34,13 @@ var expm1Poly = poly{
 // nearest returns x/step rounded to an integer n, and 2^(n+plus): the sum with 1.5*2^mantissa has n in its lowest bits,
 // and where that number has the exponent's bias too, one shift puts it into its place.
 func (e *expander) nearest(x Value, inv float64, plus int) (n, scale Value) {
+	return e.nearestProduct(x, e.num(inv), plus)
+}
+
+// nearestProduct is nearest of the product of two values.
+func (e *expander) nearestProduct(x, y Value, plus int) (n, scale Value) {
 	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
-	t := e.fma(x, e.num(inv), magic)
+	t := e.fma(x, y, magic)
 	scale = e.float(e.Do(Shl, e.int(t), e.mask(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }

@@ -93,7 +93,7 @@ func (e *expander) parts(hi, lo float64) (Value, Value) {
 // log2 is exact of powers of 2.
 func (e *expander) log2(x Value) Value {
 	n, m := e.frexp(x)
-	hi, lo := e.parts(math.Log2E, 2.0355273740931033e-17)
+	hi, lo := e.parts(math.Log2E, log2ERounding)
 	l := e.logOf1p(e.sub(m, e.num(1)))
 	return e.logEnds(x, x, e.fma(l, hi, e.fma(l, lo, n)))
 }

@@ -98,7 +98,7 @@ func (e *expander) log2Sum(a Value) (hi, lo Value) {
 	v, vl := e.product(z, zl, u, e.add(ul, e.num(3.700743415417188e-17)))
 	g, gl := e.sum(e.num(2), v)
 	h, hl := e.product(s, sl, g, e.add(gl, vl))
-	k, kl := e.product(h, hl, e.num(math.Log2E), e.num(2.0355273740931033e-17))
+	k, kl := e.product(h, hl, e.num(math.Log2E), e.num(log2ERounding))
 	hi, lo = e.sum(n, k)
 	return hi, e.add(lo, kl)
 }

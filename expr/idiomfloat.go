@@ -1,14 +1,141 @@
 package expr
 
 import (
+	"math"
 	"unsafe"
 )
 
 // Conversions keep Go from rounding once where two roundings are meant. Bits are moved under conditions, for floats are
 // moved by branches.
 
+// lerpOf is lerp with a weight of any size.
+func lerpOf[U word, T float](x, y, w T) U {
+	d := y - x
+	r, low := bitsOf[U](y-T(d*(1-w))), bitsOf[U](x+T(w*d))
+	if w < 0.5 {
+		r = low
+	}
+	return r
+}
+
+// shrinkOf brings x nearer to 0 by bias where it is above high or below low, and else to 0.
+func shrinkOf[U word, T float](x, high, bias, low T) U {
+	r, less, more := bitsOf[U](x*0), bitsOf[U](x-bias), bitsOf[U](x+bias)
+	if x < low {
+		r = more
+	}
+	if x > high {
+		r = less
+	}
+	return r
+}
+
+func signOf[U word, T float](x T) U {
+	r, one := bitsOf[U](T(0)), bitsOf[U](T(1))
+	if x > 0 {
+		r = one
+	}
+	if one = bitsOf[U](T(-1)); x < 0 {
+		r = one
+	}
+	return r
+}
+
+// stepOf is heaviside.
+func stepOf[U word, T float](x, at0 T) U {
+	r, one, there := bitsOf[U](T(0)), bitsOf[U](T(1)), bitsOf[U](at0)
+	if x > 0 {
+		r = one
+	}
+	if x == 0 {
+		r = there
+	}
+	return r
+}
+
+func truncOf[T float](x T) T { return T(math.Trunc(float64(x))) }
+
+func rintOf[T float](x T) T { return T(math.RoundToEven(float64(x))) }
+
+// xlogy is 0 where x is 0 and y is a number, whatever the logarithm of that.
+func xlogy[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	log := functions1[Log]
+	eachPair(d, a, b, n, by, func(x, y T) T {
+		switch {
+		case y != y:
+			return y
+		case x == 0:
+			return 0
+		}
+		return x * T(log(float64(y)))
+	})
+}
+
+// eachPair calls f for all elements.
+func eachPair[T float](d, a, b unsafe.Pointer, n int, by *strides, f func(x, y T) T) {
+	if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.b == size {
+		dst := flat[T](d, n)
+		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
+		for i := range dst {
+			dst[i] = f(x[i], y[i])
+		}
+		return
+	}
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = f(*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// modOfFloat is C's fmod.
+func modOfFloat[T float](x, y T) T {
+	if unsafe.Sizeof(x) == 4 {
+		return T(mod32(float32(x), float32(y)))
+	}
+	return T(math.Mod(float64(x), float64(y)))
+}
+
+// modFloat is the remainder with the sign of the divisor.
+func modFloat[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	eachPair(d, a, b, n, by, func(x, y T) T {
+		m := modOfFloat(x, y)
+		if m != 0 && (y < 0) != (m < 0) {
+			m += y
+		}
+		return m
+	})
+}
+
+// floorDiv is the quotient of what is left after the remainder is taken off, as the library has it.
+func floorDiv[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	eachPair(d, a, b, n, by, func(x, y T) T {
+		if y == 0 {
+			return x / y
+		}
+		m := modOfFloat(x, y)
+		q := T(x-m) / y
+		if m != 0 && (y < 0) != (m < 0) {
+			q--
+		}
+		if q == 0 {
+			return T(math.Copysign(0, float64(x/y)))
+		}
+		f := T(math.Floor(float64(q)))
+		if T(q-f) > 0.5 {
+			f++
+		}
+		return f
+	})
+}
+
 // bitsOf returns the bits of a float.
 func bitsOf[U word, T float](x T) U { return *(*U)(unsafe.Pointer(&x)) }
+
+// ofBits returns the float of bits.
+func ofBits[T float, U word](r U) T { return *(*T)(unsafe.Pointer(&r)) }
 
 // sixth bounds x + 3 by 0 and 6: the part that hardsigmoid and hardswish share. NaN stays.
 func sixth[U word, T float](x, zero, six T) T {
@@ -20,7 +147,7 @@ func sixth[U word, T float](x, zero, six T) T {
 	if x >= six {
 		r = high
 	}
-	return *(*T)(unsafe.Pointer(&r))
+	return ofBits[T](r)
 }
 
 func hardSigmoid[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
@@ -74,78 +201,5 @@ func leakyRelu[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *stri
 			r = p
 		}
 		*(*U)(unsafe.Add(d, i*by.d)) = r
-	}
-}
-
-// replaceLow puts c in the places of what is at most b.
-func replaceLow[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	if size := int(unsafe.Sizeof(T(0))); *by == (strides{d: size, a: size}) {
-		dst, limit, other := flat[U](d, n), *(*T)(b), *(*U)(c)
-		x, bits := flat[T](a, n)[:len(dst)], flat[U](a, n)[:len(dst)]
-		for i := range dst {
-			u, r := x[i], bits[i]
-			if u <= limit {
-				r = other
-			}
-			dst[i] = r
-		}
-		return
-	}
-	for i := range n {
-		u, r := *(*T)(unsafe.Add(a, i*by.a)), *(*U)(unsafe.Add(a, i*by.a))
-		v := *(*U)(unsafe.Add(c, i*by.c))
-		if u <= *(*T)(unsafe.Add(b, i*by.b)) {
-			r = v
-		}
-		*(*U)(unsafe.Add(d, i*by.d)) = r
-	}
-}
-
-// addScaledMul is a + e * b * c, of which e is mostly a number.
-func addScaledMul[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	if size := int(unsafe.Sizeof(T(0))); *by == (strides{d: size, a: size, b: size, c: size}) {
-		dst, v := flat[T](d, n), *(*T)(e)
-		x, y, z := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)], flat[T](c, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] + T(T(v*y[i])*z[i])
-		}
-		return
-	}
-	for i := range n {
-		y, z := *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
-		*(*T)(unsafe.Add(d, i*by.d)) = *(*T)(unsafe.Add(a, i*by.a)) + T(T(*(*T)(unsafe.Add(e, i*by.e))*y)*z)
-	}
-}
-
-// addScaledDiv is a + e * b / c.
-func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
-	if size := int(unsafe.Sizeof(T(0))); *by == (strides{d: size, a: size, b: size, c: size}) {
-		dst, v := flat[T](d, n), *(*T)(e)
-		x, y, z := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)], flat[T](c, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] + T(v*y[i])/z[i]
-		}
-		return
-	}
-	for i := range n {
-		y, z := *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
-		*(*T)(unsafe.Add(d, i*by.d)) = *(*T)(unsafe.Add(a, i*by.a)) + T(*(*T)(unsafe.Add(e, i*by.e))*y)/z
-	}
-}
-
-// between is a + c * (b - a): lerp where its weight is below a half.
-func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	if size := int(unsafe.Sizeof(T(0))); *by == (strides{d: size, a: size, b: size}) {
-		dst, w := flat[T](d, n), *(*T)(c)
-		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
-		for i := range dst {
-			u := x[i]
-			dst[i] = u + T(w*(y[i]-u))
-		}
-		return
-	}
-	for i := range n {
-		x, y := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b))
-		*(*T)(unsafe.Add(d, i*by.d)) = x + T(*(*T)(unsafe.Add(c, i*by.c))*(y-x))
 	}
 }

@@ -21,6 +21,8 @@ func logicalBody(o Op) func(d tensor.DType) body {
 		switch d.Size() {
 		case 1:
 			return logicalOf(o, uint8(mask))
+		case 2:
+			return logicalOf(o, uint16(mask))
 		case 4:
 			return logicalOf(o, uint32(mask))
 		}
@@ -89,102 +91,73 @@ func logicalXor[U word](mask U) body {
 	}
 }
 
-// shiftLeft8 takes the lowest 5 bits of the number of places.
-func shiftLeft8(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	if *by == (strides{d: 1, a: 1, b: 1}) {
-		dst := flat[uint8](d, n)
-		x, y := flat[uint8](a, n)[:len(dst)], flat[uint8](b, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = uint8(uint32(x[i]) << (y[i] & 31))
-		}
-		return
-	}
-	for i := range n {
-		x, y := *(*uint8)(unsafe.Add(a, i*by.a)), *(*uint8)(unsafe.Add(b, i*by.b))
-		*(*uint8)(unsafe.Add(d, i*by.d)) = uint8(uint32(x) << (y & 31))
-	}
-}
+// signedNumber and short are integers with a sign, and those of less than 32 bits.
+type (
+	signedNumber interface{ int8 | int16 | int32 | int64 }
+	short        interface{ int8 | int16 | uint8 | uint16 }
+)
 
-func shiftRight8(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	if *by == (strides{d: 1, a: 1, b: 1}) {
-		dst := flat[uint8](d, n)
-		x, y := flat[uint8](a, n)[:len(dst)], flat[uint8](b, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = uint8(uint32(x[i]) >> (y[i] & 31))
-		}
-		return
-	}
-	for i := range n {
-		x, y := *(*uint8)(unsafe.Add(a, i*by.a)), *(*uint8)(unsafe.Add(b, i*by.b))
-		*(*uint8)(unsafe.Add(d, i*by.d)) = uint8(uint32(x) >> (y & 31))
-	}
-}
-
-// stepsInt is heaviside of integers: b where a is 0, else whether a is above 0.
-func stepsInt[T int32 | int64](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	size := int(unsafe.Sizeof(T(0)))
-	if *by == (strides{d: size, a: size, b: size}) {
-		dst := flat[T](d, n)
-		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = stepAt(x[i], y[i])
-		}
-		return
-	}
-	for i := range n {
-		*(*T)(unsafe.Add(d, i*by.d)) = stepAt(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-	}
-}
-
-func stepAt[T int32 | int64](x, at0 T) T {
+// stepOfInt is heaviside of integers: at0 where x is 0, else whether x is above 0.
+func stepOfInt[W integer](x, at0 W) W {
 	above := uint8(0)
 	if x > 0 {
 		above = 1
 	}
-	r := T(above)
+	r := W(above)
 	if x == 0 {
 		r = at0
 	}
 	return r
 }
 
-// reluInt clears what is below 0 by its sign, spread over all bits.
-func reluInt[T int32 | int64](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-	size := int(unsafe.Sizeof(T(0)))
-	if *by == (strides{d: size, a: size}) {
-		dst := flat[T](d, n)
-		x := flat[T](a, n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] &^ (x[i] >> (8*unsafe.Sizeof(T(0)) - 1))
-		}
-		return
+// remOf gives x of a divisor of 0, as x - x / y * y does.
+func remOf[W integer](x, y W) W {
+	if y != 0 {
+		x %= y
 	}
-	for i := range n {
-		x := *(*T)(unsafe.Add(a, i*by.a))
-		*(*T)(unsafe.Add(d, i*by.d)) = x &^ (x >> (8*unsafe.Sizeof(T(0)) - 1))
-	}
+	return x
 }
 
-// remInt gives a of a divisor of 0, as a - a / b * b does.
-func remInt[T int32 | int64 | uint8](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	size := int(unsafe.Sizeof(T(0)))
-	if *by == (strides{d: size, a: size, b: size}) {
-		dst := flat[T](d, n)
-		x, y := flat[T](a, n)[:len(dst)], flat[T](b, n)[:len(dst)]
-		for i := range dst {
-			r := x[i]
-			if u := y[i]; u != 0 {
-				r %= u
-			}
-			dst[i] = r
-		}
-		return
+// modOf is that with the sign of y.
+func modOf[W integer](x, y W) W {
+	r := remOf(x, y)
+	s, unlike := r, r^y
+	if unlike < 0 {
+		s = r + y
 	}
-	for i := range n {
-		r := *(*T)(unsafe.Add(a, i*by.a))
-		if u := *(*T)(unsafe.Add(b, i*by.b)); u != 0 {
-			r %= u
-		}
-		*(*T)(unsafe.Add(d, i*by.d)) = r
+	if r == 0 {
+		s = r
 	}
+	return s
+}
+
+// quotientOf is 0 of a divisor of 0, for which any number will do.
+func quotientOf[W integer](x, y W) W {
+	if y != 0 {
+		return x / y
+	}
+	return 0
+}
+
+// floorOf is that rounded down, and of a divisor of 0 and what is below it -1.
+func floorOf[W integer](x, y W) W {
+	q := quotientOf(x, y)
+	m := x - q*y
+	r, unlike := q, m^y
+	if unlike < 0 {
+		r = q - 1
+	}
+	if m == 0 {
+		r = q
+	}
+	return r
+}
+
+// replaceOf puts other in the place of what is at most limit.
+func replaceOf[W integer](x, limit, other W) W {
+	r := x
+	if x <= limit {
+		r = other
+	}
+	return r
 }

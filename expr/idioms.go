@@ -21,23 +21,58 @@ type idiom struct {
 // idioms are few: complex numbers, whose parts are computed together, and formulas of many cases for rare operands.
 var idioms = []idiom{
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
+	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x / y", []string{"x", "y"}, complexes, inParts(complexDiv[float32], complexDiv[float64])},
+	{"x + y", []string{"x", "y"}, complexes, inParts(complexAdd[float32], complexAdd[float64])},
+	{"x - y", []string{"x", "y"}, complexes, inParts(complexSub[float32], complexSub[float64])},
+	{"-x", []string{"x"}, complexes, inParts(complexNeg[float32], complexNeg[float64])},
+	{"x == y", []string{"x", "y"}, complexes, inParts(complexEq[float32], complexEq[float64])},
+	{"x != y", []string{"x", "y"}, complexes, inParts(complexNe[float32], complexNe[float64])},
 	{"exp(x)", []string{"x"}, complexes, inParts(complexExp[float32], complexExp[float64])},
 	{"hypot(x, y)", []string{"x", "y"}, reals, inParts(hypotV[float32], hypotV[float64])},
+	{"float32(where(isinf(float64(x)) or isinf(float64(y)), inf, " +
+		"sqrt(float64(x) * float64(x) + float64(y) * float64(y))))", []string{"x", "y"}, reals[:1],
+		func(tensor.DType) body { return hypotSingle }},
 	{"nan_to_num(x, y, z, w)", []string{"x", "y", "z", "w"}, reals,
 		inParts(finiteV[float32, uint32], finiteV[float64, uint64])},
 	{"x != 0 and y != 0", []string{"x", "y"}, tested, logicalBody(And)},
 	{"x != 0 or y != 0", []string{"x", "y"}, tested, logicalBody(Or)},
 	{"(x != 0) != (y != 0)", []string{"x", "y"}, tested, logicalBody(Xor)},
-	{"x << y", []string{"x", "y"}, bytes, alone(shiftLeft8)},
-	{"x >> y", []string{"x", "y"}, bytes, alone(shiftRight8)},
-	{"fmod(x, y)", []string{"x", "y"}, signed, inWidths(remInt[int32], remInt[int64])},
-	{"fmod(x, y)", []string{"x", "y"}, bytes, alone(remInt[uint8])},
-	{"x % y", []string{"x", "y"}, bytes, alone(remInt[uint8])},
-	{"maximum(x, 0)", []string{"x"}, signed, inWidths(reluInt[int32], reluInt[int64])},
-	{"heaviside(x, y)", []string{"x", "y"}, signed, inWidths(stepsInt[int32], stepsInt[int64])},
-	{"where(x <= y, z, x)", []string{"x", "y", "z"}, signed,
-		inWidths(replaceLow[int32, uint32], replaceLow[int64, uint64])},
+	{"x != 0 and y != 0", []string{"x", "y"}, complexes, inParts(complexAnd[float32], complexAnd[float64])},
+	{"x != 0 or y != 0", []string{"x", "y"}, complexes, inParts(complexOr[float32], complexOr[float64])},
+	{"(x != 0) != (y != 0)", []string{"x", "y"}, complexes, inParts(complexXor[float32], complexXor[float64])},
+	{"x << y", []string{"x", "y"}, shorts,
+		inInts(shlShort[int8], shlShort[int16], nil, nil, shlShort[uint8], shlShort[uint16], nil, nil)},
+	{"x >> y", []string{"x", "y"}, shorts,
+		inInts(shrShort[int8], shrShort[int16], nil, nil, shrShort[uint8], shrShort[uint16], nil, nil)},
+	{"fmod(x, y)", []string{"x", "y"}, wholes, inInts(remInt[int8, int32], remInt[int16, int32], remInt[int32, int32],
+		remInt[int64, int64], remInt[uint8, int32], remInt[uint16, int32], remInt[uint32, uint32], remInt[uint64, uint64])},
+	{"x % y", []string{"x", "y"}, wholes, inInts(modInt[int8, int32], modInt[int16, int32], modInt[int32, int32],
+		modInt[int64, int64], modInt[uint8, int32], modInt[uint16, int32], modInt[uint32, uint32], modInt[uint64, uint64])},
+	{"maximum(x, 0)", []string{"x"}, signed,
+		inInts(reluInt[int8], reluInt[int16], reluInt[int32], reluInt[int64], nil, nil, nil, nil)},
+	{"heaviside(x, y)", []string{"x", "y"}, wholes, inInts(stepInt[int8, int32], stepInt[int16, int32],
+		stepInt[int32, int32], stepInt[int64, int64], stepInt[uint8, int32], stepInt[uint16, int32],
+		stepInt[uint32, uint32], stepInt[uint64, uint64])},
+	{"where(x <= y, z, x)", []string{"x", "y", "z"}, wholes, inInts(replaceLow[int8, int32], replaceLow[int16, int32],
+		replaceLow[int32, int32], replaceLow[int64, int64], replaceLow[uint8, int32], replaceLow[uint16, int32],
+		replaceLow[uint32, uint32], replaceLow[uint64, uint64])},
+	{"x // y", []string{"x", "y"}, wholes, inInts(floorDivInt[int8, int32], floorDivInt[int16, int32],
+		floorDivInt[int32, int32], floorDivInt[int64, int64], floorDivInt[uint8, int32], floorDivInt[uint16, int32],
+		floorDivInt[uint32, uint32], floorDivInt[uint64, uint64])},
+	{"x // y", []string{"x", "y"}, reals, inParts(floorDiv[float32], floorDiv[float64])},
+	{"x % y", []string{"x", "y"}, reals, inParts(modFloat[float32], modFloat[float64])},
+	{"heaviside(x, y)", []string{"x", "y"}, reals, inParts(stepV[float32, uint32], stepV[float64, uint64])},
+	{"sign(x)", []string{"x"}, reals, inParts(signV[float32, uint32], signV[float64, uint64])},
+	{"fmax(x, y)", []string{"x", "y"}, reals, inParts(fmaxFloat[float32, uint32], fmaxFloat[float64, uint64])},
+	{"fmin(x, y)", []string{"x", "y"}, reals, inParts(fminFloat[float32, uint32], fminFloat[float64, uint64])},
+	{"where(x > y, x - z, where(x < w, x + z, x * 0))", []string{"x", "y", "z", "w"}, reals,
+		inParts(shrinkV[float32, uint32], shrinkV[float64, uint64])},
+	{"x - trunc(x)", []string{"x"}, reals, inParts(fracV[float32], fracV[float64])},
+	{"trunc(x / y)", []string{"x", "y"}, reals, inParts(divTrunc[float32], divTrunc[float64])},
+	{"rint(x * y) / z", []string{"x", "y", "z"}, reals, inParts(mulRintDiv[float32], mulRintDiv[float64])},
+	{"rint(x / y) * z", []string{"x", "y", "z"}, reals, inParts(divRintMul[float32], divRintMul[float64])},
+	{"where(y != y, y, where(x == 0, 0, x * log(y)))", []string{"x", "y"}, reals, inParts(xlogy[float32], xlogy[float64])},
 	{"where(x > 0, x, x * y)", []string{"x", "y"}, reals,
 		inParts(leakyRelu[float32, uint32], leakyRelu[float64, uint64])},
 	{"x * minimum(maximum(x + 3, 0), 6) / 6", []string{"x"}, reals,
@@ -45,28 +80,29 @@ var idioms = []idiom{
 	{"minimum(maximum(x + 3, 0), 6) / 6", []string{"x"}, reals,
 		inParts(hardSigmoid[float32, uint32], hardSigmoid[float64, uint64])},
 	{"x + w * y * z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledMul[float32], addScaledMul[float64])},
+	{"x + w * y * z", []string{"x", "y", "z", "w"}, wholes, inInts(addScaledMul[int8], addScaledMul[int16],
+		addScaledMul[int32], addScaledMul[int64], addScaledMul[uint8], addScaledMul[uint16], addScaledMul[uint32],
+		addScaledMul[uint64])},
 	{"x + w * y / z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledDiv[float32], addScaledDiv[float64])},
+	{"lerp(x, y, z)", []string{"x", "y", "z"}, reals, inParts(lerpV[float32, uint32], lerpV[float64, uint64])},
 	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
 }
 
 var (
 	complexes = []tensor.DType{tensor.Complex64, tensor.Complex128}
 	reals     = []tensor.DType{tensor.Float32, tensor.Float64}
-	signed    = []tensor.DType{tensor.Int32, tensor.Int64}
-	bytes     = []tensor.DType{tensor.Uint8}
-	tested    = []tensor.DType{tensor.Uint8, tensor.Int32, tensor.Int64, tensor.Float32, tensor.Float64}
+	signed    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}
+	unsigned  = []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
+	wholes    = slices.Concat(signed, unsigned)
+	shorts    = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Uint8, tensor.Uint16}
+	tested    = slices.Concat(wholes, reals)
 )
 
-// alone is the loop of an idiom of one dtype.
-func alone(f body) func(tensor.DType) body { return func(tensor.DType) body { return f } }
-
-func inWidths(half, whole body) func(tensor.DType) body {
-	return func(d tensor.DType) body {
-		if d.Size() == 4 {
-			return half
-		}
-		return whole
-	}
+// inInts has the loops of an idiom of integers, signed ones first.
+func inInts(i8, i16, i32, i64, u8, u16, u32, u64 body) func(tensor.DType) body {
+	t := [tensor.Complex64]body{tensor.Int8: i8, tensor.Int16: i16, tensor.Int32: i32, tensor.Int64: i64,
+		tensor.Uint8: u8, tensor.Uint16: u16, tensor.Uint32: u32, tensor.Uint64: u64}
+	return func(d tensor.DType) body { return t[d] }
 }
 
 func inParts(single, double body) func(tensor.DType) body {
@@ -137,7 +173,7 @@ func findIdioms(c *Code) map[Value]found {
 			}
 			first, f := Value(v), found{body: t.body, other: None}
 			if o.Im != None {
-				if f.other = t.lookUp(bound, seen, o.Im); f.other == None || f.other == first {
+				if f.other = t.lookUp(c, bound, seen, o.Im); f.other == None || f.other == first {
 					continue
 				}
 				if f.swapped = f.other < first; f.swapped {
@@ -149,7 +185,8 @@ func findIdioms(c *Code) map[Value]found {
 					f.uses = append(f.uses, bound[k])
 				}
 			}
-			if slices.Max(f.uses) < first && !t.shares(bound, counts) {
+			late := func(u Value) bool { return u >= first && c.Insts[u].Op.Args() > 0 } // withArms has the others come first
+			if !slices.ContainsFunc(f.uses, late) && !t.shares(bound, counts) {
 				list[first] = f
 			}
 		}
@@ -173,7 +210,7 @@ func (c *Code) counts() []int {
 	return n
 }
 
-// shares reports whether somebody else needs a difference or a quotient of integers that lies within the idiom, of real
+// shares reports whether somebody else needs a difference or a quotient of wholes that lies within the idiom, of real
 // numbers. It would be computed twice, which takes longer than a step of its own for what little is left.
 func (t template) shares(bound []Value, counts []int) bool {
 	own, o := t.counts(), t.Out[0]
@@ -209,85 +246,42 @@ func (t template) match(c *Code, bound []Value, x, v Value) bool {
 }
 
 // lookUp finds what the template computes from values that are bound.
-func (t template) lookUp(bound []Value, seen map[Inst]Value, x Value) Value {
+func (t template) lookUp(c *Code, bound []Value, seen map[Inst]Value, x Value) Value {
 	if bound[x] != None {
 		return bound[x]
 	}
 	i := t.Insts[x]
+	if i.Op == Load {
+		bound[x] = t.otherPart(c, bound, seen, i)
+		return bound[x]
+	}
 	for k, u := range i.Uses() {
-		v := t.lookUp(bound, seen, u)
+		v := t.lookUp(c, bound, seen, u)
 		if v == None {
 			return None
 		}
 		*[]*Value{&i.A, &i.B, &i.C}[k] = v
 	}
 	v, ok := seen[i]
-	if !ok || i.Op == Load {
+	if !ok {
 		return None
 	}
 	bound[x] = v
 	return v
 }
 
-func complexMul[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc, se, sg := by.d, by.a, by.b, by.c, by.e, by.g
-	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
-		x, y, u, v := float64(*(*T)(a)), float64(*(*T)(b)), float64(*(*T)(c)), float64(*(*T)(e))
-		*(*T)(d), *(*T)(g) = T(float64(x*u)-float64(y*v)), T(float64(x*v)+float64(y*u))
-		if n--; n == 0 {
-			return
+// otherPart finds the part of an operand of which the template has the other one, and that one is of an operand, too.
+func (t template) otherPart(c *Code, bound []Value, seen map[Inst]Value, i Inst) Value {
+	for k, j := range t.Insts {
+		if j.Op != Load || j.A != i.A || bound[k] == None || c.Insts[bound[k]].Op != Load {
+			continue
 		}
-		a, b, c, e = unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se)
+		part := c.Insts[bound[k]]
+		if v, ok := seen[Inst{Load, part.DType, part.A, part.B, part.C, i.Imm}]; ok && part.Imm == j.Imm {
+			return v
+		}
 	}
-}
-
-// complexDiv is Go's division, whose quotient is formed by the larger part of the divisor; what comes out as NaN is
-// left to Go, which tells infinities apart.
-func complexDiv[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sc, se, sg := by.d, by.a, by.b, by.c, by.e, by.g
-	for ; ; d, g = unsafe.Add(d, sd), unsafe.Add(g, sg) {
-		x, y, u, v := float64(*(*T)(a)), float64(*(*T)(b)), float64(*(*T)(c)), float64(*(*T)(e))
-		var p, q float64
-		if math.Abs(u) >= math.Abs(v) {
-			ratio := v / u
-			low := u + float64(ratio*v)
-			p, q = (x+float64(y*ratio))/low, (y-float64(x*ratio))/low
-		} else {
-			ratio := u / v
-			low := v + float64(ratio*u)
-			p, q = (float64(x*ratio)+y)/low, (float64(y*ratio)-x)/low
-		}
-		if p != p && q != q {
-			z := complex(x, y) / complex(u, v)
-			p, q = real(z), imag(z)
-		}
-		*(*T)(d), *(*T)(g) = T(p), T(q)
-		if n--; n == 0 {
-			return
-		}
-		a, b, c, e = unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se)
-	}
-}
-
-func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
-	one := func(x, y T) (T, T) {
-		r, sin, cos := T(exp(float64(x))), T(math.Sin(float64(y))), T(math.Cos(float64(y)))
-		switch rare, odd := x-x != 0, y-y != 0; { // infinite or NaN
-		case y == 0 && rare && !(x < 0):
-			return x, y
-		case odd && rare && x < 0:
-			return 0, T(math.Copysign(0, float64(y)))
-		case odd && rare && x > 0:
-			return x, T(math.NaN())
-		case y == 0:
-			return r * cos, y
-		}
-		return r * cos, r * sin
-	}
-	for i := range n {
-		re, im := one(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		*(*T)(unsafe.Add(d, i*by.d)), *(*T)(unsafe.Add(g, i*by.g)) = re, im
-	}
+	return None
 }
 
 func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
@@ -302,6 +296,22 @@ func hypotV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			p *= math.Sqrt(1 + float64(r*r))
 		}
 		*(*T)(d) = T(p)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// hypotSingle has no overflow to fear where squares of float32 are added up in float64.
+func hypotSingle(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		x, y := float64(*(*float32)(a)), float64(*(*float32)(b))
+		r := float32(math.Sqrt(float64(x*x) + float64(y*y)))
+		if r != r && (math.IsInf(x, 0) || math.IsInf(y, 0)) {
+			r = float32(math.Inf(1))
+		}
+		*(*float32)(d) = r
 		if n--; n == 0 {
 			return
 		}

@@ -9,9 +9,9 @@ import (
 // The loops of package expr are written out, an operation in each: a loop that calls a function for each element is
 // several times slower. Those that differ in the operation alone are generated (loops_gen.go). All take operands of any
 // stride, so that one loop reads what lies one behind another, a part of complex numbers, and what is the same for all
-// elements. An element takes a cycle, as it would in a loop over slices, where addresses go on by strides, and two
-// elements are in a turn where there is little else in it. No address is made of what lies behind the last element.
-// There is at least one.
+// elements. Where addresses go on by strides, an element takes a cycle, and two are in a turn where there is little
+// else in it; four are in a turn where all lie one behind another. No address is made of what lies behind the last
+// element. There is at least one.
 
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
@@ -33,140 +33,11 @@ type strides struct{ d, a, b, c, e, g int }
 // be what lies at an operand, if elements are as far apart, and else does not overlap it.
 type body func(d, a, b, c, e, g unsafe.Pointer, n int, by *strides)
 
-// divInt gives 0 of a divisor of 0, for which any number will do.
-func divInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		var q T
-		if y := *(*T)(b); y != 0 {
-			q = *(*T)(a) / y
-		}
-		*(*T)(d) = q
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
 func absInt[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 		x := *(*T)(a)
 		*(*T)(d) = max(x, -x)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func minInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	size := int(unsafe.Sizeof(T(0)))
-	if *by == (strides{d: size, a: size, b: size}) {
-		dst := unsafe.Slice((*T)(d), n)
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = min(x[i], y[i])
-		}
-		return
-	}
-	if *by == (strides{d: size, a: size}) {
-		dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-		x := unsafe.Slice((*T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = min(x[i], y)
-		}
-		return
-	}
-	for i := range n {
-		*(*T)(unsafe.Add(d, i*by.d)) = min(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-	}
-}
-
-func maxInt[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	size := int(unsafe.Sizeof(T(0)))
-	if *by == (strides{d: size, a: size, b: size}) {
-		dst := unsafe.Slice((*T)(d), n)
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = max(x[i], y[i])
-		}
-		return
-	}
-	if *by == (strides{d: size, a: size}) {
-		dst, y := unsafe.Slice((*T)(d), n), *(*T)(b)
-		x := unsafe.Slice((*T)(a), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = max(x[i], y)
-		}
-		return
-	}
-	for i := range n {
-		*(*T)(unsafe.Add(d, i*by.d)) = max(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-	}
-}
-
-// minFloat and maxFloat are not Go's, which differ where two zeros meet: expressions take the second, Go the negative
-// one or the positive one. The bits of the one or the other are moved under a condition, without a branch.
-func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	if size := int(unsafe.Sizeof(T(0))); sd == size && sa == size && sb == size {
-		dst := unsafe.Slice((*U)(d), n)
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		xBits, yBits := unsafe.Slice((*U)(a), n)[:len(dst)], unsafe.Slice((*U)(b), n)[:len(dst)]
-		for i := range dst {
-			u, p, r := x[i], xBits[i], yBits[i]
-			if u < y[i] {
-				r = p
-			}
-			if u != u {
-				r = p
-			}
-			dst[i] = r
-		}
-		return
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
-		if x < *(*T)(b) {
-			r = p
-		}
-		if x != x {
-			r = p
-		}
-		*(*U)(d) = r
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-func maxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb := by.d, by.a, by.b
-	if size := int(unsafe.Sizeof(T(0))); sd == size && sa == size && sb == size {
-		dst := unsafe.Slice((*U)(d), n)
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		xBits, yBits := unsafe.Slice((*U)(a), n)[:len(dst)], unsafe.Slice((*U)(b), n)[:len(dst)]
-		for i := range dst {
-			u, p, r := x[i], xBits[i], yBits[i]
-			if u > y[i] {
-				r = p
-			}
-			if u != u {
-				r = p
-			}
-			dst[i] = r
-		}
-		return
-	}
-	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
-		x, p, r := *(*T)(a), *(*U)(a), *(*U)(b)
-		if x > *(*T)(b) {
-			r = p
-		}
-		if x != x {
-			r = p
-		}
-		*(*U)(d) = r
 		if n--; n == 0 {
 			return
 		}

@@ -10,28 +10,28 @@ import (
 func foldBody(o Op, d tensor.DType) func(acc, v unsafe.Pointer, n int) {
 	switch d {
 	case tensor.Bool, tensor.Uint8:
-		return foldInt[uint8](o)
+		return foldInt[uint8, int32](o)
 	case tensor.Int8:
-		return foldInt[int8](o)
+		return foldInt[int8, int32](o)
 	case tensor.Int16:
-		return foldInt[int16](o)
+		return foldInt[int16, int32](o)
 	case tensor.Int32:
-		return foldInt[int32](o)
+		return foldInt[int32, int32](o)
 	case tensor.Int64:
-		return foldInt[int64](o)
+		return foldInt[int64, int64](o)
 	case tensor.Uint16:
-		return foldInt[uint16](o)
+		return foldInt[uint16, int32](o)
 	case tensor.Uint32:
-		return foldInt[uint32](o)
+		return foldInt[uint32, uint32](o)
 	case tensor.Uint64:
-		return foldInt[uint64](o)
+		return foldInt[uint64, uint64](o)
 	case tensor.Float32:
 		return foldFloat[float32, uint32](o)
 	}
 	return foldFloat[float64, uint64](o)
 }
 
-func foldInt[T integer](o Op) func(acc, v unsafe.Pointer, n int) {
+func foldInt[T, W integer](o Op) func(acc, v unsafe.Pointer, n int) {
 	switch o {
 	case Add:
 		return foldAdd[T]
@@ -42,7 +42,7 @@ func foldInt[T integer](o Op) func(acc, v unsafe.Pointer, n int) {
 	case Or:
 		return foldOr[T]
 	}
-	return foldBy(map[Op]body{Min: minInt[T], Max: maxInt[T]}[o], int(unsafe.Sizeof(T(0))))
+	return foldBy(map[Op]body{Min: minInt[T, W], Max: maxInt[T, W]}[o], int(unsafe.Sizeof(T(0))))
 }
 
 func foldFloat[T float, U uint32 | uint64](o Op) func(acc, v unsafe.Pointer, n int) {

@@ -19,9 +19,14 @@ type pairing struct {
 // joinedLoops has the loops of pairings by dtype. Operands are those of the inner instruction, then the other one.
 var joinedLoops = func() map[pairing]*[tensor.Complex64]body {
 	t := map[pairing]*[tensor.Complex64]body{}
+	joinNumbers[uint8](t, tensor.Uint8)
+	joinNumbers[int8](t, tensor.Int8)
+	joinNumbers[int16](t, tensor.Int16)
 	joinNumbers[int32](t, tensor.Int32)
 	joinNumbers[int64](t, tensor.Int64)
-	joinNumbers[uint8](t, tensor.Uint8)
+	joinNumbers[uint16](t, tensor.Uint16)
+	joinNumbers[uint32](t, tensor.Uint32)
+	joinNumbers[uint64](t, tensor.Uint64)
 	joinNumbers[float32](t, tensor.Float32)
 	joinNumbers[float64](t, tensor.Float64)
 	joinFloats[float32](t, tensor.Float32)
@@ -53,17 +58,35 @@ func setJoined(t map[pairing]*[tensor.Complex64]body, d tensor.DType, inner, out
 	}
 }
 
-// scaled returns the elements of what adds to products by one number y, where all lie one behind another; else nothing.
-// A loop over those takes two thirds of the time of one that goes by strides.
-func scaled[T realNumber](d, a, b, c unsafe.Pointer, n int, by *strides) (dst, x []T, y T, z []T) {
-	size, sa, sb := int(unsafe.Sizeof(y)), by.a, by.b
-	if sa == 0 {
-		a, b, sa, sb = b, a, sb, sa
+// rounders are the loops that round float32 to what a dtype of 16 bits holds.
+var rounders = map[tensor.DType]body{tensor.Float16: roundHalf, tensor.BFloat16: roundBF16}
+
+func roundHalf(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	if *by == (strides{d: 4, a: 4}) {
+		dst := flat[float32](d, n)
+		x := flat[float32](a, n)[:len(dst)]
+		for i := range dst {
+			dst[i] = tensor.HalfOf(x[i]).Float32()
+		}
+		return
 	}
-	if by.d != size || sa != size || sb != 0 || by.c != size {
-		return nil, nil, y, nil
+	for i := range n {
+		*(*float32)(unsafe.Add(d, i*by.d)) = tensor.HalfOf(*(*float32)(unsafe.Add(a, i*by.a))).Float32()
 	}
-	return flat[T](d, n), flat[T](a, n), *(*T)(b), flat[T](c, n)
+}
+
+func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	if *by == (strides{d: 4, a: 4}) {
+		dst := flat[float32](d, n)
+		x := flat[float32](a, n)[:len(dst)]
+		for i := range dst {
+			dst[i] = tensor.BF16Of(x[i]).Float32()
+		}
+		return
+	}
+	for i := range n {
+		*(*float32)(unsafe.Add(d, i*by.d)) = tensor.BF16Of(*(*float32)(unsafe.Add(a, i*by.a))).Float32()
+	}
 }
 
 // choices are the loops of a selection by a comparison of elements of the same size: d is c where a compares to b, else
@@ -78,6 +101,55 @@ func choices[T realNumber, U word](o Op) body {
 		return chooseLt[T, U]
 	}
 	return chooseLe[T, U]
+}
+
+// truths are the loops of a comparison that is a number then.
+func truths[T realNumber, U word](o Op) body {
+	switch o {
+	case Eq:
+		return oneEq[T, U]
+	case Ne:
+		return oneNe[T, U]
+	case Lt:
+		return oneLt[T, U]
+	}
+	return oneLe[T, U]
+}
+
+func truthsTo[T realNumber](o Op, size int) body {
+	return [4]body{truths[T, uint8](o), truths[T, uint16](o), truths[T, uint32](o), truths[T, uint64](o)}[sizeIndex(size)]
+}
+
+// truthOf returns the loop of a comparison of a dtype whose result is 1 or 0 of another.
+func truthOf(o Op, of, to tensor.DType) body {
+	var f body
+	switch size := to.Size(); of {
+	case tensor.Bool, tensor.Uint8:
+		f = truthsTo[uint8](o, size)
+	case tensor.Int8:
+		f = truthsTo[int8](o, size)
+	case tensor.Int16:
+		f = truthsTo[int16](o, size)
+	case tensor.Int32:
+		f = truthsTo[int32](o, size)
+	case tensor.Int64:
+		f = truthsTo[int64](o, size)
+	case tensor.Uint16:
+		f = truthsTo[uint16](o, size)
+	case tensor.Uint32:
+		f = truthsTo[uint32](o, size)
+	case tensor.Uint64:
+		f = truthsTo[uint64](o, size)
+	case tensor.Float32:
+		f = truthsTo[float32](o, size)
+	default:
+		f = truthsTo[float64](o, size)
+	}
+	one, yes := uint64(0), true
+	tensor.Converter(to, tensor.Bool)(unsafe.Pointer(&one), unsafe.Pointer(&yes), 0, 0, 1)
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+		f(d, a, b, unsafe.Pointer(&one), nil, nil, n, by)
+	}
 }
 
 // choiceOf returns the loop of a selection by a comparison of a dtype.
@@ -105,24 +177,7 @@ func choiceOf(o Op, d tensor.DType) body {
 	return choices[float64, uint64](o)
 }
 
-// clampInt bounds a by b and c, which are the same for all, as a minimum of a maximum.
-func clampInt[T integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa := by.d, by.a
-	low, high := *(*T)(b), *(*T)(c)
-	for ; n > 2; n -= 2 {
-		*(*T)(d) = min(max(*(*T)(a), low), high)
-		*(*T)(unsafe.Add(d, sd)) = min(max(*(*T)(unsafe.Add(a, sa)), low), high)
-		d, a = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa)
-	}
-	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		*(*T)(d) = min(max(*(*T)(a), low), high)
-		if n--; n == 0 {
-			return
-		}
-	}
-}
-
-// clampFloat is that of floats, of which b is below c.
+// clampFloat bounds a by b and c, which are the same for all, and of which b is below c.
 func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	low, high, lowBits, highBits := *(*T)(b), *(*T)(c), *(*U)(b), *(*U)(c)

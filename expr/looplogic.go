@@ -15,15 +15,27 @@ func wide(f body, d, a, b unsafe.Pointer, n, size int, by *strides) int {
 
 var wordStrides = strides{d: 8, a: 8, b: 8}
 
-// selectV moves elements of a size, whatever they mean. Both are loaded, so that there is no branch.
+// selectV moves elements of a size, whatever they mean. Both are loaded, and moved in 64 bits, so that there is no
+// branch: none moves a byte under a condition.
 func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
-		u, v := *(*U)(b), *(*U)(c)
+	for ; n > 2; n -= 2 {
+		u, v, w, x := uint64(*(*U)(b)), uint64(*(*U)(c)), uint64(*(*U)(unsafe.Add(b, sb))), uint64(*(*U)(unsafe.Add(c, sc)))
 		if *(*uint8)(a) != 0 {
 			v = u
 		}
-		*(*U)(d) = v
+		if *(*uint8)(unsafe.Add(a, sa)) != 0 {
+			x = w
+		}
+		*(*U)(d), *(*U)(unsafe.Add(d, sd)) = U(v), U(x)
+		d, a, b, c = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb), unsafe.Add(c, 2*sc)
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		u, v := uint64(*(*U)(b)), uint64(*(*U)(c))
+		if *(*uint8)(a) != 0 {
+			v = u
+		}
+		*(*U)(d) = U(v)
 		if n--; n == 0 {
 			return
 		}
@@ -36,7 +48,13 @@ func moveV[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	switch {
 	case by.d == size && by.a == size && d == a:
 	case by.d == size && by.a == size:
-		copy(unsafe.Slice((*U)(d), n), unsafe.Slice((*U)(a), n))
+		copy(flat[U](d, n), flat[U](a, n))
+	case by.d == size && by.a == 0:
+		dst := flat[U](d, n)
+		dst[0] = *(*U)(a)
+		for done := 1; done < n; done *= 2 {
+			copy(dst[done:], dst[:done])
+		}
 	default:
 		for sd, sa := by.d, by.a; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 			*(*U)(d) = *(*U)(a)

@@ -5,15 +5,16 @@ import (
 	"unsafe"
 )
 
-// functions1 and functions2 are what Go computes elementary functions by, in float64.
+// functions1 and functions2 are what Go computes elementary functions by, in float64: within 2 ulp, which not all of package
+// math's are.
 var (
 	functions1 = map[Op]func(float64) float64{
-		Exp: exp, Exp2: math.Exp2, Expm1: math.Expm1, Log: math.Log, Log2: math.Log2, Log10: math.Log10,
-		Log1p: math.Log1p, Sin: math.Sin, Cos: math.Cos, Tan: math.Tan, Asin: math.Asin, Acos: math.Acos,
+		Exp: exp, Exp2: math.Exp2, Expm1: math.Expm1, Log: log, Log2: log2, Log10: log10,
+		Log1p: math.Log1p, Sin: sin, Cos: cos, Tan: tan, Asin: asin, Acos: acos,
 		Atan: math.Atan, Sinh: sinh, Cosh: cosh, Tanh: math.Tanh, Asinh: math.Asinh, Acosh: math.Acosh,
-		Atanh: math.Atanh, Erf: math.Erf, Erfc: math.Erfc,
+		Atanh: math.Atanh, Erf: math.Erf, Erfc: erfc,
 	}
-	functions2 = map[Op]func(a, b float64) float64{Pow: math.Pow, Atan2: math.Atan2, Mod: math.Mod}
+	functions2 = map[Op]func(a, b float64) float64{Pow: powOf, Atan2: math.Atan2, Mod: math.Mod}
 )
 
 // large is where package math's exponential and what it makes of that begin to be infinite, less a little: some powers
@@ -31,8 +32,21 @@ func exp(x float64) float64 {
 // halfSquare is half of e^2.
 const halfSquare = math.E * math.E / 2
 
+// sinhPoly is (sinh(x)-x)/x^3 in x^2 for |x| <= 1, to 2^-66.
+var sinhPoly = [...]float64{0.16666666666666666, 0.008333333333333333, 0.00019841269841269773, 2.755731922404034e-06,
+	2.505210836405804e-08, 1.6059048396350562e-10, 7.646625361656657e-13, 2.8445264169895285e-15}
+
 func sinh(x float64) float64 {
-	if a := math.Abs(x); a > large {
+	switch a := math.Abs(x); {
+	case a <= 1:
+		c, z := &sinhPoly, x*x
+		return x + x*z*(c[0]+z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*(c[5]+z*(c[6]+z*c[7])))))))
+	case a <= 22:
+		t := a * math.Log2E
+		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+a*log2ERounding)
+		p *= 0.5 * powerOf2(k)
+		return math.Copysign(p-0.25/p, x)
+	case a > large:
 		return math.Copysign(math.Exp(a-2)*halfSquare, x)
 	}
 	return math.Sinh(x)
@@ -48,15 +62,19 @@ func cosh(x float64) float64 {
 // map1 calls f by a function of T: where the loop converts itself, an element waits for the one before, since a
 // conversion writes half of the register that the result was in. Sines take twice as long so.
 func map1[T float](f func(float64) float64) body {
-	if unsafe.Sizeof(T(0)) == 8 {
-		return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-			for i := range n {
-				*(*float64)(unsafe.Add(d, i*by.d)) = f(*(*float64)(unsafe.Add(a, i*by.a)))
-			}
-		}
+	g, plain := any(f).(func(T) T)
+	if !plain {
+		g = func(x T) T { return T(f(float64(x))) }
 	}
-	g := func(x T) T { return T(f(float64(x))) }
 	return func(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size {
+			dst := flat[T](d, n)
+			x := flat[T](a, n)[:len(dst)]
+			for i := range dst {
+				dst[i] = g(x[i])
+			}
+			return
+		}
 		for i := range n {
 			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))
 		}
@@ -64,12 +82,11 @@ func map1[T float](f func(float64) float64) body {
 }
 
 func map2[T float](f func(a, b float64) float64) body {
-	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-		for i := range n {
-			*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-		}
+	g, plain := any(f).(func(a, b T) T)
+	if !plain {
+		g = func(x, y T) T { return T(f(float64(x), float64(y))) }
 	}
+	return func(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, g) }
 }
 
 // bothBody computes both parts of a complex function of a number in parts: the imaginary one is written to g.
@@ -88,6 +105,9 @@ func bothBody[T float](f func(re, im float64) (float64, float64)) body {
 
 // callBody is a body of a function that only Go can compute.
 func callBody[T float](f *Func) body {
+	if f.one != nil {
+		return map1[T](f.one)
+	}
 	return func(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 		for i := range n {
 			x, y, z := *(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)), *(*T)(unsafe.Add(c, i*by.c))
@@ -112,12 +132,7 @@ func mod32(a, b float32) float32 {
 	return float32(math.Copysign(r, x))
 }
 
-// modV32 calls the function by its name: by a func value an element takes three times as long.
-func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
-	for i := range n {
-		*(*float32)(unsafe.Add(d, i*by.d)) = mod32(*(*float32)(unsafe.Add(a, i*by.a)), *(*float32)(unsafe.Add(b, i*by.b)))
-	}
-}
+func modV32(d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) { eachPair(d, a, b, n, by, mod32) }
 
 // fma32 rounds a*b + c once. The product is exact in float64; of the sum what was lost is found, and makes it odd
 // (Boldo and Melquiond), so that the second rounding, to float32, cannot go wrong at a tie that was none.

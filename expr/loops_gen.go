@@ -7,6 +7,17 @@ import "unsafe"
 func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+b4[0], a4[1]+b4[1], a4[2]+b4[2], a4[3]+b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) + *(*T)(b)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) + *(*T)(unsafe.Add(b, sb))
@@ -23,6 +34,17 @@ func addV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]-b4[0], a4[1]-b4[1], a4[2]-b4[2], a4[3]-b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) - *(*T)(b)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) - *(*T)(unsafe.Add(b, sb))
@@ -39,6 +61,17 @@ func subV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0], a4[1]*b4[1], a4[2]*b4[2], a4[3]*b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) * *(*T)(b)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) * *(*T)(unsafe.Add(b, sb))
@@ -55,6 +88,17 @@ func mulV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]/b4[0], a4[1]/b4[1], a4[2]/b4[2], a4[3]/b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) / *(*T)(b)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) / *(*T)(unsafe.Add(b, sb))
@@ -68,9 +112,38 @@ func divV[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+func divInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(quotientOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(quotientOf(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = -a4[0], -a4[1], -a4[2], -a4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = -*(*T)(unsafe.Add(a, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = -*(*T)(a)
 		*(*T)(unsafe.Add(d, sd)) = -*(*T)(unsafe.Add(a, sa))
@@ -88,6 +161,17 @@ func negV[T realNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 func clearSign[U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 	mask := ^U(0) >> 1
+	if size := int(unsafe.Sizeof(*(*U)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]U)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]&mask, a4[1]&mask, a4[2]&mask, a4[3]&mask
+		}
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = *(*U)(unsafe.Add(a, i*size)) & mask
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*U)(d) = *(*U)(a) & mask
 		*(*U)(unsafe.Add(d, sd)) = *(*U)(unsafe.Add(a, sa)) & mask
@@ -109,6 +193,17 @@ func andV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 			return
 		}
 		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]&b4[0], a4[1]&b4[1], a4[2]&b4[2], a4[3]&b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) & *(*T)(unsafe.Add(b, i*size))
+		}
+		return
 	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) & *(*T)(b)
@@ -132,6 +227,17 @@ func orV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		}
 		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
 	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]|b4[0], a4[1]|b4[1], a4[2]|b4[2], a4[3]|b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) | *(*T)(unsafe.Add(b, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) | *(*T)(b)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) | *(*T)(unsafe.Add(b, sb))
@@ -154,6 +260,17 @@ func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 		}
 		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
 	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]^b4[0], a4[1]^b4[1], a4[2]^b4[2], a4[3]^b4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) ^ *(*T)(unsafe.Add(b, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) ^ *(*T)(b)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) ^ *(*T)(unsafe.Add(b, sb))
@@ -170,6 +287,17 @@ func xorV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = ^a4[0], ^a4[1], ^a4[2], ^a4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = ^*(*T)(unsafe.Add(a, i*size))
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = ^*(*T)(a)
 		*(*T)(unsafe.Add(d, sd)) = ^*(*T)(unsafe.Add(a, sa))
@@ -186,6 +314,17 @@ func notV[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa := by.d, by.a
 
+	if size := int(unsafe.Sizeof(*(*uint8)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]uint8)(unsafe.Add(d, i*size)), (*[4]uint8)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]^1, a4[1]^1, a4[2]^1, a4[3]^1
+		}
+		for ; i < n; i++ {
+			*(*uint8)(unsafe.Add(d, i*size)) = *(*uint8)(unsafe.Add(a, i*size)) ^ 1
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*uint8)(d) = *(*uint8)(a) ^ 1
 		*(*uint8)(unsafe.Add(d, sd)) = *(*uint8)(unsafe.Add(a, sa)) ^ 1
@@ -202,6 +341,17 @@ func notBool(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]<<(uint64(b4[0])&mask), a4[1]<<(uint64(b4[1])&mask), a4[2]<<(uint64(b4[2])&mask), a4[3]<<(uint64(b4[3])&mask)
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) << (uint64(*(*T)(unsafe.Add(b, i*size))) & mask)
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) << (uint64(*(*T)(b)) & mask)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) << (uint64(*(*T)(unsafe.Add(b, sb))) & mask)
@@ -218,6 +368,17 @@ func shlV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 	mask := uint64(8*unsafe.Sizeof(T(0)) - 1)
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]>>(uint64(b4[0])&mask), a4[1]>>(uint64(b4[1])&mask), a4[2]>>(uint64(b4[2])&mask), a4[3]>>(uint64(b4[3])&mask)
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) >> (uint64(*(*T)(unsafe.Add(b, i*size))) & mask)
+		}
+		return
+	}
 	for ; n > 2; n -= 2 {
 		*(*T)(d) = *(*T)(a) >> (uint64(*(*T)(b)) & mask)
 		*(*T)(unsafe.Add(d, sd)) = *(*T)(unsafe.Add(a, sa)) >> (uint64(*(*T)(unsafe.Add(b, sb))) & mask)
@@ -231,12 +392,152 @@ func shrV[T integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+// minInt compares in a type W that holds T and is moved under a condition, as bytes are not.
+func minInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*T)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0]), W(b1))), T(min(W(a4[1]), W(b1))), T(min(W(a4[2]), W(b1))), T(min(W(a4[3]), W(b1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(min(W(a4[0]), W(b4[0]))), T(min(W(a4[1]), W(b4[1]))), T(min(W(a4[2]), W(b4[2]))), T(min(W(a4[3]), W(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(min(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(min(W(*(*T)(a)), W(*(*T)(b))))
+		*(*T)(unsafe.Add(d, sd)) = T(min(W(*(*T)(unsafe.Add(a, sa))), W(*(*T)(unsafe.Add(b, sb)))))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(min(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func maxInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 {
+		b1 := *(*T)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(max(W(a4[0]), W(b1))), T(max(W(a4[1]), W(b1))), T(max(W(a4[2]), W(b1))), T(max(W(a4[3]), W(b1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(max(W(a4[0]), W(b4[0]))), T(max(W(a4[1]), W(b4[1]))), T(max(W(a4[2]), W(b4[2]))), T(max(W(a4[3]), W(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(max(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(max(W(*(*T)(a)), W(*(*T)(b))))
+		*(*T)(unsafe.Add(d, sd)) = T(max(W(*(*T)(unsafe.Add(a, sa))), W(*(*T)(unsafe.Add(b, sb)))))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(max(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// clampInt bounds a by b and c, as a minimum of a maximum.
+func clampInt[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(min(max(W(a4[0]), W(b1)), W(c1))), T(min(max(W(a4[1]), W(b1)), W(c1))), T(min(max(W(a4[2]), W(b1)), W(c1))), T(min(max(W(a4[3]), W(b1)), W(c1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(min(max(W(a4[0]), W(b4[0])), W(c4[0]))), T(min(max(W(a4[1]), W(b4[1])), W(c4[1]))), T(min(max(W(a4[2]), W(b4[2])), W(c4[2]))), T(min(max(W(a4[3]), W(b4[3])), W(c4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(min(max(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))), W(*(*T)(unsafe.Add(c, i*size)))))
+		}
+		return
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(min(max(W(*(*T)(a)), W(*(*T)(b))), W(*(*T)(c))))
+		*(*T)(unsafe.Add(d, sd)) = T(min(max(W(*(*T)(unsafe.Add(a, sa))), W(*(*T)(unsafe.Add(b, sb)))), W(*(*T)(unsafe.Add(c, sc)))))
+		d, a, b, c = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb), unsafe.Add(c, 2*sc)
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = T(min(max(W(*(*T)(a)), W(*(*T)(b))), W(*(*T)(c))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
 func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
-		x, z = x[:len(dst)], z[:len(dst)]
-		for i := range dst {
-			dst[i] = T(x[i]*y) + z[i]
+
+	if sa == 0 {
+		a, b, sa, sb = b, a, sb, sa
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == size {
+		b1 := *(*T)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)+c4[0], T(a4[1]*b1)+c4[1], T(a4[2]*b1)+c4[2], T(a4[3]*b1)+c4[3]
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, c = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(c, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b4[0])+c4[0], T(a4[1]*b4[1])+c4[1], T(a4[2]*b4[2])+c4[2], T(a4[3]*b4[3])+c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) + *(*T)(unsafe.Add(c, i*size))
 		}
 		return
 	}
@@ -255,10 +556,30 @@ func mulAdd[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 
 func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
-		x, z = x[:len(dst)], z[:len(dst)]
-		for i := range dst {
-			dst[i] = T(x[i]*y) - z[i]
+
+	if sa == 0 {
+		a, b, sa, sb = b, a, sb, sa
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == size {
+		b1 := *(*T)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b1)-c4[0], T(a4[1]*b1)-c4[1], T(a4[2]*b1)-c4[2], T(a4[3]*b1)-c4[3]
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, c = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(c, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(a4[0]*b4[0])-c4[0], T(a4[1]*b4[1])-c4[1], T(a4[2]*b4[2])-c4[2], T(a4[3]*b4[3])-c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) - *(*T)(unsafe.Add(c, i*size))
 		}
 		return
 	}
@@ -277,10 +598,30 @@ func mulSub[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 
 func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
-	if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
-		x, z = x[:len(dst)], z[:len(dst)]
-		for i := range dst {
-			dst[i] = z[i] - T(x[i]*y)
+
+	if sa == 0 {
+		a, b, sa, sb = b, a, sb, sa
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == size {
+		b1 := *(*T)(b)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b1), c4[1]-T(a4[1]*b1), c4[2]-T(a4[2]*b1), c4[3]-T(a4[3]*b1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, c = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(c, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = c4[0]-T(a4[0]*b4[0]), c4[1]-T(a4[1]*b4[1]), c4[2]-T(a4[2]*b4[2]), c4[3]-T(a4[3]*b4[3])
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(c, i*size)) - T(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size)))
 		}
 		return
 	}
@@ -295,6 +636,17 @@ func subMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])*c4[0], (a4[1]+b4[1])*c4[1], (a4[2]+b4[2])*c4[2], (a4[3]+b4[3])*c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = (*(*T)(a) + *(*T)(b)) * *(*T)(c)
 		if n--; n == 0 {
@@ -306,6 +658,17 @@ func addMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])*c4[0], (a4[1]-b4[1])*c4[1], (a4[2]-b4[2])*c4[2], (a4[3]-b4[3])*c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = (*(*T)(a) - *(*T)(b)) * *(*T)(c)
 		if n--; n == 0 {
@@ -317,6 +680,17 @@ func subThenMul[T realNumber](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]*c4[0], a4[1]*b4[1]*c4[1], a4[2]*b4[2]*c4[2], a4[3]*b4[3]*c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size)) * *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = *(*T)(a) * *(*T)(b) * *(*T)(c)
 		if n--; n == 0 {
@@ -328,6 +702,17 @@ func mulMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]*b4[0]/c4[0], a4[1]*b4[1]/c4[1], a4[2]*b4[2]/c4[2], a4[3]*b4[3]/c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) * *(*T)(unsafe.Add(b, i*size)) / *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = *(*T)(a) * *(*T)(b) / *(*T)(c)
 		if n--; n == 0 {
@@ -339,6 +724,17 @@ func mulDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]+b4[0])/c4[0], (a4[1]+b4[1])/c4[1], (a4[2]+b4[2])/c4[2], (a4[3]+b4[3])/c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = (*(*T)(a) + *(*T)(b)) / *(*T)(c)
 		if n--; n == 0 {
@@ -350,6 +746,17 @@ func addDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = c4[0]/(a4[0]+b4[0]), c4[1]/(a4[1]+b4[1]), c4[2]/(a4[2]+b4[2]), c4[3]/(a4[3]+b4[3])
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(c, i*size)) / (*(*T)(unsafe.Add(a, i*size)) + *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = *(*T)(c) / (*(*T)(a) + *(*T)(b))
 		if n--; n == 0 {
@@ -361,6 +768,17 @@ func divAdd[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = (a4[0]-b4[0])/c4[0], (a4[1]-b4[1])/c4[1], (a4[2]-b4[2])/c4[2], (a4[3]-b4[3])/c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = (*(*T)(unsafe.Add(a, i*size)) - *(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
 	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
 		*(*T)(d) = (*(*T)(a) - *(*T)(b)) / *(*T)(c)
 		if n--; n == 0 {
@@ -369,21 +787,537 @@ func subDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// Comparisons write bools one behind another. Loops over slices take a cycle an element there, others two on some
-// processors.
+func addScaledMul[T realNumber](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == 0 {
+		e1 := *(*T)(e)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e1*b4[0])*c4[0]), a4[1]+T(T(e1*b4[1])*c4[1]), a4[2]+T(T(e1*b4[2])*c4[2]), a4[3]+T(T(e1*b4[3])*c4[3])
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, b, c = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(b, i*size), unsafe.Add(c, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(T(e4[0]*b4[0])*c4[0]), a4[1]+T(T(e4[1]*b4[1])*c4[1]), a4[2]+T(T(e4[2]*b4[2])*c4[2]), a4[3]+T(T(e4[3]*b4[3])*c4[3])
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(T(*(*T)(unsafe.Add(e, i*size))**(*T)(unsafe.Add(b, i*size)))**(*T)(unsafe.Add(c, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		*(*T)(d) = *(*T)(a) + T(T(*(*T)(e)**(*T)(b))**(*T)(c))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == 0 {
+		e1 := *(*T)(e)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e1*b4[0])/c4[0], a4[1]+T(e1*b4[1])/c4[1], a4[2]+T(e1*b4[2])/c4[2], a4[3]+T(e1*b4[3])/c4[3]
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, b, c = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(b, i*size), unsafe.Add(c, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4, e4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(e4[0]*b4[0])/c4[0], a4[1]+T(e4[1]*b4[1])/c4[1], a4[2]+T(e4[2]*b4[2])/c4[2], a4[3]+T(e4[3]*b4[3])/c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(*(*T)(unsafe.Add(e, i*size))**(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		*(*T)(d) = *(*T)(a) + T(*(*T)(e)**(*T)(b)) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// between is lerp where its weight is below a half.
+func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == 0 {
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c1*(b4[0]-a4[0])), a4[1]+T(c1*(b4[1]-a4[1])), a4[2]+T(c1*(b4[2]-a4[2])), a4[3]+T(c1*(b4[3]-a4[3]))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a, b = unsafe.Add(d, i*size), unsafe.Add(a, i*size), unsafe.Add(b, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]+T(c4[0]*(b4[0]-a4[0])), a4[1]+T(c4[1]*(b4[1]-a4[1])), a4[2]+T(c4[2]*(b4[2]-a4[2])), a4[3]+T(c4[3]*(b4[3]-a4[3]))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) + T(*(*T)(unsafe.Add(c, i*size))*(*(*T)(unsafe.Add(b, i*size))-*(*T)(unsafe.Add(a, i*size))))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = *(*T)(a) + T(*(*T)(c)*(*(*T)(b)-*(*T)(a)))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func lerpV[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = lerpOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*U)(d) = lerpOf[U](*(*T)(a), *(*T)(b), *(*T)(c))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func shrinkV[T float, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 && se == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		e1 := *(*T)(e)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b1, c1, e1), shrinkOf[U](a4[1], b1, c1, e1), shrinkOf[U](a4[2], b1, c1, e1), shrinkOf[U](a4[3], b1, c1, e1)
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size && se == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4, e4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size)), (*[4]T)(unsafe.Add(e, i*size))
+			d4[0], d4[1], d4[2], d4[3] = shrinkOf[U](a4[0], b4[0], c4[0], e4[0]), shrinkOf[U](a4[1], b4[1], c4[1], e4[1]), shrinkOf[U](a4[2], b4[2], c4[2], e4[2]), shrinkOf[U](a4[3], b4[3], c4[3], e4[3])
+		}
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = shrinkOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)), *(*T)(unsafe.Add(c, i*size)), *(*T)(unsafe.Add(e, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
+		*(*U)(d) = shrinkOf[U](*(*T)(a), *(*T)(b), *(*T)(c), *(*T)(e))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func signV[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = signOf[U](a4[0]), signOf[U](a4[1]), signOf[U](a4[2]), signOf[U](a4[3])
+		}
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = signOf[U](*(*T)(unsafe.Add(a, i*size)))
+		}
+		return
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*U)(d) = signOf[U](*(*T)(a))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func stepV[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]U)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = stepOf[U](a4[0], b4[0]), stepOf[U](a4[1], b4[1]), stepOf[U](a4[2], b4[2]), stepOf[U](a4[3], b4[3])
+		}
+		for ; i < n; i++ {
+			*(*U)(unsafe.Add(d, i*size)) = stepOf[U](*(*T)(unsafe.Add(a, i*size)), *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*U)(d) = stepOf[U](*(*T)(a), *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func stepInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(stepOfInt(W(a4[0]), W(b4[0]))), T(stepOfInt(W(a4[1]), W(b4[1]))), T(stepOfInt(W(a4[2]), W(b4[2]))), T(stepOfInt(W(a4[3]), W(b4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(stepOfInt(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(stepOfInt(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func fracV[T float](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]-truncOf(a4[0]), a4[1]-truncOf(a4[1]), a4[2]-truncOf(a4[2]), a4[3]-truncOf(a4[3])
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) - truncOf(*(*T)(unsafe.Add(a, i*size)))
+		}
+		return
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = *(*T)(a) - truncOf(*(*T)(a))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divTrunc[T float](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = truncOf(a4[0]/b4[0]), truncOf(a4[1]/b4[1]), truncOf(a4[2]/b4[2]), truncOf(a4[3]/b4[3])
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = truncOf(*(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size)))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = truncOf(*(*T)(a) / *(*T)(b))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func mulRintDiv[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b1)/c1, rintOf(a4[1]*b1)/c1, rintOf(a4[2]*b1)/c1, rintOf(a4[3]*b1)/c1
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]*b4[0])/c4[0], rintOf(a4[1]*b4[1])/c4[1], rintOf(a4[2]*b4[2])/c4[2], rintOf(a4[3]*b4[3])/c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = rintOf(*(*T)(unsafe.Add(a, i*size))**(*T)(unsafe.Add(b, i*size))) / *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = rintOf(*(*T)(a)**(*T)(b)) / *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func divRintMul[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b1)*c1, rintOf(a4[1]/b1)*c1, rintOf(a4[2]/b1)*c1, rintOf(a4[3]/b1)*c1
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = rintOf(a4[0]/b4[0])*c4[0], rintOf(a4[1]/b4[1])*c4[1], rintOf(a4[2]/b4[2])*c4[2], rintOf(a4[3]/b4[3])*c4[3]
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = rintOf(*(*T)(unsafe.Add(a, i*size)) / *(*T)(unsafe.Add(b, i*size))) * *(*T)(unsafe.Add(c, i*size))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = rintOf(*(*T)(a) / *(*T)(b)) * *(*T)(c)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func remInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(remOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(remOf(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func floorDivInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(floorOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(floorOf(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func modInt[T, W integer](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(modOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(modOf(W(*(*T)(a)), W(*(*T)(b))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa := by.d, by.a
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = a4[0]&^(a4[0]>>(8*unsafe.Sizeof(T(0))-1)), a4[1]&^(a4[1]>>(8*unsafe.Sizeof(T(0))-1)), a4[2]&^(a4[2]>>(8*unsafe.Sizeof(T(0))-1)), a4[3]&^(a4[3]>>(8*unsafe.Sizeof(T(0))-1))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = *(*T)(unsafe.Add(a, i*size)) &^ (*(*T)(unsafe.Add(a, i*size)) >> (8*unsafe.Sizeof(T(0)) - 1))
+		}
+		return
+	}
+	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
+		*(*T)(d) = *(*T)(a) &^ (*(*T)(a) >> (8*unsafe.Sizeof(T(0)) - 1))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func replaceLow[T, W integer](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, sc := by.d, by.a, by.b, by.c
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {
+		b1 := *(*T)(b)
+		c1 := *(*T)(c)
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b1), W(c1))), T(replaceOf(W(a4[1]), W(b1), W(c1))), T(replaceOf(W(a4[2]), W(b1), W(c1))), T(replaceOf(W(a4[3]), W(b1), W(c1)))
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, a = unsafe.Add(d, i*size), unsafe.Add(a, i*size)
+	}
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4, c4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size)), (*[4]T)(unsafe.Add(c, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(replaceOf(W(a4[0]), W(b4[0]), W(c4[0]))), T(replaceOf(W(a4[1]), W(b4[1]), W(c4[1]))), T(replaceOf(W(a4[2]), W(b4[2]), W(c4[2]))), T(replaceOf(W(a4[3]), W(b4[3]), W(c4[3])))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(replaceOf(W(*(*T)(unsafe.Add(a, i*size))), W(*(*T)(unsafe.Add(b, i*size))), W(*(*T)(unsafe.Add(c, i*size)))))
+		}
+		return
+	}
+	for ; ; d, a, b, c = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc) {
+		*(*T)(d) = T(replaceOf(W(*(*T)(a)), W(*(*T)(b)), W(*(*T)(c))))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// shlShort takes the lowest 5 bits of the number of places.
+func shlShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])<<(uint64(b4[0])&31)), T(int64(a4[1])<<(uint64(b4[1])&31)), T(int64(a4[2])<<(uint64(b4[2])&31)), T(int64(a4[3])<<(uint64(b4[3])&31))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(int64(*(*T)(unsafe.Add(a, i*size))) << (uint64(*(*T)(unsafe.Add(b, i*size))) & 31))
+		}
+		return
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(int64(*(*T)(a)) << (uint64(*(*T)(b)) & 31))
+		*(*T)(unsafe.Add(d, sd)) = T(int64(*(*T)(unsafe.Add(a, sa))) << (uint64(*(*T)(unsafe.Add(b, sb))) & 31))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(int64(*(*T)(a)) << (uint64(*(*T)(b)) & 31))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func shrShort[T short](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+
+	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size {
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, a4, b4 := (*[4]T)(unsafe.Add(d, i*size)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			d4[0], d4[1], d4[2], d4[3] = T(int64(a4[0])>>(uint64(b4[0])&31)), T(int64(a4[1])>>(uint64(b4[1])&31)), T(int64(a4[2])>>(uint64(b4[2])&31)), T(int64(a4[3])>>(uint64(b4[3])&31))
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(d, i*size)) = T(int64(*(*T)(unsafe.Add(a, i*size))) >> (uint64(*(*T)(unsafe.Add(b, i*size))) & 31))
+		}
+		return
+	}
+	for ; n > 2; n -= 2 {
+		*(*T)(d) = T(int64(*(*T)(a)) >> (uint64(*(*T)(b)) & 31))
+		*(*T)(unsafe.Add(d, sd)) = T(int64(*(*T)(unsafe.Add(a, sa))) >> (uint64(*(*T)(unsafe.Add(b, sb))) & 31))
+		d, a, b = unsafe.Add(d, 2*sd), unsafe.Add(a, 2*sa), unsafe.Add(b, 2*sb)
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		*(*T)(d) = T(int64(*(*T)(a)) >> (uint64(*(*T)(b)) & 31))
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// Comparisons write bools one behind another.
 
 func eqV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
 	switch dst := unsafe.Slice((*bool)(d), n); {
 	case sa == size && sb == size:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] == y[i]
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x[0] == y[0]
+			r[1] = x[1] == y[1]
+			r[2] = x[2] == y[2]
+			r[3] = x[3] == y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) == *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] == y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] == y
+			r[1] = x[1] == y
+			r[2] = x[2] == y
+			r[3] = x[3] == y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) == y
 		}
 	default:
 		for i := range dst {
@@ -396,14 +1330,28 @@ func neV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
 	switch dst := unsafe.Slice((*bool)(d), n); {
 	case sa == size && sb == size:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] != y[i]
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x[0] != y[0]
+			r[1] = x[1] != y[1]
+			r[2] = x[2] != y[2]
+			r[3] = x[3] != y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) != *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] != y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] != y
+			r[1] = x[1] != y
+			r[2] = x[2] != y
+			r[3] = x[3] != y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) != y
 		}
 	default:
 		for i := range dst {
@@ -416,14 +1364,28 @@ func ltV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
 	switch dst := unsafe.Slice((*bool)(d), n); {
 	case sa == size && sb == size:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] < y[i]
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x[0] < y[0]
+			r[1] = x[1] < y[1]
+			r[2] = x[2] < y[2]
+			r[3] = x[3] < y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) < *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] < y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] < y
+			r[1] = x[1] < y
+			r[2] = x[2] < y
+			r[3] = x[3] < y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) < y
 		}
 	case sa == 0 && sb == size:
 		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
@@ -441,14 +1403,28 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
 	switch dst := unsafe.Slice((*bool)(d), n); {
 	case sa == size && sb == size:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] <= y[i]
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x[0] <= y[0]
+			r[1] = x[1] <= y[1]
+			r[2] = x[2] <= y[2]
+			r[3] = x[3] <= y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) <= *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] <= y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] <= y
+			r[1] = x[1] <= y
+			r[2] = x[2] <= y
+			r[3] = x[3] <= y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) <= y
 		}
 	case sa == 0 && sb == size:
 		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
@@ -462,14 +1438,16 @@ func leV[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
+// Bits are moved under conditions in 64 bits: there is no such move of a byte, and there would be a branch.
+
 func chooseEq[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		x, y, u, v := *(*T)(a), *(*T)(b), uint64(*(*U)(c)), uint64(*(*U)(e))
 		if x == y {
 			v = u
 		}
-		*(*U)(d) = v
+		*(*U)(d) = U(v)
 		if n--; n == 0 {
 			return
 		}
@@ -479,11 +1457,11 @@ func chooseEq[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *
 func chooseNe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		x, y, u, v := *(*T)(a), *(*T)(b), uint64(*(*U)(c)), uint64(*(*U)(e))
 		if x != y {
 			v = u
 		}
-		*(*U)(d) = v
+		*(*U)(d) = U(v)
 		if n--; n == 0 {
 			return
 		}
@@ -493,11 +1471,11 @@ func chooseNe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *
 func chooseLt[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		x, y, u, v := *(*T)(a), *(*T)(b), uint64(*(*U)(c)), uint64(*(*U)(e))
 		if x < y {
 			v = u
 		}
-		*(*U)(d) = v
+		*(*U)(d) = U(v)
 		if n--; n == 0 {
 			return
 		}
@@ -507,11 +1485,341 @@ func chooseLt[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *
 func chooseLe[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		x, y, u, v := *(*T)(a), *(*T)(b), uint64(*(*U)(c)), uint64(*(*U)(e))
 		if x <= y {
 			v = u
 		}
-		*(*U)(d) = v
+		*(*U)(d) = U(v)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneEq[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] == y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) == *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneNe[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] != y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) != *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneLt[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] < y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) < *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func oneLe[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] <= y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) <= *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+// Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go the
+// negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one behind
+// another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.
+
+func minFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size, i := int(unsafe.Sizeof(T(0))), 0
+	if by.d == size && by.a == size && by.b == size {
+		for last := n - 4; i <= last; i += 4 {
+			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			p, q, r := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Add(d, i*size))
+			if sum := y[0] + y[1] + (y[2] + y[3]); sum != sum {
+				minFloatAny[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), 4, by)
+				continue
+			}
+			r0, r1, r2, r3, s0, s1, s2, s3 := p[0], p[1], p[2], p[3], q[0], q[1], q[2], q[3]
+			if x[0] >= y[0] {
+				r0 = s0
+			}
+			if x[1] >= y[1] {
+				r1 = s1
+			}
+			if x[2] >= y[2] {
+				r2 = s2
+			}
+			if x[3] >= y[3] {
+				r3 = s3
+			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+		}
+		if i == n {
+			return
+		}
+	}
+	minFloatAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), n-i, by)
+}
+
+func minFloatAny[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	if size, v := int(unsafe.Sizeof(T(0))), *(*T)(b); sd == size && sa == size && sb == 0 && v == v {
+		dst, x, second := flat[U](d, n), flat[T](a, n), *(*U)(b)
+		bits := flat[U](a, n)[:len(dst)]
+		x = x[:len(dst)]
+		for i := range dst {
+			u, r := x[i], bits[i]
+			if u >= v {
+				r = second
+			}
+			dst[i] = r
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		u, v, p, r := *(*T)(a), *(*T)(b), *(*U)(a), *(*U)(b)
+		if u < v {
+			r = p
+		}
+		if u != u {
+			r = p
+		}
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func maxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size, i := int(unsafe.Sizeof(T(0))), 0
+	if by.d == size && by.a == size && by.b == size {
+		for last := n - 4; i <= last; i += 4 {
+			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			p, q, r := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Add(d, i*size))
+			if sum := y[0] + y[1] + (y[2] + y[3]); sum != sum {
+				maxFloatAny[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), 4, by)
+				continue
+			}
+			r0, r1, r2, r3, s0, s1, s2, s3 := p[0], p[1], p[2], p[3], q[0], q[1], q[2], q[3]
+			if x[0] <= y[0] {
+				r0 = s0
+			}
+			if x[1] <= y[1] {
+				r1 = s1
+			}
+			if x[2] <= y[2] {
+				r2 = s2
+			}
+			if x[3] <= y[3] {
+				r3 = s3
+			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+		}
+		if i == n {
+			return
+		}
+	}
+	maxFloatAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), n-i, by)
+}
+
+func maxFloatAny[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	if size, v := int(unsafe.Sizeof(T(0))), *(*T)(b); sd == size && sa == size && sb == 0 && v == v {
+		dst, x, second := flat[U](d, n), flat[T](a, n), *(*U)(b)
+		bits := flat[U](a, n)[:len(dst)]
+		x = x[:len(dst)]
+		for i := range dst {
+			u, r := x[i], bits[i]
+			if u <= v {
+				r = second
+			}
+			dst[i] = r
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		u, v, p, r := *(*T)(a), *(*T)(b), *(*U)(a), *(*U)(b)
+		if u > v {
+			r = p
+		}
+		if u != u {
+			r = p
+		}
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func fminFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size, i := int(unsafe.Sizeof(T(0))), 0
+	if by.d == size && by.a == size && by.b == size {
+		for last := n - 4; i <= last; i += 4 {
+			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			p, q, r := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Add(d, i*size))
+			if sum := x[0] + x[1] + (x[2] + x[3]); sum != sum {
+				fminFloatAny[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), 4, by)
+				continue
+			}
+			r0, r1, r2, r3, s0, s1, s2, s3 := p[0], p[1], p[2], p[3], q[0], q[1], q[2], q[3]
+			if x[0] >= y[0] {
+				r0 = s0
+			}
+			if x[1] >= y[1] {
+				r1 = s1
+			}
+			if x[2] >= y[2] {
+				r2 = s2
+			}
+			if x[3] >= y[3] {
+				r3 = s3
+			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+		}
+		if i == n {
+			return
+		}
+	}
+	fminFloatAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), n-i, by)
+}
+
+func fminFloatAny[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		u, v, p, r := *(*T)(a), *(*T)(b), *(*U)(a), *(*U)(b)
+		if u < v {
+			r = p
+		}
+		if v != v {
+			r = p
+		}
+		*(*U)(d) = r
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+
+func fmaxFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size, i := int(unsafe.Sizeof(T(0))), 0
+	if by.d == size && by.a == size && by.b == size {
+		for last := n - 4; i <= last; i += 4 {
+			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			p, q, r := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Add(d, i*size))
+			if sum := x[0] + x[1] + (x[2] + x[3]); sum != sum {
+				fmaxFloatAny[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), 4, by)
+				continue
+			}
+			r0, r1, r2, r3, s0, s1, s2, s3 := p[0], p[1], p[2], p[3], q[0], q[1], q[2], q[3]
+			if x[0] <= y[0] {
+				r0 = s0
+			}
+			if x[1] <= y[1] {
+				r1 = s1
+			}
+			if x[2] <= y[2] {
+				r2 = s2
+			}
+			if x[3] <= y[3] {
+				r3 = s3
+			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+		}
+		if i == n {
+			return
+		}
+	}
+	fmaxFloatAny[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), n-i, by)
+}
+
+func fmaxFloatAny[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		u, v, p, r := *(*T)(a), *(*T)(b), *(*U)(a), *(*U)(b)
+		if u > v {
+			r = p
+		}
+		if v != v {
+			r = p
+		}
+		*(*U)(d) = r
 		if n--; n == 0 {
 			return
 		}

@@ -46,10 +46,13 @@ func (b *Builder) is(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant computes a primitive operation of constants. A division of integers is left alone, for by 0 it is any
-// number.
+// constant computes a primitive operation of constants, and comparisons whose result is known. A division of integers
+// is left alone, for by 0 it is any number.
 func (b *Builder) constant(i Inst) Value {
 	uses := i.Uses()
+	if v, known := b.compared(i); known {
+		return b.Make(Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None, Imm: truth(v)})
+	}
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None
 	}
@@ -67,6 +70,23 @@ func (b *Builder) constant(i Inst) Value {
 		return None
 	}
 	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
+}
+
+// compared returns what a comparison of integers is whatever they are: one with itself, or whether one without a sign
+// is below 0.
+func (b *Builder) compared(i Inst) (is, known bool) {
+	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
+		return false, false
+	}
+	d := b.DType(i.A)
+	switch {
+	case d.IsFloat(): // of a NaN it depends on the element
+	case i.A == i.B:
+		return i.Op == Eq || i.Op == Le, true
+	case i.Op == Lt && !d.IsSigned() && b.is(i.B, 0):
+		return false, true
+	}
+	return false, false
 }
 
 // same returns the value that the result equals, or None. Of floats x + 0 is not x where that is -0, but x + -0 is.
@@ -94,7 +114,7 @@ func (b *Builder) same(i Inst) Value {
 			return i.A
 		}
 	case And, Min, Max:
-		if i.A == i.B {
+		if i.A == i.B || i.Op == Max && !float && !i.DType.IsSigned() && b.is(i.B, 0) {
 			return i.A
 		}
 	case Select:

@@ -85,3 +85,32 @@ func TestSimplify(t *testing.T) {
 		}
 	}
 }
+
+// TestSimplifyIntegers has comparisons and extremes of integers that need no element.
+func TestSimplifyIntegers(t *testing.T) {
+	for text, want := range map[string]int{"x == x": 0, "x != x": 0, "x < x": 0, "x <= x": 0, "x < 0": 0,
+		"maximum(x, 0)": 0, "x < 1": 1, "x <= 0": 1, "minimum(x, 1)": 1} {
+		f, err := Parse(text, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range []tensor.DType{tensor.Uint8, tensor.Uint64} {
+			c, err := f.Code([]tensor.DType{d}, Typing{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := c.Simplify()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Count() != want {
+				t.Errorf("%s of %v has %d instructions, want %d:\n%v", text, d, s.Count(), want, s)
+			}
+			for _, x := range []uint64{0, 1, 7, 255} {
+				if got, want := s.Eval(Number{Re: x})[0], c.Eval(Number{Re: x})[0]; got != want {
+					t.Errorf("%s of %d: got %v, want %v", text, x, got, want)
+				}
+			}
+		}
+	}
+}

@@ -70,12 +70,15 @@ func convert[D, S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	var d D
 	var s S
 	if ds == int(unsafe.Sizeof(d)) && ss == int(unsafe.Sizeof(s)) {
-		out := unsafe.Slice((*D)(dst), n)
-		in := unsafe.Slice((*S)(src), n)[:len(out)]
-		for i := range out {
-			out[i] = D(in[i])
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			out, in := (*[4]D)(unsafe.Add(dst, i*ds)), (*[4]S)(unsafe.Add(src, i*ss))
+			out[0], out[1], out[2], out[3] = D(in[0]), D(in[1]), D(in[2]), D(in[3])
 		}
-		return
+		if i == n {
+			return
+		}
+		dst, src, n = unsafe.Add(dst, i*ds), unsafe.Add(src, i*ss), n-i
 	}
 	for i := range n {
 		*(*D)(unsafe.Add(dst, i*ds)) = D(*(*S)(unsafe.Add(src, i*ss)))
@@ -83,12 +86,26 @@ func convert[D, S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 }
 
 func toByte[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*uint8)(dst), n); ds == 1 && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = uint8(int64(in[i]))
+		}
+		return
+	}
 	for i := range n {
 		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
 func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*bool)(dst), n); ds == 1 && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = in[i] != 0
+		}
+		return
+	}
 	for i := range n {
 		var b uint8
 		if *(*S)(unsafe.Add(src, i*ss)) != 0 {
@@ -100,12 +117,26 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 
 // widenHalf and widenBF16 convert from a 16-bit float by way of float32.
 func widenHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+		in := unsafe.Slice((*Half)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(in[i].Float32())
+		}
+		return
+	}
 	for i := range n {
 		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*Half)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
 func widenBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(in[i].Float32())
+		}
+		return
+	}
 	for i := range n {
 		*(*D)(unsafe.Add(dst, i*ds)) = D((*(*BF16)(unsafe.Add(src, i*ss))).Float32())
 	}
@@ -113,24 +144,52 @@ func widenBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 
 // narrowHalf and narrowBF16 round to a 16-bit float by way of float32.
 func narrowHalf[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = HalfOf(float32(in[i]))
+		}
+		return
+	}
 	for i := range n {
 		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf(float32(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
 func narrowBF16[S realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*BF16)(dst), n); ds == 2 && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = BF16Of(float32(in[i]))
+		}
+		return
+	}
 	for i := range n {
 		*(*BF16)(unsafe.Add(dst, i*ds)) = BF16Of(float32(*(*S)(unsafe.Add(src, i*ss))))
 	}
 }
 
 func bf16OfHalf(dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*BF16)(dst), n); ds == 2 && ss == 2 {
+		in := unsafe.Slice((*Half)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = BF16Of(in[i].Float32())
+		}
+		return
+	}
 	for i := range n {
 		*(*BF16)(unsafe.Add(dst, i*ds)) = BF16Of((*(*Half)(unsafe.Add(src, i*ss))).Float32())
 	}
 }
 
 func halfOfBF16(dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*Half)(dst), n); ds == 2 && ss == 2 {
+		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = HalfOf(in[i].Float32())
+		}
+		return
+	}
 	for i := range n {
 		*(*Half)(unsafe.Add(dst, i*ds)) = HalfOf((*(*BF16)(unsafe.Add(src, i*ss))).Float32())
 	}

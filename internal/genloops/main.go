@@ -18,16 +18,23 @@ type loop struct {
 	Doc, Name string
 	Types     string // its type parameters; empty for a loop of bytes
 	Elem      string // the type of elements
+	Result    string // the type of results, if not that
 	Operands  string // the operands that it reads: a, b, c
 	Value     string // what is stored, where $a is the element of operand a
 	Before    string // what comes before the loop
-	Twice     bool   // two elements are in a turn
+	Numbers   string // operands that are often the same for all
+	Commutes  bool   // a and b may change places
+	Single    bool   // one element is in a turn, also where all lie one behind another: there is much in it
+	Twice     bool   // two elements are in a turn, where they do not lie one behind another
 }
 
 const (
 	number = "T realNumber"
 	floats = "T float"
 	words  = "T integer"
+	widths = "T, W integer"
+
+	bitwise = "T float, U word"
 )
 
 // bits takes an operation on bits eight bytes at a time, as far as that can be.
@@ -39,15 +46,6 @@ const bits = `if size := int(unsafe.Sizeof(T(0))); size < 8 {
 		d, a, b = unsafe.Add(d, done*sd), unsafe.Add(a, done*sa), unsafe.Add(b, done*sb)
 	}`
 
-// byNumber is a loop over slices for products by one number.
-const byNumber = `if dst, x, y, z := scaled[T](d, a, b, c, n, by); dst != nil {
-		x, z = x[:len(dst)], z[:len(dst)]
-		for i := range dst {
-			dst[i] = %s
-		}
-		return
-	}`
-
 const shiftMask = "mask := uint64(8*unsafe.Sizeof(T(0)) - 1)"
 
 // Conversions keep Go from rounding once where two roundings are meant.
@@ -56,6 +54,7 @@ var loops = []loop{
 	{Name: "subV", Types: number, Operands: "ab", Value: "$a - $b", Twice: true},
 	{Name: "mulV", Types: number, Operands: "ab", Value: "$a * $b", Twice: true},
 	{Name: "divV", Types: floats, Operands: "ab", Value: "$a / $b", Twice: true},
+	{Name: "divInt", Types: widths, Operands: "ab", Value: "T(quotientOf(W($a), W($b)))", Single: true},
 	{Name: "negV", Types: number, Operands: "a", Value: "-$a", Twice: true},
 	{Doc: "clearSign clears the upper bit: the sign of floats.", Name: "clearSign", Types: "U word", Elem: "U",
 		Operands: "a", Value: "$a & mask", Before: "mask := ^U(0) >> 1", Twice: true},
@@ -67,12 +66,15 @@ var loops = []loop{
 	{Name: "shlV", Types: words, Operands: "ab", Value: "$a << (uint64($b) & mask)", Before: shiftMask, Twice: true},
 	{Name: "shrV", Types: words, Operands: "ab", Value: "$a >> (uint64($b) & mask)", Before: shiftMask, Twice: true},
 
-	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c",
-		Before: fmt.Sprintf(byNumber, "T(x[i]*y) + z[i]"), Twice: true},
-	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c",
-		Before: fmt.Sprintf(byNumber, "T(x[i]*y) - z[i]"), Twice: true},
-	{Name: "subMul", Types: number, Operands: "abc", Value: "$c - T($a*$b)",
-		Before: fmt.Sprintf(byNumber, "z[i] - T(x[i]*y)")},
+	{Doc: "minInt compares in a type W that holds T and is moved under a condition, as bytes are not.", Name: "minInt",
+		Types: widths, Operands: "ab", Value: "T(min(W($a), W($b)))", Numbers: "b", Twice: true},
+	{Name: "maxInt", Types: widths, Operands: "ab", Value: "T(max(W($a), W($b)))", Numbers: "b", Twice: true},
+	{Doc: "clampInt bounds a by b and c, as a minimum of a maximum.", Name: "clampInt", Types: widths, Operands: "abc",
+		Value: "T(min(max(W($a), W($b)), W($c)))", Numbers: "bc", Twice: true},
+
+	{Name: "mulAdd", Types: number, Operands: "abc", Value: "T($a*$b) + $c", Numbers: "b", Commutes: true, Twice: true},
+	{Name: "mulSub", Types: number, Operands: "abc", Value: "T($a*$b) - $c", Numbers: "b", Commutes: true, Twice: true},
+	{Name: "subMul", Types: number, Operands: "abc", Value: "$c - T($a*$b)", Numbers: "b", Commutes: true},
 	{Name: "addMul", Types: number, Operands: "abc", Value: "($a + $b) * $c"},
 	{Name: "subThenMul", Types: number, Operands: "abc", Value: "($a - $b) * $c"},
 	{Name: "mulMul", Types: floats, Operands: "abc", Value: "$a * $b * $c"},
@@ -80,19 +82,57 @@ var loops = []loop{
 	{Name: "addDiv", Types: floats, Operands: "abc", Value: "($a + $b) / $c"},
 	{Name: "divAdd", Types: floats, Operands: "abc", Value: "$c / ($a + $b)"},
 	{Name: "subDiv", Types: floats, Operands: "abc", Value: "($a - $b) / $c"},
+
+	// Idioms.
+	{Name: "addScaledMul", Types: number, Operands: "abce", Value: "$a + T(T($e*$b)*$c)", Numbers: "e"},
+	{Name: "addScaledDiv", Types: floats, Operands: "abce", Value: "$a + T($e*$b) / $c", Numbers: "e"},
+	{Doc: "between is lerp where its weight is below a half.", Name: "between", Types: floats, Operands: "abc",
+		Value: "$a + T($c*($b-$a))", Numbers: "c"},
+	{Name: "lerpV", Types: bitwise, Result: "U", Operands: "abc", Value: "lerpOf[U]($a, $b, $c)", Single: true},
+	{Name: "shrinkV", Types: bitwise, Result: "U", Operands: "abce", Value: "shrinkOf[U]($a, $b, $c, $e)", Numbers: "bce"},
+	{Name: "signV", Types: bitwise, Result: "U", Operands: "a", Value: "signOf[U]($a)"},
+	{Name: "stepV", Types: bitwise, Result: "U", Operands: "ab", Value: "stepOf[U]($a, $b)"},
+	{Name: "stepInt", Types: widths, Operands: "ab", Value: "T(stepOfInt(W($a), W($b)))"},
+	{Name: "fracV", Types: floats, Operands: "a", Value: "$a - truncOf($a)"},
+	{Name: "divTrunc", Types: floats, Operands: "ab", Value: "truncOf($a / $b)"},
+	{Name: "mulRintDiv", Types: floats, Operands: "abc", Value: "rintOf($a*$b) / $c", Numbers: "bc"},
+	{Name: "divRintMul", Types: floats, Operands: "abc", Value: "rintOf($a / $b) * $c", Numbers: "bc"},
+	{Name: "remInt", Types: widths, Operands: "ab", Value: "T(remOf(W($a), W($b)))", Single: true},
+	{Name: "floorDivInt", Types: widths, Operands: "ab", Value: "T(floorOf(W($a), W($b)))", Single: true},
+	{Name: "modInt", Types: widths, Operands: "ab", Value: "T(modOf(W($a), W($b)))", Single: true},
+	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
+	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
+	{Doc: "shlShort takes the lowest 5 bits of the number of places.", Name: "shlShort", Types: "T short", Operands: "ab",
+		Value: "T(int64($a) << (uint64($b) & 31))", Twice: true},
+	{Name: "shrShort", Types: "T short", Operands: "ab", Value: "T(int64($a) >> (uint64($b) & 31))", Twice: true},
 }
 
-// comparison is a loop that compares, and one that chooses by it.
+// comparison is a loop that compares, one that chooses by it, and one that has a number where it is true, and 0.
 type comparison struct {
-	Name, Choice, Op string
-	NumberFirst      bool // a number may come first: others are turned round
+	Name, Choice, Truth, Op string
+	NumberFirst             bool // a number may come first: others are turned round
 }
 
 var comparisons = []comparison{
-	{"eqV", "chooseEq", "==", false},
-	{"neV", "chooseNe", "!=", false},
-	{"ltV", "chooseLt", "<", true},
-	{"leV", "chooseLe", "<=", true},
+	{"eqV", "chooseEq", "oneEq", "==", false},
+	{"neV", "chooseNe", "oneNe", "!=", false},
+	{"ltV", "chooseLt", "oneLt", "<", true},
+	{"leV", "chooseLe", "oneLe", "<=", true},
+}
+
+// extreme is a loop that takes the one or the other of two floats.
+type extreme struct {
+	Name   string
+	Second string // the comparison by which it takes the second, of numbers
+	Doubt  string // the operand whose NaN the comparison alone goes wrong with
+	First  string // when it takes the first, of whatever
+}
+
+var extremes = []extreme{
+	{"minFloat", ">=", "y", "u < v || u != u"},
+	{"maxFloat", "<=", "y", "u > v || u != u"},
+	{"fminFloat", ">=", "x", "u < v || v != v"},
+	{"fmaxFloat", "<=", "x", "u > v || v != v"},
 }
 
 const text = `// Code generated by genloops. DO NOT EDIT.
@@ -101,19 +141,45 @@ package expr
 
 import "unsafe"
 
-{{range .Loops}}
+{{range .Loops}}{{$e := .Elem}}
 {{with .Doc}}// {{.}}
 {{end -}}
 func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int, by *strides) {
 	{{.Each "s%s" "d"}} := {{.Each "by.%s" "d"}}
 	{{.Before}}
+	{{if .Commutes}}if sa == 0 {
+		a, b, sa, sb = b, a, sb, sa
+	}
+	{{end}}{{if .Numbers}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.DenseButNumbers}} {
+		{{range .Constant}}{{.}}1 := *(*{{$e}})({{.}})
+		{{end}}i := 0
+		for last := n - 4; i <= last; i += 4 {
+			d4, {{.ListDense "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.ListDense (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
+			d4[0], d4[1], d4[2], d4[3] = {{.OfNumbers "0"}}, {{.OfNumbers "1"}}, {{.OfNumbers "2"}}, {{.OfNumbers "3"}}
+		}
+		if n -= i; n == 0 {
+			return
+		}
+		d, {{.ListDense "%s"}} = unsafe.Add(d, i*size), {{.ListDense "unsafe.Add(%s, i*size)"}}
+	}
+	{{end}}if size := int(unsafe.Sizeof(*(*{{.Elem}})(d))); {{.Dense}} {
+		i := 0
+		{{if not .Single}}for last := n - 4; i <= last; i += 4 {
+			d4, {{.List "%[1]s4"}} := (*[4]{{.Result}})(unsafe.Add(d, i*size)), {{.List (printf "(*[4]%s)(unsafe.Add(%%s, i*size))" .Elem)}}
+			d4[0], d4[1], d4[2], d4[3] = {{.Of "0"}}, {{.Of "1"}}, {{.Of "2"}}, {{.Of "3"}}
+		}
+		{{end}}for ; i < n; i++ {
+			*(*{{.Result}})(unsafe.Add(d, i*size)) = {{.At "unsafe.Add($, i*size)"}}
+		}
+		return
+	}
 	{{if .Twice}}for ; n > 2; n -= 2 {
-		*(*{{.Elem}})(d) = {{.At "$"}}
-		*(*{{.Elem}})(unsafe.Add(d, sd)) = {{.At "unsafe.Add($, s$)"}}
+		*(*{{.Result}})(d) = {{.At "$"}}
+		*(*{{.Result}})(unsafe.Add(d, sd)) = {{.At "unsafe.Add($, s$)"}}
 		{{.Each "%s" "d"}} = {{.Each "unsafe.Add(%[1]s, 2*s%[1]s)" "d"}}
 	}
 	{{end}}for ; ; {{.Each "%s" "d"}} = {{.Each "unsafe.Add(%[1]s, s%[1]s)" "d"}} {
-		*(*{{.Elem}})(d) = {{.At "$"}}
+		*(*{{.Result}})(d) = {{.At "$"}}
 		if n--; n == 0 {
 			return
 		}
@@ -121,21 +187,34 @@ func {{.Name}}{{with .Types}}[{{.}}]{{end}}(d, {{.Params}} unsafe.Pointer, n int
 }
 {{end}}
 
-// Comparisons write bools one behind another. Loops over slices take a cycle an element there, others two on some
-// processors.
+// Comparisons write bools one behind another.
 {{range .Comparisons}}
 func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sa, sb, size := by.a, by.b, int(unsafe.Sizeof(T(0)))
 	switch dst := unsafe.Slice((*bool)(d), n); {
 	case sa == size && sb == size:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], unsafe.Slice((*T)(b), n)[:len(dst)]
-		for i := range dst {
-			dst[i] = x[i] {{.Op}} y[i]
+		i := 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x, y := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			r[0] = x[0] {{.Op}} y[0]
+			r[1] = x[1] {{.Op}} y[1]
+			r[2] = x[2] {{.Op}} y[2]
+			r[3] = x[3] {{.Op}} y[3]
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) {{.Op}} *(*T)(unsafe.Add(b, i*size))
 		}
 	case sa == size && sb == 0:
-		x, y := unsafe.Slice((*T)(a), n)[:len(dst)], *(*T)(b)
-		for i := range dst {
-			dst[i] = x[i] {{.Op}} y
+		y, i := *(*T)(b), 0
+		for last := n - 4; i <= last; i += 4 {
+			r, x := (*[4]bool)(unsafe.Add(d, i)), (*[4]T)(unsafe.Add(a, i*size))
+			r[0] = x[0] {{.Op}} y
+			r[1] = x[1] {{.Op}} y
+			r[2] = x[2] {{.Op}} y
+			r[3] = x[3] {{.Op}} y
+		}
+		for ; i < n; i++ {
+			dst[i] = *(*T)(unsafe.Add(a, i*size)) {{.Op}} y
 		}
 	{{if .NumberFirst}}case sa == 0 && sb == size:
 		x, y := *(*T)(a), unsafe.Slice((*T)(b), n)[:len(dst)]
@@ -149,15 +228,106 @@ func {{.Name}}[T realNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 {{end}}
+// Bits are moved under conditions in 64 bits: there is no such move of a byte, and there would be a branch.
 {{range .Comparisons}}
 func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc, se := by.d, by.a, by.b, by.c, by.e
 	for ; ; d, a, b, c, e = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(c, sc), unsafe.Add(e, se) {
-		x, y, u, v := *(*T)(a), *(*T)(b), *(*U)(c), *(*U)(e)
+		x, y, u, v := *(*T)(a), *(*T)(b), uint64(*(*U)(c)), uint64(*(*U)(e))
 		if x {{.Op}} y {
 			v = u
 		}
-		*(*U)(d) = v
+		*(*U)(d) = U(v)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+{{end}}
+{{range .Comparisons}}
+func {{.Truth}}[T realNumber, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb, one := by.d, by.a, by.b, uint64(*(*U)(c))
+	if size := int(unsafe.Sizeof(T(0))); sd == int(unsafe.Sizeof(U(0))) && sa == size && sb == 0 {
+		dst, y := flat[U](d, n), *(*T)(b)
+		x := flat[T](a, n)[:len(dst)]
+		for i := range dst {
+			r := uint64(0)
+			if x[i] {{.Op}} y {
+				r = one
+			}
+			dst[i] = U(r)
+		}
+		return
+	}
+	for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		r := uint64(0)
+		if *(*T)(a) {{.Op}} *(*T)(b) {
+			r = one
+		}
+		*(*U)(d) = U(r)
+		if n--; n == 0 {
+			return
+		}
+	}
+}
+{{end}}
+// Extremes are not Go's, which differ where two zeros meet: expressions take one of the operands by a comparison, Go the
+// negative zero or the positive one. Bits are moved under a condition, without a branch. Where elements lie one behind
+// another one comparison is enough, but for NaN in one of the operands, which the sum of four tells of.
+{{range .Extremes}}
+func {{.Name}}[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+	size, i := int(unsafe.Sizeof(T(0))), 0
+	if by.d == size && by.a == size && by.b == size {
+		for last := n - 4; i <= last; i += 4 {
+			x, y := (*[4]T)(unsafe.Add(a, i*size)), (*[4]T)(unsafe.Add(b, i*size))
+			p, q, r := (*[4]U)(unsafe.Pointer(x)), (*[4]U)(unsafe.Pointer(y)), (*[4]U)(unsafe.Add(d, i*size))
+			if sum := {{.Doubt}}[0] + {{.Doubt}}[1] + ({{.Doubt}}[2] + {{.Doubt}}[3]); sum != sum {
+				{{.Name}}Any[T, U](unsafe.Pointer(r), unsafe.Pointer(x), unsafe.Pointer(y), 4, by)
+				continue
+			}
+			r0, r1, r2, r3, s0, s1, s2, s3 := p[0], p[1], p[2], p[3], q[0], q[1], q[2], q[3]
+			if x[0] {{.Second}} y[0] {
+				r0 = s0
+			}
+			if x[1] {{.Second}} y[1] {
+				r1 = s1
+			}
+			if x[2] {{.Second}} y[2] {
+				r2 = s2
+			}
+			if x[3] {{.Second}} y[3] {
+				r3 = s3
+			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+		}
+		if i == n {
+			return
+		}
+	}
+	{{.Name}}Any[T, U](unsafe.Add(d, i*by.d), unsafe.Add(a, i*by.a), unsafe.Add(b, i*by.b), n-i, by)
+}
+
+func {{.Name}}Any[T float, U word](d, a, b unsafe.Pointer, n int, by *strides) {
+	sd, sa, sb := by.d, by.a, by.b
+	{{if eq .Doubt "y"}}if size, v := int(unsafe.Sizeof(T(0))), *(*T)(b); sd == size && sa == size && sb == 0 && v == v {
+		dst, x, second := flat[U](d, n), flat[T](a, n), *(*U)(b)
+		bits := flat[U](a, n)[:len(dst)]
+		x = x[:len(dst)]
+		for i := range dst {
+			u, r := x[i], bits[i]
+			if u {{.Second}} v {
+				r = second
+			}
+			dst[i] = r
+		}
+		return
+	}
+	{{end}}for ; ; d, a, b = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb) {
+		u, v, p, r := *(*T)(a), *(*T)(b), *(*U)(a), *(*U)(b)
+		{{range .Firsts}}if {{.}} {
+			r = p
+		}
+		{{end}}*(*U)(d) = r
 		if n--; n == 0 {
 			return
 		}
@@ -166,13 +336,71 @@ func {{.Choice}}[T realNumber, U word](d, a, b, c, e, _ unsafe.Pointer, n int, b
 {{end}}
 `
 
+// Firsts are the conditions of First one by one: joined there would be a branch.
+func (e extreme) Firsts() []string { return strings.Split(e.First, " || ") }
+
 // Params are the parameters after d that hold addresses.
 func (l loop) Params() string {
-	names := strings.Split("_____", "")
-	for i, o := range l.Operands {
-		names[i] = string(o)
+	names := strings.Split("abceg", "")
+	for i, name := range names {
+		if !strings.Contains(l.Operands, name) {
+			names[i] = "_"
+		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// Dense is the condition that all lie one behind another.
+func (l loop) Dense() string {
+	var list []string
+	for _, o := range "d" + l.Operands {
+		list = append(list, "s"+string(o)+" == size")
+	}
+	return strings.Join(list, " && ")
+}
+
+// Of is the value of element k of four.
+func (l loop) Of(k string) string {
+	v := l.Value
+	for _, o := range l.Operands {
+		v = strings.ReplaceAll(v, "$"+string(o), fmt.Sprintf("%c4[%s]", o, k))
+	}
+	return v
+}
+
+// OfNumbers is that value where the operands of Numbers are the same for all.
+func (l loop) OfNumbers(k string) string {
+	v := l.Of(k)
+	for _, o := range l.Numbers {
+		v = strings.ReplaceAll(v, fmt.Sprintf("%c4[%s]", o, k), string(o)+"1")
+	}
+	return v
+}
+
+// DenseButNumbers is the condition that the operands of Numbers are the same for all, others one behind another.
+func (l loop) DenseButNumbers() string {
+	v := l.Dense()
+	for _, o := range l.Numbers {
+		v = strings.ReplaceAll(v, "s"+string(o)+" == size", "s"+string(o)+" == 0")
+	}
+	return v
+}
+
+// Constant has the operands of Numbers.
+func (l loop) Constant() []string { return strings.Split(l.Numbers, "") }
+
+// List is a list with an item for each operand.
+func (l loop) List(item string) string { return l.Each(item, "") }
+
+// ListDense is one with an item for each operand but those of Numbers.
+func (l loop) ListDense(item string) string {
+	l.Operands = strings.Map(func(o rune) rune {
+		if strings.ContainsRune(l.Numbers, o) {
+			return -1
+		}
+		return o
+	}, l.Operands)
+	return l.List(item)
 }
 
 // Each is a list with an item for d and for each operand.
@@ -201,12 +429,16 @@ func main() {
 		if loops[i].Elem == "" {
 			loops[i].Elem = "T"
 		}
+		if loops[i].Result == "" {
+			loops[i].Result = loops[i].Elem
+		}
 	}
 	var b bytes.Buffer
 	err := template.Must(template.New("loops").Parse(text)).Execute(&b, struct {
 		Loops       []loop
 		Comparisons []comparison
-	}{loops, comparisons})
+		Extremes    []extreme
+	}{loops, comparisons, extremes})
 	if err != nil {
 		log.Fatal(err)
 	}

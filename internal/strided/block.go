@@ -66,11 +66,6 @@ func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 		a, b = b, a
 	}
 	for i := range b.N {
-		d, s := unsafe.Add(dst, i*b.Dst), unsafe.Add(src, i*b.Src)
-		to, at := 0, 0
-		for range a.N {
-			*(*T)(unsafe.Add(d, to)) = *(*T)(unsafe.Add(s, at))
-			to, at = to+a.Dst, at+a.Src
-		}
+		move[T](unsafe.Add(dst, i*b.Dst), unsafe.Add(src, i*b.Src), a.Dst, a.Src, a.N)
 	}
 }

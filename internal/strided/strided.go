@@ -60,9 +60,15 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 	case dstStep == size && srcStep == 0:
 		fill(unsafe.Slice((*T)(dst), n), *(*T)(src))
 	case dstStep == size:
-		at := 0
-		for i := range unsafe.Slice((*T)(dst), n) {
-			unsafe.Slice((*T)(dst), n)[i] = *(*T)(unsafe.Add(src, at))
+		i, at := 0, 0 // no address is made of what lies behind the last element
+		for last := n - 4; i <= last; i += 4 {
+			d := (*[4]T)(unsafe.Add(dst, i*size))
+			d[0], d[1] = *(*T)(unsafe.Add(src, at)), *(*T)(unsafe.Add(src, at+srcStep))
+			d[2], d[3] = *(*T)(unsafe.Add(src, at+2*srcStep)), *(*T)(unsafe.Add(src, at+3*srcStep))
+			at += 4 * srcStep
+		}
+		for ; i < n; i++ {
+			*(*T)(unsafe.Add(dst, i*size)) = *(*T)(unsafe.Add(src, at))
 			at += srcStep
 		}
 	default:

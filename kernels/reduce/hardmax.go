@@ -40,7 +40,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		}
 		best := p.Add(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, c.In[0])
 		places := p.Along(p.Add(view.Arange, graph.Attrs{"end": m.Shape[dim]}), dim, m.Rank())
-		return p.Result(p.Add(pointwise.Eq, nil, best, places))
+		return p.Result(p.Add(pointwise.Eq, nil, places, best))
 	},
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		x := in[0]

@@ -171,9 +171,26 @@ func (g *gen) cmp(l int, predicate int64, a, b val) val {
 func (g *gen) blend(l int, mask, yes, no val) val {
 	dst := g.newVal(value{w: g.vals[yes].w})
 	if g.z {
+		if in, ok := g.arithmetic(yes, l); ok {
+			in.dst, in.tied, in.mask = dst, no, mask
+			return g.add(in)
+		}
 		return g.add(inst{name: "VBLENDM" + suffix(l), src: of(yes, no), mask: mask, dst: dst, rm: 0, lane: uint8(l)})
 	}
 	return g.add(inst{name: "VBLENDV" + suffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
+}
+
+// arithmetic returns the instruction selected for a value a short while ago, if it may as well be computed for a
+// part of the lanes, while others stay what they are: that spares a blend, and where the value is wanted otherwise,
+// too, costs no more than that.
+func (g *gen) arithmetic(v val, l int) (inst, bool) {
+	for k := len(g.body) - 1; k >= max(0, len(g.body)-8); k-- {
+		if in := g.body[k]; in.dst == v {
+			ok := in.name == "VADD"+suffix(l) || in.name == "VSUB"+suffix(l) || in.name == "VMUL"+suffix(l)
+			return in, ok && in.mask == 0
+		}
+	}
+	return inst{}, false
 }
 
 // fma is a fused multiply-add; factors and addends that were negated are so by the instruction.

@@ -1,0 +1,178 @@
+package expr
+
+import (
+	"math"
+	"math/bits"
+)
+
+// The circular functions in Go, of float64: those of package math lose the digits of what is near a multiple of pi/2,
+// and of arcs near 1. Products whose rounding matters are converted, so that no compiler fuses them.
+
+// quarterTurn is pi/2 in two parts, of which the first has 33 bits: its products with integers below 2^20 are exact.
+const (
+	quarterTurn     = 0x1.921fb544p+0
+	quarterTurnRest = 0x1.0b4611a626331p-34
+)
+
+// reduced returns the number of quarter turns in an angle, and r + low that is left of it, of which |r| <= pi/4 or
+// little more. What is infinite or NaN leaves NaN.
+func reduced(x float64) (q int, r, low float64) {
+	a := math.Abs(x)
+	if a <= math.Pi/4 {
+		return 0, x, 0
+	}
+	if a < 1<<20 {
+		t := x*(2/math.Pi) + 0x1.8p52
+		n := t - 0x1.8p52
+		// The difference is exact, and of the product little is lost unless hardly anything is left.
+		d, p := x-float64(n*quarterTurn), float64(n*quarterTurnRest)
+		if r = d - p; math.Abs(r) > 0x1p-12 {
+			return int(math.Float64bits(t)), r, (d - r) - p
+		}
+	}
+	if !(a <= math.MaxFloat64) {
+		return 0, math.NaN(), 0
+	}
+	if q, r, low = reducedFar(a); x < 0 {
+		q, r, low = -q, -r, -low
+	}
+	return q, r, low
+}
+
+// reducedFar is reduced of any x from pi/4 on: the 53 bits of x, as an integer, times those 192 bits of 2/pi behind
+// which the product has nothing but fractions, and before which nothing but whole turns.
+func reducedFar(x float64) (q int, r, low float64) {
+	b := math.Float64bits(x)
+	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
+	var w [3]uint64
+	for k := range w {
+		// A shift by 64 gives 0.
+		w[k] = twoOverPi[at/64+uint(k)]<<(at%64) | twoOverPi[at/64+uint(k)+1]>>(64-at%64)
+	}
+	h2, l2 := bits.Mul64(w[2], m)
+	h1, l1 := bits.Mul64(w[1], m)
+	mid, carry := bits.Add64(l1, h2, 0)
+	top := w[0]*m + h1 + carry
+	q = int(top >> 62)
+	hi, lo := top<<2|mid>>62, mid<<2|l2>>62
+	sign := 1.0
+	if hi >= 1<<63 { // nearer to the next quarter
+		var borrow uint64
+		lo, borrow = bits.Sub64(0, lo, 0)
+		hi, _ = bits.Sub64(0, hi, borrow)
+		sign = -1
+		q++
+	}
+	// Angles are never nearer than 2^-62 quarters to one.
+	z := uint(bits.LeadingZeros64(hi))
+	hi, lo = hi<<z|lo>>(64-z), lo<<z
+	unit := math.Ldexp(sign, -int(z)-64)
+	f, g := float64(hi>>11<<11)*unit, float64(hi<<53>>53)*unit+float64(lo)*unit*0x1p-64
+	r = f * piOver2[0]
+	low = math.FMA(f, piOver2[0], -r) + (f*piOver2[1] + g*piOver2[0])
+	return q, r, low
+}
+
+// sinOf and cosOf are those of r + low.
+func sinOf(r, low float64) float64 {
+	c := (*[6]float64)(sinPoly.f64)
+	z := r * r
+	v := z * r
+	p := c[1] + z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))
+	return r - ((z*(0.5*low-v*p) - low) - v*c[0])
+}
+
+func cosOf(r, low float64) float64 {
+	c := (*[6]float64)(cosPoly.f64)
+	z := r * r
+	h := 0.5 * z
+	w := 1 - h
+	p := z * (c[0] + z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))))
+	return w + (((1 - w) - h) + (z*p - r*low))
+}
+
+func sin(x float64) float64 {
+	q, r, low := reduced(x)
+	return quadrantOf(q, r, low)
+}
+
+func cos(x float64) float64 {
+	q, r, low := reduced(x)
+	return quadrantOf(q+1, r, low)
+}
+
+// quadrantOf is sin of q quarters and r + low.
+func quadrantOf(q int, r, low float64) float64 {
+	var y float64
+	if q&1 == 0 {
+		y = sinOf(r, low)
+	} else {
+		y = cosOf(r, low)
+	}
+	if q&2 != 0 {
+		return -y
+	}
+	return y
+}
+
+// sinCos returns what sin and cos do.
+func sinCos(x float64) (sin, cos float64) {
+	q, r, low := reduced(x)
+	sin, cos = sinOf(r, low), cosOf(r, low)
+	if q&1 != 0 {
+		sin, cos = cos, -sin
+	}
+	if q&2 != 0 {
+		sin, cos = -sin, -cos
+	}
+	return sin, cos
+}
+
+func tan(x float64) float64 {
+	q, r, low := reduced(x)
+	if q&1 == 0 {
+		return sinOf(r, low) / cosOf(r, low)
+	}
+	return -cosOf(r, low) / sinOf(r, low)
+}
+
+// arc is asin(a) = s + t for 0 <= a <= 1/2, and beyond it asin(sqrt((1-a)/2)) = s + t, which is half of acos(a).
+func arc(a float64) (s, t float64) {
+	z := 0.0
+	if a <= 0.5 {
+		s, z = a, a*a
+	} else {
+		z = 0.5 - 0.5*a
+		s = math.Sqrt(z)
+	}
+	c := (*[13]float64)(asinPoly.f64)
+	u := z * z
+	even := c[0] + u*(c[2]+u*(c[4]+u*(c[6]+u*(c[8]+u*(c[10]+u*c[12])))))
+	odd := c[1] + u*(c[3]+u*(c[5]+u*(c[7]+u*(c[9]+u*c[11]))))
+	return s, s * z * (even + z*odd)
+}
+
+// halfPiRest is what pi/2 is rounded by.
+const halfPiRest = 6.123233995736766e-17
+
+func asin(x float64) float64 {
+	a := math.Abs(x)
+	s, t := arc(a)
+	if a <= 0.5 {
+		return math.Copysign(s+t, x)
+	}
+	return math.Copysign(math.Pi/4+((math.Pi/4-2*s)+(halfPiRest-2*t)), x)
+}
+
+func acos(x float64) float64 {
+	a := math.Abs(x)
+	s, t := arc(a)
+	switch {
+	case a <= 0.5:
+		p := math.Copysign(s+t, x)
+		return (math.Pi/2 - p) + halfPiRest
+	case x < 0:
+		return math.Pi - 2*(s+t)
+	}
+	return 2 * (s + t)
+}
