@@ -54,7 +54,7 @@ type CertifiedPin struct {
 // strategy states the problem exactly, as Optimal and [layout.Given] do, the graph is planned as a whole, and the
 // passes are those of package passes.
 func (p *Program) Certificate() (*Certificate, error) {
-	m, err := p.model()
+	m, err := p.stated()
 	if err != nil {
 		return nil, err
 	}

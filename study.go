@@ -3,6 +3,7 @@ package graphrun
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -47,9 +48,9 @@ func (c *compiled) layouts(o Options) (*layout.Problem, error) {
 	return c.problem, c.asked
 }
 
-// model states the problem of layouts of the first sizes.
-func (p *Program) model() (*layout.Model, error) {
-	if p == nil || p.first == nil {
+// stated states the problem of layouts of the first sizes.
+func (p *Program) stated() (*layout.Model, error) {
+	if p == nil || p.first == nil || p.first.runs == nil {
 		return nil, errors.New("the program was not made by Compile")
 	}
 	problem, err := p.first.layouts(p.options)
@@ -62,7 +63,7 @@ func (p *Program) model() (*layout.Model, error) {
 // Problem returns the problem of layouts that planning this graph states, for the sizes that Compile saw, whatever the
 // strategy is: for solvers of one's own. What they find is applied by [layout.Given].
 func (p *Program) Problem() (*wcsp.Problem, error) {
-	m, err := p.model()
+	m, err := p.stated()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ type AdviceReport struct {
 // Advice tells what would be saved if an input came, or an output were taken, in another layout. It plans the graph up
 // to 32 times.
 func (p *Program) Advice() (*AdviceReport, error) {
-	if p == nil || p.first == nil {
+	if p == nil || p.first == nil || p.first.runs == nil {
 		return nil, errors.New("the program was not made by Compile")
 	}
 	problem, err := p.first.layouts(p.options)
@@ -96,7 +97,7 @@ func (p *Program) Advice() (*AdviceReport, error) {
 
 // Sensitivity tells by how much copies may get slower or faster before another plan is the cheapest.
 func (p *Program) Sensitivity() (*layout.Sensitivity, error) {
-	m, err := p.model()
+	m, err := p.stated()
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ type PlanChoice struct {
 
 // Best returns the k cheapest plans that differ in what runs, the cheapest first: see [layout.Model.Best].
 func (p *Program) Best(k int) ([]PlanChoice, error) {
-	m, err := p.model()
+	m, err := p.stated()
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,9 @@ func (r *Report) proved(plan *passes.Plan) {
 		return
 	}
 	// The steps cost the same, but for rounding: a bound is held against what it is a bound of.
-	r.CostNS = float64(s.Cost) / 1000
+	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS) <= 1e-9*cost {
+		r.CostNS = cost
+	}
 	bound := float64(s.Bound) / 1000
 	r.Optimal, r.LowerBoundNS = s.Optimal(), &bound
 }

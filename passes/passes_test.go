@@ -277,5 +277,5 @@ func TestDumpShowsEveryPass(t *testing.T) {
 	for _, p := range passes.Passes() {
 		assert.Contains(t, b.String(), "after "+p.Name)
 	}
-	assert.Equal(t, 4, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
+	assert.Equal(t, 5, strings.Count(b.String(), "= contiguous(x) view of x"), "until it is elided")
 }

@@ -39,6 +39,8 @@ var pipeline = []Pass{
 	{Name: "fold", Doc: "computes what depends on constants alone", Needs: graph.Typed, Rounds: true, Run: foldConstants},
 	{Name: "group", Doc: "makes one loop of pointwise nodes that go over the same elements",
 		Needs: graph.Typed, Run: groupNodes},
+	{Name: "dead", Doc: "drops nodes and constants that no output needs, so that no layout is chosen for their sake",
+		Needs: graph.Sorted, Run: dropDead},
 	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the copies that these " +
 		"need, and drops " +
 		"those that nobody needs, with permutations that undo one another",

@@ -56,7 +56,8 @@ func TestPlanProblem(t *testing.T) {
 		doc := decode[planJSON](t, out)
 		valid(t, "plan", out)
 		proved := solution[:9] != `{"labels"`
-		if doc.Strategy != "given" || doc.Optimal != proved || (doc.Bound != nil) != proved || len(doc.Steps) != len(best.Steps) {
+		if doc.Strategy != "given" || doc.Optimal != proved || (doc.Bound != nil) != proved ||
+			len(doc.Steps) != len(best.Steps) {
 			t.Errorf("%s", out)
 		}
 		again := filepath.Join(t.TempDir(), "cert.json")
@@ -94,8 +95,8 @@ func TestPlanStudies(t *testing.T) {
 		t.Fatalf("%+v", doc.Advice)
 	}
 	// As the hint says, it costs what the hint says.
-	better := write(t, "better.json", strings.Replace(tallWith("1", "0"), `48, 48]`, `48, 48], "memory_format": "channels_last"`,
-		1))
+	better := write(t, "better.json", strings.Replace(tallWith("1", "0"), `48, 48]`,
+		`48, 48], "memory_format": "channels_last"`, 1))
 	if other := decode[planJSON](t, succeed(t, "plan", better, "--strategy", "optimal", "--json", "--pin",
 		"a=channels_last", "--pin", "a=impl:nhwc")); other.CostNS != doc.CostNS-doc.Advice.Hints[0].SavedNS {
 		t.Errorf("%g, not %g less %g", other.CostNS, doc.CostNS, doc.Advice.Hints[0].SavedNS)
@@ -120,8 +121,9 @@ func TestPlanStudies(t *testing.T) {
 // TestPlanStudiesRefuse has calls that cannot be.
 func TestPlanStudiesRefuse(t *testing.T) {
 	file := write(t, "g.json", small)
-	for _, args := range [][]string{{"--k-best", "0"}, {"--k-best", "-3"}, {"--certificate", filepath.Join(t.TempDir(), "c")},
-		{"--certificate", t.TempDir(), "--strategy", "optimal"}, {"--solution", file + ".none"},
+	for _, args := range [][]string{{"--k-best", "0"}, {"--k-best", "-3"},
+		{"--certificate", filepath.Join(t.TempDir(), "c")}, {"--certificate", t.TempDir(), "--strategy", "optimal"},
+		{"--solution", file + ".none"},
 		{"--solution", file, "--strategy", "optimal"}, {"--problem", filepath.Join(t.TempDir(), "none", "p.json")}} {
 		if r := call(t, append([]string{"plan", file}, args...)...); r.code != exitWrong || r.out != "" {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)

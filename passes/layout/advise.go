@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -36,6 +37,9 @@ const (
 	worthSaying = 0.001
 )
 
+// trialLimit is how long each may take that is not solved at once. Those of networks take milliseconds.
+const trialLimit = 100 * time.Millisecond
+
 // trial is a change that is priced.
 type trial struct {
 	value *graph.Value
@@ -53,22 +57,26 @@ func Advise(p *Problem) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := m.cheapest()
-	if err != nil {
-		return nil, err
-	}
 	list := m.trials()
 	a := &Advice{Possible: len(list)}
 	size := 1
 	for _, f := range m.WCSP.Factors {
 		size += len(f.Costs)
 	}
-	for _, t := range list[:min(len(list), mostTried, mostCosts/size)] {
+	list = list[:min(len(list), mostTried, mostCosts/size)]
+	if len(list) == 0 {
+		return a, nil
+	}
+	now, err := m.cheapest(trialLimit)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range list {
 		other, err := NewModel(t.of(p))
 		if err != nil {
 			continue // it cannot be had
 		}
-		then, err := other.cheapest()
+		then, err := other.cheapest(trialLimit)
 		if err != nil {
 			continue
 		}
@@ -83,8 +91,8 @@ func Advise(p *Problem) (*Advice, error) {
 }
 
 // cheapest is what the cheapest assignment means.
-func (m *Model) cheapest() (*Outcome, error) {
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: SolveLimit})
+func (m *Model) cheapest(limit time.Duration) (*Outcome, error) {
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: limit})
 	if err != nil {
 		return nil, err
 	}

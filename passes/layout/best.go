@@ -30,7 +30,8 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 		}
 		return meant[key]
 	}
-	list, err := wcsp.KBest(m.WCSP, k, wcsp.Options{}, func(a, b []int) bool { return mean(a).same(mean(b)) })
+	same := func(a, b []int) bool { return mean(a).same(mean(b)) }
+	list, err := wcsp.KBest(m.WCSP, k, wcsp.Options{TimeLimit: SolveLimit}, same)
 	if err != nil {
 		return nil, err
 	}

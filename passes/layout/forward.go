@@ -39,7 +39,10 @@ func (s *labelling) Choose(p *Problem) (*Assignment, error) {
 			chosen[t.id] = l
 		}
 	}
-	rest, whole := m.WCSP.Fix(chosen)
+	rest, whole, err := m.WCSP.Fix(chosen)
+	if err != nil {
+		return nil, err
+	}
 	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{TimeLimit: SolveLimit})
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)

@@ -1,13 +1,21 @@
 package wcsp
 
+import "fmt"
+
 // Fix returns the problem that is left where some variables have the labels given, by their numbers, and a function
-// that makes labels of it those of the whole. It panics where a number is none of a variable or a label.
-func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int) {
+// that makes labels of it those of the whole, one for each variable that is left. The error names a label that there is
+// not, or what is wrong with the problem.
+func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
+	if err := p.Validate(); err != nil {
+		return nil, nil, err
+	}
 	rest, place := &Problem{Version: p.Version}, make([]int, len(p.Variables))
 	for i, v := range p.Variables {
 		place[i] = -1
 		if l, fixed := labels[i]; fixed {
-			_ = v.Labels[l]
+			if l < 0 || l >= len(v.Labels) {
+				return nil, nil, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d", i, v.Name, l, len(v.Labels))
+			}
 			continue
 		}
 		place[i] = len(rest.Variables)
@@ -26,7 +34,7 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int) {
 			}
 		}
 		return whole
-	}
+	}, nil
 }
 
 // fixed is what a factor is where some of its variables have one label.
