@@ -52,16 +52,22 @@ var optimumSteps = append(slices.Clone(steps),
 		return r.apply("conv2d", graph.Attrs{"padding": 1, "groups": 4}, r.image(), r.g.Value("depth"))
 	},
 	func(r *grower, v *graph.Value, _, _ int) []*graph.Value { return r.apply("matmul", nil, v, r.value()) },
+	func(r *grower, v *graph.Value, _, _ int) []*graph.Value {
+		return r.apply("sub", nil, v, r.g.Value("image"))
+	},
 )
 
 // optimumGraph makes a graph of a few ops, with pins, whose results are all handed over or read.
 func optimumGraph(seed uint64) (*graph.Graph, *rand.Rand) {
 	r := &grower{rng: rand.New(rand.NewPCG(seed, 2)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
-	strided, _ := tensor.New(f32, 4, 3, 2, 4).Permute([]int{2, 0, 1, 3})
-	r.vals = []*graph.Value{r.g.Input("a", f32, 2, 4, 3, 4), r.g.InputFormat("b", f32, tensor.ChannelsLast, 2, 4, 3, 4)}
+	n, h, w := 1+r.rng.IntN(3), 2+r.rng.IntN(3), 2+r.rng.IntN(5)
+	strided, _ := tensor.New(f32, 4, h, n, w).Permute([]int{2, 0, 1, 3})
+	r.vals = []*graph.Value{r.g.Input("a", f32, n, 4, h, w), r.g.InputFormat("b", f32, tensor.ChannelsLast, n, 4, h, w)}
 	if r.rng.IntN(2) == 0 {
 		r.vals = append(r.vals, r.g.InputMeta("c", strided), r.g.Input("d", f32, 4, 1, 1))
 	}
+	image, _ := tensor.NewFormat(f32, []int{n, 4, h, w}, tensor.ChannelsLast)
+	r.g.Constant("image", tensor.Empty(image))
 	r.g.Input("w", f32, 4, 4, 3, 3)
 	r.g.InputFormat("wl", f32, tensor.ChannelsLast, 4, 4, 3, 3)
 	r.g.Constant("k", tensor.Zeros(f32, 4, 4, 3, 3))

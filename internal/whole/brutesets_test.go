@@ -1,19 +1,95 @@
 package whole_test
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// sets yields every set of forms that a value may be there in, of which roots are there for nothing, and others can
+// also be made from outside, where that says for how much.
+func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
+	key := fmt.Sprint(v.Number(), roots, outside)
+	list, ok := b.found[key]
+	if !ok {
+		for s := range uint(1) << len(b.forms(v)) {
+			if s&b.must[v] != b.must[v] || v.Node == nil && s&1 == 0 {
+				continue
+			}
+			if cost, ok := b.arborescence(v, s, roots, outside); ok {
+				list = append(list, bruteSet{s, cost})
+			}
+		}
+		b.found[key] = list
+	}
+	for _, s := range list {
+		add(s.cost, s.set)
+	}
+}
+
+// arborescence is the least that the forms of a set cost: each that is no root is copied from another of the set, or
+// made from outside, and none from itself in the end.
+func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
+	var make []int
+	for f := range b.forms(v) {
+		if set>>f&1 != 0 && roots>>f&1 == 0 {
+			make = append(make, f)
+		}
+	}
+	best, found := int64(math.MaxInt64), false
+	parent := map[int]int{}
+	var choose func(i int, sum int64)
+	choose = func(i int, sum int64) {
+		if found && sum >= best {
+			return
+		}
+		if i == len(make) {
+			for _, f := range make {
+				steps := 0
+				for at, ok := f, true; ok; steps++ {
+					if at, ok = parent[at]; steps > len(make) {
+						return // a ring
+					}
+				}
+			}
+			best, found = sum, true
+			return
+		}
+		f := make[i]
+		if outside != nil && outside[f] >= 0 {
+			delete(parent, f)
+			choose(i+1, sum+outside[f])
+		}
+		for from := range b.forms(v) {
+			if set>>from&1 == 0 || from == f {
+				continue
+			}
+			if c, ok := b.copy(v, b.forms(v)[from], f); ok {
+				parent[f] = from
+				choose(i+1, sum+c)
+				delete(parent, f)
+			}
+		}
+	}
+	choose(0, 0)
+	return best, found
+}
+
 // view goes over the sets of forms of a node that shows its operand, or copies what it cannot show.
 func (b *brute) view(i int, n *graph.Node) {
 	x := n.In[0].Value
+	type made struct {
+		roots   uint
+		outside []int64
+	}
+	known := map[[2]uint]made{}
 	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
 		set := sets[x]
 		if x.Const != nil {
-			set = 1<<len(b.m.Forms(x)) - 1
+			set = 1<<len(b.forms(x)) - 1
 		}
 		var masks func(k int, sum int64, before []uint)
 		masks = func(k int, sum int64, before []uint) {
@@ -21,8 +97,12 @@ func (b *brute) view(i int, n *graph.Node) {
 				add(sum, before...)
 				return
 			}
-			roots, outside := b.shown(n, k, set)
-			b.sets(n.Out[k], roots, outside, func(cost int64, s ...uint) {
+			w, ok := known[[2]uint{uint(k), set}]
+			if !ok {
+				w.roots, w.outside = b.shown(n, k, set)
+				known[[2]uint{uint(k), set}] = w
+			}
+			b.sets(n.Out[k], w.roots, w.outside, func(cost int64, s ...uint) {
 				masks(k+1, sum+cost, append(slices.Clone(before), s[0]))
 			})
 		}
@@ -34,13 +114,13 @@ func (b *brute) view(i int, n *graph.Node) {
 // operand; -1 for what cannot be.
 func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
 	x, y := n.In[0].Value, n.Out[k]
-	outside = slices.Repeat([]int64{-1}, len(b.m.Forms(y)))
+	outside = slices.Repeat([]int64{-1}, len(b.forms(y)))
 	least := func(f int, cost int64) {
 		if outside[f] < 0 || cost < outside[f] {
 			outside[f] = cost
 		}
 	}
-	for i, m := range b.m.Forms(x) {
+	for i, m := range b.forms(x) {
 		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.Storage && i > 0 {
 			continue
 		}
@@ -91,7 +171,7 @@ func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
 
 // remade is what it costs that a view's node copies its operand into a form of its result.
 func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64, bool) {
-	to := b.m.Forms(y)[f]
+	to := b.forms(y)[f]
 	o, dense := tensor.OrderOf(to)
 	if !dense || b.rigid(y) && f == 0 {
 		return 0, false
