@@ -126,9 +126,8 @@ func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int
 		}
 		c := b.with(n, []int{i})
 		res, err := n.Op.Infer(c)
-		transparent := n.Op.Identity && !n.Pin.Lays() && !b.p.Output(y)
 		switch {
-		case transparent:
+		case b.transparent(n):
 		case err != nil:
 			continue
 		case res[k].Alias == graph.Fresh:
@@ -162,11 +161,50 @@ func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
 	switch {
 	case i == 0 && y.Alias != nil:
 		return true
-	case b.stored[y]:
-		return y.Alias == nil && m.Offset == 0 && (x.Node == nil || !bruteView(x.Node))
+	case b.stored[y] && (y.Alias != nil || m.Offset != 0 || x.Node != nil && bruteView(x.Node)):
+		return false
 	}
-	written := i == 0 && m.SameLayout(y.Meta) && (x.Node == nil || !bruteView(x.Node))
-	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || written
+	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || b.certain(x, i) && m.SameLayout(y.Meta)
+}
+
+// certain reports whether the strides of dimensions of size 1 are known, too, of a value in a form, however it was made:
+// copies have those of the order, or, in the first form, as written.
+func (b *brute) certain(v *graph.Value, f int) bool {
+	form := b.forms(v)[f]
+	o, dense := tensor.OrderOf(form)
+	copied := f == 0 || dense && form.SameLayout(form.WithStrides(o.Strides(form.Shape)))
+	switch {
+	case !slices.Contains(v.Meta.Shape, 1):
+		return true
+	case v.Node == nil:
+		return copied
+	case !bruteView(v.Node):
+		return f == 0
+	case f == 0 && b.p.Fixed(v):
+		return true
+	}
+	x := v.Node.In[0].Value
+	for i, m := range b.forms(x) {
+		if v.Node.Op.Storage && i > 0 {
+			continue
+		}
+		if !b.transparent(v.Node) {
+			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
+			if err != nil || res[v.Index].Alias == graph.Fresh {
+				continue
+			}
+			m = res[v.Index].Meta()
+		}
+		if m.SameAddresses(form) && !(b.certain(x, i) && m.SameLayout(form)) {
+			return false
+		}
+	}
+	return copied
+}
+
+// transparent reports whether a node is a copy for which its operand can stand.
+func (b *brute) transparent(n *graph.Node) bool {
+	return n.Op.Identity && !n.Pin.Lays() && !b.p.Output(n.Out[0])
 }
 
 // remade is what it costs that a view's node copies its operand into a form of its result.

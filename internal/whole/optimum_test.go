@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
@@ -289,4 +291,28 @@ func TestOptimum(t *testing.T) {
 	}
 	t.Logf("%d of %d graphs by brute force", compared, count)
 	require.GreaterOrEqual(t, compared, count/2, "most graphs are small enough to be compared")
+}
+
+// TestOptimumOfExamples holds what the optimum of real graphs is said to cost against what their plans do.
+func TestOptimumOfExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/models/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			g, err := graphrun.Load(f)
+			require.NoError(t, err)
+			require.NoError(t, g.Bind(nil))
+			j := &judged{t: t}
+			profile := layout.DefaultProfile()
+			plan, err := passes.Run(g, passes.Options{Strategy: j, Profile: profile})
+			require.NoError(t, err)
+			require.Equal(t, j.solution.Cost, priced(profile, plan.Graph))
+			for _, s := range layout.All() {
+				other, err := passes.Run(g, passes.Options{Strategy: s, Profile: profile})
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, priced(profile, other.Graph), j.solution.Bound, s.Name())
+			}
+		})
+	}
 }

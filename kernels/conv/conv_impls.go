@@ -139,7 +139,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m
 	}
 	work := graph.ReadWork(m, by)
 	switch {
-	case i > 0 && (c.Const(i) != nil || c.Packed(i) != nil): // packed once
+	case i > 0 && c.Constant(i): // packed once
 		return graph.Work{}, true
 	case i > 0:
 		return work, true

@@ -38,7 +38,7 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 				return walks
 			},
 			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-				if c.Const(k) != nil && w.way == gemm.Tiled { // panels follow one another
+				if c.Constant(k) && w.way == gemm.Tiled { // panels follow one another
 					m = tensor.New(m.DType, m.Shape...)
 				}
 				return graph.ReadWork(m, m), true
@@ -127,12 +127,12 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	default:
 		work.Ops[graph.Simple] += beginTiled
 		work.Ops[graph.Product] += entries * multiply.Ops(d, max(y.m, multiply.Thin+1), max(y.n, multiply.Thin+1), y.k)
-		turns := y.c.row == 1 && c.Const(y.opA) == nil && c.Const(y.opB) == nil // the product is transposed
+		turns := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // the product is transposed
 		if y.n > 1 && y.c.col != 1 && !turns {
 			work.Ops[graph.Simple] += entries * multiply.TurnOps(y.m*y.n, y.k)
 		}
 		for _, side := range []struct{ op, lanes int }{{y.opA, y.m}, {y.opB, y.n}} {
-			if c.Const(side.op) == nil {
+			if !c.Constant(side.op) {
 				work.Ops[graph.Simple] += entries * packOps * float64(side.lanes) * float64(y.k)
 			}
 		}

@@ -92,7 +92,7 @@ type way struct {
 func (r *reading) way(x *variable, roots uint, outside []int64) way {
 	need := r.needed.At(x.value)
 	w := r.m.make(x, roots, outside)
-	_, set := w.least(need)
+	set := w.of(need)
 	out := way{used: need & roots}
 	for set != roots {
 		s := w.last[set]

@@ -182,9 +182,14 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 		}
 	}
 	try("")
+	tried := map[tensor.Order]bool{}
 	for k, a := range n.In {
-		if looked[k] {
-			for _, o := range m.variables.At(a.Value).orders() {
+		if !looked[k] {
+			continue
+		}
+		for _, o := range m.variables.At(a.Value).orders() {
+			if !tried[o] {
+				tried[o] = true
 				try(o)
 			}
 		}
@@ -253,6 +258,7 @@ func (m *Model) reshapes(v *viewed) {
 	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
 		(&growth{m: m}).through(v, x, i)
 	}
+	m.settle(v, x)
 	m.admit(v)
 	if n.Op.Storage {
 		return
