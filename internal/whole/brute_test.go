@@ -63,7 +63,7 @@ type bruteWay struct {
 	cost    int64
 }
 
-// bruteForms is how many forms a value may have for this to be fast, and bruteStates how many sets of sets there may be.
+// bruteForms is how many forms a value may have for this to be fast, and bruteStates how many states there may be.
 const (
 	bruteForms  = 4
 	bruteStates = 1000
@@ -72,7 +72,8 @@ const (
 // bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may
 // have too many forms. The problem must be as the model was made of.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
-	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{}, stored: map[*graph.Value]bool{}, bound: bound,
+	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{}, stored: map[*graph.Value]bool{},
+		bound: bound,
 		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{}}
 	g := p.Graph
 	b.copier, _ = g.CopyOp()
@@ -126,6 +127,9 @@ func (b *brute) prepare() {
 		}
 		require.GreaterOrEqual(b.t, f, 0, "output %q cannot be as it is pinned", o.Name)
 		b.must[o.Value] |= 1 << f
+		if p := b.pinned(o.Value); p >= 0 && o.Value.Node != nil {
+			b.must[o.Value] |= 1 << p
+		}
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		b.least[i] = b.least[i+1]

@@ -167,8 +167,8 @@ func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
 	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || b.certain(x, i) && m.SameLayout(y.Meta)
 }
 
-// certain reports whether the strides of dimensions of size 1 are known, too, of a value in a form, however it was made:
-// copies have those of the order, or, in the first form, as written.
+// certain reports whether the strides of dimensions of size 1 are known, too, of a value in a form, however it was
+// made: copies have those of the order, or, in the first form, as written.
 func (b *brute) certain(v *graph.Value, f int) bool {
 	form := b.forms(v)[f]
 	o, dense := tensor.OrderOf(form)

@@ -193,8 +193,8 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 	}
 }
 
-// differs reports whether v, where it is viewed of x otherwise than in the graph as written, is another storage for those
-// who look at that. What had memory of its own is the same where it shows all of a copy from the start.
+// differs reports whether v, where it is viewed of x otherwise than in the graph as written, is another storage for
+// those who look at that. What had memory of its own is the same where it shows all of a copy from the start.
 func (m *Model) differs(x *variable, v *graph.Value, meta tensor.Meta) bool {
 	n := x.value.Node
 	return m.Problem.storage[v] && (v.Alias != nil || meta.Offset != 0 || n != nil && m.views[m.places[n.Number()]] != nil)

@@ -42,8 +42,8 @@ func (m *Model) label(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it out
-// all the same. Of several results inference may lay out each in an order of its own.
+// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it
+// out all the same. Of several results inference may lay out each in an order of its own.
 func distinct(list []graph.Walk, results int) []graph.Walk {
 	var out []graph.Walk
 	for i, w := range list {
@@ -310,7 +310,8 @@ func (m *Model) admit(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = x.allowed
 	if p := x.pinned(); p >= 0 && !v.same {
-		if res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[p].meta)); err != nil || len(res) != len(v.node.Out) {
+		res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[p].meta))
+		if err != nil || len(res) != len(v.node.Out) {
 			v.allowed = ^uint(0)
 		}
 	}

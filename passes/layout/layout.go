@@ -69,7 +69,8 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{}, outputs: map[*graph.Value]bool{},
+	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{},
+		outputs: map[*graph.Value]bool{},
 		readers: map[*graph.Value]int{}}
 	fix := func(v *graph.Value) {
 		for ; v != nil; v = v.Alias {

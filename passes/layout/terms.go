@@ -51,13 +51,21 @@ func (m *Model) sets(x *variable) {
 	}
 	must := uint(0)
 	for _, o := range x.outputs {
-		must |= 1 << m.handed(x, o)
+		must |= 1<<m.handed(x, o) | x.shown()
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
 		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
 			x.sets = append(x.sets, s)
 		}
 	}
+}
+
+// shown is the form that a node's result is pinned to, which is there where the result is handed over, however.
+func (x *variable) shown() uint {
+	if p := x.pinned(); p >= 0 && x.value.Node != nil {
+		return 1 << p
+	}
+	return 0
 }
 
 // handed is the form in which an output is handed over.
