@@ -72,7 +72,8 @@ const (
 // bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may
 // have too many forms. The problem must be as the model was made of.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
-	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{}, stored: map[*graph.Value]bool{},
+	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
+		stored: map[*graph.Value]bool{},
 		bound: bound,
 		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{}}
 	g := p.Graph
