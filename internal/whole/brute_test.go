@@ -74,8 +74,8 @@ const (
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
 	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
 		stored: map[*graph.Value]bool{},
-		bound: bound,
-		costs: map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{}}
+		bound:  bound,
+		costs:  map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{}}
 	g := p.Graph
 	b.copier, _ = g.CopyOp()
 	g.Values(func(v *graph.Value) { b.inexact = b.inexact || len(m.Forms(v)) > bruteForms })
