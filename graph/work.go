@@ -194,7 +194,7 @@ func (c *Call) Streamed(w *Work) {
 			continue
 		}
 		m := a.Meta()
-		if bytes := float64(m.Numel() * m.DType.Size()); c.Const(i) != nil && bytes > smallConst {
+		if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && bytes > smallConst {
 			w.Bytes[Kept] += bytes
 		} else {
 			w.Bytes[Dense] += bytes

@@ -34,6 +34,8 @@ func layOut(p *Plan) error {
 
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
+	p.profile = layout.For(p.profile, p.Graph) // constants that are packed later cost what they did when it was decided
+	p.priced = true
 	problem := layout.NewProblem(p.Graph, p.profile)
 	problem.KeepGoing = p.keepGoing
 	a, err := p.strategy.Choose(problem)

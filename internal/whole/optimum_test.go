@@ -1,6 +1,7 @@
 package whole_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -141,14 +142,25 @@ func randomProfile(rng *rand.Rand) *layout.Profile {
 		switch v.Kind() {
 		case reflect.Float64:
 			v.SetFloat(v.Float() * by * math.Exp(rng.NormFloat64()))
-		case reflect.Array:
+		case reflect.Slice: // a curve, whose prices go up and down as one
+			factor := by * math.Exp(rng.NormFloat64())
 			for i := range v.Len() {
-				vary(v.Index(i), by)
+				at := v.Index(i).FieldByName("PS")
+				at.SetFloat(at.Float() * factor)
+			}
+		case reflect.Map:
+			for _, k := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int {
+				return cmp.Compare(a.String(), b.String())
+			}) {
+				v.SetMapIndex(k, reflect.ValueOf(v.MapIndex(k).Float()*math.Exp(rng.NormFloat64())))
 			}
 		case reflect.Struct:
 			for i := range v.NumField() {
+				if !v.Type().Field(i).IsExported() {
+					continue
+				}
 				by := 1.0
-				if v.Type().Field(i).Name == "StepNS" { // else small copies are never worth their step
+				if v.Type().Field(i).Name == "StepPS" { // else small copies are never worth their step
 					by = []float64{1, 0.01}[rng.IntN(2)]
 				}
 				vary(v.Field(i), by)

@@ -42,7 +42,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
 		return w
 	}
-	if c.Const(1) == nil {
+	if !c.Constant(1) {
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
 	if a == convByPixels {

@@ -127,7 +127,7 @@ func lying(v *graph.Value, m tensor.Meta) *graph.Value {
 // so.
 func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
-	if m.IsContiguous() || c.Const(k) != nil && w == gemm.Tiled { // panels are packed once
+	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // panels are packed once
 		return work, true
 	}
 	rows := rowMajor(c)

@@ -22,6 +22,7 @@ type Computed struct {
 	Node string
 	Impl string // empty where the op has none
 	Lies string // the order in which it writes its results
+	PS   int64  // what it costs, in picoseconds
 	walk string
 }
 
@@ -82,8 +83,10 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 			for k, value := range n.Out {
 				r.made(out, m.variables.At(value), 1<<l.out[k], nil)
 			}
-			out.PS += r.work(t, l)
-			out.Nodes = append(out.Nodes, m.computed(t, l))
+			one := m.computed(t, l)
+			one.PS = r.work(t, l)
+			out.PS += one.PS
+			out.Nodes = append(out.Nodes, one)
 		}
 	}
 	out.PS += out.Copying
