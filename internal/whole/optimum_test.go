@@ -124,8 +124,7 @@ func (r *grower) outputs() {
 		for _, v := range n.Out {
 			if !read[v] || r.rng.IntN(12) == 0 {
 				pin := graph.Pin{}
-				// What is pinned and handed over otherwise has a copy that counts, though nobody may read it.
-				if v.Meta.Rank() > 1 && r.rng.IntN(4) == 0 && !n.Pin.Lays() {
+				if v.Meta.Rank() > 1 && r.rng.IntN(4) == 0 {
 					pin = r.pin(v.Meta.Rank())
 				}
 				r.g.OutputPinned("out "+v.Name, v, pin)

@@ -67,7 +67,7 @@ func (r *reading) backward() {
 	g := r.m.Problem.Graph
 	for _, o := range g.Outputs {
 		x := r.m.variables.At(o.Value)
-		r.needed.Set(o.Value, r.needed.At(o.Value)|1<<r.m.handed(x, o)|x.shown())
+		r.needed.Set(o.Value, r.needed.At(o.Value)|1<<r.m.handed(x, o))
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]

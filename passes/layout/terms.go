@@ -51,7 +51,7 @@ func (m *Model) sets(x *variable) {
 	}
 	must := uint(0)
 	for _, o := range x.outputs {
-		must |= 1<<m.handed(x, o) | x.shown()
+		must |= 1 << m.handed(x, o)
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
 		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
@@ -64,14 +64,6 @@ func (m *Model) sets(x *variable) {
 func (m *Model) comes(x *variable) int {
 	if o, otherwise := m.Problem.comes[x.value]; otherwise {
 		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
-	}
-	return 0
-}
-
-// shown is the form that a node's result is pinned to, which is there where the result is handed over, however.
-func (x *variable) shown() uint {
-	if p := x.pinned(); p >= 0 && x.value.Node != nil {
-		return 1 << p
 	}
 	return 0
 }
