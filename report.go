@@ -18,6 +18,7 @@ type Report struct {
 	Optimal      bool                `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64             `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
 	LowerBoundNS *float64            `json:"lower_bound_ns" doc:"What any plan costs at least; null where unknown."`
+	Profile      ProfileReport       `json:"profile" doc:"The profile of a machine that costs are estimated by."`
 	Passes       []PassReport        `json:"passes" doc:"The passes in their order, and what each did."`
 	Copies       []CopyReport        `json:"copies" doc:"The copies that were inserted."`
 	Elided       []ElisionReport     `json:"elided" doc:"The nodes that were found to be needless."`
@@ -33,12 +34,30 @@ type Report struct {
 	Memory       MemoryReport        `json:"memory" doc:"What a run needs in all."`
 	PlanMS       float64             `json:"plan_ms" doc:"The time of planning and compiling."`
 	Segments     []SegmentReport     `json:"segments,omitzero" doc:"In what it runs if data decide shapes."`
+	Measured     *MeasuredReport     `json:"measured,omitzero" doc:"What --measure found: steps have their times."`
 	Rejected     []RejectionReport   `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, the wanted one first."`
 	Advice       *AdviceReport       `json:"advice,omitzero" doc:"What a caller could change, where strategy optimal planned."`
 	Best         []PlanChoice        `json:"best,omitzero" doc:"The cheapest plans, for --k-best: see [Program.Best]."`
 	Sensitivity  *layout.Sensitivity `json:"sensitivity,omitzero" doc:"How far prices of copies may be off, for --sensitivity."`
 	Code         *CodeReport         `json:"code,omitzero" doc:"What --code asked for: see [Program.Code]."`
 	Notes
+}
+
+// ProfileReport tells by which profile of a machine work is priced.
+type ProfileReport struct {
+	Digest       string `json:"digest" doc:"The sha256 of its canonical JSON, in hexadecimal digits."`
+	CPU          string `json:"cpu" doc:"The processor that was measured."`
+	Instructions string `json:"instructions" doc:"The instruction set that was measured."`
+	Measured     string `json:"measured,omitzero" doc:"When it was measured (RFC 3339); left out of a default."`
+	Default      bool   `json:"default" doc:"Whether it is the default: nobody measured the machine."`
+}
+
+// profileOf describes a profile; nil is the default.
+func profileOf(p *layout.Profile) ProfileReport {
+	if p == nil {
+		p = layout.DefaultProfile()
+	}
+	return ProfileReport{p.Digest(), p.CPU, p.Instructions, p.Measured, p.Shipped()}
 }
 
 // CopyReport is a copy of a value in another layout that was inserted.
@@ -81,7 +100,8 @@ type PartsReport struct {
 	Into []string `json:"into" doc:"The nodes that run in its place."`
 }
 
-// ApartReport is a pair of nodes in different steps that could share a loop: pointwise ones, and those that fold rows.
+// ApartReport is a pair of nodes in different steps that could share a loop: pointwise ones, and those that fold
+// rows.
 type ApartReport struct {
 	Node   string `json:"node" doc:"A node."`
 	Reader string `json:"reader" doc:"A node that reads what it makes, in another step."`
@@ -140,8 +160,19 @@ type StepReport struct {
 	FastSetup string      `json:"fast_setup" of:"fast_setup" doc:"TensorIterator's short cut that laid it out."`
 	CostNS    float64     `json:"cost_ns" doc:"What the step is estimated to cost, in nanoseconds."`
 	Bytes     int         `json:"bytes,omitzero" doc:"The bytes of what it reads and makes, each operand once."`
-	Strides   []int       `json:"strides" doc:"Strides of its first output, in elements."`
-	Buffer    int         `json:"buffer" doc:"The memory of its first output, by number."`
+	// MeasuredNS is set by who runs the plan: see the command's plan --measure.
+	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The least time that it took, in nanoseconds."`
+	Strides    []int    `json:"strides" doc:"Strides of its first output, in elements."`
+	Buffer     int      `json:"buffer" doc:"The memory of its first output, by number."`
+}
+
+// MeasuredReport is what was measured of a plan, beside what was estimated.
+type MeasuredReport struct {
+	Runs        int     `json:"runs" doc:"How often it was run, by one worker."`
+	MeasuredNS  float64 `json:"measured_ns" doc:"The least times of all steps, in nanoseconds, added up."`
+	PredictedNS float64 `json:"predicted_ns" doc:"What these were estimated to cost, in nanoseconds, added up."`
+	MedianError float64 `json:"median_error" doc:"The median over steps of the estimate's relative error."`
+	P90Error    float64 `json:"p90_error" doc:"The error that a tenth of the steps exceed."`
 }
 
 // MemoryReport is what a run needs, in bytes, by what it is for.
@@ -192,7 +223,7 @@ func (p *Program) Report() *Report {
 	}
 	r := &Report{Strategy: p.options.Strategy.Name(), CostNS: plan.CostNS, PeakBytes: program.PeakBytes(),
 		Memory: memoryOf(program.Need()), PlanMS: milliseconds(p.first.took),
-		Notes: NotesOf(p.first.graph)}
+		Profile: profileOf(p.options.Costs), Notes: NotesOf(p.first.graph)}
 	if known := KnownOf(p.first.runs); known != nil {
 		r.Segments = known.segments(p.first.place)
 	}

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -11,7 +10,8 @@ import (
 )
 
 // section is a run of steps, which begins when all steps before it are done. One that is not shared is run by one
-// worker in order: nothing is counted and nobody is told, so that little steps cost what they would with one worker.
+// worker in order: nothing is counted and nobody is told, so that little steps cost what they would with one
+// worker.
 type section struct {
 	first, end int // steps
 	shared     *sharing
@@ -44,14 +44,13 @@ func (p *Program) cut(costs *machine.Profile) {
 		p.sections = []section{{0, n, nil}}
 		return
 	}
-	usual := machine.DefaultProfile()
 	if costs == nil {
-		costs = usual
+		costs = machine.UsualProfile()
 	}
-	s := sharing{share: cmp.Or(costs.ShareNS, usual.ShareNS)}
+	s := sharing{share: cmp.Or(costs.ShareNS, machine.UsualShareNS)}
 	s.costs = p.price(costs, s.share)
 	saved := p.savings(s.costs, s.share)
-	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, usual.WakeNS))
+	s.worth = worths(s.costs, saved, cmp.Or(costs.WakeNS, machine.UsualWakeNS))
 	at := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -112,12 +111,12 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 // mostElementNS is about what an element of a pointwise step takes at most.
 const mostElementNS = 20
 
-// price estimates what each step takes one worker, in nanoseconds. A kernel of machine code knows its arithmetic. Any
-// other that is cut into chunks knows best that these are worth handing out, which holds for ops that do not say what
-// they cost, too. A pointwise step of a few elements is not asked for: it is not worth share.
+// price estimates what each step takes one worker, in nanoseconds. A kernel of machine code knows its arithmetic.
+// Any other that is cut into chunks knows best that these are worth handing out, which holds for ops that do not
+// say what they cost, too. A pointwise step of a few elements is not asked for: it is not worth share.
 func (p *Program) price(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
-	chunk := 10 * costs.ChunkNS
+	chunk := 10 * cmp.Or(costs.ChunkNS, machine.UsualChunkNS)
 	for i := range p.steps {
 		s := &p.steps[i]
 		if ns := s.kernel.Arithmetic; ns > 0 {
@@ -145,22 +144,22 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	if m == nil || m.Work == nil {
 		return 0
 	}
-	w := m.Work(c, c.Walk)
+	works := []graph.Work{m.Work(c, c.Walk)}
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
 			if r, ok := m.Read(c, c.Walk, i, a.Meta()); ok {
-				w = w.Plus(r)
+				works = append(works, r)
 			}
 		}
 	}
-	if memory {
-		clear(w.Ops[:])
+	for _, w := range works {
+		w.Steps = 0
+		if memory {
+			w.Parts = [len(w.Parts)]graph.Part{}
+		}
+		ns += costs.NS(w)
 	}
-	ns = costs.NS(w.Bytes, w.Ops, 0)
-	if math.IsNaN(ns) { // of a profile that lacks rates
-		return 0
-	}
-	return min(ns, 1e12)
+	return ns
 }
 
 // savings estimates what sharing a step may save: a step whose phases have chunks can be split; one of a single

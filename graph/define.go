@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // Define checks an op and fills in what follows from the rest: an empty schema where there
@@ -24,6 +25,7 @@ func Define(o Op) (*Op, error) {
 	}
 	o.completeImpls()
 	o.defined = &o
+	o.effort = sync.OnceValues(o.exampleEffort)
 	return &o, nil
 }
 

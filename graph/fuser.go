@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fuser makes one node of several of a graph that go over the same elements. It remembers what nodes compute, which of
-// nodes that are alike and follow one another is found once. It is for passes, which do not change nodes
-// between the first question and the end, and for one goroutine.
+// Fuser makes one node of several of a graph that go over the same elements. It remembers what nodes compute, which
+// of nodes that are alike and follow one another is found once. It is for passes, which do not change nodes between
+// the first question and the end, and for one goroutine.
 type Fuser struct {
 	graph *Graph
 	of    ByValue[*expr.Code] // by the first output
@@ -31,8 +32,8 @@ func NewFuser(g *Graph) *Fuser {
 type Together struct {
 	// Nodes are two or more in a valid order, each with a [Fuser.Expression] or, where Mask is set, a [Fuser.Rows].
 	Nodes []*Node
-	// Mask marks the dimensions that nodes fold, of the shape to which all that the group reads is broadcast; nil if
-	// none does. Split, where it is not 0, has dimension 1 of that shape seen as two ([Rows.Split]).
+	// Mask marks the dimensions that nodes fold, of the shape to which all that the group reads is broadcast; nil
+	// if none does. Split, where it is not 0, has dimension 1 of that shape seen as two ([Rows.Split]).
 	Mask  []bool
 	Split int
 }
@@ -40,8 +41,8 @@ type Together struct {
 // errNoExpression is why most nodes compute nothing that a loop of an expression does.
 var errNoExpression = errors.New("is stated by no expression")
 
-// Expression returns what a node computes for one element, over operands and results as memory holds them, by its own
-// operands. The error says why it is no loop of an expression.
+// Expression returns what a node computes for one element, over operands and results as memory holds them, by its
+// own operands. The error says why it is no loop of an expression.
 func (f *Fuser) Expression(n *Node) (*expr.Code, error) {
 	switch {
 	case f == nil || n == nil || n.Op == nil || !n.Op.elementwise() || len(n.Out) == 0:
@@ -282,8 +283,8 @@ func (w *whole) state(f *Fuser, parts []*Node) error {
 	for i, r := range w.fusion.Results {
 		out[i] = made[r[0]][r[1]]
 	}
-	var err error
-	w.fusion.code, err = b.Build(out...)
+	code, err := b.Build(out...)
+	w.fusion.code, w.fusion.effort = code, sync.OnceValue(func() Effort { return EffortOf(code) })
 	return err
 }
 

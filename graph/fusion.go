@@ -17,13 +17,15 @@ type Fusion struct {
 	Parts []FusedPart
 	// Results are the values that the node makes, by part and output.
 	Results [][2]int
-	// Mask marks the dimensions that parts fold, of the shape to which all operands are broadcast; nil if none does.
+	// Mask marks the dimensions that parts fold, of the shape to which all operands are broadcast; nil if none
+	// does.
 	Mask []bool
 	// Split and Channels are as in [Rows], by operand of the node.
 	Split    int
 	Channels []bool
 
-	code *expr.Code // of the whole: dtypes are the same for all layouts
+	code   *expr.Code // of the whole: dtypes are the same for all layouts
+	effort func() Effort
 }
 
 // FusedPart is a node within a [Fusion].
@@ -35,8 +37,8 @@ type FusedPart struct {
 	Outs  int
 }
 
-// FusedArg is an operand of a part: a number, operand Place of the whole where Part is negative, else output Place of
-// an earlier part.
+// FusedArg is an operand of a part: a number, operand Place of the whole where Part is negative, else output Place
+// of an earlier part.
 type FusedArg struct {
 	Number      tensor.Scalar
 	Part, Place int
@@ -76,8 +78,8 @@ func (o *Op) expression(c *Call) (*expr.Code, error) {
 	return o.Pointwise.Expression(c)
 }
 
-// Expression returns what a call computes for one element, over operands and results as memory holds them; nil where
-// the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
+// Expression returns what a call computes for one element, over operands and results as memory holds them; nil
+// where the body is no expression. It is for [Op.Expression] of ops that compile the loop themselves.
 func (p *Pointwise) Expression(c *Call) (*expr.Code, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -243,8 +245,8 @@ func (f *Fusion) spaceOf(c *Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions. c is nil
-// where it is unknown what is computed.
+// grainOf is the number of elements of a loop that are worth a chunk: fewer of one that computes functions. c is
+// nil where it is unknown what is computed.
 func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize
@@ -257,27 +259,40 @@ func grainOf(c *expr.Code) int {
 	return iter.GrainSize
 }
 
-// fusedWork is the sum of what the parts compute, and every byte of the results once.
-func fusedWork(c *Call, _ Walk) (w Work) {
+// fusedWork is what the expression of the whole does, and every byte of operands and results once.
+func fusedWork(c *Call, walk Walk) (w Work) {
 	w.Steps = 1
 	f, ok := c.Attrs.(*Fusion)
-	if !ok || len(c.Out) == 0 {
+	if !ok || f.effort == nil || len(c.Out) == 0 {
 		return w
 	}
-	for _, m := range c.Out {
-		w.Bytes[Dense] += float64(m.Bytes())
+	c.Streamed(&w)
+	if f.Mask == nil {
+		f.effort().Do(&w, float64(c.Out[0].Numel()), 0)
+		w.Do(Run, c.runs(walk.Lay(0, c.Out[0])))
+		return w
 	}
-	n := float64(c.Out[0].Numel())
-	if f.Mask != nil {
-		full, _ := f.spaceOf(c)
-		n = float64(tensor.Numel(full))
+	full, err := f.spaceOf(c)
+	if err != nil {
+		return w
 	}
-	for i := range f.Parts {
-		each := f.Parts[i].Op.each()
-		w.Ops[Simple] += n * each.Simple
-		w.Ops[Function] += n * each.Function
-	}
+	f.effort().Do(&w, float64(tensor.Numel(full)), rowsOf(full, f.Mask, f.Split))
 	return w
+}
+
+// rowsOf is the number of rows along the dimensions of a shape that a mask marks, in which dimension 1 is split in
+// so many parts where that is not 0.
+func rowsOf(shape []int, mask []bool, split int) float64 {
+	rows := 1
+	if split > 0 && len(shape) > 1 {
+		shape = slices.Concat(shape[:1], []int{split, shape[1] / split}, shape[2:])
+	}
+	for d, n := range shape {
+		if d >= len(mask) || !mask[d] {
+			rows *= n
+		}
+	}
+	return float64(rows)
 }
 
 // fusedRef asks the parts' references, one after the other.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/words"
-	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,16 +26,20 @@ type Impl struct {
 	// inference gives them in c.Out. candidates are orders that somebody may want of the first
 	// result. Nil: as inference gives it, and any candidate for an op that writes any order.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
-	// Read tells what it costs to read operand i where it has layout m; false: it cannot be read so
-	// and must be copied. It is asked for the layout rather than an order because operands need not
-	// be dense: slices and broadcasts are read as they are. Nil: it is read in any layout.
+	// Read tells what it takes more that operand i has layout m, beside an operand as the walk would have it;
+	// false: it cannot be read so and must be copied. It is asked for the layout rather than an order because
+	// operands need not be dense: slices and broadcasts are read as they are. Nil: it is read in any layout.
+	//
+	// The price of a node is that of its Work and of a Read for each operand, added up. So neither, nor Walks, may
+	// depend on how the operands of the call lie: on their shapes, dtypes and whether they are constant alone, and
+	// on their own arguments.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
-	// Work is what computing and storing the results take; reading is not in it. Nil: the op's
-	// Flops, and every byte of the results once.
+	// Work is what it takes to compute the results, to store them and to read every operand once as the walk would
+	// have it. Nil: as the op's Each and Flops say, and every byte once.
 	Work func(c *Call, w Walk) Work
 	// Pack tells in which form the implementation wants operand i, a constant, for the call with its
-	// walk and its results as they will be laid out; false: it reads the operand as it is. It must not read the data of
-	// the operand, and gives the same for one that is packed so already. Nil: no operand is packed.
+	// walk and its results as they will be laid out; false: it reads the operand as it is. It must not read the
+	// data of the operand, and gives the same for one that is packed so already. Nil: no operand is packed.
 	Pack func(c *Call, i int) (Packing, bool)
 	// Lower prepares the kernel; c.Out holds the results as they will be laid out. Operands for which Pack has
 	// a form come in it, or, where memory is short, as they are: see [Call.Packed].
@@ -80,88 +84,105 @@ func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	return m.WithStrides(w.Out[i].Strides(m.Shape))
 }
 
-// Access is a way to touch bytes of memory.
-type Access uint8
-
-// Dense: one after another. Strided: with steps between, a part of every line of the cache. Gathered:
-// anywhere.
-const (
-	Dense Access = iota
-	Strided
-	Gathered
-	accesses
+// Work is what there is to do, in terms that a profile of a machine prices: bytes by access, what inner kernels do,
+// and steps that have to be begun.
+type (
+	Work   = machine.Work
+	Access = machine.Access
+	Part   = machine.Part
 )
 
-// Arithmetic is a kind of operation, by what it costs.
-type Arithmetic uint8
-
-// Simple: additions, comparisons and the like in loops over memory. Product: multiplications and
-// additions of matrix products, whose operands stay in registers. Function: exp, tanh and the like.
+// The ways to touch bytes of memory. Dense: one after another, read or written while something is done to them.
+// Kept: one after another, of constants. Copied: one after another, by what only copies. Tiled: turned, tile by
+// tile. Strided: with steps, a part of every line of the cache. Gathered: anywhere.
 const (
-	Simple Arithmetic = iota
-	Product
-	Function
-	arithmetics
+	Dense    = machine.Dense
+	Kept     = machine.Kept
+	Copied   = machine.Copied
+	Tiled    = machine.Tiled
+	Strided  = machine.Strided
+	Gathered = machine.Gathered
 )
 
-// Work is what there is to do, in terms that a profile of a machine prices: operations, bytes, and steps
-// that have to be begun.
-type Work struct {
-	Ops   [arithmetics]float64
-	Bytes [accesses]float64
-	Steps float64
-}
-
-// Plus returns both works, one after the other.
-func (w Work) Plus(v Work) Work {
-	for i := range w.Ops {
-		w.Ops[i] += v.Ops[i]
+// Work is what there is to do for a node as it stands: what its implementation, or the first one where none is
+// chosen, computes, stores and reads, each operand once. It is zero for a view, for what has no implementation or
+// no shape yet, and where the op fails to tell. Its price is that of [Node.Works], less what overlaps.
+func (n *Node) Work() (w Work) {
+	for _, v := range n.Works() {
+		w = w.Plus(v)
 	}
-	for i := range w.Bytes {
-		w.Bytes[i] += v.Bytes[i]
-	}
-	w.Steps += v.Steps
 	return w
 }
 
-// Work is what there is to do for a node as it stands: what its implementation, or the first one where none is chosen,
-// computes, stores and reads, each operand once. It is zero for a view, for what has no implementation or no shape yet,
-// and where the op fails to tell.
-func (n *Node) Work() (w Work) {
+// Works is what there is to do for a node in the parts that are priced one by one: first what its implementation,
+// or the first one where none is chosen, does however operands lie, then what more it takes that each lies as it
+// does. It is nil for a view, for what has no implementation or no shape yet, and where the op fails to tell.
+func (n *Node) Works() (list []Work) {
 	if n == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
-		return w
+		return nil
 	}
 	defer func() {
 		if recover() != nil {
-			w = Work{}
+			list = nil
 		}
 	}()
 	if n.IsView() || n.Out[0].Dynamic {
-		return w
+		return nil
 	}
-	impl, c := n.Impl, n.Call()
+	impl := n.Impl
 	if impl == nil {
 		impl = &n.Op.Impls[0]
 	}
-	w = impl.Work(c, n.Walk)
-	for i, a := range n.In {
-		if a.Kind == TensorArg {
-			r, _ := impl.Read(c, n.Walk, i, a.Meta())
-			w = w.Plus(r)
-		}
-	}
-	return w
+	return impl.works(n.Call(), n.Walk)
 }
 
-// ReadWork is the work of reading an operand that has layout m by loops that write a result of layout to:
-// each byte once, strided where the two disagree about the fastest dimension.
+// works are the work of a call and what its operands take more, as they lie.
+func (m *Impl) works(c *Call, w Walk) []Work {
+	list := append(make([]Work, 0, 1+len(c.In)), m.Work(c, w))
+	for i, a := range c.In {
+		if a.Kind == TensorArg {
+			if r, _ := m.Read(c, w, i, a.Meta()); r != (Work{}) {
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// Footprint is the bytes of all operands and results of a call: what its step touches.
+func (c *Call) Footprint() (bytes float64) {
+	if c == nil {
+		return 0
+	}
+	for _, a := range c.In {
+		if a.Kind == TensorArg {
+			m := a.Meta()
+			bytes += float64(m.Numel()) * float64(m.DType.Size())
+		}
+	}
+	for _, m := range c.Out {
+		bytes += float64(m.Bytes())
+	}
+	return bytes
+}
+
+// ReadWork is what reading an operand that has layout m takes more, in loops that write a result of layout to, than
+// reading each byte once in the order of the loops: it is turned where the two disagree about the fastest
+// dimension, and read with steps where its elements do not lie side by side.
 func ReadWork(m, to tensor.Meta) (w Work) {
-	at, extent := Dense, m.Extent()
+	extent := m.Extent()
 	to.Extent() // panics where strides are missing
-	if m.Rank() == to.Rank() && fastest(m) != fastest(to) {
+	bytes := float64(min(m.Bytes(), extent*m.DType.Size()))
+	at, d := Dense, fastest(m)
+	switch {
+	case m.Rank() == to.Rank() && d != fastest(to):
+		at = Tiled
+	case d >= 0 && m.Strides[d] > 1:
 		at = Strided
 	}
-	w.Bytes[at] = float64(min(m.Bytes(), extent*m.DType.Size()))
+	if at != Dense {
+		w.Bytes[at], w.Bytes[Dense] = bytes, -bytes
+	}
 	return w
 }
 
@@ -287,6 +308,30 @@ func (o *Op) completeImpls() {
 		if m.Work == nil {
 			m.Work = o.work
 		}
+		m.Work, m.Read = placedWork(m.Work), placedRead(m.Read)
+	}
+}
+
+// placedWork tells with the work what the step touches, where it does not tell itself.
+func placedWork(work func(*Call, Walk) Work) func(*Call, Walk) Work {
+	return func(c *Call, w Walk) Work {
+		r := work(c, w)
+		if r.Footprint == 0 {
+			r.Footprint = c.Footprint()
+		}
+		return r
+	}
+}
+
+// placedRead is [placedWork] for reading an operand.
+func placedRead(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
+	tensor.Meta) (Work, bool) {
+	return func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
+		r, ok := read(c, w, i, m)
+		if r != (Work{}) && r.Footprint == 0 {
+			r.Footprint = c.Footprint()
+		}
+		return r, ok
 	}
 }
 
@@ -341,38 +386,4 @@ func readAny(c *Call, w Walk, _ int, m tensor.Meta) (Work, bool) {
 		return Work{}, true
 	}
 	return ReadWork(m, w.Lay(0, c.Out[0])), true
-}
-
-func (o *Op) work(c *Call, _ Walk) (w Work) {
-	w.Steps = 1
-	n := 0
-	if len(c.In) > 0 {
-		n = c.Meta(0).Numel()
-	}
-	for i, m := range c.Out {
-		if i == 0 {
-			n = max(n, m.Numel())
-		}
-		w.Bytes[Dense] += float64(m.Bytes())
-	}
-	each := o.each()
-	w.Ops[Simple], w.Ops[Function] = float64(n)*each.Simple, float64(n)*each.Function
-	if o.Flops != nil {
-		w.Ops[Product] = o.Flops(c)
-	}
-	return w
-}
-
-// functionGrain is the grain from which on a pointwise op is held to be a function, which takes some
-// nanoseconds an element.
-const functionGrain = iter.GrainSize / 4
-
-func (o *Op) each() Each {
-	switch p := o.Pointwise; {
-	case o.Each != Each{} || o.Flops != nil:
-		return o.Each
-	case p != nil && p.Grain > 0 && p.Grain <= functionGrain:
-		return Each{Function: 1}
-	}
-	return Each{Simple: 1}
 }

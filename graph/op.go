@@ -78,14 +78,14 @@ type Op struct {
 	// fusion of the ops.
 	Pointwise *Pointwise
 
-	// Expression states what an op that is no Pointwise computes for one element of a value that it makes, over operands
-	// and results as memory holds them: as [Pointwise] does, it makes the node one that can share a loop with others.
-	// The results must have the shape to which the operands broadcast. It is asked for calls without results, too, and
-	// returns nil for those that are no loop. Nil: no call is.
+	// Expression states what an op that is no Pointwise computes for one element of a value that it makes, over
+	// operands and results as memory holds them: as [Pointwise] does, it makes the node one that can share a loop
+	// with others. The results must have the shape to which the operands broadcast. It is asked for calls without
+	// results, too, and returns nil for those that are no loop. Nil: no call is.
 	Expression func(c *Call) (*expr.Code, error)
 
-	// Rows states, for an op that folds dimensions, what a call computes as an expression over rows: nil, without an
-	// error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
+	// Rows states, for an op that folds dimensions, what a call computes as an expression over rows: nil, without
+	// an error, for a call that has none. It is asked for calls with numbers for sizes. Nil: no call has one.
 	Rows func(c *Call) (*Rows, error)
 
 	// Ref is the definition: it computes the results index by index, from tensors of any
@@ -104,7 +104,8 @@ type Op struct {
 	Examples []Example
 
 	loops   bool // the kernel is the loop of Pointwise, and nothing else
-	defined *Op  // the op itself once Define has made it: a copy is told by it
+	effort  func() (Effort, bool)
+	defined *Op // the op itself once Define has made it: a copy is told by it
 }
 
 // Each counts operations an element: simple ones, and functions such as exp.
@@ -346,8 +347,8 @@ type Kernel struct {
 	Bound []*tensor.Tensor
 	// Loop is the iteration of a pointwise kernel, for display; nil for others.
 	Loop *iter.Iterator
-	// Code lists the loops of expressions that the kernel runs, and what was made of them; nil for a kernel that has
-	// none.
+	// Code lists the loops of expressions that the kernel runs, and what was made of them; nil for a kernel that
+	// has none.
 	Code func() []expr.Listing
 	// Arithmetic estimates what machine code takes one worker beside bringing memory, in nanoseconds; 0 where
 	// nothing better is known than the operations that the implementation has.

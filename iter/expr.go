@@ -12,9 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see. Conversions
-// from and to what memory holds become part of it, contiguous and broadcast operands are read in place, and where the
-// processor allows machine code is made of it; any number of expressions can be joined in one ([Rule.InMemory]).
+// Expr makes a Kernel of an expression. The dtypes of its operands and results are those that loops see.
+// Conversions from and to what memory holds become part of it, contiguous and broadcast operands are read in place,
+// and where the processor allows machine code is made of it; any number of expressions can be joined in one
+// ([Rule.InMemory]).
 func Expr(c *expr.Code) Kernel {
 	if c == nil {
 		return Kernel{err: errNilFunction}
@@ -37,8 +38,9 @@ func Expr(c *expr.Code) Kernel {
 // maxExprOperands is what compiled loops have addresses for.
 const maxExprOperands = expr.MaxOperands
 
-// ExprOf makes a Kernel of an expression that is stated when it is first needed, which inference never does: types are
-// the dtypes of its results and then of its operands. It is called once, and its error is that of running the kernel.
+// ExprOf makes a Kernel of an expression that is stated when it is first needed, which inference never does: types
+// are the dtypes of its results and then of its operands. It is called once, and its error is that of running the
+// kernel.
 func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	switch {
 	case state == nil:
@@ -84,8 +86,8 @@ func (s *stated) then(change func(*expr.Code) *expr.Code) *stated {
 	}}
 }
 
-// code returns the expression, whose operands and results are checked to have the kernel's dtypes; nil where there is
-// none.
+// code returns the expression, whose operands and results are checked to have the kernel's dtypes; nil where there
+// is none.
 func (k Kernel) code() (*expr.Code, error) {
 	if k.err != nil || k.stated == nil {
 		return nil, k.err
@@ -116,8 +118,8 @@ func (k Kernel) Formula() *expr.Formula {
 	return c.Formula()
 }
 
-// InMemory returns the kernel's expression over operands and results as memory holds them under the rule, conversions
-// included; nil for a kernel that has no expression. The error is that of running it.
+// InMemory returns the kernel's expression over operands and results as memory holds them under the rule,
+// conversions included; nil for a kernel that has no expression. The error is that of running it.
 func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	code, err := k.code()
 	if code == nil {
@@ -206,8 +208,8 @@ func converted(b *expr.Builder, p pair, d tensor.DType) pair {
 // shortRow is the length of rows below which a loop in Go takes several of them at once.
 const shortRow = 16
 
-// inBlocks returns a kernel of a function over blocks that computes the expression of k, which is stated in the first
-// run.
+// inBlocks returns a kernel of a function over blocks that computes the expression of k, which is stated in the
+// first run.
 func (k Kernel) inBlocks() Kernel {
 	if k.err != nil || k.stated == nil {
 		return k
@@ -269,8 +271,9 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	return p, nil
 }
 
-// aheadRows is how many rows of a tile further what the loop reads in place is asked for: rows are too short and too
-// far apart for prefetchers of hardware. [4096,4096] and its transposed are added in 7.6 ms with it, without in 8.
+// aheadRows is how many rows of a tile further what the loop reads in place is asked for: rows are too short and
+// too far apart for prefetchers of hardware. [4096,4096] and its transposed are added in 7.6 ms with it, without in
+// 8.
 const aheadRows = 8
 
 // loopOptions says how the loop stores, and what it asks for ahead.
@@ -281,7 +284,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 		for i := range it.noutputs {
 			far = max(far, it.numel*it.ops[i].held.Size())
 		}
-		opts.NonTemporal = far >= machine.DefaultProfile().Far
+		opts.NonTemporal = far >= machine.FarBytes
 	}
 	if t == nil && opts.NonTemporal && computes(c) {
 		opts.Ahead = it.aheadInLine()
@@ -315,8 +318,8 @@ func (p Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // Expression reports whether the kernel is the loop of an expression, and not a function.
 func (p Prepared) Expression() bool { return p.loop != nil }
 
-// PerElement estimates what an element takes where its operands are in the nearest cache, in nanoseconds; it is 0 where
-// no machine code was made, and nothing is known.
+// PerElement estimates what an element takes where its operands are in the nearest cache, in nanoseconds; it is 0
+// where no machine code was made, and nothing is known.
 func (p Prepared) PerElement() float64 {
 	if p.loop == nil {
 		return 0

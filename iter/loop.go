@@ -11,18 +11,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// newLoop makes a loop ready, which writes outputs of so many bytes: past the caches where they would not stay there.
+// newLoop makes a loop ready, which writes outputs of so many bytes: past the caches where they would not stay
+// there.
 func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
-	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.DefaultProfile().Far})
+	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.FarBytes})
 }
 
-// aheadLine is how many bytes ahead of it a loop that computes much asks for what it reads in order: while it computes,
-// the processor's own looking ahead is too short. exp of 64 MiB takes 2.3 ms instead of 3.1 with it, tanh 2.5 instead
-// of 3.2, and a sum of bfloat16 of as many elements 1.5 instead of 1.9 (Zen 5); the sum of float32 3.6 instead of 3.4.
+// aheadLine is how many bytes ahead of it a loop that computes much asks for what it reads in order: while it
+// computes, the processor's own looking ahead is too short. exp of 64 MiB takes 2.3 ms instead of 3.1 with it, tanh
+// 2.5 instead of 3.2, and a sum of bfloat16 of as many elements 1.5 instead of 1.9 (Zen 5); the sum of float32 3.6
+// instead of 3.4.
 const aheadLine = 8192
 
-// computes reports whether an element takes long beside the memory that it has: by elementary functions, or by rounding
-// to bfloat16, for which there is no single instruction.
+// computes reports whether an element takes long beside the memory that it has: by elementary functions, or by
+// rounding to bfloat16, for which there is no single instruction.
 func computes(c *expr.Code) bool {
 	return slices.ContainsFunc(c.Insts, func(i expr.Inst) bool {
 		return i.Op.Elementary() || i.Op == expr.Convert && i.DType == tensor.BFloat16

@@ -233,9 +233,6 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if o.Strategy == nil {
 		o.Strategy = layout.Propagate
 	}
-	if o.Profile == nil {
-		o.Profile = layout.DefaultProfile()
-	}
 	if o.Passes == nil {
 		o.Passes = pipeline
 	}
@@ -355,9 +352,9 @@ func counted(n int, one, many string) string {
 func (p *Plan) summarise() {
 	p.costs = graph.NewByValue[costOf](p.Graph)
 	p.packings()
-	var call graph.Call
+	p.profile = layout.For(p.profile, p.Graph)
 	for _, n := range p.Graph.Nodes {
-		cost := cost(n, p.profile, &call)
+		cost := cost(n, p.profile)
 		if len(n.Out) > 0 {
 			p.costs.Set(n.Out[0], costOf{n, cost})
 		}

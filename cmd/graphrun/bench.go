@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 type benchFlags struct {
@@ -25,6 +26,8 @@ type benchFlags struct {
 
 	runs, threads int
 	dims, pins    []string
+	costs         string
+	prices        *machine.Profile // that costs names
 }
 
 // check looks at the flags alone.
@@ -101,6 +104,7 @@ trace is written, and the exit code is 130.`,
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	threadsFlag(cmd, &f.threads)
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	strategyFlag(cmd, &f.strategy)
 	dimFlag(cmd, &f.dims)
 	return cmd
@@ -108,6 +112,10 @@ trace is written, and the exit code is 130.`,
 
 func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := f.check(cmd); err != nil {
+		return err
+	}
+	var err error
+	if f.prices, err = pricesOf(cmd, f.costs); err != nil {
 		return err
 	}
 	j := begin(cmd, filepath.Base(path))
@@ -123,7 +131,7 @@ func bench(cmd *cobra.Command, path string, f benchFlags) error {
 	if err := j.do(planning, func() (err error) { r, err = benchRunner(t, f, j); return err }); err != nil {
 		return err
 	}
-	err := r.measure(j.ctx, until{f.runs, f.span}, j.report)
+	err = r.measure(j.ctx, until{f.runs, f.span}, j.report)
 	if err == nil {
 		err = r.traceRun(j.ctx)
 	}
@@ -226,12 +234,13 @@ func benchRunner(t timed, f benchFlags, j *job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.in.values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
-		Progress: j.enterUntilRun}
+		Costs: f.prices, Progress: j.enterUntilRun}
 	if f.trace != "" {
 		r.trace = &chromeTrace{}
 	}
 	if f.profile {
 		r.profile = newProfile()
+		r.profile.prices = f.prices
 	}
 	if f.profile || f.trace != "" {
 		o.Tracer = &r.observed

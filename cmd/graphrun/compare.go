@@ -16,6 +16,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 type compareFlags struct {
@@ -24,6 +25,8 @@ type compareFlags struct {
 	dims, pins []string
 	threads    []int
 	runs       int
+	costs      string
+	prices     *machine.Profile // that costs names
 	noFusion   bool
 	json       bool
 	markdown   bool
@@ -97,6 +100,7 @@ func (f *compareFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.runs, "runs", 20, "measure `N` runs of each, after warm-up")
 	fl.IntSliceVar(&f.threads, "threads", nil, "run on `N,M` workers, one number after the other (default GOMAXPROCS)")
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable)")
 }
 
@@ -158,6 +162,10 @@ func checkStrategies(list []string) error {
 
 func compare(cmd *cobra.Command, paths []string, f compareFlags) error {
 	if err := f.check(cmd); err != nil {
+		return err
+	}
+	var err error
+	if f.prices, err = pricesOf(cmd, f.costs); err != nil {
 		return err
 	}
 	sizes, err := sweepOf(f.dims)
@@ -247,7 +255,8 @@ func (s *comparison) load(j *job, path string, dims []string) (t timed, err erro
 func (s *comparison) measure(j *job, path string, t timed, threads int) error {
 	var list []graphrun.Candidate
 	var bound *float64
-	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Progress: j.enterUntilRun}
+	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion,
+		Costs: s.flags.prices, Progress: j.enterUntilRun}
 	err := j.do(planning, func() (err error) {
 		list, bound, err = s.compile(t.g, o)
 		return err

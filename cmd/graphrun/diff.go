@@ -12,12 +12,15 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 type diffFlags struct {
 	strategies     []string
 	dims, pins     []string
 	json, noFusion bool
+	costs          string
+	prices         *machine.Profile // that costs names
 }
 
 func diffCommand() *cobra.Command {
@@ -55,6 +58,7 @@ both graphs have it; never by place. Plans that do the same are said to be the s
 	_ = cmd.RegisterFlagCompletionFunc("strategies", completeStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	return cmd
@@ -97,6 +101,9 @@ type diffReport struct {
 func diff(cmd *cobra.Command, args []string, f diffFlags) error {
 	ways, err := f.ways(len(args))
 	if err != nil {
+		return err
+	}
+	if f.prices, err = pricesOf(cmd, f.costs); err != nil {
 		return err
 	}
 	paths := [2]string{args[0], args[len(args)-1]}
@@ -150,7 +157,7 @@ func (f *diffFlags) program(j *job, path, strategy string, pinned bool) (g *grap
 	}
 	err = j.do(planning, func() (err error) {
 		p, err = graphrun.Compile(g, graphrun.Options{Strategy: strategyOf(strategy), Progress: j.enter,
-			NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
+			Costs: f.prices, NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
 		return err
 	})
 	if err != nil {

@@ -23,6 +23,8 @@ var documents = map[string]reflect.Type{
 	"explain": reflect.TypeFor[explainReport](),
 	"verify":  reflect.TypeFor[graphrun.Verdict](),
 	"ops":     reflect.TypeFor[opsReport](),
+
+	"calibrate": reflect.TypeFor[calibrateReport](),
 }
 
 // writtenFiles are what plan writes and reads beside, by the names of the flags.

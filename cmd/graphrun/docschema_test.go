@@ -168,6 +168,7 @@ func TestContractIsInTheSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	// These are ours.
+	doc["profile"] = graphrun.ProfileReport{}
 	doc["memory"], doc["passes"] = graphrun.MemoryReport{Largest: []graphrun.HoldingReport{}}, []graphrun.PassReport{}
 	doc["folded"], doc["decomposed"] = []graphrun.FoldingReport{}, []graphrun.PartsReport{}
 	doc["moved_bytes"] = 1024

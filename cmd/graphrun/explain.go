@@ -17,6 +17,7 @@ import (
 
 type explainFlags struct {
 	strategy, firstBreak string
+	costs                string
 	json, noFusion       bool
 	dims, pins           []string
 }
@@ -58,6 +59,7 @@ the graph is written, and explains that one. No VALUE is wanted then.`,
 	completeFrom(cmd, "first-break", []string{"contiguous", "channels_last", "channels_last_3d"})
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	return cmd
@@ -79,6 +81,10 @@ func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	if err != nil {
 		return err
 	}
+	costs, err := pricesOf(cmd, f.costs)
+	if err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
@@ -88,7 +94,7 @@ func explain(cmd *cobra.Command, path, value string, f explainFlags) error {
 	var r *explainReport
 	err = j.do(planning, func() (err error) {
 		r, err = explained(g, path, value, format, graphrun.Options{Strategy: strategyOf(f.strategy), Progress: j.enter,
-			NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
+			Costs: costs, NoFusion: f.noFusion, MemoryLimit: -1}) // it may be for another machine
 		return err
 	})
 	j.end()

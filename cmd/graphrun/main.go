@@ -185,7 +185,8 @@ Exit codes: 0 done, 1 it failed, 2 the call or the file is wrong, 130 interrupte
 		return errors.Join(checkEmpty(cmd), checkColor(cmd))
 	}
 	root.AddCommand(runCommand(), inferCommand(), planCommand(), verifyCommand(), explainCommand(), benchCommand(),
-		compareCommand(), diffCommand(), viewCommand(), convertCommand(), opsCommand(), schemaCommand(), versionCommand())
+		compareCommand(), diffCommand(), calibrateCommand(), viewCommand(), convertCommand(), opsCommand(),
+		schemaCommand(), versionCommand())
 	return root
 }
 

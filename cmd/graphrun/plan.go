@@ -12,12 +12,14 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
 type planFlags struct {
-	strategy, code              string
+	strategy, code, costs       string
 	json, dump, check, noFusion bool
+	measure                     bool
 	dims, pins                  []string
 	limits                      planLimits
 	study                       planStudy
@@ -40,6 +42,8 @@ workers.
 
 The implementation that computes a step is one of those that graphrun ops NAME lists; --pin
 NODE=impl:NAME forces another.
+
+--measure runs the plan with one worker and shows the least time of each step beside its estimate.
 
 A loop is the coalesced iteration shape, fastest dimension first; after it, outputs first,
 are the operands' byte strides.
@@ -91,8 +95,11 @@ func (f *planFlags) add(cmd *cobra.Command) {
 		"what went unchecked is said")
 	fl.StringVar(&f.code, "code", "", "show the code of `STEP` alone: what it computes for an element, and what was "+
 		"generated for that; under --json beside the plan")
+	fl.BoolVar(&f.measure, "measure", false, "run it with one worker, on inputs that are made up, and show what each "+
+		"step takes beside its estimate")
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	dimFlag(cmd, &f.dims)
 	pinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
@@ -109,6 +116,10 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	if err := f.study.check(cmd, f.strategy); err != nil {
 		return err
 	}
+	costs, err := pricesOf(cmd, f.costs)
+	if err != nil {
+		return err
+	}
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
 	var g *graph.Graph
@@ -117,14 +128,17 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 	}
 	var p *graphrun.Program
 	var r *graphrun.Report
+	watch := newStepWatch()
 	var dump bytes.Buffer // it must not mix with the line that shows progress
-	err := j.do(planning, func() (err error) {
-		if p, r, err = f.plan(g, j, &dump); err != nil {
+	err = j.do(planning, func() (err error) {
+		if p, r, err = f.plan(g, j, costs, watch, &dump); err != nil {
 			return err
 		}
 		return f.study.ask(j.ctx, p, r)
 	})
-	j.end()
+	if !f.measure {
+		j.end()
+	}
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
 	}
@@ -142,6 +156,14 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 			return wrongf("%s: --code: %w", path, err)
 		}
 	}
+	if f.measure {
+		if err := j.do(running, func() error { return measurePlan(j.ctx, p, g, watch, r) }); err != nil {
+			return named(path, err)
+		}
+		if cut := stopped(j.ctx); cut != nil {
+			return cut
+		}
+	}
 	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
@@ -155,11 +177,14 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 }
 
 // plan compiles the graph within the limits.
-func (f *planFlags) plan(g *graph.Graph, j *job, dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
+func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch, dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
-		MemoryLimit: -1} // it may be for another machine
+		Costs: costs, MemoryLimit: -1} // it may be for another machine
 	if f.dump {
 		o.Dump = dump
+	}
+	if f.measure {
+		o.Threads, o.Tracer = 1, watch
 	}
 	p, err := graphrun.Compile(g, o)
 	if err != nil {

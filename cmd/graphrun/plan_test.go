@@ -33,6 +33,7 @@ type planJSON struct {
 	Rejected  []graphrun.RejectionReport `json:"rejected"`
 	Memory    graphrun.MemoryReport      `json:"memory"`
 	PlanMS    float64                    `json:"plan_ms"`
+	Profile   graphrun.ProfileReport     `json:"profile"`
 	Bound     *float64                   `json:"lower_bound_ns"`
 	Advice    *graphrun.AdviceReport     `json:"advice"`
 	Best      []graphrun.PlanChoice      `json:"best"`

@@ -20,6 +20,8 @@ func writePlan(w io.Writer, show display, r *graphrun.Report, need graphrun.Need
 		nanoseconds(r.CostNS), byteSize(r.PeakBytes), took)
 	writeBound(w, r)
 	writeStudy(w, show, r)
+	fmt.Fprintf(w, "priced by %s\n", pricedBy(r.Profile))
+	writeMeasured(w, r.Measured)
 	writeSegments(w, show, r.Segments)
 	writeCopies(w, show, "Inserted copies", r.Copies)
 	writeList(w, show, "Elided nodes", r.Elided, []column{nameCol("node"), proseCol("why")},
@@ -69,16 +71,24 @@ func writeList[T any](w io.Writer, show display, title string, list []T, columns
 func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
 	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"),
-		wholeCol("buffer").ifRoom(), wholeCol("cost"),
+		wholeCol("buffer").ifRoom(), wholeCol("cost"), wholeCol("measured").unless("-"),
 		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
 	for _, d := range steps {
 		ops := d.Op
 		if ops == "" {
 			ops = strings.Join(d.Ops, "+")
 		}
-		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), d.FastSetup, loopText(d.Loop))
+		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), measuredText(d.MeasuredNS), d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)
+}
+
+// measuredText is a time that was measured; a dash where none was.
+func measuredText(ns *float64) string {
+	if ns == nil {
+		return "-"
+	}
+	return nanoseconds(*ns)
 }
 
 func loopText(l *graphrun.LoopReport) string {

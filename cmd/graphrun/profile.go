@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // observer is a program's tracer: it hands what runs do to the one who looks, if any, and else lets runs go
@@ -31,7 +32,8 @@ type profile struct {
 	order   []*profiledGraph
 	busy    []time.Duration // of the run that is looked at, by worker
 	samples []profiledRun
-	room    int           // times of steps that may still be kept
+	room    int // times of steps that may still be kept
+	prices  *machine.Profile
 	clock   time.Duration // what it takes to look at the clock, which is in every step's time once
 }
 

@@ -115,7 +115,7 @@ func TestProfileSumsUp(t *testing.T) {
 		t.Errorf("%+v, workers %v", sum, p.busy)
 	}
 	var d timeDoc
-	d.count(sum[0], g.Nodes[0].Work(), 1)
+	d.count(sum[0], g.Nodes[0].Work(), 0, 1)
 	d.rates(10e6)
 	if want := 2. * 4 * (1 << 16) / 4e6; d.GBs == nil || math.Abs(*d.GBs-want) > 1e-9 || d.Share != 0.5 {
 		t.Errorf("%v GB/s, want %v; share %v", d.GBs, want, d.Share)

@@ -11,10 +11,11 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// profileDoc is where the time goes, by the runs that were looked at. What is of a run is a mean of those of them that
-// took no longer than their median.
+// profileDoc is where the time goes, by the runs that were looked at. What is of a run is a mean of those of them
+// that took no longer than their median.
 type profileDoc struct {
 	Profile  profiledDoc `json:"profile" doc:"The runs that --profile looked at, and what the machine can do."`
 	ByOp     []timeDoc   `json:"by_op" doc:"The time by what is computed, the most first."`
@@ -38,6 +39,7 @@ type timeDoc struct {
 	Time   float64  `json:"time_ns" doc:"In a run, from when the first worker takes a step up until the last leaves it."`
 	Busy   float64  `json:"busy_ns" doc:"The time in a run of all workers that are at it, added up."`
 	Share  float64  `json:"share" doc:"The part that busy_ns has of that of all steps."`
+	Priced float64  `json:"predicted_ns" doc:"What the steps are estimated to take one worker in a run."`
 	GBs    *float64 `json:"gbs" doc:"Bytes read and written over time_ns, in GB/s; null where the op does not tell."`
 	GFLOPs *float64 `json:"gflops" doc:"Operations over time_ns, in GFLOP/s, a function such as exp as one; null if none."`
 	bytes  float64
@@ -62,7 +64,7 @@ func (p *profile) doc(ops map[string]string) *profileDoc {
 	if len(calm) == 0 {
 		return nil
 	}
-	prices, runs := machine.DefaultProfile(), float64(len(calm))
+	prices, runs := cmp.Or(p.prices, machine.UsualProfile()), float64(len(calm))
 	var took, busy float64
 	workers := 0
 	all := make([]float64, len(p.samples))
@@ -83,7 +85,7 @@ func (p *profile) doc(ops map[string]string) *profileDoc {
 		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
 	}
 	d.Profile = profiledDoc{Runs: len(p.samples), Median: *graphrun.SpreadOf(all).Median, Run: took,
-		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.Bytes[graph.Dense], GFLOPs: prices.Ops[graph.Product]}
+		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
 	d.ByStep = p.steps(calm, ops)
 	d.ByOp = byOp(d.ByStep)
 	for i := range d.ByStep {
@@ -101,6 +103,7 @@ func (p *profile) steps(calm []int, ops map[string]string) []stepDoc {
 	type key struct{ name, op string }
 	place := map[key]int{}
 	for _, t := range p.order {
+		prices := layout.For(p.prices, t.run.Graph)
 		sums := make([]stepTime, t.run.Steps)
 		for _, sample := range calm {
 			for i, s := range t.times[sample] {
@@ -120,11 +123,19 @@ func (p *profile) steps(calm []int, ops map[string]string) []stepDoc {
 				place[k] = at
 				list = append(list, stepDoc{Name: s.Name, Ops: filled(s.Ops), timeDoc: timeDoc{Op: k.op}})
 			}
-			list[at].count(sums[i], s.Node.Work(), float64(len(calm)))
+			list[at].count(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(calm)))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list
+}
+
+// predicted is what a node is estimated to take one worker, in nanoseconds.
+func predicted(n *graph.Node, prices *machine.Profile) (ns float64) {
+	for _, w := range n.Works() {
+		ns += prices.NS(w)
+	}
+	return ns
 }
 
 // stepsOf lists the steps of a run.
@@ -173,17 +184,14 @@ func opsByName(g *graph.Graph) map[string]string {
 }
 
 // count adds what a step took in so many runs.
-func (d *timeDoc) count(s stepTime, w graph.Work, runs float64) {
+func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
 	d.Busy += float64(s.busy) / runs
 	d.Time += float64(s.span) / runs
-	for _, b := range w.Bytes {
-		d.bytes += b * calls
-	}
-	for _, o := range w.Ops {
-		d.ops += o * calls
-	}
+	d.Priced += predicted * calls
+	d.bytes += w.Moved() * calls
+	d.ops += w.Flops * calls
 }
 
 // rates fills in what is relative.
@@ -214,6 +222,7 @@ func byOp(steps []stepDoc) []timeDoc {
 		d.Calls += s.Calls
 		d.Time += s.Time
 		d.Busy += s.Busy
+		d.Priced += s.Priced
 		d.bytes += s.bytes
 		d.ops += s.ops
 	}
@@ -229,7 +238,7 @@ func (d *profileDoc) write(w *bufio.Writer, show display, median float64) {
 	p := &d.Profile
 	fmt.Fprintf(w, "\n%s, median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+count(p.Runs, "run")+" in between", nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
-	rates := []column{wholeCol("calls"), wholeCol("time"), wholeCol("share"), wholeCol("workers").ifRoom(),
+	rates := []column{wholeCol("calls"), wholeCol("time"), wholeCol("predicted").ifRoom(), wholeCol("share"), wholeCol("workers").ifRoom(),
 		wholeCol("GB/s"), wholeCol("GFLOP/s"), wholeCol("of a core's")}
 	writeList(w, show, "By op", d.ByOp, append([]column{nameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(p)...)
@@ -270,7 +279,7 @@ func (d *timeDoc) cells(p *profiledDoc) []any {
 	if of > 0 {
 		limit = percent(of)
 	}
-	return []any{fmt.Sprintf("%.6g", d.Calls), nanoseconds(d.Time), percent(d.Share),
+	return []any{fmt.Sprintf("%.6g", d.Calls), nanoseconds(d.Time), nanoseconds(d.Priced), percent(d.Share),
 		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), limit}
 }
 

@@ -23,6 +23,7 @@ type runFlags struct {
 	dims      []string
 	pins      []string
 	strategy  string
+	costs     string
 	threads   int
 	keepGoing bool
 	noFusion  bool
@@ -71,6 +72,7 @@ In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 	pinFlag(cmd, &f.pins)
 	strategyFlag(cmd, &f.strategy)
 	fusionFlag(cmd, &f.noFusion)
+	costsFlag(cmd, &f.costs)
 	threadsFlag(cmd, &f.threads)
 	cmd.MarkFlagFilename("outputs", "npz")
 	return cmd
@@ -78,6 +80,10 @@ In .npz and .npy files bfloat16 values are written as uint16 bit patterns.`,
 
 func run(cmd *cobra.Command, path string, f runFlags) error {
 	if err := f.check(cmd); err != nil {
+		return err
+	}
+	costs, err := pricesOf(cmd, f.costs)
+	if err != nil {
 		return err
 	}
 	f.src.keepGoing = f.keepGoing
@@ -96,9 +102,9 @@ func run(cmd *cobra.Command, path string, f runFlags) error {
 	})
 	defer aside()
 	var p *graphrun.Program
-	err := j.do(planning, func() (err error) {
+	err = j.do(planning, func() (err error) {
 		p, err = graphrun.Compile(w.g, graphrun.Options{Strategy: strategyOf(f.strategy), Threads: f.threads, Tracer: j,
-			InputsHeld: true, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Progress: j.enter})
+			InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Progress: j.enter})
 		return err
 	})
 	if err != nil {

@@ -50,11 +50,12 @@ func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
 		Read: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			w.Bytes[at] = 3 * float64(m.Bytes()) // for the mean, the variance and the result
 			return w, o.Holds(m)
 		},
 		Work: func(c *graph.Call, _ graph.Walk) (w graph.Work) {
-			w.Bytes[at], w.Ops[graph.Simple], w.Steps = float64(c.Out[0].Bytes()), 4*float64(c.Out[0].Numel()), 1
+			w.Bytes[at] = 4 * float64(c.Out[0].Bytes()) // for the mean, the variance, the result, and to write it
+			w.Do(graph.GoSimple, 4*float64(c.Out[0].Numel()))
+			w.Steps = 1
 			return w
 		},
 		Lower: lowerNorm,

@@ -8,9 +8,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// phone is a cost of one's own: the prices of a machine whose memory is slow but for what is read in one go.
-// They are a nanosecond's: bytes by access, operations by kind.
-var phone = &layout.Profile{Bytes: [3]float64{8, 0.5, 0.5}, Ops: [3]float64{2, 16, 0.1}, StepNS: 500}
+// phone is a cost of one's own: the prices of a machine whose memory is slow but for what is read in one go. They are
+// picoseconds for a byte.
+var phone = func() *layout.Profile {
+	p := layout.DefaultProfile()
+	for access, ps := range map[graph.Access]float64{graph.Dense: 125, graph.Kept: 125, graph.Copied: 250,
+		graph.Tiled: 500, graph.Strided: 2000, graph.Gathered: 2000} {
+		*p.Memory.Of(access) = []layout.Level{{Bytes: 1, PS: ps}}
+	}
+	p.StepPS = 500e3
+	return p
+}()
 
 // descent is a strategy of one's own. It begins with each of two assignments, everything as eager PyTorch has
 // it and all images channels-last, turns one value at a time as long as that makes the whole cheaper by the
@@ -142,34 +150,36 @@ func (o *orders) node(n *graph.Node) float64 {
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
 		for _, walk := range impl.Walks(call, []tensor.Order{order}) {
-			work := impl.Work(call, walk).Plus(moved(walk.Lay(0, call.Out[0]), want))
+			ns := layout.Price(o.problem.Profile, impl.Work(call, walk)) +
+				layout.Price(o.problem.Profile, moved(walk.Lay(0, call.Out[0]), want))
 			for k, a := range call.In {
 				if a.Kind == graph.TensorArg {
-					work = work.Plus(read(impl, call, walk, k, a))
+					ns += o.read(impl, call, walk, k, a)
 				}
 			}
-			least = min(least, layout.Price(o.problem.Profile, work))
+			least = min(least, ns)
 		}
 	}
 	return least
 }
 
-// read is the work of reading an operand, with that of a copy where it cannot be read in its own layout.
-func read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) graph.Work {
+// read prices reading an operand as it lies, with a copy where it cannot be read in its own layout.
+func (o *orders) read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
 	m := a.Meta()
 	work, ok := impl.Read(call, walk, k, m)
 	if ok {
-		return work
+		return layout.Price(o.problem.Profile, work)
 	}
 	to := m.WithStrides(tensor.RowMajorOrder(m.Rank()).Strides(m.Shape))
 	if walk.Order.Rank() == m.Rank() {
 		to = m.WithStrides(walk.Order.Strides(m.Shape))
 	}
 	work, _ = impl.Read(call, walk, k, to)
+	ns := layout.Price(o.problem.Profile, work)
 	if a.Value.Const != nil {
-		return work // it is copied once, before any run
+		return ns // it is copied once, before any run
 	}
-	return work.Plus(moved(m, to))
+	return ns + layout.Price(o.problem.Profile, moved(m, to))
 }
 
 // moved is the work of a copy from one layout into another; none where they are the same.
@@ -177,8 +187,8 @@ func moved(from, to tensor.Meta) (w graph.Work) {
 	if from.SameLayout(to) {
 		return w
 	}
-	w = graph.ReadWork(from, to)
-	w.Bytes[graph.Dense] += float64(to.Bytes())
+	w.Bytes[graph.Tiled] = 2 * float64(to.Bytes())
+	w.Footprint = w.Bytes[graph.Tiled]
 	w.Steps++
 	return w
 }

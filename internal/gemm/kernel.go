@@ -52,15 +52,18 @@ type kernelSet struct {
 	dot        dotFunc
 }
 
-// micro returns the cheapest variant that covers rows×cols.
-func (s *kernelSet) micro(rows, cols int) microFunc {
+// micro returns the cheapest kernel that covers rows×cols.
+func (s *kernelSet) micro(rows, cols int) microFunc { return s.smallest(rows, cols).fn }
+
+// smallest returns the cheapest variant that covers rows×cols.
+func (s *kernelSet) smallest(rows, cols int) variant {
 	best := s.variants[0]
 	for _, v := range s.variants[1:] {
 		if v.rows >= rows && v.cols >= cols && v.rows*v.cols < best.rows*best.cols {
 			best = v
 		}
 	}
-	return best.fn
+	return best
 }
 
 // panelRows is the narrowest A panel a plan with m rows can use: a variant's

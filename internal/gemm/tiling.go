@@ -14,13 +14,11 @@ const (
 	packTileElems = machine.MoveGrain
 )
 
-// profile prices grids and tells the size of the caches. Neither decides bits:
-// those follow from the depth of a block of K, which belongs to the kernel set.
-var profile = machine.DefaultProfile()
-
 // blockBytes bounds the A panels swept per panel of B, so that they stay in L2
-// beside the tile's B block, and the panels that a tile may pack for itself.
-var blockBytes = profile.Cache[1] / 8 * 3
+// beside the tile's B block, and the panels that a tile may pack for itself. It
+// decides no bits: those follow from the depth of a block of K, which belongs to
+// the kernel set.
+var blockBytes = machine.L2Bytes / 8 * 3
 
 // price is what work takes, in nanoseconds, by elements of 32 bits. It only has
 // to rank grids; slower kernels and other dtypes shift the balance little.
@@ -36,13 +34,14 @@ type price struct {
 	c      float64 // updating an element of C once per K block
 }
 
-// prices follow from the profile. Packing goes through memory with steps. What stays in the caches is a fraction of
-// packing an element from memory, as measured on Zen 5.
-var prices = func() price {
-	pack := 4 / profile.Bytes[1]
-	return price{mac: 1 / profile.MACs, tile: profile.ChunkNS, phase: profile.PhaseNS, pack: pack, custom: 2 * pack,
-		share: pack / 2, loadA: pack / 6, loadB: pack * 5 / 12, c: pack * 5 / 24}
-}()
+// packNS is what it takes to pack an element from memory.
+const packNS = 0.25
+
+// prices were measured on Zen 5. They are no part of a profile: they only have to rank grids, and tiles are the
+// same on all machines of an instruction set. What stays in the caches is a fraction of packing an element from
+// memory.
+var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
+	share: packNS / 2, loadA: packNS / 6, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
 
 // grid is a division of C into mTiles×nTiles tiles of mt×nt.
 type grid struct {

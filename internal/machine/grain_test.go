@@ -2,26 +2,26 @@ package machine
 
 import "testing"
 
-// TestGrains holds the grains against the profile: handing out a chunk must cost a tenth of it at
-// most, and a chunk must not take longer than a tenth of a millisecond.
+// TestGrains holds the grains against what work takes: handing out a chunk must cost a tenth of it at
+// most, and a chunk must not take longer than a tenth of a millisecond. Times are those of an element on
+// a Zen 5 desktop, by loops in Go where there are such.
 func TestGrains(t *testing.T) {
-	p := DefaultProfile()
 	for name, ns := range map[string]float64{
-		"MoveGrain":     MoveGrain * p.NS([3]float64{8, 0, 0}, [3]float64{1, 0, 0}, 0),
-		"GatherGrain":   GatherGrain * p.NS([3]float64{4, 0, 4}, [3]float64{}, 0),
-		"FunctionGrain": FunctionGrain * p.NS([3]float64{8, 0, 0}, [3]float64{0, 0, 1}, 0),
-		"CallGrain":     CallGrain * p.NS([3]float64{8, 0, 0}, [3]float64{20, 0, 1}, 0),
-		"ReduceGrain":   ReduceGrain * p.NS([3]float64{4, 0, 0}, [3]float64{1, 0, 0}, 0),
-		"MACGrain":      MACGrain / p.MACs,
+		"MoveGrain":     MoveGrain * 0.4,
+		"GatherGrain":   GatherGrain * 1.06,
+		"FunctionGrain": FunctionGrain * 5,
+		"CallGrain":     CallGrain * 13,
+		"ReduceGrain":   ReduceGrain * 0.4,
+		"MACGrain":      MACGrain / 96.,
 		// A multiply-add each is part of a simple operation there: several are done at once.
-		"PortableMACGrain": PortableMACGrain * p.NS([3]float64{}, [3]float64{0.5, 0, 0}, 0),
-		"DirectMACGrain":   DirectMACGrain * p.NS([3]float64{}, [3]float64{0.2, 0, 0}, 0),
+		"PortableMACGrain": PortableMACGrain * 0.2,
+		"DirectMACGrain":   DirectMACGrain * 0.08,
 	} {
-		if ns < 10*p.ChunkNS || ns > 1e5 {
-			t.Errorf("%s takes %.0f ns, and %.0f to hand out", name, ns, p.ChunkNS)
+		if ns < 10*UsualChunkNS || ns > 1e5 {
+			t.Errorf("%s takes %.0f ns, and %d to hand out", name, ns, UsualChunkNS)
 		}
 	}
-	if 8*BlockBytes > p.Cache[0] {
-		t.Errorf("eight blocks of %d bytes are more than a cache of %d", BlockBytes, p.Cache[0])
+	if 8*BlockBytes > L1Bytes {
+		t.Errorf("eight blocks of %d bytes are more than a cache of %d", BlockBytes, L1Bytes)
 	}
 }

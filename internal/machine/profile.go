@@ -1,50 +1,198 @@
 package machine
 
-// Profile is what a machine was measured to do, on one core: the prices of work. Numbers are a
-// nanosecond's, but for those named NS. Everything that weighs one way to compute against
-// another reads it: prices of implementations, the tiling of matrix products, grains.
+import (
+	"maps"
+	"math"
+	"slices"
+	"sync"
+)
+
+// ProfileVersion is that of the terms in which profiles are: one of another version says nothing of this program's
+// kernels.
+const ProfileVersion = 1
+
+// Profile is what a machine was measured to do, on one core: the prices of work. Everything that weighs one way to
+// compute against another reads it.
 //
 // Prices choose among implementations, which may round differently; within one no number of a profile
 // may decide bits of a result. What does, such as the cuts of reductions and the depth of a product's
 // blocks, is a constant where it is, and goes by shape alone.
 type Profile struct {
-	// Bytes by kind of access: dense, strided, gathered.
-	Bytes [3]float64
-	// Ops by kind: simple ones, those of matrix products as a whole, functions.
-	Ops [3]float64
-	// MACs are multiply-adds of 32-bit floats in the innermost loop of a matrix product, with
-	// operands that are packed and near.
-	MACs float64
-	// StepNS is what it takes to begin a step, ChunkNS to hand a chunk of a step to a worker,
-	// and PhaseNS to wait for all chunks of a phase before the next one.
-	StepNS, ChunkNS, PhaseNS float64
-	// ShareNS is the work that is worth handing to a worker that is awake, WakeNS the time that must be saved for it to
-	// be worth waking some; 0 stands for what the default profile says.
-	ShareNS, WakeNS float64
-	// Cache is the bytes of a core's own caches: L1 for data, and L2.
-	Cache [2]int
-	// Far is the bytes of a result that is better written past the caches: beside what it is made of, it would
-	// not stay in the last of them.
-	Far int
+	Version int `json:"version" doc:"The version of the terms: those of another are not read."`
+	// CPU and Instructions tell which machine was measured; Measured when, in RFC 3339, empty for a shipped
+	// default.
+	CPU          string `json:"cpu" doc:"The processor that was measured; of a default, the kind of processor."`
+	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2 or portable."`
+	Measured     string `json:"measured,omitzero" doc:"When it was measured (RFC 3339); left out of a default."`
+	// StepPS is what it takes to begin a step, in picoseconds.
+	StepPS float64 `json:"step_ps" doc:"What it takes to begin a step, in picoseconds."`
+	// Memory holds what bytes take by access and by the size of what a step touches.
+	Memory Rates `json:"memory" doc:"What bytes take, by the kind of access."`
+	// Kernels holds what inner kernels take for a unit of their work, in picoseconds.
+	Kernels map[string]float64 `json:"kernels" doc:"What inner kernels take for a unit of their work, in picoseconds."`
+	// ChunkNS is what it takes to hand a chunk of a step to a worker.
+	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"What it takes to hand a chunk to a worker; 0: as usual."`
+	// ShareNS is the work that is worth handing to a worker that is awake, WakeNS the time that must be saved for
+	// it to be worth waking some; 0 stands for what is usual.
+	ShareNS float64 `json:"share_ns,omitzero" doc:"The work that is worth handing to a worker that is awake; 0: as usual."`
+	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The time that must be saved for waking workers; 0: as usual."`
+
+	// kept is the bytes of the constants that all steps of a run go over: that of a graph, and no part of what was
+	// measured.
+	kept float64
 }
 
-// DefaultProfile is that of a desktop processor (the rates are those of a Zen 5 core, the caches
-// those that most have). It sets the scale only: decisions compare like with like.
+// Rates are what bytes take by the kind of access.
+type Rates struct {
+	Dense    Curve `json:"dense" doc:"One after another, of operands and results."`
+	Kept     Curve `json:"kept" doc:"One after another, of constants; by the size of all constants."`
+	Copied   Curve `json:"copied" doc:"One after another, by what only copies."`
+	Tiled    Curve `json:"tiled" doc:"Turned: read in order and written with steps, by tiles, elements of 4 bytes."`
+	Strided  Curve `json:"strided" doc:"With steps."`
+	Gathered Curve `json:"gathered" doc:"Anywhere."`
+}
+
+// of returns the curve of an access.
+func (m *Rates) of(a Access) *Curve {
+	return [...]*Curve{&m.Dense, &m.Kept, &m.Copied, &m.Tiled, &m.Strided, &m.Gathered}[a]
+}
+
+// Of returns the curve of an access; nil of one that there is not.
+func (m *Rates) Of(a Access) *Curve {
+	if m == nil || a >= accesses {
+		return nil
+	}
+	return m.of(a)
+}
+
+// Curve is what a byte takes by what a step touches in all, the least first.
+type Curve []Level
+
+// Level is a point of a [Curve].
+type Level struct {
+	Bytes float64 `json:"bytes" doc:"The bytes that a step touches."`
+	PS    float64 `json:"ps" doc:"What each of them takes then, in picoseconds."`
+}
+
+// At returns what a byte takes where a step touches so many: between two points in proportion to the logarithm.
+func (c Curve) At(bytes float64) float64 {
+	switch {
+	case len(c) == 0:
+		return 0
+	case bytes <= c[0].Bytes:
+		return c[0].PS
+	}
+	for i := 1; i < len(c); i++ {
+		if a, b := c[i-1], c[i]; bytes <= b.Bytes {
+			return a.PS + (b.PS-a.PS)*math.Log(bytes/a.Bytes)/math.Log(b.Bytes/a.Bytes)
+		}
+	}
+	return c[len(c)-1].PS
+}
+
+// What no profile says: the caches that most cores have, L1 for data and L2, and the bytes of a result that is
+// better written past the caches, since beside what it is made of it would not stay in the last of them.
+const (
+	L1Bytes  = 32 << 10
+	L2Bytes  = 1 << 20
+	FarBytes = 16 << 20
+)
+
+// What handing out work takes, and when it is worth it, where a profile says nothing: measured on a Zen 5 desktop.
+const (
+	UsualChunkNS = 425
+	UsualShareNS = 5e3
+	UsualWakeNS  = 5e4
+)
+
+// UsualProfile is that of a usual machine with the instruction set in use: what prices work where nobody measured.
+// It is shared by all who ask, and must not be changed.
+func UsualProfile() *Profile { return shippedProfiles[min(Instructions(), AVX512)]() }
+
+// DefaultProfile is a copy of [UsualProfile], which is the caller's.
 func DefaultProfile() *Profile {
-	return &Profile{Bytes: [3]float64{64, 16, 4}, Ops: [3]float64{2.5, 200, 0.2}, MACs: 96,
-		StepNS: 200, ChunkNS: 425, PhaseNS: 1280,
-		ShareNS: 5e3, WakeNS: 5e4, Cache: [2]int{32 << 10, 1 << 20}, Far: 16 << 20}
+	p := *UsualProfile()
+	p.Kernels = maps.Clone(p.Kernels)
+	for a := range accesses {
+		c := p.Memory.of(a)
+		*c = slices.Clone(*c)
+	}
+	return &p
 }
 
-// NS prices bytes by access, operations by kind, and steps. Memory that is gone through in order is read
-// while the core computes, so that only what takes longer counts; other accesses it waits for.
-func (p *Profile) NS(bytes, ops [3]float64, steps float64) float64 {
-	var wait, compute float64
-	for i, b := range bytes[1:] {
-		wait += b / p.Bytes[1+i]
-	}
-	for i, o := range ops {
-		compute += o / p.Ops[i]
-	}
-	return steps*p.StepNS + wait + max(bytes[0]/p.Bytes[0], compute)
+var shippedProfiles = [...]func() *Profile{
+	Portable: sync.OnceValue(func() *Profile { return mustShip(Portable) }),
+	AVX2:     sync.OnceValue(func() *Profile { return mustShip(AVX2) }),
+	AVX512:   sync.OnceValue(func() *Profile { return mustShip(AVX512) }),
 }
+
+// Keeping returns the profile for steps of a run that goes over so many bytes of constants in all, from which follows
+// in which cache a step finds its own.
+func (p *Profile) Keeping(bytes float64) *Profile {
+	r := *p
+	r.kept = bytes
+	return &r
+}
+
+// PS prices work in picoseconds, rounded; 0 at least. Memory that is gone through in order is read
+// while the core computes, so that only what takes longer counts; other accesses it waits for. What takes longer
+// than a month is as long as that.
+func (p *Profile) PS(w Work) int64 {
+	ps := p.price(&w)
+	if !(ps > 0) { // NaN of a profile that was not checked
+		return 0
+	}
+	return int64(math.Round(min(ps, maxPS)))
+}
+
+// NS is [Profile.PS] in nanoseconds, not rounded.
+func (p *Profile) NS(w Work) float64 {
+	ps := p.price(&w)
+	if !(ps > 0) {
+		return 0
+	}
+	return min(ps, maxPS) / 1e3
+}
+
+// Sum prices work in picoseconds, as it is: less than 0 where less is done than otherwise.
+func (p *Profile) Sum(w Work) float64 { return p.price(&w) }
+
+// maxPS bounds a price, so that sums of a million nodes fit.
+const maxPS = 1 << 41
+
+func (p *Profile) price(w *Work) float64 {
+	ps := w.Steps * p.StepPS
+	for a := Kept; a < accesses; a++ {
+		touched := w.Footprint
+		if a == Kept {
+			touched = max(touched, p.kept)
+		}
+		if w.Bytes[a] != 0 {
+			ps += w.Bytes[a] * p.Memory.of(a).At(touched)
+		}
+	}
+	memory, compute := 0.0, 0.0
+	if b := w.Bytes[Dense]; b != 0 {
+		memory = b * p.Memory.Dense.At(w.Footprint)
+	}
+	for i := range w.Parts {
+		if w.Parts[i].Kernel == "" {
+			break
+		}
+		compute += w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]
+	}
+	if memory < 0 {
+		return ps + memory + compute
+	}
+	return ps + max(memory, compute)
+}
+
+// peakKernel is the inner kernel that computes most in a nanosecond: a multiplication and an addition are a unit of
+// it.
+const peakKernel = "gemm.f32"
+
+// GBs is what a core reads and writes of memory, in GB/s: of what no cache holds.
+func (p *Profile) GBs() float64 { return 1e3 / p.Memory.Dense.At(math.Inf(1)) }
+
+// GFLOPs is what a core computes at most, in GFLOP/s.
+func (p *Profile) GFLOPs() float64 { return 2e3 / p.Kernels[peakKernel] }

@@ -42,8 +42,8 @@ const (
 	nearSpan = 8 << 10
 )
 
-// far is the bytes of dst from which on it is written past the caches.
-var far = machine.DefaultProfile().Far
+// far is the bytes of dst from which on it is written past the caches; tests put another in its place.
+var far = machine.FarBytes
 
 // New makes a copy ready. Axes may be in any order; those that are one run on both sides are
 // joined. The steps of dst must not be negative.

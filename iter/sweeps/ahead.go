@@ -8,19 +8,21 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// How far ahead memory is asked for, by loops over one sweep and by those over all at once. With 8192 a sum of 64 MiB
-// along rows takes 1.4 ms instead of 1.8 (Zen 5), with 4096 or 32768 it takes 1.6; softmax of as many 3.5 with 16384,
-// 3.7 with 8192, and 4.4 with 4096.
+// How far ahead memory is asked for, by loops over one sweep and by those over all at once. With 8192 a sum of 64
+// MiB along rows takes 1.4 ms instead of 1.8 (Zen 5), with 4096 or 32768 it takes 1.6; softmax of as many 3.5 with
+// 16384, 3.7 with 8192, and 4.4 with 4096.
 const (
 	aheadOne = 8192
 	aheadAll = 16384
-	// aheadShare is how many times as much must be read in order, so that little is asked for in vain behind the end.
+	// aheadShare is how many times as much must be read in order, so that little is asked for in vain behind the
+	// end.
 	aheadShare = 8
 )
 
-// aheadOf has a loop ask for what it will read of operands, of each so many bytes ahead: in memory where rows of the
-// loop, so many of which go together, follow one another or are long, else in those of its rows to come. Columns want
-// it in the nearest cache (1.7 ms instead of 2 for 64 MiB), where rows are read as fast from the next one.
+// aheadOf has a loop ask for what it will read of operands, of each so many bytes ahead: in memory where rows of
+// the loop, so many of which go together, follow one another or are long, else in those of its rows to come.
+// Columns want it in the nearest cache (1.7 ms instead of 2 for 64 MiB), where rows are read as fast from the next
+// one.
 func (b *builder) aheadOf(in []expr.Place, which func(q expr.Place) bool, together, bytes int) loops.Ahead {
 	a := loops.Ahead{Near: b.columns}
 	rows := 1 // that follow one another
@@ -33,7 +35,7 @@ func (b *builder) aheadOf(in []expr.Place, which func(q expr.Place) bool, togeth
 	for n, q := range in {
 		i := b.nouts + q.N
 		if q.Kind != expr.AtOperand || !which(q) || b.ins[q.N] != i ||
-			b.elements(i)*b.objects[i].size < machine.DefaultProfile().Cache[1] {
+			b.elements(i)*b.objects[i].size < machine.L2Bytes {
 			continue
 		}
 		run, step := b.span(b.inner())*b.objects[i].size, b.objects[i].along(b.outer())

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// overlap is the loop that runs all sweeps at once, each over a tile of its own: the first over a tile, the next over
-// the one before that, and so on. So memory is read and written all the time, not only while one of the sweeps runs:
-// softmax of 4096x4096 takes 3.6 ms instead of 6 (Zen 5), and rows of 33 elements in the cache 2/3 of what they took,
-// since what there is to do for each row is done for all sweeps together.
+// overlap is the loop that runs all sweeps at once, each over a tile of its own: the first over a tile, the next
+// over the one before that, and so on. So memory is read and written all the time, not only while one of the sweeps
+// runs: softmax of 4096x4096 takes 3.6 ms instead of 6 (Zen 5), and rows of 33 elements in the cache 2/3 of what
+// they took, since what there is to do for each row is done for all sweeps together.
 type overlap struct {
 	loop  *loops.Loop
 	slots []stage
@@ -20,12 +20,12 @@ type overlap struct {
 // stage is an object as a sweep has it.
 type stage struct{ object, sweep int }
 
-// minTiles is how many tiles of a chunk there are for each sweep, at least, where sweeps run at once: the first and the
-// last tiles go through them one after the other.
+// minTiles is how many tiles of a chunk there are for each sweep, at least, where sweeps run at once: the first and
+// the last tiles go through them one after the other.
 const minTiles = 4
 
-// overlappable reports whether sweeps can run at once: what lies between them is folds of single rows, and all of it in
-// memory of which each tile can have its own.
+// overlappable reports whether sweeps can run at once: what lies between them is folds of single rows, and all of
+// it in memory of which each tile can have its own.
 func (p *Plan) overlappable() bool {
 	if !p.single || p.stages() || p.cuts > 1 || len(p.s.Steps) < 2 || p.crowded() ||
 		min(p.perChunk, p.units) < minTiles*len(p.s.Steps) {
@@ -39,9 +39,9 @@ func (p *Plan) overlappable() bool {
 	return true
 }
 
-// crowded reports whether sweeps that compute little and write past the caches would together push out of the nearest
-// one what rows share: layer_norm of 4096x4096 takes 4.4 ms with its sweeps at once and 3.4 with one after the other,
-// while rows of 2048 take 2.6 and 3.5, and without weight and bias rows of 8192 2.9 and 3.2 (Zen 5).
+// crowded reports whether sweeps that compute little and write past the caches would together push out of the
+// nearest one what rows share: layer_norm of 4096x4096 takes 4.4 ms with its sweeps at once and 3.4 with one after
+// the other, while rows of 2048 take 2.6 and 3.5, and without weight and bias rows of 8192 2.9 and 3.2 (Zen 5).
 func (p *Plan) crowded() bool {
 	if p.weight > 1 {
 		return false
@@ -62,7 +62,7 @@ func (p *Plan) crowded() bool {
 			}
 		}
 	}
-	return far && shared && bytes > machine.DefaultProfile().Cache[0]*3/2
+	return far && shared && bytes > machine.L1Bytes*3/2
 }
 
 // overlap makes the loop, where it can be machine code.

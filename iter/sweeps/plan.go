@@ -4,9 +4,9 @@
 // any number of workers.
 //
 // There are two ways. By rows a loop runs along the reduced dimensions and folds into the lanes of a row; what is
-// computed once a row is a loop over the rows that go together. By columns, where a kept dimension is the contiguous
-// one, a loop runs along that, and the accumulators of neighbouring results are a stream of their own. Operands that
-// suit neither are brought to memory of the worker first.
+// computed once a row is a loop over the rows that go together. By columns, where a kept dimension is the
+// contiguous one, a loop runs along that, and the accumulators of neighbouring results are a stream of their own.
+// Operands that suit neither are brought to memory of the worker first.
 package sweeps
 
 import (
@@ -60,8 +60,8 @@ const (
 // kept0 names the first kept axis among the reduced ones.
 const kept0 = -1
 
-// The cut of a row decides bits. So these are constants: minChunks is the number of chunks below which rows are cut, up
-// to maxCuts.
+// The cut of a row decides bits. So these are constants: minChunks is the number of chunks below which rows are
+// cut, up to maxCuts.
 const (
 	minChunks = 16
 	maxCuts   = 64
@@ -74,16 +74,16 @@ const (
 	fewColumns = 512 // of one sweep over many elements: rows that lie far apart are asked for in time
 	minColumns = 256 // of several sweeps, even where their columns then leave the cache
 	maxRows    = 64
-	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in registers. The
-	// elements are farBytes apart, at least: the processor reads ahead of several places at a time then, while what lies
-	// closer is read ahead best in order.
+	// maxPointers is how many a loop over several elements of columns has, at most: more would not stay in
+	// registers. The elements are farBytes apart, at least: the processor reads ahead of several places at a time
+	// then, while what lies closer is read ahead best in order.
 	maxPointers = 8
 	farBytes    = 4096
 )
 
 // New plans an expression with folds: outs and ins are its outputs and operands, all of one rank. Those that are
-// broadcast along a dimension have size 1 or stride 0 there; so are, along the dimensions that mask marks as reduced,
-// outputs with one element for a row. Every output has the full size along kept dimensions.
+// broadcast along a dimension have size 1 or stride 0 there; so are, along the dimensions that mask marks as
+// reduced, outputs with one element for a row. Every output has the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
 	if len(c.Out) != len(outs) || len(c.In) != len(ins) {
@@ -145,8 +145,8 @@ func dtypes(c *expr.Code) []tensor.DType {
 	return d
 }
 
-// axes sorts the dimensions into kept and reduced ones, those with the shortest steps first, neighbours that form one
-// run joined.
+// axes sorts the dimensions into kept and reduced ones, those with the shortest steps first, neighbours that form
+// one run joined.
 func (p *Plan) axes(mask []bool) (full []int, err error) {
 	full = make([]int, len(mask))
 	for d := range full {
@@ -302,8 +302,8 @@ func (p *Plan) cutRows(grain, work int) {
 	}
 }
 
-// suits reports whether loops take operand i as it lies: a run along the axis that they follow or, of an operand, one
-// element for all of it.
+// suits reports whether loops take operand i as it lies: a run along the axis that they follow or, of an operand,
+// one element for all of it.
 func (p *Plan) suits(i int) bool {
 	a := p.red[0]
 	if p.columns {
@@ -320,11 +320,11 @@ func (p *Plan) differs(i int) bool {
 	return !p.s.Uniform[i-p.nouts]
 }
 
-// far reports whether an output would not stay in the caches: it is written once then, past them, and rows that are put
-// aside have memory of the worker.
+// far reports whether an output would not stay in the caches: it is written once then, past them, and rows that are
+// put aside have memory of the worker.
 func (p *Plan) far(o int) bool {
 	m := p.metas[o]
-	return p.s.Whole[o] && p.suits(o) && m.Numel()*m.DType.Size() >= machine.DefaultProfile().Far
+	return p.s.Whole[o] && p.suits(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
 }
 
 // stages reports whether something is brought to the worker's memory row by row.
@@ -348,8 +348,8 @@ func (p *Plan) span(ax int) int {
 	return p.red[ax].n
 }
 
-// inner is the axis that elements of a loop's row follow, and outer that of its rows, which may be beyond all axes. The
-// others, all of them reduced, come after these among the reduced ones.
+// inner is the axis that elements of a loop's row follow, and outer that of its rows, which may be beyond all axes.
+// The others, all of them reduced, come after these among the reduced ones.
 func (p *Plan) inner() int {
 	if p.columns {
 		return kept0
@@ -383,8 +383,8 @@ func (p *Plan) Phases() int {
 	return min(p.cuts, 2)
 }
 
-// Chunks returns the number of chunks of a phase, which may run in any order and at the same time: a matter of shapes
-// and strides alone.
+// Chunks returns the number of chunks of a phase, which may run in any order and at the same time: a matter of
+// shapes and strides alone.
 func (p *Plan) Chunks(phase int) int {
 	switch {
 	case phase > 0:
@@ -395,8 +395,8 @@ func (p *Plan) Chunks(phase int) int {
 	return (p.units + p.perChunk - 1) / p.perChunk
 }
 
-// Scratch returns the bytes of memory that all chunks share, Worker those that each worker needs for itself. Both must
-// be 64-byte aligned, of any content.
+// Scratch returns the bytes of memory that all chunks share, Worker those that each worker needs for itself. Both
+// must be 64-byte aligned, of any content.
 func (p *Plan) Scratch() int { return p.scratch }
 
 // Worker is told with Scratch.
@@ -405,8 +405,8 @@ func (p *Plan) Worker() int { return p.worker }
 // Sweeps returns what is run.
 func (p *Plan) Sweeps() *expr.Sweeps { return p.s }
 
-// PerElement estimates what an element takes in all sweeps where it is in the nearest cache, in nanoseconds; it is 0
-// where no machine code was made, and nothing is known.
+// PerElement estimates what an element takes in all sweeps where it is in the nearest cache, in nanoseconds; it is
+// 0 where no machine code was made, and nothing is known.
 func (p *Plan) PerElement() (ns float64) {
 	if !p.Compiled() {
 		return 0

@@ -57,8 +57,8 @@ func (v convolution) impls() []graph.Impl {
 				}
 				return e.packing(v.shape(c), a, c.Out[0].DType)
 			})}
-		out[i].Read = func(c *graph.Call, w graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-			return v.read(c, a, w, k, m)
+		out[i].Read = func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
+			return v.read(c, a, k, m)
 		}
 	}
 	return out
@@ -132,23 +132,21 @@ func (v convolution) pixelOrder(m tensor.Meta) bool {
 }
 
 // read takes images in the algorithm's order, and planes of sequences in any.
-func (v convolution) read(c *graph.Call, a convAlgorithm, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-	by := m
-	if w.Order.Rank() == m.Rank() && w.Order != "" {
-		by = m.WithStrides(w.Order.Strides(m.Shape))
-	}
-	work := graph.ReadWork(m, by)
+func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch {
-	case i > 0 && (c.Const(i) != nil || c.Packed(i) != nil): // packed once
-		return graph.Work{}, true
-	case i > 0:
-		return work, true
+	case i > 0: // packed, once where it is constant
+		return w, true
 	case a.byPixels():
-		return work, v.pixelOrder(m)
+		return w, v.pixelOrder(m)
 	case v.dims == 2:
-		return work, m.IsContiguous()
+		return w, m.IsContiguous()
 	}
-	return work, true
+	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 { // packed with steps
+		all := float64(c.Meta(0).Numel()) * float64(c.Meta(1).Shape[2])
+		w.Do(multiply.PackStep, all)
+		w.Do(multiply.PackWin, -all)
+	}
+	return w, true
 }
 
 func (v convolution) lower(c *graph.Call, a convAlgorithm) (*graph.Kernel, error) {

@@ -405,18 +405,17 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 	return []*tensor.Tensor{out}, nil
 }
 
-// spreadOps is what each product of a transposed convolution takes to be added up at its place.
-const spreadOps = 2
-
 // work is that of the products and of adding them up.
-func (v transposedConv) work(c *graph.Call, walk graph.Walk) graph.Work {
-	w := kit.Stored(c, walk, "")
+func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
 	s, err := v.spread(c)
 	if err != nil || c.Out[0].Numel() == 0 {
 		return w
 	}
 	points, rows := product3(s.in), s.o/s.groups*product3(s.k)
-	w.Ops[graph.Product] = float64(s.n*s.groups) * multiply.Ops(c.Out[0].DType, rows, points, s.c/s.groups)
-	w.Ops[graph.Simple] = float64(s.n*s.groups) * float64(rows) * float64(points) * spreadOps
+	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
+	w.Do(multiply.Begin, float64(s.n*s.groups))
+	w.Do(spreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
 	return w
 }

@@ -77,7 +77,16 @@ func (v convolution) volumeImpls() []graph.Impl {
 			}
 			return list
 		},
-		Work:  v.volumeWork,
+		Work: v.volumeWork,
+		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+			if i == 0 && m.Strides[m.Rank()-1] != 1 && m.Shape[m.Rank()-1] != 1 { // windows are packed with steps
+				s := v.volume(c)
+				all := float64(s.n*s.groups.groups) * float64(product3(s.out)) * float64(s.c*product3(s.k))
+				w.Do(multiply.PackStep, all)
+				w.Do(multiply.PackWin, -all)
+			}
+			return w, true
+		},
 		Lower: v.lowerVolume,
 		Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
 			e := engines[c.Out[0].DType]
@@ -201,7 +210,8 @@ func (p *volumePacker[T]) plan(j *multiply.Job[T], l, lanes int) {
 
 // volumeWork is that of a convolution of volumes, which packs windows as those of planes do.
 func (v convolution) volumeWork(c *graph.Call, walk graph.Walk) graph.Work {
-	w := kit.Stored(c, walk, "")
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
 	if c.Out[0].Numel() == 0 {
 		return w
 	}
@@ -209,15 +219,17 @@ func (v convolution) volumeWork(c *graph.Call, walk graph.Walk) graph.Work {
 	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
 	s := v.volume(&laid)
 	points, taps := product3(s.out), product3(s.k)
-	w.Ops[graph.Product] = float64(s.n*s.groups.groups) * multiply.Ops(c.Out[0].DType, s.groups.og(), points, s.c*taps)
-	each := elementOps
-	if s.step[2] != 1 || s.xs[4] != 1 {
-		each = stridedOps
-	}
+	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups.groups), s.groups.og(), points, s.c*taps)
+	w.Do(multiply.Begin, float64(s.n*s.groups.groups))
 	all := float64(s.n*s.groups.groups) * float64(points) * float64(s.c*taps)
-	w.Ops[graph.Simple] = all * (each + runOps/float64(min(s.out[2], rowPixels)))
+	if s.step[2] != 1 {
+		w.Do(multiply.PackStep, all)
+	} else {
+		w.Do(multiply.PackWin, all)
+	}
+	w.Do(multiply.PackRun, all/float64(min(s.out[2], rowPixels)))
 	if s.point != 1 {
-		w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), s.c*taps)
+		multiply.Scatter(&w, c.Out[0].Numel(), s.c*taps)
 	}
 	return w
 }

@@ -7,24 +7,29 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// What there is to do besides the products, in simple operations (measured).
+// The inner kernels of convolutions beside those of products, as profiles name them.
 const (
-	runOps     = 8   // to place a run of elements under one element of the window
-	elementOps = 0.3 // to copy an element of a run
-	stridedOps = 1.6 // the same from pixels that do not follow one another
-	tapOps     = 0.8 // a multiplication and an addition of a depthwise convolution, three at a time
-	lonelyOps  = 1.6 // the same one at a time
+	tapsPlanes = "depthwise.planes" // a multiplication and an addition, by planes
+	tapsTile   = "depthwise.tile"   // an element of a plane that is brought into a tile
+	tapsRow    = "depthwise.row"    // a row of a plane that is
+	tapsPlane  = "depthwise.plane"  // a plane
+	tapsPixels = "depthwise.pixels" // a multiplication and an addition, by pixels
+	tapsPixel  = "depthwise.pixel"  // an element of the window of a pixel
+	tapsGo     = "depthwise.go"     // a multiplication and an addition where no machine code is made
+	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added up at its place
+)
 
-	plainTapOps = 0.055 // the same by compiled loops, with a weight for a row
-	pixelTapOps = 0.08  // and with one for each channel
-	tileOps     = 0.2   // to bring an element of a plane into a tile, or of the result out of it
-
-	rowPixels = 28 // pixels of a row that are copied at once, where rows are long
+// rowPixels are the pixels of a row that are copied at once, where rows are long; tapLanes the channels of a
+// register.
+const (
+	rowPixels = 28
+	tapLanes  = 16
 )
 
 // work is that of an algorithm: products, and the packing of windows.
 func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
-	w := kit.Stored(c, walk, "")
+	w := graph.Work{Steps: 1}
+	c.Streamed(&w)
 	if c.Out[0].Numel() == 0 {
 		return w
 	}
@@ -33,46 +38,64 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	s, d := v.shape(&laid), c.Out[0].DType
 	pixels, taps := s.n*s.oh*s.ow, s.kh*s.kw
 	all := float64(pixels) * float64(taps) * float64(s.c) // elements of windows, of all groups
-	switch a {
-	case depthwiseByPixels, depthwiseByPlanes:
-		w.Ops[graph.Simple] = s.tapWork(a, c.Out[0].Numel(), multiply.ComputesIn(c))
-	case convByPixels:
-		w.Ops[graph.Product] = float64(s.groups) * multiply.Ops(d, pixels, s.og(), s.depth())
-		if s.os[1] != 1 {
-			w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), s.depth())
-		}
-		if run, _ := pixelRun(s); !s.pointwise() {
-			w.Ops[graph.Simple] += all / float64(run) * runOps
-		}
-	default:
-		w.Ops[graph.Product] = float64(s.n*s.groups) * multiply.Ops(d, s.og(), s.oh*s.ow, s.depth())
-		if pixel, _ := s.pixelStride(); pixel != 1 {
-			w.Ops[graph.Simple] += multiply.TurnOps(c.Out[0].Numel(), s.depth())
-		}
-		if !s.pointwise() {
-			each := elementOps
-			if s.sw != 1 {
-				each = stridedOps
-			}
-			w.Ops[graph.Simple] += all * (each + runOps/float64(min(s.ow, rowPixels)))
-		}
+	if a == depthwiseByPixels || a == depthwiseByPlanes {
+		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
+		return w
 	}
+	if c.Const(1) == nil {
+		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
+	}
+	if a == convByPixels {
+		multiply.Product(&w, d, float64(s.groups), pixels, s.og(), s.depth())
+		w.Do(multiply.Begin, float64(s.groups))
+		if s.os[1] != 1 {
+			multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
+		}
+		if s.pointwise() {
+			w.Do(multiply.PackRow, all)
+			return w
+		}
+		run, _ := pixelRun(s)
+		w.Do(multiply.PackWin, all)
+		w.Do(multiply.PackRun, all/float64(run))
+		return w
+	}
+	multiply.Product(&w, d, float64(s.n*s.groups), s.og(), s.oh*s.ow, s.depth())
+	w.Do(multiply.Begin, float64(s.n*s.groups))
+	if pixel, _ := s.pixelStride(); pixel != 1 {
+		multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
+	}
+	switch {
+	case s.pointwise():
+		w.Do(multiply.PackCol, all)
+		return w
+	case s.sw != 1:
+		w.Do(multiply.PackStep, all)
+	default:
+		w.Do(multiply.PackWin, all)
+	}
+	w.Do(multiply.PackRun, all/float64(min(s.ow, rowPixels)))
 	return w
 }
 
-// tapWork is what a depthwise convolution takes besides its operands.
-func (s *convShape) tapWork(a convAlgorithm, outputs int, d tensor.DType) float64 {
-	taps := float64(outputs) * float64(s.kh*s.kw)
+// tapWork adds what a depthwise convolution takes.
+func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tensor.DType) {
+	taps := float64(s.kh * s.kw)
 	single := float64(d.Size()) / 4 // as against float32
+	w.Flops = 2 * taps * float64(outputs)
 	switch {
 	case compilesTaps(d) && a == depthwiseByPlanes:
-		return single * (taps*plainTapOps + float64(s.n*s.c*s.h*s.w+outputs)*tileOps)
+		w.Do(tapsPlanes, single*taps*float64(outputs))
+		w.Do(tapsTile, single*float64(s.n*s.c*s.h*s.w))
+		w.Do(tapsRow, float64(s.n*s.c*s.h))
+		w.Do(tapsPlane, float64(s.n*s.c))
 	case compilesTaps(d) && s.o == s.c:
-		return single * taps * pixelTapOps
-	case a == depthwiseByPlanes && (s.kw != 3 || s.dw != 1 || s.os[3] != 1) || a == depthwiseByPixels && s.og() > 1:
-		return taps * lonelyOps
+		channels := float64(kit.DivUp(s.c, tapLanes) * tapLanes)
+		w.Do(tapsPixels, single*taps*float64(s.n*s.oh*s.ow)*channels)
+		w.Do(tapsPixel, taps*float64(s.n*s.oh*s.ow))
+	default:
+		w.Do(tapsGo, taps*float64(outputs))
 	}
-	return taps * tapOps
 }
 
 // pixelRun is the number of elements that follow one another in an image with its channels last and in a

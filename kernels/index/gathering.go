@@ -2,35 +2,45 @@ package index
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Simple operations an element of the result (measured).
+// The inner kernels of gathering, as profiles name them.
 const (
-	sliceOps  = 0.1 // that is copied as part of a slice
-	lookupOps = 5   // that is looked up by itself
+	sliceRun = "gather.slice"  // a slice that is copied, beside its bytes
+	lookUp   = "gather.lookup" // an element that is looked up by itself
 )
 
 // gathering is the implementation of an op that takes slices or elements of operand 0 as others tell: it reads as
 // many bytes of it as the result has, and not the whole.
 func gathering(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
-	m, at, each := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}, graph.Gathered, float64(lookupOps)
+	m := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if slices {
-		m, at, each = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}, graph.Dense, sliceOps
+		m = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
 	m.Lower = lower
-	m.Work = func(c *graph.Call, walk graph.Walk) graph.Work {
-		w := kit.Stored(c, walk, "")
-		w.Ops[graph.Simple] = each * float64(c.Out[0].Numel())
+	m.Work = func(c *graph.Call, _ graph.Walk) graph.Work {
+		w := graph.Work{Steps: 1}
+		for i := 1; i < len(c.In); i++ {
+			if c.In[i].Kind == graph.TensorArg {
+				w.Bytes[graph.Dense] += float64(c.Meta(i).Bytes())
+			}
+		}
+		bytes, n := float64(c.Out[0].Bytes()), float64(c.Out[0].Numel())
+		w.Bytes[graph.Dense] += bytes
+		if slices {
+			w.Bytes[graph.Copied] += bytes
+			runs := 1.0
+			if len(c.In) > 1 && c.In[1].Kind == graph.TensorArg {
+				runs = float64(c.Meta(1).Numel())
+			}
+			w.Do(sliceRun, min(n, runs))
+		} else {
+			w.Bytes[graph.Gathered] += bytes
+			w.Do(lookUp, n)
+		}
 		return w
 	}
-	m.Read = func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-		if i > 0 {
-			return graph.ReadWork(m, m), true
-		}
-		w.Bytes[at] = float64(c.Out[0].Bytes())
-		return w, true
-	}
+	m.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
 	return []graph.Impl{m}
 }

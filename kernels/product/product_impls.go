@@ -1,10 +1,11 @@
 package product
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -25,7 +26,8 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	for i, w := range ways {
 		list[i] = graph.Impl{Name: w.name, Doc: w.doc,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-				x, err := read(c)
+				rows := rowMajor(c)
+				x, err := read(rows)
 				if err != nil || !x.supports(c, w.way) {
 					return nil
 				}
@@ -38,16 +40,13 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 				return walks
 			},
 			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-				if c.Const(k) != nil && w.way == gemm.Tiled { // panels follow one another
-					m = tensor.New(m.DType, m.Shape...)
-				}
-				return graph.ReadWork(m, m), true
+				return readProduct(c, w.way, read, k, m)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-				work := kit.Stored(c, walk, "")
-				laid := *c
+				work, laid := graph.Work{Steps: 1}, rowMajor(c)
+				c.Streamed(&work)
 				laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
-				if x, err := read(&laid); err == nil {
+				if x, err := read(laid); err == nil {
 					x.work(c, w.way, &work)
 				}
 				return work
@@ -104,13 +103,70 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	return gemm.Supports[float32](s, w)
 }
 
-// What there is to do besides multiplying, in simple operations (measured).
-const (
-	beginThin  = 1000 // to begin a product that reads its matrices in their own layouts
-	beginTiled = 1500 // to begin one that packs them
-	packOps    = 0.5  // to pack an element
-	loopOps    = 2    // a multiplication and an addition of plain loops
-)
+// rowMajor is a call whose operands are row-major, as products would rather have them: what it takes more that they
+// lie otherwise, reading them tells.
+func rowMajor(c *graph.Call) *graph.Call {
+	r := *c
+	r.In = slices.Clone(c.In)
+	for i, a := range c.In {
+		if a.Kind == graph.TensorArg {
+			if m := a.Meta(); !m.IsContiguous() {
+				r.In[i] = graph.Of(lying(a.Value, tensor.New(m.DType, m.Shape...)))
+			}
+		}
+	}
+	return &r
+}
+
+// lying is a value that lies otherwise.
+func lying(v *graph.Value, m tensor.Meta) *graph.Value {
+	return &graph.Value{Name: v.Name, Meta: m, Type: m.Type(), Const: v.Const}
+}
+
+// readProduct is what it takes more to read operand k where it has layout m; false where the way does not take it
+// so.
+func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error), k int,
+	m tensor.Meta) (work graph.Work, ok bool) {
+	if m.IsContiguous() || c.Const(k) != nil && w == gemm.Tiled { // panels are packed once
+		return work, true
+	}
+	rows := rowMajor(c)
+	was, err := read(rows)
+	if err != nil {
+		return work, true
+	}
+	rows.In[k] = graph.Of(lying(c.In[k].Value, m))
+	is, err := read(rows)
+	switch {
+	case err != nil:
+		return work, true
+	case w != gemm.Tiled:
+		return graph.ReadWork(m, m), is.supports(c, w)
+	}
+	n := float64(m.Numel())
+	for _, side := range []struct {
+		op         int
+		is, before string
+	}{{is.opA, packing(is.a.col, is.a.row), packing(was.a.col, was.a.row)},
+		{is.opB, packing(is.b.row, is.b.col), packing(was.b.row, was.b.col)}} {
+		if side.op == k && side.is != side.before {
+			work.Do(side.is, n)
+			work.Do(side.before, -n)
+		}
+	}
+	return work, true
+}
+
+// packing is the inner kernel that packs a matrix of those strides along the depth and along lanes.
+func packing(depth, lane int) string {
+	switch {
+	case depth == 1:
+		return multiply.PackRow
+	case lane == 1:
+		return multiply.PackCol
+	}
+	return multiply.PackStep
+}
 
 // work adds the products of a call, computed in a way.
 func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
@@ -120,24 +176,28 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
 	switch w {
 	case gemm.Loops:
-		work.Ops[graph.Simple] += entries * macs * loopOps
+		work.Do(multiply.Loops, entries*macs)
+		work.Flops += 2 * entries * macs
 	case gemm.Thin:
-		work.Ops[graph.Simple] += beginThin
-		work.Ops[graph.Product] += entries * 2 * macs * multiply.Weight(d)
+		work.Do(multiply.Begin, entries)
+		multiply.ThinProduct(work, d, entries, macs)
 	default:
-		work.Ops[graph.Simple] += beginTiled
-		work.Ops[graph.Product] += entries * multiply.Ops(d, max(y.m, multiply.Thin+1), max(y.n, multiply.Thin+1), y.k)
+		work.Do(multiply.Begin, entries)
+		multiply.Product(work, d, entries, y.m, y.n, y.k)
 		turns := y.c.row == 1 && c.Const(y.opA) == nil && c.Const(y.opB) == nil // the product is transposed
 		if y.n > 1 && y.c.col != 1 && !turns {
-			work.Ops[graph.Simple] += entries * multiply.TurnOps(y.m*y.n, y.k)
+			multiply.Scatter(work, int(entries)*y.m*y.n, y.k)
 		}
-		for _, side := range []struct{ op, lanes int }{{y.opA, y.m}, {y.opB, y.n}} {
-			if c.Const(side.op) == nil {
-				work.Ops[graph.Simple] += entries * packOps * float64(side.lanes) * float64(y.k)
-			}
+		if c.Const(y.opA) == nil {
+			work.Do(packing(y.a.col, y.a.row), entries*float64(y.m)*float64(y.k))
+		}
+		if c.Const(y.opB) == nil {
+			work.Do(packing(y.b.row, y.b.col), entries*float64(y.n)*float64(y.k))
 		}
 	}
 	if y.hasAdd {
-		work.Ops[graph.Simple] += entries * float64(y.m) * float64(y.n)
+		if _, _, vector := y.vectorBias(); !vector {
+			work.Do(multiply.AddTo, entries*float64(y.m)*float64(y.n))
+		}
 	}
 }

@@ -1,7 +1,10 @@
 package reduce
 
 import (
+	"sync"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/iter/axes"
 	"github.com/graphrun/graphrun/iter/sweeps"
 	"github.com/graphrun/graphrun/tensor"
@@ -18,29 +21,35 @@ const (
 // lineOp is an op that works along one dimension and keeps the shape.
 type lineOp struct {
 	dim   func(c *graph.Call) (int, error)
-	each  graph.Each
-	again float64 // functions an element that are computed again where results are not side by side
+	attrs any                                      // attributes of a call, for its expression
+	each  graph.Each                               // of what has no expression
+	rows  func(c *graph.Call) (*graph.Rows, error) // the expression over a row; nil where there is none
 	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
 
-// What lines take besides what their elements do, in simple operations (measured).
+// The inner kernels of lines beside those of expressions, as profiles name them.
 const (
-	beginLine  = 25 // to begin a line, or a step of lines side by side
-	stridedRun = 2  // to bring an element to or from its place in a run with steps
+	lineBegin   = "line.begin"   // a line, or a step of lines side by side
+	lineStrided = "line.strided" // an element that is brought to or from its place in a run with steps
 )
 
 // impls lists both walks. Results are in any order.
 func (o lineOp) impls() []graph.Impl {
+	effort := sync.OnceValues(o.effort)
 	list := []graph.Impl{
 		lineRows:    {Name: "rows", Doc: "Goes along the lines one after another."},
 		lineColumns: {Name: "columns", Doc: "Goes along lines side by side, hundreds at a time."},
 	}
 	for i := range list {
 		by := lineWalk(i)
-		list[i].Work = func(c *graph.Call, w graph.Walk) graph.Work { return o.work(c, by, w) }
-		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
+		list[i].Work = func(c *graph.Call, w graph.Walk) graph.Work {
+			e, ok := effort()
+			return o.work(c, by, w, e, ok)
+		}
+		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
 			_, run, _ := o.runs(c, by, m, w.Lay(0, c.Out[0]))
-			return runWork(m, run.N == 1 || run.In == m.DType.Size()), true
+			stridden(&work, m, run.N == 1 || run.In == m.DType.Size())
+			return work, true
 		}
 		list[i].Lower = func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := o.dim(c)
@@ -88,32 +97,56 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk) graph.Work {
-	out := w.Lay(0, c.Out[0])
-	_, run, err := o.runs(c, by, out, out) // how the operand lies is priced where it is read
+// effort is that of the expression over a row of float32; false where there is none, or no machine code.
+func (o lineOp) effort() (e graph.Effort, ok bool) {
+	if o.rows == nil || !loops.Compiles() {
+		return e, false
+	}
+	defer func() { _ = recover() }() // of an op whose attributes have no zero values
+	m := tensor.New(tensor.Float32, 2, 3)
+	r, err := o.rows(&graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: m, Type: m.Type()})}, Out: []tensor.Meta{m},
+		Attrs: o.attrs})
+	if err != nil || r == nil {
+		return e, false
+	}
+	return graph.EffortOf(r.Code), true
+}
+
+// work is what the lines take, as if the operand lay as the result does.
+func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e graph.Effort, compiled bool) graph.Work {
+	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
+	c.Streamed(&work)
+	line, run, err := o.runs(c, by, out, out)
 	if err != nil {
-		return graph.Work{Steps: 1}
+		return work
 	}
-	n, dense := float64(out.Numel()), run.N == 1 || run.Out[0] == out.DType.Size()
-	work := runWork(out, dense)
-	work.Steps = 1
-	work.Ops[graph.Simple] += n*o.each.Simple + n/float64(max(1, run.N))*beginLine
-	work.Ops[graph.Function] = n * o.each.Function
-	if by == lineColumns && !dense {
-		work.Ops[graph.Function] += n * o.again
+	n := float64(out.Numel())
+	if compiled {
+		rows := n / float64(max(1, line.N))
+		if by == lineColumns {
+			rows /= float64(max(1, min(run.N, columnLanes)))
+		}
+		e.Do(&work, n, rows)
+	} else {
+		work.Do(graph.GoSimple, n*o.each.Simple)
+		work.Do(graph.GoFunction, n*o.each.Function)
+		work.Flops = n * (o.each.Simple + o.each.Function)
 	}
+	if !compiled || by == lineColumns {
+		work.Do(lineBegin, n/float64(max(1, run.N)))
+	}
+	stridden(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())
 	return work
 }
 
-// runWork is the work of going through a value by runs.
-func runWork(m tensor.Meta, dense bool) (w graph.Work) {
-	if dense {
-		w.Bytes[graph.Dense] = float64(m.Bytes())
-		return w
+// columnLanes is how many lines side by side are one register.
+const columnLanes = 16
+
+// stridden adds what it takes more that a value is gone through by runs with steps.
+func stridden(w *graph.Work, m tensor.Meta, dense bool) {
+	if !dense {
+		w.Do(lineStrided, float64(m.Numel()))
 	}
-	w.Bytes[graph.Strided] = float64(m.Bytes())
-	w.Ops[graph.Simple] = float64(m.Numel()) * stridedRun
-	return w
 }
 
 // dimOf reads the dimension of a call.

@@ -56,7 +56,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		},
 		Impls: lineOp{
 			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
-			each: graph.Each{Simple: 1, Function: 0.7}, again: 0.7,
+			each: graph.Each{Simple: 1, Function: 0.7}, rows: rows, attrs: &softmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
 				if k, err := compileRows(c, by.rows(rows)); k != nil || err != nil {
 					return k, err

@@ -14,8 +14,8 @@ type catAttrs struct {
 	Dim int `attr:"dim" default:"0" doc:"dimension along which to join"`
 }
 
-// joinOp is an op that puts its operands one after another along a dimension. Those of a lower rank are viewed as of
-// rank first; dim returns the dimension for a call, whose first operand is then of type t.
+// joinOp is an op that puts its operands one after another along a dimension. Those of a lower rank are viewed as
+// of rank first; dim returns the dimension for a call, whose first operand is then of type t.
 type joinOp struct {
 	rank int
 	dim  func(c *graph.Call, t tensor.Type) int
@@ -23,10 +23,13 @@ type joinOp struct {
 
 func defineJoin[A any](name, doc string, j joinOp, examples []graph.Example) *graph.Op {
 	return kit.Define[A](graph.Op{
-		Each:     graph.Each{Simple: 0.1},
 		AnyOrder: true, Images: graph.ImagePasser,
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
-		Infer: j.infer, Compile: j.compile, Ref: j.ref, Examples: examples,
+		Infer: j.infer, Ref: j.ref, Examples: examples,
+		Impls: []graph.Impl{copies.JoinImpl(j.compile, func(c *graph.Call) (int, error) {
+			_, _, dim, err := j.join(nil, c)
+			return dim, err
+		})},
 	})
 }
 

@@ -19,11 +19,10 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 	Doc:      "Copies self, always. Preserve keeps the strides of a dense operand.",
 	Params:   []graph.Param{kit.Self},
 	Identity: true,
-	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Copies:   true,
 	Infer:    inferClone,
-	Compile:  copies.Call,
+	Impls:    []graph.Impl{copies.Impl(copies.Call)},
 	Ref:      copies.Ref(inferClone),
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
 })
@@ -39,7 +38,6 @@ type contiguousAttrs struct {
 
 // ContiguousOp is Tensor.contiguous.
 var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
-	Each:       graph.Each{Simple: 0.1},
 	AsInferred: "its layout is what it is asked for",
 	Name:       "contiguous",
 	Doc:        "Is self where it is contiguous in the memory format already, else a copy that is.",
@@ -47,7 +45,7 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 	Identity:   true,
 	Kind:       graph.View,
 	Infer:      inferContiguous,
-	Compile:    copies.Call,
+	Impls:      []graph.Impl{copies.Impl(copies.Call)},
 	Ref:        copies.Ref(inferContiguous),
 	Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}},
 		{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},

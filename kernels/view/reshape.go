@@ -31,9 +31,9 @@ func shapeOp[A any](o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.
 		}
 	}
 	o.AnyOrder = true
-	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
+	o.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
 		return copies.Ordered(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
-	}
+	})}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		res, err := o.Infer(c)
 		if err != nil {

@@ -19,7 +19,6 @@ type toAttrs struct {
 
 // To is Tensor.to.
 var To = kit.Define[toAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Name:     "to",
 	Doc: "Converts self to a dtype, that of other where it is given, and a memory format; is self where it has " +
@@ -28,7 +27,7 @@ var To = kit.Define[toAttrs](graph.Op{
 	Identity: true,
 	Kind:     graph.View,
 	Infer:    inferTo,
-	Compile:  copies.Call,
+	Impls:    []graph.Impl{copies.Impl(copies.Call)},
 	// A conversion beside other loops is part of one: what it makes never is in memory.
 	Expression: func(c *graph.Call) (*expr.Code, error) {
 		res, err := inferTo(c)
@@ -70,7 +69,6 @@ func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat
 
 // TypeAs is Tensor.type_as.
 var TypeAs = kit.Define[kit.None](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
 	AnyOrder: true,
 	Name:     "type_as",
 	Doc:      "Converts self to the dtype of other; is self where it has it already.",
@@ -78,7 +76,7 @@ var TypeAs = kit.Define[kit.None](graph.Op{
 	Identity: true,
 	Kind:     graph.View,
 	Infer:    inferTypeAs,
-	Compile:  copies.Call,
+	Impls:    []graph.Impl{copies.Impl(copies.Call)},
 	Ref:      copies.Ref(inferTypeAs),
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
 })

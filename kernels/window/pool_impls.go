@@ -25,12 +25,15 @@ type poolWork struct {
 	area func(c *graph.Call) float64
 }
 
-// Simple operations an element of a window (measured). By planes each result is made by itself.
-var poolOps = map[poolKind][2]float64{
-	poolMax:  {poolPlanes: 6, poolPixels: 5.5},
-	poolAvg:  {poolPlanes: 2, poolPixels: 1.2},
-	poolNorm: {poolPlanes: 8, poolPixels: 4},
-}
+// The inner kernels of poolings, as profiles name them: an element of a window, and a result besides.
+var (
+	poolElement = map[poolKind][2]string{
+		poolMax:  {poolPlanes: "pool.max.planes", poolPixels: "pool.max.pixels"},
+		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
+		poolNorm: {poolPlanes: "pool.norm.planes", poolPixels: "pool.norm.pixels"},
+	}
+	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
+)
 
 // wideArea is the size of a window over a row from which a row is summed up as one run.
 const wideArea = 16
@@ -38,12 +41,17 @@ const wideArea = 16
 // by returns the work of a pooling by one of the walks.
 func (p poolWork) by(by poolWalk) func(c *graph.Call, w graph.Walk) graph.Work {
 	return func(c *graph.Call, w graph.Walk) graph.Work {
-		area, each := p.area(c), poolOps[p.kind][by]
+		area, each := p.area(c), poolElement[p.kind][by]
 		if by == poolPlanes && area > wideArea*wideArea {
-			each = poolOps[p.kind][poolPixels]
+			each = poolElement[p.kind][poolPixels]
 		}
-		work := kit.Stored(c, w, w.Order)
-		work.Ops[graph.Simple] = float64(c.Out[0].Numel()) * area * each
+		work := graph.Work{Steps: 1}
+		c.Streamed(&work)
+		n := float64(c.Out[0].Numel())
+		work.Do(each, n*area)
+		work.Do(poolResult[by], n)
+		work.Flops = n * area
+		kit.Scattered(&work, c, w, w.Order)
 		return work
 	}
 }
@@ -117,7 +125,7 @@ func looseImpls(dims func(c *graph.Call) int, p poolWork, compile poolCompile) [
 				return looseWalks(c, pixelsLast(m.Rank()), candidates)
 			},
 			Read: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-				return graph.ReadWork(m, m), m.Strides[1] == 1
+				return graph.Work{}, m.Strides[1] == 1
 			}},
 		{Name: "planes", Doc: "Slides the windows over planes, row by row.",
 			Lower: lower(poolPlanes), Work: p.by(poolPlanes),
@@ -164,6 +172,6 @@ func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph
 }
 
 // readsOrder is Read of an implementation that wants its operand in the order of the walk.
-func readsOrder(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
-	return graph.ReadWork(m, m.WithStrides(w.Order.Strides(m.Shape))), w.Order.Rank() != m.Rank() || w.Order.Holds(m)
+func readsOrder(_ *graph.Call, w graph.Walk, _ int, m tensor.Meta) (graph.Work, bool) {
+	return graph.Work{}, w.Order.Rank() != m.Rank() || w.Order.Holds(m)
 }

@@ -135,7 +135,8 @@ func supportedBy(n *graph.Node, call *graph.Call) string {
 // price finds what has to be copied for the offer, and what all of it costs; false where some operand cannot
 // be read in any order that there is reason to try.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
-	work, p := o.impl.Work(call, o.walk), d.Problem.Profile
+	p := d.Problem.Profile
+	o.ns += Price(p, o.impl.Work(call, o.walk))
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
 			continue
@@ -154,10 +155,10 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 			to := m.WithStrides(order.Strides(m.Shape))
 			read, _ = o.impl.Read(call, o.walk, k, to)
 			if v := n.In[k].Value; v.Const == nil && d.copies[copyKey{value: v, order: order}] == nil {
-				o.ns += Price(p, copyWork(m, to)) // a step of its own
+				o.ns += d.Problem.copyNS(m, to) // a step of its own
 			}
 		}
-		work = work.Plus(read)
+		o.ns += Price(p, read)
 	}
 	if !o.infer(n, call) {
 		return false
@@ -172,10 +173,9 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 		case want == "" || want.Rank() != m.Rank():
 			o.off = o.off || !lies.SameLayout(m)
 		case !want.Holds(lies):
-			o.ns += Price(p, copyWork(lies, m.WithStrides(want.Strides(m.Shape))))
+			o.ns += d.Problem.copyNS(lies, m.WithStrides(want.Strides(m.Shape)))
 		}
 	}
-	o.ns += Price(p, work)
 	return true
 }
 
@@ -197,12 +197,19 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }
 
-// copyWork is the work of copying a value that has layout m into another layout.
-func copyWork(m, to tensor.Meta) graph.Work {
-	w := graph.ReadWork(m, to)
-	w.Bytes[graph.Dense] += float64(m.Bytes())
-	w.Steps++
-	return w
+// copyNS is what it takes to copy a value that has layout m into another layout, by the op of the graph that
+// copies.
+func (p *Problem) copyNS(m, to tensor.Meta) (ns float64) {
+	op, err := p.Graph.CopyOp()
+	if err != nil || len(op.Impls) == 0 { // nothing can be copied: the pass will say so
+		w := graph.Work{Steps: 1, Footprint: 2 * float64(to.Bytes())}
+		w.Bytes[graph.Copied] = w.Footprint
+		return Price(p.Profile, w)
+	}
+	c := &graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: m, Type: m.Type()})}, Out: []tensor.Meta{to}}
+	impl := &op.Impls[0]
+	read, _ := impl.Read(c, graph.Walk{}, 0, m)
+	return Price(p.Profile, impl.Work(c, graph.Walk{})) + Price(p.Profile, read)
 }
 
 // readable is an order in which the implementation reads an operand: that of its walk, else row-major.

@@ -8,7 +8,6 @@ package layout
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -25,22 +24,48 @@ type Strategy interface {
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile is what a machine was measured to do; it prices work.
-type Profile = machine.Profile
+// Profile is what a machine was measured to do; it prices work. A Level is a point of what its bytes take.
+type (
+	Profile = machine.Profile
+	Level   = machine.Level
+)
 
 // DefaultProfile returns the prices that are used where nobody measured.
 func DefaultProfile() *Profile { return machine.DefaultProfile() }
 
-// Price is what work takes in nanoseconds. A nil profile stands for [DefaultProfile].
+// Price is what work takes one worker, in nanoseconds. A nil profile stands for [DefaultProfile].
 func Price(p *Profile, w graph.Work) float64 {
 	if p == nil {
-		p = DefaultProfile()
+		p = machine.UsualProfile()
 	}
-	return p.NS(w.Bytes, w.Ops, w.Steps)
+	return p.NS(w)
 }
 
-// PS is what work takes in picoseconds. A nil profile stands for [DefaultProfile].
-func PS(p *Profile, w graph.Work) int64 { return int64(math.Round(1000 * Price(p, w))) }
+// PS is what work takes one worker, in picoseconds, rounded; 0 at least. A nil profile stands for [DefaultProfile].
+//
+// The price of a node is that of its work, as its implementation has it for its walk, and that of reading each
+// operand as it lies, added up.
+func PS(p *Profile, w graph.Work) int64 {
+	if p == nil {
+		p = machine.UsualProfile()
+	}
+	return p.PS(w)
+}
+
+// For returns a profile for the nodes of a graph: constants lie in the caches as far as they all do together. A nil
+// profile stands for [DefaultProfile]; nil is a graph without constants.
+func For(p *Profile, g *graph.Graph) *Profile {
+	if p == nil {
+		p = machine.UsualProfile()
+	}
+	kept := 0.0
+	if g != nil {
+		for _, v := range g.Constants {
+			kept += float64(v.Meta.Bytes())
+		}
+	}
+	return p.Keeping(kept)
+}
 
 // Problem is a graph whose values are laid out as inference gives them, and what must hold of every other way
 // to lay them out: pins, which are the graph's own; values that are fixed; and outputs, which are
@@ -48,7 +73,7 @@ func PS(p *Profile, w graph.Work) int64 { return int64(math.Round(1000 * Price(p
 type Problem struct {
 	// Graph is sorted and typed. It must not be changed.
 	Graph *graph.Graph
-	// Profile prices the work of implementations.
+	// Profile prices the work of implementations, as [For] gives it for the graph.
 	Profile *Profile
 	// KeepGoing asks for an assignment of what can be had: see [Assignment.Failed].
 	KeepGoing bool
@@ -64,13 +89,11 @@ type Problem struct {
 // NewProblem states the problem of a graph; nil counts as empty. A nil profile stands for
 // [DefaultProfile].
 func NewProblem(g *graph.Graph, p *Profile) *Problem {
-	if p == nil {
-		p = DefaultProfile()
-	}
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	pr := &Problem{Graph: g, Profile: p, fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{}, outputs: map[*graph.Value]bool{},
+	pr := &Problem{Graph: g, Profile: For(p, g), fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{},
+		outputs: map[*graph.Value]bool{},
 		readers: map[*graph.Value]int{}}
 	fix := func(v *graph.Value) {
 		for ; v != nil; v = v.Alias {

@@ -5,18 +5,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Stored is the work of storing the results as a walk lays them out, by loops that go through them in an order, and
-// of one step. Empty: in that in which they are laid out.
-func Stored(c *graph.Call, w graph.Walk, by tensor.Order) graph.Work {
-	work := graph.Work{Steps: 1}
+// Scattered makes the bytes of results that a walk lays out otherwise than the order in which loops go through them
+// ones that are written with steps.
+func Scattered(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	for i, m := range c.Out {
-		at, lies := graph.Dense, w.Lay(i, m)
-		if by != "" && by.Rank() == m.Rank() && !sameFastest(lies, by) {
-			at = graph.Strided
+		if lies := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(lies, by) {
+			work.Bytes[graph.Strided] += float64(m.Bytes())
+			work.Bytes[graph.Dense] -= float64(m.Bytes())
 		}
-		work.Bytes[at] += float64(m.Bytes())
 	}
-	return work
 }
 
 // sameFastest reports whether the last dimension over 1 of an order has the least stride of such.

@@ -1,42 +1,75 @@
 package multiply
 
 import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Registers hold tiles of a product of so many rows and columns at least; what a matrix has less is
-// computed for nothing.
+// The inner kernels of products, as profiles name them.
 const (
-	tileRows = 4
-	tileCols = 16
+	Tile32    = "gemm.f32"
+	Tile64    = "gemm.f64"
+	TileGo    = "gemm.go"
+	TileCall  = "gemm.tile"
+	Scattered = "gemm.scatter"
+	Thin32    = "gemm.thin"
+	Loops     = "gemm.loops"
+	AddTo     = "gemm.add"
+	Begin     = "gemm.begin"
+	PackRow   = "pack.row"
+	PackCol   = "pack.column"
+	PackWin   = "pack.window"
+	PackRun   = "pack.run"
+	PackStep  = "pack.strided"
 )
 
-// Ops are the multiplications and additions of a product of m x k by k x n elements of dtype d, in terms of
-// those of float32: float64 takes twice as long, and what has no vector kernels some thirty times.
-func Ops(d tensor.DType, m, n, k int) float64 {
-	if m > Thin && n > Thin {
-		m, n = kit.DivUp(m, tileRows)*tileRows, kit.DivUp(n, tileCols)*tileCols
-	}
-	return 2 * float64(m) * float64(n) * float64(k) * Weight(d)
-}
-
-// Weight is what an operation of a product of dtype d takes, beside one of float32.
-func Weight(d tensor.DType) float64 {
+// tileOf is the inner kernel of a dtype, and what an operation of it takes beside those.
+func tileOf(d tensor.DType) string {
 	switch d {
 	case tensor.Float32, tensor.Float16, tensor.BFloat16: // the halves are converted
-		return 1
+		return Tile32
 	case tensor.Float64:
-		return 2
+		return Tile64
 	}
-	return 32
+	return TileGo
+}
+
+// Product adds the multiplications of products of m x k by k x n elements of dtype d in register tiles.
+func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
+	var macs, calls float64
+	switch tileOf(d) {
+	case Tile32:
+		macs, calls = gemm.Effort[float32](m, n, k)
+	case Tile64:
+		macs, calls = gemm.Effort[float64](m, n, k)
+	default:
+		macs, calls = gemm.Effort[int64](m, n, k)
+	}
+	w.Do(tileOf(d), entries*macs)
+	w.Do(TileCall, entries*calls)
+	w.Flops += entries * 2 * float64(m) * float64(n) * float64(k)
+}
+
+// ThinProduct adds those of products of few rows or columns, which read the other matrix where it is.
+func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
+	each := 1.0
+	switch tileOf(d) {
+	case Tile64:
+		each = 2
+	case TileGo:
+		each = 16
+	}
+	w.Do(Thin32, entries*macs*each)
+	w.Flops += entries * 2 * macs
 }
 
 // passTerms is the depth of a block of a product: the result is gone through once for each.
 const passTerms = 256
 
-// TurnOps are the simple operations that a product takes besides where its rows are not what lies together in the
+// Scatter adds what a product takes besides where its rows are not what lies together in the
 // result, of so many elements, and k terms each: every pass brings tiles to their places element by element.
-func TurnOps(elements, k int) float64 {
-	return 2 * float64(elements) * float64(kit.DivUp(k, passTerms))
+func Scatter(w *graph.Work, elements, k int) {
+	w.Do(Scattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
 }

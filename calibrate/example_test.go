@@ -1,0 +1,21 @@
+package calibrate_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/graphrun/graphrun/calibrate"
+)
+
+// A machine is measured once; what was found prices plans (graphrun.Options.Costs) and can be kept as a file. This is
+// as short as it goes, and as rough.
+func Example() {
+	r, err := calibrate.Run(context.Background(), calibrate.Options{Rounds: 1, Each: time.Microsecond, MostBytes: 1 << 20})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Profile.StepPS > 0, len(r.Points) > 100, len(r.Profile.Digest()))
+	// Output: true true 64
+}

@@ -1,0 +1,97 @@
+package calibrate
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// levels are the sizes at which bytes are measured: within caches, at their edges, and beyond.
+var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
+	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
+
+// denseChain is how many steps follow the first of those by which dense bytes are measured.
+const denseChain = 7
+
+// memoryProbes are the calls that go over memory, by access and by the bytes that they touch.
+func memoryProbes(most float64) []*probe {
+	var list []*probe
+	for a, call := range accessCalls {
+		for _, bytes := range levels {
+			if bytes > most && bytes > levels[0] {
+				continue
+			}
+			p := &probe{access: graph.Access(a), level: bytes, unit: "a byte", call: call(int(bytes))}
+			if p.access == graph.Dense {
+				p.chained = denseChain
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// accessCalls make, by kind of access, a call that touches about so many bytes so.
+var accessCalls = [...]func(bytes int) graph.RateCall{
+	graph.Dense: func(bytes int) graph.RateCall {
+		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
+	},
+	graph.Kept: func(bytes int) graph.RateCall {
+		k := min(1024, bytes/64)
+		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "thin",
+			In: []tensor.Meta{tensor.New(tensor.Float32, 1, k), tensor.New(tensor.Float32, bytes/4/k, k)}}
+	},
+	graph.Copied: func(bytes int) graph.RateCall {
+		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/16),
+			tensor.New(tensor.Float32, bytes/16)}}
+	},
+	graph.Tiled: func(bytes int) graph.RateCall {
+		side := 8
+		for side*side*side*8 < bytes/4 {
+			side *= 2
+		}
+		c := max(8, bytes/8/(side*side))
+		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
+			In: []tensor.Meta{channelsLast(1, c, side, side)}}
+	},
+	graph.Strided: func(bytes int) graph.RateCall {
+		n := bytes / 8
+		return graph.RateCall{Op: "relu", In: []tensor.Meta{{DType: tensor.Float32, Shape: []int{n}, Strides: []int{4}}}}
+	},
+	graph.Gathered: func(bytes int) graph.RateCall {
+		rows := max(16, bytes/3/4/64)
+		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
+			In: []tensor.Meta{tensor.New(tensor.Float32, rows, 64), tensor.New(tensor.Int64, rows, 64)}}
+	},
+}
+
+// channelsLast is an image with its channels last.
+func channelsLast(shape ...int) tensor.Meta {
+	m, err := tensor.NewFormat(tensor.Float32, shape, tensor.ChannelsLast)
+	if err != nil {
+		panic("calibrate: images have rank 4: " + err.Error())
+	}
+	return m
+}
+
+// rateProbes are the calls for the rates of inner kernels.
+func rateProbes(rates []graph.Rate) []*probe {
+	var list []*probe
+	for _, r := range rates {
+		for _, c := range r.Calls {
+			list = append(list, &probe{rate: r.Name, unit: r.Unit, call: c})
+		}
+	}
+	return list
+}
+
+// level returns the point of a curve at so many bytes, which is added where it is not there.
+func level(c *machine.Curve, bytes float64) *machine.Level {
+	for i := range *c {
+		if (*c)[i].Bytes == bytes {
+			return &(*c)[i]
+		}
+	}
+	*c = append(*c, machine.Level{Bytes: bytes})
+	return &(*c)[len(*c)-1]
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/graph"
+)
+
+// stepWatch is a tracer that keeps the least time of each step, by the name of its node. It is for runs of one worker.
+type stepWatch struct {
+	least map[string]time.Duration
+	began time.Time
+	clock time.Duration // what it takes to look at the clock
+}
+
+func newStepWatch() *stepWatch {
+	return &stepWatch{least: map[string]time.Duration{}, clock: newProfile().clock}
+}
+
+// BeginRun wants to be told of all runs.
+func (s *stepWatch) BeginRun(*exec.Run) bool { return true }
+
+// EndRun does nothing.
+func (s *stepWatch) EndRun(*exec.Run, error) {}
+
+// BeginStep notes when.
+func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
+
+// EndStep keeps the time if it is the least.
+func (s *stepWatch) EndStep(w exec.Work, _ bool) {
+	took := max(time.Since(s.began)-s.clock, 1)
+	if least, known := s.least[w.Node.Name]; !known || took < least {
+		s.least[w.Node.Name] = took
+	}
+}
+
+// BeginChunk does nothing: steps are what is told.
+func (s *stepWatch) BeginChunk(exec.Work) {}
+
+// EndChunk does nothing.
+func (s *stepWatch) EndChunk(exec.Work, error) {}
+
+// How long plan --measure runs: so many runs at least, and so long.
+const (
+	measureRuns = 10
+	measureSpan = 2 * time.Second
+)
+
+// measurePlan runs a program on inputs that are made up, with one worker, and puts the least time of each step beside
+// what it was estimated to cost. Watch is the program's tracer.
+func measurePlan(ctx context.Context, p *graphrun.Program, g *graph.Graph, watch *stepWatch,
+	r *graphrun.Report) error {
+	in, err := sources{}.values(g, &given{})
+	if err != nil {
+		return err
+	}
+	start, runs := time.Now(), 0
+	for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
+		if _, err := p.Run(ctx, in.values); err != nil {
+			return in.blame(err)
+		}
+	}
+	r.Measured = &graphrun.MeasuredReport{Runs: runs}
+	var errors []float64
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		least, known := watch.least[s.Name]
+		if !known {
+			continue
+		}
+		ns := float64(least)
+		s.MeasuredNS = &ns
+		r.Measured.MeasuredNS += ns
+		r.Measured.PredictedNS += s.CostNS
+		errors = append(errors, math.Abs(s.CostNS/ns-1))
+	}
+	if len(errors) > 0 {
+		spread := graphrun.SpreadOf(errors)
+		r.Measured.MedianError, r.Measured.P90Error = *spread.Median, *spread.P90
+	}
+	return nil
+}
+
+// writeMeasured prints what was predicted beside what was measured.
+func writeMeasured(w io.Writer, m *graphrun.MeasuredReport) {
+	if m != nil {
+		fmt.Fprintf(w, "%s by one worker: steps take %s in all, and %s were estimated\n"+
+			"a step's estimate is off by %s in the median, and by %s in the worst tenth\n", count(m.Runs, "run"),
+			nanoseconds(m.MeasuredNS), nanoseconds(m.PredictedNS), percent(m.MedianError), percent(m.P90Error))
+	}
+}

@@ -1,0 +1,253 @@
+package graph
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one
+// element of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand
+// stands still. Folded: an element that is folded; FoldedRow: a row of such. GoSimple and GoFunction: the same by
+// loops in Go, an operation and a function such as exp.
+const (
+	Simple     = "loop.simple"
+	Divide     = "loop.divide"
+	Run        = "loop.run"
+	Folded     = "fold.element"
+	FoldedRow  = "fold.row"
+	GoSimple   = "go.simple"
+	GoFunction = "go.function"
+)
+
+// Effort is what an expression does: instructions for an element, those that divide, folds, and instructions for a
+// row.
+type Effort struct{ Simple, Divide, Folds, Row float64 }
+
+// EffortOf counts what an expression does to an element. What depends on constants and folds alone is done once a
+// row. Values of 64 bits count twice, since a register holds half as many.
+func EffortOf(c *expr.Code) (e Effort) {
+	if c == nil {
+		return e
+	}
+	if x, err := c.Expand(); err == nil {
+		c = x
+	}
+	row := make([]bool, len(c.Insts))
+	for i, in := range c.Insts {
+		each := 1.0
+		if in.DType.Size() == 8 {
+			each = 2
+		}
+		switch in.Op {
+		case expr.Const:
+			row[i] = true
+			continue
+		case expr.Load:
+			continue
+		case expr.Reduce:
+			row[i] = true
+			e.Folds += each
+			continue
+		}
+		row[i] = true
+		for k, v := range [...]expr.Value{in.A, in.B, in.C} {
+			row[i] = row[i] && (k >= in.Op.Args() || v < 0 || row[v])
+		}
+		switch {
+		case row[i]:
+			e.Row += each
+		case in.Op == expr.Div || in.Op == expr.Sqrt || in.Op == expr.Mod:
+			e.Divide += each
+		default:
+			e.Simple += each
+		}
+	}
+	return e
+}
+
+// Do adds what n elements in so many rows of folds take.
+func (e Effort) Do(w *Work, n, rows float64) {
+	if w == nil {
+		return
+	}
+	w.Flops += n * (e.Simple + e.Divide + e.Folds)
+	if !loops.Compiles() {
+		w.Do(GoSimple, n*(e.Simple+e.Divide+e.Folds))
+		return
+	}
+	w.Do(Simple, n*e.Simple)
+	if e.Divide > 0 {
+		w.Do(Divide, n*e.Divide)
+	}
+	if e.Folds > 0 {
+		w.Do(Folded, n*e.Folds)
+		w.Do(FoldedRow, rows)
+	}
+}
+
+// effort is that of the op's expression for its first example; false: it has none, or runs in Go. Attributes and
+// dtypes change little of it.
+func (o *Op) effortOf() (Effort, bool) {
+	if o.defined == nil {
+		return Effort{}, false
+	}
+	return o.defined.effort()
+}
+
+// exampleEffort is that of the op's first example; false where it has none, or it is wrong.
+func (o *Op) exampleEffort() (e Effort, ok bool) {
+	defer func() { _ = recover() }()
+	if c := o.exampleCode(); c != nil && c.Compilable() {
+		return EffortOf(c), true
+	}
+	return e, false
+}
+
+// exampleCode is the expression of the op's first example; nil where there is none.
+func (o *Op) exampleCode() *expr.Code {
+	if !o.elementwise() && o.Rows == nil || len(o.Examples) == 0 {
+		return nil
+	}
+	ex := o.Examples[0]
+	attrs, err := o.Schema.Decode(ex.Attrs, nil)
+	if err != nil {
+		return nil
+	}
+	c := &Call{Attrs: attrs}
+	for _, m := range ex.In {
+		if !m.DType.Valid() {
+			c.In = append(c.In, Arg{})
+			continue
+		}
+		c.In = append(c.In, Of(&Value{Meta: m, Type: m.Type()}))
+	}
+	res, err := o.Infer(c)
+	if err != nil {
+		return nil
+	}
+	for _, r := range res {
+		c.Out = append(c.Out, r.Meta())
+	}
+	if o.elementwise() {
+		code, _ := o.expression(c)
+		return code
+	}
+	if r, err := o.Rows(c); err == nil && r != nil {
+		return r.Code
+	}
+	return nil
+}
+
+// runs is the number of runs of a loop over a result that lies so: the fastest dimensions over which each operand
+// of the call either lies as the result does or stands still are one run.
+func (c *Call) runs(lies tensor.Meta) float64 {
+	dims := make([]int, 0, lies.Rank())
+	for d, n := range lies.Shape {
+		if n > 1 {
+			dims = append(dims, d)
+		}
+	}
+	slices.SortFunc(dims, func(a, b int) int { return lies.Strides[a] - lies.Strides[b] })
+	length := 1
+	for i, d := range dims {
+		if i > 0 && !c.alike(dims[i-1], d, lies.Rank()) {
+			break
+		}
+		length *= lies.Shape[d]
+	}
+	return float64(lies.Numel()) / float64(max(1, length))
+}
+
+// alike reports whether each operand stands still over both of two dimensions of a result, or over neither.
+func (c *Call) alike(a, b, rank int) bool {
+	for _, x := range c.In {
+		if x.Kind != TensorArg {
+			continue
+		}
+		if shape := x.Meta().Shape; still(shape, a, rank) != still(shape, b, rank) {
+			return false
+		}
+	}
+	return true
+}
+
+// still reports whether an operand of a shape is broadcast along a dimension of a result of that rank.
+func still(shape []int, d, rank int) bool {
+	d -= rank - len(shape)
+	return d < 0 || d < len(shape) && shape[d] == 1
+}
+
+// smallConst is the bytes up to which a constant is taken to be near: a bias, a scale.
+const smallConst = 16 << 10
+
+// Streamed adds the bytes of all operands and results, each once and in order: those of large constants as kept.
+func (c *Call) Streamed(w *Work) {
+	if c == nil || w == nil {
+		return
+	}
+	for i, a := range c.In {
+		if a.Kind != TensorArg {
+			continue
+		}
+		m := a.Meta()
+		if bytes := float64(m.Numel() * m.DType.Size()); c.Const(i) != nil && bytes > smallConst {
+			w.Bytes[Kept] += bytes
+		} else {
+			w.Bytes[Dense] += bytes
+		}
+	}
+	for _, m := range c.Out {
+		w.Bytes[Dense] += float64(m.Bytes())
+	}
+}
+
+func (o *Op) work(c *Call, walk Walk) (w Work) {
+	w.Steps = 1
+	c.Streamed(&w)
+	if len(c.Out) == 0 {
+		return w
+	}
+	n := c.Out[0].Numel()
+	if len(c.In) > 0 {
+		n = max(n, c.Meta(0).Numel())
+	}
+	if o.Flops != nil {
+		w.Flops = o.Flops(c)
+		w.Do(GoSimple, w.Flops)
+		return w
+	}
+	if e, ok := o.effortOf(); ok {
+		rows := float64(c.Out[0].Numel())
+		if o.Pointwise == nil && len(c.Out[0].Shape) > 0 && c.Out[0].Numel() == n { // rows keep the shape
+			rows /= float64(max(1, c.Out[0].Shape[len(c.Out[0].Shape)-1]))
+		}
+		e.Do(&w, float64(n), rows)
+		if e.Folds == 0 {
+			w.Do(Run, c.runs(walk.Lay(0, c.Out[0])))
+		}
+		return w
+	}
+	each := o.each()
+	w.Do(GoSimple, float64(n)*each.Simple)
+	w.Do(GoFunction, float64(n)*each.Function)
+	w.Flops = float64(n) * (each.Simple + each.Function)
+	return w
+}
+
+// functionGrain is the grain from which on a pointwise op is held to be a function, which takes some
+// nanoseconds an element.
+const functionGrain = iter.GrainSize / 4
+
+func (o *Op) each() Each {
+	switch p := o.Pointwise; {
+	case o.Each != Each{} || o.Flops != nil:
+		return o.Each
+	case p != nil && p.Grain > 0 && p.Grain <= functionGrain:
+		return Each{Function: 1}
+	}
+	return Each{Simple: 1}
+}

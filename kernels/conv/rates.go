@@ -1,0 +1,52 @@
+package conv
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Rates lists the inner kernels of convolutions, with the calls by which a machine is measured.
+func Rates() []graph.Rate {
+	conv := func(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
+		w := kit.F32(out, image.Shape[1]/groups, size, size)
+		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
+			In: []tensor.Meta{image, w}, Constant: []int{1}, Impl: impl}
+	}
+	planes := func(stride, c, side int) graph.RateCall {
+		return conv("depthwise_planes", stride, c, 3, kit.F32(1, c, side, side), c)
+	}
+	pixels := func(stride, c, side int) graph.RateCall {
+		return conv("depthwise_nhwc", stride, c, 3, kit.NHWC(1, c, side, side), c)
+	}
+	several := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
+		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
+	return []graph.Rate{
+		{Name: multiply.PackWin, Unit: "an element of a window that is packed",
+			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
+				conv("nchw", 1, 1, 3, kit.F32(1, 64, 28, 28), 24), conv("nhwc", 2, 1, 3, kit.NHWC(1, 128, 28, 28), 32)}},
+		{Name: multiply.PackRun, Unit: "a run of elements that is placed under one element of a window",
+			Calls: []graph.RateCall{conv("nhwc", 2, 1, 3, kit.NHWC(1, 3, 112, 112), 32),
+				conv("nhwc", 1, 1, 3, kit.NHWC(1, 16, 28, 28), 32), conv("nchw", 1, 1, 3, kit.F32(1, 64, 7, 7), 24)}},
+		{Name: multiply.PackStep, Unit: "an element of a window whose pixels do not follow one another",
+			Calls: []graph.RateCall{conv("nchw", 2, 1, 3, kit.F32(1, 64, 56, 56), 24),
+				conv("nchw", 2, 1, 1, kit.F32(1, 64, 56, 56), 24)}},
+		{Name: tapsPlanes, Unit: "a multiplication and an addition of a depthwise convolution, by planes",
+			Calls: []graph.RateCall{planes(1, 64, 56), conv("depthwise_planes", 1, 64, 7, kit.F32(1, 64, 28, 28), 64)}},
+		{Name: tapsTile, Unit: "an element of a plane that is brought into a tile",
+			Calls: []graph.RateCall{planes(2, 64, 56), planes(2, 96, 112)}},
+		{Name: tapsRow, Unit: "a row of a plane that is brought into a tile", Calls: []graph.RateCall{planes(2, 192, 28)}},
+		{Name: tapsPlane, Unit: "a plane of a depthwise convolution",
+			Calls: []graph.RateCall{planes(1, 576, 7), planes(2, 576, 14)}},
+		{Name: tapsPixels, Unit: "a multiplication and an addition of a depthwise convolution, by pixels",
+			Calls: []graph.RateCall{pixels(1, 128, 28), pixels(2, 256, 28), pixels(1, 384, 14)}},
+		{Name: tapsPixel, Unit: "an element of the window of a pixel",
+			Calls: []graph.RateCall{pixels(1, 16, 56), pixels(1, 32, 28)}},
+		{Name: tapsGo, Unit: "a multiplication and an addition of a depthwise convolution in Go",
+			Calls: []graph.RateCall{several}},
+		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added up at its place",
+			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
+				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
+	}
+}

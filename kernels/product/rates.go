@@ -1,0 +1,48 @@
+package product
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Rates lists the inner kernels of matrix products, with the calls by which a machine is measured.
+func Rates() []graph.Rate {
+	mm := func(impl string, d tensor.DType, m, k, n int, constant ...int) graph.RateCall {
+		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
+			Impl: impl}
+	}
+	f32 := tensor.Float32
+	columns := kit.F32(256, 128)
+	columns.Strides = []int{1, 256}
+	added := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
+		Constant: []int{2}, Impl: "tiled"}
+	return []graph.Rate{
+		{Name: multiply.Tile32, Unit: "a multiplication and an addition of float32 in register tiles",
+			Calls: []graph.RateCall{mm("tiled", f32, 240, 512, 256, 1), mm("tiled", f32, 120, 256, 512, 1)}},
+		{Name: multiply.Tile64, Unit: "the same of float64",
+			Calls: []graph.RateCall{mm("tiled", tensor.Float64, 120, 384, 128, 1)}},
+		{Name: multiply.TileGo, Unit: "the same of other dtypes, in Go",
+			Calls: []graph.RateCall{mm("tiled", tensor.Int64, 64, 64, 64, 1)}},
+		{Name: multiply.TileCall, Unit: "a register tile, for each block of the depth",
+			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
+		{Name: multiply.Begin, Unit: "to begin a product", Calls: []graph.RateCall{
+			{Op: "bmm", In: []tensor.Meta{kit.F32(64, 16, 16), kit.F32(64, 16, 32)}, Impl: "tiled"},
+			{Op: "bmm", In: []tensor.Meta{kit.F32(64, 49, 32), kit.F32(64, 32, 49)}, Impl: "tiled"}}},
+		{Name: multiply.Thin32, Unit: "a multiplication and an addition of a thin product",
+			Calls: []graph.RateCall{{Op: "linear", In: []tensor.Meta{kit.F32(4, 256), kit.F32(64, 256)}, Constant: []int{1},
+				Impl: "thin"}, {Op: "linear", In: []tensor.Meta{kit.F32(1, 256), kit.F32(32, 256)}, Impl: "thin"}}},
+		{Name: multiply.Loops, Unit: "a multiplication and an addition of plain loops",
+			Calls: []graph.RateCall{mm("loops", f32, 16, 16, 16)}},
+		{Name: multiply.AddTo, Unit: "an element of an addend that is no vector", Calls: []graph.RateCall{added}},
+		{Name: multiply.PackRow, Unit: "an element that is packed from rows along the depth",
+			Calls: []graph.RateCall{mm("tiled", f32, 768, 256, 32, 1), mm("tiled", f32, 1536, 96, 16, 1)}},
+		{Name: multiply.PackCol, Unit: "an element that is packed from rows along lanes",
+			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{kit.F32(12, 256), kit.F32(256, 768)}, Constant: []int{0},
+				Impl: "tiled"}}},
+		{Name: multiply.Scattered, Unit: "an element of a register tile that is brought to its place by itself",
+			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
+				Impl: "tiled"}}},
+	}
+}

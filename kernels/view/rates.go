@@ -1,0 +1,46 @@
+package view
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Rates lists the inner kernels of copies, with the calls by which a machine is measured.
+func Rates() []graph.Rate {
+	turned := func(d tensor.DType, shape ...int) graph.RateCall {
+		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
+			In: []tensor.Meta{lastOf(d, shape...)}}
+	}
+	sliced := kit.F32(256, 60)
+	sliced.Strides = []int{64, 1}
+	stepped := kit.F32(64, 256)
+	stepped.Strides = []int{512, 2}
+	calls := map[string][]graph.RateCall{
+		copies.Row: {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{sliced}},
+			{Op: "cat", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(1024, 24), kit.F32(1024, 24)}}},
+		copies.Step:   {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{stepped}}},
+		copies.Narrow: {turned(tensor.Float32, 1, 3, 64, 64)},
+		copies.Convert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
+			In: []tensor.Meta{tensor.New(tensor.Int32, 16384)}}},
+		copies.Turn1:  {turned(tensor.Uint8, 1, 64, 56, 56)},
+		copies.Turn2:  {turned(tensor.Float16, 1, 64, 56, 56)},
+		copies.Turn8:  {turned(tensor.Float64, 1, 64, 28, 28)},
+		copies.Turn16: {turned(tensor.Complex128, 1, 64, 28, 28)},
+	}
+	var list []graph.Rate
+	for _, r := range copies.Rates {
+		list = append(list, graph.Rate{Name: r[0], Unit: r[1], Calls: calls[r[0]]})
+	}
+	return list
+}
+
+// lastOf is an image with its channels last.
+func lastOf(d tensor.DType, shape ...int) tensor.Meta {
+	m, err := tensor.NewFormat(d, shape, tensor.ChannelsLast)
+	if err != nil {
+		panic("kernels: images have rank 4: " + err.Error())
+	}
+	return m
+}

@@ -1,0 +1,35 @@
+package window
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Rates lists the inner kernels of poolings, with the calls by which a machine is measured.
+func Rates() []graph.Rate {
+	impls := [...]string{poolPlanes: "planes", poolPixels: "pixels"}
+	call := func(op string, by poolWalk, size, channels, side int) graph.RateCall {
+		a, m := graph.Attrs{"kernel_size": size, "stride": 2}, kit.F32(1, channels, side, side)
+		if op == "lp_pool" {
+			a["kernel_size"], a["norm_type"] = []int{size, size}, 2.0
+		}
+		if by == poolPixels {
+			m = kit.NHWC(1, channels, side, side)
+		}
+		return graph.RateCall{Op: op, Attrs: a, In: []tensor.Meta{m}, Impl: impls[by]}
+	}
+	var list []graph.Rate
+	for kind, op := range map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d", poolNorm: "lp_pool"} {
+		for by := range impls {
+			by := poolWalk(by)
+			list = append(list, graph.Rate{Name: poolElement[kind][by], Unit: "an element of a window",
+				Calls: []graph.RateCall{call(op, by, 3, 64, 56), call(op, by, 3, 192, 27)}})
+		}
+	}
+	for by, name := range poolResult {
+		list = append(list, graph.Rate{Name: name, Unit: "a result of a pooling",
+			Calls: []graph.RateCall{call("avg_pool2d", poolWalk(by), 2, 64, 56)}})
+	}
+	return list
+}
