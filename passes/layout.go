@@ -35,6 +35,7 @@ func layOut(p *Plan) error {
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
 	problem := layout.NewProblem(p.Graph, p.profile)
+	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
 	problem.KeepGoing = p.keepGoing
 	a, err := p.strategy.Choose(problem)
 	if err != nil {

@@ -184,6 +184,7 @@ type Plan struct {
 	weighed   bool // the strategy has weighed the copies in the graph, too
 	strategy  layout.Strategy
 	profile   *layout.Profile
+	priced    bool // the profile is that of the problem of layouts, for its constants
 	keepGoing bool
 	room      foldBudget
 	costs     graph.ByValue[costOf] // by the first output
@@ -352,7 +353,9 @@ func counted(n int, one, many string) string {
 func (p *Plan) summarise() {
 	p.costs = graph.NewByValue[costOf](p.Graph)
 	p.packings()
-	p.profile = layout.For(p.profile, p.Graph)
+	if !p.priced {
+		p.profile = layout.For(p.profile, p.Graph)
+	}
 	for _, n := range p.Graph.Nodes {
 		cost := cost(n, p.profile)
 		if len(n.Out) > 0 {
