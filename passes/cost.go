@@ -25,7 +25,7 @@ type costOf struct {
 }
 
 // cost prices the work of the node's implementation, or of the first one where none is chosen, and that of reading
-// each operand as it lies. Packed constants count as what they were packed of, as they did when the layouts were chosen.
+// each operand as it lies. Packed constants count as what they were packed of, as when the layouts were chosen.
 func cost(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, w := range unpacked(n).Works() {
 		ns += float64(layout.PS(p, w)) / 1e3

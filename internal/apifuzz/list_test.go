@@ -159,7 +159,6 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"layout.NewDraft":       layout.NewDraft,
 	"layout.NewProblem":     layout.NewProblem,
 	"layout.For":            layout.For,
-	"layout.PS":             layout.PS,
 	"layout.Price":          layout.Price,
 	"layout.Solve":          layout.Solve,
 
