@@ -15,7 +15,7 @@ var (
 // twice.
 func erfc(x float64) float64 {
 	switch {
-	case x >= 0.84375 && x < 28:
+	case x >= 1.25 && x < 28:
 		return erfcTail(x)
 	case x > 0.5 && x < 0.84375:
 		d, c := x-43.0/64, &erfcPart

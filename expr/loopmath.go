@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// functions1 and functions2 are what Go computes elementary functions by, in float64: within 2 ulp, which not all of package
-// math's are.
+// functions1 and functions2 are what Go computes elementary functions by, in float64: within 2 ulp, which not all of
+// package math's are.
 var (
 	functions1 = map[Op]func(float64) float64{
 		Exp: exp, Exp2: math.Exp2, Expm1: math.Expm1, Log: log, Log2: log2, Log10: log10,

@@ -98,17 +98,16 @@ func powOf(x, y float64) float64 {
 	if !(a > 0 && a <= math.MaxFloat64 && math.Abs(y) <= math.MaxFloat64) {
 		return math.Pow(x, y)
 	}
-	r := power(a, y)
-	if x < 0 {
-		half := y * 0.5
-		switch {
-		case math.Floor(y) != y:
-			return math.NaN()
-		case math.Floor(half) != half:
-			return -r
-		}
+	if x > 0 {
+		return power(a, y)
 	}
-	return r
+	if math.Floor(y) != y {
+		return math.NaN()
+	}
+	if half := y * 0.5; math.Floor(half) != half {
+		return -power(a, y)
+	}
+	return power(a, y)
 }
 
 // power is 2^(y*log2(a)) for positive finite a and finite y.

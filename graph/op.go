@@ -269,6 +269,10 @@ func (c *Call) Const(i int) *tensor.Tensor {
 	return c.In[i].Value.Const
 }
 
+// Constant reports whether operand i is known when the graph is compiled, in whatever form its data are: what prices
+// ask, so that a node costs the same before its constants are packed and after.
+func (c *Call) Constant(i int) bool { return c.Const(i) != nil || c.Packed(i) != nil }
+
 // Result is what Infer says of one output. Alias is the index of the operand whose
 // storage it shares, or Fresh. For a shared result the Type's offset counts from the
 // start of that storage.

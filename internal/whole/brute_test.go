@@ -32,6 +32,26 @@ type brute struct {
 	least   []int64          // of the nodes from one on: what they cost at least
 	ways    []bruteWays      // by node that computes
 	inexact bool             // there was more than this goes over
+
+	// What was found is kept: forms by value, sets by what they were found of.
+	known map[*graph.Value][]tensor.Meta
+	found map[string][]bruteSet
+}
+
+// bruteSet is a set of forms, and what it costs.
+type bruteSet struct {
+	set  uint
+	cost int64
+}
+
+// forms are the forms that a value may be there in.
+func (b *brute) forms(v *graph.Value) []tensor.Meta {
+	list, ok := b.known[v]
+	if !ok {
+		list = b.m.Forms(v)
+		b.known[v] = list
+	}
+	return list
 }
 
 // bruteWays are the ways to compute a node.
@@ -43,17 +63,19 @@ type bruteWay struct {
 	cost    int64
 }
 
-// bruteForms is how many forms a value may have for this to be fast, and bruteStates how many sets of sets there may be.
+// bruteForms is how many forms a value may have for this to be fast, and bruteStates how many states there may be.
 const (
 	bruteForms  = 4
-	bruteStates = 2000
+	bruteStates = 1000
 )
 
 // bruteForce returns the least cost of a problem, or of what exceeds the bound any that does; false where values may
 // have too many forms. The problem must be as the model was made of.
 func bruteForce(t *testing.T, p *layout.Problem, m *layout.Model, bound int64) (int64, bool) {
-	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{}, stored: map[*graph.Value]bool{}, bound: bound,
-		costs: map[string]int64{"": 0}}
+	b := &brute{t: t, p: p, m: m, last: map[*graph.Value]int{}, must: map[*graph.Value]uint{},
+		stored: map[*graph.Value]bool{},
+		bound:  bound,
+		costs:  map[string]int64{"": 0}, known: map[*graph.Value][]tensor.Meta{}, found: map[string][]bruteSet{}}
 	g := p.Graph
 	b.copier, _ = g.CopyOp()
 	g.Values(func(v *graph.Value) { b.inexact = b.inexact || len(m.Forms(v)) > bruteForms })
@@ -106,6 +128,9 @@ func (b *brute) prepare() {
 		}
 		require.GreaterOrEqual(b.t, f, 0, "output %q cannot be as it is pinned", o.Name)
 		b.must[o.Value] |= 1 << f
+		if p := b.pinned(o.Value); p >= 0 && o.Value.Node != nil {
+			b.must[o.Value] |= 1 << p
+		}
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		b.least[i] = b.least[i+1]
@@ -127,7 +152,7 @@ func bruteView(n *graph.Node) bool {
 
 // place returns which of its forms a value has where it lies so; -1: none of them.
 func (b *brute) place(v *graph.Value, m tensor.Meta) int {
-	return slices.IndexFunc(b.m.Forms(v), func(f tensor.Meta) bool { return f.SameAddresses(m) })
+	return slices.IndexFunc(b.forms(v), func(f tensor.Meta) bool { return f.SameAddresses(m) })
 }
 
 func brutePin(v *graph.Value) graph.Pin {
@@ -166,7 +191,7 @@ func (b *brute) heeds(n *graph.Node, impl *graph.Impl, c *graph.Call, w graph.Wa
 			continue
 		}
 		if p := b.pinned(n.In[k].Value); p >= 0 && f != p {
-			if _, ok := impl.Read(c, w, k, b.m.Forms(n.In[k].Value)[p]); ok {
+			if _, ok := impl.Read(c, w, k, b.forms(n.In[k].Value)[p]); ok {
 				return false
 			}
 		}
@@ -176,7 +201,7 @@ func (b *brute) heeds(n *graph.Node, impl *graph.Impl, c *graph.Call, w graph.Wa
 
 // copy is what it costs to copy a value from one layout into another; false where that cannot be.
 func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
-	to := b.m.Forms(v)[f]
+	to := b.forms(v)[f]
 	o, dense := tensor.OrderOf(to)
 	if !dense || b.rigid(v) && f == 0 {
 		return 0, false
@@ -250,68 +275,6 @@ func (b *brute) extend(out []*graph.Value, node int, each func(sets map[*graph.V
 	b.inexact = b.inexact || len(next) > bruteStates
 }
 
-// sets yields every set of forms that a value may be there in, of which roots are there for nothing, and others can
-// also be made from outside, where that says for how much.
-func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
-	n := len(b.m.Forms(v))
-	for s := range uint(1) << n {
-		if s&b.must[v] != b.must[v] || v.Node == nil && s&1 == 0 {
-			continue
-		}
-		if cost, ok := b.arborescence(v, s, roots, outside); ok {
-			add(cost, s)
-		}
-	}
-}
-
-// arborescence is the least that the forms of a set cost: each that is no root is copied from another of the set, or
-// made from outside, and none from itself in the end.
-func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
-	var make []int
-	for f := range b.m.Forms(v) {
-		if set>>f&1 != 0 && roots>>f&1 == 0 {
-			make = append(make, f)
-		}
-	}
-	best, found := int64(math.MaxInt64), false
-	parent := map[int]int{}
-	var choose func(i int, sum int64)
-	choose = func(i int, sum int64) {
-		if found && sum >= best {
-			return
-		}
-		if i == len(make) {
-			for _, f := range make {
-				steps := 0
-				for at, ok := f, true; ok; steps++ {
-					if at, ok = parent[at]; steps > len(make) {
-						return // a ring
-					}
-				}
-			}
-			best, found = sum, true
-			return
-		}
-		f := make[i]
-		if outside != nil && outside[f] >= 0 {
-			delete(parent, f)
-			choose(i+1, sum+outside[f])
-		}
-		for from := range b.m.Forms(v) {
-			if set>>from&1 == 0 || from == f {
-				continue
-			}
-			if c, ok := b.copy(v, b.m.Forms(v)[from], f); ok {
-				parent[f] = from
-				choose(i+1, sum+c)
-				delete(parent, f)
-			}
-		}
-	}
-	choose(0, 0)
-	return best, found
-}
-
 // node goes over what can be decided of a node.
 func (b *brute) node(i int, n *graph.Node) {
 	if bruteView(n) {
@@ -348,7 +311,7 @@ func (b *brute) results(n *graph.Node, w bruteWay, k int, sum int64, masks []uin
 // compute lists the ways to compute a node: implementations, walks, forms that are read.
 func (b *brute) compute(n *graph.Node) bruteWays {
 	var orders []tensor.Order
-	for _, f := range b.m.Forms(n.Out[0]) {
+	for _, f := range b.forms(n.Out[0]) {
 		if o, dense := tensor.OrderOf(f); dense {
 			orders = append(orders, o)
 		}
@@ -389,7 +352,7 @@ func (b *brute) combinations(n *graph.Node) [][]int {
 				next = append(next, append(slices.Clone(c), -1))
 				continue
 			}
-			for f := range b.m.Forms(a.Value) {
+			for f := range b.forms(a.Value) {
 				next = append(next, append(slices.Clone(c), f))
 			}
 		}
@@ -403,7 +366,7 @@ func (b *brute) with(n *graph.Node, in []int) *graph.Call {
 	c := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}
 	for k, f := range in {
 		if f > 0 {
-			c.In[k] = bruteArg(n.In[k].Value, b.m.Forms(n.In[k].Value)[f])
+			c.In[k] = bruteArg(n.In[k].Value, b.forms(n.In[k].Value)[f])
 		}
 	}
 	return c
@@ -447,7 +410,7 @@ func (b *brute) looked(n *graph.Node) []bool {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		for f := range b.m.Forms(a.Value) {
+		for f := range b.forms(a.Value) {
 			in := slices.Repeat([]int{0}, len(n.In))
 			in[k] = f
 			res, err := n.Op.Infer(b.with(n, in))
@@ -467,7 +430,7 @@ func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 	for k, f := range in {
 		if looked[k] {
 			written = written && f == 0
-			if o, dense := tensor.OrderOf(b.m.Forms(n.In[k].Value)[f]); dense {
+			if o, dense := tensor.OrderOf(b.forms(n.In[k].Value)[f]); dense {
 				orders = append(orders, o)
 			}
 		}
@@ -477,7 +440,7 @@ func (b *brute) uniform(n *graph.Node, in []int, looked []bool) bool {
 			if !looked[k] {
 				continue
 			}
-			m := b.m.Forms(n.In[k].Value)[f]
+			m := b.forms(n.In[k].Value)[f]
 			if o.Rank() == m.Rank() && !m.SameAddresses(m.WithStrides(o.Strides(m.Shape))) || o.Rank() != m.Rank() && f > 0 {
 				return false
 			}

@@ -17,7 +17,7 @@ var (
 		"1 / (1 + exp(-x))", unaryFloat, kit.Sigmoid, func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 	Silu = computed("silu", "silu_cpu", "Multiplies each element by its sigmoid. Supports floats and complex numbers.",
-		"x / (1 + exp(-x))", unary, func(x float64) float64 { return x / (1 + math.Exp(-x)) },
+		"x / (1 + exp(-x))", unary, func(x float64) float64 { return x / (1 + kit.Exp(-x)) },
 		func(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }, kit.ExUnary, kit.Example(nil, kit.ExComplex))
 )
 

@@ -3,11 +3,13 @@ package pointwise
 import (
 	"math"
 	"math/cmplx"
+
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
 // Powers of constants, and logarithms. bool and integers are computed as float32.
 var (
-	Exp   = transcendental("exp", "exp_vml_cpu", "Raises e to the power of each element.", math.Exp, cmplx.Exp)
+	Exp   = transcendental("exp", "exp_vml_cpu", "Raises e to the power of each element.", kit.Exp, cmplx.Exp)
 	Exp2  = transcendental("exp2", "exp2", "Raises 2 to the power of each element.", math.Exp2, nil)
 	Expm1 = transcendental("expm1", "expm1_vml_cpu", "Raises e to the power of each element and takes 1 off, "+
 		"exact near 0.", math.Expm1, nil)

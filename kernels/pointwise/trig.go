@@ -15,8 +15,8 @@ var (
 	Acos = transcendental("acos", "acos_vml_cpu", "Takes the inverse cosine of each element; NaN outside [-1, 1].",
 		math.Acos, cmplx.Acos)
 	Atan  = transcendental("atan", "atan_vml_cpu", "Takes the inverse tangent of each element.", math.Atan, cmplx.Atan)
-	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", math.Sinh, cmplx.Sinh)
-	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", math.Cosh, cmplx.Cosh)
+	Sinh  = transcendental("sinh", "sinh_cpu", "Takes the hyperbolic sine of each element.", sinh, cmplx.Sinh)
+	Cosh  = transcendental("cosh", "cosh_cpu", "Takes the hyperbolic cosine of each element.", cosh, cmplx.Cosh)
 	Tanh  = transcendental("tanh", "tanh_vml_cpu", "Takes the hyperbolic tangent of each element.", math.Tanh, cmplx.Tanh)
 	Asinh = transcendental("asinh", "asinh_cpu", "Takes the inverse hyperbolic sine of each element.", math.Asinh,
 		cmplx.Asinh)
@@ -32,6 +32,23 @@ var (
 	Erfc = transcendental("erfc", "erfc_vml_cpu", "Takes 1 minus the error function of each element, exact for "+
 		"large ones.", math.Erfc, nil)
 )
+
+// large is where package math's sinh and cosh begin to be infinite before the results are, less a little.
+const large = 709
+
+func sinh(x float64) float64 {
+	if a := math.Abs(x); a > large {
+		return math.Copysign(cosh(a), x)
+	}
+	return math.Sinh(x)
+}
+
+func cosh(x float64) float64 {
+	if a := math.Abs(x); a > large {
+		return math.Exp(a/2) / 2 * math.Exp(a/2)
+	}
+	return math.Cosh(x)
+}
 
 func lgamma(x float64) float64 {
 	v, _ := math.Lgamma(x)

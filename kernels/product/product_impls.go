@@ -184,14 +184,14 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	default:
 		work.Do(multiply.Begin, entries)
 		multiply.Product(work, d, entries, y.m, y.n, y.k)
-		turns := y.c.row == 1 && c.Const(y.opA) == nil && c.Const(y.opB) == nil // the product is transposed
+		turns := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // the product is transposed
 		if y.n > 1 && y.c.col != 1 && !turns {
 			multiply.Scatter(work, int(entries)*y.m*y.n, y.k)
 		}
-		if c.Const(y.opA) == nil {
+		if !c.Constant(y.opA) {
 			work.Do(packing(y.a.col, y.a.row), entries*float64(y.m)*float64(y.k))
 		}
-		if c.Const(y.opB) == nil {
+		if !c.Constant(y.opB) {
 			work.Do(packing(y.b.row, y.b.col), entries*float64(y.n)*float64(y.k))
 		}
 	}

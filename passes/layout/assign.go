@@ -66,7 +66,8 @@ func (r *reading) need(v *graph.Value, form int) { r.needed.Set(v, r.needed.At(v
 func (r *reading) backward() {
 	g := r.m.Problem.Graph
 	for _, o := range g.Outputs {
-		r.need(o.Value, r.m.handed(r.m.variables.At(o.Value), o))
+		x := r.m.variables.At(o.Value)
+		r.needed.Set(o.Value, r.needed.At(o.Value)|1<<r.m.handed(x, o)|x.shown())
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -99,7 +100,7 @@ type way struct {
 func (r *reading) way(x *variable, roots uint, outside []int64) way {
 	need := r.needed.At(x.value)
 	w := r.m.make(x, roots, outside)
-	_, set := w.least(need)
+	set := w.of(need)
 	out := way{used: need & roots}
 	for set != roots {
 		s := w.last[set]

@@ -99,8 +99,8 @@ func (r *reading) why(x *variable, from, to int) string {
 			who = append(who, fmt.Sprintf("%s (%s) reads it by %s", n.Name, n.Op.Name, l.text()))
 		}
 	}
-	for _, o := range r.m.Problem.Graph.Outputs {
-		if o.Value == x.value && r.m.handed(x, o) == to {
+	for _, o := range x.outputs {
+		if r.m.handed(x, o) == to {
 			who = append(who, fmt.Sprintf("output %q is handed over so", o.Name))
 		}
 	}

@@ -186,24 +186,64 @@ func (w *growth) through(v *viewed, x *variable, i int) {
 			continue
 		}
 		to := w.add(w.m.variables.At(out), metas[k])
-		if to == 0 && (i > 0 || out.Alias == nil) && w.m.differs(x, i, out, metas[k]) {
+		if to == 0 && (i > 0 || out.Alias == nil) && w.m.differs(x, out, metas[k]) {
 			to = -1
 		}
 		v.to[k][i] = to
 	}
 }
 
-// differs reports whether v, where it is viewed of form i of x, which it is not in the graph as written, is not the same
-// for those who look at its storage, or at the strides of its dimensions of size 1. What had memory of its own is the
-// same storage where it shows all of a copy from the start.
-func (m *Model) differs(x *variable, i int, v *graph.Value, meta tensor.Meta) bool {
+// differs reports whether v, where it is viewed of x otherwise than in the graph as written, is another storage for
+// those who look at that. What had memory of its own is the same where it shows all of a copy from the start.
+func (m *Model) differs(x *variable, v *graph.Value, meta tensor.Meta) bool {
 	n := x.value.Node
-	through := n != nil && m.views[m.places[n.Number()]] != nil
-	if m.Problem.storage[v] {
-		return v.Alias != nil || meta.Offset != 0 || through
+	return m.Problem.storage[v] && (v.Alias != nil || meta.Offset != 0 || n != nil && m.views[m.places[n.Number()]] != nil)
+}
+
+// settle finds the forms of a view's results whose strides are certain in dimensions of size 1, too, and has what an
+// output shows viewed only where they are: forms are told apart by where elements lie.
+func (m *Model) settle(v *viewed, x *variable) {
+	for k, out := range v.node.Out {
+		y := m.variables.At(out)
+		if !slices.Contains(out.Meta.Shape, 1) {
+			continue
+		}
+		for f := range y.forms {
+			if f > 0 && !y.canonical(f) {
+				y.loose |= 1 << f
+			}
+		}
+		for i, to := range v.to[k] {
+			if to < 0 || m.certain(x, i) && v.of(x.forms[i].meta)[k].SameLayout(y.forms[to].meta) {
+				continue
+			}
+			if to > 0 || !m.Problem.fixed[out] {
+				y.loose |= 1 << to
+			} else if i > 0 || out.Alias == nil {
+				v.to[k][i] = -1
+			}
+		}
 	}
-	written := i == 0 && !through && meta.SameLayout(v.Meta) // all strides of the first form are those written
-	return m.Problem.fixed[v] && slices.Contains(v.Meta.Shape, 1) && !written
+}
+
+// certain reports whether all strides of a value in a form are known: copies have those of the order, or as written.
+func (m *Model) certain(x *variable, i int) bool {
+	n := x.value.Node
+	switch {
+	case !slices.Contains(x.value.Meta.Shape, 1):
+		return true
+	case n == nil:
+		return i == 0 || x.canonical(i)
+	case m.views[m.places[n.Number()]] == nil:
+		return i == 0
+	}
+	return x.loose>>i&1 == 0
+}
+
+// canonical reports whether a form has the strides of its order in dimensions of size 1, too.
+func (x *variable) canonical(i int) bool {
+	f := &x.forms[i]
+	return f.dense && slices.Equal(f.meta.Strides, f.order.Strides(f.meta.Shape))
 }
 
 // of returns how the results lie where the operand has a layout; nil where it must be copied.

@@ -42,8 +42,8 @@ func (m *Model) label(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it out
-// all the same. Of several results inference may lay out each in an order of its own.
+// distinct leaves walks out that are listed twice, and one whose result is laid out by inference where others lay it
+// out all the same. Of several results inference may lay out each in an order of its own.
 func distinct(list []graph.Walk, results int) []graph.Walk {
 	var out []graph.Walk
 	for i, w := range list {
@@ -182,9 +182,14 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 		}
 	}
 	try("")
+	tried := map[tensor.Order]bool{}
 	for k, a := range n.In {
-		if looked[k] {
-			for _, o := range m.variables.At(a.Value).orders() {
+		if !looked[k] {
+			continue
+		}
+		for _, o := range m.variables.At(a.Value).orders() {
+			if !tried[o] {
+				tried[o] = true
 				try(o)
 			}
 		}
@@ -253,6 +258,7 @@ func (m *Model) reshapes(v *viewed) {
 	for i := len(v.to[0]); i < len(x.forms); i++ { // what labels have added
 		(&growth{m: m}).through(v, x, i)
 	}
+	m.settle(v, x)
 	m.admit(v)
 	if n.Op.Storage {
 		return
@@ -304,7 +310,8 @@ func (m *Model) admit(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = x.allowed
 	if p := x.pinned(); p >= 0 && !v.same {
-		if res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[p].meta)); err != nil || len(res) != len(v.node.Out) {
+		res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[p].meta))
+		if err != nil || len(res) != len(v.node.Out) {
 			v.allowed = ^uint(0)
 		}
 	}

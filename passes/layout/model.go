@@ -66,11 +66,13 @@ type variable struct {
 	// are what a pinned value is made in and copied from, and for those that do not read it as it is pinned.
 	allowed uint
 	// rigid says that nothing but a view leads to the first form: no copies are made into it.
-	rigid bool
-	need  int     // forms that could be read at once
-	sets  []uint  // labels
-	id    int     // in the WCSP; -1 where there is one label
-	copy  []int64 // from form to form, row by row
+	rigid   bool
+	loose   uint           // forms of which the strides of dimensions of size 1 may be others
+	need    int            // forms that could be read at once
+	outputs []graph.Output // what hands it over
+	sets    []uint         // labels
+	id      int            // in the WCSP; -1 where there is one label
+	copy    []int64        // from form to form, row by row
 }
 
 // task is a node that computes.

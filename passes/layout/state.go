@@ -42,7 +42,7 @@ func (m *Model) state() error {
 	for _, v := range m.Problem.Graph.Inputs {
 		x := m.variables.At(v)
 		w := m.make(x, 1<<m.comes(x), nil)
-		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.of(x.sets[i]) })
+		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) int64 { return w.least[x.sets[i]] })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		switch v := m.views[i]; {
@@ -77,12 +77,6 @@ func (m *Model) Without(v *graph.Value, lies tensor.Meta) (*Model, error) {
 	other := *m
 	other.barred = map[*variable]uint{x: 1 << form}
 	return &other, other.state()
-}
-
-// of is least without the set.
-func (w *made) of(set uint) int64 {
-	c, _ := w.least(set)
-	return c
 }
 
 func (l *label) text() string {
@@ -168,14 +162,14 @@ func (s *stating) view(v *viewed) {
 		y := s.m.variables.At(out)
 		if x.value.Const != nil {
 			w := s.m.make(y, v.shown(k, v.allowed), v.outside(k, v.allowed))
-			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.of(y.sets[i]) })
+			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) int64 { return w.least[y.sets[i]] })
 			continue
 		}
 		ways := make([]made, len(x.sets))
 		for i, set := range x.sets {
 			ways[i] = s.m.make(y, v.shown(k, set&v.allowed), v.outside(k, set&v.allowed))
 		}
-		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].of(y.sets[j]) })
+		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) int64 { return ways[i].least[y.sets[j]] })
 	}
 }
 
@@ -191,7 +185,7 @@ func (s *stating) task(t *task, n *graph.Node) {
 			}
 		}
 		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) int64 {
-			return ways[t.labels[i].out[k]].of(y.sets[j])
+			return ways[t.labels[i].out[k]].least[y.sets[j]]
 		})
 	}
 	for k, a := range n.In {

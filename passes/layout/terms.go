@@ -2,6 +2,7 @@ package layout
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -11,7 +12,9 @@ import (
 func (m *Model) count() {
 	g := m.Problem.Graph
 	for _, o := range g.Outputs {
-		m.variables.At(o.Value).need++
+		x := m.variables.At(o.Value)
+		x.need++
+		x.outputs = append(x.outputs, o)
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
@@ -47,10 +50,8 @@ func (m *Model) sets(x *variable) {
 		return
 	}
 	must := uint(0)
-	for _, o := range m.Problem.Graph.Outputs {
-		if o.Value == x.value {
-			must |= 1 << m.handed(x, o)
-		}
+	for _, o := range x.outputs {
+		must |= 1<<m.handed(x, o) | x.shown()
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
 		if s&must == must && bits.OnesCount(s) <= max(x.need, bits.OnesCount(must)) {
@@ -63,6 +64,14 @@ func (m *Model) sets(x *variable) {
 func (m *Model) comes(x *variable) int {
 	if o, otherwise := m.Problem.comes[x.value]; otherwise {
 		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
+	}
+	return 0
+}
+
+// shown is the form that a node's result is pinned to, which is there where the result is handed over, however.
+func (x *variable) shown() uint {
+	if p := x.pinned(); p >= 0 && x.value.Node != nil {
+		return 1 << p
 	}
 	return 0
 }
@@ -105,8 +114,9 @@ func (m *Model) copies(x *variable) []int64 {
 // made is the cheapest way to make forms of a value: how much each set costs, and the last step of the
 // way to it.
 type made struct {
-	cost []int64 // by set
-	last []step
+	cost  []int64 // by set
+	least []int64 // by set: of what has at least its forms
+	last  []step
 }
 
 // step makes form to: a copy of form from, or, where that is -1, of what is outside, by its own price.
@@ -148,18 +158,25 @@ func (m *Model) make(x *variable, roots uint, outside []int64) made {
 			}
 		}
 	}
+	w.least = slices.Clone(w.cost)
+	for f := range k {
+		for s := range w.least {
+			if s>>f&1 == 0 {
+				w.least[s] = min(w.least[s], w.least[s|1<<f])
+			}
+		}
+	}
 	return w
 }
 
-// least is what it costs to have at least the forms of a set, and the set that is made for it.
-func (w *made) least(set uint) (int64, uint) {
-	cost, at := int64(wcsp.Forbidden), set
+// of is the set that is made where at least the forms of a set are wanted.
+func (w *made) of(set uint) uint {
 	for s := set; s < uint(len(w.cost)); s++ {
-		if s&set == set && w.cost[s] < cost {
-			cost, at = w.cost[s], s
+		if s&set == set && w.cost[s] == w.least[set] {
+			return s
 		}
 	}
-	return cost, at
+	return set
 }
 
 // outside is what it costs to make the forms of result k of a view from those of a set of its operand's that it cannot

@@ -1,0 +1,225 @@
+package whole_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// sets yields every set of forms that a value may be there in, of which roots are there for nothing, and others can
+// also be made from outside, where that says for how much.
+func (b *brute) sets(v *graph.Value, roots uint, outside []int64, add func(int64, ...uint)) {
+	key := fmt.Sprint(v.Number(), roots, outside)
+	list, ok := b.found[key]
+	if !ok {
+		for s := range uint(1) << len(b.forms(v)) {
+			if s&b.must[v] != b.must[v] || v.Node == nil && s&1 == 0 {
+				continue
+			}
+			if cost, ok := b.arborescence(v, s, roots, outside); ok {
+				list = append(list, bruteSet{s, cost})
+			}
+		}
+		b.found[key] = list
+	}
+	for _, s := range list {
+		add(s.cost, s.set)
+	}
+}
+
+// arborescence is the least that the forms of a set cost: each that is no root is copied from another of the set, or
+// made from outside, and none from itself in the end.
+func (b *brute) arborescence(v *graph.Value, set, roots uint, outside []int64) (int64, bool) {
+	var make []int
+	for f := range b.forms(v) {
+		if set>>f&1 != 0 && roots>>f&1 == 0 {
+			make = append(make, f)
+		}
+	}
+	best, found := int64(math.MaxInt64), false
+	parent := map[int]int{}
+	var choose func(i int, sum int64)
+	choose = func(i int, sum int64) {
+		if found && sum >= best {
+			return
+		}
+		if i == len(make) {
+			for _, f := range make {
+				steps := 0
+				for at, ok := f, true; ok; steps++ {
+					if at, ok = parent[at]; steps > len(make) {
+						return // a ring
+					}
+				}
+			}
+			best, found = sum, true
+			return
+		}
+		f := make[i]
+		if outside != nil && outside[f] >= 0 {
+			delete(parent, f)
+			choose(i+1, sum+outside[f])
+		}
+		for from := range b.forms(v) {
+			if set>>from&1 == 0 || from == f {
+				continue
+			}
+			if c, ok := b.copy(v, b.forms(v)[from], f); ok {
+				parent[f] = from
+				choose(i+1, sum+c)
+				delete(parent, f)
+			}
+		}
+	}
+	choose(0, 0)
+	return best, found
+}
+
+// view goes over the sets of forms of a node that shows its operand, or copies what it cannot show.
+func (b *brute) view(i int, n *graph.Node) {
+	x := n.In[0].Value
+	type made struct {
+		roots   uint
+		outside []int64
+	}
+	known := map[[2]uint]made{}
+	b.extend(n.Out, i, func(sets map[*graph.Value]uint, add func(int64, ...uint)) {
+		set := sets[x]
+		if x.Const != nil {
+			set = 1<<len(b.forms(x)) - 1
+		}
+		var masks func(k int, sum int64, before []uint)
+		masks = func(k int, sum int64, before []uint) {
+			if k == len(n.Out) {
+				add(sum, before...)
+				return
+			}
+			w, ok := known[[2]uint{uint(k), set}]
+			if !ok {
+				w.roots, w.outside = b.shown(n, k, set)
+				known[[2]uint{uint(k), set}] = w
+			}
+			b.sets(n.Out[k], w.roots, w.outside, func(cost int64, s ...uint) {
+				masks(k+1, sum+cost, append(slices.Clone(before), s[0]))
+			})
+		}
+		masks(0, 0, nil)
+	})
+}
+
+// shown returns the forms of a view's result that there are for nothing, and what others cost that are made of the
+// operand; -1 for what cannot be.
+func (b *brute) shown(n *graph.Node, k int, set uint) (roots uint, outside []int64) {
+	x, y := n.In[0].Value, n.Out[k]
+	outside = slices.Repeat([]int64{-1}, len(b.forms(y)))
+	least := func(f int, cost int64) {
+		if outside[f] < 0 || cost < outside[f] {
+			outside[f] = cost
+		}
+	}
+	for i, m := range b.forms(x) {
+		if set>>i&1 == 0 || !b.admits(n, i) || n.Op.Storage && i > 0 {
+			continue
+		}
+		c := b.with(n, []int{i})
+		res, err := n.Op.Infer(c)
+		switch {
+		case b.transparent(n):
+		case err != nil:
+			continue
+		case res[k].Alias == graph.Fresh:
+			for f := range outside {
+				if cost, ok := b.remade(n, c, res[k].Meta(), y, f); ok {
+					least(f, cost)
+				}
+				if cost, ok := b.copy(y, m, f); ok && n.Op.Identity {
+					least(f, cost)
+				}
+			}
+			continue
+		default:
+			m = res[k].Meta()
+		}
+		if f := b.place(y, m); f >= 0 && (f > 0 || b.same(x, y, i, m)) {
+			roots |= 1 << f
+		}
+		for f := range outside {
+			if cost, ok := b.copy(y, m, f); ok {
+				least(f, cost)
+			}
+		}
+	}
+	return roots, outside
+}
+
+// same reports whether a view of form i of its operand is what it is in the graph as written for those who look at more
+// than elements: at storage, or at all strides. What had memory of its own there shows all of a copy from the start.
+func (b *brute) same(x, y *graph.Value, i int, m tensor.Meta) bool {
+	switch {
+	case i == 0 && y.Alias != nil:
+		return true
+	case b.stored[y] && (y.Alias != nil || m.Offset != 0 || x.Node != nil && bruteView(x.Node)):
+		return false
+	}
+	return !b.p.Fixed(y) || !slices.Contains(y.Meta.Shape, 1) || b.certain(x, i) && m.SameLayout(y.Meta)
+}
+
+// certain reports whether the strides of dimensions of size 1 are known, too, of a value in a form, however it was
+// made: copies have those of the order, or, in the first form, as written.
+func (b *brute) certain(v *graph.Value, f int) bool {
+	form := b.forms(v)[f]
+	o, dense := tensor.OrderOf(form)
+	copied := f == 0 || dense && form.SameLayout(form.WithStrides(o.Strides(form.Shape)))
+	switch {
+	case !slices.Contains(v.Meta.Shape, 1):
+		return true
+	case v.Node == nil:
+		return copied
+	case !bruteView(v.Node):
+		return f == 0
+	case f == 0 && b.p.Fixed(v):
+		return true
+	}
+	x := v.Node.In[0].Value
+	for i, m := range b.forms(x) {
+		if v.Node.Op.Storage && i > 0 {
+			continue
+		}
+		if !b.transparent(v.Node) {
+			res, err := v.Node.Op.Infer(b.with(v.Node, []int{i}))
+			if err != nil || res[v.Index].Alias == graph.Fresh {
+				continue
+			}
+			m = res[v.Index].Meta()
+		}
+		if m.SameAddresses(form) && !(b.certain(x, i) && m.SameLayout(form)) {
+			return false
+		}
+	}
+	return copied
+}
+
+// transparent reports whether a node is a copy for which its operand can stand.
+func (b *brute) transparent(n *graph.Node) bool {
+	return n.Op.Identity && !n.Pin.Lays() && !b.p.Output(n.Out[0])
+}
+
+// remade is what it costs that a view's node copies its operand into a form of its result.
+func (b *brute) remade(n *graph.Node, c *graph.Call, inferred tensor.Meta, y *graph.Value, f int) (int64, bool) {
+	to := b.forms(y)[f]
+	o, dense := tensor.OrderOf(to)
+	if !dense || b.rigid(y) && f == 0 {
+		return 0, false
+	}
+	at, w := &graph.Call{In: c.In, Attrs: c.Attrs, Out: []tensor.Meta{to}}, graph.Walk{}
+	if !to.SameAddresses(inferred) {
+		if !n.Op.AnyOrder {
+			return 0, false
+		}
+		w = at.InOrder(o)
+	}
+	return b.price(&n.Op.Impls[0], at, w)
+}
