@@ -185,6 +185,7 @@ type Plan struct {
 	weighed   bool // the strategy has weighed the copies in the graph, too
 	strategy  layout.Strategy
 	profile   *layout.Profile
+	priced    bool // the profile is that of the problem of layouts, for its constants
 	keepGoing bool
 	room      foldBudget
 	costs     graph.ByValue[costOf] // by the first output
