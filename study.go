@@ -136,8 +136,7 @@ func (r *Report) proved(plan *passes.Plan) {
 	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS) <= 1e-9*cost {
 		r.CostNS = cost
 	}
-	// What is pinned and read by nobody is in the problem, and dropped later.
-	bound := min(float64(s.Bound)/1000, r.CostNS)
+	bound := float64(s.Bound) / 1000
 	r.Optimal, r.LowerBoundNS = s.Optimal(), &bound
 }
 

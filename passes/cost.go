@@ -1,8 +1,6 @@
 package passes
 
 import (
-	"slices"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout"
 )
@@ -25,29 +23,10 @@ type costOf struct {
 }
 
 // cost prices the work of the node's implementation, or of the first one where none is chosen, and that of reading
-// each operand as it lies. Packed constants count as what they were packed of, as when the layouts were chosen.
+// each operand as it lies.
 func cost(n *graph.Node, p *layout.Profile) (ns float64) {
-	for _, w := range unpacked(n).Works() {
+	for _, w := range n.Works() {
 		ns += float64(layout.PS(p, w)) / 1e3
 	}
 	return ns
-}
-
-// unpacked is the node with what its packed constants are packed of.
-func unpacked(n *graph.Node) *graph.Node {
-	if n == nil || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Value != nil && a.Value.Packed != nil }) {
-		return n
-	}
-	m := *n
-	m.In = slices.Clone(n.In)
-	for i, a := range m.In {
-		if a.Value == nil || a.Value.Packed == nil {
-			continue
-		}
-		v := *a.Value
-		v.Packed = nil
-		v.SetMeta(a.Value.Packed.Meta)
-		m.In[i] = graph.Of(&v)
-	}
-	return &m
 }

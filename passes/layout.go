@@ -34,8 +34,6 @@ func layOut(p *Plan) error {
 
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
-	p.profile = layout.For(p.profile, p.Graph) // constants that are packed later cost what they did when it was decided
-	p.priced = true
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
 	problem.KeepGoing = p.keepGoing

@@ -181,7 +181,6 @@ type Plan struct {
 	Model    *layout.Model
 	Solution *wcsp.Solution
 
-	priced    bool // the profile is that for the constants of the graph
 	weighed   bool // the strategy has weighed the copies in the graph, too
 	strategy  layout.Strategy
 	profile   *layout.Profile

@@ -128,9 +128,6 @@ func (b *brute) prepare() {
 		}
 		require.GreaterOrEqual(b.t, f, 0, "output %q cannot be as it is pinned", o.Name)
 		b.must[o.Value] |= 1 << f
-		if p := b.pinned(o.Value); p >= 0 && o.Value.Node != nil {
-			b.must[o.Value] |= 1 << p
-		}
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		b.least[i] = b.least[i+1]
