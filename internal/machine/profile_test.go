@@ -65,9 +65,9 @@ func TestHostileProfiles(t *testing.T) {
 		return strings.Replace(string(good), from, to, 1)
 	}
 	for text, says := range map[string]string{
-		"":                                   "no profile",
-		"[]":                                 "no profile",
-		`{"version": 1}`:                     "memory.dense",
+		"":                                     "no profile",
+		"[]":                                   "no profile",
+		`{"version": 1}`:                       "memory.dense",
 		change(`"version": 1`, `"version": 2`): "version 2",
 		change(`"step_ps": `, `"step_ps": -`):  "step_ps",
 		change(`"cpu"`, `"gpu"`):               "gpu",
@@ -98,7 +98,7 @@ func TestPrices(t *testing.T) {
 	}{
 		{func(*Work) {}, 200},
 		{func(w *Work) { w.Do("k", 5) }, 200},
-		{func(w *Work) { w.Do("k", 15) }, 300},
+		{func(w *Work) { w.Do("k", 15) }, 250},
 		{func(w *Work) { w.Bytes[Kept] = 10 }, 250},
 		{func(w *Work) { w.Bytes[Tiled] = 10 }, 270},
 		{func(w *Work) { w.Footprint = 1e9 }, 250},

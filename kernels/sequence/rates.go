@@ -12,6 +12,6 @@ const recurrentFlop = "recurrent.flop"
 func Rates() []graph.Rate {
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return []graph.Rate{{Name: recurrentFlop, Unit: "an operation of a recurrent layer",
-		Calls: []graph.RateCall{{Op: "onnx_gru", In: []tensor.Meta{f(32, 1, 64), f(1, 192, 64), f(1, 192, 64),
-			f(1, 384)}, Constant: []int{1, 2, 3}}}}}
+		Calls: []graph.RateCall{{Op: "onnx_gru", In: []tensor.Meta{f(64, 1, 128), f(1, 384, 128), f(1, 384, 128),
+			f(1, 768)}, Constant: []int{1, 2, 3}}}}}
 }
