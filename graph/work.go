@@ -10,11 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one element of
-// up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand stands still. Folded:
-// an element that is folded; FoldSimple: an instruction of a loop that folds, which goes over its rows more than once;
-// FoldTurned: an element of an operand that is turned for such; FoldedRow: a row. GoSimple and GoFunction: the same by
-// loops in Go, an operation and a function such as exp. Flop: an operation of an op that tells no more than their number.
+// The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one element
+// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand stands still.
+// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds, which goes over its rows more
+// than once; FoldTurned: an element of an operand that is turned for such; FoldedRow: a row. GoSimple and GoFunction:
+// the same by loops in Go, an operation and a function such as exp. Flop: an operation of an op that tells no more
+// than their number.
 const (
 	Simple     = "loop.simple"
 	Divide     = "loop.divide"

@@ -126,26 +126,26 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		}
 	}
 	if f.measure {
-		if err := j.do(running, func() error { return measurePlan(j.ctx, p, g, watch, r) }); err != nil {
+		if err := measurePlan(j, p, g, watch, r); err != nil {
 			return named(path, err)
-		}
-		if cut := stopped(j.ctx); cut != nil {
-			return cut
 		}
 	}
 	for _, u := range r.Unchecked {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --check: %v\n", path, u)
 	}
-	return j.do(printing, func() error {
-		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		switch {
-		case f.json:
-			writeDocument(out, r)
-		case r.Code != nil:
-			writeCode(out, shown(cmd), r.Code)
-		default:
-			writePlan(out, shown(cmd), r, p.Need())
-		}
-		return out.Flush()
-	})
+	return j.do(printing, func() error { return printPlan(cmd, f, p, r) })
+}
+
+// printPlan prints the plan, or the code of a step.
+func printPlan(cmd *cobra.Command, f planFlags, p *graphrun.Program, r *graphrun.Report) error {
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	switch {
+	case f.json:
+		writeDocument(out, r)
+	case r.Code != nil:
+		writeCode(out, shown(cmd), r.Code)
+	default:
+		writePlan(out, shown(cmd), r, p.Need())
+	}
+	return out.Flush()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ type planJSON struct {
 	Memory    graphrun.MemoryReport    `json:"memory"`
 	PlanMS    float64                  `json:"plan_ms"`
 	Profile   graphrun.ProfileReport   `json:"profile"`
+	Measured  *graphrun.MeasuredReport `json:"measured"`
 	Bound     *float64                 `json:"lower_bound_ns"`
 }
 
@@ -250,5 +252,26 @@ func TestQuantile(t *testing.T) {
 		if got := quantile([]float64{1, 2, 3, 4}, q); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("quantile %v = %v, want %v", q, got, want)
 		}
+	}
+}
+
+// TestPlanMeasure holds what was measured to the steps, and the sums to theirs.
+func TestPlanMeasure(t *testing.T) {
+	doc := decode[planJSON](t, succeed(t, "plan", models+"/residual.json", "--measure", "--json"))
+	if doc.Measured == nil {
+		t.Fatal("nothing was measured")
+	}
+	measured, predicted := 0.0, 0.0
+	for _, s := range doc.Steps {
+		if s.MeasuredNS == nil || *s.MeasuredNS <= 0 {
+			t.Fatalf("step %s was not measured", s.Name)
+		}
+		measured += *s.MeasuredNS
+		predicted += s.CostNS
+	}
+	m := doc.Measured
+	if m.Runs < measureRuns || math.Abs(m.MeasuredNS-measured) > 1 || math.Abs(m.PredictedNS-predicted) > 1 ||
+		m.MedianError > m.P90Error {
+		t.Errorf("%+v, steps take %v and %v were estimated", m, measured, predicted)
 	}
 }
