@@ -167,21 +167,17 @@ func (c *Call) Footprint() (bytes float64) {
 }
 
 // ReadWork is what reading an operand that has layout m takes more, in loops that write a result of layout to, than
-// reading each byte once in the order of the loops: it is turned where the two disagree about the fastest
-// dimension, and read with steps where its elements do not lie side by side.
+// reading each byte once in the order of the loops: it is turned where the two disagree about the fastest dimension,
+// which is to write it, too, and read with steps where its elements do not lie side by side.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
 	to.Extent() // panics where strides are missing
-	bytes := float64(min(m.Bytes(), extent*m.DType.Size()))
-	at, d := Dense, fastest(m)
+	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), fastest(m)
 	switch {
 	case m.Rank() == to.Rank() && d != fastest(to):
-		at = Tiled
+		w.Bytes[Tiled] = 2 * bytes
 	case d >= 0 && m.Strides[d] > 1:
-		at = Strided
-	}
-	if at != Dense {
-		w.Bytes[at], w.Bytes[Dense] = bytes, -bytes
+		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
 	}
 	return w
 }
@@ -385,5 +381,10 @@ func readAny(c *Call, w Walk, _ int, m tensor.Meta) (Work, bool) {
 	if len(c.Out) == 0 {
 		return Work{}, true
 	}
-	return ReadWork(m, w.Lay(0, c.Out[0])), true
+	work := ReadWork(m, w.Lay(0, c.Out[0]))
+	if f, ok := c.Attrs.(*Fusion); ok && f.Mask != nil && work.Bytes[Tiled] > 0 { // rows are brought together one by one
+		work = Work{}
+		work.Do(FoldTurned, float64(m.Numel()))
+	}
+	return work, true
 }

@@ -68,6 +68,8 @@ type Op struct {
 	// Flops returns the multiplications, additions and the like that a call makes, for the
 	// cost model; nil: one for each element of the outputs.
 	Flops func(c *Call) float64
+	// FlopKernel names the inner kernel of which each of Flops is a unit; empty: [Flop].
+	FlopKernel string
 	// Each is what each element of operand 0, or of the first result where it has more, takes besides,
 	// for the cost model; zero: one simple operation where there are no Flops, or a function in a
 	// pointwise op of a small Grain.

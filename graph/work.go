@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -9,16 +10,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one
-// element of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand
-// stands still. Folded: an element that is folded; FoldedRow: a row of such. GoSimple and GoFunction: the same by
-// loops in Go, an operation and a function such as exp.
+// The inner kernels of loops, as profiles name them. Simple: an instruction of a loop of machine code on one element
+// of up to 32 bits; Divide: a division or a root. Run: a run of elements in which a broadcast operand stands still.
+// Folded: an element that is folded; FoldSimple: an instruction of a loop that folds, which goes over its rows more
+// than once; FoldTurned: an element of an operand that is turned for such; FoldedRow: a row. GoSimple and GoFunction:
+// the same by loops in Go, an operation and a function such as exp. Flop: an operation of an op that tells no more
+// than their number.
 const (
 	Simple     = "loop.simple"
 	Divide     = "loop.divide"
 	Run        = "loop.run"
 	Folded     = "fold.element"
+	FoldSimple = "fold.simple"
+	FoldTurned = "fold.turned"
 	FoldedRow  = "fold.row"
+	Flop       = "flop"
 	GoSimple   = "go.simple"
 	GoFunction = "go.function"
 )
@@ -79,13 +85,15 @@ func (e Effort) Do(w *Work, n, rows float64) {
 		w.Do(GoSimple, n*(e.Simple+e.Divide+e.Folds))
 		return
 	}
+	if e.Folds > 0 {
+		w.Do(Folded, n*e.Folds)
+		w.Do(FoldSimple, n*(e.Simple+2*e.Divide))
+		w.Do(FoldedRow, rows)
+		return
+	}
 	w.Do(Simple, n*e.Simple)
 	if e.Divide > 0 {
 		w.Do(Divide, n*e.Divide)
-	}
-	if e.Folds > 0 {
-		w.Do(Folded, n*e.Folds)
-		w.Do(FoldedRow, rows)
 	}
 }
 
@@ -217,7 +225,7 @@ func (o *Op) work(c *Call, walk Walk) (w Work) {
 	}
 	if o.Flops != nil {
 		w.Flops = o.Flops(c)
-		w.Do(GoSimple, w.Flops)
+		w.Do(cmp.Or(o.FlopKernel, Flop), w.Flops)
 		return w
 	}
 	if e, ok := o.effortOf(); ok {

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/pointwise"
 	"github.com/graphrun/graphrun/kernels/product"
 	"github.com/graphrun/graphrun/kernels/reduce"
+	"github.com/graphrun/graphrun/kernels/sequence"
 	"github.com/graphrun/graphrun/kernels/view"
 	"github.com/graphrun/graphrun/kernels/window"
 )
@@ -17,5 +18,5 @@ import (
 // caller's.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
-		window.Rates())
+		window.Rates(), sequence.Rates())
 }

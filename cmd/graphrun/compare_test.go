@@ -115,7 +115,8 @@ func TestCompareTable(t *testing.T) {
 	}
 	out = succeed(t, "compare", path, "--dim", "N=3", "--runs", "1", "--markdown", "--threads", "1,2")
 	if !strings.HasPrefix(out, "| threads | strategy | cost/") || !strings.Contains(out, "\n| ---: | --- | ---: |") ||
-		strings.Count(out, "\n| 2 | ") != len(graphrun.Strategies()) || !strings.Contains(out, "all strategies give equal values") {
+		strings.Count(out, "\n| 2 | ") != len(graphrun.Strategies()) ||
+		!strings.Contains(out, "all strategies give equal values") {
 		t.Errorf("got\n%s", out)
 	}
 }

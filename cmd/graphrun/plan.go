@@ -25,12 +25,7 @@ type planFlags struct {
 	study                       planStudy
 }
 
-func planCommand() *cobra.Command {
-	var f planFlags
-	cmd := &cobra.Command{
-		Use:   "plan FILE",
-		Short: "Show what will run under a strategy, and why",
-		Long: `Applies a strategy and shows what will run: what each pass did to the graph, the copies that were
+const planHelp = `Applies a strategy and shows what will run: what each pass did to the graph, the copies that were
 inserted and why, the nodes that were elided and why, the nodes that were computed ahead because
 they depend on constants alone, the nodes for which others run, the constants that were packed for
 the implementations that read them, and the steps with their loops, buffers and estimated costs.
@@ -68,7 +63,14 @@ would be the cheapest, and which. Both are about the cheapest plan, whatever str
 
 A graph whose shapes depend on data runs in segments: each is planned when all that it waits for
 is known, once for each class of layouts and sizes. They are listed with what they wait for, and
-what is known of the values that they give; the one whose shapes are known ahead is planned here.`,
+what is known of the values that they give; the one whose shapes are known ahead is planned here.`
+
+func planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what will run under a strategy, and why",
+		Long:  planHelp,
 		Example: `  graphrun plan examples/models/residual.json
   graphrun plan model.json --strategy channels_last --json
   graphrun plan model.json --pin conv1=channels_last --pin conv2=impl:nchw --pin y=order:0,2,1
@@ -106,17 +108,22 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	f.study.add(cmd)
 }
 
-func plan(cmd *cobra.Command, path string, f planFlags) error {
+// checked looks at the flags alone, and reads the profile that --costs names.
+func (f *planFlags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := checkStrategy(f.strategy); err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.limits.check(cmd); err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.study.check(cmd, f.strategy); err != nil {
-		return err
+		return nil, err
 	}
-	costs, err := pricesOf(cmd, f.costs)
+	return pricesOf(cmd, f.costs)
+}
+
+func plan(cmd *cobra.Command, path string, f planFlags) error {
+	costs, err := f.checked(cmd)
 	if err != nil {
 		return err
 	}
@@ -157,11 +164,8 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 		}
 	}
 	if f.measure {
-		if err := j.do(running, func() error { return measurePlan(j.ctx, p, g, watch, r) }); err != nil {
+		if err := measurePlan(j, p, g, watch, r); err != nil {
 			return named(path, err)
-		}
-		if cut := stopped(j.ctx); cut != nil {
-			return cut
 		}
 	}
 	for _, u := range r.Unchecked {
@@ -177,7 +181,8 @@ func plan(cmd *cobra.Command, path string, f planFlags) error {
 }
 
 // plan compiles the graph within the limits.
-func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch, dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
+func (f *planFlags) plan(g *graph.Graph, j *job, costs *machine.Profile, watch *stepWatch,
+	dump io.Writer) (*graphrun.Program, *graphrun.Report, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.strategy), Check: f.check, Progress: j.enter, NoFusion: f.noFusion,
 		Costs: costs, MemoryLimit: -1} // it may be for another machine
 	if f.dump {

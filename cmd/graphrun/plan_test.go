@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,6 +39,7 @@ type planJSON struct {
 	Advice    *graphrun.AdviceReport     `json:"advice"`
 	Best      []graphrun.PlanChoice      `json:"best"`
 	Sensitive *layout.Sensitivity        `json:"sensitivity"`
+	Measured  *graphrun.MeasuredReport   `json:"measured"`
 }
 
 type timesDoc struct {
@@ -216,5 +218,26 @@ func TestCompare(t *testing.T) {
 	html, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(html), "<td>channels_last") {
 		t.Errorf("%v\n%s", err, html)
+	}
+}
+
+// TestPlanMeasure holds what was measured to the steps, and the sums to theirs.
+func TestPlanMeasure(t *testing.T) {
+	doc := decode[planJSON](t, succeed(t, "plan", models+"/residual.json", "--measure", "--json"))
+	if doc.Measured == nil {
+		t.Fatal("nothing was measured")
+	}
+	measured, predicted := 0.0, 0.0
+	for _, s := range doc.Steps {
+		if s.MeasuredNS == nil || *s.MeasuredNS <= 0 {
+			t.Fatalf("step %s was not measured", s.Name)
+		}
+		measured += *s.MeasuredNS
+		predicted += s.CostNS
+	}
+	m := doc.Measured
+	if m.Runs < measureRuns || math.Abs(m.MeasuredNS-measured) > 1 || math.Abs(m.PredictedNS-predicted) > 1 ||
+		m.MedianError > m.P90Error {
+		t.Errorf("%+v, steps take %v and %v were estimated", m, measured, predicted)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -54,17 +53,26 @@ const (
 
 // measurePlan runs a program on inputs that are made up, with one worker, and puts the least time of each step beside
 // what it was estimated to cost. Watch is the program's tracer.
-func measurePlan(ctx context.Context, p *graphrun.Program, g *graph.Graph, watch *stepWatch,
-	r *graphrun.Report) error {
+func measurePlan(j *job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *graphrun.Report) error {
 	in, err := sources{}.values(g, &given{})
 	if err != nil {
 		return err
 	}
 	start, runs := time.Now(), 0
-	for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
-		if _, err := p.Run(ctx, in.values); err != nil {
-			return in.blame(err)
+	err = j.do(running, func() error {
+		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
+			if _, err := p.Run(j.ctx, in.values); err != nil {
+				return in.blame(err)
+			}
 		}
+		return nil
+	})
+	j.end()
+	if cut := stopped(j.ctx); cut != nil {
+		return cut
+	}
+	if err != nil {
+		return err
 	}
 	r.Measured = &graphrun.MeasuredReport{Runs: runs}
 	var errors []float64

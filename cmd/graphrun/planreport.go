@@ -78,7 +78,8 @@ func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {
 		if ops == "" {
 			ops = strings.Join(d.Ops, "+")
 		}
-		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), measuredText(d.MeasuredNS), d.FastSetup, loopText(d.Loop))
+		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), measuredText(d.MeasuredNS),
+			d.FastSetup, loopText(d.Loop))
 	}
 	t.write(w, show)
 }

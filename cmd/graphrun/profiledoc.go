@@ -238,7 +238,8 @@ func (d *profileDoc) write(w *bufio.Writer, show display, median float64) {
 	p := &d.Profile
 	fmt.Fprintf(w, "\n%s, median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+count(p.Runs, "run")+" in between", nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
-	rates := []column{wholeCol("calls"), wholeCol("time"), wholeCol("predicted").ifRoom(), wholeCol("share"), wholeCol("workers").ifRoom(),
+	rates := []column{wholeCol("calls"), wholeCol("time"), wholeCol("predicted").ifRoom(),
+		wholeCol("share"), wholeCol("workers").ifRoom(),
 		wholeCol("GB/s"), wholeCol("GFLOP/s"), wholeCol("of a core's")}
 	writeList(w, show, "By op", d.ByOp, append([]column{nameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(p)...)

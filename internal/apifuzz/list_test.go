@@ -129,6 +129,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"pointwise.Rates": pointwise.Rates,
 	"product.Rates":   product.Rates,
 	"reduce.Rates":    reduce.Rates,
+	"sequence.Rates":  sequence.Rates,
 	"view.Rates":      view.Rates,
 	"window.Rates":    window.Rates,
 	"conv.Ops":        conv.Ops,

@@ -90,7 +90,7 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 	}
 	rank := c.Meta(0).Rank()
 	o, supported := v.order(a, rank)
-	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.pixelOrder(c.Out[0]) && v.pixelOrder(c.Meta(0))
+	single := !a.byPixels() || c.Out[0].Numel() > 0 && v.lone(c.Out[0]) && v.lone(c.Meta(0))
 	var list []graph.Walk
 	switch {
 	case supported && v.dims == 2 || supported && a.byPixels():
@@ -123,6 +123,12 @@ func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) b
 	s := convShape{oh: shape[2], ow: shape[3], os: strides}
 	_, even := s.pixelStride()
 	return even
+}
+
+// lone reports whether an image has one pixel, or one channel: it then is in both orders.
+func (v convolution) lone(m tensor.Meta) bool {
+	shape, _ := spatial(m, v.dims)
+	return shape[1] == 1 || shape[2]*shape[3] == 1
 }
 
 // pixelOrder reports whether an image is dense with channels fastest, also where it has no batch.

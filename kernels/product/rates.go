@@ -18,7 +18,12 @@ func Rates() []graph.Rate {
 	columns.Strides = []int{1, 256}
 	added := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
 		Constant: []int{2}, Impl: "tiled"}
+	heads := kit.F32(1, 8, 64, 32)
 	return []graph.Rate{
+		{Name: graph.Flop, Unit: "an operation of an op that tells no more than their number",
+			Calls: []graph.RateCall{{Op: "scaled_dot_product_attention", In: []tensor.Meta{heads, heads, heads}},
+				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
+					In: []tensor.Meta{kit.F32(16, 49, 32), kit.F32(16, 32, 49)}}}},
 		{Name: multiply.Tile32, Unit: "a multiplication and an addition of float32 in register tiles",
 			Calls: []graph.RateCall{mm("tiled", f32, 240, 512, 256, 1), mm("tiled", f32, 120, 256, 512, 1)}},
 		{Name: multiply.Tile64, Unit: "the same of float64",

@@ -16,9 +16,13 @@ func Rates() []graph.Rate {
 	}
 	norm := graph.RateCall{Op: "layer_norm", Attrs: graph.Attrs{"normalized_shape": []int{256}},
 		In: []tensor.Meta{kit.F32(128, 256), kit.F32(256), kit.F32(256)}, Constant: []int{1, 2}}
+	mean := graph.RateCall{Op: "mean", Attrs: graph.Attrs{"dim": []int{1}}, In: []tensor.Meta{kit.F32(128, 1024)}}
 	return []graph.Rate{
 		{Name: graph.Folded, Unit: "an element that is folded",
-			Calls: []graph.RateCall{softmax("rows", 1, 32, 2048), norm}},
+			Calls: []graph.RateCall{norm, mean}},
+		{Name: graph.FoldSimple, Unit: "an instruction on an element of a loop that folds",
+			Calls: []graph.RateCall{softmax("rows", 1, 128, 512), softmax("rows", 1, 32, 2048)}},
+		{Name: graph.FoldTurned, Unit: "an element of an operand that is turned for a loop that folds"},
 		{Name: graph.FoldedRow, Unit: "a row of elements that are folded",
 			Calls: []graph.RateCall{softmax("rows", 1, 2048, 16), softmax("rows", 1, 1024, 49)}},
 		{Name: lineBegin, Unit: "a line, or a step of lines side by side",

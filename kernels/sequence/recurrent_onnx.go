@@ -38,7 +38,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 		AsInferred: "each step writes the states of a whole batch, one after another",
 		Name:       name, Doc: doc, Params: params, Outputs: outputs,
 		Infer: o.infer,
-		Impls: recurrentImpls(o.compile, o.pack),
+		Impls: recurrentImpls(o.compile, o.pack), FlopKernel: recurrentFlop,
 		Flops: func(c *graph.Call) float64 {
 			x := c.Meta(0)
 			return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(c.Meta(1).Numel()+c.Meta(2).Numel())

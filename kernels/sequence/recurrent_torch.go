@@ -75,7 +75,7 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 		Name:       name, Doc: doc + "; they give output [t, n, d*h] and the last states.", Outputs: outputs,
 		Params: []graph.Param{{Name: "operands", Variadic: true}},
 		Infer:  o.infer,
-		Impls:  recurrentImpls(o.compile, o.pack),
+		Impls:  recurrentImpls(o.compile, o.pack), FlopKernel: recurrentFlop,
 		Flops: func(c *graph.Call) float64 {
 			x, n := c.Meta(0), 0
 			for i := o.states(); i < len(c.In); i++ {

@@ -14,7 +14,7 @@ import (
 
 // Pad is aten::pad.
 var Pad = kit.Define[padAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
+	Each:     graph.Each{Simple: 0.7},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name: "pad",
 	Doc: "Adds elements around self.\n" +
@@ -37,7 +37,7 @@ type constantPadAttrs struct {
 
 // ConstantPadNd is aten::constant_pad_nd.
 var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
-	Each:     graph.Each{Simple: 0.1},
+	Each:     graph.Each{Simple: 0.7},
 	AnyOrder: true, Images: graph.ImagePasser,
 	Name:   "constant_pad_nd",
 	Doc:    "Adds a number around self, as pad does with mode constant.",

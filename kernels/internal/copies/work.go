@@ -107,11 +107,9 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error), dim func(c *grap
 			return w
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-			w = graph.ReadWork(m, walk.Lay(0, c.Out[0]))
-			for at, b := range w.Bytes { // what is read otherwise is written so, too
-				w.Bytes[at] = 2 * b
+			if w = graph.ReadWork(m, walk.Lay(0, c.Out[0])); w.Bytes[graph.Tiled] > 0 {
+				w.Bytes[graph.Copied] -= w.Bytes[graph.Tiled]
 			}
-			w.Bytes[graph.Copied], w.Bytes[graph.Dense] = w.Bytes[graph.Dense], 0
 			return w, true
 		}}
 }

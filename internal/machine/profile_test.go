@@ -1,0 +1,119 @@
+package machine
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestShippedProfiles reads all of them: each prices the same kernels.
+func TestShippedProfiles(t *testing.T) {
+	for i := Portable; i <= AVX512; i++ {
+		p := shippedProfiles[i]()
+		if p.Instructions != i.String() || p.Measured != "" {
+			t.Errorf("%v: %s, measured %q", i, p.Instructions, p.Measured)
+		}
+		for name := range shippedProfiles[AVX512]().Kernels {
+			if _, ok := p.Kernels[name]; !ok {
+				t.Errorf("%v prices no %s", i, name)
+			}
+		}
+	}
+	p := DefaultProfile()
+	p.Kernels["gemm.f32"]++
+	p.Memory.Dense[0].PS++
+	if p.Shipped() || !DefaultProfile().Shipped() {
+		t.Error("a changed copy is the default, or the default is not")
+	}
+}
+
+// TestProfileFile writes a profile and reads it again.
+func TestProfileFile(t *testing.T) {
+	p := DefaultProfile()
+	p.CPU, p.Measured, p.StepPS = "a processor", "2026-01-02T03:04:05Z", 12.5
+	delete(p.Kernels, "gemm.f32")
+	text, err := p.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "p.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q, err := ReadProfile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.Kernels["gemm.f32"] != UsualProfile().Kernels["gemm.f32"] {
+		t.Errorf("a kernel that the file does not name costs %v", q.Kernels["gemm.f32"])
+	}
+	p.Complete()
+	if p.Digest() != q.Digest() || len(p.Digest()) != 64 || q.Keeping(1e9).Digest() != p.Digest() {
+		t.Errorf("digests %s and %s", p.Digest(), q.Digest())
+	}
+}
+
+// TestHostileProfiles holds files that are no profile to an error that names the place.
+func TestHostileProfiles(t *testing.T) {
+	good, _ := DefaultProfile().JSON()
+	change := func(from, to string) string {
+		if !strings.Contains(string(good), from) {
+			t.Fatalf("no %s in a profile", from)
+		}
+		return strings.Replace(string(good), from, to, 1)
+	}
+	for text, says := range map[string]string{
+		"":                                     "no profile",
+		"[]":                                   "no profile",
+		`{"version": 1}`:                       "memory.dense",
+		change(`"version": 1`, `"version": 2`): "version 2",
+		change(`"step_ps": `, `"step_ps": -`):  "step_ps",
+		change(`"cpu"`, `"gpu"`):               "gpu",
+		change(`"gemm.f32": `, `"gemm.f32": 1e300, "x": `): "gemm.f32",
+		change(`"bytes": `, `"bytes": -`):                  "memory.dense[0]",
+		change(`"ps": `, `"ps": -`):                        "memory.dense[0]",
+		strings.Repeat(" ", maxProfileBytes+1):             "bytes",
+	} {
+		if _, err := ParseProfile([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.40q: %v, want %s", text, err, says)
+		}
+	}
+	if _, err := ReadProfile(t.TempDir()); err == nil {
+		t.Error("a folder is a profile")
+	}
+}
+
+// TestPrices adds parts up: what is waited for, and the longer one of memory and arithmetic.
+func TestPrices(t *testing.T) {
+	p := &Profile{StepPS: 100, Kernels: map[string]float64{"k": 10},
+		Memory: Rates{Dense: Curve{{Bytes: 100, PS: 1}, {Bytes: 10000, PS: 3}}, Kept: Curve{{Bytes: 10, PS: 1},
+			{Bytes: 1000, PS: 5}}, Tiled: Curve{{Bytes: 1, PS: 7}}}}
+	var w Work
+	w.Steps, w.Footprint, w.Bytes[Dense] = 1, 1000, 50
+	for _, c := range []struct {
+		change func(w *Work)
+		want   int64
+	}{
+		{func(*Work) {}, 200},
+		{func(w *Work) { w.Do("k", 5) }, 200},
+		{func(w *Work) { w.Do("k", 15) }, 250},
+		{func(w *Work) { w.Bytes[Kept] = 10 }, 250},
+		{func(w *Work) { w.Bytes[Tiled] = 10 }, 270},
+		{func(w *Work) { w.Footprint = 1e9 }, 250},
+		{func(w *Work) { w.Steps = math.Inf(1) }, maxPS},
+		{func(w *Work) { w.Steps = math.NaN() }, 0},
+		{func(w *Work) { *w = w.Less(*w); w.Steps = -5 }, 0},
+	} {
+		v := w
+		c.change(&v)
+		if got := p.PS(v); got != c.want {
+			t.Errorf("%+v: %d, want %d", v, got, c.want)
+		}
+	}
+	w.Footprint, w.Bytes = 20, [accesses]float64{Kept: 10}
+	if a, b := p.PS(w), p.Keeping(1000).PS(w); a >= b {
+		t.Errorf("%d, and %d where all constants are many", a, b)
+	}
+}

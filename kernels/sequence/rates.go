@@ -1,0 +1,17 @@
+package sequence
+
+import (
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// recurrentFlop is the inner kernel of recurrent layers, as profiles name it.
+const recurrentFlop = "recurrent.flop"
+
+// Rates lists the inner kernels of recurrent layers, with the calls by which a machine is measured.
+func Rates() []graph.Rate {
+	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
+	return []graph.Rate{{Name: recurrentFlop, Unit: "an operation of a recurrent layer",
+		Calls: []graph.RateCall{{Op: "onnx_gru", In: []tensor.Meta{f(64, 1, 128), f(1, 384, 128), f(1, 384, 128),
+			f(1, 768)}, Constant: []int{1, 2, 3}}}}}
+}
