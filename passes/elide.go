@@ -71,7 +71,9 @@ func elideCopies(p *Plan) error {
 			if e.uses == nil {
 				e.uses = usesOf(p.Graph)
 			}
-			e.shorten(n)
+			if !p.weighed {
+				e.shorten(n)
+			}
 			if why := e.needless(n); why != "" {
 				e.uses.redirect(p.Graph, n.Out[0], n.In[0].Value)
 				e.drop(n, why)
@@ -115,6 +117,8 @@ func (e *elider) needless(n *graph.Node) string {
 	switch {
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
+	case e.plan.weighed: // the strategy has weighed what costs something
+		return ""
 	case e.uses.output[v]:
 		return ""
 	case len(e.uses.nodes.At(v)) == 0:

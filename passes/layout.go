@@ -21,10 +21,8 @@ func layOut(p *Plan) error {
 	if n := len(p.Graph.Nodes) - before; n > 0 {
 		p.Note("%s", counted(n, "copy inserted", "copies inserted"))
 	}
-	if !p.weighed {
-		if err := elideCopies(p); err != nil {
-			return err
-		}
+	if err := elideCopies(p); err != nil {
+		return err
 	}
 	if n := len(p.Elided) - elided; n > 0 {
 		p.Note("%s", counted(n, "node dropped", "nodes dropped"))

@@ -110,9 +110,8 @@ func rowMajor(c *graph.Call) *graph.Call {
 	r.In = slices.Clone(c.In)
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg {
-			if m := a.Meta(); !m.IsContiguous() {
-				r.In[i] = graph.Of(lying(a.Value, tensor.New(m.DType, m.Shape...)))
-			}
+			m := a.Meta() // strides of dimensions of size 1 make a difference, too
+			r.In[i] = graph.Of(lying(a.Value, tensor.New(m.DType, m.Shape...)))
 		}
 	}
 	return &r
