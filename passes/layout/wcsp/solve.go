@@ -35,7 +35,7 @@ const (
 	// HRNet with 4 layouts is solved in 0.6 s by branches over tables of so many; with 64 times that it takes 5 s.
 	branchTable = 1 << 16
 	// The first attempt at a problem that may be searched.
-	trialTable = 1 << 12
+	trialTable = 1 << 14
 	trialNodes = 1000
 	// A search for which a proof is wanted ends when its tables have so many entries together.
 	proofTables = 1 << 26
