@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,16 +71,26 @@ func writeList[T any](w io.Writer, show display, title string, list []T, columns
 
 func writeSteps(w io.Writer, show display, steps []graphrun.StepReport) {
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Steps"))
-	t := newTable(nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"),
-		wholeCol("buffer").ifRoom(), wholeCol("cost"), wholeCol("measured").unless("-"),
-		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24))
+	columns := []column{nameCol("name"), nameCol("ops"), wholeCol("impl").ifRoom(), listCol("strides"),
+		wholeCol("buffer").ifRoom(), wholeCol("cost"), wholeCol("measured"),
+		wholeCol("fast set-up").unless("none").ifRoom(), phraseCol("loop", 24)}
+	const at = 6 // of what was measured
+	measured := slices.ContainsFunc(steps, func(d graphrun.StepReport) bool { return d.MeasuredNS != nil })
+	if !measured {
+		columns = slices.Delete(columns, at, at+1)
+	}
+	t := newTable(columns...)
 	for _, d := range steps {
 		ops := d.Op
 		if ops == "" {
 			ops = strings.Join(d.Ops, "+")
 		}
-		t.add(d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), measuredText(d.MeasuredNS),
-			d.FastSetup, loopText(d.Loop))
+		cells := []any{d.Name, ops, d.Impl, ints(d.Strides), d.Buffer, nanoseconds(d.CostNS), measuredText(d.MeasuredNS),
+			d.FastSetup, loopText(d.Loop)}
+		if !measured {
+			cells = slices.Delete(cells, at, at+1)
+		}
+		t.add(cells...)
 	}
 	t.write(w, show)
 }
