@@ -69,9 +69,12 @@ func (p *Program) Certificate() (*Certificate, error) {
 	}
 	found := p.first.plan.Solution
 	cost, err := m.WCSP.Cost(found.Labels)
-	if err != nil || cost != found.Cost {
-		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d (%w)",
-			cost, found.Cost, err)
+	if err != nil {
+		return nil, fmt.Errorf("the problem is not the one that was solved: %w", err)
+	}
+	if cost != found.Cost {
+		return nil, fmt.Errorf("the problem is not the one that was solved: the labels cost %d picoseconds, not %d",
+			cost, found.Cost)
 	}
 	proved, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{Proof: true, TimeLimit: layout.SolveLimit})
 	if err != nil {
@@ -143,6 +146,9 @@ func (c *Certificate) whole() error {
 		return errors.New("this is no certificate: the profile, the problem or the solution is missing")
 	case c.Solution.Proof == nil:
 		return errors.New("this is no certificate: the solution has no proof")
+	}
+	if err := c.Profile.Check(); err != nil {
+		return fmt.Errorf("this is no certificate: its profile: %w", err)
 	}
 	if err := c.Problem.Validate(); err != nil {
 		return fmt.Errorf("this is no certificate: %w", err)

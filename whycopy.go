@@ -60,7 +60,7 @@ func (p *Program) without() *without {
 		return &without{}
 	}
 	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
-	if err != nil {
+	if err != nil || !s.Optimal() {
 		return &without{}
 	}
 	return &without{m, s}
@@ -81,7 +81,7 @@ func (w *without) copy(c *passes.Copy) (int64, []string, bool) {
 		return 0, nil, false
 	}
 	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
-	if err != nil || s.Cost >= wcsp.Forbidden {
+	if err != nil || !s.Optimal() {
 		return 0, nil, false
 	}
 	return s.Cost - w.best.Cost, differences(m.WCSP, w.best.Labels, s.Labels), true

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -28,7 +29,7 @@ func pricesOf(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)
 		if err != nil {
-			return nil, wrongf("--costs %s: %w", path, cause(err))
+			return nil, wrongf("--costs: %w", files.OfFile(path, err))
 		}
 		return p, nil
 	}

@@ -241,7 +241,11 @@ func writeSides(w io.Writer, show display, c graphrun.CopyWhy) {
 	if c.WithoutNS == nil {
 		return
 	}
-	fmt.Fprintf(w, "  %-20sthe cheapest plan costs %s more\n", "without it", nanoseconds(*c.WithoutNS))
+	what := fmt.Sprintf("the cheapest plan costs %s more", nanoseconds(*c.WithoutNS))
+	if *c.WithoutNS == 0 {
+		what = "the cheapest plan has no need of such a copy"
+	}
+	fmt.Fprintf(w, "  %-20s%s\n", "without it", what)
 	for _, change := range c.Instead {
 		fmt.Fprintf(w, "  %-20s%s\n", "", change)
 	}

@@ -160,11 +160,11 @@ func writeSensitivity(w io.Writer, show display, s *layout.Sensitivity) {
 	}
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Sensitivity to the bandwidth of copies"))
 	if s.Slower == nil && s.Faster == nil {
-		fmt.Fprintln(w, "no copy matters: the plan is the cheapest however fast copies are, 1024 times slower or faster")
+		fmt.Fprintln(w, "no copy matters: the cheapest plan stays the cheapest if copies are up to 1024 times slower or faster")
 		return
 	}
 	if s.CopyNS > 0 {
-		fmt.Fprintf(w, "the plan's copies take %s for %s\n", nanoseconds(s.CopyNS), byteSize(s.CopiedBytes))
+		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", nanoseconds(s.CopyNS), byteSize(s.CopiedBytes))
 	}
 	for _, side := range []struct {
 		at   *layout.Breakpoint

@@ -136,7 +136,7 @@ func (p *Profile) Keeping(bytes float64) *Profile {
 
 // PS prices work in picoseconds, rounded; 0 at least. Memory that is gone through in order is read
 // while the core computes, so that only what takes longer counts; other accesses it waits for. What takes longer
-// than a month is as long as that.
+// than an hour is as long as that.
 func (p *Profile) PS(w Work) int64 {
 	ps := p.price(&w)
 	if !(ps > 0) { // NaN of a profile that was not checked
@@ -157,8 +157,8 @@ func (p *Profile) NS(w Work) float64 {
 // Sum prices work in picoseconds, as it is: less than 0 where less is done than otherwise.
 func (p *Profile) Sum(w Work) float64 { return p.price(&w) }
 
-// maxPS bounds a price, so that sums of a million nodes fit.
-const maxPS = 1 << 41
+// maxPS bounds a price: an hour, so that sums of a thousand such steps, and of a million shorter ones, fit.
+const maxPS = 3600e12
 
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS

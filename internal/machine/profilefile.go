@@ -50,11 +50,11 @@ func ParseProfile(text []byte) (*Profile, error) {
 	if err := json.Unmarshal(text, p, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("no profile of a machine: %w", err)
 	}
-	return p, p.check()
+	return p, p.Check()
 }
 
-// check reports the first number that no machine has.
-func (p *Profile) check() error {
+// Check reports a version that is not read, and the first number that no machine has.
+func (p *Profile) Check() error {
 	if p.Version != ProfileVersion {
 		return fmt.Errorf("version %d: want %d; graphrun calibrate makes a new one", p.Version, ProfileVersion)
 	}

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -35,7 +36,11 @@ func (m *Model) grow() error {
 			if err != nil {
 				return g.FailOutput(o, err)
 			}
-			w.order(m.variables.At(o.Value), order)
+			x := m.variables.At(o.Value)
+			w.order(x, order)
+			if x != nil && x.value.Meta.Numel() > 1 && x.find(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
+				return g.FailOutput(o, fmt.Errorf("%q is handed over in more than %d layouts", o.Value.Name, maxForms))
+			}
 		}
 	}
 	for i, n := range g.Nodes {

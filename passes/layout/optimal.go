@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
 // Optimal has the least total cost, with proof: see [Model].
@@ -35,9 +36,23 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 	if err != nil {
 		return nil, err
 	}
+	if sol == nil {
+		return nil, fmt.Errorf("the solver of strategy %s gives no solution", s.name)
+	}
 	a, err := m.Assignment(sol.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+	}
+	if s.solver != wcsp.Exact { // what somebody else's says is believed as far as it can be checked
+		cost, err := m.WCSP.Cost(sol.Labels)
+		if err != nil {
+			return nil, fmt.Errorf("strategy %s: %w", s.name, err)
+		}
+		checked := &wcsp.Solution{Version: sol.Version, Labels: sol.Labels, Cost: cost, Proof: sol.Proof}
+		if checked.Bound = sol.Bound; sol.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
+			checked.Bound, checked.Proof = 0, nil
+		}
+		sol = checked
 	}
 	a.Model, a.Solution = m, sol
 	return a, nil

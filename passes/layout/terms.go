@@ -79,7 +79,7 @@ func (m *Model) handed(x *variable, o graph.Output) int {
 			return i
 		}
 	}
-	return x.addOrder(order)
+	return max(0, x.addOrder(order)) // there is room: see grow
 }
 
 // copies returns what it costs to copy a value from form to form, row by row.
