@@ -160,7 +160,7 @@ func writeSensitivity(w io.Writer, show display, s *layout.Sensitivity) {
 	}
 	fmt.Fprintln(w, "\n"+show.paint(strong, "Sensitivity to the bandwidth of copies"))
 	if s.Slower == nil && s.Faster == nil {
-		fmt.Fprintln(w, "no copy matters: the cheapest plan stays the cheapest if copies are up to 1024 times slower or faster")
+		fmt.Fprintln(w, "no copy matters: the cheapest plan stays the cheapest if copies are 1024 times slower or faster")
 		return
 	}
 	if s.CopyNS > 0 {
