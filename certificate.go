@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
@@ -22,9 +23,9 @@ type Certificate struct {
 	Graph   CertifiedGraph   `json:"graph" doc:"The graph that was planned."`
 	Options CertifiedOptions `json:"options" doc:"What was asked for: all that the problem depends on."`
 	// OptionsDigest and ProfileDigest are of the JSON of these.
-	OptionsDigest string          `json:"options_digest" doc:"The sha256 of the options' JSON, in hexadecimal digits."`
+	OptionsDigest string          `json:"options_digest" doc:"The sha256 of the options' canonical JSON (RFC 8785), in hexadecimal digits."`
 	Profile       *layout.Profile `json:"profile" doc:"The prices of the machine."`
-	ProfileDigest string          `json:"profile_digest" doc:"The sha256 of the profile's JSON, in hexadecimal digits."`
+	ProfileDigest string          `json:"profile_digest" doc:"The sha256 of the profile's canonical JSON (RFC 8785), in hexadecimal digits, as plan prints it."`
 	Problem       *wcsp.Problem   `json:"problem" doc:"The problem of layouts: what can be chosen, and what it costs."`
 	Solution      *wcsp.Solution  `json:"solution" doc:"What was chosen, a bound, and why no plan costs less than that."`
 }
@@ -95,11 +96,8 @@ func (p *Program) Certificate() (*Certificate, error) {
 	if c.Graph.Digest, err = digestOf(g); err != nil {
 		return nil, err
 	}
-	if c.OptionsDigest, err = digestOfJSON(c.Options); err != nil {
-		return nil, err
-	}
-	c.ProfileDigest, err = digestOfJSON(c.Profile)
-	return c, err
+	c.OptionsDigest, c.ProfileDigest = machine.DigestOfJSON(c.Options), machine.DigestOfJSON(c.Profile)
+	return c, nil
 }
 
 // Write writes the certificate as JSON.

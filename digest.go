@@ -3,10 +3,8 @@ package graphrun
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"hash"
-	"io"
 	"maps"
 	"slices"
 
@@ -65,13 +63,4 @@ func hashGraph(h hash.Hash, g *graph.Graph) error {
 		}
 	}
 	return nil
-}
-
-// digestOfJSON is the sha256 of a value's JSON.
-func digestOfJSON(v any) (string, error) {
-	h := sha256.New()
-	if err := json.NewEncoder(io.Writer(h)).Encode(v); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
@@ -40,11 +41,7 @@ func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 		what, is string
 		of       any
 	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
-		digest, err := digestOfJSON(d.of)
-		if err != nil {
-			return nil, err
-		}
-		if digest != d.is {
+		if digest := machine.DigestOfJSON(d.of); digest != d.is {
 			return nil, fmt.Errorf("%s: not what was certified: the digest is %s, not %s", d.what, short(digest), short(d.is))
 		}
 	}

@@ -144,8 +144,10 @@ func (m *maker) inst(v Value) error {
 		m.fold(v)
 		return nil
 	case m.at[v].kind != nowhere: // computed with another part
-		m.fold(v)
-		m.release(v)
+		if !m.uniform[v] { // those are folded in the end, and are in no block
+			m.fold(v)
+			m.release(v)
+		}
 		return nil
 	}
 	s, err := m.step(v, i)

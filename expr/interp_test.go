@@ -382,3 +382,29 @@ func TestRunAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a run", n)
 	}
 }
+
+// TestFoldsOfUniformParts folds values that one loop computes of both parts of a scalar operand: once, not for each of
+// the two.
+func TestFoldsOfUniformParts(t *testing.T) {
+	b := NewBuilder(tensor.Complex128)
+	re, im := b.Load(0), b.LoadImag(0)
+	minusIm, minusRe := b.Do(Neg, im), b.Do(Neg, re)
+	c, err := b.Build(b.Real(minusRe), b.Real(minusIm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Out[0].DType, c.Out[1].DType = tensor.Invalid, tensor.Invalid
+	l := &Loop{Code: c, Scalar: []bool{true}, Totals: true,
+		Folds: []Fold{{Op: Add, V: c.Out[0].Re}, {Op: Add, V: c.Out[1].Re}}}
+	p, err := l.Prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := []complex128{3 + 5i}
+	var sums [2]float64
+	p.Run(nil, []unsafe.Pointer{nil, nil, unsafe.Pointer(&x[0])}, []int{0, 0, 0},
+		[]unsafe.Pointer{unsafe.Pointer(&sums[0]), unsafe.Pointer(&sums[1])}, 40, 1)
+	if sums != [2]float64{-120, -200} {
+		t.Errorf("got %v", sums)
+	}
+}

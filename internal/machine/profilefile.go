@@ -121,7 +121,12 @@ func (p *Profile) Digest() string {
 	if p == nil {
 		p = UsualProfile()
 	}
-	text, err := json.Marshal(p, json.Deterministic(true))
+	return DigestOfJSON(p)
+}
+
+// DigestOfJSON is the sha256 of a value's canonical JSON (RFC 8785), in hexadecimal digits; empty of one that has none.
+func DigestOfJSON(v any) string {
+	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return ""
 	}
