@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -151,7 +149,7 @@ func dearer(t *testing.T, c *graphrun.Certificate) {
 	if err := json.Unmarshal(changed, c.Profile); err != nil || bytes.Equal(text, changed) {
 		t.Fatal(err, string(text))
 	}
-	c.ProfileDigest = fmt.Sprintf("%x", sha256.Sum256(append(changed, '\n')))
+	c.ProfileDigest = c.Profile.Digest()
 }
 
 // withoutCopy gives the first variable with a label that is another set of layouts that label.
