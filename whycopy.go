@@ -1,8 +1,6 @@
 package graphrun
 
 import (
-	"fmt"
-
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -16,12 +14,9 @@ type CopyWhy struct {
 	Written []string `json:"written" doc:"How the value came to lie as it does, from the copy back to what decided it."`
 	Wanted  []string `json:"wanted" doc:"Who wants it as the copy lies, from the copy on to what decided it."`
 	// WithoutNS is nil where no plan does without, and where nothing can be said.
-	WithoutNS *float64 `json:"without_ns" doc:"What the cheapest plan without such a copy costs more than the cheapest of all, in nanoseconds; null if unknown."`
-	Instead   []string `json:"instead" doc:"What that plan does otherwise; empty if unknown."`
+	WithoutNS *float64       `json:"without_ns" doc:"What the cheapest plan without such a copy costs more than the cheapest of all, in nanoseconds; null if unknown."`
+	Instead   *layout.Change `json:"instead" doc:"What that plan does otherwise than the cheapest; null if unknown."`
 }
-
-// maxInstead bounds what is told of another plan.
-const maxInstead = 6
 
 // explainCopies tells of the copies of a value, and of those that the step that computes it reads, why they are there.
 func (p *Program) explainCopies(v *graph.Value, r *FateReport, plan *passes.Plan) []CopyWhy {
@@ -33,77 +28,67 @@ func (p *Program) explainCopies(v *graph.Value, r *FateReport, plan *passes.Plan
 			continue
 		}
 		sides := plan.Sides(c)
-		why := CopyWhy{CopyReport: copyOf(*c), Written: filled(sides.Written), Wanted: filled(sides.Wanted),
-			Instead: []string{}}
+		why := CopyWhy{CopyReport: copyOf(*c), Written: filled(sides.Written), Wanted: filled(sides.Wanted)}
 		if w == nil {
 			w = p.without()
 		}
-		if ps, instead, ok := w.copy(c); ok {
-			ns := float64(ps) / 1000
-			why.WithoutNS, why.Instead = &ns, filled(instead)
-		}
+		why.WithoutNS, why.Instead = w.copy(c)
 		list = append(list, why)
 	}
 	return list
 }
 
-// without is the exact problem of a program and its solution.
+// without is the exact problem of a program, its solution, and what that means; a nil model of one that cannot be told.
 type without struct {
 	model *layout.Model
 	best  *wcsp.Solution
+	means *layout.Outcome
 }
 
-// without states and solves the problem; of one that cannot be stated nothing is told.
+// solved is a solution that is proved, and what it means; nil where there is none.
+func solved(m *layout.Model) (*wcsp.Solution, *layout.Outcome) {
+	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
+	if err != nil || !s.Optimal() {
+		return nil, nil
+	}
+	means, err := m.Outcome(s.Labels)
+	if err != nil {
+		return nil, nil
+	}
+	return s, means
+}
+
+// without states and solves the problem.
 func (p *Program) without() *without {
 	m, err := p.stated()
 	if err != nil {
 		return &without{}
 	}
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
-	if err != nil || !s.Optimal() {
-		return &without{}
+	best, means := solved(m)
+	if best == nil {
+		m = nil
 	}
-	return &without{m, s}
+	return &without{m, best, means}
 }
 
-// copy tells what the cheapest plan without a copy costs more, and what it does otherwise.
-func (w *without) copy(c *passes.Copy) (int64, []string, bool) {
+// copy tells what the cheapest plan without a copy costs more, in nanoseconds, and what it does otherwise; nil where
+// none is known.
+func (w *without) copy(c *passes.Copy) (*float64, *layout.Change) {
 	if w.model == nil || c.Node == nil {
-		return 0, nil, false
+		return nil, nil
 	}
 	v := w.model.Problem.Graph.Value(c.Value)
 	if v == nil {
-		return 0, nil, false
+		return nil, nil
 	}
-	to := tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To}
-	m, err := w.model.Without(v, to)
+	m, err := w.model.Without(v, tensor.Meta{DType: v.Meta.DType, Shape: v.Meta.Shape, Strides: c.To})
 	if err != nil {
-		return 0, nil, false
+		return nil, nil
 	}
-	s, err := wcsp.Exact.Solve(m.WCSP, wcsp.Options{TimeLimit: layout.SolveLimit})
-	if err != nil || !s.Optimal() {
-		return 0, nil, false
+	s, means := solved(m)
+	if s == nil {
+		return nil, nil
 	}
-	return s.Cost - w.best.Cost, differences(m.WCSP, w.best.Labels, s.Labels), true
-}
-
-// differences tells which labels differ, of nodes before those of values.
-func differences(p *wcsp.Problem, a, b []int) []string {
-	var nodes, values []string
-	for i, v := range p.Variables {
-		if a[i] == b[i] {
-			continue
-		}
-		text := fmt.Sprintf("%s: %s instead of %s", v.Name, v.Labels[b[i]], v.Labels[a[i]])
-		if len(v.Name) > 5 && v.Name[:5] == "node " {
-			nodes = append(nodes, text)
-		} else {
-			values = append(values, text)
-		}
-	}
-	all := append(nodes, values...)
-	if more := len(all) - maxInstead; more > 0 {
-		all = append(all[:maxInstead], fmt.Sprintf("and %d more", more))
-	}
-	return all
+	ns, change := float64(s.Cost-w.best.Cost)/1000, means.Since(w.means)
+	return &ns, &change
 }

@@ -246,7 +246,7 @@ func writeSides(w io.Writer, show display, c graphrun.CopyWhy) {
 		what = "the cheapest plan has no need of such a copy"
 	}
 	fmt.Fprintf(w, "  %-20s%s\n", "without it", what)
-	for _, change := range c.Instead {
-		fmt.Fprintf(w, "  %-20s%s\n", "", change)
+	if c.Instead != nil {
+		fmt.Fprintf(w, "  %-20s%s\n", "", printable(c.Instead.String()))
 	}
 }

@@ -10,17 +10,10 @@ import (
 // Assignment returns what labels of the variables of WCSP mean. Forms that nobody reads are not made, so it may cost
 // less than the labels do.
 func (m *Model) Assignment(labels []int) (*Assignment, error) {
-	if err := m.stated(); err != nil {
-		return nil, err
-	}
-	cost, err := m.WCSP.Cost(labels)
+	r, err := m.reading(labels)
 	if err != nil {
 		return nil, err
 	}
-	if cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("the labels ask for what cannot be: %s", blame(m.WCSP, labels))
-	}
-	r := m.reading(labels)
 	g := m.Problem.Graph
 	r.a = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
 		LostOutputs: make([]bool, len(g.Outputs)), Lost: map[*graph.Value]bool{}, Final: true}
@@ -39,9 +32,20 @@ type reading struct {
 	refs   graph.ByValue[[]*Copy] // by form
 }
 
-func (m *Model) reading(labels []int) *reading {
+// reading begins to read labels. The error says which of them cannot be.
+func (m *Model) reading(labels []int) (*reading, error) {
+	if err := m.stated(); err != nil {
+		return nil, err
+	}
+	cost, err := m.WCSP.Cost(labels)
+	if err != nil {
+		return nil, err
+	}
+	if cost >= wcsp.Forbidden {
+		return nil, fmt.Errorf("the labels ask for what cannot be: %s", blame(m.WCSP, labels))
+	}
 	return &reading{m: m, labels: labels, needed: graph.NewByValue[uint](m.Problem.Graph),
-		refs: graph.NewByValue[[]*Copy](m.Problem.Graph)}
+		refs: graph.NewByValue[[]*Copy](m.Problem.Graph)}, nil
 }
 
 func (r *reading) set(x *variable) uint {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // Outcome is what runs by labels of a [Model]: other labels may mean the same, since forms that nobody reads are not
@@ -22,7 +20,6 @@ type Computed struct {
 	Node string
 	Impl string // empty where the op has none
 	Lies string // the order in which it writes its results
-	PS   int64  // what it costs, in picoseconds
 	walk string
 }
 
@@ -53,17 +50,10 @@ type Recomputed struct {
 
 // Outcome returns what labels of the variables of WCSP mean. The error says which label cannot be.
 func (m *Model) Outcome(labels []int) (*Outcome, error) {
-	if err := m.stated(); err != nil {
-		return nil, err
-	}
-	cost, err := m.WCSP.Cost(labels)
+	r, err := m.reading(labels)
 	if err != nil {
 		return nil, err
 	}
-	if cost >= wcsp.Forbidden {
-		return nil, fmt.Errorf("the labels ask for what cannot be: %s", blame(m.WCSP, labels))
-	}
-	r := m.reading(labels)
 	r.backward()
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}}
 	for _, v := range m.Problem.Graph.Inputs {
@@ -83,10 +73,8 @@ func (m *Model) Outcome(labels []int) (*Outcome, error) {
 			for k, value := range n.Out {
 				r.made(out, m.variables.At(value), 1<<l.out[k], nil)
 			}
-			one := m.computed(t, l)
-			one.PS = r.work(t, l)
-			out.PS += one.PS
-			out.Nodes = append(out.Nodes, one)
+			out.PS += r.work(t, l)
+			out.Nodes = append(out.Nodes, m.computed(t, l))
 		}
 	}
 	out.PS += out.Copying
