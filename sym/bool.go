@@ -138,3 +138,35 @@ func (a Bool) String() string {
 	}
 	return "False"
 }
+
+// Atoms returns the comparisons that a is made of, each once and not its negation beside it: those that decide a.
+func (a Bool) Atoms() []Bool {
+	if a.c == nil {
+		return nil
+	}
+	var out []Bool
+	seen := map[*cond]bool{}
+	var walk func(c *cond)
+	walk = func(c *cond) {
+		switch {
+		case seen[c]:
+			return
+		case c.kind >= condAnd:
+			for _, p := range c.args {
+				walk(p)
+			}
+		default:
+			n := c.not()
+			if c.kind == condNe || c.kind == condGe && n.id < c.id {
+				c, n = n, c
+			}
+			if !seen[c] {
+				out = append(out, Bool{v: c.hint, c: c})
+			}
+			seen[n] = true
+		}
+		seen[c] = true
+	}
+	walk(a.c)
+	return out
+}

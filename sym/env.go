@@ -102,17 +102,24 @@ func (v *Env) Assume(b Bool) error {
 // decide answers by what is known; else by the hints, or in a fork by its turn. The answer is recorded.
 func (v *Env) decide(b Bool) bool {
 	defer v.under(true)()
-	r := v.reduce(b.c)
-	if r.known {
-		return r.truth
-	}
 	answer := b.v
+	var c *cond
 	if v.fork != nil {
-		answer = v.fork.next(b)
+		t := v.fork.next(v, b.c)
+		answer, c = t.answer, t.rest
+		if c == nil {
+			return answer
+		}
+	} else {
+		r := v.reduce(b.c)
+		if r.known {
+			return r.truth
+		}
+		c = r.rest
 	}
-	c := r.rest
+	whole := b.c
 	if !answer {
-		c = c.not()
+		c, whole = c.not(), whole.not()
 	}
 	mark := v.mark()
 	if v.learn(c); v.facts.contradiction {
@@ -124,11 +131,7 @@ func (v *Env) decide(b Bool) bool {
 		v.settle(c.not())
 		return !answer
 	}
-	if all := b.c; answer {
-		v.settle(all)
-	} else {
-		v.settle(all.not())
-	}
+	v.settle(whole)
 	v.guards = append(v.guards, Bool{v: c.hint, c: c})
 	return answer
 }

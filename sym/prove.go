@@ -14,8 +14,20 @@ const (
 // proves reports whether d >= 0 is seen to hold by form, bounds and, under facts, by these. Where it is false d may
 // be so all the same.
 func (v *Env) proves(d *expr) bool {
+	if lo, hi := v.bounds(d); lo >= 0 || hi < 0 {
+		return lo >= 0
+	}
 	v.facts.effort = effort
-	return v.atLeast0(d, proofDepth)
+	for depth := range proofDepth + 1 {
+		left := v.facts.effort
+		if v.atLeast0(d, depth) {
+			return true
+		}
+		if v.facts.effort < 0 || depth > 0 && v.facts.effort == left-1 {
+			return false // there is nothing to go deeper into, or no more patience
+		}
+	}
+	return false
 }
 
 func (v *Env) atLeast0(d *expr, depth int) bool {
@@ -210,7 +222,8 @@ func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	return v.sum(with, c), v.sum(without, d.c), true
 }
 
-// byFact takes away something that is known not to be negative, if that leaves no more terms than there were.
+// byFact uses what is known of sums: it takes away one that is not negative, if that leaves no more terms than there
+// were, or puts the bound that it is for one of its atoms in the place of that.
 func (v *Env) byFact(d *expr, depth int) bool {
 	if !v.facts.live() {
 		return false
@@ -219,9 +232,7 @@ func (v *Env) byFact(d *expr, depth int) bool {
 		if c.kind == condNe || len(c.d.terms) < 2 {
 			continue
 		}
-		less := v.plus(d, c.d, -1)
-		if len(less.terms) < len(d.terms)+1 && len(less.terms) < len(d.terms)+len(c.d.terms) &&
-			v.atLeast0(less, depth) {
+		if less := v.plus(d, c.d, -1); len(less.terms) <= len(d.terms) && v.atLeast0(less, depth) {
 			return true
 		}
 		if c.kind == condEq {
@@ -229,54 +240,86 @@ func (v *Env) byFact(d *expr, depth int) bool {
 				return true
 			}
 		}
+		if v.byBound(d, c, depth) {
+			return true
+		}
 	}
 	return false
 }
 
+// byBound puts in the place of an atom what a fact says that it is not below, or not above where it is taken away.
+func (v *Env) byBound(d *expr, c *cond, depth int) bool {
+	for _, t := range c.d.terms {
+		if len(t.m) != 1 || t.k != 1 && t.k != -1 || !d.within(t.m[0]) {
+			continue
+		}
+		times, rest, ok := v.split(d, t.m[0])
+		if !ok {
+			continue
+		}
+		lo, hi := v.bounds(times)
+		if lo < 0 && hi > 0 || c.kind == condGe && (t.k > 0 && lo < 0 || t.k < 0 && hi > 0) {
+			continue
+		}
+		bound := v.plus(t.m[0].self, c.d, -t.k)
+		if v.atLeast0(v.plus(v.times(times, bound), rest, 1), depth) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether an atom is a factor of a term.
+func (e *expr) within(a *atom) bool {
+	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.Contains(t.m, a) })
+}
+
 // relationKnown returns the truth of a relation, where it is seen.
 func (v *Env) relationKnown(c *cond) (truth, known bool) {
+	plain := v.simplify(c.d)
 	if c.kind == condGe {
-		truth, known = v.notNegative(c.d)
-		if plain := v.simplify(c.d); !known && plain != c.d {
-			truth, known = v.notNegative(plain)
+		if lo, hi := v.bounds(c.d); lo >= 0 || hi < 0 {
+			return lo >= 0, true
 		}
-		return truth, known
+		return v.notNegative(plain)
 	}
-	truth, known = v.vanishes(c.d)
-	if plain := v.simplify(c.d); !known && plain != c.d {
+	truth, known = v.nearly(c.d)
+	if !known {
 		truth, known = v.vanishes(plain)
 	}
 	return truth == (c.kind == condEq), known
 }
 
 func (v *Env) notNegative(d *expr) (truth, known bool) {
-	lo, hi := v.bounds(d)
-	switch {
-	case lo >= 0:
-		return true, true
-	case hi < 0:
-		return false, true
-	case v.proves(d):
+	if lo, hi := v.bounds(d); lo >= 0 || hi < 0 {
+		return lo >= 0, true
+	}
+	if v.proves(d) {
 		return true, true
 	}
 	return false, v.proves(v.gap(d, v.constant(0)))
 }
 
-func (v *Env) vanishes(d *expr) (truth, known bool) {
+// nearly returns whether d is 0, where bounds, residues and exclusions tell.
+func (v *Env) nearly(d *expr) (truth, known bool) {
 	lo, hi := v.bounds(d)
-	if lo > 0 || hi < 0 {
-		return false, true
-	}
-	if lo == 0 && hi == 0 {
-		return true, true
+	if lo > 0 || hi < 0 || lo == 0 && hi == 0 {
+		return lo == 0 && hi == 0, true
 	}
 	if m, r := v.residue(d); m > 1 && r != 0 {
 		return false, true
 	}
-	if v.facts.live() {
+	if v.facts.live() && len(d.terms) > 0 {
 		if p, k, c := v.linear(d); p.fact != nil && c%k == 0 && slices.Contains(p.fact.not, -c/k) {
 			return false, true
 		}
+	}
+	return false, false
+}
+
+func (v *Env) vanishes(d *expr) (truth, known bool) {
+	if truth, known = v.nearly(d); known {
+		return truth, known
 	}
 	if len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) > 1 {
 		for _, a := range d.terms[0].m {
@@ -286,6 +329,5 @@ func (v *Env) vanishes(d *expr) (truth, known bool) {
 		}
 		return false, true
 	}
-	one := v.constant(1)
-	return false, v.proves(v.plus(d, one, -1)) || v.proves(v.gap(d, v.constant(0)))
+	return false, v.proves(v.plus(d, v.constant(1), -1)) || v.proves(v.gap(d, v.constant(0)))
 }

@@ -38,31 +38,44 @@ var errCases = errors.New("sym: too many cases")
 
 // forking says which ways the branches of a computation go this time.
 type forking struct {
-	turns []turn
+	turns []turn // of all branches so far, those that are known without asking among them
 	at    int
-	limit int // of turns
+	asked int // how many of the turns before at were asked
+	limit int // of those
 	full  *cond
 }
 
+// turn is an answer. When the computation is run again, nothing needs to be decided anew up to where it goes another
+// way.
 type turn struct {
 	answer bool
 	last   bool // whether the other answer was tried, or is impossible
+	rest   *cond
 }
 
 // errTwice stops a computation that would go a way again.
 var errTwice = errors.New("sym: an impossible case")
 
-// next answers an undecided branch: by its turn, or the first time as the hints would.
-func (f *forking) next(b Bool) bool {
+// next returns the turn of a branch, which reduces to r: that of the last time, or the answer of the hints.
+func (f *forking) next(v *Env, c *cond) turn {
 	if f.at == len(f.turns) {
-		if f.at >= f.limit {
-			f.full = b.c
-			panic(errCases)
+		r := v.reduce(c)
+		t := turn{answer: r.truth, last: true}
+		if !r.known {
+			t = turn{answer: r.rest.hint, rest: r.rest}
+			if f.asked >= f.limit {
+				f.full = r.rest
+				panic(errCases)
+			}
 		}
-		f.turns = append(f.turns, turn{answer: b.v})
+		f.turns = append(f.turns, t)
 	}
+	t := f.turns[f.at]
 	f.at++
-	return f.turns[f.at-1].answer
+	if t.rest != nil {
+		f.asked++
+	}
+	return t
 }
 
 // forced turns round the last answer, which turned out to be impossible. Where it was the second one, the first was
@@ -80,11 +93,12 @@ func (f *forking) advance() bool {
 	for n > 0 && f.turns[n-1].last {
 		n--
 	}
-	f.turns, f.at = f.turns[:n], 0
+	f.turns, f.at, f.asked = f.turns[:n], 0, 0
 	if n == 0 {
 		return false
 	}
-	f.turns[n-1] = turn{answer: !f.turns[n-1].answer, last: true}
+	t := &f.turns[n-1]
+	t.answer, t.last = !t.answer, true
 	return true
 }
 

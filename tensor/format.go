@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // MemoryFormat names a way to order the dimensions of a dense value. The names are
@@ -82,12 +83,12 @@ func (f MemoryFormat) order(rank int) ([]int, error) {
 		if rank != 4 {
 			return nil, errors.New("required rank 4 tensor to use channels_last format")
 		}
-		return order2d[:], nil
+		return contiguity.Order2d, nil
 	case ChannelsLast3d:
 		if rank != 5 {
 			return nil, errors.New("required rank 5 tensor to use channels_last_3d format")
 		}
-		return order3d[:], nil
+		return contiguity.Order3d, nil
 	}
 	return nil, fmt.Errorf("memory format %q has no strides of its own", f)
 }
@@ -121,20 +122,15 @@ func (m Meta) IsContiguous() bool {
 	return true
 }
 
-var (
-	order2d = [...]int{1, 3, 2, 0}
-	order3d = [...]int{1, 4, 3, 2, 0}
-)
-
 // IsChannelsLast reports whether a rank-4 value is dense in NHWC order; dimensions of
 // size 1 do not count (compute_channels_last_contiguous_2d).
 func (m Meta) IsChannelsLast() bool {
-	return len(m.Shape) == 4 && m.denseIn(order2d[:])
+	return len(m.Shape) == 4 && m.denseIn(contiguity.Order2d)
 }
 
 // IsChannelsLast3d reports whether a rank-5 value is dense in NDHWC order.
 func (m Meta) IsChannelsLast3d() bool {
-	return len(m.Shape) == 5 && m.denseIn(order3d[:])
+	return len(m.Shape) == 5 && m.denseIn(contiguity.Order3d)
 }
 
 func (m Meta) denseIn(order []int) bool {
@@ -169,13 +165,13 @@ func (m Meta) Is(f MemoryFormat) bool {
 // StridesLikeChannelsLast reports whether the strides, dense or not, order a rank-4 value
 // as NHWC; ambiguous strides count as NCHW (is_channels_last_strides_2d_s4).
 func (m Meta) StridesLikeChannelsLast() bool {
-	return len(m.Shape) == 4 && m.likeOrder(order2d[:])
+	return len(m.Shape) == 4 && m.likeOrder(contiguity.Order2d)
 }
 
 // StridesLikeChannelsLast3d is the same for NDHWC and rank 5
 // (is_channels_last_strides_3d_s5).
 func (m Meta) StridesLikeChannelsLast3d() bool {
-	return len(m.Shape) == 5 && m.likeOrder(order3d[:])
+	return len(m.Shape) == 5 && m.likeOrder(contiguity.Order3d)
 }
 
 func (m Meta) likeOrder(order []int) bool {

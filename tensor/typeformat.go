@@ -1,9 +1,8 @@
 package tensor
 
 import (
-	"slices"
-
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/sym/contiguity"
 )
 
 // This file asks of a [Type] what format.go asks of a [Meta]. Where all sizes are numbers the answer is the
@@ -85,39 +84,25 @@ func (t Type) IsContiguous() bool {
 	if m, known := t.in(&buf); known {
 		return m.IsContiguous()
 	}
-	order := make([]int, len(t.Shape))
-	for i := range order {
-		order[i] = len(order) - 1 - i
-	}
-	return t.Numel().Eq(sym.Int{}).Or(t.dense(order)).Holds()
+	return t.Holds(IsContiguous)
 }
 
 // IsChannelsLast is [Meta.IsChannelsLast].
-func (t Type) IsChannelsLast() bool { return t.Rank() == 4 && t.denseOrNumbers(order2d[:]) }
+func (t Type) IsChannelsLast() bool { return t.denseOrNumbers(IsChannelsLast, contiguity.Order2d) }
 
 // IsChannelsLast3d is [Meta.IsChannelsLast3d].
-func (t Type) IsChannelsLast3d() bool { return t.Rank() == 5 && t.denseOrNumbers(order3d[:]) }
+func (t Type) IsChannelsLast3d() bool { return t.denseOrNumbers(IsChannelsLast3d, contiguity.Order3d) }
 
-func (t Type) denseOrNumbers(order []int) bool {
+func (t Type) denseOrNumbers(p Predicate, order []int) bool {
+	if len(t.Shape) != len(order) {
+		return false
+	}
 	var buf [2 * fewDims]int
 	if m, known := t.in(&buf); known {
 		return m.denseIn(order)
 	}
-	return t.dense(order).Holds()
+	return t.Holds(p)
 }
-
-// dense is the condition that the dimensions follow one another in the order, fastest first; those of
-// size 1 may have any stride.
-func (t Type) dense(order []int) sym.Bool {
-	all, step := sym.Truth(true), sym.Of(1)
-	for _, d := range order {
-		all = all.And(is1(t.Shape[d]).Or(t.Strides[d].Eq(step)))
-		step = step.Mul(t.Shape[d])
-	}
-	return all
-}
-
-func is1(s sym.Int) sym.Bool { return s.Eq(sym.Of(1)) }
 
 // Is is [Meta.Is].
 func (t Type) Is(f MemoryFormat) bool {
@@ -138,56 +123,36 @@ func (t Type) IsNonOverlappingAndDense() bool {
 	if m, known := t.in(&buf); known {
 		return m.IsNonOverlappingAndDense()
 	}
-	if t.IsContiguous() || t.IsChannelsLast() || t.IsChannelsLast3d() {
-		return true
-	}
-	var order []int
-	for d, s := range t.Shape {
-		if !is1(s).Holds() {
-			order = append(order, d)
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		switch {
-		case t.Strides[a].Same(t.Strides[b]):
-			return 0
-		case t.Strides[a].Lt(t.Strides[b]).Holds():
-			return -1
-		}
-		return 1
-	})
-	return t.dense(order).Holds()
+	return t.Holds(IsNonOverlappingAndDense)
 }
 
 // StridesLikeChannelsLast is [Meta.StridesLikeChannelsLast].
-func (t Type) StridesLikeChannelsLast() bool { return t.Rank() == 4 && t.likeOrder(order2d[:]) }
+func (t Type) StridesLikeChannelsLast() bool {
+	return t.likeOrder(StridesLikeChannelsLast, contiguity.Order2d)
+}
 
 // StridesLikeChannelsLast3d is [Meta.StridesLikeChannelsLast3d].
-func (t Type) StridesLikeChannelsLast3d() bool { return t.Rank() == 5 && t.likeOrder(order3d[:]) }
+func (t Type) StridesLikeChannelsLast3d() bool {
+	return t.likeOrder(StridesLikeChannelsLast3d, contiguity.Order3d)
+}
 
-func (t *Type) likeOrder(order []int) bool {
+func (t *Type) likeOrder(p Predicate, order []int) bool {
+	if len(t.Shape) != len(order) {
+		return false
+	}
 	if like, known := t.likeNumbers(order); known {
 		return like
 	}
-	channels := t.Strides[1]
-	all, least := channels.Ne(sym.Int{}), sym.Int{}
-	for _, d := range order {
-		all = all.And(t.Shape[d].Ne(sym.Int{})).And(t.Strides[d].Ge(least))
-		if d == 0 {
-			all = all.And(least.Ne(channels))
-		}
-		least = t.Strides[d].Mul(t.Shape[d].Max(sym.Of(1)))
-	}
-	return all.Holds()
+	return t.Holds(p)
 }
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].
 func (t Type) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 	f := Contiguous
-	switch n := len(t.Shape); {
-	case n == 4 && t.likeOrder(order2d[:]):
+	switch {
+	case t.StridesLikeChannelsLast():
 		f = ChannelsLast
-	case n == 5 && t.likeOrder(order3d[:]):
+	case t.StridesLikeChannelsLast3d():
 		f = ChannelsLast3d
 	default:
 		return Contiguous

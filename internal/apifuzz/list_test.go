@@ -25,18 +25,21 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/sym/contiguity"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // packages are the public packages, by folder. The last part of the folder is the name.
-var packages = []string{".", "sym", "tensor", "expr", "iter", "iter/axes", "graph", "graphfile", "kernels", "passes",
-	"passes/layout", "passes/layout/wcsp", "passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx",
+var packages = []string{".", "sym", "sym/contiguity", "tensor", "expr", "iter", "iter/axes", "graph", "graphfile",
+	"kernels", "passes", "passes/layout", "passes/layout/wcsp", "passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx",
 	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
 // functions lists every exported function by package and name. A generic one is there
 // for each instance that is called, with what tells it from the others after a slash.
 var functions = joined(exprFunctions, iterFunctions, map[string]any{
+	"contiguity.Prove": contiguity.Prove,
+
 	"sym.Fork":      sym.Fork[int],
 	"sym.Ints":      sym.Ints,
 	"sym.NewEnv":    sym.NewEnv,
@@ -57,6 +60,8 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"tensor.CopyElements":      tensor.CopyElements,
 	"tensor.DTypeOf":           tensor.DTypeOf[float32],
 	"tensor.DTypes":            tensor.DTypes,
+	"tensor.ParsePredicate":    tensor.ParsePredicate,
+	"tensor.Predicates":        tensor.Predicates,
 	"tensor.DenseStrides":      tensor.DenseStrides,
 	"tensor.DenseStridesOf":    tensor.DenseStridesOf,
 	"tensor.Empty":             tensor.Empty,
@@ -227,9 +232,11 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 // receivers are the exported types whose methods are called. What is an interface, or has
 // no methods, need not be here.
 var receivers = append(append(exprReceivers, iterReceivers...),
+	reflect.TypeFor[*contiguity.Report](),
 	reflect.TypeFor[sym.Bool](),
 	reflect.TypeFor[*sym.Env](),
 	reflect.TypeFor[sym.Int](),
+	reflect.TypeFor[tensor.Predicate](),
 
 	reflect.TypeFor[tensor.BF16](),
 	reflect.TypeFor[tensor.DType](),

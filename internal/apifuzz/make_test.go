@@ -22,6 +22,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/sym/contiguity"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -45,10 +46,20 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[tensor.Meta]():         func(w *world) any { return w.meta() },
 	reflect.TypeFor[sym.Int]():             func(w *world) any { return w.size() },
 	reflect.TypeFor[sym.Bool]():            func(w *world) any { return w.size().Lt(w.size()) },
-	reflect.TypeFor[tensor.Type]():         func(w *world) any { return w.typ() },
-	reflect.TypeFor[tensor.Order]():        func(w *world) any { return pick(w, orders) },
-	reflect.TypeFor[tensor.Scalar]():       func(w *world) any { return pick(w, scalars) },
-	reflect.TypeFor[*tensor.Tensor]():      func(w *world) any { return w.tensor() },
+	reflect.TypeFor[contiguity.Rule](): func(w *world) any {
+		return pick(w, append([]contiguity.Rule{{}}, contiguity.Rules...))
+	},
+	reflect.TypeFor[*contiguity.Report](): func(w *world) any {
+		p, err := contiguity.Prove(contiguity.Rules[0], w.rng.IntN(4))
+		if err != nil {
+			panic(err)
+		}
+		return p
+	},
+	reflect.TypeFor[tensor.Type]():    func(w *world) any { return w.typ() },
+	reflect.TypeFor[tensor.Order]():   func(w *world) any { return pick(w, orders) },
+	reflect.TypeFor[tensor.Scalar]():  func(w *world) any { return pick(w, scalars) },
+	reflect.TypeFor[*tensor.Tensor](): func(w *world) any { return w.tensor() },
 	reflect.TypeFor[*tensor.Storage](): func(w *world) any {
 		return pick(w, []*tensor.Storage{nil, {}, tensor.NewStorage(24), tensor.StorageOf(make([]byte, 7))})
 	},

@@ -1,0 +1,228 @@
+// Package contiguity holds the predicates of PyTorch about how a value lies in memory, over sizes and strides that
+// may be unknown. Each is there twice: as a formula, which branches nowhere, and as PyTorch's C++ code goes, which
+// branches and so leaves guards. [Prove] proves that both say the same.
+package contiguity
+
+import "github.com/graphrun/graphrun/sym"
+
+// Rule is a predicate.
+type Rule struct {
+	// Name is that of command lines and files.
+	Name string
+	// Doc is a sentence.
+	Doc string
+	// Rank is the only rank for which the predicate can hold, 0 where it is any.
+	Rank int
+	// If returns the condition on sizes and strides, which are not negative.
+	If func(shape, strides []sym.Int) sym.Bool
+	// Path decides step by step, as PyTorch does, and records what it decides.
+	Path func(shape, strides []sym.Int) bool
+	// Steps are those of an induction over the dimensions: what holds of both ways for any number of them.
+	Steps []Step
+
+	// parts are what the predicate is an alternative of, where it looks at many orders of dimensions.
+	parts []part
+}
+
+// part is what a predicate asks after others did not hold.
+type part struct {
+	name   string
+	formIf func(shape, strides []sym.Int) sym.Bool
+	path   func(shape, strides []sym.Int) bool
+	// symmetric parts look at dimensions in the order of their strides and at nothing else of their numbers. They are
+	// asked where there are elements.
+	symmetric bool
+}
+
+// The dimensions of channels-last values, fastest first.
+var (
+	Order2d = []int{1, 3, 2, 0}
+	Order3d = []int{1, 4, 3, 2, 0}
+)
+
+// Rules lists the predicates.
+var Rules = []Rule{
+	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
+		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
+	{"channels_last", "The value is dense in the order NHWC; dimensions of size 1 do not count.",
+		4, denseIf(Order2d), dense(Order2d), []Step{denseStep}, nil},
+	{"channels_last_3d", "The value is dense in the order NDHWC; dimensions of size 1 do not count.",
+		5, denseIf(Order3d), dense(Order3d), []Step{denseStep}, nil},
+	{"strides_like_channels_last", "The strides, dense or not, order the dimensions as NHWC.",
+		4, likeIf(Order2d), like(Order2d), []Step{likeStep, likeFirstStep}, nil},
+	{"strides_like_channels_last_3d", "The strides, dense or not, order the dimensions as NDHWC.",
+		5, likeIf(Order3d), like(Order3d), []Step{likeStep, likeFirstStep}, nil},
+	{"non_overlapping_and_dense", "Some order of the dimensions makes the value dense.",
+		0, nonOverlappingAndDenseIf, nonOverlappingAndDense,
+		[]Step{denseStep, elementsStep, lastStep, sizesStep, anyStep}, []part{
+			{"contiguous", contiguousIf, contiguous, false},
+			{"channels_last", denseIf(Order2d), dense(Order2d), false},
+			{"channels_last_3d", denseIf(Order3d), dense(Order3d), false},
+			{"dense in the order of strides", sortedIf, sortedDense, true},
+		}},
+	{"no_overlap",
+		"Each stride passes what the dimensions of lesser strides reach, so that no two elements share memory.",
+		0, noOverlapIf, noOverlap, []Step{apartStep, elementsStep, lastStep, reachStep}, []part{
+			{"no elements", func(shape, _ []sym.Int) sym.Bool { return numel(shape).Eq(sym.Int{}) },
+				func(shape, _ []sym.Int) bool { return numel(shape).Eq(sym.Int{}).Holds() }, false},
+			{"apart in the order of strides", apartIf, sortedApart, true},
+		}},
+	{"suggests_contiguous", "suggest_memory_format gives contiguous.",
+		0, func(shape, strides []sym.Int) sym.Bool { return suggestsIf(shape, strides).Not() },
+		func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 0 }, []Step{likeStep, likeFirstStep}, nil},
+	{"suggests_channels_last", "suggest_memory_format gives channels_last.",
+		4, likeIf(Order2d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 4 },
+		[]Step{likeStep, likeFirstStep}, nil},
+	{"suggests_channels_last_3d", "suggest_memory_format gives channels_last_3d.",
+		5, likeIf(Order3d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 5 },
+		[]Step{likeStep, likeFirstStep}, nil},
+}
+
+func one() sym.Int { return sym.Of(1) }
+
+func is1(s sym.Int) sym.Bool { return s.Eq(one()) }
+
+// numel returns the number of elements.
+func numel(shape []sym.Int) sym.Int {
+	n := one()
+	for _, s := range shape {
+		n = n.Mul(s)
+	}
+	return n
+}
+
+// rowMajor returns the dimensions of a row-major value, fastest first.
+func rowMajor(rank int) []int {
+	order := make([]int, rank)
+	for i := range order {
+		order[i] = rank - 1 - i
+	}
+	return order
+}
+
+// denseFrom is the condition that dimensions follow one another in the order, fastest first, from the stride step on:
+// each is of size 1 or has the stride that those before it make. It returns the stride after them, too.
+func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
+	all = sym.Truth(true)
+	for _, d := range order {
+		all = all.And(is1(shape[d]).Or(strides[d].Eq(step)))
+		step = step.Mul(shape[d])
+	}
+	return all, step
+}
+
+// denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d.
+func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, after sym.Int) {
+	for _, d := range order {
+		if shape[d].Ne(one()).Holds() {
+			if !strides[d].Eq(step).Holds() {
+				return false, step
+			}
+			step = step.Mul(shape[d])
+		}
+	}
+	return true, step
+}
+
+func denseIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+	return func(shape, strides []sym.Int) sym.Bool {
+		if len(shape) != len(order) {
+			return sym.Truth(false)
+		}
+		all, _ := denseFrom(order, shape, strides, one())
+		return all
+	}
+}
+
+func dense(order []int) func(shape, strides []sym.Int) bool {
+	return func(shape, strides []sym.Int) bool {
+		if len(shape) != len(order) {
+			return false
+		}
+		all, _ := denseLoop(order, shape, strides, one())
+		return all
+	}
+}
+
+// contiguousIf is the condition of a row-major value.
+func contiguousIf(shape, strides []sym.Int) sym.Bool {
+	all, _ := denseFrom(rowMajor(len(shape)), shape, strides, one())
+	return numel(shape).Eq(sym.Int{}).Or(all)
+}
+
+// contiguous is TensorImpl::compute_contiguous.
+func contiguous(shape, strides []sym.Int) bool {
+	if numel(shape).Eq(sym.Int{}).Holds() {
+		return true
+	}
+	all, _ := denseLoop(rowMajor(len(shape)), shape, strides, one())
+	return all
+}
+
+// likeFrom is the condition that strides do not shrink along the order, from least on, and that no size is 0. channels
+// is the stride of the dimension of channels: that of the first dimension of the value must be another where all
+// others are of size 1. It returns what the next stride must not be below, too.
+func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
+	all = sym.Truth(true)
+	for _, d := range order {
+		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(least))
+		if d == 0 {
+			all = all.And(least.Ne(channels))
+		}
+		least = strides[d].Mul(shape[d].Max(one()))
+	}
+	return all, least
+}
+
+// likeLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5.
+func likeLoop(order []int, shape, strides []sym.Int, least, channels sym.Int) (all bool, after sym.Int) {
+	for _, d := range order {
+		if shape[d].Eq(sym.Int{}).Holds() {
+			return false, least
+		}
+		if strides[d].Lt(least).Holds() {
+			return false, least
+		}
+		if d == 0 && least.Eq(channels).Holds() {
+			return false, least
+		}
+		least = strides[d]
+		if shape[d].Gt(one()).Holds() {
+			least = least.Mul(shape[d])
+		}
+	}
+	return true, least
+}
+
+func likeIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+	return func(shape, strides []sym.Int) sym.Bool {
+		if len(shape) != len(order) {
+			return sym.Truth(false)
+		}
+		all, _ := likeFrom(order, shape, strides, sym.Int{}, strides[1])
+		return strides[1].Ne(sym.Int{}).And(all)
+	}
+}
+
+func like(order []int) func(shape, strides []sym.Int) bool {
+	return func(shape, strides []sym.Int) bool {
+		if len(shape) != len(order) || strides[1].Eq(sym.Int{}).Holds() {
+			return false
+		}
+		all, _ := likeLoop(order, shape, strides, sym.Int{}, strides[1])
+		return all
+	}
+}
+
+// suggestsIf is the condition that the strides are like those of a format of channels last.
+func suggestsIf(shape, strides []sym.Int) sym.Bool {
+	return likeIf(Order2d)(shape, strides).Or(likeIf(Order3d)(shape, strides))
+}
+
+// suggests is TensorBase::suggest_memory_format: the rank of the format of channels last that it gives, else 0.
+func suggests(shape, strides []sym.Int) int {
+	if like(Order2d)(shape, strides) || like(Order3d)(shape, strides) {
+		return len(shape)
+	}
+	return 0
+}

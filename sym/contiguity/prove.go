@@ -1,0 +1,253 @@
+package contiguity
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// Report is what a proof that a formula and a branching form agree consists of, or what refutes it.
+type Report struct {
+	Rule Rule
+	Rank int
+	// Formula is the condition for sizes x1, x2, ... and strides y1, y2, ...
+	Formula sym.Bool
+	// Atoms are the comparisons that the formula or the branching form asks.
+	Atoms []sym.Bool
+	// Ways are the ways through both forms, the branching one first. Each stands for all assignments of truths to atoms
+	// that it does not contradict: one goes exactly one way, and what a way does not ask changes neither answer.
+	Ways []Way
+	// Steps tells of the induction.
+	Steps []StepReport
+	// Proved is whether both forms agree on every way and all steps hold.
+	Proved bool
+	// Counterexample is there where forms disagree.
+	Counterexample *Counterexample
+	// ByParts tells that ways are those through the parts of the predicate.
+	ByParts bool
+
+	env            *sym.Env
+	shape, strides []sym.Int
+}
+
+// Way is one way through both forms.
+type Way struct {
+	// Part names the part of the predicate, where it is proved by parts.
+	Part string
+	// Path is what the branches of the branching form decided, If that and what the formula asked besides.
+	Path, If sym.Bool
+	// Branching and Formula are the answers.
+	Branching, Formula bool
+}
+
+// StepReport tells of a step of the induction: how many ways there are through it, and whether it holds on each.
+type StepReport struct {
+	Claim string
+	Ways  int
+	Holds bool
+}
+
+// Counterexample is a way on which the forms disagree, with sizes and strides that go it; both are nil where none
+// were found.
+type Counterexample struct {
+	Way            Way
+	Sizes, Strides []int
+}
+
+// maxWays bounds the ways that a proof follows.
+const maxWays = 200_000
+
+// byParts is the rank from which on predicates that sort are proved by their parts.
+const byParts = 5
+
+// Prove follows every way through both forms of a predicate for values of a rank, from 0 to 6, and the steps of its
+// induction. It knows nothing of how the forms are written: the code that decides is run, for both answers of each
+// comparison that the answers before it leave open.
+//
+// A predicate that sorts dimensions has a way for each of their orders. From rank 5 on its parts are proved one by
+// one, which is enough for an alternative of them; those that look at dimensions by the order of their strides alone
+// are, for strides that grow with the dimensions' numbers: any others are these with dimensions renumbered. The error
+// tells of a rank that there is not.
+func Prove(r Rule, rank int) (*Report, error) {
+	switch {
+	case r.If == nil || r.Path == nil:
+		return nil, errors.New("contiguity: a rule needs both of its forms")
+	case rank < 0 || rank > 6:
+		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; beyond that the induction stands", rank)
+	case r.Rank != 0 && rank != r.Rank:
+		return nil, fmt.Errorf("contiguity: %s holds of values of rank %d only, not of rank %d", r.Name, r.Rank, rank)
+	}
+	p := &Report{Rule: r, Rank: rank, env: sym.NewEnv(), Proved: true}
+	p.shape, p.strides = values(p.env, rank)
+	p.Formula = r.If(p.shape, p.strides)
+	parts := []part{{formIf: r.If, path: r.Path}}
+	if p.ByParts = rank >= byParts && len(r.parts) > 0; p.ByParts {
+		parts = r.parts
+	}
+	for _, part := range parts {
+		if err := p.follow(part); err != nil {
+			return nil, err
+		}
+	}
+	p.Atoms = p.atoms()
+	for _, s := range r.Steps {
+		holds, ways, err := s.check()
+		if err != nil {
+			return nil, err
+		}
+		p.Steps = append(p.Steps, StepReport{s.Claim, ways, holds})
+		p.Proved = p.Proved && holds
+	}
+	return p, nil
+}
+
+// follow goes all ways through a part.
+func (p *Report) follow(part part) error {
+	var assumed []sym.Bool
+	if part.symmetric && p.ByParts {
+		assumed = append(assumed, numel(p.shape).Ne(sym.Int{}))
+		for d := range p.Rank {
+			for e := range d {
+				assumed = append(assumed, p.strides[e].Le(p.strides[d]))
+			}
+		}
+	}
+	cases, err := sym.Fork(p.env, maxWays, func() (Way, error) {
+		for _, b := range assumed {
+			if err := p.env.Assume(b); err != nil {
+				return Way{}, err
+			}
+		}
+		w := Way{Part: part.name, Branching: part.path(p.shape, p.strides), Path: sym.Truth(true)}
+		for _, g := range p.env.Guards() {
+			w.Path = w.Path.And(g)
+		}
+		w.Formula = part.formIf(p.shape, p.strides).Holds()
+		return w, nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range cases {
+		if c.Err != nil {
+			return c.Err
+		}
+		w := c.Value
+		w.If = c.If
+		p.Ways = append(p.Ways, w)
+		if w.Branching != w.Formula && p.Counterexample == nil {
+			p.Proved = false
+			p.Counterexample = p.refute(w)
+		}
+	}
+	return nil
+}
+
+// values returns sizes and strides that nobody knows.
+func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
+	for d := range rank {
+		shape = append(shape, symbol(env, "x"+strconv.Itoa(d+1)))
+	}
+	for d := range rank {
+		strides = append(strides, symbol(env, "y"+strconv.Itoa(d+1)))
+	}
+	return shape, strides
+}
+
+func (p *Report) atoms() []sym.Bool {
+	seen := map[string]bool{}
+	var out []sym.Bool
+	add := func(b sym.Bool) {
+		for _, a := range b.Atoms() {
+			if !seen[a.String()] {
+				seen[a.String()] = true
+				out = append(out, a)
+			}
+		}
+	}
+	add(p.Formula)
+	for _, w := range p.Ways {
+		add(w.If)
+	}
+	return out
+}
+
+// attempts bounds the search for numbers that go a way.
+const attempts = 200_000
+
+// refute looks for sizes and strides for which the forms give different answers, near those of the way.
+func (p *Report) refute(w Way) *Counterexample {
+	shape, strides := p.shape, p.strides
+	c := &Counterexample{Way: w}
+	told := make([]sym.Int, len(strides))
+	_, _ = sym.Fork(p.env, 1, func() (int, error) {
+		if p.env.Assume(w.If) == nil {
+			for d := range strides {
+				told[d] = strides[d].Simplify()
+			}
+		}
+		return 0, nil
+	})
+	rng := rand.New(rand.NewPCG(1, 2))
+	sizes, steps := make([]int, len(shape)), make([]int, len(shape))
+	for range attempts {
+		at := sym.Binding{}
+		for d := range shape {
+			sizes[d], steps[d] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
+			at[shape[d].String()], at[strides[d].String()] = sizes[d], steps[d]
+		}
+		for d := range strides {
+			if n, err := told[d].At(at); err == nil && rng.IntN(8) > 0 {
+				steps[d] = n
+				at[strides[d].String()] = n
+			}
+		}
+		formula, err := p.Formula.At(at)
+		if err == nil && formula != p.Rule.Path(sym.Ints(sizes...), sym.Ints(steps...)) {
+			c.Sizes, c.Strides, c.Way.Formula, c.Way.Branching = sizes, steps, formula, !formula
+			return c
+		}
+	}
+	return c
+}
+
+// Differ returns the condition that the forms give different answers, the branching one told by its ways: no sizes and
+// strides must make it true. By parts it is that of some part.
+func (p *Report) Differ() sym.Bool {
+	if !p.ByParts {
+		return p.differ("", p.Formula)
+	}
+	any := sym.Truth(false)
+	for _, part := range p.Rule.parts {
+		d := p.differ(part.name, part.formIf(p.shape, p.strides))
+		if part.symmetric {
+			d = d.And(numel(p.shape).Ne(sym.Int{}))
+			for i := 1; i < p.Rank; i++ {
+				d = d.And(p.strides[i-1].Le(p.strides[i]))
+			}
+		}
+		any = any.Or(d)
+	}
+	return any
+}
+
+func (p *Report) differ(part string, formula sym.Bool) sym.Bool {
+	holds := sym.Truth(false)
+	for _, w := range p.Ways {
+		if w.Branching && w.Part == part {
+			holds = holds.Or(w.Path)
+		}
+	}
+	return holds.And(formula.Not()).Or(holds.Not().And(formula))
+}
+
+// SMT returns [Report.Differ] for solvers, in SMT-LIB 2: unsat confirms the proof. It is "" for the zero Report.
+func (p *Report) SMT() string {
+	if p.env == nil {
+		return ""
+	}
+	return p.env.SMT(p.Differ())
+}

@@ -1,0 +1,120 @@
+package contiguity
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/sym"
+)
+
+// TestBothFormsAgree proves every predicate for all ranks that it is for, and its induction.
+func TestBothFormsAgree(t *testing.T) {
+	for _, r := range Rules {
+		for rank := range 7 {
+			if r.Rank != 0 && rank != r.Rank {
+				continue
+			}
+			p, err := Prove(r, rank)
+			require.NoError(t, err, r.Name)
+			assert.True(t, p.Proved, "%s, rank %d: %+v", r.Name, rank, p.Counterexample)
+			assert.NotEmpty(t, p.Ways)
+			assert.NotEmpty(t, p.Steps)
+			t.Logf("%s, rank %d: %d atoms, %d ways", r.Name, rank, len(p.Atoms), len(p.Ways))
+		}
+	}
+}
+
+// TestWrongFormulasAreRefuted: a proof of what is wrong fails, with numbers.
+func TestWrongFormulasAreRefuted(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wrong func(shape, strides []sym.Int) sym.Bool
+		right func(shape, strides []sym.Int) bool
+	}{
+		{"size 0 forgotten", func(shape, strides []sym.Int) sym.Bool {
+			all, _ := denseFrom(rowMajor(len(shape)), shape, strides, one())
+			return all
+		}, contiguous},
+		{"size 1 counted", func(shape, strides []sym.Int) sym.Bool {
+			all, step := numel(shape).Eq(sym.Int{}), one()
+			for d := len(shape) - 1; d >= 0; d-- {
+				all, step = all.Or(strides[d].Eq(step)), step.Mul(shape[d])
+			}
+			return all
+		}, contiguous},
+		{"density without contiguity", sortedIf, nonOverlappingAndDense},
+		{"reach for product", noOverlapIf, nonOverlappingAndDense},
+	} {
+		p, err := Prove(Rule{Name: c.name, If: c.wrong, Path: c.right}, 2)
+		require.NoError(t, err)
+		require.False(t, p.Proved, c.name)
+		require.NotNil(t, p.Counterexample, c.name)
+		require.Len(t, p.Counterexample.Sizes, 2, c.name)
+		sizes, strides := sym.Ints(p.Counterexample.Sizes...), sym.Ints(p.Counterexample.Strides...)
+		formula, known := c.wrong(sizes, strides).Known()
+		require.True(t, known)
+		assert.NotEqual(t, c.right(sizes, strides), formula, "%s: %+v", c.name, p.Counterexample)
+	}
+	holds, _, err := (Step{Check: func(symbol func(string) sym.Int) bool {
+		return symbol("s").Gt(one()).Holds()
+	}}).check()
+	require.NoError(t, err)
+	assert.False(t, holds)
+}
+
+// TestFormsAgreeOnNumbers asks both forms of every predicate of all small values, with no symbols.
+func TestFormsAgreeOnNumbers(t *testing.T) {
+	seen := map[string][2]int{}
+	for _, r := range Rules {
+		for rank := range 4 {
+			if r.Rank != 0 {
+				continue
+			}
+			numbers := make([]int, 2*rank)
+			for more := true; more; {
+				shape, strides := sym.Ints(numbers[:rank]...), sym.Ints(numbers[rank:]...)
+				formula, known := r.If(shape, strides).Known()
+				require.True(t, known)
+				require.Equal(t, r.Path(shape, strides), formula, "%s of %v", r.Name, numbers)
+				n := seen[r.Name]
+				if formula {
+					n[1]++
+				}
+				n[0]++
+				seen[r.Name] = n
+				more = false
+				for i := range numbers {
+					top := 4
+					if i >= rank {
+						top = 7
+					}
+					if numbers[i]++; numbers[i] < top {
+						more = true
+						break
+					}
+					numbers[i] = 0
+				}
+			}
+		}
+	}
+	require.Less(t, 0, seen["no_overlap"][1])
+	require.Less(t, seen["no_overlap"][1], seen["no_overlap"][0])
+}
+
+func TestProveRefusals(t *testing.T) {
+	_, err := Prove(Rules[0], 7)
+	assert.EqualError(t, err, "contiguity: rank 7: want 0 to 6; beyond that the induction stands")
+	_, err = Prove(Rules[1], 3)
+	assert.EqualError(t, err, "contiguity: channels_last holds of values of rank 4 only, not of rank 3")
+	_, err = Prove(Rule{}, 3)
+	assert.EqualError(t, err, "contiguity: a rule needs both of its forms")
+}
+
+func TestSMT(t *testing.T) {
+	p, err := Prove(Rules[0], 2)
+	require.NoError(t, err)
+	assert.Contains(t, p.SMT(), "(declare-const |x1| Int)\n(assert (<= 0 |x1|))\n")
+	assert.Contains(t, p.SMT(), "(check-sat)\n")
+}

@@ -1,0 +1,119 @@
+package contiguity
+
+import "github.com/graphrun/graphrun/sym"
+
+// before is the condition that dimension e is before d in the order of strides: of a lesser one, or of the same and a
+// lesser number. So any two dimensions are in one order, whatever their strides.
+func before(strides []sym.Int, e, d int) sym.Bool {
+	if e < d {
+		return strides[e].Le(strides[d])
+	}
+	return strides[e].Lt(strides[d])
+}
+
+// sortedIf is the condition that the dimensions are dense in the order of their strides, without a sort: the stride
+// of each one that is not of size 1 is the product of the sizes of all that are before it.
+func sortedIf(shape, strides []sym.Int) sym.Bool {
+	all := sym.Truth(true)
+	for d := range shape {
+		all = all.And(is1(shape[d]).Or(strides[d].Eq(sizesBefore(shape, strides, d))))
+	}
+	return all
+}
+
+func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
+	step := one()
+	for e := range shape {
+		if e != d {
+			step = step.Mul(sym.Where(before(strides, e, d), shape[e], one()))
+		}
+	}
+	return step
+}
+
+// sorted returns the dimensions that are not of size 1, in the order of their strides.
+func sorted(shape, strides []sym.Int) []int {
+	var order []int
+	for d := range shape {
+		if is1(shape[d]).Holds() {
+			continue
+		}
+		at := len(order)
+		for at > 0 && strides[d].Lt(strides[order[at-1]]).Holds() {
+			at--
+		}
+		order = append(order, 0)
+		copy(order[at+1:], order[at:])
+		order[at] = d
+	}
+	return order
+}
+
+// nonOverlappingAndDenseIf is the condition of TensorImpl::is_non_overlapping_and_dense, which the contiguous
+// predicates precede: so a value without elements always is.
+func nonOverlappingAndDenseIf(shape, strides []sym.Int) sym.Bool {
+	return contiguousIf(shape, strides).Or(denseIf(Order2d)(shape, strides)).Or(denseIf(Order3d)(shape, strides)).
+		Or(sortedIf(shape, strides))
+}
+
+// nonOverlappingAndDense is what TensorImpl::refresh_contiguous keeps: compute_non_overlapping_and_dense is asked last.
+func nonOverlappingAndDense(shape, strides []sym.Int) bool {
+	if contiguous(shape, strides) || dense(Order2d)(shape, strides) || dense(Order3d)(shape, strides) {
+		return true
+	}
+	return sortedDense(shape, strides)
+}
+
+// sortedDense is TensorImpl::compute_non_overlapping_and_dense of values that have elements.
+func sortedDense(shape, strides []sym.Int) bool {
+	all, _ := denseLoop(sorted(shape, strides), shape, strides, one())
+	return all
+}
+
+// noOverlapIf is the condition that the stride of each dimension that is not of size 1 passes the greatest offset
+// that those before it reach. It is sufficient for elements not to share memory, and for strides of slices of dense
+// values necessary.
+func noOverlapIf(shape, strides []sym.Int) sym.Bool {
+	return numel(shape).Eq(sym.Int{}).Or(apartIf(shape, strides))
+}
+
+// apartIf is noOverlapIf for values that have elements.
+func apartIf(shape, strides []sym.Int) sym.Bool {
+	all := sym.Truth(true)
+	for d := range shape {
+		all = all.And(is1(shape[d]).Or(reachBefore(shape, strides, d).Lt(strides[d])))
+	}
+	return all
+}
+
+func reachBefore(shape, strides []sym.Int, d int) sym.Int {
+	reach := sym.Int{}
+	for e := range shape {
+		if e != d {
+			reach = reach.Add(sym.Where(before(strides, e, d), shape[e].Sub(one()).Mul(strides[e]), sym.Int{}))
+		}
+	}
+	return reach
+}
+
+// noOverlap is the test of as_strided_backward (_maybe_overlapping_memory), which leaves out dimensions of size 1 and
+// asks for elements first.
+func noOverlap(shape, strides []sym.Int) bool {
+	return numel(shape).Eq(sym.Int{}).Holds() || sortedApart(shape, strides)
+}
+
+func sortedApart(shape, strides []sym.Int) bool {
+	apart, _ := apartLoop(sorted(shape, strides), shape, strides, sym.Int{})
+	return apart
+}
+
+// apartLoop is the loop of _maybe_overlapping_memory over sorted dimensions, from the offset reach on.
+func apartLoop(order []int, shape, strides []sym.Int, reach sym.Int) (apart bool, after sym.Int) {
+	for _, d := range order {
+		if strides[d].Le(reach).Holds() {
+			return false, reach
+		}
+		reach = reach.Add(strides[d].Mul(shape[d].Sub(one())))
+	}
+	return true, reach
+}

@@ -1,0 +1,143 @@
+package sym
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// SMT returns a problem for solvers such as z3 and cvc5, in SMT-LIB 2: whether there are sizes within the bounds of the
+// symbols for which all claims hold. A solver that answers unsat has proved that there are none.
+func (v *Env) SMT(claims ...Bool) string {
+	var b strings.Builder
+	b.WriteString("(set-logic ALL)\n")
+	for _, name := range slices.Sorted(maps.Keys(v.symbols)) {
+		s := v.symbols[name]
+		if s.e == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "(declare-const |%s| Int)\n", name)
+		if s.e.lo != math.MinInt {
+			fmt.Fprintf(&b, "(assert (<= %s |%s|))\n", smtNumber(s.e.lo), name)
+		}
+		if s.e.hi != math.MaxInt {
+			fmt.Fprintf(&b, "(assert (<= |%s| %s))\n", name, smtNumber(s.e.hi))
+		}
+	}
+	d := definitions{out: &b, names: map[any]string{}}
+	for _, c := range claims {
+		if c.c == nil {
+			fmt.Fprintf(&b, "(assert %v)\n", c.v)
+			continue
+		}
+		fmt.Fprintf(&b, "(assert %s)\n", d.cond(c.c))
+	}
+	b.WriteString("(check-sat)\n")
+	return b.String()
+}
+
+// definitions writes conditions and expressions once each, however often they are used.
+type definitions struct {
+	out   *strings.Builder
+	names map[any]string
+}
+
+// define gives what is used again a name.
+func (d *definitions) define(what any, sort, prefix, text string) string {
+	name := prefix + strconv.Itoa(len(d.names))
+	d.names[what] = name
+	fmt.Fprintf(d.out, "(define-fun %s () %s %s)\n", name, sort, text)
+	return name
+}
+
+func smtNumber(n int) string {
+	if n < 0 {
+		return "(- " + strings.TrimPrefix(strconv.Itoa(n), "-") + ")"
+	}
+	return strconv.Itoa(n)
+}
+
+// smtApply applies a function of several operands; of one it is that.
+func smtApply(f string, args []string) string {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return "(" + f + " " + strings.Join(args, " ") + ")"
+}
+
+func (d *definitions) cond(c *cond) string {
+	if name, ok := d.names[c]; ok {
+		return name
+	}
+	var text string
+	switch c.kind {
+	case condEq:
+		text = "(= " + d.expr(c.d) + " 0)"
+	case condNe:
+		text = "(not (= " + d.expr(c.d) + " 0))"
+	case condGe:
+		text = "(>= " + d.expr(c.d) + " 0)"
+	default:
+		args := make([]string, len(c.args))
+		for i, p := range c.args {
+			args[i] = d.cond(p)
+		}
+		text = smtApply(map[condKind]string{condAnd: "and", condOr: "or"}[c.kind], args)
+	}
+	return d.define(c, "Bool", "c", text)
+}
+
+func (d *definitions) expr(e *expr) string {
+	if name, ok := d.names[e]; ok {
+		return name
+	}
+	var sum []string
+	for _, t := range e.terms {
+		var product []string
+		if t.k != 1 {
+			product = append(product, smtNumber(t.k))
+		}
+		for _, a := range t.m {
+			product = append(product, d.atom(a))
+		}
+		sum = append(sum, smtApply("*", product))
+	}
+	if e.c != 0 || len(sum) == 0 {
+		sum = append(sum, smtNumber(e.c))
+	}
+	text := smtApply("+", sum)
+	if !strings.HasPrefix(text, "(") {
+		return text
+	}
+	return d.define(e, "Int", "e", text)
+}
+
+func (d *definitions) atom(a *atom) string {
+	if a.kind == kindSymbol {
+		return "|" + a.name + "|"
+	}
+	if name, ok := d.names[a]; ok {
+		return name
+	}
+	x, y := d.expr(a.args[0]), d.expr(a.args[1])
+	var text string
+	switch a.kind {
+	case kindDiv:
+		// SMT-LIB's remainders are never negative, which is what floors give where divisors are positive.
+		text = fmt.Sprintf("(ite (> %[2]s 0) (div %[1]s %[2]s) (div (- %[1]s) (- %[2]s)))", x, y)
+	case kindMod:
+		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", x, y)
+	case kindWhere:
+		text = fmt.Sprintf("(ite %s %s %s)", d.cond(a.cond), x, y)
+	default:
+		relation := map[kind]string{kindMax: ">=", kindMin: "<="}[a.kind]
+		text = x
+		for _, e := range a.args[1:] {
+			text = fmt.Sprintf("(ite (%[3]s %[1]s %[2]s) %[1]s %[2]s)", text, d.expr(e), relation)
+		}
+	}
+	return d.define(a, "Int", "a", text)
+}

@@ -1,0 +1,123 @@
+package tensor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/words"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/sym/contiguity"
+)
+
+// Predicate is a question about how a value lies in memory, as PyTorch asks it. [Type.If] gives the answer as a
+// condition on sizes and strides, [Type.Holds] decides it and leaves guards, [Meta.Holds] answers for numbers.
+type Predicate uint8
+
+// The predicates. NoOverlap is the test of as_strided's gradient: sufficient for no two elements to share memory. The
+// last three tell what [Meta.SuggestMemoryFormat] gives without an exact match.
+const (
+	IsContiguous Predicate = iota
+	IsChannelsLast
+	IsChannelsLast3d
+	StridesLikeChannelsLast
+	StridesLikeChannelsLast3d
+	IsNonOverlappingAndDense
+	NoOverlap
+	SuggestsContiguous
+	SuggestsChannelsLast
+	SuggestsChannelsLast3d
+	predicates // how many there are
+)
+
+// Predicates returns all of them.
+func Predicates() []Predicate {
+	all := make([]Predicate, predicates)
+	for i := range all {
+		all[i] = Predicate(i)
+	}
+	return all
+}
+
+// Valid reports whether p is one of the predicates.
+func (p Predicate) Valid() bool { return p < predicates }
+
+// String returns the name, such as "non_overlapping_and_dense".
+func (p Predicate) String() string {
+	if !p.Valid() {
+		return fmt.Sprintf("predicate(%d)", uint8(p))
+	}
+	return contiguity.Rules[p].Name
+}
+
+// Doc returns a sentence that says what the predicate asks.
+func (p Predicate) Doc() string {
+	if !p.Valid() {
+		return ""
+	}
+	return contiguity.Rules[p].Doc
+}
+
+// Rank returns the only rank of values for which p can hold, 0 where it is any.
+func (p Predicate) Rank() int {
+	if !p.Valid() {
+		return 0
+	}
+	return contiguity.Rules[p].Rank
+}
+
+// ParsePredicate returns the predicate of a name.
+func ParsePredicate(name string) (Predicate, error) {
+	known := map[string]Predicate{}
+	for _, p := range Predicates() {
+		known[p.String()] = p
+	}
+	if p, ok := known[name]; ok {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(known))
+	return 0, fmt.Errorf("unknown predicate %q: want one of %v%s", name, names,
+		words.DidYouMean(words.Nearest(name, slices.Values(names))))
+}
+
+// If returns the condition under which p holds of t: True or False where sizes and strides decide, else a formula
+// over comparisons of them. It branches nowhere, and leaves no guard. What is no predicate holds of nothing. Sizes
+// and strides are taken not to be negative. It panics where t has not as many sizes as strides.
+func (t Type) If(p Predicate) sym.Bool {
+	t.fits()
+	if !p.Valid() {
+		return sym.Truth(false)
+	}
+	return contiguity.Rules[p].If(t.Shape, t.Strides)
+}
+
+// Holds reports whether p holds of t. Where form and what is known do not decide, it goes the way of PyTorch's code
+// and records a guard for each branch that it takes.
+func (t Type) Holds(p Predicate) bool {
+	if v, known := t.If(p).Known(); known {
+		return v
+	}
+	return contiguity.Rules[p].Path(t.Shape, t.Strides)
+}
+
+// Holds reports whether p holds of m.
+func (m Meta) Holds(p Predicate) bool {
+	switch p {
+	case IsContiguous:
+		return m.IsContiguous()
+	case IsChannelsLast:
+		return m.IsChannelsLast()
+	case IsChannelsLast3d:
+		return m.IsChannelsLast3d()
+	case StridesLikeChannelsLast:
+		return m.StridesLikeChannelsLast()
+	case StridesLikeChannelsLast3d:
+		return m.StridesLikeChannelsLast3d()
+	case IsNonOverlappingAndDense:
+		return m.IsNonOverlappingAndDense()
+	case SuggestsContiguous, SuggestsChannelsLast, SuggestsChannelsLast3d:
+		return m.SuggestMemoryFormat(false) == Contiguous+MemoryFormat(p-SuggestsContiguous)
+	}
+	holds, _ := m.Type().If(p).Known()
+	return holds
+}

@@ -1,0 +1,141 @@
+package tensor_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// unknown returns sizes or strides of the names, with hints.
+func unknown(env *sym.Env, names []string, hints ...int) []sym.Int {
+	out := make([]sym.Int, len(names))
+	for i, name := range names {
+		var err error
+		if out[i], err = env.Symbol(name, 0, math.MaxInt, hints[i]); err != nil {
+			panic(err)
+		}
+	}
+	return out
+}
+
+// Strides of contiguous values, as the notebook prints them: sizes 2, 3, 5; an unknown batch; an unknown size within;
+// dimensions of size 1 and 0.
+func ExampleRowMajor() {
+	x := unknown(sym.NewEnv(), []string{"x"}, 3)[0]
+	fmt.Println(tensor.Sizes(tensor.RowMajor(sym.Ints(2, 3, 5))))
+	fmt.Println(tensor.Sizes(tensor.RowMajor([]sym.Int{x, sym.Of(3), sym.Of(5)})))
+	fmt.Println(tensor.Sizes(tensor.RowMajor([]sym.Int{sym.Of(2), x, sym.Of(5)})))
+	fmt.Println(tensor.Sizes(tensor.RowMajor(sym.Ints(3, 1, 5))))
+	fmt.Println(tensor.Sizes(tensor.RowMajor(sym.Ints(3, 0, 5))))
+	// Output:
+	// [15, 5, 1]
+	// [15, 5, 1]
+	// [5*Max(1, x), 5, 1]
+	// [5, 5, 1]
+	// [5, 5, 1]
+}
+
+// Any stride will do for a dimension of size 1, and any strides for a value without elements.
+func ExampleMeta_Holds() {
+	for _, m := range []tensor.Meta{
+		{Shape: []int{3, 1, 5}, Strides: []int{5, 5, 1}},
+		{Shape: []int{3, 1, 5}, Strides: []int{5, 999999, 1}},
+		{Shape: []int{3, 0, 5}, Strides: []int{5, 5, 1}},
+		{Shape: []int{3, 0, 5}, Strides: []int{123456, 999999, 424242}},
+	} {
+		fmt.Println(m.Holds(tensor.IsContiguous))
+	}
+	// Output:
+	// true
+	// true
+	// true
+	// true
+}
+
+// The branching form answers, subject to what it has asked.
+func ExampleType_Holds() {
+	env := sym.NewEnv()
+	t := tensor.Type{
+		Shape:   unknown(env, []string{"x1", "x2", "x3"}, 3, 1, 5),
+		Strides: unknown(env, []string{"y1", "y2", "y3"}, 5, 99999, 1),
+	}
+	fmt.Println(t.Holds(tensor.IsContiguous))
+	fmt.Println(env.Guards())
+	// Output:
+	// true
+	// [Ne(x1*x2*x3, 0) Ne(x3, 1) Eq(y3, 1) Eq(x2, 1) Ne(x1, 1) Eq(y1, x3)]
+}
+
+// The formula needs no guards: it is true whatever the stride of a dimension of size 1, or says what must hold.
+func ExampleType_If() {
+	env := sym.NewEnv()
+	x := unknown(env, []string{"x"}, 7)[0]
+	fmt.Println(tensor.Type{Shape: sym.Ints(3, 1, 5), Strides: []sym.Int{sym.Of(5), x, sym.Of(1)}}.If(tensor.IsContiguous))
+	t := tensor.Type{
+		Shape:   unknown(env, []string{"x1", "x2", "x3"}, 3, 1, 5),
+		Strides: unknown(env, []string{"y1", "y2", "y3"}, 5, 99999, 1),
+	}
+	fmt.Println(t.If(tensor.IsContiguous))
+	fmt.Println(len(env.Guards()))
+	// Output:
+	// True
+	// Eq(x1*x2*x3, 0) | ((Eq(x2, 1) | Eq(y2, x3)) & (Eq(x3, 1) | Eq(y3, 1)) & (Eq(x1, 1) | Eq(y1, x2*x3)))
+	// 0
+}
+
+// TestPredicatesAgree: the formula, the branching form and the code for numbers give one answer.
+func TestPredicatesAgree(t *testing.T) {
+	held := map[tensor.Predicate]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMeta(t)
+		for _, p := range tensor.Predicates() {
+			env, at := sym.NewEnv(), sym.Binding{}
+			typ := hidden(t, env, m, at)
+			want := m.Holds(p)
+			got, err := typ.If(p).At(at)
+			require.NoError(t, err)
+			require.Equal(t, want, got, "%v of %v: %v", p, m, typ.If(p))
+			require.Empty(t, env.Guards())
+			require.Equal(t, want, typ.Holds(p), "%v of %v", p, typ)
+			guarded(t, env, at)
+			if want {
+				held[p]++
+			}
+		}
+	})
+	require.Positive(t, held[tensor.IsNonOverlappingAndDense])
+	require.Positive(t, held[tensor.NoOverlap])
+}
+
+// TestKnownOrderNeedsNoGuard: of what the planner lays out, form decides.
+func TestKnownOrderNeedsNoGuard(t *testing.T) {
+	env := sym.NewEnv()
+	shape := unknown(env, []string{"N", "C", "H", "W"}, 2, 3, 4, 5)
+	row := tensor.NewType(tensor.Float32, shape...)
+	assert.True(t, row.IsContiguous())
+	assert.True(t, row.IsNonOverlappingAndDense())
+	last, err := tensor.NewTypeFormat(tensor.Float32, shape, tensor.ChannelsLast)
+	require.NoError(t, err)
+	assert.True(t, last.IsChannelsLast())
+	assert.True(t, last.IsNonOverlappingAndDense())
+	assert.Empty(t, env.Guards())
+}
+
+func TestParsePredicate(t *testing.T) {
+	for _, p := range tensor.Predicates() {
+		got, err := tensor.ParsePredicate(p.String())
+		require.NoError(t, err)
+		assert.Equal(t, p, got)
+		assert.NotEmpty(t, p.Doc())
+	}
+	_, err := tensor.ParsePredicate("contigous")
+	assert.ErrorContains(t, err, `unknown predicate "contigous"`)
+	assert.ErrorContains(t, err, "did you mean contiguous")
+}
