@@ -295,3 +295,20 @@ func BenchmarkExactSizes(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkUnknownSizes is what a convolution asks of sizes that nobody knows, made before: each expression is found
+// again.
+func BenchmarkUnknownSizes(b *testing.B) {
+	env := sym.NewEnv()
+	h, err := env.Symbol("H", 1, math.MaxInt, 224)
+	if err != nil {
+		b.Fatal(err)
+	}
+	k, p, s := sym.Of(7), sym.Of(3), sym.Of(2)
+	for range b.N {
+		out := h.Add(p).Add(p).Sub(k).Div(s).Add(sym.Of(1))
+		if out.Lt(sym.Of(1)).Holds() {
+			b.Fatal(out)
+		}
+	}
+}

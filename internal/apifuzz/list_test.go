@@ -31,8 +31,8 @@ import (
 
 // packages are the public packages, by folder. The last part of the folder is the name.
 var packages = []string{".", "sym", "sym/contiguity", "tensor", "expr", "iter", "iter/axes", "graph", "graphfile",
-	"kernels", "passes", "passes/layout", "passes/layout/wcsp", "passes/layout/wcsp/verify", "exec", "npz", "safetensors", "onnx",
-	"kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
+	"kernels", "passes", "passes/layout", "passes/layout/wcsp", "passes/layout/wcsp/verify", "exec", "npz", "safetensors",
+	"onnx", "kernels/conv", "kernels/index", "kernels/pointwise", "kernels/product", "kernels/quantised",
 	"kernels/reduce", "kernels/sequence", "kernels/view", "kernels/window"}
 
 // functions lists every exported function by package and name. A generic one is there
