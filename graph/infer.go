@@ -151,7 +151,11 @@ func (n *Node) settle(res []Result) error {
 				return err
 			}
 		}
-		if err := v.Meta.Check(); err != nil {
+		if g := v.graph; g.open != nil && g.open.forking {
+			if err := v.Type.Check(); err != nil {
+				return err
+			}
+		} else if err := v.Meta.Check(); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,12 @@ type Symbolic struct {
 	// Hints are the sizes of the open symbols that decided where form and bounds did not.
 	Hints sym.Binding
 
-	bound map[string]bool // symbols that guards leave one size
+	// Cut says why the graph was not inferred for all sizes at once, where [Graph.SymbolicForked] was asked to.
+	Cut error
+
+	bound   map[string]bool // symbols that guards leave one size
+	late    []*Node         // those whose attributes depend on symbols
+	forking bool            // cases are looked at, whose guards are not those of the whole
 }
 
 // Guard is a condition that inference rests on.
@@ -37,6 +42,9 @@ type Guard struct {
 	Value *Value
 	// Binds lists the symbols that have one size from here on, that of the hints.
 	Binds []string
+	// Refusal is what happens where the guard does not hold, as far as that was looked at: see
+	// [Graph.SymbolicForked].
+	Refusal error
 }
 
 // Symbolic infers a copy of the graph in which sizes stay unknown: those of the symbols that hints names, and of
@@ -48,14 +56,26 @@ type Guard struct {
 // The error is that of the first node that is refused at the hints; what was inferred before it, and its guards,
 // are returned beside it.
 func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
+	s, err := g.symbolic(hints)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.inputs(); err != nil {
+		return s, err
+	}
+	return s, s.Graph.Infer()
+}
+
+// symbolic returns a copy of the graph with open symbols, to be inferred.
+func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), bound: map[string]bool{}}
-	c := s.Graph
 	for _, name := range slices.Sorted(maps.Keys(hints)) {
 		if _, ok := g.Symbols[name]; !ok {
 			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,
 				words.DidYouMean(words.Nearest(name, maps.Keys(g.Symbols))))
 		}
 	}
+	c := s.Graph
 	c.sizes, c.open = map[string]sym.Int{}, s
 	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
 		size, err := s.symbol(g, name, hints)
@@ -64,17 +84,20 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 		}
 		c.sizes[name] = size
 	}
-	if err := s.inputs(); err != nil {
-		return s, err
-	}
-	// What attributes bind is then their nodes'.
 	for _, n := range c.Nodes {
 		if n.attrs.uses(c.sizes) {
-			n.Attrs = nil
+			s.late = append(s.late, n)
 		}
 	}
-	err := c.Infer()
-	return s, err
+	s.decodeLater()
+	return s, nil
+}
+
+// decodeLater leaves attributes that depend on symbols to inference, so that what they bind is their nodes'.
+func (s *Symbolic) decodeLater() {
+	for _, n := range s.late {
+		n.Attrs = nil
+	}
 }
 
 // symbol returns the size of a symbol of g: a number where somebody gave one.
@@ -187,6 +210,9 @@ func (s *Symbolic) mayBe(t tensor.Type) error {
 
 // record notes who asked for the guards that are new.
 func (s *Symbolic) record(by Guard) {
+	if s.forking {
+		return
+	}
 	all := s.Env.Guards()
 	if len(all) == len(s.Guards) {
 		return

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/sym"
@@ -67,6 +68,25 @@ func (t Type) Specialize() Meta {
 	}
 	t.Offset.Specialize()
 	return t.AtHints()
+}
+
+// SameForm reports whether two types have the same sizes, strides and offset by form: for all values of symbols.
+func (t Type) SameForm(o Type) bool {
+	same := func(a, b sym.Int) bool { return a.Same(b) }
+	return t.DType == o.DType && t.Offset.Same(o.Offset) && slices.EqualFunc(t.Shape, o.Shape, same) &&
+		slices.EqualFunc(t.Strides, o.Strides, same)
+}
+
+// Simplify returns t with sizes, strides and offset as [sym.Int.Simplify] leaves them.
+func (t Type) Simplify() Type {
+	simple := func(list []sym.Int) []sym.Int {
+		out := make([]sym.Int, len(list))
+		for i, s := range list {
+			out[i] = s.Simplify()
+		}
+		return out
+	}
+	return Type{DType: t.DType, Shape: simple(t.Shape), Strides: simple(t.Strides), Offset: t.Offset.Simplify()}
 }
 
 // IsMeta reports whether t is m: the same numbers throughout.

@@ -83,6 +83,29 @@ func inferredAlike(g *graph.Graph, hints map[string]int, draw func() map[string]
 	}
 	others := 0
 	for range times {
+		sizes := draw()
+		held, err := sameInference(g, s, sizes)
+		if err != nil {
+			return others, err
+		}
+		if held {
+			others++
+		}
+	}
+	return others, nil
+}
+
+// forkedAlike is inferredAlike for all classes of sizes at once.
+func forkedAlike(g *graph.Graph, hints map[string]int, draw func() map[string]int, times int) (int, error) {
+	s, err := g.SymbolicForked(hints)
+	if err != nil {
+		if c := g.Clone(); c.Bind(hints) == nil {
+			return 0, fmt.Errorf("at %v: %w, which is not refused in numbers", hints, err)
+		}
+		return 0, nil
+	}
+	others := 0
+	for range times {
 		held, err := sameInference(g, s, draw())
 		if err != nil {
 			return others, err
