@@ -205,6 +205,7 @@ var functions = joined(exprFunctions, iterFunctions, map[string]any{
 	"graphrun.Diff":            graphrun.Diff,
 	"graphrun.Infer":           graphrun.Infer,
 	"graphrun.KnownOf":         graphrun.KnownOf,
+	"graphrun.SizesOf":         graphrun.SizesOf,
 	"graphrun.Load":            graphrun.Load,
 	"graphrun.Lookup":          graphrun.Lookup,
 	"graphrun.MistakeOf":       graphrun.MistakeOf,

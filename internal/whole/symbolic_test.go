@@ -160,6 +160,10 @@ func TestSymbolicExamples(t *testing.T) {
 						draw := func() map[string]int { r++; return map[string]int{"N": r % 9} }
 						_, err := inferredAlike(g, map[string]int{"N": hint}, draw, 9)
 						assert.NoError(t, err, "%s, example %d, dimension %d of operand %d", op.Name, i, dim, at)
+						if hint == n {
+							_, err := forkedAlike(g, map[string]int{"N": hint}, draw, 9)
+							assert.NoError(t, err, "%s, example %d, dimension %d of operand %d, forked", op.Name, i, dim, at)
+						}
 					}
 				}
 			}
