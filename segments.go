@@ -5,13 +5,14 @@ import (
 	"strconv"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Size is a size that may be known only when the graph runs: a number, or a name where data decide.
+// Size is a size, a stride or an offset: a number, an expression over symbols, or a name where data decide.
 type Size struct {
 	N    int
-	Name string // u0, u1 ...: each another size, though two may turn out equal
+	Name string // u0, u1 ...: each another size, though two may turn out equal; or an expression over symbols
 }
 
 // String prints it as it is in shapes.
@@ -50,11 +51,17 @@ func (s Sizes) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
+// JSONSchema describes the size for schemas of documents.
+func (Size) JSONSchema() map[string]any {
+	return map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string",
+		"description": "An expression over symbols, or, where data decide, u0, u1 ..., each another, though two may " +
+			"turn out equal."}}}
+}
+
 // JSONSchema describes the list for schemas of documents.
 func (Sizes) JSONSchema() map[string]any {
-	size := map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string",
-		"description": "Where data decide: u0, u1 ..., each another, though two may turn out equal."}}}
-	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": size}, map[string]any{"type": "null"}}}
+	items := Size{}.JSONSchema()
+	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
 
 // SegmentReport is a part of a graph whose shapes depend on data: it is planned when all that it waits for is
@@ -123,6 +130,18 @@ func (k *Known) name(g *graph.Graph) {
 		}
 		k.shapes.Set(v, list)
 	})
+}
+
+// SizesOf returns sizes as documents have them: numbers, or expressions over symbols. It is not nil.
+func SizesOf(list []sym.Int) Sizes {
+	sizes := make(Sizes, len(list))
+	for i, s := range list {
+		n, known := s.Known()
+		if sizes[i].N = n; !known {
+			sizes[i].Name = s.String()
+		}
+	}
+	return sizes
 }
 
 func numbers(shape []int) Sizes {

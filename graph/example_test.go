@@ -29,6 +29,33 @@ func Example() {
 	// <nil> 16
 }
 
+// What nobody gives a number stays unknown: sizes and strides are expressions, and the guards say what they hold for.
+func ExampleGraph_Symbolic() {
+	g := graph.New("g", kernels.Lookup)
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
+		graph.Dim{Symbol: "H"}, graph.Dim{Expr: "H*2"})
+	p := g.Apply("max_pool2d", graph.Attrs{"kernel_size": 2}, x)[0].Named("p")
+	g.Output("y", g.Apply("reshape", graph.Attrs{"shape": []any{"N*3", -1}}, p)[0].Named("y"))
+	s, err := g.Symbolic(map[string]int{"N": 8, "H": 6})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(s.Graph.Value("p").Type.Simplify())
+	fmt.Println(s.Graph.Value("y").Type.Simplify())
+	for _, guard := range s.Guards {
+		fmt.Println(guard.Cond, "for", guard.Node.Op.Name)
+	}
+	fmt.Println(s.Holds(map[string]int{"N": 1, "H": 2}), s.Holds(map[string]int{"N": 1, "H": 1}))
+	// Output:
+	// float32[N,3,H//2,H]@(3*H*(H//2),H*(H//2),H,1)
+	// float32[3*N,H*(H//2)]@(H*(H//2),1)
+	// Ne(H, 0) for max_pool2d
+	// Le(1, H//2) for max_pool2d
+	// Ne(N, 0) for reshape
+	// true false
+}
+
 // Symbols stand for sizes that are bound later.
 func ExampleGraph_Bind() {
 	g := graph.New("g", kernels.Lookup)

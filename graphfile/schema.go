@@ -28,7 +28,8 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"memory_format": object{"enum": []string{"contiguous", "channels_last", "channels_last_3d"}},
 		"order": object{"type": "array", "items": object{"type": "integer", "minimum": 0}, "uniqueItems": true,
 			"description": "the dimensions from the slowest to the fastest"},
-		"dim":      anyOf(object{"type": "integer", "minimum": 0}, object{"$ref": "#/$defs/name", "description": "a symbol"}),
+		"dim": anyOf(object{"type": "integer", "minimum": 0},
+			object{"$ref": "#/$defs/name", "description": "a symbol or an expression"}),
 		"number":   numberSchema,
 		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, pythonSchema),
 		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
@@ -107,9 +108,9 @@ func layoutMembers() object {
 	return object{
 		"name":  ref("name"),
 		"dtype": ref("dtype"),
-		"strides": described(arrayOf(object{"type": "integer"}),
+		"strides": described(arrayOf(symbolic),
 			"in elements; without them the value is row-major, or what memory_format says"),
-		"offset":        object{"type": "integer", "minimum": 0, "description": "in elements"},
+		"offset":        described(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
 		"memory_format": ref("memory_format"),
 		"order":         ref("order"),
 	}
@@ -342,7 +343,7 @@ func attrSchema(f graph.Field) object {
 	return s
 }
 
-// symbolic is an integer, or the symbol that stands for one.
+// symbolic is an integer, the symbol that stands for one, or an expression over symbols.
 var symbolic = anyOf(object{"type": "integer"}, ref("name"))
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].

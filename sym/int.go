@@ -1,6 +1,7 @@
 package sym
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -96,13 +97,17 @@ func (a Int) Known() (n int, ok bool) { return a.n, a.e == nil }
 func (a Int) Hint() int { return a.n }
 
 // Specialize returns the hint and records the guard that a equals it: for an op that needs a
-// number. A number costs nothing.
+// number. A number costs nothing. In a [Fork] all other values are one case, whose error is [ErrNumber].
 func (a Int) Specialize() int {
-	if a.e != nil {
-		a.Eq(Of(a.n)).Holds()
+	if a.e != nil && !a.Eq(Of(a.n)).Holds() {
+		panic(ErrNumber)
 	}
 	return a.n
 }
+
+// ErrNumber is what [Int.Specialize] panics with, and so the error, of a case of a [Fork] in which something is not the
+// number that alone will do.
+var ErrNumber = errors.New("a number is needed for what is not known")
 
 // Bounds returns the least and the greatest value that a can have by the bounds of its symbols and the guards
 // so far; math.MinInt and math.MaxInt where there is none. They need not be reached.

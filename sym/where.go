@@ -143,6 +143,9 @@ func once[T any](v *Env, f *forking, run func() (T, error)) (c Case[T], possible
 		case zeroDivision:
 			c.Err = errZero
 			possible = true
+		case ErrNumber:
+			c.Err = ErrNumber
+			possible = true
 		case errCases, errTwice:
 			f.turns = f.turns[:f.at]
 		default:

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/sym"
@@ -36,7 +37,7 @@ func (m Meta) Type() Type {
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
-// Meta returns the type's numbers, and whether there is nothing but numbers.
+// Meta returns the type's numbers, and whether there is nothing but numbers; what is unknown is as the hints say.
 func (t Type) Meta() (Meta, bool) {
 	t.fits()
 	n := len(t.Shape)
@@ -50,6 +51,42 @@ func (t Type) Meta() (Meta, bool) {
 		m.Shape[i], m.Strides[i], known = size, stride, known && a && b
 	}
 	return m, known
+}
+
+// AtHints returns the numbers that the type has at the hints of its symbols: for display and for prices.
+func (t Type) AtHints() Meta {
+	m, _ := t.Meta() // what is not known are the hints
+	return m
+}
+
+// Specialize returns the numbers at the hints, and records guards that the type has those.
+func (t Type) Specialize() Meta {
+	t.fits()
+	for i := range t.Shape {
+		t.Shape[i].Specialize()
+		t.Strides[i].Specialize()
+	}
+	t.Offset.Specialize()
+	return t.AtHints()
+}
+
+// SameForm reports whether two types have the same sizes, strides and offset by form: for all values of symbols.
+func (t Type) SameForm(o Type) bool {
+	same := func(a, b sym.Int) bool { return a.Same(b) }
+	return t.DType == o.DType && t.Offset.Same(o.Offset) && slices.EqualFunc(t.Shape, o.Shape, same) &&
+		slices.EqualFunc(t.Strides, o.Strides, same)
+}
+
+// Simplify returns t with sizes, strides and offset as [sym.Int.Simplify] leaves them.
+func (t Type) Simplify() Type {
+	simple := func(list []sym.Int) []sym.Int {
+		out := make([]sym.Int, len(list))
+		for i, s := range list {
+			out[i] = s.Simplify()
+		}
+		return out
+	}
+	return Type{DType: t.DType, Shape: simple(t.Shape), Strides: simple(t.Strides), Offset: t.Offset.Simplify()}
 }
 
 // IsMeta reports whether t is m: the same numbers throughout.

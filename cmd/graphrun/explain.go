@@ -171,9 +171,9 @@ func writeExplanation(w io.Writer, show display, r *explainReport) {
 	}
 	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape))
 	if !v.Dynamic {
-		fmt.Fprintf(w, " by %s", ints(v.Strides))
-		if *v.Offset != 0 {
-			fmt.Fprintf(w, " from %d on", *v.Offset)
+		fmt.Fprintf(w, " by %s", shapeText(v.Strides))
+		if v.Offset.N != 0 {
+			fmt.Fprintf(w, " from %v on", v.Offset)
 		}
 		if len(v.Flags) > 0 {
 			fmt.Fprintf(w, ", %s", strings.Join(v.Flags, ", "))

@@ -16,8 +16,8 @@ import (
 )
 
 type inferFlags struct {
-	json, keepGoing bool
-	dims            []string
+	json, keepGoing, classes bool
+	dims                     []string
 }
 
 func inferCommand() *cobra.Command {
@@ -30,6 +30,11 @@ moved or dropped. Data are not touched.
 
 flags are those that hold of contiguous, channels_last, channels_last_3d and
 non_overlapping_and_dense. An alias is the value whose storage a view shares.
+
+Sizes that nobody gives stay unknown: sizes, strides and offsets are expressions over symbols, flags hold for
+all sizes, and conditions tell when others do. Inference goes the way of the sizes that are assumed where it
+must branch, and what it thereby asks of sizes is told: the table holds while that does. With --classes it
+goes all ways, up to 16 classes of sizes, and what differs is a Where(condition, a, b).
 
 Where a shape depends on data, so that it is known only when the graph runs, what is known ahead
 is shown: the dtype, and the sizes, where u0, u1 ... stand for those that only the run tells; what
@@ -48,16 +53,24 @@ tells which makes a value.`,
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&f.keepGoing, "keep-going", false, "list what is refused, or cannot be read, as errors, and "+
 		"infer the rest")
+	cmd.Flags().BoolVar(&f.classes, "classes", false, "infer all classes of sizes that are not given, where there are "+
+		"at most 16, instead of that of the sizes that are assumed")
 	dimFlag(cmd, &f.dims)
 	return cmd
 }
 
 func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	var g *graph.Graph
+	var s *graph.Symbolic
 	var errs []*graph.Error
 	j := begin(cmd, filepath.Base(path))
 	defer j.end()
-	err := j.do(loading, func() (err error) { g, errs, err = inferGraph(path, f); return err })
+	err := j.do(loading, func() (err error) {
+		if g, errs, err = inferGraph(path, f); err == nil {
+			s, err = symbolicOf(g, errs, f.classes)
+		}
+		return err
+	})
 	j.end()
 	if cut := stopped(j.ctx); cut != nil {
 		return cut
@@ -67,7 +80,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	}
 	printed := j.do(printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		if r := inferReportOf(g, errs); f.json {
+		if r := inferReportOf(g, s, errs); f.json {
 			writeDocument(out, r)
 		} else {
 			writeInferTable(out, shown(cmd), r)
@@ -77,7 +90,13 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 	if printed != nil {
 		return printed
 	}
-	if g != nil {
+	switch {
+	case s != nil:
+		warn(cmd, path, g)
+		if s.Cut != nil {
+			note(cmd, "what is shown holds for one class of sizes: %v", s.Cut)
+		}
+	case g != nil:
 		tell(cmd, path, g)
 	}
 	for _, e := range errs {
@@ -94,7 +113,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 // inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
 // error ends the command; with --keep-going refused nodes do not make one.
 func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
-	g, missing, err := openGraph(path, f.dims, f.keepGoing)
+	g, missing, err := openSymbolic(path, f.dims, f.keepGoing)
 	if err != nil {
 		return nil, mistakes(err), err
 	}
@@ -165,6 +184,7 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 type inferReport struct {
 	Values stream[valueDoc]   `json:"values" doc:"Inputs, constants, and what nodes make."`
 	Errors []graphrun.Mistake `json:"errors" doc:"The nodes that are refused, and constants that cannot be read."`
+	Guards []guardDoc         `json:"guards,omitzero" doc:"What the sizes that are assumed decided: all holds while these do."`
 	graphrun.Notes
 	segments bool // shapes depend on data
 }
@@ -175,9 +195,9 @@ type valueDoc struct {
 	Op         string            `json:"op" doc:"The op that makes it, input or constant."`
 	DType      textOrNull        `json:"dtype" of:"dtype" doc:"Its elements' type; null if unknown."`
 	Shape      graphrun.Sizes    `json:"shape" doc:"Its sizes; null if unknown."`
-	Strides    listOrNull[int]   `json:"strides" doc:"Steps in elements; null if unknown."`
-	Offset     *int              `json:"offset" doc:"Where it begins; null if unknown."`
-	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides."`
+	Strides    graphrun.Sizes    `json:"strides" doc:"Steps in elements; null if unknown."`
+	Offset     *graphrun.Size    `json:"offset" doc:"Where it begins; null if unknown."`
+	Flags      []string          `json:"flags" of:"flag" doc:"What holds of its strides, for all sizes."`
 	AliasOf    textOrNull        `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
 	Conditions map[string]string `json:"conditions,omitzero" doc:"When else a flag holds, as formulas."`
 	Dynamic    bool              `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
@@ -195,27 +215,29 @@ func valueOf(v *graph.Value, known *graphrun.Known) valueDoc {
 	if v.Dynamic {
 		return d
 	}
-	d.Strides, d.Offset, d.Flags = filled(v.Meta.Strides), &v.Meta.Offset, v.Meta.Flags()
+	d.Strides, d.Offset, d.Flags = graphrun.SizesOf(v.Type.Strides), &graphrun.Size{N: v.Meta.Offset}, v.Meta.Flags()
 	if v.Alias != nil {
 		d.AliasOf = textOrNull(v.Alias.Name)
 	}
 	return d
 }
 
-func inferReportOf(g *graph.Graph, errs []*graph.Error) *inferReport {
+func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *inferReport {
 	values := func(yield func(*valueDoc) bool) {
 		known := graphrun.KnownOf(g)
 		var d valueDoc
 		more := true
 		inferred(g, errs, func(v *graph.Value) {
 			if more {
-				d = valueOf(v, known)
+				if d = valueOf(v, known); s != nil {
+					symbolicValue(&d, s, v)
+				}
 				more = yield(&d)
 			}
 		})
 	}
-	return &inferReport{Values: values, Errors: errorsOf(errs), Notes: graphrun.NotesOf(g), segments: g != nil &&
-		g.Dynamic()}
+	return &inferReport{Values: values, Errors: errorsOf(errs), Guards: guardsOf(s), Notes: graphrun.NotesOf(g),
+		segments: g != nil && g.Dynamic()}
 }
 
 // writeInferTable prints the values as columns.
@@ -230,7 +252,7 @@ func writeInferTable(w io.Writer, show display, r *inferReport) {
 	for v := range r.Values {
 		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), shapeText(v.Shape), "?", "?", "", ""}
 		if !v.Dynamic {
-			copy(row[4:], []any{ints(v.Strides), *v.Offset, strings.Join(v.Flags, " "), v.AliasOf})
+			copy(row[4:], []any{shapeText(v.Strides), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
 		}
 		switch {
 		case v.Segment != nil:
@@ -241,4 +263,5 @@ func writeInferTable(w io.Writer, show display, r *inferReport) {
 		t.add(row...)
 	}
 	t.write(w, show)
+	writeGuards(w, r.Guards)
 }

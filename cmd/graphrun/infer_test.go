@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,20 +38,22 @@ type inferError struct {
 func TestInferJSON(t *testing.T) {
 	const want = `{"version": 1,
  "values": [
-  {"name": "x", "op": "input", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
+  {"name": "x", "op": "input", "dtype": "float32", "shape": ["N", 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
   {"name": "b", "op": "input", "dtype": "float32", "shape": [3, 4, 5], "strides": [20, 5, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": null},
   {"name": "i", "op": "input", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 4, "flags": ["non_overlapping_and_dense"], "alias_of": null},
-  {"name": "y", "op": "add", "dtype": "float32", "shape": [2, 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
-  {"name": "p", "op": "permute", "dtype": "float32", "shape": [2, 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
+  {"name": "y", "op": "add", "dtype": "float32", "shape": ["N", 3, 4, 5], "strides": [60, 1, 15, 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null},
+  {"name": "p", "op": "permute", "dtype": "float32", "shape": ["N", 4, 5, 3], "strides": [60, 15, 3, 1], "offset": 0, "flags": ["contiguous", "non_overlapping_and_dense"], "alias_of": "y"},
   {"name": "j", "op": "mul", "dtype": "int32", "shape": [2, 3], "strides": [1, 2], "offset": 0, "flags": ["non_overlapping_and_dense"], "alias_of": null}],
  "errors": [],
+ "guards": [
+  {"condition": "Ne(N, 1)", "node": "y", "op": "add"}],
  "assumed": {"N": 2}}
 `
 	got := succeed(t, "infer", "--json", write(t, "g.json", small))
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	decode[inferDoc](t, got)
+	valid(t, "infer", got)
 	doc := decode[inferDoc](t, succeed(t, "infer", "--json", "--dim", "N=7", write(t, "g.json", small)))
 	if !slices.Equal(doc.Values[3].Shape, []int{7, 3, 4, 5}) {
 		t.Errorf("N=7 gives %v", doc.Values[3].Shape)
@@ -96,14 +99,59 @@ func TestInferMissing(t *testing.T) {
 
 func TestInferTable(t *testing.T) {
 	const want = `name  op       dtype    shape      strides      offset  flags                                    alias of
-x     input    float32  [2,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
+x     input    float32  [N,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
 b     input    float32  [3,4,5]    [20,5,1]     0       contiguous non_overlapping_and_dense
 i     input    int32    [2,3]      [1,2]        4       non_overlapping_and_dense
-y     add      float32  [2,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
-p     permute  float32  [2,4,5,3]  [60,15,3,1]  0       contiguous non_overlapping_and_dense     y
+y     add      float32  [N,3,4,5]  [60,1,15,3]  0       channels_last non_overlapping_and_dense
+p     permute  float32  [N,4,5,3]  [60,15,3,1]  0       contiguous non_overlapping_and_dense     y
 j     mul      int32    [2,3]      [1,2]        0       non_overlapping_and_dense
+holds while Ne(N, 1), which y (add) asks for
 `
 	if got := succeed(t, "infer", write(t, "g.json", small)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// unknownSizes is a graph whose strides, conditions and guards depend on sizes.
+const unknownSizes = `{"version": 1, "symbols": {"N": {"min": 1}, "K": {"min": 5}, "H": {"min": 2, "max": 64}},
+"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3, "H", "H*2 - 1"], "memory_format": "channels_last"},
+ {"name": "k", "dtype": "float32", "shape": ["K", 3]}],
+"nodes": [{"name": "c", "op": "contiguous", "inputs": ["x"]},
+ {"name": "r", "op": "resize", "inputs": ["k"], "attrs": {"scales": [0.6, 1]}},
+ {"name": "f", "op": "reshape", "inputs": ["c"], "attrs": {"shape": ["N*3", -1]}}],
+"outputs": ["c", "r", "f"]}`
+
+func TestInferOfUnknownSizes(t *testing.T) {
+	path := write(t, "g.json", unknownSizes)
+	got := succeed(t, "infer", path, "--json")
+	valid(t, "infer", got)
+	for _, want := range []string{
+		`"name": "x", "op": "input", "dtype": "float32", "shape": ["N", 3, "H", "2*H - 1"], "strides": ["6*H**2 - 3*H", 1, ` +
+			`"6*H - 3", 3], "offset": 0, "flags": ["channels_last", "non_overlapping_and_dense"], "alias_of": null}`,
+		`"name": "r", "op": "resize", "dtype": "float32", "shape": [3, 3]`,
+		`"name": "f", "op": "reshape", "dtype": "float32", "shape": ["3*N", "2*H**2 - H"]`,
+		`{"condition": "Eq(K, 5)", "node": "r", "op": "resize", "binds": {"K": 5}}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in\n%s", want, got)
+		}
+	}
+	if text := succeed(t, "infer", path); !strings.Contains(text, "which r (resize) asks for and binds K=5\n") {
+		t.Error(text)
+	}
+}
+
+// TestInferOfClasses goes both ways where what contiguous makes depends on whether a size is 1.
+func TestInferOfClasses(t *testing.T) {
+	path := write(t, "g.json", `{"version": 1, "symbols": {"N": {"min": 1}},
+"inputs": [{"name": "x", "dtype": "float32", "shape": [2, "N", 3], "strides": ["3*N", 1, "N"]}],
+"nodes": [{"name": "c", "op": "contiguous", "inputs": ["x"]}], "outputs": ["c"]}`)
+	for flag, want := range map[string]string{
+		"--json":    `{"condition": "Ne(N, 1)", "node": "c", "op": "contiguous"}`,
+		"--classes": "holds while Ne(N, 1): else a value is of another kind there\n",
+	} {
+		if text := succeed(t, "infer", path, flag); !strings.Contains(text, want) {
+			t.Errorf("%s is not in\n%s", want, text)
+		}
 	}
 }

@@ -110,6 +110,21 @@ func openGraph(path string, dims []string, some bool) (*graph.Graph, graph.Error
 	return graphOf(f)
 }
 
+// openSymbolic is openGraph that leaves sizes of models which nobody gives unknown, unless the model cannot be
+// read so.
+func openSymbolic(path string, dims []string, some bool) (*graph.Graph, graph.Errors, error) {
+	f, err := openFile(path, dims, some)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Loader.Default = 0
+	g, missing, err := graphOf(f)
+	if err != nil && f.IsModel() && len(f.Symbols()) > 0 {
+		return openGraph(path, dims, some)
+	}
+	return g, missing, err
+}
+
 // loadGraph reads, binds and infers a graph file or a model.
 func loadGraph(path string, dims []string) (*graph.Graph, error) {
 	g, _, err := openGraph(path, dims, false)

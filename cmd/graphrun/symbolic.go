@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// symbolicOf infers a graph for the sizes that nobody gave; nil where there are none, or where shapes depend on
+// data, whose outlines are of numbers. Refused nodes are left out.
+func symbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbolic, error) {
+	if g == nil || g.Dynamic() {
+		return nil, nil
+	}
+	open := false
+	for name := range g.Assumed() {
+		_, own := g.Symbols[name]
+		open = open || own
+	}
+	if !open {
+		return nil, nil
+	}
+	if len(errs) > 0 {
+		refused := g.InferAll()
+		g = g.Drop(refused)
+	}
+	if classes {
+		return g.SymbolicForked(nil)
+	}
+	return g.Symbolic(nil)
+}
+
+// guardDoc is what the sizes that infer shows hold for.
+type guardDoc struct {
+	Condition string         `json:"condition" doc:"What must hold of the sizes, in Eq, Ne, Lt, Le, &, |."`
+	Node      textOrNull     `json:"node" doc:"The node, or the input, whose inference asks for it; null for none."`
+	Op        textOrNull     `json:"op" doc:"Its op, or input; null for none."`
+	Binds     map[string]int `json:"binds,omitzero" doc:"The symbols that have one size from here on."`
+	Refusal   string         `json:"refusal,omitzero" doc:"What happens where it does not hold, where that was looked at."`
+}
+
+// guardsOf lists the guards of symbolic inference; nil for none.
+func guardsOf(s *graph.Symbolic) []guardDoc {
+	if s == nil {
+		return nil
+	}
+	list := make([]guardDoc, len(s.Guards))
+	for i, g := range s.Guards {
+		d := &list[i]
+		d.Condition = g.Cond.String()
+		switch {
+		case g.Node != nil:
+			d.Node, d.Op = textOrNull(g.Node.Name), textOrNull(g.Node.Op.Name)
+		case g.Value != nil:
+			d.Node, d.Op = textOrNull(g.Value.Name), "input"
+		}
+		for _, name := range g.Binds {
+			if d.Binds == nil {
+				d.Binds = map[string]int{}
+			}
+			d.Binds[name] = s.Hints[s.Name(name)]
+		}
+		if g.Refusal != nil {
+			d.Refusal = causeOf(g.Refusal).Error()
+		}
+	}
+	return list
+}
+
+// causeOf returns an error without its place, which the guard's node tells.
+func causeOf(err error) error {
+	var e *graph.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
+// writeGuards prints below the table what it holds for.
+func writeGuards(w io.Writer, guards []guardDoc) {
+	for i, g := range guards {
+		head := "holds while "
+		if i > 0 {
+			head = "        and "
+		}
+		fmt.Fprintf(w, "%s%s", head, g.Condition)
+		if g.Node != "" {
+			fmt.Fprintf(w, ", which %s (%s) asks for", printable(string(g.Node)), g.Op)
+		}
+		for j, name := range slices.Sorted(maps.Keys(g.Binds)) {
+			word := ","
+			if j == 0 {
+				word = " and binds"
+			}
+			fmt.Fprintf(w, "%s %s=%d", word, printable(name), g.Binds[name])
+		}
+		if g.Refusal != "" {
+			fmt.Fprintf(w, ": else %s", printable(g.Refusal))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// symbolicValue puts what holds for all sizes in the place of what holds at the hints.
+func symbolicValue(d *valueDoc, s *graph.Symbolic, v *graph.Value) {
+	w := s.Graph.Value(v.Name)
+	if w == nil || w.Dynamic {
+		return
+	}
+	t := w.Type.Simplify()
+	d.Shape, d.Strides = graphrun.SizesOf(t.Shape), graphrun.SizesOf(t.Strides)
+	d.Offset = &graphrun.SizesOf([]sym.Int{t.Offset})[0]
+	d.Flags, d.Conditions = []string{}, nil
+	for _, f := range flagsOf {
+		if f.rank > 0 && f.rank != t.Rank() {
+			continue
+		}
+		switch holds, known := conditionOf(s.Env, func() bool { return f.of(t) }); {
+		case known && holds.Hint():
+			d.Flags = append(d.Flags, f.name)
+		case !known:
+			if d.Conditions == nil {
+				d.Conditions = map[string]string{}
+			}
+			d.Conditions[f.name] = holds.String()
+		}
+	}
+}
+
+// flagsOf are the flags of values, and the rank of those that have them.
+var flagsOf = []struct {
+	name string
+	rank int
+	of   func(tensor.Type) bool
+}{
+	{"contiguous", 0, tensor.Type.IsContiguous},
+	{"channels_last", 4, tensor.Type.IsChannelsLast},
+	{"channels_last_3d", 5, tensor.Type.IsChannelsLast3d},
+	{"non_overlapping_and_dense", 0, tensor.Type.IsNonOverlappingAndDense},
+}
+
+// conditionOf returns when a question about sizes is answered with yes, from the classes of sizes for which it is,
+// and whether that is so for all or for none. Where there are too many classes it is taken to be for none.
+func conditionOf(env *sym.Env, ask func() bool) (sym.Bool, bool) {
+	cases, err := sym.Fork(env, maxClasses, func() (bool, error) { return ask(), nil })
+	cond := sym.Truth(false)
+	for _, c := range cases {
+		if c.Err == nil && c.Value {
+			cond = cond.Or(c.If)
+		}
+	}
+	if err == nil && !slices.ContainsFunc(cases, func(c sym.Case[bool]) bool { return c.Err != nil || !c.Value }) {
+		cond = sym.Truth(true)
+	}
+	_, known := cond.Known()
+	return cond.Decide(), known
+}
+
+// maxClasses bounds the classes of sizes that are told apart for one flag.
+const maxClasses = 16
