@@ -59,6 +59,9 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 			n.Attrs, _ = n.decode(c.bound) // inference tells why there are none
 		}
 	}
+	if err := c.Settle(); err != nil {
+		return nil, err
+	}
 	return c, c.Infer()
 }
 

@@ -31,7 +31,8 @@ import (
 // A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: it tells what is
 // wrong whatever the operands are, of one attribute by an [AttrError].
 //
-// Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int,
+// Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a
+// condition on sizes), Number, float64, string, []int, []float64, *int,
 // *float64, *bool, tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
 	typ    reflect.Type
@@ -126,6 +127,7 @@ func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
 		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
+		reflect.TypeFor[sym.Bool](), reflect.TypeFor[Number](),
 		reflect.TypeFor[bool](),
 		reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
@@ -136,7 +138,7 @@ func decodable(t reflect.Type) bool {
 
 func typeName(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[tensor.Scalar]():
+	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[Number]():
 		return "number"
 	case reflect.TypeFor[tensor.DType]():
 		return "dtype"
@@ -148,6 +150,8 @@ func typeName(t reflect.Type) string {
 		return "int[]"
 	case reflect.TypeFor[sym.Int]():
 		return "int"
+	case reflect.TypeFor[sym.Bool]():
+		return "condition"
 	case reflect.TypeFor[IntOrInts]():
 		return "int|int[]"
 	}
@@ -350,6 +354,12 @@ func setValue(dst reflect.Value, v any, symbols map[string]int) error {
 	case *sym.Int:
 		i, err := toInt(v, symbols)
 		*p = sym.Of(i)
+		return err
+	case *Number:
+		return p.set(v, symbols)
+	case *sym.Bool:
+		c, err := toCondition(v, symbols)
+		*p = c
 		return err
 	case *float64:
 		x, ok := numerals.Float(v)

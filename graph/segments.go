@@ -416,6 +416,9 @@ func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
+	if err := s.Settle(); err != nil {
+		return nil, err
+	}
 	return s, s.Infer()
 }
 

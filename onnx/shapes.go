@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,31 +36,18 @@ func reshape(n *node) []*val {
 	return one(n.reshapeTo(x, n.x(1), keepZero))
 }
 
+// A 0 that is computed from sizes stands for itself: ONNX has it keep the operand's size, too, but where that is
+// another one the result would have elements that the operand, which is empty, has not.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
-	if shape.data != nil {
-		list := ints(shape.data)
-		zeros := !keepZero && slices.Contains(list, 0)
-		if !zeros {
-			return n.reshape(x, list...)
+	if list := n.integers(shape); list != nil {
+		if !keepZero {
+			n.keepZeros(x, list)
 		}
-		if n.static(x) {
-			for i, s := range list {
-				if s == 0 {
-					list[i] = n.sizeAt(x, i)
-				}
-			}
-			return n.reshape(x, list...)
+		if attr := n.sizesWritten(list); attr != nil {
+			return n.reshapeBy(x, attr)
 		}
 	}
-	length, sizes := n.lengthOf(shape), n.sizesPartly(shape)
-	if shape.dual != nil && (keepZero || count(ints(shape.dual.a), 0) == 0) {
-		if y := n.reshapeDual(x, shape.dual); y != nil {
-			return y
-		}
-	}
-	if shape.data != nil && !x.dynamic() && count(ints(shape.data), 0)+count(ints(shape.data), -1) < 2 {
-		return n.reshape(x, n.zerosFilled(x, ints(shape.data))...)
-	}
+	length, sizes := n.lengthOf(shape), n.sizesKnown(shape)
 	if !keepZero {
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
 	}
@@ -70,26 +58,69 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	return y
 }
 
-// zerosFilled replaces zeros by the operand's sizes; one that is not known becomes -1.
-func (n *node) zerosFilled(x *val, list []int) []int {
-	s := n.sizes(x)
-	for i, size := range list {
-		if size == 0 {
-			if i >= len(s) {
-				n.failf("the shape keeps size %d of an operand that has %d dimensions", i, len(s))
-			}
-			list[i] = s[i]
+// keepZeros replaces the zeros of a shape by the operand's sizes.
+func (n *node) keepZeros(x *val, list []sym.Int) {
+	for i, s := range list {
+		if !s.Same(sym.Int{}) {
+			continue
 		}
+		if i >= n.rank(x) {
+			n.failf("the shape keeps size %d of an operand that has %d dimensions", i, n.rank(x))
+		}
+		list[i] = n.shapeOf(x)[i]
+	}
+}
+
+// sizesWritten returns a shape as an attribute has it. One size that data decide follows from the others; nil
+// where that does not do.
+func (n *node) sizesWritten(list []sym.Int) []any {
+	attr, open := make([]any, len(list)), 0
+	for i, s := range list {
+		var ok bool
+		if attr[i], ok = n.written(s); !ok {
+			attr[i] = -1
+		}
+		if attr[i] == -1 {
+			open++
+		}
+	}
+	for i, s := range list {
+		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isRest) {
+			return nil
+		}
+	}
+	return attr
+}
+
+func isRest(s sym.Int) bool { return s.Same(sym.Of(-1)) }
+
+// integers returns integers that are known or expressions; nil where neither is so.
+func (n *node) integers(x *val) []sym.Int {
+	e := n.elementsOf(x, false)
+	if e == nil || !e.dtype.IsIntegral(false) {
+		return nil
+	}
+	list := make([]sym.Int, len(e.list))
+	for i := range list {
+		list[i] = e.list[i].n
 	}
 	return list
 }
 
-func (n *node) sizeAt(x *val, i int) int {
-	s := n.shape(x)
-	if i >= len(s) {
-		n.failf("the shape keeps size %d of an operand that has %d dimensions", i, len(s))
+// sizesKnown returns the sizes of a value of a shape that is computed, -1 for those not known; nil if not even
+// their number is. A size 0 may stand for another.
+func (n *node) sizesKnown(shape *val) []int {
+	length := n.lengthOf(shape)
+	if length < 0 {
+		return nil
 	}
-	return s[i]
+	sizes := slices.Repeat([]int{-1}, length)
+	for i, s := range n.integers(shape) {
+		if k, known := s.Known(); known && k > 0 {
+			sizes[i] = k
+		}
+	}
+	return sizes
 }
 
 // lengthOf returns the number of elements of a vector; -1 if that is not known.
@@ -177,17 +208,8 @@ func transpose(n *node) []*val {
 // expand broadcasts both ways: a size 1 in the shape keeps the operand's.
 func expand(n *node) []*val {
 	x, shape := n.x(0), n.x(1)
-	if shape.data != nil && n.static(x) {
-		full, err := tensor.Broadcast(x.meta().Shape, n.list(1))
-		if err != nil {
-			n.failf("%w", err)
-		}
-		return one(n.op("expand", graph.Attrs{"size": full}, x))
-	}
-	if shape.dual != nil {
-		if y := n.expandDual(x, shape.dual); y != nil {
-			return one(y)
-		}
+	if size := n.broadcastTo(x, shape); size != nil {
+		return one(n.op("expand", graph.Attrs{"size": size}, x).ofRank(len(size)))
 	}
 	length, rank := n.lengthOf(shape), n.rank(x)
 	if length < 0 {
@@ -199,12 +221,54 @@ func expand(n *node) []*val {
 	own := n.fitted(n.dims(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
 	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
-	for i, s := range n.sizesPartly(shape) {
+	for i, s := range n.sizesKnown(shape) {
 		if s > 1 {
 			y.outline.Sizes[full-length+i] = s
 		}
 	}
 	return one(y)
+}
+
+// broadcastTo returns the sizes, as an attribute, to which x and a shape are broadcast together; nil where data
+// decide them.
+func (n *node) broadcastTo(x, shape *val) []any {
+	list := n.integers(shape)
+	if list == nil || n.rank(x) > maxRank {
+		return nil
+	}
+	own := n.shapeOf(x)
+	size := make([]any, max(len(own), len(list)))
+	for i := range size {
+		at, to := i-(len(size)-len(own)), i-(len(size)-len(list))
+		if at < 0 {
+			at = -1
+		}
+		want, ok := sym.Of(1), true
+		if to >= 0 {
+			want = list[to]
+		}
+		switch {
+		case at >= 0 && (want.Same(sym.Of(1)) || want.Same(own[at])):
+			size[i] = -1 // the operand's own
+			continue
+		case at >= 0 && !own[at].Same(sym.Of(1)):
+			want = broadcast(n, want, own[at])
+		}
+		if size[i], ok = n.written(want); !ok {
+			return nil
+		}
+	}
+	return size
+}
+
+// broadcast returns the size that two sizes are broadcast to.
+func broadcast(n *node, a, b sym.Int) sym.Int {
+	i, known := a.Known()
+	k, too := b.Known()
+	if known && too && i != k && k != 1 {
+		n.failf("sizes %d and %d cannot be broadcast together", i, k)
+	}
+	return sym.Where(a.Eq(sym.Of(1)), b, a)
 }
 
 func tile(n *node) []*val {
@@ -242,6 +306,9 @@ func split(n *node) []*val {
 	sizes, given := n.ints("split")
 	if n.ver >= 13 && n.has(1) {
 		if p := n.x(1); p.data == nil {
+			if list := n.expressions(p); len(list) == len(n.proto.Output) {
+				return n.ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
+			}
 			return n.splitComputed(x, p, axis, len(n.proto.Output))
 		}
 		sizes, given = n.list(1), true
@@ -251,15 +318,25 @@ func split(n *node) []*val {
 		if parts < 1 || parts > len(n.proto.Output) {
 			n.failf("%d parts do not suit %d outputs", parts, len(n.proto.Output))
 		}
-		total := n.known1(x, n.axis(axis, n.rank(x)))
-		each := (total + parts - 1) / parts
-		for range parts {
-			sizes = append(sizes, min(each, total))
-			total -= sizes[len(sizes)-1]
-		}
+		return n.splitEvenly(x, n.axis(axis, n.rank(x)), parts)
 	}
 	if len(sizes) != len(n.proto.Output) {
 		n.failf("%d sizes do not suit %d outputs", len(sizes), len(n.proto.Output))
+	}
+	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+}
+
+// splitEvenly cuts into parts of one size, the last of which may be less.
+func (n *node) splitEvenly(x *val, axis, parts int) []*val {
+	rest := n.shapeOf(x)[axis]
+	each := rest.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
+	sizes := make([]any, parts)
+	for i := range sizes {
+		size, ok := each.Min(rest), false
+		rest = rest.Sub(size)
+		if sizes[i], ok = n.written(size); !ok {
+			n.failf("size %d of %q must be known before the graph runs", axis, x.name)
+		}
 	}
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
