@@ -96,10 +96,10 @@ func (a Int) Known() (n int, ok bool) { return a.n, a.e == nil }
 func (a Int) Hint() int { return a.n }
 
 // Specialize returns the hint and records the guard that a equals it: for an op that needs a
-// number. A number costs nothing.
+// number. A number costs nothing. In a [Fork] there is nothing to go on with for other values, which ends it.
 func (a Int) Specialize() int {
-	if a.e != nil {
-		a.Eq(Of(a.n)).Holds()
+	if a.e != nil && !a.Eq(Of(a.n)).Holds() && a.e.env.fork != nil {
+		panic(errNumber) // no other number is at hand
 	}
 	return a.n
 }

@@ -36,6 +36,9 @@ type Case[T any] struct {
 // errCases is the error of Fork where there are too many.
 var errCases = errors.New("sym: too many cases")
 
+// errNumber is the error of Fork where the computation wants a number for an unknown one.
+var errNumber = errors.New("sym: a number is wanted")
+
 // forking says which ways the branches of a computation go this time.
 type forking struct {
 	turns []turn
