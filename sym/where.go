@@ -107,6 +107,8 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 	for {
 		c, possible := once(v, f, run)
 		switch {
+		case c.Err == errNumber:
+			return cases, fmt.Errorf("%w where %v", errNumber, c.If)
 		case f.full != nil:
 			return cases, fmt.Errorf("%w: more than %d branches in one; open is %v", errCases, f.limit, f.full)
 		case possible && len(cases) >= limit:
@@ -132,6 +134,8 @@ func once[T any](v *Env, f *forking, run func() (T, error)) (c Case[T], possible
 		case zeroDivision:
 			c.Err = errZero
 			possible = true
+		case errNumber:
+			c.Err = errNumber
 		case errCases, errTwice:
 			f.turns = f.turns[:f.at]
 		default:
