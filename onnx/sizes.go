@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -212,21 +213,26 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	if !open {
 		return
 	}
-	cases, err := sym.Fork(im.env, maxPaths, func() ([]graph.Result, error) { return node.InferFor(types, im.symbols) })
-	cases = slices.DeleteFunc(cases, func(c inferred) bool { return c.Err != nil }) // sizes that it refuses
-	for i, v := range vals {
-		shape := make([]sym.Int, v.Meta.Rank())
-		ok := err == nil && len(cases) > 0
-		for _, c := range cases {
-			ok = ok && len(c.Value) == len(vals) && len(c.Value[i].Type.Shape) == len(shape)
+	a := &answers{sizes: make([][]sym.Int, 0, 8)}
+	cases, err := sym.Fork(im.env, maxPaths, func() ([]int, error) {
+		res, err := node.InferFor(types, im.symbols)
+		if err != nil {
+			return nil, err
 		}
+		return a.enter(vals, res)
+	})
+	cases = slices.DeleteFunc(cases, func(c answer) bool { return c.Err != nil }) // sizes that it refuses
+	at := 0
+	for _, v := range vals {
+		shape := make([]sym.Int, v.Meta.Rank())
 		for k := range shape {
-			if shape[k] = sym.Of(-1); ok {
-				shape[k] = merged(cases, i, k)
+			if shape[k] = sym.Of(-1); err == nil && len(cases) > 0 {
+				shape[k] = a.merged(cases, at)
 			}
 			if shape[k].Same(sym.Of(-1)) {
 				shape[k] = im.unknown(0)
 			}
+			at++
 		}
 		if !slices.Equal(plainSizes(shape), v.Meta.Shape) {
 			im.shapes[v] = shape
@@ -234,23 +240,52 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	}
 }
 
-// inferred is what inference gives for some sizes.
-type inferred = sym.Case[[]graph.Result]
+// answers are, of each size of a node's results, the expressions that inference gives for some sizes or others.
+type answers struct{ sizes [][]sym.Int }
 
-// merged returns size k of result i for all sizes that there are cases for; -1 where an expression would be
-// larger than what it is worth.
-func merged(cases []inferred, i, k int) sym.Int {
-	last := len(cases) - 1
-	size, distinct := cases[last].Value[i].Type.Shape[k], 0
-	for _, c := range slices.Backward(cases[:last]) {
-		s := c.Value[i].Type.Shape[k]
-		if s.Same(size) {
+// answer tells of each size which expression it is.
+type answer = sym.Case[[]int]
+
+var errRank = errors.New("the number of dimensions depends on sizes")
+
+// enter returns which expressions results have. What is the same under the conditions of the moment is one: N is 1
+// where N is 1.
+func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
+	var which []int
+	for i, v := range vals {
+		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
+			return nil, errRank
+		}
+		for _, s := range res[i].Type.Shape {
+			at := len(which)
+			if at == len(a.sizes) {
+				a.sizes = append(a.sizes, nil)
+			}
+			k := slices.IndexFunc(a.sizes[at], func(o sym.Int) bool { same, known := o.Eq(s).Known(); return same && known })
+			if k < 0 {
+				k = len(a.sizes[at])
+				a.sizes[at] = append(a.sizes[at], s)
+			}
+			which = append(which, k)
+		}
+	}
+	return which, nil
+}
+
+// merged returns a size for all sizes that there are cases for; -1 where an expression would be larger than what
+// it is worth.
+func (a *answers) merged(cases []answer, at int) sym.Int {
+	last := cases[len(cases)-1].Value[at]
+	size, distinct := a.sizes[at][last], 0
+	for _, c := range slices.Backward(cases[:len(cases)-1]) {
+		if c.Value[at] == last {
 			continue
 		}
+		last = c.Value[at]
 		if distinct++; distinct > 2 {
 			return sym.Of(-1)
 		}
-		size = sym.Where(c.If, s, size)
+		size = sym.Where(c.If, a.sizes[at][last], size)
 	}
 	return size
 }
