@@ -37,6 +37,18 @@ func (g *Graph) Settle() error {
 	return nil
 }
 
+// Settled returns the graph, or a copy that is settled and inferred where there is something to settle.
+func (g *Graph) Settled() (*Graph, error) {
+	if !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Op != nil && n.Op.Chooses != nil }) {
+		return g, nil
+	}
+	c := g.Clone()
+	if err := c.Settle(); err != nil {
+		return nil, err
+	}
+	return c, c.Infer()
+}
+
 // settling is the work of Settle.
 type settling struct {
 	g  *Graph
@@ -68,6 +80,9 @@ func (s *settling) settle(n *Node) error {
 		}
 	}
 	body, in := n.Op.Chooses(n.Call())
+	if g.open != nil {
+		g.open.record(Guard{Node: n})
+	}
 	switch {
 	case body == nil:
 		return fmt.Errorf("which graph it runs is not known")

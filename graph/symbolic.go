@@ -73,6 +73,9 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 			n.Attrs = nil
 		}
 	}
+	if err := c.Settle(); err != nil {
+		return s, err
+	}
 	err := c.Infer()
 	return s, err
 }

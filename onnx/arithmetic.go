@@ -27,6 +27,7 @@ type entry struct {
 	// rounded says that the fraction has been rounded to the nearest number of its dtype: only whole numbers
 	// around it are known.
 	rounded bool
+	held    []held // what the expression takes for granted
 }
 
 // maxElements bounds the elements of what is computed as expressions.

@@ -264,7 +264,12 @@ func compared(f func(a, b sym.Int) sym.Bool) formula {
 		}
 		a, okA := c.fractionOf(0, a)
 		b, okB := c.fractionOf(1, b)
-		return entry{b: f(a.n.Mul(sym.Of(b.over)), b.n.Mul(sym.Of(a.over)))}, okA && okB && !a.rounded && !b.rounded
+		if !okA || !okB || a.rounded || b.rounded {
+			return entry{}, false
+		}
+		c.n.bound(a)
+		c.n.bound(b)
+		return entry{b: f(a.n.Mul(sym.Of(b.over)), b.n.Mul(sym.Of(a.over)))}, true
 	})
 }
 

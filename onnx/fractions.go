@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -23,42 +24,63 @@ func digits(d tensor.DType) int {
 	return 0
 }
 
-// exact reports whether a floating-point number of the dtype holds the integer a, and bounds symbols such that it
-// does.
-func (im *importer) exact(a sym.Int, d tensor.DType) bool {
-	most := 1 << digits(d)
-	within := func(a sym.Int) bool {
+// held is an integer that numbers of a floating-point dtype must hold exactly.
+type held struct {
+	n sym.Int
+	d tensor.DType
+}
+
+// holding returns the entry with one more integer that must be held; false where no sizes that people have see to it.
+func (x entry) holding(n *node, a sym.Int, d tensor.DType) (entry, bool) {
+	if _, ok := n.within(a, digits(d)); !ok {
+		return x, false
+	}
+	x.held = append(slices.Clip(x.held), held{a, d})
+	return x, true
+}
+
+// within returns the bounds of symbols for which a has at most so many binary digits.
+func (im *importer) within(a sym.Int, digits int) (limits map[string]int, ok bool) {
+	most := 1 << digits
+	fits := func(a sym.Int) bool {
 		lo, hi := a.Bounds()
 		return lo >= -most && hi <= most
 	}
-	if digits(d) == 0 || within(a) {
-		return digits(d) > 0
+	if digits == 0 || fits(a) {
+		return nil, digits > 0
 	}
 	// Bounds below 2^16 would refuse sizes that people have.
 	for limit := most; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
-		var names []string
+		limits := map[string]int{}
 		b, err := sym.Parse(a.String(), func(name string) (sym.Int, bool) {
 			if _, ok := im.symbols[name]; !ok {
 				return sym.Int{}, false
 			}
-			names = append(names, name)
+			limits[name] = limit
 			s, err := env.Symbol(name, 0, limit, 1)
 			return s, err == nil
 		})
 		if err != nil {
-			return false // data decide it
+			return nil, false // data decide it
 		}
-		if within(b) {
-			for _, name := range names {
-				if old, ok := im.limits[name]; !ok || limit < old {
-					im.limits[name] = limit
-				}
-			}
-			return true
+		if fits(b) {
+			return limits, true
 		}
 	}
-	return false
+	return nil, false
+}
+
+// bound bounds symbols such that what an expression holds for is all that they may be.
+func (im *importer) bound(x entry) {
+	for _, h := range x.held {
+		limits, _ := im.within(h.n, digits(h.d))
+		for name, limit := range limits {
+			if old, ok := im.limits[name]; !ok || limit < old {
+				im.limits[name] = limit
+			}
+		}
+	}
 }
 
 // fraction returns a number of moderate size as an element.
@@ -87,7 +109,7 @@ func (c *computation) fractionOf(i int, x entry) (entry, bool) {
 	if !d.IsFloat() {
 		d = tensor.Float32 // a comparison, which is no stricter in other dtypes
 	}
-	return entry{n: x.n, over: 1}, c.n.exact(x.n, d)
+	return entry{n: x.n, over: 1}.holding(c.n, x.n, d)
 }
 
 // reduced divides the fraction by what both of its parts are multiples of, where that is plain.
@@ -113,8 +135,9 @@ func sum(sign int) func(c *computation, x []entry) (entry, bool) {
 		if !okA || !okB || a.rounded || b.rounded || max(a.over, b.over) > 1<<20 {
 			return entry{}, false
 		}
-		y := entry{n: a.n.Mul(sym.Of(b.over)).Add(b.n.Mul(sym.Of(sign * a.over))), over: a.over * b.over}.reduced()
-		return y, c.n.exact(y.n, d)
+		y := entry{n: a.n.Mul(sym.Of(b.over)).Add(b.n.Mul(sym.Of(sign * a.over))), over: a.over * b.over,
+			held: slices.Concat(a.held, b.held)}.reduced()
+		return y.holding(c.n, y.n, d)
 	}
 }
 
@@ -128,8 +151,8 @@ func product(c *computation, x []entry) (entry, bool) {
 	if !okA || !okB || a.rounded || b.rounded || max(a.over, b.over) > 1<<20 {
 		return entry{}, false
 	}
-	y := entry{n: a.n.Mul(b.n), over: a.over * b.over}.reduced()
-	return y, c.n.exact(y.n, d)
+	y := entry{n: a.n.Mul(b.n), over: a.over * b.over, held: slices.Concat(a.held, b.held)}.reduced()
+	return y.holding(c.n, y.n, d)
 }
 
 // quotient divides integers as rounding_mode says, and others by a number: where that is no power of 2, the result
@@ -157,11 +180,11 @@ func quotient(c *computation, x []entry) (entry, bool) {
 		max(a.over, b.over) > 1<<20 {
 		return entry{}, false
 	}
-	y := entry{n: a.n.Mul(sym.Of(b.over)), over: a.over * by}.reduced()
+	y := entry{n: a.n.Mul(sym.Of(b.over)), over: a.over * by, held: a.held}.reduced()
 	if y.rounded = y.over&(y.over-1) != 0; y.rounded {
-		return y, c.n.exact(y.n.Add(sym.Of(y.over)), d)
+		return y.holding(c.n, y.n.Add(sym.Of(y.over)), d)
 	}
-	return y, c.n.exact(y.n, d)
+	return y.holding(c.n, y.n, d)
 }
 
 // rounded takes a fraction to an integer.
@@ -172,9 +195,9 @@ func rounded(c *computation, x []entry) (entry, bool) {
 	}
 	switch {
 	case c.op.Name == "ceil":
-		return entry{n: y.n.Neg().Div(over).Neg(), over: 1}, true
+		return entry{n: y.n.Neg().Div(over).Neg(), over: 1, held: y.held}, true
 	case c.op.Name == "floor" || notNegative(y.n):
-		return entry{n: y.n.Div(over), over: 1}, true
+		return entry{n: y.n.Div(over), over: 1, held: y.held}, true
 	}
 	return entry{}, false
 }
@@ -188,7 +211,8 @@ func selected(c *computation, x []entry) (entry, bool) {
 	if c.in[1].dtype == tensor.Bool {
 		return entry{b: cond.And(a.b).Or(cond.Not().And(b.b))}, true
 	}
-	return entry{n: sym.Where(cond, a.n, b.n), over: a.over}, a.over == b.over && a.rounded == b.rounded && !a.rounded
+	return entry{n: sym.Where(cond, a.n, b.n), over: a.over, held: slices.Concat(a.held, b.held)},
+		a.over == b.over && !a.rounded && !b.rounded
 }
 
 // converted is that of to.
@@ -198,18 +222,21 @@ func converted(c *computation, x []entry) (entry, bool) {
 	case from == tensor.Bool && to == tensor.Bool:
 		return y, true
 	case to == tensor.Bool:
+		c.n.bound(y)
 		return entry{b: y.n.Ne(sym.Int{})}, !y.rounded
 	case from == tensor.Bool:
-		return entry{n: sym.Where(y.b, sym.Of(1), sym.Int{}), over: 1}, to == tensor.Int64 || to == tensor.Int32 || digits(to) > 0
+		return entry{n: sym.Where(y.b, sym.Of(1), sym.Int{}), over: 1}, true
 	case to.IsFloat() && !from.IsFloat():
-		return entry{n: y.n, over: 1}, c.n.exact(y.n, to)
+		return entry{n: y.n, over: 1}.holding(c.n, y.n, to)
 	case to.IsFloat():
-		return y, digits(to) >= digits(from) && !y.rounded || !y.rounded && c.n.exact(y.n, to)
+		y, ok := y.holding(c.n, y.n, to)
+		return y, ok && !y.rounded
 	case to != tensor.Int64 && to != tensor.Int32:
 		return entry{}, false // a size may not fit
 	case from.IsFloat() && y.over > 1 && !notNegative(y.n):
 		return entry{}, false
 	case from.IsFloat():
+		c.n.bound(y)
 		return entry{n: y.n.Div(sym.Of(max(y.over, 1)))}, true
 	}
 	return entry{n: y.n}, true

@@ -315,9 +315,6 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 			dims[i].Size = given[i]
 		case fixed:
 			dims[i].Size = bound
-		case im.opts.Default > 0:
-			dims[i].Size = im.opts.Default
-			im.g.Assume(symbol, im.opts.Default)
 		default:
 			dims[i].Symbol = symbol
 		}

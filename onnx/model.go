@@ -3,11 +3,8 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -39,9 +36,6 @@ type functionKey struct{ domain, name, overload string }
 type Options struct {
 	// Dims are sizes of symbols.
 	Dims map[string]int
-	// Default is the size of symbols that neither Dims nor Shapes tell; 0: they stay
-	// symbols.
-	Default int
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 
@@ -163,19 +157,6 @@ type reading struct {
 	lost    int          // how much that is, nodes among it
 }
 
-// assuming adds to the error of a reading which sizes it rests on that nobody gave: others
-// may suit the model.
-func assuming(sizes map[string]int, err error) error {
-	if len(sizes) == 0 {
-		return err
-	}
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
-		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
-	}
-	return fmt.Errorf("%w (sizes that are not given were assumed: %s)", err, strings.Join(list, ", "))
-}
-
 // read converts the model, built for the first sizes of its symbols that suit it; where it goes on past
 // what is wrong, for those by which it loses the least.
 func (m *Model) read(o Options) (_ *reading, err error) {
@@ -206,7 +187,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 		r, err := im.reading(&frame{opsets: sets, unroll: maxUnrolled, some: o.some})
 		switch {
 		case err != nil && first == nil:
-			first = assuming(im.g.Assumed(), err)
+			first = err
 		case err == nil && (best == nil || r.lost < best.lost):
 			best = r
 		}

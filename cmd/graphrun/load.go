@@ -74,9 +74,6 @@ func checkDims[T any](path string, dims map[string]int, symbols map[string]T) er
 	return nil
 }
 
-// unboundSize is the size of a model's symbols that nobody binds, when it is run or planned.
-const unboundSize = 2
-
 // openFile reads a graph file or a model, with sizes still open but for those of --dim. With some it
 // goes on past what is wrong.
 func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
@@ -84,7 +81,7 @@ func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := graphrun.Loader{Sizes: bound, Default: unboundSize, KeepGoing: some}.Open(path)
+	f, err := graphrun.Loader{Sizes: bound, KeepGoing: some}.Open(path)
 	if err != nil {
 		return nil, wrong(err)
 	}
