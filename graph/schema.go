@@ -31,9 +31,9 @@ import (
 // A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: it tells what is
 // wrong whatever the operands are, of one attribute by an [AttrError].
 //
-// Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a
-// condition on sizes), Number, float64, string, []int, []float64, *int,
-// *float64, *bool, tensor.Scalar, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and *Graph.
+// Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a condition on sizes), float64, string,
+// []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
+// IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
@@ -54,8 +54,15 @@ type IntsOrWord struct {
 // IntOrInts is an attribute that is one integer or a list, which mean different things:
 // split takes the size of all parts, or the size of each. List is nil for the one.
 type IntOrInts struct {
-	One  int
-	List []int
+	One  sym.Int
+	List []sym.Int
+}
+
+// NumberOrSize is an attribute that is a number, or an integer that depends on sizes which are not known: Size
+// then, and Number without a dtype.
+type NumberOrSize struct {
+	Number tensor.Scalar
+	Size   sym.Int
 }
 
 // Field is one attribute.
@@ -127,7 +134,7 @@ func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
 		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
-		reflect.TypeFor[sym.Bool](), reflect.TypeFor[Number](),
+		reflect.TypeFor[sym.Bool](), reflect.TypeFor[NumberOrSize](),
 		reflect.TypeFor[bool](),
 		reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
@@ -138,7 +145,7 @@ func decodable(t reflect.Type) bool {
 
 func typeName(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[Number]():
+	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[NumberOrSize]():
 		return "number"
 	case reflect.TypeFor[tensor.DType]():
 		return "dtype"
@@ -356,8 +363,6 @@ func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 		i, err := toSize(v, symbols)
 		*p = i
 		return err
-	case *Number:
-		return p.set(v, symbols)
 	case *sym.Bool:
 		c, err := toCondition(v, symbols)
 		*p = c
@@ -375,11 +380,15 @@ func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 		}
 		*p = s
 	case *tensor.Scalar:
-		s, ok := numerals.Scalar(v)
-		if !ok {
-			return noNumber(v)
+		n, err := toNumber(v, symbols)
+		if *p = n.Number; err == nil && n.Number.DType() == tensor.Invalid {
+			*p = tensor.IntScalar(int64(n.Size.Specialize()))
 		}
-		*p = s
+		return err
+	case *NumberOrSize:
+		n, err := toNumber(v, symbols)
+		*p = n
+		return err
 	case *tensor.DType:
 		return setNamed(p, v, tensor.ParseDType)
 	case *tensor.MemoryFormat:
@@ -407,7 +416,7 @@ func (p *IntsOrWord) set(v any, symbols map[string]sym.Int) error {
 func (p *IntOrInts) set(v any, symbols map[string]sym.Int) error {
 	switch v.(type) {
 	case []int, []any, elements:
-		p.List = []int{}
+		p.List = []sym.Int{}
 		return setValue(reflect.ValueOf(&p.List).Elem(), v, symbols)
 	}
 	return setValue(reflect.ValueOf(&p.One).Elem(), v, symbols)

@@ -69,8 +69,10 @@ func rangeOp(n *node) []*val {
 			end = n.op("minimum", nil, start, end)
 		}
 	}
-	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(end), "step": n.refNumber(step),
-		"dtype": start.dtype()}
+	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(end), "dtype": start.dtype()}
+	if attrs["step"] = n.refNumber(step); step.data == nil {
+		attrs["step"] = n.reference(step)
+	}
 	return one(n.op("arange", attrs).as(start.dtype(), 1))
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 type arangeAttrs struct {
-	Start graph.Number `attr:"start" default:"0" doc:"first number"`
-	End   graph.Number `attr:"end" doc:"bound, which is not reached"`
-	Step  graph.Number `attr:"step" default:"1" doc:"difference between numbers"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
+	Start graph.NumberOrSize `attr:"start" default:"0" doc:"first number"`
+	End   graph.NumberOrSize `attr:"end" doc:"bound, which is not reached"`
+	Step  tensor.Scalar      `attr:"step" default:"1" doc:"difference between numbers"`
+	DType tensor.DType       `attr:"dtype" default:"none" doc:"dtype of the result; none: int64, or float32 where a float is given"`
 }
 
 // Arange is torch.arange.
@@ -30,10 +30,14 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 })
 
 // inferArange computes the number of elements as at::arange_out does: from the numbers
-// as given, in float64; for int64, and where they follow from unknown sizes, from integers.
+// as given, in float64; for int64 from integers.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
-	for _, s := range a.numbers() {
+	if t, ok, err := a.unknown(); ok {
+		return c.One(t), err
+	}
+	first, last := kit.NumberOrHint(a.Start), kit.NumberOrHint(a.End)
+	for _, s := range []tensor.Scalar{first, last, a.Step} {
 		if s.DType().IsComplex() {
 			return nil, errors.New("value cannot be converted to type double without overflow")
 		}
@@ -42,86 +46,73 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	if d == tensor.Bool || d.IsComplex() {
 		return nil, kit.NotImplemented("arange", d)
 	}
-	size, err := a.unknownSize()
-	if len(a.numbers()) == 3 {
-		size, err = a.size(d)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t, err := kit.FreshType(d, []sym.Int{size})
-	return c.One(t), err
-}
-
-// numbers lists those of start, end and step that are known.
-func (a *arangeAttrs) numbers() []tensor.Scalar {
-	var list []tensor.Scalar
-	for _, n := range []graph.Number{a.Start, a.End, a.Step} {
-		if n.Scalar.IsSet() {
-			list = append(list, n.Scalar)
-		}
-	}
-	return list
-}
-
-var (
-	errNoStep    = errors.New("step must be nonzero")
-	errWrongSign = errors.New("upper bound and larger bound inconsistent with step sign")
-)
-
-// unknownSize is the number of elements where bounds follow from unknown sizes.
-func (a *arangeAttrs) unknownSize() (sym.Int, error) {
-	start, okStart := a.Start.Int()
-	end, okEnd := a.End.Int()
-	step, okStep := a.Step.Int()
-	if !okStart || !okEnd || !okStep {
-		return sym.Int{}, errors.New("bounds that follow from sizes go with integers only")
-	}
-	if step.Lt(sym.Int{}).Holds() {
-		start, end, step = end, start, step.Neg()
-	}
-	switch {
-	case step.Eq(sym.Int{}).Holds():
-		return sym.Int{}, errNoStep
-	case end.Lt(start).Holds():
-		return sym.Int{}, errWrongSign
-	}
-	return end.Sub(start).Add(step).Sub(sym.Of(1)).Div(step), nil
-}
-
-// size is the number of elements where all numbers are known.
-func (a *arangeAttrs) size(d tensor.DType) (sym.Int, error) {
-	start, end, step := a.Start.Scalar.Float(), a.End.Scalar.Float(), a.Step.Scalar.Float()
+	start, end, step := first.Float(), last.Float(), a.Step.Float()
 	size := math.Ceil((end - start) / step)
 	if d.IsIntegral(false) {
-		for _, s := range a.numbers() {
+		for _, s := range []tensor.Scalar{first, last, a.Step} {
 			if err := kit.NumberFits(s, tensor.Int64); err != nil {
-				return sym.Int{}, err
+				return nil, err
 			}
 		}
-		start, end, step = float64(a.Start.Scalar.Int()), float64(a.End.Scalar.Int()), float64(a.Step.Scalar.Int())
+		start, end, step = float64(first.Int()), float64(last.Int()), float64(a.Step.Int())
 		if d == tensor.Int64 {
 			size = math.Ceil((end - start) / step)
 		}
 	}
 	switch {
 	case !(step > 0 || step < 0):
-		return sym.Int{}, errNoStep
+		return nil, errors.New("step must be nonzero")
 	case math.IsInf(start-end, 0) || math.IsNaN(start-end):
-		return sym.Int{}, fmt.Errorf("unsupported range: %v -> %v", start, end)
+		return nil, fmt.Errorf("unsupported range: %v -> %v", start, end)
 	case step > 0 && end < start || step < 0 && end > start:
-		return sym.Int{}, errWrongSign
+		return nil, errors.New("upper bound and larger bound inconsistent with step sign")
 	case !(size >= 0 && size <= math.MaxInt64/2):
-		return sym.Int{}, errors.New("invalid size, possible overflow?")
+		return nil, errors.New("invalid size, possible overflow?")
 	}
-	return sym.Of(int(size)), nil
+	t, err := kit.FreshType(d, sym.Ints(int(size)))
+	return c.One(t), err
+}
+
+// unknown returns the type where a bound is a size that is not known and all numbers are integers; ok is false
+// where that is not so. Numbers below 2^53 float64 holds as they are.
+func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
+	start, whole := sizeOf(a.Start)
+	end, also := sizeOf(a.End)
+	d, step := a.dtype(), a.Step
+	_, startKnown := start.Known()
+	_, endKnown := end.Known()
+	if startKnown && endKnown || !whole || !also || !step.DType().IsIntegral(false) || step.Int() == 0 ||
+		d == tensor.Bool || d.IsComplex() {
+		return t, false, nil
+	}
+	span, by := end.Sub(start), step.Int()
+	if by < 0 {
+		span, by = span.Neg(), -by
+	}
+	if kit.Negative(span) {
+		return t, true, errors.New("upper bound and larger bound inconsistent with step sign")
+	}
+	n := sym.Of(int(by))
+	t, err = kit.FreshType(d, []sym.Int{span.Add(n).Sub(sym.Of(1)).Div(n)})
+	return t, true, err
+}
+
+// sizeOf returns an integer; false for a number that is none.
+func sizeOf(n graph.NumberOrSize) (sym.Int, bool) {
+	switch d := n.Number.DType(); {
+	case d == tensor.Invalid:
+		return n.Size, true
+	case d.IsIntegral(false):
+		return sym.Of(int(n.Number.Int())), true
+	}
+	return sym.Int{}, false
 }
 
 func (a *arangeAttrs) dtype() tensor.DType {
 	if a.DType != tensor.Invalid {
 		return a.DType
 	}
-	for _, s := range a.numbers() {
+	for _, s := range []tensor.Scalar{a.Start.Number, a.End.Number, a.Step} {
 		if s.DType().IsFloat() {
 			return tensor.Float32
 		}
@@ -132,9 +123,9 @@ func (a *arangeAttrs) dtype() tensor.DType {
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[arangeAttrs](c)
 	if a.dtype().IsIntegral(false) {
-		start, step := a.Start.Scalar.Int(), a.Step.Scalar.Int()
+		start, step := a.Start.Number.Int(), a.Step.Int()
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
-	start, step := a.Start.Scalar.Float(), a.Step.Scalar.Float()
+	start, step := a.Start.Number.Float(), a.Step.Float()
 	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(i)*step) }
 }
