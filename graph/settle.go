@@ -43,10 +43,14 @@ func (g *Graph) Settled() (*Graph, error) {
 		return g, nil
 	}
 	c := g.Clone()
-	if err := c.Settle(); err != nil {
-		return nil, err
+	return c, c.settleAndInfer()
+}
+
+func (g *Graph) settleAndInfer() error {
+	if err := g.Settle(); err != nil {
+		return err
 	}
-	return c, c.Infer()
+	return g.Infer()
 }
 
 // settling is the work of Settle.

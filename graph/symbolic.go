@@ -73,10 +73,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 			n.Attrs = nil
 		}
 	}
-	if err := c.Settle(); err != nil {
-		return s, err
-	}
-	err := c.Infer()
+	err := c.settleAndInfer()
 	return s, err
 }
 

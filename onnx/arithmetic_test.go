@@ -117,7 +117,7 @@ func sizesModel(r *rand.Rand) *pb.ModelProto {
 // TestSizeArithmetic checks that a model with open sizes, and the file it is converted to, give what the model gives
 // that is read for the sizes at hand, whose arithmetic is done in numbers.
 func TestSizeArithmetic(t *testing.T) {
-	models := 60
+	models := 40
 	if testing.Short() {
 		models = 10
 	}

@@ -94,8 +94,8 @@ func (n *node) section(name string) *section {
 	}
 	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
 		env: n.env, symbols: n.symbols, hints: n.hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
-		used: map[string]bool{}, carriers: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{}, read: map[*graph.Value]*val{},
-		outer: n.importer, count: n.count, ours: map[*val]*val{}}
+		used: map[string]bool{}, carriers: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
+		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}
 	im.g.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
 		im.g.Symbols[name] = graph.Bounds{}

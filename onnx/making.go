@@ -62,7 +62,7 @@ func constantOfShape(n *node) []*val {
 // rangeOp counts from start; there is nothing where the step leads away from the end.
 func rangeOp(n *node) []*val {
 	start, end, step := n.x(0), n.x(1), n.x(2)
-	if from, to, by := n.integers(start), n.integers(end), n.integers(step); len(from) == 1 && len(to) == 1 && len(by) == 1 {
+	if by := n.integers(step); n.integers(start) != nil && n.integers(end) != nil && len(by) == 1 {
 		if k, _ := by[0].Known(); k > 0 {
 			end = n.op("maximum", nil, start, end)
 		} else if k < 0 {

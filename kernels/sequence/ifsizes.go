@@ -19,7 +19,8 @@ type ifSizesAttrs struct {
 var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 	Name: "if_sizes", Doc: "Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from " +
 		"sizes: once these are known, the nodes of that branch take the place of the node.",
-	Params: []graph.Param{optValues}, Many: true, Infer: inferIfSizes, Chooses: choose,
+	Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
+	Infer: inferIfSizes, Chooses: choose,
 	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		body, _ := choose(c)
 		if a := kit.Attrs[ifSizesAttrs](c); body == a.Else {
