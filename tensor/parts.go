@@ -47,13 +47,14 @@ func (t Type) Split(size sym.Int, dim int) ([]Type, error) {
 		start := times(sym.Of(i), size)
 		part := &out[i]
 		*part = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(times(start, t.Strides[dim]))}
-		switch {
-		case i == parts-1:
-			part.Shape = with(t.Shape, dim, total.Sub(start))
-		case i > 0:
+		have := size
+		if i == parts-1 {
+			have = total.Sub(start)
+		}
+		if i > 0 && have.Same(size) {
 			part.Shape = out[0].Shape
-		default:
-			part.Shape = with(t.Shape, dim, size)
+		} else {
+			part.Shape = with(t.Shape, dim, have)
 		}
 		if err := part.valid(); err != nil {
 			return nil, err
