@@ -21,7 +21,9 @@ func residualNetwork() *graph.Graph {
 	if err := g.Bind(map[string]int{"N": 2, "H": 224, "W": 224}); err != nil {
 		panic(err)
 	}
-	one := func(op string, attrs graph.Attrs, operands ...any) *graph.Value { return g.Apply(op, attrs, operands...)[0] }
+	one := func(op string, attrs graph.Attrs, operands ...any) *graph.Value {
+		return g.Apply(op, attrs, operands...)[0]
+	}
 	conv := func(x *graph.Value, out, kernel, stride int) *graph.Value {
 		w := g.Constant(g.Fresh("w"), tensor.Zeros(f32, out, x.Meta.Shape[1], kernel, kernel))
 		channel := g.Constant(g.Fresh("c"), tensor.Zeros(f32, out))
