@@ -29,9 +29,6 @@ type Loader struct {
 	// Shapes are those of inputs, by name, from which the symbols in them take their sizes. An input
 	// of an ONNX model that has no rank needs one.
 	Shapes map[string][]int
-	// Default, if above 0, is the size of the symbols of an ONNX model that neither Sizes nor Shapes
-	// tell: see [graph.Graph.Assumed].
-	Default int
 	// Lookup finds ops; nil finds those of package kernels. See [Lookup].
 	Lookup graph.Lookup
 	// Operators are operators of ONNX models beside those that package onnx knows, and Replaced stand
@@ -72,7 +69,7 @@ func (l Loader) Load(path string) (*graph.Graph, error) {
 // File is a graph file or a model that was read, whose sizes are still open: for who must see its
 // inputs before sizes are known.
 type File struct {
-	// Loader is that which opened the file. Sizes, Shapes and Default may be set until Graph is
+	// Loader is that which opened the file. Sizes and Shapes may be set until Graph is
 	// called.
 	Loader    Loader
 	path      string
@@ -200,7 +197,7 @@ func (f *File) Graph() (*graph.Graph, error) {
 // convert converts a model.
 func (f *File) convert(sizes map[string]int) (g *graph.Graph, err error) {
 	l := f.Loader
-	o := onnx.Options{Dims: sizes, Default: l.Default, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
+	o := onnx.Options{Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
 		Replaced: l.Replaced, Lost: l.Lost}
 	if l.KeepGoing {
 		g, f.missing, err = f.model.GraphSome(o)

@@ -144,6 +144,9 @@ func (c *compiled) infer(p *Program) (*graph.Graph, error) {
 	if err := p.bind(c.graph, c.open); err != nil {
 		return nil, err
 	}
+	if err := c.graph.Settle(); err != nil {
+		return nil, err
+	}
 	if !p.options.KeepGoing {
 		return c.graph, Infer(c.graph)
 	}

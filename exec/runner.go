@@ -44,6 +44,10 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
+	g, err := g.Settled()
+	if err != nil {
+		return nil, err
+	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*cut{}}
 	r.classes.limit = max(o.MemoryLimit, 0)
 	if g.Dynamic() {

@@ -157,7 +157,8 @@ func (d *definer) functions() {
 	switch {
 	case o.Decompose != nil && (o.Compile != nil || len(o.Impls) > 0 || o.Eager != nil):
 		d.fail("Decompose", "its parts are what computes: it has no kernel beside them")
-	case o.Compile == nil && len(o.Impls) == 0 && o.Eager == nil && o.Kind != View && o.Decompose == nil:
+	case o.Compile == nil && len(o.Impls) == 0 && o.Eager == nil && o.Kind != View && o.Decompose == nil &&
+		o.Chooses == nil:
 		d.fail("Compile", "it is missing: only a view, or an op with Decompose or Eager, can do without")
 	}
 	switch {

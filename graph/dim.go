@@ -73,10 +73,15 @@ func textUses(text, symbol string) bool {
 		return text == symbol
 	}
 	uses := false
-	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+	lookup := func(name string) (sym.Int, bool) {
 		uses = uses || name == symbol
 		return standIn(name), true
-	})
+	}
+	if _, err := sym.Parse(text, lookup); err == nil {
+		return uses
+	}
+	uses = false
+	_, err := sym.ParseBool(text, lookup)
 	return uses && err == nil
 }
 

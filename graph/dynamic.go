@@ -58,7 +58,7 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	if !maps.EqualFunc(c.sizes, g.sizes, sym.Int.Same) {
 		c.decodeAll()
 	}
-	return c, c.Infer()
+	return c, c.settleAndInfer()
 }
 
 // bindTo gives the symbols of an input the sizes that it turned out to have, for attributes

@@ -141,6 +141,7 @@ func init() {
 		"hstack",
 		"hypot",
 		"if",
+		"if_sizes",
 		"imag",
 		"index",
 		"index_add",

@@ -50,6 +50,10 @@ type Op struct {
 	// take every call that Infer does.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
+	// Chooses returns, for an op that stands for one of several graphs, the one that sizes choose, and its
+	// operands: the nodes of that graph run in the place of the op's, see [Graph.Settle]. Nil: it has a kernel.
+	Chooses func(c *Call) (*Graph, []Arg)
+
 	// Identity says that the result holds operand 0's elements unchanged where the dtypes
 	// are the same: a copy, or nothing at all. Passes drop such nodes where they can.
 	Identity bool

@@ -31,9 +31,9 @@ import (
 // A method Check() error of the struct's pointer, where it has one, is asked when the fields are set: it tells what is
 // wrong whatever the operands are, of one attribute by an [AttrError].
 //
-// Fields may be bool, int, sym.Int (a size, which may be unknown), float64, string, []int, []float64, *int,
-// *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool, IntsOrWord, IntOrInts, and
-// *Graph.
+// Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a condition on sizes), float64, string,
+// []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
+// IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
 	typ    reflect.Type
 	Fields []Field
@@ -134,7 +134,7 @@ func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
 		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
-		reflect.TypeFor[NumberOrSize](),
+		reflect.TypeFor[sym.Bool](), reflect.TypeFor[NumberOrSize](),
 		reflect.TypeFor[bool](),
 		reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
@@ -157,6 +157,8 @@ func typeName(t reflect.Type) string {
 		return "int[]"
 	case reflect.TypeFor[sym.Int]():
 		return "int"
+	case reflect.TypeFor[sym.Bool]():
+		return "condition"
 	case reflect.TypeFor[IntOrInts]():
 		return "int|int[]"
 	}
@@ -360,6 +362,10 @@ func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	case *sym.Int:
 		i, err := toSize(v, symbols)
 		*p = i
+		return err
+	case *sym.Bool:
+		c, err := toCondition(v, symbols)
+		*p = c
 		return err
 	case *float64:
 		x, ok := numerals.Float(v)

@@ -417,7 +417,7 @@ func (g *Graph) part(seg *Segment, meta func(*Value) (tensor.Meta, error), known
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	return s, s.Infer()
+	return s, s.settleAndInfer()
 }
 
 // copyOf returns a copy of a node for a segment, which g is, without outputs: its operands are those that

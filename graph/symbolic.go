@@ -63,7 +63,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	if err := s.inputs(); err != nil {
 		return s, err
 	}
-	return s, s.Graph.Infer()
+	return s, s.Graph.settleAndInfer()
 }
 
 // symbolic returns a copy of the graph with open symbols, to be inferred.

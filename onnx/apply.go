@@ -23,11 +23,11 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	if o == nil {
 		n.failf("the op %q that it takes is not supported", name)
 	}
-	if out := n.fold(o, attrs, operands); out != nil {
+	if out := n.foldKnown(o, attrs, operands); out != nil {
 		return out
 	}
-	if parts := n.movePartly(o, attrs, operands); parts != nil {
-		return n.withPartly(parts, func() []*val { return n.emit(name, attrs, operands...) })
+	if out := n.computed(o, attrs, operands); out != nil {
+		return out
 	}
 	return n.emit(name, attrs, operands...)
 }
@@ -67,8 +67,7 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	if slices.ContainsFunc(vals, func(v *graph.Value) bool { return v.Dynamic }) {
 		n.outline(out, vals[0].Node.Op, attrs, operands)
 	}
-	n.inferOther(vals, attrs)
-	n.tighten(out, vals[0].Node.Op, attrs, operands)
+	n.inferShapes(vals, attrs)
 	return out
 }
 
@@ -99,17 +98,8 @@ func (n *node) plain(op string, i int, x *val, operands []any) any {
 	return nil
 }
 
-// fold computes an op on known operands by its definition. It returns nil where it does
+// foldKnown computes an op on known operands by its definition. It returns nil where it does
 // not want to.
-func (n *node) fold(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
-	for _, op := range operands {
-		if x, ok := op.(*val); ok && x != nil && x.dual != nil {
-			return n.foldDual(o, attrs, operands)
-		}
-	}
-	return n.foldKnown(o, attrs, operands)
-}
-
 func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	c := &graph.Call{}
 	var in []*tensor.Tensor
@@ -132,7 +122,7 @@ func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val 
 			return nil
 		}
 	}
-	if n.bySymbol(attrs) {
+	if n.bySymbols(attrs) {
 		return nil // the result depends on symbols
 	}
 	decoded, err := o.Schema.Decode(attrs, nil)
@@ -241,18 +231,31 @@ func (n *node) number(x *val) tensor.Scalar {
 	return s
 }
 
-// ref returns what stands for x as an attribute: a list of integers where it is known,
-// else a reference.
+// ref returns what stands for x as an attribute: a list of integers and of expressions, or a reference to what
+// the graph computes.
 func (n *node) ref(x *val) any {
 	if x.data != nil {
 		return ints(x.data)
 	}
-	if x.dual != nil {
-		if list, ok := n.written(x.dual); ok {
-			return list
-		}
+	if list := n.expressions(x); list != nil {
+		return list
 	}
 	return n.reference(x)
+}
+
+// expressions returns integers as attributes have them; nil where data decide one of them.
+func (n *node) expressions(x *val) []any {
+	if x.elements == nil || !x.elements.dtype.IsIntegral(false) {
+		return nil
+	}
+	list := make([]any, len(x.elements.list))
+	for i, e := range x.elements.list {
+		var ok bool
+		if list[i], ok = n.written(e.n); !ok {
+			return nil
+		}
+	}
+	return list
 }
 
 // refOne is ref for a single integer.
@@ -260,24 +263,18 @@ func (n *node) refOne(x *val) any {
 	if x.data != nil {
 		return int(n.number(x).Int())
 	}
-	if x.dual != nil {
-		if list, ok := n.written(x.dual); ok && len(list) == 1 {
-			return list[0]
-		}
+	if list := n.expressions(x); len(list) == 1 {
+		return list[0]
 	}
 	return n.reference(x)
 }
 
 // refNumber is ref for a plain number.
 func (n *node) refNumber(x *val) any {
-	if x.data != nil {
-		s := n.number(x)
-		if x.dtype().IsFloat() {
-			return s.Float()
-		}
-		return int(s.Int())
+	if x.data != nil && x.dtype().IsFloat() {
+		return n.number(x).Float()
 	}
-	return n.reference(x)
+	return n.refOne(x)
 }
 
 // list returns the integers of operand i, which must be known.
@@ -308,6 +305,14 @@ func (n *node) reshape(x *val, shape ...int) *val {
 		n.failf("%d dimensions are not supported", len(shape))
 	}
 	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
+}
+
+// reshapeBy is reshape to sizes as an attribute has them.
+func (n *node) reshapeBy(x *val, sizes []any) *val {
+	if len(sizes) > maxRank {
+		n.failf("%d dimensions are not supported", len(sizes))
+	}
+	return n.op("reshape", graph.Attrs{"shape": sizes}, x).ofRank(len(sizes))
 }
 
 // one wraps a single output.

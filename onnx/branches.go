@@ -6,6 +6,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // An If whose condition is not known becomes a node that runs one of two graphs. Two things
@@ -35,10 +37,8 @@ func ifOp(n *node) []*val {
 	yes, no := n.body("then_branch"), n.body("else_branch")
 	if cond.data != nil {
 		if n.number(cond).Int() != 0 {
-			n.decided("its then_branch")
 			return n.inline(yes)
 		}
-		n.decided("its else_branch")
 		return n.inline(no)
 	}
 	a, b := n.branch(yes), n.branch(no)
@@ -49,6 +49,18 @@ func ifOp(n *node) []*val {
 		return nil
 	}
 	return n.chosen(cond, a, b)
+}
+
+// sizesDecide returns a condition that depends on sizes alone; false where data decide.
+func (n *node) sizesDecide(x *val) (cond sym.Bool, ok bool) {
+	if x.elements == nil || len(x.elements.list) != 1 || x.dtype().IsFloat() {
+		return cond, false
+	}
+	e := x.elements.list[0]
+	if cond = e.b; x.dtype() != tensor.Bool {
+		cond = e.n.Ne(sym.Int{})
+	}
+	return cond, n.uses(cond.String())
 }
 
 // branch converts one branch.
@@ -160,7 +172,15 @@ func (n *node) chosen(cond *val, a, b *branch) []*val {
 		n.failf("then_branch gives %d values, else_branch %d", len(a.im.g.Outputs), len(b.im.g.Outputs))
 	}
 	attrs := graph.Attrs{"then_branch": a.im.g, "else_branch": b.im.g}
-	out := n.emitN("if", len(a.im.g.Outputs), attrs, append([]any{cond}, n.operandsOf(a.im.captured, b.im.captured)...)...)
+	operands := n.operandsOf(a.im.captured, b.im.captured)
+	when, sizes := n.sizesDecide(cond)
+	var out []*val
+	if sizes {
+		attrs["condition"] = when.String()
+		out = n.emitN("if_sizes", len(a.im.g.Outputs), attrs, operands...)
+	} else {
+		out = n.emitN("if", len(a.im.g.Outputs), attrs, append([]any{cond}, operands...)...)
+	}
 	for i, o := range out {
 		switch {
 		case a.err != nil:
@@ -170,8 +190,27 @@ func (n *node) chosen(cond *val, a, b *branch) []*val {
 		default:
 			o.outline = a.outline(i).Join(b.outline(i))
 		}
+		if sizes && o.outline.Sizes != nil {
+			n.shapes[o.v] = n.chosenShape(when, a, b, i)
+		}
 	}
 	return out
+}
+
+// chosenShape is the shape of a result of the branch that sizes choose. A branch that cannot be run has none.
+func (n *node) chosenShape(when sym.Bool, a, b *branch, i int) []sym.Int {
+	switch {
+	case a.err != nil:
+		return b.im.shapeOf(b.out[i])
+	case b.err != nil:
+		return a.im.shapeOf(a.out[i])
+	}
+	yes, no := a.im.shapeOf(a.out[i]), b.im.shapeOf(b.out[i])
+	shape := make([]sym.Int, len(yes))
+	for k := range shape {
+		shape[k] = sym.Where(when, yes[k], no[k])
+	}
+	return shape
 }
 
 // refuse makes the branch a graph that says why it cannot be run.

@@ -1,11 +1,14 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -89,10 +92,16 @@ func (n *node) section(name string) *section {
 	if name == "" {
 		name = "body"
 	}
-	return &section{im: &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup),
-		named: map[*graph.Value]bool{},
-		read:  map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}, outer: n.importer, count: n.count,
-		ours: map[*val]*val{}}}
+	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
+		env: n.env, symbols: n.symbols, hints: n.hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
+		used: map[string]bool{}, carriers: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
+		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, ours: map[*val]*val{}}
+	im.g.Symbols = map[string]graph.Bounds{}
+	for name := range n.symbols {
+		im.g.Symbols[name] = graph.Bounds{}
+	}
+	_ = im.g.BindOnly(n.hints) // they are those of its symbols
+	return &section{im: im}
 }
 
 // subgraph converts the body of a loop. The given values tell its inputs. With loose,
@@ -104,7 +113,7 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *se
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
 	for i, v := range p.Input {
-		x, err := b.im.entering(v.Name, in[i], loose(i))
+		x, err := b.im.enter(v.Name, n, in[i], loose(i))
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
 		}
@@ -127,7 +136,21 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, loose func(i int) bool) *se
 	return b
 }
 
-// close names the section's results.
+// enter adds an input for an operand of the node. A loose one has a shape of its own in each run.
+func (im *importer) enter(name string, n *node, x *val, loose bool) (*val, error) {
+	if x == nil {
+		return nil, errors.New("its operand is missing")
+	}
+	shape := slices.Clone(n.shapeOf(x))
+	if loose {
+		for i := range shape {
+			shape[i] = im.unknown(0)
+		}
+	}
+	return im.entering(name, x, shape)
+}
+
+// close names the section's results, and sees to it that its inputs tell the sizes of all symbols in it.
 func (b *section) close() error {
 	for i, x := range b.out {
 		name := x.name
@@ -138,41 +161,73 @@ func (b *section) close() error {
 			return fmt.Errorf("result %d: %w", i, err)
 		}
 	}
-	return b.im.g.Err()
-}
-
-// entering adds an input for a value of the graph outside.
-func (im *importer) entering(name string, x *val, loose bool) (*val, error) {
-	if x.kind != isTensor {
-		return nil, fmt.Errorf("sequences are not supported where a loop's length is not known")
-	}
-	name = im.g.Fresh(name)
-	y := &val{name: name}
-	d := x.dtype()
-	if !d.Valid() {
-		return nil, fmt.Errorf("its dtype depends on data")
-	}
-	switch {
-	case !x.dynamic():
-		y.v = im.g.InputMeta(name, tensor.New(d, slices.Clone(x.meta().Shape)...))
-	case x.outline.Sizes == nil:
-		return nil, fmt.Errorf("its number of dimensions depends on data")
-	default:
-		dims := make([]graph.Dim, len(x.outline.Sizes))
-		for i, s := range x.outline.Sizes {
-			if dims[i].Size = s; s < 0 {
-				dims[i] = graph.Dim{Symbol: fmt.Sprintf("%s_dim%d", name, i)}
+	g := b.im.g
+	for _, name := range slices.Sorted(maps.Keys(b.im.symbols)) {
+		if b.im.used[name] {
+			if _, err := b.im.carrier(name); err != nil {
+				return err
 			}
 		}
-		y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...)
-		y.v.Dynamic = true // each run of the graph tells
-		y.outline, y.partly = graph.Outline{DType: d, Sizes: x.outline.Sizes}, x.partly
+		if b.im.carriers[name] == nil {
+			delete(g.Symbols, name)
+		}
 	}
-	if loose && !x.dynamic() {
-		im.other[y.v] = nil
+	return g.Err()
+}
+
+// entering adds an input for a value of the graph outside, which has a shape.
+func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error) {
+	if x.kind != isTensor {
+		return nil, errors.New("sequences are not supported where a loop's length is not known")
+	}
+	name = im.g.Fresh(name)
+	d := x.dtype()
+	switch {
+	case !d.Valid():
+		return nil, errors.New("its dtype depends on data")
+	case shape == nil:
+		return nil, errors.New("its number of dimensions depends on data")
+	}
+	dims, open := make([]graph.Dim, len(shape)), false
+	for i, s := range shape {
+		n, known := s.Known()
+		switch {
+		case known:
+			dims[i].Size = n
+			continue
+		case im.symbols[s.String()].Same(s):
+			dims[i].Symbol = s.String()
+		default:
+			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		}
+		open = true
+	}
+	y := &val{name: name}
+	if y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...); open {
+		im.shapes[y.v] = shape
+		im.carry(y, dims)
+	}
+	switch {
+	case x.dynamic():
+		y.v.Dynamic = true // each run of the graph tells
+		y.outline = graph.Outline{DType: d, Sizes: plainSizes(shape)}
+	case open:
+		y.v.SetMeta(tensor.New(d, x.meta().Shape...)) // for the hints
 	}
 	im.named[y.v] = true
 	return y, nil
+}
+
+// carrier returns an input whose shape tells the size of a symbol, which is added if there is none.
+func (im *importer) carrier(symbol string) (*val, error) {
+	if im.carriers[symbol] != nil || im.outer == nil {
+		return im.carriers[symbol], nil
+	}
+	v, err := im.outer.carrier(symbol)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return im.capture(v)
 }
 
 // operand list of a node that runs graphs.
@@ -228,7 +283,6 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	if cond != nil && n.number(cond).Int() == 0 {
 		count = 0
 	}
-	n.decided("%d trips", count)
 	nodes := int64(max(len(p.Node), 1))
 	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
 	if count > int64(n.frame.unroll)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
@@ -374,7 +428,7 @@ func (n *node) scanOnce(in []*val) []*val {
 	if known && length >= 1 && length <= n.frame.unroll/max(len(p.Node), 1) {
 		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
 	}
-	body := n.subgraph(p, slicesAt(0), func(int) bool { return !known })
+	body := n.subgraph(p, slicesAt(0), func(int) bool { return false })
 	attrs := graph.Attrs{"body": body.im.g, "states": states, "num_scan_inputs": scanned, "scan_input_axes": inAxes,
 		"scan_input_directions": inBack,
 		"scan_output_axes":      outAxes, "scan_output_directions": outBack}

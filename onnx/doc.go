@@ -15,6 +15,7 @@
 // as a tensor and an op as an attribute (a shape, axes, a k) becomes the attribute; where
 // it is computed by the graph, the attribute refers to the value ([graph.Ref]).
 //
-// A model with symbolic sizes becomes a graph with symbols. [Model.Graph] can fix them
-// first, and then shape computations vanish.
+// A model with symbolic sizes becomes a graph with symbols, whose attributes are expressions over them where the
+// model computes sizes; an If on a size becomes a node that is settled when sizes are known. Nothing is decided
+// for sizes that nobody gave. [Model.Graph] can fix them first, and then shape computations vanish.
 package onnx

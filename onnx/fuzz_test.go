@@ -38,7 +38,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, o := range []Options{{}, {Default: 2}} {
+		for _, o := range []Options{{}, {Dims: map[string]int{"N": 2}}} {
 			g, err := m.Graph(o)
 			if err == nil && g == nil {
 				t.Fatal("there is neither a graph nor an error")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -25,13 +26,20 @@ type importer struct {
 	g     *graph.Graph
 	// named holds values that bear a name of the model.
 	named map[*graph.Value]bool
-	// other holds the metas, under a second binding of symbols, of values whose shapes
-	// differ by then; nil where nothing is known. sizes and otherSizes are the bindings.
-	other             map[*graph.Value]*tensor.Meta
-	sizes, otherSizes map[string]int
-	read              map[*graph.Value]*val // values that attributes are read from
-	count             int                   // nodes converted
-	work              float64               // elements computed here
+	// What depends on sizes that are not known: see sizes.go. The importers of a model share all but the last two.
+	env      *sym.Env
+	symbols  map[string]sym.Int         // of the graph
+	hints    map[string]int             // sizes of these that the graph is built for
+	limits   map[string]int             // bounds of these, which arithmetic needs: see fractions.go
+	unknowns *int                       // symbols for what data decide
+	texts    map[string]bool            // expressions among attributes
+	used     map[string]bool            // the symbols in attributes
+	carriers map[string]*val            // an input of each symbol that is a size of it
+	shapes   map[*graph.Value][]sym.Int // of values whose shapes are no numbers
+
+	read  map[*graph.Value]*val // values that attributes are read from
+	count int                   // nodes converted
+	work  float64               // elements computed here
 
 	// What is read past: see some.go.
 	missing graph.Errors // initializers, inputs and outputs that cannot be had
@@ -99,9 +107,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		return nil, &dependency{v}
 	}
 	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
-	if v.dual != nil {
-		v = v.dual.make()
-	}
+	im.ours[v] = c
 	switch {
 	case v.kind == isSequence:
 		for _, m := range v.list {
@@ -111,15 +117,33 @@ func (im *importer) capture(v *val) (*val, error) {
 			}
 			c.list = append(c.list, mine)
 		}
+	case v.elements != nil:
+		e := *v.elements
+		e.make = func() *val {
+			mine, err := im.enterCaptured(&val{v: im.outer.materialise(v)})
+			if err != nil {
+				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
+			}
+			return mine
+		}
+		c.elements = &e
 	case v.data == nil && v.v != nil:
 		var err error
-		if c, err = im.entering("outer."+v.v.Name, v, im.outer.differs(v)); err != nil {
+		if c, err = im.enterCaptured(v); err != nil {
 			return nil, err
 		}
+		im.ours[v] = c
+	}
+	return c, nil
+}
+
+// enterCaptured makes a value of the graph outside an input.
+func (im *importer) enterCaptured(v *val) (*val, error) {
+	c, err := im.entering("outer."+v.v.Name, v, im.outer.shapeOf(v))
+	if err == nil {
 		im.captured = append(im.captured, v)
 	}
-	im.ours[v] = c
-	return c, nil
+	return c, err
 }
 
 // convert converts the model's graph.
@@ -230,10 +254,32 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 	}
 	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
 	im.named[v] = true
-	if v.Dims != nil && slices.ContainsFunc(dims, func(d graph.Dim) bool { return d.Symbol != "" }) {
-		im.other[v] = im.atOther(v)
+	x := &val{name: in.Name, v: v}
+	if v.Dims != nil {
+		im.shapes[v] = im.sizesOf(dims)
+		im.carry(x, dims)
 	}
-	return &val{name: in.Name, v: v}, nil
+	return x, nil
+}
+
+// sizesOf returns declared sizes as expressions.
+func (im *importer) sizesOf(dims []graph.Dim) []sym.Int {
+	shape := make([]sym.Int, len(dims))
+	for i, d := range dims {
+		if shape[i] = sym.Of(d.Size); d.Symbol != "" {
+			shape[i] = im.symbols[d.Symbol]
+		}
+	}
+	return shape
+}
+
+// carry notes that the shape of an input tells the sizes of symbols.
+func (im *importer) carry(x *val, dims []graph.Dim) {
+	for _, d := range dims {
+		if d.Symbol != "" && im.carriers[d.Symbol] == nil {
+			im.carriers[d.Symbol] = x
+		}
+	}
 }
 
 // dims returns the sizes of an input, with symbols for those that nobody knows.
@@ -269,9 +315,6 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 			dims[i].Size = given[i]
 		case fixed:
 			dims[i].Size = bound
-		case im.opts.Default > 0:
-			dims[i].Size = im.opts.Default
-			im.g.Assume(symbol, im.opts.Default)
 		default:
 			dims[i].Symbol = symbol
 		}
@@ -357,18 +400,12 @@ func need(n *pb.NodeProto, needed map[string]bool, depth int) {
 	}
 }
 
-// differs reports whether the shape of x depends on symbols.
-func (im *importer) differs(x *val) bool {
-	_, ok := im.other[x.v]
-	return ok
-}
-
 // materialise returns the value of the graph; known data becomes a constant.
 func (im *importer) materialise(x *val) *graph.Value {
 	switch {
 	case x.v != nil:
-	case x.dual != nil:
-		x.v = im.materialise(x.dual.make())
+	case x.elements != nil:
+		x.v = im.materialise(x.elements.make())
 	default:
 		name := x.name
 		if name == "" {

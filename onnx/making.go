@@ -53,16 +53,26 @@ func constantOfShape(n *node) []*val {
 	shape := n.x(0)
 	attrs["size"] = n.ref(shape)
 	y := n.op("full", attrs)
-	if sizes := n.sizesPartly(shape); sizes != nil {
+	if sizes := n.sizesKnown(shape); sizes != nil {
 		y.sized(attrs["dtype"].(tensor.DType), sizes...)
 	}
 	return one(y)
 }
 
+// rangeOp counts from start; there is nothing where the step leads away from the end.
 func rangeOp(n *node) []*val {
-	start := n.x(0)
-	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(n.x(1)), "step": n.refNumber(n.x(2)),
-		"dtype": start.dtype()}
+	start, end, step := n.x(0), n.x(1), n.x(2)
+	if by := n.integers(step); n.integers(start) != nil && n.integers(end) != nil && len(by) == 1 {
+		if k, _ := by[0].Known(); k > 0 {
+			end = n.op("maximum", nil, start, end)
+		} else if k < 0 {
+			end = n.op("minimum", nil, start, end)
+		}
+	}
+	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(end), "dtype": start.dtype()}
+	if attrs["step"] = n.refNumber(step); step.data == nil {
+		attrs["step"] = n.reference(step)
+	}
 	return one(n.op("arange", attrs).as(start.dtype(), 1))
 }
 

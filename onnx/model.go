@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,9 +36,6 @@ type functionKey struct{ domain, name, overload string }
 type Options struct {
 	// Dims are sizes of symbols.
 	Dims map[string]int
-	// Default is the size of symbols that neither Dims nor Shapes tell; 0: they stay
-	// symbols.
-	Default int
 	// Shapes are the shapes of inputs by name. An input of unknown rank needs one.
 	Shapes map[string][]int
 
@@ -54,9 +52,8 @@ type Options struct {
 	// depends on them. [Model.Graph] does not ask.
 	Lost map[string]error
 
-	some      bool                   // go on past what is wrong, see some.go
-	table     map[operator]converter // all of them: see [Options.complete]
-	decisions *[]decision            // what was decided, see guess.go
+	some  bool                   // go on past what is wrong, see some.go
+	table map[operator]converter // all of them: see [Options.complete]
 }
 
 // Load reads a model and converts it to a graph. With the zero Options its symbols stay symbols, and
@@ -142,37 +139,26 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	return im.g, nil
 }
 
-// Graph converts the model. What had to be decided for sizes that nobody gave, and would be
-// decided otherwise for others, is among the graph's warnings.
+// Graph converts the model. Whatever depends on sizes that are not given is an expression in the graph, or
+// computed by it: nothing is decided for sizes that nobody gave.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	o.some = false
-	r, err := m.readAndWarn(o)
+	r, err := m.read(o)
 	if err != nil {
 		return nil, err
 	}
 	return r.g, nil
 }
 
-// readAndWarn converts the model, and warns of what rests on sizes that nobody gave.
-func (m *Model) readAndWarn(o Options) (r *reading, err error) {
-	defer tensor.CatchMemory(&err)
-	if r, err = m.read(o); err == nil {
-		m.warn(r, o)
-	}
-	return r, err
+// reading is a graph as it was read.
+type reading struct {
+	g       *graph.Graph
+	missing graph.Errors // what was read past: see some.go
+	lost    int          // how much that is, nodes among it
 }
 
-// assuming adds to the error of a reading which sizes it rests on that nobody gave: others
-// may suit the model.
-func assuming(sizes map[string]int, err error) error {
-	if len(sizes) == 0 {
-		return err
-	}
-	return fmt.Errorf("%w (sizes that are not given were assumed: %s)", err, sizesText(sizes))
-}
-
-// read converts the model, under the first sizes of its symbols that suit it; where it goes on past
-// what is wrong, under those by which it loses the least.
+// read converts the model, built for the first sizes of its symbols that suit it; where it goes on past
+// what is wrong, for those by which it loses the least.
 func (m *Model) read(o Options) (_ *reading, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := o.complete(); err != nil {
@@ -192,16 +178,16 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 	}
 	var best *reading
 	var first error
-	for _, sizes := range standIns {
+	for _, h := range hints {
 		im := m.importer(o)
-		if err := im.bindStandIns(sizes); err != nil {
+		if err := im.bindHints(h.first, h.step); err != nil {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
 		r, err := im.reading(&frame{opsets: sets, unroll: maxUnrolled, some: o.some})
 		switch {
 		case err != nil && first == nil:
-			first = assuming(im.g.Assumed(), err)
+			first = err
 		case err == nil && (best == nil || r.lost < best.lost):
 			best = r
 		}
@@ -221,21 +207,22 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 // importer returns what converts the model's main graph.
 func (m *Model) importer(o Options) *importer {
 	return &importer{model: m, opts: o, g: graph.New(m.name, o.Lookup), named: map[*graph.Value]bool{},
-		read: map[*graph.Value]*val{}, other: map[*graph.Value]*tensor.Meta{}}
+		env: sym.NewEnv(), symbols: map[string]sym.Int{}, hints: map[string]int{}, limits: map[string]int{},
+		unknowns: new(int), texts: map[string]bool{}, used: map[string]bool{}, carriers: map[string]*val{},
+		shapes: map[*graph.Value][]sym.Int{}, read: map[*graph.Value]*val{}}
 }
 
 // reading converts the model's graph.
 func (im *importer) reading(f *frame) (*reading, error) {
-	r := &reading{}
-	im.opts.decisions = &r.decisions
 	g, err := im.convert(f)
-	r.g, r.missing, r.lost = g, im.missing, len(im.missing)+im.refused
-	r.sizes = []map[string]int{im.sizes, im.otherSizes}
-	return r, err
+	for name, most := range im.limits {
+		im.g.Symbols[name] = graph.Bounds{Max: most}
+	}
+	return &reading{g: g, missing: im.missing, lost: len(im.missing) + im.refused}, err
 }
 
 // rebind gives symbols the sizes that they have in any graph until somebody binds them, or
-// those that the model was read under if it does not take these.
+// those that the graph was built for if it does not take these.
 func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
 		return nil

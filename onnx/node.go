@@ -64,6 +64,16 @@ func (n *node) title() string {
 	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
 }
 
+// nameOf is what a node is called in messages: its name, or that of its first output.
+func nameOf(p *pb.NodeProto) string {
+	for _, o := range p.Output {
+		if p.Name == "" && o != "" {
+			return o
+		}
+	}
+	return p.Name
+}
+
 // name gives a value made by a node the model's name, if it has none yet.
 func (im *importer) name(x *val, name string) {
 	if x.name == "" {

@@ -101,7 +101,7 @@ func TestSymbolsStay(t *testing.T) {
 
 func TestSymbolsCanBeFixed(t *testing.T) {
 	for name, o := range map[string]Options{"dims": {Dims: map[string]int{"N": 7}},
-		"shapes": {Shapes: map[string][]int{"x": {7, 2, 3}}}, "default": {Default: 7}} {
+		"shapes": {Shapes: map[string][]int{"x": {7, 2, 3}}}} {
 		g, err := convert(model(11, flattening("N")), o)
 		require.NoError(t, err, name)
 		require.Empty(t, g.Symbols, name)

@@ -36,45 +36,24 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 			in[i] = n.outlined(x)
 		}
 	}
-	return o.Outline(in, attrs, n.refElements, numbers(n.importer.sizes))
+	return o.Outline(in, attrs, n.refElements, n.symbols)
 }
 
-// tighten finds the results of which nothing seemed to be known under other sizes of the
-// operands, but whose shape is the same whatever those are.
-func (n *node) tighten(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
-	open := func(x *val) bool {
-		m, ok := n.other[x.v]
-		return ok && m == nil && !x.dynamic()
-	}
-	if !slices.ContainsFunc(out, open) {
-		return
-	}
-	found := n.outlines(o, attrs, operands)
-	if len(found) != len(out) {
-		return
-	}
-	for i, x := range out {
-		if open(x) && found[i].Sizes != nil && slices.Equal(found[i].Sizes, x.v.Meta.Shape) {
-			delete(n.other, x.v)
-		}
-	}
-}
-
-// outlined is what is known of an operand under any binding of symbols.
+// outlined is what is known of an operand for all sizes.
 func (n *node) outlined(x *val) graph.Outlined {
-	if x.data != nil || x.dual == nil && n.static(x) {
+	if x.data != nil || x.elements == nil && n.static(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.meta(), Const: x.data}}
 		return graph.Outlined{Arg: arg}
 	}
 	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
 }
 
-// outlineOf returns what is known of any tensor under any binding of symbols.
+// outlineOf returns what is known of any tensor for all sizes.
 func (n *node) outlineOf(x *val) graph.Outline {
 	if x.dynamic() {
 		return graph.Outline{DType: x.dtype(), Sizes: x.outline.Sizes}
 	}
-	return graph.Outline{DType: x.dtype(), Sizes: append([]int{}, n.sizes(x)...)}
+	return graph.Outline{DType: x.dtype(), Sizes: append([]int{}, plainSizes(n.shapeOf(x))...)}
 }
 
 // reference is an attribute that is read from x when the graph runs.
@@ -95,10 +74,10 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 		return nil, nil, false
 	}
 	elements = make([]any, tensor.Numel(shape))
-	if t := partlyOf(x); t != nil && t.DType == tensor.Int64 {
-		for i, e := range ints(t) {
-			if e != unknownElement {
-				elements[i] = int64(e)
+	if e := n.elementsOf(x, false); e != nil && e.dtype == tensor.Int64 {
+		for i := range e.list {
+			if k, known := e.list[i].n.Known(); known {
+				elements[i] = int64(k)
 			}
 		}
 	}

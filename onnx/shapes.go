@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,74 +23,6 @@ func shapeOp(n *node) []*val {
 
 func size(n *node) []*val {
 	return one(n.op("prod", nil, n.dims(n.x(0))).ofRank(0))
-}
-
-// reshape: a 0 in the shape keeps the operand's size, unless allowzero is set.
-func reshape(n *node) []*val {
-	x := n.x(0)
-	keepZero := n.flag("allowzero", false)
-	if n.ver < 5 {
-		list, _ := n.ints("shape")
-		return one(n.reshapeTo(x, known(intTensor(list...)), keepZero))
-	}
-	return one(n.reshapeTo(x, n.x(1), keepZero))
-}
-
-func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
-	if shape.data != nil {
-		list := ints(shape.data)
-		zeros := !keepZero && slices.Contains(list, 0)
-		if !zeros {
-			return n.reshape(x, list...)
-		}
-		if n.static(x) {
-			for i, s := range list {
-				if s == 0 {
-					list[i] = n.sizeAt(x, i)
-				}
-			}
-			return n.reshape(x, list...)
-		}
-	}
-	length, sizes := n.lengthOf(shape), n.sizesPartly(shape)
-	if shape.dual != nil && (keepZero || count(ints(shape.dual.a), 0) == 0) {
-		if y := n.reshapeDual(x, shape.dual); y != nil {
-			return y
-		}
-	}
-	if shape.data != nil && !x.dynamic() && count(ints(shape.data), 0)+count(ints(shape.data), -1) < 2 {
-		return n.reshape(x, n.zerosFilled(x, ints(shape.data))...)
-	}
-	if !keepZero {
-		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
-	}
-	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
-	if sizes != nil {
-		y.outline.Sizes = sizes
-	}
-	return y
-}
-
-// zerosFilled replaces zeros by the operand's sizes; one that is not known becomes -1.
-func (n *node) zerosFilled(x *val, list []int) []int {
-	s := n.sizes(x)
-	for i, size := range list {
-		if size == 0 {
-			if i >= len(s) {
-				n.failf("the shape keeps size %d of an operand that has %d dimensions", i, len(s))
-			}
-			list[i] = s[i]
-		}
-	}
-	return list
-}
-
-func (n *node) sizeAt(x *val, i int) int {
-	s := n.shape(x)
-	if i >= len(s) {
-		n.failf("the shape keeps size %d of an operand that has %d dimensions", i, len(s))
-	}
-	return s[i]
 }
 
 // lengthOf returns the number of elements of a vector; -1 if that is not known.
@@ -174,39 +107,6 @@ func transpose(n *node) []*val {
 	return one(n.op("permute", graph.Attrs{"dims": perm}, x).ofRank(len(perm)))
 }
 
-// expand broadcasts both ways: a size 1 in the shape keeps the operand's.
-func expand(n *node) []*val {
-	x, shape := n.x(0), n.x(1)
-	if shape.data != nil && n.static(x) {
-		full, err := tensor.Broadcast(x.meta().Shape, n.list(1))
-		if err != nil {
-			n.failf("%w", err)
-		}
-		return one(n.op("expand", graph.Attrs{"size": full}, x))
-	}
-	if shape.dual != nil {
-		if y := n.expandDual(x, shape.dual); y != nil {
-			return one(y)
-		}
-	}
-	length, rank := n.lengthOf(shape), n.rank(x)
-	if length < 0 {
-		// As long as the operand at least; the executor checks the rest.
-		return one(n.op("expand", graph.Attrs{"size": n.ref(shape)}, x))
-	}
-	full := max(length, rank)
-	want := n.fitted(shape, length, full, false, 1)
-	own := n.fitted(n.dims(x), rank, full, false, 1)
-	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
-	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
-	for i, s := range n.sizesPartly(shape) {
-		if s > 1 {
-			y.outline.Sizes[full-length+i] = s
-		}
-	}
-	return one(y)
-}
-
 func tile(n *node) []*val {
 	x := n.x(0)
 	if n.ver < 6 {
@@ -242,6 +142,9 @@ func split(n *node) []*val {
 	sizes, given := n.ints("split")
 	if n.ver >= 13 && n.has(1) {
 		if p := n.x(1); p.data == nil {
+			if list := n.expressions(p); len(list) == len(n.proto.Output) {
+				return n.ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
+			}
 			return n.splitComputed(x, p, axis, len(n.proto.Output))
 		}
 		sizes, given = n.list(1), true
@@ -251,15 +154,25 @@ func split(n *node) []*val {
 		if parts < 1 || parts > len(n.proto.Output) {
 			n.failf("%d parts do not suit %d outputs", parts, len(n.proto.Output))
 		}
-		total := n.known1(x, n.axis(axis, n.rank(x)))
-		each := (total + parts - 1) / parts
-		for range parts {
-			sizes = append(sizes, min(each, total))
-			total -= sizes[len(sizes)-1]
-		}
+		return n.splitEvenly(x, n.axis(axis, n.rank(x)), parts)
 	}
 	if len(sizes) != len(n.proto.Output) {
 		n.failf("%d sizes do not suit %d outputs", len(sizes), len(n.proto.Output))
+	}
+	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
+}
+
+// splitEvenly cuts into parts of one size, the last of which may be less.
+func (n *node) splitEvenly(x *val, axis, parts int) []*val {
+	rest := n.shapeOf(x)[axis]
+	each := rest.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
+	sizes := make([]any, parts)
+	for i := range sizes {
+		size, ok := each.Min(rest), false
+		rest = rest.Sub(size)
+		if sizes[i], ok = n.written(size); !ok {
+			n.failf("size %d of %q must be known before the graph runs", axis, x.name)
+		}
 	}
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }

@@ -31,7 +31,7 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 // converted.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	o.some = true
-	r, err := m.readAndWarn(o)
+	r, err := m.read(o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,13 +13,13 @@ type val struct {
 	name string
 	v    *graph.Value
 	data *tensor.Tensor
-	dual *dual  // known under two bindings of symbols
-	list []*val // the members of a sequence
-	kind valKind
+	// elements are what is known of integers that are computed from sizes: see arithmetic.go. Such a value is one
+	// of the graph only if an op takes it.
+	elements *entries
+	list     []*val // the members of a sequence
+	kind     valKind
 	// outline is what is known of a value whose shape depends on data.
 	outline graph.Outline
-	// partly are its elements as far as they are known, see partly.go; nil where none are.
-	partly *tensor.Tensor
 	// lack is what a lost val of no node is: an initializer or an input.
 	lack string
 }
@@ -47,8 +47,8 @@ func (x *val) meta() tensor.Meta {
 	switch {
 	case x.data != nil:
 		return x.data.Meta
-	case x.dual != nil:
-		return x.dual.a.Meta
+	case x.elements != nil:
+		return tensor.New(x.elements.dtype, x.elements.shape...)
 	case x.v != nil:
 		return x.v.Meta
 	}
@@ -63,16 +63,7 @@ func (x *val) dtype() tensor.DType {
 }
 
 // dynamic reports whether only the dtype is known before the graph runs.
-func (x *val) dynamic() bool { return x.data == nil && x.dual == nil && x.v != nil && x.v.Dynamic }
-
-// static reports whether the shape is fixed: it depends on no symbol and no data.
-func (im *importer) static(x *val) bool {
-	if x.data != nil || x.dual != nil || x.v == nil {
-		return true
-	}
-	_, differs := im.other[x.v]
-	return !x.v.Dynamic && !differs
-}
+func (x *val) dynamic() bool { return x.data == nil && x.elements == nil && x.v != nil && x.v.Dynamic }
 
 // as notes what is known of a value whose shape depends on data, where its op cannot tell.
 func (x *val) as(d tensor.DType, rank int) *val {

@@ -136,6 +136,11 @@ func (v vector) checkOpen(m *Model) error {
 	if err != nil || len(g.Symbols) == 0 {
 		return err
 	}
+	return v.checkBound(g)
+}
+
+// checkBound binds the symbols of a graph to the sizes of the inputs.
+func (v vector) checkBound(g *graph.Graph) error {
 	dims := map[string]int{}
 	for _, in := range g.Inputs {
 		for i, d := range in.Dims {

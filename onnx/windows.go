@@ -109,8 +109,8 @@ func (n *node) images(x *val) (in []int, rank int) {
 	if rank < 1 || rank > 3 {
 		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", rank+2)
 	}
-	if n.static(x) {
-		in = n.shape(x)[2:]
+	if in = n.sizes(x)[2:]; slices.Contains(in, -1) {
+		in = nil
 	}
 	return in, rank
 }

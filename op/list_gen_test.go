@@ -145,6 +145,7 @@ var functions = []listed{
 	{"hstack", "", Hstack, Hstack},
 	{"hypot", "", Hypot, Hypot},
 	{"if", "", If[*graph.Value], If[float64]},
+	{"if_sizes", "", IfSizes, IfSizes},
 	{"imag", "", Imag, Imag},
 	{"index", "", Index, Index},
 	{"index_add", "", IndexAdd[*graph.Value], IndexAdd[int]},

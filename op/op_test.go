@@ -182,6 +182,8 @@ func attribute(t *testing.T, g *graph.Graph, p reflect.Type, name string, v refl
 	case []sym.Int:
 		n, _ := tensor.Type{Shape: x, Strides: x}.Meta()
 		v = reflect.ValueOf(n.Shape)
+	case graph.NumberOrSize:
+		v = reflect.ValueOf(x.Number)
 	case graph.IntOrInts:
 		if v = reflect.ValueOf(x.One.Hint()); x.List != nil {
 			n, _ := tensor.Type{Shape: x.List, Strides: x.List}.Meta()

@@ -2064,6 +2064,20 @@ func If[A Operand](condition A, values []*graph.Value, thenBranch, elseBranch *g
 	return node("if", 0, with(nil, "then_branch", thenBranch, "else_branch", elseBranch), condition, values)
 }
 
+// IfSizes is the op if_sizes.
+//
+// Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from sizes: once these
+// are known, the nodes of that branch take the place of the node.
+//
+// Attributes:
+//
+//   - condition: comparison of sizes, or several joined by & and |: Lt(100, N)
+//   - thenBranch: graph to run where condition holds; its inputs are the first operands
+//   - elseBranch: graph to run otherwise; its inputs are the operands that follow
+func IfSizes(g *graph.Graph, values []*graph.Value, condition, thenBranch, elseBranch *graph.Graph) []*graph.Value {
+	return nodeIn(g, "if_sizes", 0, with(nil, "condition", condition, "then_branch", thenBranch, "else_branch", elseBranch), values)
+}
+
 // Imag is the op imag.
 //
 // Gives the imaginary parts of complex numbers, a view. A real self is refused.

@@ -243,6 +243,10 @@ func Run(g *graph.Graph, o Options) (*Plan, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
+	g, err := g.Settled()
+	if err != nil {
+		return nil, err
+	}
 	if g.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can be run, piece by piece, but not planned as a whole")
 	}

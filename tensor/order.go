@@ -203,9 +203,12 @@ func (o Order) HoldsOf(t Type) bool {
 	if o.IsRowMajor() {
 		return t.IsRowMajor() || t.IsContiguous()
 	}
-	order := o.Dims()
-	slices.Reverse(order)
-	return t.dense(order).Holds()
+	all, step := sym.Truth(true), sym.Of(1)
+	for _, d := range slices.Backward(o.Dims()) {
+		all = all.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(step)))
+		step = step.Mul(t.Shape[d])
+	}
+	return all.Holds()
 }
 
 // OrderOf returns the order in which a value lies, and whether it is dense in it: that its elements fill

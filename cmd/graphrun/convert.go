@@ -112,7 +112,6 @@ func loadConvert(path string, dims []string) (*graph.Graph, error) {
 	if !f.IsModel() && len(dims) > 0 {
 		return nil, wrongf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
-	f.Loader.Default = 0
 	g, _, err := graphOf(f)
 	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
 		return nil, wrongf("%w\nFix symbolic sizes, as in --dim %s=8.", err, slices.Min(slices.Collect(maps.Keys(symbols))))

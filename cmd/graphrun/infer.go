@@ -113,7 +113,7 @@ func infer(cmd *cobra.Command, path string, f inferFlags) error {
 // inferGraph returns the graph, nil if nothing of it can be shown, and its mistakes. The
 // error ends the command; with --keep-going refused nodes do not make one.
 func inferGraph(path string, f inferFlags) (*graph.Graph, []*graph.Error, error) {
-	g, missing, err := openSymbolic(path, f.dims, f.keepGoing)
+	g, missing, err := openGraph(path, f.dims, f.keepGoing)
 	if err != nil {
 		return nil, mistakes(err), err
 	}

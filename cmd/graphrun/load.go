@@ -74,9 +74,6 @@ func checkDims[T any](path string, dims map[string]int, symbols map[string]T) er
 	return nil
 }
 
-// unboundSize is the size of a model's symbols that nobody binds, when it is run or planned.
-const unboundSize = 2
-
 // openFile reads a graph file or a model, with sizes still open but for those of --dim. With some it
 // goes on past what is wrong.
 func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
@@ -84,7 +81,7 @@ func openFile(path string, dims []string, some bool) (*graphrun.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := graphrun.Loader{Sizes: bound, Default: unboundSize, KeepGoing: some}.Open(path)
+	f, err := graphrun.Loader{Sizes: bound, KeepGoing: some}.Open(path)
 	if err != nil {
 		return nil, wrong(err)
 	}
@@ -108,21 +105,6 @@ func openGraph(path string, dims []string, some bool) (*graph.Graph, graph.Error
 		return nil, nil, err
 	}
 	return graphOf(f)
-}
-
-// openSymbolic is openGraph that leaves sizes of models which nobody gives unknown, unless the model cannot be
-// read so.
-func openSymbolic(path string, dims []string, some bool) (*graph.Graph, graph.Errors, error) {
-	f, err := openFile(path, dims, some)
-	if err != nil {
-		return nil, nil, err
-	}
-	f.Loader.Default = 0
-	g, missing, err := graphOf(f)
-	if err != nil && f.IsModel() && len(f.Symbols()) > 0 {
-		return openGraph(path, dims, some)
-	}
-	return g, missing, err
 }
 
 // loadGraph reads, binds and infers a graph file or a model.

@@ -182,8 +182,11 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 	}
 	out := slices.Clone(values[:a.Carried])
+	like := func() ([]graph.Result, error) {
+		return resultsLike(a.Body, append([]*tensor.Tensor{tensor.Zeros(tensor.Int64), tensor.Zeros(tensor.Bool)}, values...))
+	}
 	for k, list := range collected {
-		t, err := collect(list, 0, false, a.Body.Outputs[1+a.Carried+k].Value)
+		t, err := collect(list, 0, false, 1+a.Carried+k, like)
 		if err != nil {
 			return nil, err
 		}
@@ -192,15 +195,30 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return out, nil
 }
 
-// collect stacks tensors along a new dimension. like is a value of their kind, for when
-// there are none.
-func collect(list []*tensor.Tensor, axis int, backwards bool, like *graph.Value) (*tensor.Tensor, error) {
-	m := like.Meta
+// resultsLike infers a body for inputs like the given ones.
+func resultsLike(body *graph.Graph, in []*tensor.Tensor) ([]graph.Result, error) {
+	metas := make([]tensor.Meta, len(in))
+	for i, t := range in {
+		metas[i] = t.Meta
+	}
+	return body.ResultsFor(metas)
+}
+
+// collect stacks tensors along a new dimension. Where there are none, they are as result i of like.
+func collect(list []*tensor.Tensor, axis int, backwards bool, i int,
+	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
+	var m tensor.Meta
 	if len(list) > 0 {
 		m = list[0].Meta
-	}
-	if !m.DType.Valid() {
-		return nil, errors.New("nothing was collected, so that dtype and shape of it are not known")
+	} else {
+		res, err := like()
+		switch {
+		case err != nil:
+			return nil, err
+		case res[i].Dynamic || !res[i].Type.DType.Valid():
+			return nil, errors.New("nothing was collected, so that dtype and shape of it are not known")
+		}
+		m = res[i].Meta()
 	}
 	axis, err := tensor.WrapDim(axis, len(m.Shape)+1)
 	if err != nil {
@@ -288,18 +306,27 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 			collected[k] = append(collected[k], t)
 		}
 	}
-	return a.results(values, collected)
+	return a.results(in, axes, values, collected)
 }
 
 // results stacks what was collected.
-func (a *scanAttrs) results(values []*tensor.Tensor, collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
+	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])
+	like := func() ([]graph.Result, error) {
+		slice := slices.Clone(in)
+		for k, axis := range axes {
+			m := in[a.States+k].Meta
+			slice[a.States+k] = tensor.Zeros(m.DType, slices.Delete(slices.Clone(m.Shape), axis, axis+1)...)
+		}
+		return resultsLike(a.Body, slice)
+	}
 	for k, list := range collected {
 		axis := 0
 		if k < len(a.OutputAxes) {
 			axis = a.OutputAxes[k]
 		}
-		t, err := collect(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.Body.Outputs[a.States+k].Value)
+		t, err := collect(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, like)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import "github.com/graphrun/graphrun/graph"
 // Ops returns the family's ops, file by file.
 func Ops() []*graph.Op {
 	return []*graph.Op{
-		If, Loop, Scan, Raise,
+		If, IfSizes, Loop, Scan, Raise,
 		FftFft, FftIfft, FftRfft, FftIrfft, Dft,
 		OnnxLSTM, OnnxGRU, OnnxRNN,
 		LSTM, GRU, RNNTanh, RNNRelu,

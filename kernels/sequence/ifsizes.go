@@ -1,0 +1,60 @@
+package sequence
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type ifSizesAttrs struct {
+	Condition sym.Bool     `attr:"condition" doc:"comparison of sizes, or several joined by & and |: Lt(100, N)"`
+	Then      *graph.Graph `attr:"then_branch" doc:"graph to run where condition holds; its inputs are the first operands"`
+	Else      *graph.Graph `attr:"else_branch" doc:"graph to run otherwise; its inputs are the operands that follow"`
+}
+
+// IfSizes is If for a condition that sizes decide.
+var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
+	Name: "if_sizes", Doc: "Runs then_branch or else_branch, and gives what it gives. Which of them it is follows from " +
+		"sizes: once these are known, the nodes of that branch take the place of the node.",
+	Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
+	Infer: inferIfSizes, Chooses: choose,
+	Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		body, _ := choose(c)
+		if a := kit.Attrs[ifSizesAttrs](c); body == a.Else {
+			return graph.Reference{}.Run(body, in[len(a.Then.Inputs):])
+		}
+		return graph.Reference{}.Run(body, in[:len(body.Inputs)])
+	},
+})
+
+// choose returns the branch that sizes choose, and its operands.
+func choose(c *graph.Call) (*graph.Graph, []graph.Arg) {
+	a := kit.Attrs[ifSizesAttrs](c)
+	n := min(len(a.Then.Inputs), len(c.In))
+	if a.Condition.Holds() {
+		return a.Then, c.In[:n]
+	}
+	return a.Else, c.In[n:]
+}
+
+func inferIfSizes(c *graph.Call) ([]graph.Result, error) {
+	a := kit.Attrs[ifSizesAttrs](c)
+	if len(a.Then.Outputs) != len(a.Else.Outputs) {
+		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(a.Then.Outputs), len(a.Else.Outputs))
+	}
+	if len(c.In) != len(a.Then.Inputs)+len(a.Else.Inputs) {
+		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs),
+			len(c.In))
+	}
+	body, args := choose(c)
+	metas := make([]tensor.Meta, len(args))
+	for i, x := range args {
+		if metas[i] = x.Meta(); x.Kind != graph.TensorArg {
+			return nil, fmt.Errorf("operand %q of a branch is left out", body.Inputs[i].Name)
+		}
+	}
+	return body.ResultsFor(metas)
+}

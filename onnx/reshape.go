@@ -1,0 +1,172 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+)
+
+// reshape: a 0 in the shape keeps the operand's size, unless allowzero is set.
+func reshape(n *node) []*val {
+	x := n.x(0)
+	keepZero := n.flag("allowzero", false)
+	if n.ver < 5 {
+		list, _ := n.ints("shape")
+		return one(n.reshapeTo(x, known(intTensor(list...)), keepZero))
+	}
+	return one(n.reshapeTo(x, n.x(1), keepZero))
+}
+
+// A 0 that is computed from sizes stands for itself: ONNX has it keep the operand's size, too, but where that is
+// another one the result would have elements that the operand, which is empty, has not.
+func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
+	if list := n.integers(shape); list != nil {
+		if !keepZero {
+			n.keepZeros(x, list)
+		}
+		if attr := n.sizesWritten(list); attr != nil {
+			return n.reshapeBy(x, attr)
+		}
+	}
+	length, sizes := n.lengthOf(shape), n.sizesKnown(shape)
+	if !keepZero {
+		shape = n.op("where", nil, n.op("eq", nil, shape, 0), n.fitted(n.dims(x), n.rank(x), length, true, 0), shape)
+	}
+	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+	if sizes != nil {
+		y.outline.Sizes = sizes
+	}
+	return y
+}
+
+// keepZeros replaces the zeros of a shape by the operand's sizes.
+func (n *node) keepZeros(x *val, list []sym.Int) {
+	for i, s := range list {
+		if !s.Same(sym.Int{}) {
+			continue
+		}
+		if i >= n.rank(x) {
+			n.failf("the shape keeps size %d of an operand that has %d dimensions", i, n.rank(x))
+		}
+		list[i] = n.shapeOf(x)[i]
+	}
+}
+
+// sizesWritten returns a shape as an attribute has it. One size that data decide follows from the others; nil
+// where that does not do.
+func (n *node) sizesWritten(list []sym.Int) []any {
+	attr, open := make([]any, len(list)), 0
+	for i, s := range list {
+		var ok bool
+		if attr[i], ok = n.written(s); !ok {
+			attr[i] = -1
+		}
+		if attr[i] == -1 {
+			open++
+		}
+	}
+	for i, s := range list {
+		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isRest) {
+			return nil
+		}
+	}
+	return attr
+}
+
+func isRest(s sym.Int) bool { return s.Same(sym.Of(-1)) }
+
+// integers returns integers that are known or expressions; nil where neither is so.
+func (n *node) integers(x *val) []sym.Int {
+	e := n.elementsOf(x, false)
+	if e == nil || !e.dtype.IsIntegral(false) {
+		return nil
+	}
+	list := make([]sym.Int, len(e.list))
+	for i := range list {
+		list[i] = e.list[i].n
+	}
+	return list
+}
+
+// sizesKnown returns the sizes of a value of a shape that is computed, -1 for those not known; nil if not even
+// their number is. A size 0 may stand for another.
+func (n *node) sizesKnown(shape *val) []int {
+	length := n.lengthOf(shape)
+	if length < 0 {
+		return nil
+	}
+	sizes := slices.Repeat([]int{-1}, length)
+	for i, s := range n.integers(shape) {
+		if k, known := s.Known(); known && k > 0 {
+			sizes[i] = k
+		}
+	}
+	return sizes
+}
+
+// expand broadcasts both ways: a size 1 in the shape keeps the operand's.
+func expand(n *node) []*val {
+	x, shape := n.x(0), n.x(1)
+	if size := n.broadcastTo(x, shape); size != nil {
+		return one(n.op("expand", graph.Attrs{"size": size}, x).ofRank(len(size)))
+	}
+	length, rank := n.lengthOf(shape), n.rank(x)
+	if length < 0 {
+		// As long as the operand at least; the executor checks the rest.
+		return one(n.op("expand", graph.Attrs{"size": n.ref(shape)}, x))
+	}
+	full := max(length, rank)
+	want := n.fitted(shape, length, full, false, 1)
+	own := n.fitted(n.dims(x), rank, full, false, 1)
+	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
+	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
+	for i, s := range n.sizesKnown(shape) {
+		if s > 1 {
+			y.outline.Sizes[full-length+i] = s
+		}
+	}
+	return one(y)
+}
+
+// broadcastTo returns the sizes, as an attribute, to which x and a shape are broadcast together; nil where data
+// decide them.
+func (n *node) broadcastTo(x, shape *val) []any {
+	list := n.integers(shape)
+	if list == nil || n.rank(x) > maxRank {
+		return nil
+	}
+	own := n.shapeOf(x)
+	size := make([]any, max(len(own), len(list)))
+	for i := range size {
+		at, to := i-(len(size)-len(own)), i-(len(size)-len(list))
+		if at < 0 {
+			at = -1
+		}
+		want, ok := sym.Of(1), true
+		if to >= 0 {
+			want = list[to]
+		}
+		switch {
+		case at >= 0 && (want.Same(sym.Of(1)) || want.Same(own[at])):
+			size[i] = -1 // the operand's own
+			continue
+		case at >= 0 && !own[at].Same(sym.Of(1)):
+			want = broadcast(n, want, own[at])
+		}
+		if size[i], ok = n.written(want); !ok {
+			return nil
+		}
+	}
+	return size
+}
+
+// broadcast returns the size that two sizes are broadcast to.
+func broadcast(n *node, a, b sym.Int) sym.Int {
+	i, known := a.Known()
+	k, too := b.Known()
+	if known && too && i != k && k != 1 {
+		n.failf("sizes %d and %d cannot be broadcast together", i, k)
+	}
+	return sym.Where(a.Eq(sym.Of(1)), b, a)
+}

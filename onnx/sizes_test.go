@@ -1,0 +1,254 @@
+package onnx
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// firstSize adds to a graph the nodes that give the first size of x, under the name n.
+func firstSize(p *pb.GraphProto) *pb.GraphProto {
+	p.Initializer = append(p.Initializer, int64s("zero", nil, 0))
+	p.Node = append([]*pb.NodeProto{node1("Shape", names("x"), names("shape")),
+		node1("Gather", names("shape", "zero"), names("n"))}, p.Node...)
+	return p
+}
+
+// attrOf returns an attribute of the node that makes a value, as it is written.
+func attrOf(t *testing.T, g *graph.Graph, value, name string) any {
+	t.Helper()
+	v := g.Value(value)
+	require.NotNil(t, v, value)
+	for attr, x := range v.Node.Written() {
+		if attr == name {
+			return x
+		}
+	}
+	t.Fatalf("node of %q has no attribute %q", value, name)
+	return nil
+}
+
+// kept returns a graph as it comes out of a file.
+func kept(t *testing.T, g *graph.Graph) *graph.Graph {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "graph.json")
+	require.NoError(t, graphfile.SaveFile(path, g))
+	again, err := graphfile.Load(path, kernels.Lookup)
+	require.NoError(t, err)
+	return again
+}
+
+// forSizes runs a model with its sizes open, from the model and from a file, and the model read for the sizes at
+// hand, and checks that the output z is the same.
+func forSizes(t *testing.T, m *pb.ModelProto, in map[string]*tensor.Tensor, bound map[string]int) *tensor.Tensor {
+	t.Helper()
+	want := run(t, m, in)["z"]
+	g, err := convert(m, Options{})
+	require.NoError(t, err)
+	for _, g := range []*graph.Graph{g, kept(t, g)} {
+		require.NoError(t, g.Bind(bound))
+		got := runGraph(t, g, in)["z"]
+		require.NoError(t, compareScaled(got, want), "%v", bound)
+	}
+	return want
+}
+
+func ramp(shape ...int) *tensor.Tensor {
+	x := tensor.Zeros(tensor.Float32, shape...)
+	for i := range x.Numel() {
+		x.SetFlat(i, tensor.IntScalar(int64(i)))
+	}
+	return x
+}
+
+// atMost expands a vector of 1 to the first size of x, or to 10 if that is less.
+func atMost() *pb.ModelProto {
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("ten", []int64{1}, 10), int64s("at", []int64{1}, 0),
+			floats("one", []int64{1}, 1)},
+		Node: []*pb.NodeProto{node1("Unsqueeze", names("n", "at"), names("n1")),
+			node1("Min", names("n1", "ten"), names("least")),
+			node1("Expand", names("one", "least"), names("y")), node1("Neg", names("y"), names("z"))},
+		Input:  infos(info("x", tFloat, "N")),
+		Output: infos(info("z", tFloat, nil)),
+	}
+	return model(13, firstSize(p))
+}
+
+func TestExpandToTheLeastOfASize(t *testing.T) {
+	g, err := convert(atMost(), Options{})
+	require.NoError(t, err)
+	require.Equal(t, []any{"Min(10, N)"}, attrOf(t, g, "y", "size"))
+	require.False(t, g.Dynamic())
+	for _, n := range []int{0, 1, 4, 10, 11, 200} {
+		z := forSizes(t, atMost(), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
+		require.Equal(t, []int{min(n, 10)}, z.Shape)
+	}
+}
+
+// larger is choice by whether the first size of x is over a bound.
+func larger(bound int64) *pb.ModelProto {
+	p := choice()
+	p.Input = infos(info("x", tFloat, "N", "M"))
+	p.Output[0].Name = "z"
+	p.Initializer = []*pb.TensorProto{int64s("bound", nil, bound)}
+	p.Node[0].Output[0] = "chosen"
+	p.Node = append([]*pb.NodeProto{node1("Greater", names("n", "bound"), names("cond"))}, p.Node...)
+	p.Node = append(p.Node, node1("Relu", names("chosen"), names("z")))
+	return model(13, firstSize(p))
+}
+
+func TestIfOnASize(t *testing.T) {
+	g, err := convert(larger(100), Options{})
+	require.NoError(t, err)
+	require.Equal(t, "Lt(100, N)", attrOf(t, g, "chosen", "condition"))
+	require.Empty(t, g.Warnings())
+	for n, first := range map[int]float32{101: 1, 100: 0, 1: 0, 5000: 1} {
+		z := forSizes(t, larger(100), map[string]*tensor.Tensor{"x": ramp(n, 2)}, map[string]int{"N": n, "M": 2})
+		require.Equal(t, first, floatsOf(t, z)[0], n)
+	}
+	g, err = convert(larger(-1), Options{})
+	require.NoError(t, err)
+	require.Len(t, g.Nodes, 2, "what holds for all sizes is no question")
+}
+
+// TestIfOnASizeIsSettled checks that the nodes of the branch stand in the place of the If, once sizes are known, and
+// that symbolic inference names the condition.
+func TestIfOnASizeIsSettled(t *testing.T) {
+	g, err := convert(larger(100), Options{})
+	require.NoError(t, err)
+	for n, op := range map[int]string{7: "neg", 700: "add"} {
+		c := g.Clone()
+		require.NoError(t, c.BindOnly(map[string]int{"N": n, "M": 3}))
+		require.NoError(t, c.Settle())
+		require.NoError(t, c.Infer())
+		require.NoError(t, graph.Verify(c, graph.Sorted))
+		require.Len(t, c.Nodes, 2)
+		require.Equal(t, op, c.Nodes[0].Op.Name)
+		require.Equal(t, "chosen", c.Nodes[0].Out[0].Name)
+
+		s, err := g.Symbolic(map[string]int{"N": n, "M": 3})
+		require.NoError(t, err)
+		require.Equal(t, op, s.Graph.Nodes[0].Op.Name)
+		require.NotEmpty(t, s.Guards)
+		require.Equal(t, n > 100, s.Holds(map[string]int{"N": 101, "M": 3}))
+		require.Equal(t, n <= 100, s.Holds(map[string]int{"N": 100, "M": 3}))
+	}
+	require.Equal(t, "if_sizes", g.Nodes[0].Op.Name, "the graph itself stays open")
+}
+
+// branched is an If on a size whose branches differ in rank, one of which has an If of its own, and a loop around
+// which sizes are read.
+func branched() *pb.ModelProto {
+	inner := node1("If", names("small"), names("i"), attrGraph("then_branch", branchOf("p", node1("Neg", names("x"),
+		names("p")))), attrGraph("else_branch", branchOf("q", node1("Concat", names("x", "x"), names("q"),
+		attrInt("axis", 0)))))
+	yes := branchOf("a", node1("Reshape", names("x", "shape2"), names("r")), node1("Add", names("r", "r"), names("a")))
+	no := branchOf("i", inner)
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("bound", nil, 6), int64s("three", nil, 3), int64s("at", []int64{1}, 0),
+			int64s("two", []int64{1}, 2), int64s("half", nil, 2), int64s("all", []int64{1}, -1)},
+		Node: []*pb.NodeProto{node1("Greater", names("n", "bound"), names("cond")),
+			node1("Less", names("n", "three"), names("small")), node1("Div", names("n", "half"), names("h")),
+			node1("Unsqueeze", names("h", "at"), names("h1")),
+			node1("Concat", names("h1", "two"), names("shape2"), attrInt("axis", 0)),
+			node1("If", names("cond"), names("c"), attrGraph("then_branch", yes), attrGraph("else_branch", no)),
+			node1("Reshape", names("c", "all"), names("flat")), node1("Relu", names("flat"), names("z"))},
+		Input: infos(info("x", tFloat, "N")), Output: infos(info("z", tFloat, nil)),
+	}
+	return model(13, firstSize(p))
+}
+
+func TestBranchesOnSizesWithinBranches(t *testing.T) {
+	for n, first := range map[int]int{1: 1, 2: 2, 3: 6, 6: 12, 8: 8, 20: 20} {
+		z := forSizes(t, branched(), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
+		require.Equal(t, []int{first}, z.Shape, n)
+	}
+}
+
+// looped runs the body as often as x is long; within, a size of x that no carried value has is used.
+func looped() *pb.ModelProto {
+	body := &pb.GraphProto{
+		Input: infos(info("i", tInt64), info("going", tBool), info("v", tFloat, nil)),
+		Node: []*pb.NodeProto{node1("Identity", names("going"), names("on")),
+			node1("ConstantOfShape", names("n1"), names("zeros")), node1("ReduceMax", names("v"), names("m"),
+				attrInts("axes", 0), attrInt("keepdims", 1)), node1("Add", names("zeros", "m"), names("s")),
+			node1("Concat", names("v", "m"), names("w"), attrInt("axis", 0))},
+		Output: infos(info("on", tBool), info("w", tFloat, nil), info("s", tFloat, nil)),
+	}
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("at", []int64{1}, 0), floats("start", []int64{2}, 1, 2)},
+		Node: []*pb.NodeProto{node1("Unsqueeze", names("n", "at"), names("n1")),
+			node1("Loop", names("n", "", "start"), names("last", "z"), attrGraph("body", body))},
+		Input: infos(info("x", tFloat, "N")), Output: infos(info("last", tFloat, nil), info("z", tFloat, nil, nil)),
+	}
+	return model(13, firstSize(p))
+}
+
+func TestLoopOverASize(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 7} {
+		z := forSizes(t, looped(), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
+		require.Equal(t, []int{n, n}, z.Shape, n)
+	}
+}
+
+// scaled slices x by its size times a factor, rounded down, as exporters write it.
+func scaled(factor float32, op string) *pb.ModelProto {
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("at", []int64{1}, 0), floats("factor", nil, factor)},
+		Node: []*pb.NodeProto{node1("Cast", names("n"), names("f"), attrInt("to", int64(tFloat))),
+			node1(op, names("f", "factor"), names("g")), node1("Floor", names("g"), names("h")),
+			node1("Cast", names("h"), names("k"), attrInt("to", int64(tInt64))),
+			node1("Unsqueeze", names("k", "at"), names("k1")), node1("ConstantOfShape", names("k1"), names("z"))},
+		Input: infos(info("x", tFloat, "N")), Output: infos(info("z", tFloat, nil)),
+	}
+	return model(13, firstSize(p))
+}
+
+func TestSizesScaledInFloatingPoint(t *testing.T) {
+	for _, c := range []struct {
+		factor float32
+		op     string
+		want   string
+		most   int
+	}{{2, "Mul", "2*N", 1 << 20}, {0.5, "Mul", "N//2", 1 << 24}, {1.5, "Mul", "N + N//2", 1 << 20},
+		{3, "Div", "N//3", 1 << 20}, {4, "Div", "N//4", 1 << 24}} {
+		g, err := convert(scaled(c.factor, c.op), Options{})
+		require.NoError(t, err)
+		require.Equal(t, []any{c.want}, attrOf(t, g, "z", "size"))
+		require.Equal(t, graph.Bounds{Max: c.most}, g.Symbols["N"])
+		require.ErrorContains(t, g.Bind(map[string]int{"N": c.most + 1}), "outside its bounds")
+		for _, n := range []int{0, 1, 2, 5, 9} {
+			forSizes(t, scaled(c.factor, c.op), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
+		}
+	}
+	// A third of a size is rounded before it is rounded down: no expression says that.
+	g, err := convert(scaled(1.0/3, "Mul"), Options{})
+	require.NoError(t, err)
+	require.True(t, g.Dynamic())
+	require.Equal(t, graph.Bounds{}, g.Symbols["N"])
+	for _, n := range []int{0, 3, 9, 11} {
+		forSizes(t, scaled(1.0/3, "Mul"), map[string]*tensor.Tensor{"x": ramp(n)}, map[string]int{"N": n})
+	}
+}
+
+// TestMistakesOfSizesAreTold reads a model that no other size than 5 suits.
+func TestMistakesOfSizesAreTold(t *testing.T) {
+	p := &pb.GraphProto{
+		Initializer: []*pb.TensorProto{int64s("five", []int64{1}, 5)},
+		Node:        []*pb.NodeProto{node1("Reshape", names("x", "five"), names("y"))},
+		Input:       infos(info("x", tFloat, "N")),
+		Output:      infos(info("y", tFloat, 5)),
+	}
+	_, err := convert(model(13, p), Options{Dims: map[string]int{"N": 4}})
+	require.ErrorContains(t, err, "shape '[5]' is invalid for input of size 4")
+	_, err = convert(model(13, p), Options{Dims: map[string]int{"N": 5}})
+	require.NoError(t, err)
+}
