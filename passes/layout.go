@@ -32,6 +32,9 @@ func layOut(p *Plan) error {
 
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(p *Plan) error {
+	if p.follow != nil {
+		return p.followLayouts()
+	}
 	problem := layout.NewProblem(p.Graph, p.profile)
 	p.profile, p.priced = problem.Profile, true // what is priced by it now must cost the same in the plan
 	problem.KeepGoing = p.keepGoing
@@ -48,9 +51,8 @@ func chooseLayouts(p *Plan) error {
 	}
 	p.Failed, p.weighed = append(p.Failed, a.Failed...), a.Final
 	p.Model, p.Solution = a.Model, a.Solution
-	l := &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
-		again: map[anew]*graph.Node{}}
-	return l.apply(a)
+	p.noteLayouts(a)
+	return newLayouter(p).apply(a)
 }
 
 // layouter applies an assignment: it inserts the copies, infers what follows from them, and lays
@@ -63,6 +65,12 @@ type layouter struct {
 	written []layoutOf            // of a node's results; the memory is shared by all nodes
 	moved   map[*graph.Value]bool // values with another layout than in the graph as written
 	again   map[anew]*graph.Node
+	follows bool // the assignment is of other sizes: what it says may not be possible
+}
+
+func newLayouter(p *Plan) *layouter {
+	return &layouter{plan: p, g: p.Graph, made: map[*layout.Copy]*graph.Value{}, moved: map[*graph.Value]bool{},
+		again: map[anew]*graph.Node{}}
 }
 
 // anew is a view's node, and what it is to view besides.
@@ -141,6 +149,12 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		}
 	}
 	n.Impl, n.Walk = c.Impl, c.Walk
+	if l.follows {
+		var err error
+		if n.Impl, n.Walk, err = l.able(n, c); err != nil {
+			return err
+		}
+	}
 	for i, v := range n.Out {
 		l.result(v, i, c, written[i])
 	}
@@ -165,6 +179,9 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 			n.Pin = graph.Pin{Impl: n.Pin.Impl}
 		}
 	}
+	if l.follows {
+		return l.done(n)
+	}
 	return nil
 }
 
@@ -178,8 +195,8 @@ type layoutOf struct {
 // result lays a result out as its walk has it.
 func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	if v.Alias == nil {
-		m := c.Walk.Lay(i, v.Meta)
-		if c.Written && m.SameAddresses(written.meta) {
+		m := v.Node.Walk.Lay(i, v.Meta)
+		if (c.Written || l.follows) && m.SameAddresses(written.meta) {
 			m = written.meta
 		}
 		if !m.SameLayout(v.Meta) {
